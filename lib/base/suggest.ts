@@ -1,0 +1,55 @@
+/**
+ * "Did you mean": the nearest known word to one that is not known.
+ *
+ * Shared by command lines and configuration checks. It stays silent rather than guess wildly: a suggestion
+ * differs from the word in at most a third of the letters, or is the only candidate that the word begins.
+ */
+
+/** Longer words are not compared: a suggestion for them helps nobody and costs quadratic time. */
+const LONGEST_WORD = 100;
+
+/** A word shorter than this is no useful beginning of another. */
+const SHORTEST_BEGINNING = 3;
+
+/**
+ * The candidate nearest to `word`, or `undefined` when none is near. Case and the choice of `-` or `_` do not
+ * count as a difference; of equally near candidates the first one wins.
+ */
+export function suggest(word: string, candidates: Iterable<string>): string | undefined {
+  if (word.length > LONGEST_WORD) return undefined;
+  const wanted = folded(word);
+  let best: { candidate: string; distance: number } | undefined;
+  const begun: string[] = [];
+  for (const candidate of candidates) {
+    const known = folded(candidate);
+    const length = Math.max(wanted.length, known.length);
+    if (length > LONGEST_WORD) continue;
+    if (wanted.length >= SHORTEST_BEGINNING && known.startsWith(wanted)) begun.push(candidate);
+    const distance = editDistance(wanted, known);
+    if (distance > Math.floor(length / 3)) continue;
+    if (best === undefined || distance < best.distance) best = { candidate, distance };
+  }
+  return best?.candidate ?? (begun.length === 1 ? begun[0] : undefined);
+}
+
+function folded(word: string): string {
+  return word.toLowerCase().replaceAll("_", "-");
+}
+
+/** Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. */
+function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = last[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row[j] = Math.min(replaced, last[j] + 1, row[j - 1] + 1);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) row[j] = Math.min(row[j], beforeLast[j - 2] + 1);
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[b.length];
+}
