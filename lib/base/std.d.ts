@@ -5,7 +5,12 @@ declare module "@std/assert" {
   export function assertEquals<T>(actual: T, expected: T, msg?: string): void;
   export function assertNotEquals<T>(actual: T, expected: T, msg?: string): void;
   export function assertStrictEquals<T>(actual: unknown, expected: T, msg?: string): asserts actual is T;
-  export function assertAlmostEquals(actual: number, expected: number, tolerance?: number, msg?: string): void;
+  export function assertAlmostEquals(
+    actual: number,
+    expected: number,
+    tolerance?: number,
+    msg?: string,
+  ): void;
   export function assertExists<T>(actual: T, msg?: string): asserts actual is NonNullable<T>;
   export function assertMatch(actual: string, expected: RegExp, msg?: string): void;
   export function assertNotMatch(actual: string, expected: RegExp, msg?: string): void;

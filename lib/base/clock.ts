@@ -1,0 +1,149 @@
+/**
+ * Time: the only place with timers and the date.
+ *
+ * Everything that waits takes a `Clock`, so that tests run on a `FakeClock` that moves only when told. A wait
+ * always ends: at its time, or when its signal aborts (then it rejects with the signal's reason).
+ */
+
+export interface Clock {
+  /** Milliseconds since the Unix epoch; may jump when the system's time is set. */
+  nowMs(): number;
+  /** Milliseconds that never go back, from an arbitrary start. */
+  monotonicMs(): number;
+  /** Resolves after `ms`; rejects with the signal's reason when it aborts first. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Calls `run` once after `ms`; the returned function calls it off. */
+  after(ms: number, run: () => void): () => void;
+}
+
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export class SystemClock implements Clock {
+  nowMs(): number {
+    return Date.now();
+  }
+
+  monotonicMs(): number {
+    return performance.now();
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return sleepOn(this, ms, signal);
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const timer = setTimeout(run, Math.min(Math.max(0, ms), LONGEST_TIMER_MS));
+    return () => clearTimeout(timer);
+  }
+}
+
+/** A clock that stands still until `advance`. Timers run in order of their time, then of their setting. */
+export class FakeClock implements Clock {
+  #now: number;
+  #sequence = 0;
+  readonly #timers = new Map<number, { at: number; run: () => void }>();
+
+  constructor(startMs = 1_700_000_000_000) {
+    this.#now = startMs;
+  }
+
+  nowMs(): number {
+    return this.#now;
+  }
+
+  monotonicMs(): number {
+    return this.#now;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return sleepOn(this, ms, signal);
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const id = this.#sequence++;
+    this.#timers.set(id, { at: this.#now + Math.max(0, ms), run });
+    return () => void this.#timers.delete(id);
+  }
+
+  /** How many timers are set: a test can wait for its subject to be waiting. */
+  get pending(): number {
+    return this.#timers.size;
+  }
+
+  /** Moves time on by `ms`, running what falls due on the way and letting promises settle in between. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    await settle();
+    for (;;) {
+      let next: [number, { at: number; run: () => void }] | undefined;
+      for (const entry of this.#timers) if (!next || entry[1].at < next[1].at) next = entry;
+      if (!next || next[1].at > end) break;
+      this.#timers.delete(next[0]);
+      this.#now = Math.max(this.#now, next[1].at);
+      next[1].run();
+      await settle();
+    }
+    this.#now = end;
+  }
+}
+
+/** Lets everything that is ready to run do so. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setTimeout(resolve, 0));
+}
+
+function sleepOn(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const aborted = () => {
+      cancel();
+      reject(signal?.reason);
+    };
+    const cancel = clock.after(ms, () => {
+      signal?.removeEventListener("abort", aborted);
+      resolve();
+    });
+    signal?.addEventListener("abort", aborted, { once: true });
+  });
+}
+
+/** A signal that aborts with `reason` after `ms`, or when `parent` does; call `done` to release both. */
+export function deadline(
+  clock: Clock,
+  ms: number,
+  reason: () => unknown,
+  parent?: AbortSignal,
+): { signal: AbortSignal; done: () => void } {
+  const controller = new AbortController();
+  const follow = () => controller.abort(parent?.reason);
+  if (parent?.aborted) follow();
+  const cancel = clock.after(ms, () => controller.abort(reason()));
+  parent?.addEventListener("abort", follow, { once: true });
+  return {
+    signal: controller.signal,
+    done: () => {
+      cancel();
+      parent?.removeEventListener("abort", follow);
+    },
+  };
+}
+
+/** `work`, or a rejection with the signal's reason as soon as it aborts; what comes late goes to `late`. */
+export function race<T>(work: Promise<T>, signal: AbortSignal, late?: (value: T) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal.reason);
+    if (signal.aborted) aborted();
+    signal.addEventListener("abort", aborted, { once: true });
+    work.then(
+      (value) => {
+        signal.removeEventListener("abort", aborted);
+        if (signal.aborted) late?.(value);
+        else resolve(value);
+      },
+      (error) => {
+        signal.removeEventListener("abort", aborted);
+        reject(error);
+      },
+    );
+  });
+}

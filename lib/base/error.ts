@@ -1,0 +1,84 @@
+/**
+ * The one error class of the project and its closed set of codes.
+ *
+ * A code says what a caller can do about it and is one to one with a gRPC status; the message says what was
+ * attempted, on what, what was found and what was wanted. Our own bugs use `assert`, not these.
+ */
+
+/** gRPC status names with their numbers (source: gRPC status codes). */
+export const CODES = {
+  canceled: 1,
+  unknown: 2,
+  invalid_argument: 3,
+  deadline_exceeded: 4,
+  not_found: 5,
+  already_exists: 6,
+  permission_denied: 7,
+  resource_exhausted: 8,
+  failed_precondition: 9,
+  aborted: 10,
+  out_of_range: 11,
+  unimplemented: 12,
+  internal: 13,
+  unavailable: 14,
+  data_loss: 15,
+  unauthenticated: 16,
+} as const;
+
+export type Code = keyof typeof CODES;
+
+const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, number]) => [number, name as Code]));
+
+export class SvcError extends Error {
+  override readonly name = "SvcError";
+
+  constructor(readonly code: Code, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+  }
+
+  /** Whatever was thrown, as an `SvcError`: an abort is `canceled` or `deadline_exceeded`, the rest `unknown`. */
+  static from(thrown: unknown): SvcError {
+    if (thrown instanceof SvcError) return thrown;
+    const name = (thrown as { name?: string } | null)?.name;
+    const code = name === "AbortError"
+      ? "canceled"
+      : name === "TimeoutError"
+      ? "deadline_exceeded"
+      : "unknown";
+    return new SvcError(code, messageOf(thrown), { cause: thrown });
+  }
+
+  /** The error for a gRPC status number; an unknown number is `unknown`. */
+  static fromStatus(status: number, message: string): SvcError {
+    return new SvcError(NAMES[status] ?? "unknown", message);
+  }
+}
+
+/** The text of whatever was thrown. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** The message with those of its causes: `a: b: c`; a cause whose text already stands in it is not repeated. */
+export function chainOf(thrown: unknown): string {
+  let text = messageOf(thrown);
+  let cause = (thrown as { cause?: unknown } | null)?.cause;
+  for (let depth = 0; cause !== undefined && depth < 16; depth++) {
+    const part = messageOf(cause);
+    if (!text.includes(part)) text += `: ${part}`;
+    cause = (cause as { cause?: unknown } | null)?.cause;
+  }
+  return text;
+}
+
+/** Several failures of one action as one error: the first one's code, every message. `undefined` if there was none. */
+export function joined(attempt: string, failures: readonly unknown[]): SvcError | undefined {
+  if (failures.length === 0) return undefined;
+  const code = SvcError.from(failures[0]).code;
+  return new SvcError(code, `${attempt}: ${failures.map(chainOf).join("; ")}`, { cause: failures[0] });
+}
+
+/** Stops the program's own bugs where they are; never for input. */
+export function assert(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new Error(`Bug: ${message}`);
+}

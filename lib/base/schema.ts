@@ -1,0 +1,323 @@
+/**
+ * Schemas: one row a setting, from which come its decoder, default, error, dependency, JSON Schema and docs.
+ *
+ * Inside the program a setting has a camelCase name and a type; its published name lives here only (the
+ * snake_case form of the property, unless a row says otherwise). Decoding reports *every* problem with its path
+ * and never throws; JSON `null` counts as absent. Unknown keys are warnings with a likely correction.
+ */
+
+import { suggest } from "./suggest.ts";
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+/** Something wrong (or doubtful) at a path of a document: `components.0.attributes.pins`. */
+export interface Problem {
+  readonly severity: "error" | "warning";
+  readonly path: string;
+  readonly message: string;
+}
+
+/** A resource that a setting names, to be built first. `type` is the resource type word, when it is known. */
+export interface NamedResource {
+  readonly name: string;
+  readonly type?: string;
+  readonly optional: boolean;
+  readonly path: string;
+}
+
+/** Where in a document a decoder is, and where it reports to. */
+export class Place {
+  constructor(
+    readonly path: string = "",
+    readonly problems: Problem[] = [],
+    readonly named: NamedResource[] = [],
+  ) {}
+
+  at(key: string | number): Place {
+    return new Place(this.path === "" ? String(key) : `${this.path}.${key}`, this.problems, this.named);
+  }
+
+  error(message: string): undefined {
+    this.problems.push({ severity: "error", path: this.path, message });
+    return undefined;
+  }
+
+  warn(message: string): void {
+    this.problems.push({ severity: "warning", path: this.path, message });
+  }
+
+  wanted(wanted: string, found: unknown): undefined {
+    return this.error(`found ${found === undefined ? "nothing" : show(found)}, wanted ${wanted}`);
+  }
+
+  get failed(): boolean {
+    return this.problems.some((problem) => problem.severity === "error");
+  }
+}
+
+interface Spec {
+  readonly json: JsonObject;
+  readonly wanted: string;
+  readonly read: (value: unknown, at: Place) => unknown;
+  readonly doc: string;
+  readonly required?: boolean;
+  readonly fallback?: unknown;
+  readonly key?: string;
+  readonly aliases?: readonly string[];
+}
+
+/** One setting of type `T`; `undefined` is part of `T` unless the row is required or has a default. */
+export class Row<T> {
+  constructor(readonly spec: Spec) {}
+
+  /** The setting must be there. */
+  required(): Row<NonNullable<T>> {
+    return new Row({ ...this.spec, required: true });
+  }
+
+  /** What an absent setting means. */
+  default(fallback: NonNullable<T>): Row<NonNullable<T>> {
+    return new Row({ ...this.spec, fallback });
+  }
+
+  /** The published name where it is not the snake_case of the property. */
+  key(key: string): Row<T> {
+    return new Row({ ...this.spec, key });
+  }
+
+  /** Other published spellings of the same setting. */
+  aka(...aliases: string[]): Row<T> {
+    return new Row({ ...this.spec, aliases });
+  }
+
+  /** The setting names a resource that must be built first; `optional`: it may be missing. */
+  names(type?: string, { optional = false } = {}): Row<T> {
+    return this.with((value, at) => {
+      for (const name of Array.isArray(value) ? value : [value]) {
+        if (typeof name === "string" && name !== "") at.named.push({ name, type, optional, path: at.path });
+      }
+      return value as NonNullable<T>;
+    });
+  }
+
+  /** A further step after decoding: check (reporting to `at`) or convert. */
+  with<U>(step: (value: NonNullable<T>, at: Place) => U | undefined): Row<U | Extract<T, undefined>> {
+    return new Row({
+      ...this.spec,
+      read: (value, at) => {
+        const before = at.problems.length;
+        const decoded = this.spec.read(value, at);
+        const bad = at.problems.slice(before).some((problem) => problem.severity === "error");
+        return decoded === undefined || bad ? decoded : step(decoded as NonNullable<T>, at);
+      },
+    });
+  }
+
+  /** Decodes `value`, which may be absent. Problems go to `at`; what cannot be decoded is `undefined`. */
+  decode(value: unknown, at: Place): T {
+    const { required, fallback, wanted, read } = this.spec;
+    if (value !== undefined && value !== null) return read(value, at) as T;
+    if (required) at.error(`missing required field, wanted ${wanted}`);
+    return fallback as T;
+  }
+
+  /** JSON Schema (2020-12) of what `decode` accepts. */
+  jsonSchema(): JsonObject {
+    const { json, doc, fallback } = this.spec;
+    const schema: JsonObject = { ...json };
+    if (doc !== "") schema.description = doc;
+    if (fallback !== undefined && isJson(fallback)) schema.default = fallback;
+    return schema;
+  }
+}
+
+/** The type a row decodes to. */
+export type Infer<R> = R extends Row<infer T> ? T : never;
+
+// deno-lint-ignore no-explicit-any
+export type Shape = { readonly [property: string]: Row<any> };
+
+export function text(doc = "", { pattern, wanted = "a string" }: { pattern?: RegExp; wanted?: string } = {}) {
+  const json: JsonObject = pattern ? { type: "string", pattern: pattern.source } : { type: "string" };
+  return row<string>(doc, json, wanted, (value, at) => {
+    if (typeof value !== "string" || (pattern && !pattern.test(value))) return at.wanted(wanted, value);
+    return value;
+  });
+}
+
+export function bool(doc = "") {
+  return row<boolean>(doc, { type: "boolean" }, "true or false", (value, at) => {
+    return typeof value === "boolean" ? value : at.wanted("true or false", value);
+  });
+}
+
+interface Range {
+  min?: number;
+  max?: number;
+  above?: number;
+}
+
+export function number(doc = "", range: Range = {}) {
+  return numeric(doc, "number", "a number", range);
+}
+
+export function integer(doc = "", range: Range = {}) {
+  return numeric(doc, "integer", "an integer", range);
+}
+
+/** One of a few words. */
+export function choice<const W extends string>(doc: string, words: readonly W[]) {
+  const wanted = words.length === 1 ? `"${words[0]}"` : `one of ${words.map((w) => `"${w}"`).join(", ")}`;
+  return row<W>(doc, { type: "string", enum: [...words] }, wanted, (value, at) => {
+    if (words.includes(value as W)) return value as W;
+    const likely = typeof value === "string" ? suggest(value, words) : undefined;
+    return at.wanted(likely ? `${wanted}; did you mean "${likely}"?` : wanted, value);
+  });
+}
+
+/** A duration in Go's syntax (`1m30s`, `500ms`), decoded to milliseconds. */
+export function duration(doc = "") {
+  const wanted = 'a duration such as "10s" or "1m30s"';
+  return row<number>(doc, { type: "string" }, wanted, (value, at) => {
+    return (typeof value === "string" ? parseDurationMs(value) : undefined) ?? at.wanted(wanted, value);
+  });
+}
+
+/** Any JSON, untouched. */
+export function any(doc = "") {
+  return row<Json>(doc, {}, "a value", (value) => value as Json);
+}
+
+/** Any JSON object, untouched. */
+export function anyObject(doc = "") {
+  return row<JsonObject>(doc, { type: "object" }, "an object", (value, at) => {
+    return isObject(value) ? value as JsonObject : at.wanted("an object", value);
+  });
+}
+
+export function list<T>(item: Row<T>, doc = "") {
+  const wanted = "an array";
+  return row<readonly NonNullable<T>[]>(
+    doc,
+    { type: "array", items: item.jsonSchema() },
+    wanted,
+    (value, at) => {
+      if (!Array.isArray(value)) return at.wanted(wanted, value);
+      const items = value.map((one, index) => item.required().decode(one, at.at(index)));
+      return items.filter((one) => one !== undefined);
+    },
+  );
+}
+
+/** An object with keys of the user's choice. */
+export function mapOf<T>(item: Row<T>, doc = "") {
+  const json = { type: "object", additionalProperties: item.jsonSchema() };
+  return row<{ readonly [key: string]: NonNullable<T> }>(doc, json, "an object", (value, at) => {
+    if (!isObject(value)) return at.wanted("an object", value);
+    const entries = Object.entries(value).map(([key, one]) => [key, item.required().decode(one, at.at(key))]);
+    return Object.fromEntries(entries.filter(([, one]) => one !== undefined));
+  });
+}
+
+/** An object with known keys. */
+export function object<S extends Shape>(shape: S, doc = "") {
+  const fields = Object.entries(shape).map(([property, field]) => ({
+    property,
+    field,
+    keys: [field.spec.key ?? snake(property), ...(field.spec.aliases ?? [])],
+  }));
+  const known = fields.flatMap(({ keys }) => keys);
+  const properties: JsonObject = {};
+  for (const { field, keys } of fields) for (const key of keys) properties[key] = field.jsonSchema();
+  const required = fields.filter(({ field }) => field.spec.required).map(({ keys }) => keys[0]);
+  const json: JsonObject = { type: "object", properties, ...(required.length > 0 ? { required } : {}) };
+  return row<{ readonly [K in keyof S]: Infer<S[K]> }>(doc, json, "an object", (value, at) => {
+    if (!isObject(value)) return at.wanted("an object", value);
+    for (const key of Object.keys(value)) {
+      if (known.includes(key)) continue;
+      const likely = suggest(key, known);
+      at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
+    }
+    const decoded: Record<string, unknown> = {};
+    for (const { property, field, keys } of fields) {
+      const key = keys.find((one) => value[one] !== undefined && value[one] !== null) ?? keys[0];
+      decoded[property] = field.decode(Object.hasOwn(value, key) ? value[key] : undefined, at.at(key));
+    }
+    return decoded as { readonly [K in keyof S]: Infer<S[K]> };
+  });
+}
+
+/** A duration in Go's syntax as milliseconds; `undefined` if it is not one. */
+export function parseDurationMs(text: string): number | undefined {
+  const unitsMs: Record<string, number> = {
+    ns: 1e-6,
+    us: 1e-3,
+    "µs": 1e-3,
+    ms: 1,
+    s: 1e3,
+    m: 6e4,
+    h: 36e5,
+  };
+  if (text === "0") return 0;
+  if (!/^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+$/.test(text)) return undefined;
+  let total = 0;
+  for (const [, amount, unit] of text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g)) {
+    total += Number(amount) * unitsMs[unit];
+  }
+  return text.startsWith("-") ? -total : total;
+}
+
+/** A value as it is shown in an error: JSON, cut to a readable length. */
+export function show(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? "an empty array" : "an array";
+  if (isObject(value)) return "an object";
+  const shown = JSON.stringify(value) ?? String(value);
+  return shown.length > 80 ? `${shown.slice(0, 77)}…` : shown;
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The published form of a property's name: `maxRpm` is `max_rpm`. */
+export function snake(property: string): string {
+  return property.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function row<T>(
+  doc: string,
+  json: JsonObject,
+  wanted: string,
+  read: (value: unknown, at: Place) => T | undefined,
+): Row<T | undefined> {
+  return new Row({ doc, json, wanted, read });
+}
+
+function numeric(doc: string, type: "number" | "integer", noun: string, { min, max, above }: Range) {
+  const json: JsonObject = { type };
+  if (min !== undefined) json.minimum = min;
+  if (max !== undefined) json.maximum = max;
+  if (above !== undefined) json.exclusiveMinimum = above;
+  const limits = [
+    min !== undefined && max !== undefined
+      ? `from ${min} to ${max}`
+      : min !== undefined
+      ? `of at least ${min}`
+      : "",
+    max !== undefined && min === undefined ? `of at most ${max}` : "",
+    above !== undefined ? `greater than ${above}` : "",
+  ].filter((part) => part !== "");
+  const wanted = [noun, ...limits].join(" ");
+  return row<number>(doc, json, wanted, (value, at) => {
+    const fits = typeof value === "number" && Number.isFinite(value) &&
+      (type === "number" || Number.isSafeInteger(value)) &&
+      (min === undefined || value >= min) && (max === undefined || value <= max) &&
+      (above === undefined || value > above);
+    return fits ? value as number : at.wanted(wanted, value);
+  });
+}
+
+function isJson(value: unknown): value is Json {
+  return value === null || ["string", "number", "boolean"].includes(typeof value) || Array.isArray(value);
+}

@@ -1,0 +1,20 @@
+/**
+ * The door through which the protobuf runtime enters; everything else imports it from here.
+ */
+
+export {
+  create,
+  type DescFile,
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  fromBinary,
+  fromJson,
+  type JsonObject,
+  type Message,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+  toJson,
+} from "@bufbuild/protobuf";
+export { type GenService } from "@bufbuild/protobuf/codegenv2";

@@ -1,0 +1,294 @@
+/**
+ * What a service is to every transport: a descriptor, typed handlers, and the context of one call.
+ *
+ * Transports (gRPC, gRPC-web, WebRTC, in memory) know only `ServiceTable`: they hand it a `RawCall` and a
+ * `RawSink` of encoded messages. Handlers know only messages and a `CallContext`. Neither knows the other.
+ */
+
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  fromBinary,
+  type Message,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "./proto.ts";
+import { type Code, CODES, messageOf, SvcError } from "../base/error.ts";
+import { type Clock, race } from "../base/clock.ts";
+import { Metadata } from "./metadata.ts";
+
+/** How the caller is connected. */
+export interface Peer {
+  readonly kind: "grpc" | "webrtc" | "memory";
+  readonly remoteAddress?: string;
+  readonly localAddress?: string;
+}
+
+/** One call, as its handler and the interceptors see it. */
+export interface CallContext {
+  readonly method: DescMethod;
+  /** `/viam.robot.v1.RobotService/GetVersion` */
+  readonly path: string;
+  readonly requestHeader: Metadata;
+  /** Sent before the first message; set it before yielding or returning. */
+  readonly responseHeader: Metadata;
+  readonly responseTrailer: Metadata;
+  /** Aborts when the client goes away or cancels, at the deadline, or by `cancel`. Its reason is an `SvcError`. */
+  readonly signal: AbortSignal;
+  readonly peer: Peer;
+  /** Ends the call with this error. */
+  cancel(reason: SvcError): void;
+}
+
+type MethodOf<S extends DescService, K extends keyof S["method"]> = S["method"][K] & {
+  methodKind: "unary" | "server_streaming" | "client_streaming" | "bidi_streaming";
+  input: DescMessage;
+  output: DescMessage;
+};
+
+type Handler<M extends { methodKind: string; input: DescMessage; output: DescMessage }> =
+  M["methodKind"] extends "unary"
+    ? (request: MessageShape<M["input"]>, ctx: CallContext) => Awaitable<MessageInitShape<M["output"]>>
+    : M["methodKind"] extends "server_streaming" ? (
+        request: MessageShape<M["input"]>,
+        ctx: CallContext,
+      ) => AsyncIterable<MessageInitShape<M["output"]>>
+    : M["methodKind"] extends "client_streaming" ? (
+        requests: AsyncIterable<MessageShape<M["input"]>>,
+        ctx: CallContext,
+      ) => Awaitable<MessageInitShape<M["output"]>>
+    : (
+      requests: AsyncIterable<MessageShape<M["input"]>>,
+      ctx: CallContext,
+    ) => AsyncIterable<MessageInitShape<M["output"]>>;
+
+type Awaitable<T> = T | Promise<T>;
+
+/** The handlers of a service; a method without one answers UNIMPLEMENTED. */
+export type ServiceImpl<S extends DescService> = {
+  [K in keyof S["method"]]?: Handler<MethodOf<S, K>>;
+};
+
+// deno-lint-ignore no-explicit-any
+type AnyHandler = (request: any, ctx: CallContext) => any;
+
+export interface Service {
+  readonly desc: DescService;
+  readonly handlers: { readonly [localName: string]: AnyHandler | undefined };
+}
+
+export function service<S extends DescService>(desc: S, handlers: ServiceImpl<S>): Service {
+  return { desc, handlers: handlers as Service["handlers"] };
+}
+
+/**
+ * Runs around every call. It may refuse it by throwing; the function it returns, if any, runs once when the call
+ * has ended. `request` is the decoded message of methods that take exactly one.
+ */
+export type Interceptor = (
+  ctx: CallContext,
+  request: Message | undefined,
+) => Awaitable<((error?: SvcError) => void) | void>;
+
+/** A call as a transport has it: encoded messages in. */
+export interface RawCall {
+  readonly path: string;
+  readonly header: Metadata;
+  /** The client's time limit, if it gave one. */
+  readonly timeoutMs?: number;
+  readonly peer: Peer;
+  /** Aborts when the client cancels or its connection ends. */
+  readonly signal: AbortSignal;
+  readonly requests: AsyncIterable<Uint8Array>;
+}
+
+/** Where a transport takes the answer: header, messages, then one end. `message` resolves when more may come. */
+export interface RawSink {
+  header(header: Metadata): void;
+  message(bytes: Uint8Array): Awaitable<void>;
+  end(status: Status, trailer: Metadata): void;
+}
+
+export interface Status {
+  /** gRPC status number; 0 is OK. */
+  readonly code: number;
+  readonly message: string;
+}
+
+/** A method that a table serves. */
+export interface Bound {
+  readonly method: DescMethod;
+  readonly handler: AnyHandler | undefined;
+}
+
+/** Without a deadline of the client's, a unary call ends after this long (the published limit). */
+const UNARY_TIMEOUT_MS = 10 * 60 * 1000;
+
+/** The services of one port, and the way a call takes through them. */
+export class ServiceTable {
+  readonly #bound = new Map<string, Bound>();
+  readonly #services = new Map<string, Service>();
+
+  constructor(private readonly clock: Clock, private readonly interceptors: readonly Interceptor[] = []) {}
+
+  get services(): Iterable<Service> {
+    return this.#services.values();
+  }
+
+  add(service: Service): void {
+    this.#services.set(service.desc.typeName, service);
+    for (const method of service.desc.methods) {
+      this.#bound.set(pathOf(method), { method, handler: service.handlers[method.localName] });
+    }
+  }
+
+  find(path: string): Bound | undefined {
+    return this.#bound.get(path);
+  }
+
+  /** Serves one call. Never rejects; every outcome is one `end`. */
+  async handle(call: RawCall, sink: RawSink): Promise<void> {
+    const bound = this.#bound.get(call.path);
+    if (!bound) return sink.end(unimplemented(call.path), new Metadata());
+    const ctx = new Context(call, bound.method, this.clock);
+    let ended: ((error?: SvcError) => void)[] = [];
+    try {
+      ctx.signal.throwIfAborted();
+      const requests = decoded(bound.method, call.requests);
+      const single = bound.method.methodKind === "unary" || bound.method.methodKind === "server_streaming";
+      const request = single ? await race(only(requests, bound.method), ctx.signal) : undefined;
+      if (!bound.handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
+      ended = await this.#intercept(ctx, request);
+      const answer = bound.handler(request ?? requests, ctx);
+      await respond(bound.method, answer, ctx, sink);
+      ended.forEach((end) => end());
+      sink.end({ code: 0, message: "" }, ctx.responseTrailer);
+    } catch (thrown) {
+      const error = ctx.signal.aborted ? ctx.signal.reason as SvcError : SvcError.from(thrown);
+      ended.forEach((end) => end(error));
+      ctx.release(error);
+      sink.end(statusOf(error), ctx.responseTrailer);
+    } finally {
+      ctx.release();
+    }
+  }
+
+  async #intercept(ctx: CallContext, request: Message | undefined) {
+    const ended: ((error?: SvcError) => void)[] = [];
+    try {
+      for (const interceptor of this.interceptors) {
+        const end = await interceptor(ctx, request);
+        if (end) ended.unshift(end);
+      }
+    } catch (thrown) {
+      ended.forEach((end) => end(SvcError.from(thrown)));
+      throw thrown;
+    }
+    return ended;
+  }
+}
+
+export function pathOf(method: DescMethod): string {
+  return `/${method.parent.typeName}/${method.name}`;
+}
+
+export function statusOf(error: SvcError): Status {
+  return { code: CODES[error.code as Code], message: messageOf(error) };
+}
+
+function unimplemented(path: string): Status {
+  return { code: CODES.unimplemented, message: `The server does not implement the method ${path}` };
+}
+
+class Context implements CallContext {
+  readonly path: string;
+  readonly requestHeader: Metadata;
+  readonly responseHeader = new Metadata();
+  readonly responseTrailer = new Metadata();
+  readonly peer: Peer;
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #call: RawCall;
+  readonly #cancelTimer: () => void;
+
+  constructor(call: RawCall, readonly method: DescMethod, clock: Clock) {
+    this.#call = call;
+    this.path = call.path;
+    this.requestHeader = call.header;
+    this.peer = call.peer;
+    this.signal = this.#controller.signal;
+    const timeoutMs = call.timeoutMs ?? (method.methodKind === "unary" ? UNARY_TIMEOUT_MS : undefined);
+    this.#cancelTimer = timeoutMs === undefined ? () => {} : clock.after(timeoutMs, () => {
+      this.cancel(new SvcError("deadline_exceeded", `${this.path} did not end within ${timeoutMs} ms`));
+    });
+    call.signal.addEventListener("abort", this.#gone, { once: true });
+    if (call.signal.aborted) this.#gone();
+  }
+
+  readonly #gone = () => this.cancel(new SvcError("canceled", `${this.path} was canceled by the caller`));
+
+  cancel(reason: SvcError): void {
+    this.#controller.abort(reason);
+  }
+
+  /** Lets go of timer and listener; with an error, also tells the handler that the call is over. */
+  release(error?: SvcError): void {
+    this.#cancelTimer();
+    this.#call.signal.removeEventListener("abort", this.#gone);
+    if (error) this.cancel(error);
+  }
+}
+
+async function* decoded(method: DescMethod, requests: AsyncIterable<Uint8Array>): AsyncGenerator<Message> {
+  for await (const bytes of requests) yield decode(method.input, bytes, method);
+}
+
+function decode(desc: DescMessage, bytes: Uint8Array, method: DescMethod): Message {
+  try {
+    return fromBinary(desc, bytes);
+  } catch (cause) {
+    const problem = `cannot decode a ${desc.typeName} for ${pathOf(method)}: ${messageOf(cause)}`;
+    throw new SvcError("internal", problem, { cause });
+  }
+}
+
+async function only(requests: AsyncIterable<Message>, method: DescMethod): Promise<Message> {
+  for await (const request of requests) return request;
+  throw new SvcError("internal", `${pathOf(method)} takes one request message, got none`);
+}
+
+async function respond(method: DescMethod, answer: unknown, ctx: Context, sink: RawSink): Promise<void> {
+  const encode = (message: unknown) =>
+    toBinary(
+      method.output,
+      isMessage(message) ? message : create(method.output, message as Record<string, unknown>),
+    );
+  if (method.methodKind === "unary" || method.methodKind === "client_streaming") {
+    const message = await race(Promise.resolve(answer), ctx.signal);
+    sink.header(ctx.responseHeader);
+    await sink.message(encode(message));
+    return;
+  }
+  const messages = (answer as AsyncIterable<unknown>)[Symbol.asyncIterator]();
+  let opened = false;
+  try {
+    for (;;) {
+      const next = await race(messages.next(), ctx.signal);
+      if (!opened) sink.header(ctx.responseHeader);
+      opened = true;
+      if (next.done) return;
+      await race(Promise.resolve(sink.message(encode(next.value))), ctx.signal);
+    }
+  } catch (error) {
+    // A generator stuck in a wait of its own cannot be returned; it sees the aborted signal instead.
+    void messages.return?.()?.catch(() => {});
+    throw error;
+  }
+}
+
+function isMessage(value: unknown): value is Message {
+  return typeof (value as { $typeName?: unknown })?.$typeName === "string";
+}
