@@ -1,0 +1,278 @@
+/**
+ * Command lines from a table: one row a flag, from which come its parsing, its type and its help text.
+ *
+ * Two styles are read. `go` is that of Go's flag package: single or double dash, `-x=v` or `-x v`, the first
+ * word that is no flag ends the flags. `gnu` has `--x=v` or `--x v`, `--no-x`, clusters of short letters, and
+ * words between the flags. Parsing never throws: what is wrong comes back as a list of problems, all at once.
+ * A flag that stands twice has its last value; a value on the command line wins over one in the environment.
+ */
+
+import { parseDurationMs } from "../lib/base/schema.ts";
+import { suggest } from "../lib/base/suggest.ts";
+
+export type Style = "go" | "gnu";
+
+interface Row<T extends string, D> {
+  /** As it is written after the dashes. */
+  readonly name: string;
+  /** One letter; read in `gnu` style only. */
+  readonly short?: string;
+  readonly type: T;
+  readonly default: D;
+  readonly help: string;
+  /** What the value is called in the help text. */
+  readonly value?: string;
+  /** The environment variable that sets the flag where the command line does not. */
+  readonly env?: string;
+}
+
+/** Durations are written in Go's syntax (`1m30s`); their default is in milliseconds. */
+export type Flag =
+  | Row<"bool", boolean>
+  | Row<"string", string>
+  | Row<"int", number>
+  | Row<"duration", number>;
+
+type Camel<N extends string> = N extends `${infer Head}-${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}`
+  : N;
+type Key<F extends Flag> = F["type"] extends "duration" ? `${Camel<F["name"]>}Ms` : Camel<F["name"]>;
+type ValueOf<T> = T extends "bool" ? boolean : T extends "string" ? string : number;
+
+/** The values under camelCase names; those of durations end in `Ms`: `no-tls` is `noTls`, `wait` is `waitMs`. */
+export type Values<T extends readonly Flag[]> = { [F in T[number] as Key<F>]: ValueOf<F["type"]> };
+
+/** Something wrong with a command line; `suggestion` is the flag that was likely meant, as it is written. */
+export interface FlagProblem {
+  readonly message: string;
+  readonly suggestion?: string;
+}
+
+export interface Parsed<T extends readonly Flag[]> {
+  readonly values: Values<T>;
+  /** The words that are neither flags nor their values. */
+  readonly rest: readonly string[];
+  /** Help was asked for. */
+  readonly help: boolean;
+  readonly problems: readonly FlagProblem[];
+}
+
+/** Reads `args`. `env` looks up environment variables; an empty one counts as not set. */
+export function parseFlags<const T extends readonly Flag[]>(
+  table: T,
+  style: Style,
+  args: readonly string[],
+  env: (name: string) => string | undefined = () => undefined,
+): Parsed<T> {
+  const reader = new Reader(table, style, args);
+  reader.readEnvironment(env);
+  if (style === "go") reader.readGo();
+  else reader.readGnu();
+  const { values, rest, help, problems } = reader;
+  return { values: Object.fromEntries(values) as Values<T>, rest, help, problems };
+}
+
+/** A problem on one line: `Unknown flag -confg; did you mean -config?` */
+export function describeProblem({ message, suggestion }: FlagProblem): string {
+  return suggestion === undefined ? message : `${message}; did you mean ${suggestion}?`;
+}
+
+const BOOLEANS = new Map<string, boolean>([
+  ...["1", "t", "T", "true", "TRUE", "True"].map((word) => [word, true] as const),
+  ...["0", "f", "F", "false", "FALSE", "False"].map((word) => [word, false] as const),
+]);
+
+const WANTED = {
+  bool: "true or false",
+  string: "text",
+  int: "a whole number",
+  duration: 'a duration such as "10s" or "1m30s"',
+};
+
+/** The value that `text` stands for, or `undefined` if it is none of that type. */
+function decode(type: Flag["type"], text: string): boolean | string | number | undefined {
+  switch (type) {
+    case "bool":
+      return BOOLEANS.get(text);
+    case "string":
+      return text;
+    case "int":
+      return /^[+-]?\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined;
+    case "duration":
+      return parseDurationMs(text);
+  }
+}
+
+function keyOf(flag: Flag): string {
+  const camel = flag.name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+  return flag.type === "duration" ? `${camel}Ms` : camel;
+}
+
+/** One pass over one command line. */
+class Reader {
+  readonly values = new Map<string, boolean | string | number>();
+  readonly rest: string[] = [];
+  readonly problems: FlagProblem[] = [];
+  help = false;
+
+  readonly #table: readonly Flag[];
+  readonly #args: readonly string[];
+  readonly #dashes: string;
+  #next = 0;
+
+  constructor(table: readonly Flag[], style: Style, args: readonly string[]) {
+    this.#table = table;
+    this.#args = args;
+    this.#dashes = style === "go" ? "-" : "--";
+    for (const flag of table) this.values.set(keyOf(flag), flag.default);
+  }
+
+  readEnvironment(env: (name: string) => string | undefined): void {
+    for (const flag of this.#table) {
+      const text = flag.env === undefined ? undefined : env(flag.env);
+      if (text) this.#set(flag, text, `Environment variable ${flag.env}`);
+    }
+  }
+
+  readGo(): void {
+    while (this.#next < this.#args.length) {
+      const word = this.#args[this.#next];
+      if (!word.startsWith("-") || word === "-") break;
+      this.#next++;
+      if (word === "--") break;
+      this.#long(word, word.replace(/^--?/, ""));
+    }
+    this.rest.push(...this.#args.slice(this.#next));
+  }
+
+  readGnu(): void {
+    while (this.#next < this.#args.length) {
+      const word = this.#args[this.#next++];
+      if (word === "--") break;
+      if (word.startsWith("--")) this.#long(word, word.slice(2));
+      else if (word === "-" || !word.startsWith("-")) this.rest.push(word);
+      // A whole long name after one dash is what it looks like, not a cluster of its letters.
+      else if (this.#isLong(word.slice(1))) this.#long(word, word.slice(1));
+      else this.#cluster(word);
+    }
+    this.rest.push(...this.#args.slice(this.#next));
+  }
+
+  #isLong(text: string): boolean {
+    const name = text.split("=", 1)[0];
+    return name.length > 1 && (name === "help" || this.#find(name) !== undefined);
+  }
+
+  #find(name: string): Flag | undefined {
+    return this.#table.find((flag) => flag.name === name);
+  }
+
+  /** `text` is `word` without its dashes: `name` or `name=value`. */
+  #long(word: string, text: string): void {
+    const equals = text.indexOf("=");
+    const name = equals < 0 ? text : text.slice(0, equals);
+    const value = equals < 0 ? undefined : text.slice(equals + 1);
+    if (name === "" || name.startsWith("-")) {
+      this.problems.push({ message: `Malformed flag ${word}` });
+      return;
+    }
+    const flag = this.#find(name);
+    if (flag !== undefined) return this.#give(flag, `Flag ${this.#dashes}${name}`, value);
+    const negated = this.#dashes === "--" && name.startsWith("no-") ? this.#find(name.slice(3)) : undefined;
+    if (negated?.type === "bool" && value === undefined) this.values.set(keyOf(negated), false);
+    else if (this.#asksHelp(name)) this.help = true;
+    else this.#unknown(`${this.#dashes}${name}`, name);
+  }
+
+  /** `-abc`, `-c value`, `-cvalue` or `-c=value`: letters up to the first one that takes a value. */
+  #cluster(word: string): void {
+    for (let at = 1; at < word.length; at++) {
+      const letter = word[at];
+      const flag = this.#table.find((flag) => flag.short === letter);
+      if (flag === undefined) {
+        if (letter === "h") this.help = true;
+        else return this.#unknown(at === 1 && word.length > 2 ? word : `-${letter}`, word.slice(1));
+        continue;
+      }
+      const tail = word.slice(at + 1);
+      const attached = tail.startsWith("=")
+        ? tail.slice(1)
+        : flag.type !== "bool" && tail !== ""
+        ? tail
+        : undefined;
+      this.#give(flag, `Flag -${letter}`, attached);
+      if (attached !== undefined || flag.type !== "bool") return;
+    }
+  }
+
+  #asksHelp(name: string): boolean {
+    return name === "help" || (name === "h" && this.#dashes === "-");
+  }
+
+  /** Sets `flag` to `text`; without one a bool is true and anything else takes the next word, whatever it is. */
+  #give(flag: Flag, where: string, text: string | undefined): void {
+    const taken = text ?? (flag.type === "bool" ? "true" : this.#args[this.#next++]);
+    if (taken === undefined) this.problems.push({ message: `${where} needs a value: ${WANTED[flag.type]}` });
+    else this.#set(flag, taken, where);
+  }
+
+  #set(flag: Flag, text: string, where: string): void {
+    const value = decode(flag.type, text);
+    if (value !== undefined) this.values.set(keyOf(flag), value);
+    else {this.problems.push({
+        message: `${where}: found ${JSON.stringify(text)}, wanted ${WANTED[flag.type]}`,
+      });}
+  }
+
+  #unknown(written: string, name: string): void {
+    const near = suggest(name, [...this.#table.map((flag) => flag.name), "help"]);
+    const suggestion = near === undefined ? undefined : `${this.#dashes}${near}`;
+    this.problems.push({ message: `Unknown flag ${written}`, suggestion });
+  }
+}
+
+const WIDTH = 80;
+const LEFT_LIMIT = 28;
+
+/** The rows of the help text, in columns, at most 80 wide where the words allow it. */
+export function describeFlags(table: readonly Flag[], style: Style): string {
+  const rows = table.map((flag) => ({ left: leftOf(flag, style), right: rightOf(flag) }));
+  const left = Math.min(LEFT_LIMIT, Math.max(0, ...rows.map((row) => row.left.length)));
+  const indent = " ".repeat(left + 4);
+  const lines = rows.flatMap((row) => {
+    const [first = "", ...more] = wrap(row.right, WIDTH - indent.length);
+    const head = row.left.length > left
+      ? [`  ${row.left}`, indent + first]
+      : [`  ${row.left.padEnd(left)}  ${first}`];
+    return [...head, ...more.map((line) => indent + line)];
+  });
+  return lines.map((line) => line.trimEnd() + "\n").join("");
+}
+
+/** `text` as lines of at most `width` letters, broken between words. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(/\s+/).filter((word) => word !== "")) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = "";
+    }
+    line += line === "" ? word : ` ${word}`;
+  }
+  return line === "" ? lines : [...lines, line];
+}
+
+function leftOf(flag: Flag, style: Style): string {
+  const short = style === "go" ? "-" : flag.short === undefined ? "    --" : `-${flag.short}, --`;
+  const placeholder = flag.value ?? { bool: "", string: "TEXT", int: "N", duration: "DURATION" }[flag.type];
+  return placeholder === "" ? `${short}${flag.name}` : `${short}${flag.name} ${placeholder}`;
+}
+
+function rightOf(flag: Flag): string {
+  const notes: string[] = [];
+  if (flag.type === "bool" ? flag.default : flag.default !== "" && flag.default !== 0) {
+    notes.push(`default ${flag.type === "duration" ? `${flag.default}ms` : flag.default}`);
+  }
+  if (flag.env !== undefined) notes.push(`env ${flag.env}`);
+  return notes.length === 0 ? flag.help : `${flag.help} (${notes.join("; ")})`;
+}

@@ -1,0 +1,153 @@
+/** Command lines: a table of cases for each style, and the help text. */
+
+import { assertEquals } from "@std/assert";
+import { describeFlags, describeProblem, type Flag, parseFlags, type Style, wrap } from "./flags.ts";
+
+const TABLE = [
+  { name: "config", short: "c", type: "string", default: "", value: "FILE", help: "Where to read." },
+  { name: "debug", short: "d", type: "bool", default: false, env: "X_DEBUG", help: "Say more." },
+  { name: "webrtc", short: "w", type: "bool", default: true, help: "Prefer it." },
+  { name: "no-tls", type: "bool", default: false, help: "Plain." },
+  { name: "count", short: "n", type: "int", default: 3, env: "X_COUNT", help: "How many." },
+  { name: "timeout", short: "t", type: "duration", default: 2000, help: "How long." },
+] as const satisfies readonly Flag[];
+
+const DEFAULTS = { config: "", debug: false, webrtc: true, noTls: false, count: 3, timeoutMs: 2000 };
+
+interface Want {
+  values?: Partial<typeof DEFAULTS>;
+  rest?: string[];
+  help?: boolean;
+  problems?: string[];
+}
+
+function check(style: Style, cases: [args: string[], want: Want][], env: Record<string, string> = {}) {
+  for (const [args, want] of cases) {
+    const { values, rest, help, problems } = parseFlags(TABLE, style, args, (name) => env[name]);
+    const found = { values, rest, help, problems: problems.map(describeProblem) };
+    const wanted = {
+      values: { ...DEFAULTS, ...want.values },
+      rest: want.rest ?? [],
+      help: want.help ?? false,
+      problems: want.problems ?? [],
+    };
+    assertEquals(found, wanted, `${style}: ${JSON.stringify(args)} gave ${JSON.stringify(found)}`);
+  }
+}
+
+Deno.test("parseFlags() reads Go's style", () => {
+  check("go", [
+    [[], {}],
+    [["-config", "a"], { values: { config: "a" } }],
+    [["--config", "a"], { values: { config: "a" } }],
+    [["-config=a"], { values: { config: "a" } }],
+    [["--config=a=b"], { values: { config: "a=b" } }],
+    [["-config="], {}],
+    [["-config", "-debug"], { values: { config: "-debug" } }],
+    [["-config", "a", "-config", "b"], { values: { config: "b" } }],
+    [["-debug"], { values: { debug: true } }],
+    [["-debug=T"], { values: { debug: true } }],
+    [["-webrtc=false"], { values: { webrtc: false } }],
+    [["-webrtc", "false"], { rest: ["false"] }],
+    [["-no-tls"], { values: { noTls: true } }],
+    [["-count", "-4", "-timeout=1m30s"], { values: { count: -4, timeoutMs: 90_000 } }],
+    [["-debug", "word", "-no-tls"], { values: { debug: true }, rest: ["word", "-no-tls"] }],
+    [["-debug", "--", "-no-tls"], { values: { debug: true }, rest: ["-no-tls"] }],
+    [["-", "-debug"], { rest: ["-", "-debug"] }],
+    [["-h"], { help: true }],
+    [["-help"], { help: true }],
+    [["--help", "-debug"], { help: true, values: { debug: true } }],
+    [["-confg", "a"], { rest: ["a"], problems: ["Unknown flag -confg; did you mean -config?"] }],
+    [["--hlep"], { problems: ["Unknown flag -hlep; did you mean -help?"] }],
+    [["-zebra"], { problems: ["Unknown flag -zebra"] }],
+    [["-no-webrtc"], { problems: ["Unknown flag -no-webrtc; did you mean -webrtc?"] }],
+    [["-c", "a"], { rest: ["a"], problems: ["Unknown flag -c"] }],
+    [["---debug"], { problems: ["Malformed flag ---debug"] }],
+    [["-=a"], { problems: ["Malformed flag -=a"] }],
+    [["-config"], { problems: ["Flag -config needs a value: text"] }],
+    [["-debug=yes"], { problems: ['Flag -debug: found "yes", wanted true or false'] }],
+    [["-count=1.5", "-timeout=5"], {
+      problems: [
+        'Flag -count: found "1.5", wanted a whole number',
+        'Flag -timeout: found "5", wanted a duration such as "10s" or "1m30s"',
+      ],
+    }],
+    [["-count=99999999999999999999"], {
+      problems: ['Flag -count: found "99999999999999999999", wanted a whole number'],
+    }],
+  ]);
+});
+
+Deno.test("parseFlags() reads GNU style", () => {
+  check("gnu", [
+    [["--config", "a"], { values: { config: "a" } }],
+    [["--config=a"], { values: { config: "a" } }],
+    [["-c", "a"], { values: { config: "a" } }],
+    [["-ca"], { values: { config: "a" } }],
+    [["-c=a"], { values: { config: "a" } }],
+    [["-dc", "a"], { values: { debug: true, config: "a" } }],
+    [["-dca"], { values: { debug: true, config: "a" } }],
+    [["-d=false"], {}],
+    [["-n", "-4"], { values: { count: -4 } }],
+    [["--no-webrtc"], { values: { webrtc: false } }],
+    [["--webrtc=false"], { values: { webrtc: false } }],
+    [["--no-tls", "--no-no-tls"], {}],
+    [["--no-tls"], { values: { noTls: true } }],
+    [["list", "--debug", "all"], { values: { debug: true }, rest: ["list", "all"] }],
+    [["list", "--", "--debug", "-"], { rest: ["list", "--debug", "-"] }],
+    [["-debug"], { values: { debug: true } }],
+    [["-config=a"], { values: { config: "a" } }],
+    [["-help"], { help: true }],
+    [["--help"], { help: true }],
+    [["-h"], { help: true }],
+    [["-dh"], { help: true, values: { debug: true } }],
+    [["--h"], { problems: ["Unknown flag --h"] }],
+    [["--confg=a"], { problems: ["Unknown flag --confg; did you mean --config?"] }],
+    [["-confg"], { values: { config: "onfg" } }],
+    [["-verbose"], { problems: ["Unknown flag -verbose"] }],
+    [["-hlep"], { help: true, problems: ["Unknown flag -l; did you mean --help?"] }],
+    [["-dx"], { values: { debug: true }, problems: ["Unknown flag -x"] }],
+    [["--no-config"], { problems: ["Unknown flag --no-config; did you mean --config?"] }],
+    [["-t"], { problems: ['Flag -t needs a value: a duration such as "10s" or "1m30s"'] }],
+    [["-t", "2h"], { values: { timeoutMs: 7_200_000 } }],
+  ]);
+});
+
+Deno.test("parseFlags() takes the environment where the command line is silent", () => {
+  check("gnu", [
+    [[], { values: { debug: true, count: 7 } }],
+    [["--no-debug", "--count=1"], { values: { count: 1 } }],
+  ], { X_DEBUG: "1", X_COUNT: "7" });
+  check("go", [[[], {
+    problems: ['Environment variable X_COUNT: found "many", wanted a whole number'],
+  }]], { X_DEBUG: "", X_COUNT: "many" });
+});
+
+Deno.test("describeFlags() lines up columns within 80 letters", () => {
+  assertEquals(
+    describeFlags(TABLE, "gnu"),
+    `  -c, --config FILE       Where to read.
+  -d, --debug             Say more. (env X_DEBUG)
+  -w, --webrtc            Prefer it. (default true)
+      --no-tls            Plain.
+  -n, --count N           How many. (default 3; env X_COUNT)
+  -t, --timeout DURATION  How long. (default 2000ms)
+`,
+  );
+  const long = {
+    name: "a-name-far-too-long-for-the-column",
+    type: "string",
+    default: "",
+    help: "word ".repeat(30),
+  };
+  const lines = describeFlags([long as Flag, { ...TABLE[1] }], "go").trimEnd().split("\n");
+  assertEquals(lines[0], "  -a-name-far-too-long-for-the-column TEXT");
+  assertEquals(lines.at(-1), `  -debug${" ".repeat(22)}  Say more. (env X_DEBUG)`);
+  assertEquals(lines.filter((line) => line.length > 80), []);
+});
+
+Deno.test("wrap() breaks between words only", () => {
+  assertEquals(wrap("", 10), []);
+  assertEquals(wrap("one two  three", 7), ["one two", "three"]);
+  assertEquals(wrap("incomprehensibilities", 5), ["incomprehensibilities"]);
+});
