@@ -1,0 +1,93 @@
+/**
+ * What all API files share: the handlers every service has, the base of every client, and how a call's extra
+ * arguments travel. The face of each API is in its own file.
+ */
+
+import type { JsonObject } from "../base/schema.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
+import type { DescService, JsonObject as Struct } from "../wire/proto.ts";
+import type { CallContext } from "../wire/service.ts";
+import type { Geometry } from "../geometry/geometry.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Call, Component, Resource } from "../resource/resource.ts";
+import { fromGeometryMessage, toGeometryMessage } from "./geometry.ts";
+
+/** The `Call` of a request as it arrived. */
+export function callOf(request: { extra?: Struct }, ctx: CallContext): Call {
+  return { extra: request.extra as JsonObject | undefined, signal: ctx.signal };
+}
+
+type Named = { name: string };
+
+/** DoCommand and GetStatus: every API's. */
+export function resourceHandlers(find: (name: string) => Resource) {
+  return {
+    doCommand: async (request: Named & { command?: Struct }, ctx: CallContext) => ({
+      result: await find(request.name).doCommand((request.command ?? {}) as JsonObject, {
+        signal: ctx.signal,
+      }),
+    }),
+    getStatus: async (request: Named, ctx: CallContext) => ({
+      result: await find(request.name).getStatus({ signal: ctx.signal }),
+    }),
+  };
+}
+
+/** DoCommand, GetStatus and GetGeometries: every component API's. */
+export function componentHandlers(find: (name: string) => Component) {
+  return {
+    ...resourceHandlers(find),
+    getGeometries: async (request: Named & { extra?: Struct }, ctx: CallContext) => ({
+      geometries: (await find(request.name).getGeometries(callOf(request, ctx))).map(toGeometryMessage),
+    }),
+  };
+}
+
+/** The methods that `resourceHandlers` serves, as a client has them. */
+interface CommonRpc {
+  doCommand(request: Named & { command: Struct }, options?: CallOptions): Promise<{ result?: Struct }>;
+  getStatus(request: Named, options?: CallOptions): Promise<{ result?: Struct }>;
+  getGeometries?(
+    request: Named & { extra?: Struct },
+    options?: CallOptions,
+  ): Promise<{ geometries: Parameters<typeof fromGeometryMessage>[0][] }>;
+}
+
+/** A resource behind a channel. */
+export abstract class ResourceClient<S extends DescService> implements Resource {
+  protected readonly rpc: ServiceClient<S>;
+
+  constructor(readonly name: ResourceName, protected readonly channel: Channel, desc: S) {
+    this.rpc = client(desc, channel);
+  }
+
+  /** The fields every request begins with. */
+  protected request(call?: Call): { name: string; extra?: Struct } {
+    return { name: this.name.short, extra: call?.extra as Struct | undefined };
+  }
+
+  async doCommand(command: JsonObject, call?: Call): Promise<JsonObject> {
+    const request = { name: this.name.short, command: command as Struct };
+    return ((await this.common.doCommand(request, call)).result ?? {}) as JsonObject;
+  }
+
+  async getStatus(call?: Call): Promise<JsonObject> {
+    return ((await this.common.getStatus({ name: this.name.short }, call)).result ?? {}) as JsonObject;
+  }
+
+  /** The channel is its owner's to close. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  protected get common(): CommonRpc {
+    return this.rpc as unknown as CommonRpc;
+  }
+}
+
+export abstract class ComponentClient<S extends DescService> extends ResourceClient<S> implements Component {
+  async getGeometries(call?: Call): Promise<Geometry[]> {
+    const answer = await this.common.getGeometries?.(this.request(call), call);
+    return (answer?.geometries ?? []).map(fromGeometryMessage);
+  }
+}

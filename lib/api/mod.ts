@@ -1,0 +1,10 @@
+/**
+ * Every API the machine serves. Order does not matter; each line is one kind of resource.
+ */
+
+import type { AnyApi } from "../resource/registry.ts";
+import { MotorApi } from "./motor.ts";
+
+export const APIS: readonly AnyApi[] = [
+  MotorApi,
+];

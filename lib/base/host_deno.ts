@@ -1,0 +1,123 @@
+/**
+ * The host as Deno gives it. The only file of `lib` that touches `Deno`.
+ */
+
+import { type Code, messageOf, SvcError } from "./error.ts";
+import type { Host } from "./host.ts";
+
+export class DenoHost implements Host {
+  env(name: string): string | undefined {
+    return Deno.env.get(name);
+  }
+
+  environment(): Record<string, string> {
+    return Deno.env.toObject();
+  }
+
+  hostname(): string {
+    return Deno.hostname();
+  }
+
+  platform(): { os: string; arch: string } {
+    return { os: Deno.build.os, arch: Deno.build.arch === "x86_64" ? "x64" : "arm64" };
+  }
+
+  cwd(): string {
+    return Deno.cwd();
+  }
+
+  readFile(path: string): Promise<Uint8Array> {
+    return attempt("read", path, () => Deno.readFile(path));
+  }
+
+  readTextFile(path: string): Promise<string> {
+    return attempt("read", path, () => Deno.readTextFile(path));
+  }
+
+  readFolder(path: string): Promise<string[]> {
+    return attempt("list", path, async () => {
+      const names: string[] = [];
+      for await (const entry of Deno.readDir(path)) names.push(entry.name);
+      return names.sort();
+    });
+  }
+
+  writeFile(path: string, content: string | Uint8Array, { mode = 0o644 } = {}): Promise<void> {
+    return attempt("write", path, async () => {
+      const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+      const temporary = `${path}.${crypto.randomUUID().slice(0, 8)}.tmp`;
+      try {
+        using file = await Deno.open(temporary, { write: true, createNew: true, mode });
+        for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+        await file.sync();
+      } catch (error) {
+        await Deno.remove(temporary).catch(() => {});
+        throw error;
+      }
+      await Deno.rename(temporary, path);
+      await this.#syncFolder(path);
+    });
+  }
+
+  async fileSize(path: string): Promise<number | undefined> {
+    try {
+      return (await Deno.stat(path)).size;
+    } catch {
+      return undefined;
+    }
+  }
+
+  stdout(text: string): void {
+    writeAll(Deno.stdout, text);
+  }
+
+  stderr(text: string): void {
+    writeAll(Deno.stderr, text);
+  }
+
+  onTermination(run: (signal: string) => void): () => void {
+    const signals: Deno.Signal[] = Deno.build.os === "windows"
+      ? ["SIGINT", "SIGBREAK"]
+      : ["SIGINT", "SIGTERM"];
+    const listeners = signals.map((signal) => ({ signal, listener: () => run(signal) }));
+    for (const { signal, listener } of listeners) Deno.addSignalListener(signal, listener);
+    return () => {
+      for (const { signal, listener } of listeners) Deno.removeSignalListener(signal, listener);
+    };
+  }
+
+  usage(): { residentBytes: number } {
+    return { residentBytes: Deno.memoryUsage().rss };
+  }
+
+  /** Makes a rename durable; Windows has no such call and needs none. */
+  async #syncFolder(path: string): Promise<void> {
+    if (Deno.build.os === "windows") return;
+    const slash = path.lastIndexOf("/");
+    using folder = await Deno.open(slash < 0 ? "." : path.slice(0, slash) || "/");
+    await folder.sync();
+  }
+}
+
+function writeAll(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  for (let at = 0; at < bytes.length;) at += stream.writeSync(bytes.subarray(at));
+}
+
+async function attempt<T>(verb: string, path: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    const code: Code = error instanceof Deno.errors.NotFound
+      ? "not_found"
+      : error instanceof Deno.errors.PermissionDenied
+      ? "permission_denied"
+      : "unknown";
+    const why = code === "not_found"
+      ? "it does not exist"
+      : error instanceof Deno.errors.IsADirectory
+      ? "it is a folder"
+      : messageOf(error);
+    throw new SvcError(code, `cannot ${verb} "${path}": ${why}`, { cause: error });
+  }
+}

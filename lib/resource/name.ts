@@ -1,0 +1,89 @@
+/**
+ * Names: of an API (`rdk:component:motor`), a model (`rdk:builtin:gpio`) and a resource
+ * (`rdk:component:motor/left`, of a remote `rdk:component:motor/arm-pc:left`).
+ */
+
+import { SvcError } from "../base/error.ts";
+
+const WORD = /^[\w-]+$/;
+const NAME = /^[a-zA-Z0-9][-\w]*$/;
+
+/** Longest name of a resource or remote; modules and packages may have 200. */
+export const NAME_LENGTH_MAX = 60;
+
+/** What a name must look like, for an error. */
+export const NAME_WANTED =
+  `1 to ${NAME_LENGTH_MAX} letters, digits, "-" and "_", beginning with a letter or digit`;
+
+/** `namespace:kind:type`, for example `rdk:component:motor`. */
+export interface ApiName {
+  readonly namespace: string;
+  readonly kind: "component" | "service";
+  readonly type: string;
+}
+
+export function parseApi(text: string): ApiName {
+  const [namespace, kind, type, ...rest] = text.split(":");
+  if (rest.length > 0 || !type || (kind !== "component" && kind !== "service") || !WORD.test(type)) {
+    const wanted = "rdk:component:<type> or rdk:service:<type>";
+    throw new SvcError("invalid_argument", `"${text}" is not the name of an API, wanted ${wanted}`);
+  }
+  if (!WORD.test(namespace)) {
+    throw new SvcError(
+      "invalid_argument",
+      `"${text}" is not the name of an API: bad namespace "${namespace}"`,
+    );
+  }
+  return { namespace, kind, type };
+}
+
+/** A model's full name: a bare word is one of the built-in models. */
+export function parseModel(text: string): string {
+  const parts = text.split(":");
+  if (parts.every((part) => WORD.test(part)) && (parts.length === 3 || parts.length === 1)) {
+    return parts.length === 1 ? `rdk:builtin:${text}` : text;
+  }
+  const wanted = "a word such as fake, or namespace:family:name";
+  throw new SvcError("invalid_argument", `"${text}" is not the name of a model, wanted ${wanted}`);
+}
+
+export function isResourceName(name: string): boolean {
+  return name.length <= NAME_LENGTH_MAX && NAME.test(name);
+}
+
+/** Names one resource of a machine. Two with the same `full` text are the same resource. */
+export class ResourceName {
+  /** `rdk:component:motor/left`, with a remote `rdk:component:motor/remote:left`. */
+  readonly full: string;
+
+  private constructor(
+    /** `rdk:component:motor` */
+    readonly api: string,
+    /** What clients call it: `left`, or `remote:left`. */
+    readonly short: string,
+  ) {
+    this.full = `${api}/${short}`;
+  }
+
+  static of(api: string, short: string): ResourceName {
+    return new ResourceName(api, short);
+  }
+
+  static parse(full: string): ResourceName {
+    const slash = full.indexOf("/");
+    const short = full.slice(slash + 1);
+    if (slash < 0 || !short.split(":").every((part) => NAME.test(part))) {
+      const wanted = "<api>/<name>, for example rdk:component:motor/left";
+      throw new SvcError(
+        "invalid_argument",
+        `"${full}" is not the full name of a resource, wanted ${wanted}`,
+      );
+    }
+    parseApi(full.slice(0, slash));
+    return new ResourceName(full.slice(0, slash), short);
+  }
+
+  toString(): string {
+    return this.full;
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * What a machine can be built from: APIs (kinds of resource, with their service) and models (drivers of an API).
+ *
+ * Both are plain values in explicit lists. `Registry` checks the lists once and answers by name.
+ */
+
+import type { Clock } from "../base/clock.ts";
+import { assert, SvcError } from "../base/error.ts";
+import type { Host } from "../base/host.ts";
+import type { Logger } from "../base/log.ts";
+import type { JsonObject, Row } from "../base/schema.ts";
+import { suggest } from "../base/suggest.ts";
+import type { Channel } from "../wire/channel.ts";
+import type { DescService } from "../wire/proto.ts";
+import type { Service } from "../wire/service.ts";
+import { ResourceName } from "./name.ts";
+import type { Resource } from "./resource.ts";
+
+/** A kind of resource. */
+export interface Api<R extends Resource = Resource> {
+  /** `rdk:component:motor` */
+  readonly name: string;
+  readonly desc: DescService;
+  /** The API's service over the machine's resources; `find` throws where there is none of that name. */
+  serve(find: (name: string) => R): Service;
+  /** A resource of this API behind a channel. */
+  client(name: ResourceName, channel: Channel): R;
+}
+
+// deno-lint-ignore no-explicit-any
+export type AnyApi = Api<any>;
+
+/** What a driver is built from. */
+export interface Construction<A> {
+  readonly name: ResourceName;
+  readonly attributes: A;
+  readonly dependencies: Dependencies;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly host: Host;
+  /** Aborts when the machine no longer waits for the resource. */
+  readonly signal: AbortSignal;
+}
+
+/** A driver of an API. */
+export interface Model<R extends Resource = Resource, A = unknown> {
+  readonly api: Api<R>;
+  /** `rdk:builtin:gpio` */
+  readonly name: string;
+  /** One line for people. */
+  readonly doc: string;
+  readonly attributes: Row<A>;
+  construct(from: Construction<A>): R | Promise<R>;
+}
+
+// deno-lint-ignore no-explicit-any
+export type AnyModel = Model<any, any>;
+
+/** Infers a model's types from its parts. */
+export function model<R extends Resource, A>(definition: Model<R, A>): Model<R, A> {
+  return definition;
+}
+
+/** The resources that one resource may use. */
+export class Dependencies {
+  constructor(private readonly owner: ResourceName, private readonly resources: readonly Resource[]) {}
+
+  /** The resource of `api` named `name` (short or full). Throws `failed_precondition` where there is none. */
+  get<R extends Resource>(api: Api<R>, name: string): R {
+    const found = this.find(api, name);
+    if (found) return found;
+    const there = this.resources.map((resource) => resource.name.full).join(", ") || "none";
+    const wanted = ResourceName.of(api.name, name);
+    throw new SvcError(
+      "failed_precondition",
+      `${this.owner} needs ${wanted}, its dependencies are: ${there}`,
+    );
+  }
+
+  find<R extends Resource>(api: Api<R>, name: string): R | undefined {
+    const named = (one: Resource) => one.name.short === name || one.name.full === name;
+    return this.resources.find((one) => one.name.api === api.name && named(one)) as R | undefined;
+  }
+
+  /** Every dependency of an API. */
+  all<R extends Resource>(api: Api<R>): R[] {
+    return this.resources.filter((one) => one.name.api === api.name) as R[];
+  }
+}
+
+export class Registry {
+  readonly #apis = new Map<string, AnyApi>();
+  readonly #models = new Map<string, AnyModel>();
+
+  constructor(apis: readonly AnyApi[], models: readonly AnyModel[]) {
+    for (const api of apis) {
+      assert(!this.#apis.has(api.name), `API ${api.name} is listed twice`);
+      this.#apis.set(api.name, api);
+    }
+    for (const model of models) {
+      const key = `${model.api.name} ${model.name}`;
+      assert(this.#apis.get(model.api.name) === model.api, `model ${key} is of an API that is not listed`);
+      assert(!this.#models.has(key), `model ${key} is listed twice`);
+      this.#models.set(key, model);
+    }
+  }
+
+  get apis(): AnyApi[] {
+    return [...this.#apis.values()];
+  }
+
+  /** Every model, sorted by API, then by model. */
+  get models(): AnyModel[] {
+    const key = (model: AnyModel) => `${model.api.name} ${model.name}`;
+    return [...this.#models.values()].sort((a, b) => key(a) < key(b) ? -1 : 1);
+  }
+
+  api(name: string): AnyApi | undefined {
+    return this.#apis.get(name);
+  }
+
+  /** The model, or `not_found` with what is likely meant. */
+  model(api: string, name: string): AnyModel {
+    const found = this.#models.get(`${api} ${name}`);
+    if (found) return found;
+    const known = this.models.filter((model) => model.api.name === api).map((model) => model.name);
+    const likely = suggest(name, known);
+    const hint = likely
+      ? `did you mean ${likely}?`
+      : known.length > 0
+      ? `known models of this API: ${known.join(", ")}`
+      : "no configured module provides this API either";
+    throw new SvcError("not_found", `no model ${name} is registered for API ${api}; ${hint}`);
+  }
+
+  /** What `-dump-resources` writes: sorted, in the published shape. */
+  dump(): { api: string; model: string; attribute_schema: JsonObject }[] {
+    return this.models.map((model) => ({
+      api: model.api.name,
+      model: model.name,
+      attribute_schema: {
+        $schema: "https://json-schema.org/draft/2020-12/schema",
+        ...model.attributes.jsonSchema(),
+      },
+    }));
+  }
+}
