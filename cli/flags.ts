@@ -190,7 +190,7 @@ class Reader {
       const flag = this.#table.find((flag) => flag.short === letter);
       if (flag === undefined) {
         if (letter === "h") this.help = true;
-        else return this.#unknown(at === 1 && word.length > 2 ? word : `-${letter}`, word.slice(1));
+        else return this.#unknown(word.length === 2 ? word : `-${letter} in ${word}`, word.slice(1));
         continue;
       }
       const tail = word.slice(at + 1);
@@ -233,9 +233,17 @@ class Reader {
 const WIDTH = 80;
 const LEFT_LIMIT = 28;
 
-/** The rows of the help text, in columns, at most 80 wide where the words allow it. */
+const HELP: Flag = {
+  name: "help",
+  short: "h",
+  type: "bool",
+  default: false,
+  help: "Print this help and exit.",
+};
+
+/** The rows of the help text, that of help itself included; in columns, at most 80 wide if the words allow it. */
 export function describeFlags(table: readonly Flag[], style: Style): string {
-  const rows = table.map((flag) => ({ left: leftOf(flag, style), right: rightOf(flag) }));
+  const rows = [...table, HELP].map((flag) => ({ left: leftOf(flag, style), right: rightOf(flag) }));
   const left = Math.min(LEFT_LIMIT, Math.max(0, ...rows.map((row) => row.left.length)));
   const indent = " ".repeat(left + 4);
   const lines = rows.flatMap((row) => {

@@ -1,0 +1,93 @@
+/**
+ * What all programs have in common at their start: flags that cannot be read, `--help` and `--version`.
+ *
+ * A program is a value; `begin` either answers the command line itself and gives an exit code, or hands back
+ * what was read. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
+ */
+
+import {
+  describeFlags,
+  describeProblem,
+  type Flag,
+  parseFlags,
+  type Style,
+  type Values,
+  wrap,
+} from "./flags.ts";
+import { versionLine } from "./version.ts";
+
+/** What a command line needs of its surroundings. */
+export interface Terminal {
+  /** Writes text to standard output as it is. */
+  write(text: string): void;
+  /** Writes text to standard error as it is. */
+  writeError(text: string): void;
+  /** An environment variable, or `undefined`. */
+  env(name: string): string | undefined;
+}
+
+export interface Program<T extends readonly Flag[]> {
+  readonly name: string;
+  /** What it is for; a paragraph. */
+  readonly summary: string;
+  readonly style: Style;
+  /** What follows the name in the usage line. */
+  readonly usage: string;
+  /** Without `version` and `help`, which every program has. */
+  readonly flags: T;
+}
+
+/** What was read of a command line, or the exit code when it was answered here. */
+export type Begun<T extends readonly Flag[]> =
+  | { readonly exitCode: number }
+  | { readonly exitCode?: undefined; readonly values: Values<T>; readonly rest: readonly string[] };
+
+export function begin<const T extends readonly Flag[]>(
+  program: Program<T>,
+  args: readonly string[],
+  terminal: Terminal,
+): Begun<T> {
+  const { name, style } = program;
+  const env = (variable: string) => terminal.env(variable);
+  const { values, rest, help, problems } = parseFlags(tableOf(program), style, args, env);
+  if (problems.length > 0) {
+    for (const problem of problems) terminal.writeError(`${name}: ${describeProblem(problem)}\n`);
+    return { exitCode: 2 };
+  }
+  if (help) {
+    terminal.write(helpText(program));
+    return { exitCode: 0 };
+  }
+  if ((values as { version: boolean }).version) {
+    terminal.write(`${versionLine(name)}\n`);
+    return { exitCode: 0 };
+  }
+  return { values: values as Values<T>, rest };
+}
+
+/** The whole help text of a program. */
+export function helpText(program: Program<readonly Flag[]>): string {
+  const { name, summary, style, usage } = program;
+  const about = wrap(summary, 80).join("\n");
+  return `${about}\n\nUsage: ${name} ${usage}\n\nFlags:\n${describeFlags(tableOf(program), style)}`;
+}
+
+/** The surroundings of the running process. */
+export function processTerminal(): Terminal {
+  const encoder = new TextEncoder();
+  const writeAll = (stream: { writeSync(bytes: Uint8Array): number }, text: string) => {
+    for (let bytes = encoder.encode(text); bytes.length > 0;) bytes = bytes.subarray(stream.writeSync(bytes));
+  };
+  return {
+    write: (text) => writeAll(Deno.stdout, text),
+    writeError: (text) => writeAll(Deno.stderr, text),
+    env: (name) => Deno.env.get(name),
+  };
+}
+
+function tableOf({ flags }: Program<readonly Flag[]>): readonly Flag[] {
+  return [
+    ...flags,
+    { name: "version", short: "v", type: "bool", default: false, help: "Print the version and exit." },
+  ];
+}

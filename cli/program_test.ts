@@ -1,0 +1,74 @@
+/** What every program answers: version, help, and a command line that is wrong. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { main as agent } from "./svc_agent.ts";
+import { main as cloud } from "./svc_cloud.ts";
+import { main as ml } from "./svc_ml.ts";
+import { VERSION } from "./version.ts";
+
+const PROGRAMS = { "svc-agent": agent, "svc-cloud": cloud, "svc-ml": ml };
+
+/** Runs a program on a terminal that remembers. */
+async function run(program: keyof typeof PROGRAMS, args: string[], env: Record<string, string> = {}) {
+  const found = { code: -1, output: "", errors: "" };
+  found.code = await PROGRAMS[program](args, {
+    write: (text) => void (found.output += text),
+    writeError: (text) => void (found.errors += text),
+    env: (name) => env[name],
+  });
+  return found;
+}
+
+for (const program of Object.keys(PROGRAMS) as (keyof typeof PROGRAMS)[]) {
+  Deno.test(`${program} tells its version and its flags`, async () => {
+    for (const flag of ["--version", "-version", "-v"]) {
+      const { code, output, errors } = await run(program, [flag]);
+      assertEquals([code, errors], [0, ""]);
+      assertStringIncludes(output, `${program} ${VERSION} (built from source, `);
+    }
+    for (const flag of ["--help", "-help", "-h"]) {
+      const { code, output, errors } = await run(program, [flag]);
+      assertEquals([code, errors], [0, ""]);
+      assertStringIncludes(output, `Usage: ${program} `);
+      assertEquals(output.split("\n").filter((line) => line.length > 80), []);
+    }
+  });
+
+  Deno.test(`${program} refuses an unknown flag with a suggestion and exit code 2`, async () => {
+    const { code, output, errors } = await run(program, ["--verison"]);
+    assertEquals([code, output], [2, ""]);
+    assertEquals(errors, `${program}: Unknown flag --verison; did you mean --version?\n`);
+  });
+}
+
+Deno.test("svc-agent has the published options", async () => {
+  const { output } = await run("svc-agent", ["--help"]);
+  assertEquals(
+    output,
+    `Installs, runs, watches and updates svc-server on this machine.
+
+Usage: svc-agent [flags]
+
+Flags:
+  -c, --config FILE    Machine credentials. (default /etc/svc.json)
+      --defaults FILE  Manufacturer defaults. (default /etc/svc-defaults.json)
+  -d, --debug          Debug logs of the agent itself, not of svc-server. (env
+                       SVC_AGENT_DEBUG)
+  -w, --wait           Update versions before starting. (env
+                       SVC_AGENT_WAIT_FOR_UPDATE)
+      --install        Install the system service.
+      --dev-mode       Allow running as another user than root and not as a
+                       service. (env SVC_AGENT_DEVMODE)
+  -v, --version        Print the version and exit.
+  -h, --help           Print this help and exit.
+`,
+  );
+});
+
+Deno.test("svc-agent reports a bad value in its environment", async () => {
+  const { code, errors } = await run("svc-agent", [], { SVC_AGENT_DEBUG: "loud" });
+  assertEquals([code, errors], [
+    2,
+    'svc-agent: Environment variable SVC_AGENT_DEBUG: found "loud", wanted true or false\n',
+  ]);
+});

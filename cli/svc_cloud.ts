@@ -1,0 +1,27 @@
+/**
+ * `svc-cloud`: a control plane of one's own for machines, agents and training jobs.
+ *
+ * Owns its command line. Promises: it tells its version and its options; it says so and fails when it is asked
+ * to do more than that.
+ */
+
+import { begin, processTerminal, type Terminal } from "./program.ts";
+
+const PROGRAM = {
+  name: "svc-cloud",
+  summary:
+    "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody's cloud.",
+  style: "gnu",
+  usage: "[flags]",
+  flags: [],
+} as const;
+
+/** Runs the program; gives its exit code. */
+export function main(args: readonly string[], terminal: Terminal): Promise<number> {
+  const begun = begin(PROGRAM, args, terminal);
+  if (begun.exitCode !== undefined) return Promise.resolve(begun.exitCode);
+  terminal.writeError("svc-cloud: this version only tells its version and its flags; see --help\n");
+  return Promise.resolve(1);
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args, processTerminal()));

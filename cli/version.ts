@@ -1,0 +1,30 @@
+/**
+ * Which version this is: the one place that knows.
+ *
+ * The version is that of deno.json. The git revision is known in an executable only: the build stores it as an
+ * embedded file beside the program; a program that runs from its source has none.
+ */
+
+import project from "../deno.json" with { type: "json" };
+
+export const VERSION: string = project.version;
+
+/** Where the build leaves the git revision for the executables it makes; relative to the root of the tree. */
+export const REVISION_FILE = "dist/revision.txt";
+
+/** The git revision this executable was built from, `-dirty` at its end if the tree had changes. */
+export function revision(): string | undefined {
+  if (!Deno.build.standalone) return undefined;
+  try {
+    return Deno.readTextFileSync(new URL(`../${REVISION_FILE}`, import.meta.url)).trim() || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `svc-server 0.1.0 (revision 1a2b3c4d5e6f, linux-x86_64)`; without a revision, `built from source`. */
+export function versionLine(program: string): string {
+  const known = revision();
+  const origin = known === undefined ? "built from source" : `revision ${known}`;
+  return `${program} ${VERSION} (${origin}, ${Deno.build.os}-${Deno.build.arch})`;
+}
