@@ -1,0 +1,35 @@
+/**
+ * Shapes in space: the simple bodies that parts of a machine are described by.
+ *
+ * A `Geometry` is a shape, the pose of its centre and a label, with the fields of viam.common.v1.Geometry. The
+ * centre is relative to whatever frame the holder names. A published "point" is a sphere of radius 0.
+ */
+
+import { composePoses, type Pose, type Vec3 } from "./pose.ts";
+
+/** A body about its own centre; lengths in millimetres. */
+export type GeometryShape =
+  | { readonly type: "box"; readonly dimsMm: Vec3 }
+  | { readonly type: "sphere"; readonly radiusMm: number }
+  /** Along local Z; the length is from tip to tip, at least twice the radius. */
+  | { readonly type: "capsule"; readonly radiusMm: number; readonly lengthMm: number }
+  | { readonly type: "mesh"; readonly contentType: string; readonly mesh: Uint8Array }
+  /** A PCD file. */
+  | { readonly type: "point_cloud"; readonly pcd: Uint8Array };
+
+export interface Geometry {
+  readonly center: Pose;
+  readonly label: string;
+  readonly shape: GeometryShape;
+}
+
+/** The geometry as seen from the frame in which its own frame has the pose `by`. */
+export function transformGeometry(geometry: Geometry, by: Pose): Geometry {
+  return { ...geometry, center: composePoses(by, geometry.center) };
+}
+
+/** A capsule of that size, or the sphere it is when it has no straight part; `undefined` if the sizes contradict. */
+export function capsule(radiusMm: number, lengthMm: number): GeometryShape | undefined {
+  if (lengthMm === 0 || lengthMm === 2 * radiusMm) return { type: "sphere", radiusMm };
+  return lengthMm < 2 * radiusMm ? undefined : { type: "capsule", radiusMm, lengthMm };
+}

@@ -1,0 +1,168 @@
+/**
+ * The written form of poses, shapes and frames, as settings: one row each, for machine configurations and for
+ * kinematics files alike. The only place of this folder that knows the published names.
+ *
+ * Rows report every problem with its path and convert to the types of `pose.ts` and `geometry.ts`.
+ */
+
+import { any, choice, number, object, type Place, type Row, text } from "../base/schema.ts";
+import { capsule, type Geometry, type GeometryShape } from "./geometry.ts";
+import {
+  degrees,
+  NO_ROTATION,
+  normalized,
+  ORIGIN,
+  type Pose,
+  type Quaternion,
+  quaternionFromAxisAngles,
+  quaternionFromEuler,
+  quaternionFromVector,
+  toPose,
+  type Vec3,
+} from "./pose.ts";
+
+/** Millimetres, or without unit for an axis; what is left out is 0. */
+export const vectorRow: Row<Vec3 | undefined> = object({
+  x: number().aka("X").default(0),
+  y: number().aka("Y").default(0),
+  z: number().aka("Z").default(0),
+});
+
+const thetaVector = {
+  x: number().default(0),
+  y: number().default(0),
+  z: number().default(0),
+  th: number("turn about the direction (or axis)").default(0),
+};
+
+const orientationVector = object(thetaVector, "direction of the Z axis and the turn about it")
+  .with((value, at) => pointing(value, at) ? value : undefined);
+
+const ORIENTATIONS: { readonly [type: string]: Row<Quaternion | undefined> } = {
+  ov_degrees: orientationVector.with(({ x, y, z, th }) =>
+    quaternionFromVector({ oX: x, oY: y, oZ: z, theta: th })
+  ),
+  ov_radians: orientationVector.with(({ x, y, z, th }) =>
+    quaternionFromVector({ oX: x, oY: y, oZ: z, theta: degrees(th) })
+  ),
+  euler_angles: object({
+    roll: number("radians about X").default(0),
+    pitch: number("radians about Y").default(0),
+    yaw: number("radians about Z").default(0),
+  }).with(quaternionFromEuler),
+  axis_angles: object(thetaVector, "axis and the turn about it in radians")
+    .with(({ th, ...axis }) => quaternionFromAxisAngles({ ...axis, theta: th })),
+  quaternion: object({
+    w: number().aka("W").default(0),
+    x: number().aka("X").default(0),
+    y: number().aka("Y").default(0),
+    z: number().aka("Z").default(0),
+  }).with((value, at) =>
+    Math.hypot(value.w, value.x, value.y, value.z) > 0
+      ? normalized(value)
+      : at.error("w, x, y and z are all 0, wanted a rotation")
+  ),
+};
+
+/** `{type, value}`; no type is no rotation. */
+export const orientationRow: Row<Quaternion | undefined> = object({
+  type: choice("how the value is written", ["", ...Object.keys(ORIENTATIONS)]).default(""),
+  value: any("numbers in the form that the type says"),
+}).with(({ type, value }, at) => {
+  return type === "" ? NO_ROTATION : ORIENTATIONS[type].required().decode(value, at.at("value"));
+});
+
+const placed = {
+  translation: vectorRow,
+  orientation: orientationRow,
+};
+
+/** Where a thing stands in its frame: the settings shared by frames, links and geometries. */
+export function poseOf(settings: { translation?: Vec3; orientation?: Quaternion }): Pose {
+  return toPose({
+    translation: settings.translation ?? ORIGIN,
+    rotation: settings.orientation ?? NO_ROTATION,
+  });
+}
+
+const sizeRow = number("millimetres", { min: 0 }).default(0);
+
+/** A shape and where its centre is; without a type the sizes tell which one it is. */
+export const geometryRow: Row<Geometry | undefined> = object({
+  type: choice("shape", ["", "box", "sphere", "capsule", "mesh", "point"]).default(""),
+  x: sizeRow,
+  y: sizeRow,
+  z: sizeRow,
+  r: sizeRow,
+  l: sizeRow,
+  meshData: text("the mesh file in base64"),
+  meshContentType: text('"ply" or "stl"').default("ply"),
+  ...placed,
+  label: text("name in pictures and errors").aka("Label").default(""),
+}).with((settings, at) => {
+  const shape = shapeOf(settings, at);
+  return shape && { center: poseOf(settings), label: settings.label, shape };
+});
+
+/** Where a component is: relative to its parent frame, with the body that stands for it. */
+export const frameRow: Row<FrameSettings | undefined> = object({
+  id: text("name of the frame; the component's name when left out"),
+  parent: text('frame that this one is relative to: a component\'s name or "world"').default(""),
+  ...placed,
+  geometry: geometryRow,
+}).with(({ id, parent, geometry, ...settings }) => ({ id, parent, pose: poseOf(settings), geometry }));
+
+export interface FrameSettings {
+  readonly id?: string;
+  /** Empty when the user named none. */
+  readonly parent: string;
+  readonly pose: Pose;
+  readonly geometry?: Geometry;
+}
+
+interface ShapeSettings extends Vec3 {
+  readonly type: string;
+  readonly r: number;
+  readonly l: number;
+  readonly meshData?: string;
+  readonly meshContentType: string;
+}
+
+function shapeOf(settings: ShapeSettings, at: Place): GeometryShape | undefined {
+  const { x, y, z, r, l } = settings;
+  switch (settings.type || inferred(settings)) {
+    case "box":
+      if (x > 0 && y > 0 && z > 0) return { type: "box", dimsMm: { x, y, z } };
+      return at.error(`a box of ${x} x ${y} x ${z} mm, wanted x, y and z greater than 0`);
+    case "sphere":
+      return { type: "sphere", radiusMm: r };
+    case "capsule":
+      return capsule(r, l) ?? at.error(`a capsule of r ${r} and l ${l} mm, wanted l of at least twice r`);
+    case "point":
+      return { type: "sphere", radiusMm: 0 };
+    case "mesh":
+      return meshOf(settings, at);
+  }
+  return at.error("neither a type nor a size, wanted type box (x, y, z), sphere (r), capsule (r, l) or mesh");
+}
+
+function inferred({ x, y, z, r, l }: ShapeSettings): string {
+  return x + y + z > 0 ? "box" : l > 0 ? "capsule" : r > 0 ? "sphere" : "";
+}
+
+function meshOf({ meshData, meshContentType }: ShapeSettings, at: Place): GeometryShape | undefined {
+  try {
+    if (meshData) {
+      return { type: "mesh", contentType: meshContentType, mesh: Uint8Array.fromBase64(meshData) };
+    }
+  } catch {
+    return at.at("mesh_data").error("not base64, wanted the mesh file in base64");
+  }
+  return at.at("mesh_data").error("found nothing, wanted the mesh file in base64");
+}
+
+function pointing({ x, y, z }: Vec3, at: Place): boolean {
+  if (x !== 0 || y !== 0 || z !== 0) return true;
+  at.error("x, y and z are all 0, wanted the direction in which the Z axis points");
+  return false;
+}
