@@ -22,8 +22,8 @@ export interface Host {
   /** Size in bytes, or `undefined` where there is no file. */
   fileSize(path: string): Promise<number | undefined>;
   /** Writes to standard output / standard error, for what is data rather than log. */
-  stdout(text: string): void;
-  stderr(text: string): void;
+  write(text: string): void;
+  writeError(text: string): void;
   /** Calls `run` when the process is asked to end; the returned function stops listening. */
   onTermination(run: (signal: string) => void): () => void;
   /** Resident memory and CPU time of this process. */

@@ -67,11 +67,11 @@ export class DenoHost implements Host {
     }
   }
 
-  stdout(text: string): void {
+  write(text: string): void {
     writeAll(Deno.stdout, text);
   }
 
-  stderr(text: string): void {
+  writeError(text: string): void {
     writeAll(Deno.stderr, text);
   }
 
