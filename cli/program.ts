@@ -16,15 +16,8 @@ import {
 } from "./flags.ts";
 import { versionLine } from "./version.ts";
 
-/** What a command line needs of its surroundings. */
-export interface Terminal {
-  /** Writes text to standard output as it is. */
-  write(text: string): void;
-  /** Writes text to standard error as it is. */
-  writeError(text: string): void;
-  /** An environment variable, or `undefined`. */
-  env(name: string): string | undefined;
-}
+/** What a command line needs of the host. */
+export type Terminal = Pick<Host, "env" | "write" | "writeError">;
 
 export interface Program<T extends readonly Flag[]> {
   readonly name: string;
@@ -70,19 +63,6 @@ export function helpText(program: Program<readonly Flag[]>): string {
   const { name, summary, style, usage } = program;
   const about = wrap(summary, 80).join("\n");
   return `${about}\n\nUsage: ${name} ${usage}\n\nFlags:\n${describeFlags(tableOf(program), style)}`;
-}
-
-/** The surroundings of the running process. */
-export function processTerminal(): Terminal {
-  const encoder = new TextEncoder();
-  const writeAll = (stream: { writeSync(bytes: Uint8Array): number }, text: string) => {
-    for (let bytes = encoder.encode(text); bytes.length > 0;) bytes = bytes.subarray(stream.writeSync(bytes));
-  };
-  return {
-    write: (text) => writeAll(Deno.stdout, text),
-    writeError: (text) => writeAll(Deno.stderr, text),
-    env: (name) => Deno.env.get(name),
-  };
 }
 
 function tableOf({ flags }: Program<readonly Flag[]>): readonly Flag[] {

@@ -5,8 +5,9 @@
  * says so and fails when it is asked to do more than that.
  */
 
+import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Flag } from "./flags.ts";
-import { begin, processTerminal, type Terminal } from "./program.ts";
+import { begin, type Terminal } from "./program.ts";
 
 const FLAGS = [
   {
@@ -66,4 +67,4 @@ export function main(args: readonly string[], terminal: Terminal): Promise<numbe
   return Promise.resolve(1);
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args, processTerminal()));
+if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

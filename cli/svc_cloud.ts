@@ -5,7 +5,8 @@
  * to do more than that.
  */
 
-import { begin, processTerminal, type Terminal } from "./program.ts";
+import { DenoHost } from "../lib/base/host_deno.ts";
+import { begin, type Terminal } from "./program.ts";
 
 const PROGRAM = {
   name: "svc-cloud",
@@ -24,4 +25,4 @@ export function main(args: readonly string[], terminal: Terminal): Promise<numbe
   return Promise.resolve(1);
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args, processTerminal()));
+if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

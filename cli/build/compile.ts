@@ -1,0 +1,69 @@
+/**
+ * `deno task compile`: all programs for all targets, as executables in `dist/<target>/`, with their sums.
+ *
+ * Promises: it compiles with the pinned Deno or not at all; where something is missing it says on one line what
+ * it is and what to do, and exits with 1.
+ */
+
+import { messageOf } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { begin, type Terminal } from "../program.ts";
+import { choose, compile, EXECUTABLES, PINNED_DENO, ROOT, TARGETS } from "./compiler.ts";
+
+const PROGRAM = {
+  name: "deno task compile",
+  summary: "Makes the executables in dist/<target>/, and SHA256SUMS beside them.",
+  style: "gnu",
+  usage: "[flags]",
+  flags: [
+    { name: "target", type: "string", default: "", value: "NAME", help: names("target", TARGETS) },
+    { name: "program", type: "string", default: "", value: "NAME", help: names("program", EXECUTABLES) },
+  ],
+} as const;
+
+function names(what: string, rows: readonly { name: string }[]): string {
+  return `Only this ${what}: ${rows.map((row) => row.name).join(", ")}.`;
+}
+
+async function main(args: readonly string[], terminal: Terminal): Promise<number> {
+  const begun = begin(PROGRAM, args, terminal);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  try {
+    await compileAll(begun.values.target, begun.values.program, terminal);
+    return 0;
+  } catch (thrown) {
+    terminal.writeError(`${PROGRAM.name}: ${messageOf(thrown)}\n`);
+    return 1;
+  }
+}
+
+async function compileAll(targetName: string, programName: string, terminal: Terminal): Promise<void> {
+  const targets = choose("target", TARGETS, targetName);
+  const programs = choose("program", EXECUTABLES, programName);
+  const version = Deno.version.deno;
+  if (version !== PINNED_DENO) {
+    throw new Error(`Cannot compile with Deno ${version}: run npx --yes deno@${PINNED_DENO} task compile`);
+  }
+  for (const target of targets) {
+    const folder = `dist/${target.name}`;
+    for (const program of programs) {
+      const { bytes } = await compile({ deno: Deno.execPath(), version }, program, target, folder);
+      terminal.write(`${folder}/${program.name}${target.suffix}  ${(bytes / 1e6).toFixed(1)} MB\n`);
+    }
+    await writeSums(`${ROOT}${folder}`, EXECUTABLES.map((program) => program.name + target.suffix));
+  }
+}
+
+/** Writes `SHA256SUMS` for those of `files` that are there, in the form that `sha256sum -c` reads. */
+async function writeSums(folder: string, files: readonly string[]): Promise<void> {
+  let sums = "";
+  for (const file of files) {
+    const bytes = await Deno.readFile(`${folder}/${file}`).catch(() => undefined);
+    if (bytes === undefined) continue;
+    const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+    sums += `${sum.toHex()}  ${file}\n`;
+  }
+  await Deno.writeTextFile(`${folder}/SHA256SUMS`, sums);
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

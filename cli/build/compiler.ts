@@ -1,0 +1,211 @@
+/**
+ * Compiles one program for one target with a given Deno; what `compile` and `compile:check` share.
+ *
+ * Owns the lists of programs and targets. Promises: an executable embeds the npm packages that its program
+ * reaches and no others, and of native addons the one for its target only.
+ */
+
+import { SvcError } from "../../lib/base/error.ts";
+import { suggest } from "../../lib/base/suggest.ts";
+import { REVISION_FILE } from "../version.ts";
+
+/** The Deno that the product is made with. */
+export const PINNED_DENO = "2.9.6";
+
+export interface Target {
+  readonly name: string;
+  /** Deno's name for it. */
+  readonly triple: string;
+  readonly suffix: string;
+  /** The native addon's package for it, after `@node-datachannel/`. */
+  readonly addon: string;
+  /** That of the same system and processor with another libc. */
+  readonly foreignAddon?: string;
+}
+
+export const TARGETS: readonly Target[] = [
+  {
+    name: "linux-x64",
+    triple: "x86_64-unknown-linux-gnu",
+    suffix: "",
+    addon: "linux-x64-gnu",
+    foreignAddon: "linux-x64-musl",
+  },
+  {
+    name: "linux-arm64",
+    triple: "aarch64-unknown-linux-gnu",
+    suffix: "",
+    addon: "linux-arm64-gnu",
+    foreignAddon: "linux-arm64-musl",
+  },
+  { name: "windows-x64", triple: "x86_64-pc-windows-msvc", suffix: ".exe", addon: "win32-x64-msvc" },
+];
+
+export interface Executable {
+  readonly name: string;
+  /** Its entry point, from the root of the tree. */
+  readonly entry: string;
+}
+
+export const EXECUTABLES: readonly Executable[] = [
+  { name: "svc-server", entry: "cli/svc_server.ts" },
+  { name: "svc-agent", entry: "cli/svc_agent.ts" },
+  { name: "svc-ml", entry: "cli/svc_ml.ts" },
+  { name: "svc-cloud", entry: "cli/svc_cloud.ts" },
+];
+
+export const ROOT = new URL("../../", import.meta.url).pathname;
+
+/** The rows called `name`, all of them for the empty name; throws `invalid_argument` for an unknown one. */
+export function choose<T extends { readonly name: string }>(
+  what: string,
+  rows: readonly T[],
+  name: string,
+): T[] {
+  const chosen = rows.filter((row) => name === "" || row.name === name);
+  if (chosen.length > 0) return chosen;
+  const names = rows.map((row) => row.name);
+  const near = suggest(name, names);
+  const hint = near === undefined ? "" : `; did you mean ${near}?`;
+  throw new SvcError("invalid_argument", `Unknown ${what} ${name}, wanted one of ${names.join(", ")}${hint}`);
+}
+
+export interface Outcome {
+  readonly code: number;
+  readonly output: string;
+  readonly errors: string;
+}
+
+/** Runs a command in the root of the tree to its end and keeps what it says, without colours. */
+export async function execute(command: string, args: readonly string[]): Promise<Outcome> {
+  const options: Deno.CommandOptions = { args: [...args], cwd: ROOT, env: { NO_COLOR: "1" }, stdin: "null" };
+  const { code, stdout, stderr } = await new Deno.Command(command, options).output();
+  return { code, output: new TextDecoder().decode(stdout), errors: new TextDecoder().decode(stderr) };
+}
+
+/** A compiler: a Deno executable and its version. */
+export interface Compiler {
+  readonly deno: string;
+  readonly version: string;
+}
+
+export interface Compiled {
+  readonly path: string;
+  readonly bytes: number;
+  /** Deno's list of what it embedded, a tree for people to read. */
+  readonly listing: string;
+}
+
+/**
+ * Compiles into `folder` (from the root of the tree). Throws `unavailable` if the target's runtime is neither
+ * there nor can be downloaded, `internal` with the compiler's words if it fails otherwise.
+ */
+export async function compile(
+  compiler: Compiler,
+  { name, entry }: Executable,
+  target: Target,
+  folder: string,
+): Promise<Compiled> {
+  await recordRevision();
+  const imports = await reach(compiler, entry);
+  // A configuration that maps only what the program imports: whatever is mapped would be embedded.
+  const work = `dist/.build/${name}`;
+  await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
+  await Deno.writeTextFile(`${ROOT}${work}/deno.json`, JSON.stringify({ nodeModulesDir: "none", imports }));
+  await Deno.copyFile(`${ROOT}deno.lock`, `${ROOT}${work}/deno.lock`);
+  const path = `${folder}/${name}${target.suffix}`;
+  const args = ["compile", "--allow-all", "--no-check", "--config", `${work}/deno.json`];
+  args.push("--include", REVISION_FILE, "--target", target.triple, "--output", path);
+  args.push(...await exclusions(compiler, imports, target));
+  const { code, output, errors } = await execute(compiler.deno, [...args, entry]);
+  if (code !== 0) throw await failure(compiler, name, target, errors);
+  const { size } = await Deno.stat(`${ROOT}${path}`);
+  return { path: `${ROOT}${path}`, bytes: size, listing: output + errors };
+}
+
+/** Writes the git revision of the tree where executables find it; an empty one outside a repository. */
+async function recordRevision(): Promise<void> {
+  const { code, output } = await execute("git", [
+    "describe",
+    "--always",
+    "--dirty",
+    "--abbrev=12",
+    "--exclude=*",
+  ])
+    .catch(() => ({ code: 1, output: "" }));
+  await Deno.mkdir(`${ROOT}dist`, { recursive: true });
+  await Deno.writeTextFile(`${ROOT}${REVISION_FILE}`, code === 0 ? output : "");
+}
+
+/** Where Deno keeps the runtime that executables for `target` are made of. */
+export async function runtimePath({ deno, version }: Compiler, target: Target): Promise<string> {
+  return `${(await folders(deno)).denoDir}/dl/release/v${version}/denort-${target.triple}.zip`;
+}
+
+export async function exists(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(() => true, () => false);
+}
+
+async function failure(compiler: Compiler, name: string, target: Target, errors: string): Promise<SvcError> {
+  const attempt = `Cannot compile ${name} for ${target.name}`;
+  const runtime = await runtimePath(compiler, target);
+  const lacksRuntime = errors.includes("denort") && !await exists(runtime);
+  if (!lacksRuntime) return new SvcError("internal", `${attempt}:\n${errors.trimEnd()}`);
+  const found = `the runtime of Deno ${compiler.version} could not be downloaded`;
+  const remedy = `connect to Deno's download host, or put the official file at ${runtime}`;
+  return new SvcError("unavailable", `${attempt}: ${found}; ${remedy}`);
+}
+
+/** What is used of `deno info --json`. */
+interface ModuleGraph {
+  readonly roots: readonly string[];
+  readonly modules: readonly {
+    readonly specifier: string;
+    /** `code` is missing where only types are imported. */
+    readonly dependencies?: readonly { readonly specifier: string; readonly code?: { specifier: string } }[];
+  }[];
+}
+
+/** The rows of the import map that running `entry` needs. */
+async function reach({ deno }: Compiler, entry: string): Promise<Record<string, string>> {
+  const { code, output, errors } = await execute(deno, ["info", "--json", entry]);
+  if (code !== 0) throw new SvcError("internal", `Cannot read the modules of ${entry}:\n${errors.trimEnd()}`);
+  const graph: ModuleGraph = JSON.parse(output);
+  const project: { imports: Record<string, string> } = JSON.parse(
+    await Deno.readTextFile(`${ROOT}deno.json`),
+  );
+  const modules = new Map(graph.modules.map((module) => [module.specifier, module]));
+  const imports: Record<string, string> = {};
+  const reached = new Set(graph.roots);
+  // A set can grow while it is walked.
+  for (const specifier of reached) {
+    for (const dependency of modules.get(specifier)?.dependencies ?? []) {
+      if (dependency.code === undefined) continue;
+      const mapped = project.imports[dependency.specifier];
+      if (mapped !== undefined) imports[dependency.specifier] = mapped;
+      else reached.add(dependency.code.specifier);
+    }
+  }
+  return imports;
+}
+
+/** Options that leave out the addon for the target's other libc: Deno does not tell them apart. */
+async function exclusions(
+  { deno }: Compiler,
+  imports: Record<string, string>,
+  target: Target,
+): Promise<string[]> {
+  if (target.foreignAddon === undefined || !("node-datachannel" in imports)) return [];
+  const version = imports["node-datachannel"].split("@").at(-1);
+  const { npmCache } = await folders(deno);
+  const registries = await Array.fromAsync(Deno.readDir(npmCache));
+  // Only the folder of the version is heeded; it need not be there yet.
+  return registries.map(({ name }) =>
+    `--exclude=${npmCache}/${name}/@node-datachannel/${target.foreignAddon}/${version}`
+  );
+}
+
+/** Where Deno keeps what it downloads. */
+async function folders(deno: string): Promise<{ denoDir: string; npmCache: string }> {
+  return JSON.parse((await execute(deno, ["info", "--json"])).output);
+}

@@ -1,0 +1,137 @@
+/**
+ * `svc-server`: the machine runtime.
+ *
+ * Owns its command line and the choice of APIs, models and host. Promises: a configuration that cannot be used
+ * is told whole and ends with 1; a command line that cannot be read ends with 2; otherwise it serves until it is
+ * told to stop.
+ */
+
+import { APIS } from "../lib/api/mod.ts";
+import { SystemClock } from "../lib/base/clock.ts";
+import { chainOf } from "../lib/base/error.ts";
+import { DenoHost } from "../lib/base/host_deno.ts";
+import type { Host } from "../lib/base/host.ts";
+import { consoleSink, Logs } from "../lib/base/log.ts";
+import { machineSchema } from "../lib/machine/config_schema.ts";
+import { startRuntime } from "../lib/machine/runtime.ts";
+import { Registry } from "../lib/resource/registry.ts";
+import { MODELS } from "../drivers/mod.ts";
+import { makeOffer } from "../lib/wire/webrtc.ts";
+import { begin } from "./program.ts";
+import type { Values } from "./flags.ts";
+import { revision, VERSION } from "./version.ts";
+
+const FLAGS = [
+  flag("config", "string", "", "Machine configuration file: cloud credentials or a full configuration.", "FILE"),
+  flag("debug", "bool", false, "Write debug-level logs."),
+  flag("no-tls", "bool", false, "Serve without TLS even if the configuration has a certificate."),
+  flag("webrtc", "bool", true, "Prefer WebRTC connections to direct ones."),
+  flag("disable-mdns", "bool", false, "Do not announce the machine through multicast DNS."),
+  flag("allow-insecure-creds", "bool", false, "Allow sending credentials over plaintext."),
+  flag("untrusted-env", "bool", false, "Disable processes and shell from running."),
+  flag("dump-resources", "string", "", "Write every model with its attributes as JSON to a file and exit.", "FILE"),
+  flag("config-schema", "bool", false, "Print the JSON Schema of the configuration file and exit."),
+  flag("log-file", "string", "", "Write logs to a file with rotation.", "FILE"),
+  flag("reveal-sensitive-config-diffs", "bool", false, "Log what changes between configurations."),
+  flag("network-check", "bool", false, "Only check the network, report and exit."),
+  flag("ftdc", "bool", true, "Capture diagnostics all the time."),
+  flag("cpuprofile", "string", "", "Write a CPU profile to a file.", "FILE"),
+  flag("webprofile", "bool", false, "Include the profiler in the HTTP server."),
+  flag("output-telemetry", "bool", false, "Print metrics and spans."),
+  flag("shareddir", "string", "", "Location of static web assets.", "FOLDER"),
+] as const;
+
+const PROGRAM = {
+  name: "svc-server",
+  summary: "Runs the machine that a configuration file describes: builds its components and services and serves " +
+    "them over gRPC and gRPC-web.",
+  style: "go",
+  usage: "-config FILE [flags]",
+  flags: FLAGS,
+} as const;
+
+type Options = Values<typeof FLAGS>;
+
+/** Options that are read but have no engine yet; each is told in the log when it is used. */
+const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: string }[] = [
+  { given: (options) => options.allowInsecureCreds, what: "-allow-insecure-creds: no credentials are sent anywhere" },
+  { given: (options) => options.logFile !== "", what: "-log-file: logs still go to standard output only" },
+  { given: (options) => options.cpuprofile !== "", what: "-cpuprofile: no profile is written" },
+  { given: (options) => options.webprofile, what: "-webprofile: the HTTP server has no profiler" },
+  { given: (options) => options.outputTelemetry, what: "-output-telemetry: no metrics or spans are printed" },
+  { given: (options) => options.shareddir !== "", what: "-shareddir: there are no static web assets to serve" },
+  { given: (options) => options.revealSensitiveConfigDiffs, what: "-reveal-sensitive-config-diffs: none is shown" },
+];
+
+export async function main(args: readonly string[], host: Host): Promise<number> {
+  const begun = begin(PROGRAM, args, host);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const { values: options, rest } = begun;
+  if (rest.length > 0) {
+    host.writeError(`svc-server: unexpected argument "${rest[0]}", every option begins with a dash; see -help\n`);
+    return 2;
+  }
+  const registry = new Registry(APIS, MODELS);
+  try {
+    if (host.env("SVC_SELFTEST") === "webrtc") return await offer(host);
+    if (options.dumpResources !== "") return await dumpResources(options.dumpResources, registry, host);
+    if (options.configSchema) {
+      host.write(`${JSON.stringify(machineSchema(registry), null, 2)}\n`);
+      return 0;
+    }
+    if (options.config === "") {
+      host.writeError("svc-server: no configuration; give one with -config FILE; see -help\n");
+      return 2;
+    }
+    return await serve(options, registry, host);
+  } catch (error) {
+    host.writeError(`svc-server: ${chainOf(error)}\n`);
+    return 1;
+  }
+}
+
+async function serve(options: Options, registry: Registry, host: Host): Promise<number> {
+  const clock = new SystemClock();
+  const logs = new Logs(clock, [consoleSink()]);
+  logs.configure([], options.debug);
+  const logger = logs.logger("rdk");
+  logger.info("svc-server", { version: VERSION, git_rev: revision() ?? "built from source" });
+  for (const { given, what } of WITHOUT_ENGINE) if (given(options)) logger.warn(`${what} (not in this version)`);
+
+  const stopped = Promise.withResolvers<string>();
+  const ignore = host.onTermination((signal) => stopped.resolve(signal));
+  try {
+    const { config: configPath, debug, noTls } = options;
+    const parts = { registry, host, clock, logs, version: VERSION };
+    const runtime = await startRuntime({ configPath, debug, noTls, stop: stopped.resolve }, parts);
+    const reason = await stopped.promise;
+    logger.info(`shutting down: ${reason}`);
+    await runtime.close();
+    return 0;
+  } finally {
+    ignore();
+  }
+}
+
+async function dumpResources(path: string, registry: Registry, host: Host): Promise<number> {
+  await host.writeFile(path, `${JSON.stringify(registry.dump(), null, "\t")}\n`, { mode: 0o600 });
+  return 0;
+}
+
+/** Shows that the WebRTC addon of this executable loads and works: prints an offer. */
+async function offer(host: Host): Promise<number> {
+  host.write(`${await makeOffer()}\n`);
+  return 0;
+}
+
+function flag<const N extends string, T extends "bool" | "string", D extends boolean | string>(
+  name: N,
+  type: T,
+  fallback: D,
+  help: string,
+  value?: string,
+) {
+  return { name, type, default: fallback, help, ...(value === undefined ? {} : { value }) };
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));
