@@ -5,6 +5,7 @@
  * what was read. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
  */
 
+import type { Host } from "../lib/base/host.ts";
 import {
   describeFlags,
   describeProblem,
