@@ -11,13 +11,13 @@ import { SvcError } from "../base/error.ts";
  * `negotiation`; both negotiated beforehand, ordered and reliable), with all its local candidates in it, as SDP.
  * The peer is closed again. Throws `unavailable` if the addon cannot be loaded, the signal's reason if it aborts.
  */
-export async function makeOffer(signal: AbortSignal): Promise<string> {
+export async function makeOffer(signal?: AbortSignal): Promise<string> {
   const { PeerConnection } = await loadAddon();
-  signal.throwIfAborted();
+  signal?.throwIfAborted();
   const peer = new PeerConnection("svc", { iceServers: [] });
   const { promise: aborted, reject: abort } = Promise.withResolvers<never>();
-  const onAbort = () => abort(signal.reason);
-  signal.addEventListener("abort", onAbort);
+  const onAbort = () => abort(signal?.reason);
+  signal?.addEventListener("abort", onAbort);
   try {
     const { promise: gathered, resolve: finish } = Promise.withResolvers<void>();
     peer.onGatheringStateChange((state) => state === "complete" && finish());
@@ -31,7 +31,7 @@ export async function makeOffer(signal: AbortSignal): Promise<string> {
     }
     return description.sdp;
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    signal?.removeEventListener("abort", onAbort);
     peer.close();
   }
 }
