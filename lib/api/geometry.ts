@@ -6,7 +6,7 @@ import type { Geometry as GeometryMessage, Pose as PoseMessage } from "../../pro
 import { SvcError } from "../base/error.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
 import type { GeometrySchema } from "../../proto/gen/common_pb.ts";
-import type { Geometry } from "../geometry/geometry.ts";
+import type { Geometry, GeometryShape } from "../geometry/geometry.ts";
 import { IDENTITY_POSE, type Pose } from "../geometry/pose.ts";
 
 /** A message's pose as a plain value; an absent one is the identity, an all-zero orientation points along z. */
@@ -16,46 +16,46 @@ export function fromPoseMessage(message: PoseMessage | undefined): Pose {
   return { x, y, z, oX, oY, oZ: oX === 0 && oY === 0 && oZ === 0 ? 1 : oZ, theta };
 }
 
-export function toGeometryMessage(geometry: Geometry): MessageInitShape<typeof GeometrySchema> {
-  const { center, label } = geometry;
-  switch (geometry.type) {
+export function toGeometryMessage(
+  { center, label, shape }: Geometry,
+): MessageInitShape<typeof GeometrySchema> {
+  return { center, label, geometryType: toShapeMessage(shape) };
+}
+
+function toShapeMessage(shape: GeometryShape): MessageInitShape<typeof GeometrySchema>["geometryType"] {
+  switch (shape.type) {
     case "box":
-      return { center, label, geometryType: { case: "box", value: { dimsMm: geometry.dimsMm } } };
+      return { case: "box", value: { dimsMm: shape.dimsMm } };
     case "sphere":
-      return { center, label, geometryType: { case: "sphere", value: { radiusMm: geometry.radiusMm } } };
-    case "capsule": {
-      const { radiusMm, lengthMm } = geometry;
-      return { center, label, geometryType: { case: "capsule", value: { radiusMm, lengthMm } } };
-    }
-    case "mesh": {
-      const { contentType, mesh } = geometry;
-      return { center, label, geometryType: { case: "mesh", value: { contentType, mesh } } };
-    }
+      return { case: "sphere", value: { radiusMm: shape.radiusMm } };
+    case "capsule":
+      return { case: "capsule", value: { radiusMm: shape.radiusMm, lengthMm: shape.lengthMm } };
+    case "mesh":
+      return { case: "mesh", value: { contentType: shape.contentType, mesh: shape.mesh } };
     case "point_cloud":
-      return { center, label, geometryType: { case: "pointcloud", value: { pointCloud: geometry.pcd } } };
+      return { case: "pointcloud", value: { pointCloud: shape.pcd } };
   }
 }
 
-export function fromGeometryMessage(message: GeometryMessage): Geometry {
-  const center = fromPoseMessage(message.center);
-  const { label, geometryType: shape } = message;
-  switch (shape.case) {
+/** @throws invalid_argument when the message has no shape */
+export function fromGeometryMessage({ center, label, geometryType }: GeometryMessage): Geometry {
+  return { center: fromPoseMessage(center), label, shape: fromShapeMessage(geometryType, label) };
+}
+
+function fromShapeMessage(message: GeometryMessage["geometryType"], label: string): GeometryShape {
+  switch (message.case) {
     case "box": {
-      const { x = 0, y = 0, z = 0 } = shape.value.dimsMm ?? {};
-      return { type: "box", center, label, dimsMm: { x, y, z } };
+      const { x = 0, y = 0, z = 0 } = message.value.dimsMm ?? {};
+      return { type: "box", dimsMm: { x, y, z } };
     }
     case "sphere":
-      return { type: "sphere", center, label, radiusMm: shape.value.radiusMm };
-    case "capsule": {
-      const { radiusMm, lengthMm } = shape.value;
-      return { type: "capsule", center, label, radiusMm, lengthMm };
-    }
-    case "mesh": {
-      const { contentType, mesh } = shape.value;
-      return { type: "mesh", center, label, contentType, mesh };
-    }
+      return { type: "sphere", radiusMm: message.value.radiusMm };
+    case "capsule":
+      return { type: "capsule", radiusMm: message.value.radiusMm, lengthMm: message.value.lengthMm };
+    case "mesh":
+      return { type: "mesh", contentType: message.value.contentType, mesh: message.value.mesh };
     case "pointcloud":
-      return { type: "point_cloud", center, label, pcd: shape.value.pointCloud };
+      return { type: "point_cloud", pcd: message.value.pointCloud };
     default:
       throw new SvcError(
         "invalid_argument",
