@@ -4,7 +4,9 @@
 
 import type { AnyApi } from "../resource/registry.ts";
 import { MotorApi } from "./motor.ts";
+import { PUBLISHED } from "./published.ts";
 
 export const APIS: readonly AnyApi[] = [
   MotorApi,
+  ...PUBLISHED,
 ];

@@ -1,0 +1,136 @@
+/**
+ * APIs by their descriptor alone: a resource that lives elsewhere (in a module, on another machine) and whose
+ * calls go on over its channel with nothing but the name rewritten.
+ *
+ * All four streaming kinds pass; answers, errors and cancellation come back as they are. It serves published APIs
+ * that no built-in model implements, and APIs that only a module knows.
+ */
+
+import { SvcError } from "../base/error.ts";
+import type { JsonObject } from "../base/schema.ts";
+import type { CallOptions, Channel } from "../wire/channel.ts";
+import { Metadata } from "../wire/metadata.ts";
+import type { DescMessage, DescMethod, DescService, Message } from "../wire/proto.ts";
+import type { CallContext, Service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import { type Call, unsupported } from "../resource/resource.ts";
+import { ResourceClient } from "./common.ts";
+
+/** The API called `name` (`rdk:service:shell`), made of its service. */
+export function passthrough(name: string, desc: DescService): Api<ForwardingResource> {
+  return {
+    name,
+    desc,
+    client: (resource, channel) => new ForwardingResource(resource, channel, desc),
+    serve: (find) => forwardingService(desc, find),
+  };
+}
+
+/** A resource of any API behind a channel; `name.short` is what the far end calls it. */
+export class ForwardingResource extends ResourceClient<DescService> {
+  constructor(name: ResourceName, channel: Channel, private readonly desc: DescService) {
+    super(name, channel, desc);
+  }
+
+  /**
+   * Sends a call on. `input` is the request, or the requests of the kinds that take a stream; they already carry
+   * this resource's name. The result is what `ServiceClient` gives for the method's kind.
+   */
+  forward(method: DescMethod, input: unknown, options?: CallOptions): unknown {
+    const methods = this.rpc as Record<string, (input: unknown, options?: CallOptions) => unknown>;
+    return methods[method.localName](input, options);
+  }
+
+  override async doCommand(command: JsonObject, call?: Call): Promise<JsonObject> {
+    if (!this.desc.method.doCommand) throw unsupported(this.name, "DoCommand");
+    return await super.doCommand(command, call);
+  }
+
+  override async getStatus(call?: Call): Promise<JsonObject> {
+    return this.desc.method.getStatus ? await super.getStatus(call) : {};
+  }
+}
+
+/** Answers every method of a service by sending it to the resource that its (first) request names. */
+function forwardingService(desc: DescService, find: (name: string) => ForwardingResource): Service {
+  const handlers = desc.methods.map((method) => [method.localName, handlerOf(method, find)]);
+  return { desc, handlers: Object.fromEntries(handlers) };
+}
+
+function handlerOf(method: DescMethod, find: (name: string) => ForwardingResource) {
+  const one = (request: Message, ctx: CallContext) => {
+    const target = named(method, request);
+    const resource = find(target.name);
+    target.name = resource.name.short;
+    return resource.forward(method, request, optionsOf(ctx));
+  };
+  const many = async (requests: AsyncIterable<Message>, ctx: CallContext) => {
+    const iterator = requests[Symbol.asyncIterator]();
+    const first = await iterator.next();
+    if (first.done) throw new SvcError("invalid_argument", `${ctx.path} got no request`);
+    const target = named(method, first.value);
+    const resource = find(target.name);
+    return resource.forward(
+      method,
+      renamed(method, first.value, iterator, resource.name.short),
+      optionsOf(ctx),
+    );
+  };
+  switch (method.methodKind) {
+    case "unary":
+    case "server_streaming":
+      return one;
+    case "client_streaming":
+      return many;
+    case "bidi_streaming":
+      return async function* (requests: AsyncIterable<Message>, ctx: CallContext) {
+        yield* await many(requests, ctx) as AsyncIterable<Message>;
+      };
+  }
+}
+
+/** Rewrites the name in the first message, and in later ones where it is a field of the message itself. */
+async function* renamed(method: DescMethod, first: Message, rest: AsyncIterator<Message>, name: string) {
+  try {
+    named(method, first).name = name;
+    yield first;
+    for (let next = await rest.next(); !next.done; next = await rest.next()) {
+      if (hasName(method.input)) (next.value as unknown as Named).name = name;
+      yield next.value;
+    }
+  } finally {
+    await rest.return?.();
+  }
+}
+
+interface Named {
+  name: string;
+}
+
+/** The part of a request that names the resource: the message itself, or the member of a oneof that opens a stream. */
+function named(method: DescMethod, request: Message): Named {
+  if (hasName(method.input)) return request as unknown as Named;
+  for (const oneof of method.input.oneofs) {
+    const chosen =
+      (request as unknown as Record<string, { case?: string; value?: unknown }>)[oneof.localName];
+    const field = oneof.fields.find((field) => field.localName === chosen?.case);
+    if (field?.message && hasName(field.message)) return chosen.value as Named;
+  }
+  throw new SvcError(
+    "invalid_argument",
+    `${method.parent.typeName}.${method.name}: the request names no resource`,
+  );
+}
+
+function hasName(message: DescMessage): boolean {
+  return message.field.name?.fieldKind === "scalar";
+}
+
+/** Metadata of this prefix is the caller's own and goes on to modules. */
+const CALLERS_METADATA = "viam-metadata-";
+
+function optionsOf(ctx: CallContext): CallOptions {
+  const pairs = [...ctx.requestHeader].filter(([key]) => key.startsWith(CALLERS_METADATA));
+  return { signal: ctx.signal, header: Metadata.from(pairs) };
+}
