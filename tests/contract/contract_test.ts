@@ -1,0 +1,71 @@
+/**
+ * Every built-in model keeps the promises of its API, used directly and through a client and a server.
+ *
+ * The models run in one machine, described by machine.json; a model without an entry there fails the test.
+ */
+
+import { assertEquals } from "@std/assert";
+import { MODELS } from "../../drivers/mod.ts";
+import { APIS } from "../../lib/api/mod.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { silentLogs } from "../../lib/base/log.ts";
+import { decodeConfig } from "../../lib/machine/config.ts";
+import { Machine } from "../../lib/machine/machine.ts";
+import { Registry } from "../../lib/resource/registry.ts";
+import type { Resource } from "../../lib/resource/resource.ts";
+import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { openPort } from "../../lib/wire/port.ts";
+import { ServiceTable } from "../../lib/wire/service.ts";
+import machineJson from "./machine.json" with { type: "json" };
+import type { Contract } from "./contract.ts";
+import { CONTRACTS } from "./mod.ts";
+
+const registry = new Registry(APIS, MODELS);
+
+Deno.test("every model has an entry in machine.json, and every API with models a contract", () => {
+  const key = ({ api, model }: { api: string; model: string }) => `${api} ${model}`;
+  const entries = [...machineJson.components, ...machineJson.services] as { api: string; model: string }[];
+  const configured = new Set(
+    entries.map(({ api, model }) =>
+      key({ api, model: model.includes(":") ? model : `rdk:builtin:${model}` })
+    ),
+  );
+  const models = registry.models.map((model) => ({ api: model.api.name, model: model.name }));
+  assertEquals(models.map(key).filter((one) => !configured.has(one)), []);
+  const contracts = new Set(CONTRACTS.map(({ api }) => api.name));
+  assertEquals([...new Set(models.map(({ api }) => api))].filter((api) => !contracts.has(api)), []);
+});
+
+Deno.test("models keep their contracts", async (t) => {
+  const clock = new SystemClock();
+  const host = new DenoHost();
+  const { config, problems } = decodeConfig(machineJson, registry, { env: (name) => host.env(name) });
+  assertEquals(problems, []);
+  const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
+  await machine.apply(config!);
+  const sick = [...machine.nodes].filter((node) => node.state !== "ready");
+  assertEquals(sick.map((node) => `${node.name}: ${node.error}`), []);
+
+  const table = new ServiceTable(clock);
+  for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
+  const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock });
+  const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+
+  for (const { name, instance } of [...machine.nodes]) {
+    const contract = CONTRACTS.find(({ api }) => api.name === name.api);
+    if (!contract) continue;
+    await t.step(`${name} directly`, (step) => keep(contract, instance!, step));
+    await t.step(
+      `${name} through a client`,
+      (step) => keep(contract, contract.api.client(name, channel), step),
+    );
+  }
+  channel.close();
+  await port.close(0);
+  await machine.close();
+});
+
+async function keep(contract: Contract<Resource>, resource: Resource, t: Deno.TestContext): Promise<void> {
+  for (const [promise, check] of Object.entries(contract.cases)) await t.step(promise, () => check(resource));
+}
