@@ -62,7 +62,12 @@ interface Spec {
   readonly read: (value: unknown, at: Place) => unknown;
   readonly doc: string;
   readonly required?: boolean;
-  readonly fallback?: unknown;
+  /** What an absent setting decodes to. */
+  readonly absent?: (at: Place) => unknown;
+  /** The same as it would be written. */
+  readonly fallback?: Json;
+  /** A decoded value as it would be written, where that differs. */
+  readonly written?: (value: never) => Json;
   readonly key?: string;
   readonly aliases?: readonly string[];
 }
@@ -78,7 +83,9 @@ export class Row<T> {
 
   /** What an absent setting means. */
   default(fallback: NonNullable<T>): Row<NonNullable<T>> {
-    return new Row({ ...this.spec, fallback });
+    const shown: unknown = this.spec.written ? this.spec.written(fallback as never) : fallback;
+    const written = isJson(shown) && isOfType(shown, this.spec.json.type) ? shown : undefined;
+    return new Row({ ...this.spec, absent: () => fallback, fallback: written });
   }
 
   /** The published name where it is not the snake_case of the property. */
@@ -101,25 +108,32 @@ export class Row<T> {
     });
   }
 
-  /** A further step after decoding: check (reporting to `at`) or convert. */
+  /**
+   * A further step after decoding, defaults included: check (reporting to `at`) or convert. It is not taken when
+   * the value or something in it could not be decoded; then the outcome is `undefined`.
+   */
   with<U>(step: (value: NonNullable<T>, at: Place) => U | undefined): Row<U | Extract<T, undefined>> {
+    const { read, absent, written: _, ...spec } = this.spec;
+    const then = (decoded: unknown, before: number, at: Place) => {
+      const bad = at.problems.slice(before).some((problem) => problem.severity === "error");
+      return decoded === undefined || bad ? undefined : step(decoded as NonNullable<T>, at);
+    };
     return new Row({
-      ...this.spec,
+      ...spec,
       read: (value, at) => {
         const before = at.problems.length;
-        const decoded = this.spec.read(value, at);
-        const bad = at.problems.slice(before).some((problem) => problem.severity === "error");
-        return decoded === undefined || bad ? decoded : step(decoded as NonNullable<T>, at);
+        return then(read(value, at), before, at);
       },
+      absent: absent && ((at) => then(absent(at), at.problems.length, at)),
     });
   }
 
   /** Decodes `value`, which may be absent. Problems go to `at`; what cannot be decoded is `undefined`. */
   decode(value: unknown, at: Place): T {
-    const { required, fallback, wanted, read } = this.spec;
+    const { required, absent, wanted, read } = this.spec;
     if (value !== undefined && value !== null) return read(value, at) as T;
     if (required) at.error(`missing required field, wanted ${wanted}`);
-    return fallback as T;
+    return absent?.(at) as T;
   }
 
   /** JSON Schema (2020-12) of what `decode` accepts. */
@@ -127,7 +141,7 @@ export class Row<T> {
     const { json, doc, fallback } = this.spec;
     const schema: JsonObject = { ...json };
     if (doc !== "") schema.description = doc;
-    if (fallback !== undefined && isJson(fallback)) schema.default = fallback;
+    if (fallback !== undefined) schema.default = fallback;
     return schema;
   }
 }
@@ -179,9 +193,11 @@ export function choice<const W extends string>(doc: string, words: readonly W[])
 /** A duration in Go's syntax (`1m30s`, `500ms`), decoded to milliseconds. */
 export function duration(doc = "") {
   const wanted = 'a duration such as "10s" or "1m30s"';
-  return row<number>(doc, { type: "string" }, wanted, (value, at) => {
+  const read = (value: unknown, at: Place) => {
     return (typeof value === "string" ? parseDurationMs(value) : undefined) ?? at.wanted(wanted, value);
-  });
+  };
+  const json: JsonObject = { type: "string", pattern: DURATION.source };
+  return new Row<number | undefined>({ doc, json, wanted, read, written: formatDuration });
 }
 
 /** Any JSON, untouched. */
@@ -198,13 +214,14 @@ export function anyObject(doc = "") {
 
 export function list<T>(item: Row<T>, doc = "") {
   const wanted = "an array";
+  const present = item.required();
   return row<readonly NonNullable<T>[]>(
     doc,
     { type: "array", items: item.jsonSchema() },
     wanted,
     (value, at) => {
       if (!Array.isArray(value)) return at.wanted(wanted, value);
-      const items = value.map((one, index) => item.required().decode(one, at.at(index)));
+      const items = value.map((one, index) => present.decode(one, at.at(index)));
       return items.filter((one) => one !== undefined);
     },
   );
@@ -213,9 +230,10 @@ export function list<T>(item: Row<T>, doc = "") {
 /** An object with keys of the user's choice. */
 export function mapOf<T>(item: Row<T>, doc = "") {
   const json = { type: "object", additionalProperties: item.jsonSchema() };
+  const present = item.required();
   return row<{ readonly [key: string]: NonNullable<T> }>(doc, json, "an object", (value, at) => {
     if (!isObject(value)) return at.wanted("an object", value);
-    const entries = Object.entries(value).map(([key, one]) => [key, item.required().decode(one, at.at(key))]);
+    const entries = Object.entries(value).map(([key, one]) => [key, present.decode(one, at.at(key))]);
     return Object.fromEntries(entries.filter(([, one]) => one !== undefined));
   });
 }
@@ -230,15 +248,16 @@ export function object<S extends Shape>(shape: S, doc = "") {
   const known = fields.flatMap(({ keys }) => keys);
   const properties: JsonObject = {};
   for (const { field, keys } of fields) for (const key of keys) properties[key] = field.jsonSchema();
-  const required = fields.filter(({ field }) => field.spec.required).map(({ keys }) => keys[0]);
-  const json: JsonObject = { type: "object", properties, ...(required.length > 0 ? { required } : {}) };
+  const required = fields.filter(({ field }) => field.spec.required).map(({ keys }) => keys);
+  const json: JsonObject = { type: "object", properties };
+  const single = required.filter((keys) => keys.length === 1).map(([key]) => key);
+  const either = required.filter((keys) => keys.length > 1)
+    .map((keys) => ({ anyOf: keys.map((key) => ({ required: [key] })) }));
+  if (single.length > 0) json.required = single;
+  if (either.length > 0) json.allOf = either;
   return row<{ readonly [K in keyof S]: Infer<S[K]> }>(doc, json, "an object", (value, at) => {
     if (!isObject(value)) return at.wanted("an object", value);
-    for (const key of Object.keys(value)) {
-      if (known.includes(key)) continue;
-      const likely = suggest(key, known);
-      at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
-    }
+    reportUnknown(Object.keys(value).filter((key) => !known.includes(key)), known, at);
     const decoded: Record<string, unknown> = {};
     for (const { property, field, keys } of fields) {
       const key = keys.find((one) => value[one] !== undefined && value[one] !== null) ?? keys[0];
@@ -248,24 +267,37 @@ export function object<S extends Shape>(shape: S, doc = "") {
   });
 }
 
+const UNITS_MS: { readonly [unit: string]: number } = {
+  ns: 1e-6,
+  us: 1e-3,
+  "µs": 1e-3,
+  ms: 1,
+  s: 1e3,
+  m: 6e4,
+  h: 36e5,
+};
+const DURATION = /^(?:0|[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+)$/;
+const LONGEST_DURATION = 64;
+
 /** A duration in Go's syntax as milliseconds; `undefined` if it is not one. */
 export function parseDurationMs(text: string): number | undefined {
-  const unitsMs: Record<string, number> = {
-    ns: 1e-6,
-    us: 1e-3,
-    "µs": 1e-3,
-    ms: 1,
-    s: 1e3,
-    m: 6e4,
-    h: 36e5,
-  };
-  if (text === "0") return 0;
-  if (!/^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+$/.test(text)) return undefined;
+  if (text.length > LONGEST_DURATION || !DURATION.test(text)) return undefined;
   let total = 0;
-  for (const [, amount, unit] of text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g)) {
-    total += Number(amount) * unitsMs[unit];
+  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)/g)) {
+    total += Number(amount) * UNITS_MS[unit];
   }
   return text.startsWith("-") ? -total : total;
+}
+
+/** Milliseconds as a duration in Go's syntax: `1m30s`. */
+export function formatDuration(ms: number): string {
+  const seconds = Math.abs(ms) / 1e3;
+  if (seconds < 1) return ms === 0 ? "0s" : `${ms}ms`;
+  const parts = [[Math.floor(seconds / 3600), "h"], [Math.floor(seconds / 60) % 60, "m"], [
+    seconds % 60,
+    "s",
+  ]];
+  return (ms < 0 ? "-" : "") + parts.filter(([amount]) => amount !== 0).map((part) => part.join("")).join("");
 }
 
 /** A value as it is shown in an error: JSON, cut to a readable length. */
@@ -294,6 +326,17 @@ function row<T>(
   return new Row({ doc, json, wanted, read });
 }
 
+const UNKNOWN_KEYS_MAX = 10;
+
+function reportUnknown(unknown: readonly string[], known: readonly string[], at: Place): void {
+  for (const key of unknown.slice(0, UNKNOWN_KEYS_MAX)) {
+    const likely = suggest(key, known);
+    at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
+  }
+  const more = unknown.length - UNKNOWN_KEYS_MAX;
+  if (more > 0) at.warn(`${more} more unknown keys, ignored`);
+}
+
 function numeric(doc: string, type: "number" | "integer", noun: string, { min, max, above }: Range) {
   const json: JsonObject = { type };
   if (min !== undefined) json.minimum = min;
@@ -319,5 +362,12 @@ function numeric(doc: string, type: "number" | "integer", noun: string, { min, m
 }
 
 function isJson(value: unknown): value is Json {
-  return value === null || ["string", "number", "boolean"].includes(typeof value) || Array.isArray(value);
+  return value === null || ["string", "number", "boolean"].includes(typeof value) ||
+    (Array.isArray(value) && value.every(isJson));
+}
+
+function isOfType(value: Json, type: Json | undefined): boolean {
+  if (type === undefined) return true;
+  return type === (Array.isArray(value) ? "array" : typeof value) ||
+    (type === "integer" && Number.isInteger(value));
 }

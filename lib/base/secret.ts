@@ -1,0 +1,48 @@
+/**
+ * Secret: a text that shows itself as stars wherever it is printed, logged or written as JSON.
+ *
+ * Only `reveal` gives the text; comparing two secrets means revealing both.
+ */
+
+import { type Place, Row } from "./schema.ts";
+
+const STARS = "******";
+
+export class Secret {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** The text itself: for the one who sends or checks it. */
+  reveal(): string {
+    return this.#text;
+  }
+
+  toString(): string {
+    return STARS;
+  }
+
+  toJSON(): string {
+    return STARS;
+  }
+
+  [Symbol.for("Deno.customInspect")](): string {
+    return STARS;
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return STARS;
+  }
+}
+
+/** A setting that holds a secret; an empty text counts as absent. Its errors do not show what was found. */
+export function secret(doc = ""): Row<Secret | undefined> {
+  const wanted = "a string";
+  const read = (value: unknown, at: Place) => {
+    if (typeof value !== "string") return at.error(`found something else (not shown), wanted ${wanted}`);
+    return value === "" ? undefined : new Secret(value);
+  };
+  return new Row<Secret | undefined>({ doc, json: { type: "string" }, wanted, read });
+}
