@@ -1,0 +1,166 @@
+/**
+ * URDF: robot descriptions in XML, read into the published JSON form of a kinematic model.
+ *
+ * URDF measures in metres and radians and puts a joint's place on the joint; the JSON form measures in millimetres
+ * and degrees and has places on links only. So each moving joint becomes a link `<joint>_origin` and a joint after
+ * it. Bodies are taken from the first `collision` of a link; mesh files are not read. The only file that knows the
+ * XML parser.
+ */
+
+import { DOMParser, type Element } from "@xmldom/xmldom";
+import { SvcError } from "../base/error.ts";
+import type { JsonObject } from "../base/schema.ts";
+import { degrees } from "./pose.ts";
+
+const MM_PER_M = 1000;
+/** Limits of a joint that turns without end: finite, because the JSON form has no other numbers. */
+const ENDLESS_DEG = 36_000;
+
+/**
+ * The model in the published JSON form, not yet checked as a model.
+ *
+ * @throws invalid_argument when it is not XML, not a robot, or has a joint of a type that is not a chain's
+ */
+export function svaFromUrdf(xml: string): JsonObject {
+  const robot = parse(xml);
+  const joints = children(robot, "joint");
+  const parentOf = new Map(joints.map((joint) => [linkOf(joint, "child"), attribute(joint, "name")]));
+  const links = children(robot, "link").filter((link) => attribute(link, "name") !== "world").map((link) => {
+    const id = attribute(link, "name");
+    const geometry = geometryOf(link);
+    return { id, parent: parentOf.get(id) ?? "world", ...(geometry ? { geometry } : {}) };
+  });
+  const placed = joints.map((joint) => convert(joint));
+  return {
+    name: robot.getAttribute("name") ?? "",
+    kinematic_param_type: "SVA",
+    links: [...links, ...placed.map(({ link }) => link)],
+    joints: placed.flatMap(({ joint }) => joint ? [joint] : []),
+  };
+}
+
+/** A fixed joint is a link; a moving one is a link that holds its place and the joint itself. */
+function convert(joint: Element): { link: JsonObject; joint?: JsonObject } {
+  const [id, parent, type] = [attribute(joint, "name"), linkOf(joint, "parent"), attribute(joint, "type")];
+  const place = placeOf(joint);
+  if (type === "fixed") return { link: { id, parent, ...place } };
+  const moving = type === "continuous" ? "revolute" : type;
+  if (moving !== "revolute" && moving !== "prismatic") {
+    throw invalid(`joint ${id} is of type ${type}, wanted fixed, revolute, continuous or prismatic`);
+  }
+  const toPublished = moving === "revolute" ? degrees : (metres: number) => metres * MM_PER_M;
+  const limit = child(joint, "limit");
+  const mimic = child(joint, "mimic");
+  if (!limit && !mimic && type !== "continuous") throw invalid(`joint ${id} has no limit`);
+  const endless = type === "continuous";
+  const [x, y, z] = triple(child(joint, "axis"), "xyz", [1, 0, 0]);
+  const origin = `${id}_origin`;
+  return {
+    link: { id: origin, parent, ...place },
+    joint: {
+      id,
+      type: moving,
+      parent: origin,
+      axis: { x, y, z },
+      min: endless ? -ENDLESS_DEG : toPublished(numeric(limit, "lower", 0)),
+      max: endless ? ENDLESS_DEG : toPublished(numeric(limit, "upper", 0)),
+      ...(mimic ? { mimic: mimicOf(mimic, toPublished) } : {}),
+    },
+  };
+}
+
+function mimicOf(mimic: Element, toPublished: (value: number) => number): JsonObject {
+  return {
+    joint: attribute(mimic, "joint"),
+    multiplier: numeric(mimic, "multiplier", 1),
+    offset: toPublished(numeric(mimic, "offset", 0)),
+  };
+}
+
+function placeOf(holder: Element): JsonObject {
+  const origin = child(holder, "origin");
+  const [x, y, z] = triple(origin, "xyz", [0, 0, 0]).map((metres) => metres * MM_PER_M);
+  const [roll, pitch, yaw] = triple(origin, "rpy", [0, 0, 0]);
+  return { translation: { x, y, z }, orientation: { type: "euler_angles", value: { roll, pitch, yaw } } };
+}
+
+function geometryOf(link: Element): JsonObject | undefined {
+  const collision = child(link, "collision");
+  const shape = collision && child(collision, "geometry");
+  const body = shape && bodyOf(shape);
+  return body && { ...body, ...placeOf(collision) };
+}
+
+/** A cylinder is given the capsule around it: the JSON form has no cylinders, and too large is the safe side. */
+function bodyOf(shape: Element): JsonObject | undefined {
+  const [box, sphere, cylinder] = ["box", "sphere", "cylinder"].map((tag) => child(shape, tag));
+  if (box) {
+    const [x, y, z] = triple(box, "size", [0, 0, 0]).map((metres) => metres * MM_PER_M);
+    return { type: "box", x, y, z };
+  }
+  if (sphere) return { type: "sphere", r: numeric(sphere, "radius", 0) * MM_PER_M };
+  if (!cylinder) return undefined;
+  const r = numeric(cylinder, "radius", 0) * MM_PER_M;
+  return { type: "capsule", r, l: numeric(cylinder, "length", 0) * MM_PER_M + 2 * r };
+}
+
+function parse(xml: string): Element {
+  const refuse = (_level: string, message: string) => {
+    throw invalid(message.trim());
+  };
+  try {
+    const root = new DOMParser({ onError: refuse }).parseFromString(xml, "text/xml").documentElement;
+    if (root?.tagName === "robot") return root;
+    throw invalid(`found <${root?.tagName}>, wanted <robot>`);
+  } catch (cause) {
+    if (cause instanceof SvcError) throw cause;
+    throw new SvcError("invalid_argument", "reading URDF: not well-formed XML", { cause });
+  }
+}
+
+function children(of: Element, tag: string): Element[] {
+  const found: Element[] = [];
+  for (let node = of.firstChild; node; node = node.nextSibling) {
+    if (node.nodeType === node.ELEMENT_NODE && node.nodeName === tag) found.push(node as Element);
+  }
+  return found;
+}
+
+function child(of: Element, tag: string): Element | undefined {
+  return children(of, tag)[0];
+}
+
+function attribute(of: Element, name: string): string {
+  return of.getAttribute(name) || refuseMissing(of, name);
+}
+
+function linkOf(joint: Element, end: "parent" | "child"): string {
+  const found = child(joint, end);
+  return found ? attribute(found, "link") : refuseMissing(joint, end);
+}
+
+function refuseMissing(of: Element, what: string): never {
+  throw invalid(`<${of.tagName} name="${of.getAttribute("name") ?? ""}"> has no ${what}`);
+}
+
+function numeric(of: Element | undefined, name: string, fallback: number): number {
+  return numbers(of, name, 1)?.[0] ?? fallback;
+}
+
+function triple(of: Element | undefined, name: string, fallback: readonly number[]): readonly number[] {
+  return numbers(of, name, 3) ?? fallback;
+}
+
+function numbers(of: Element | undefined, name: string, count: number): number[] | undefined {
+  const written = of?.getAttribute(name)?.trim();
+  if (!of || !written) return undefined;
+  const found = written.split(/\s+/).map(Number);
+  if (found.length === count && found.every(Number.isFinite)) return found;
+  throw invalid(
+    `<${of.tagName} ${name}="${written}">, wanted ${count === 1 ? "a number" : `${count} numbers`}`,
+  );
+}
+
+function invalid(found: string): SvcError {
+  return new SvcError("invalid_argument", `reading URDF: ${found}`);
+}

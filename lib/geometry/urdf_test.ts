@@ -1,0 +1,82 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { SvcError } from "../base/error.ts";
+import { forwardKinematics, modelGeometries, parseModel } from "./kinematics.ts";
+import { poseAt, posesAlmostEqual } from "./pose.ts";
+
+const ROBOT = `<?xml version="1.0"?>
+<!-- two turns, a slide and a fixed tool -->
+<robot name="lifter">
+  <link name="world"/>
+  <link name="base"><collision><origin xyz="0 0 0.05"/><geometry><box size="0.2 0.2 0.1"/></geometry></collision></link>
+  <link name="arm"><collision><geometry><cylinder radius="0.02" length="0.3"/></geometry></collision></link>
+  <link name="wrist"/>
+  <link name="carriage"><collision><geometry><sphere radius="0.01"/></geometry></collision></link>
+  <link name="tool"><collision><geometry><mesh filename="tool.stl"/></geometry></collision></link>
+  <joint name="mount" type="fixed"><parent link="world"/><child link="base"/></joint>
+  <joint name="shoulder" type="revolute">
+    <parent link="base"/><child link="arm"/>
+    <origin xyz="0 0 0.1" rpy="0 0 1.5707963267948966"/>
+    <axis xyz="0 0 1"/><limit lower="-1.5707963267948966" upper="3.141592653589793" effort="1" velocity="1"/>
+  </joint>
+  <joint name="roll" type="continuous"><parent link="arm"/><child link="wrist"/><origin xyz="0.3 0 0"/></joint>
+  <joint name="lift" type="prismatic">
+    <parent link="wrist"/><child link="carriage"/><axis xyz="0 0 1"/><limit lower="0" upper="0.5"/>
+  </joint>
+  <joint name="flange" type="fixed"><parent link="carriage"/><child link="tool"/><origin xyz="0 0 0.02"/></joint>
+</robot>`;
+
+function parse(xml: string) {
+  return parseModel(new TextEncoder().encode(xml), "urdf");
+}
+
+Deno.test("URDF: metres and radians become millimetres and degrees, places move from joints to links", () => {
+  const model = parse(ROBOT);
+  assertEquals(model.name, "lifter");
+  assertEquals(model.source.format, "urdf");
+  assertEquals(model.config.kinematic_param_type, "SVA");
+  assertEquals(model.joints, [
+    { id: "shoulder", type: "revolute", min: -90, max: 180 },
+    { id: "roll", type: "revolute", min: -36_000, max: 36_000 },
+    { id: "lift", type: "prismatic", min: 0, max: 500 },
+  ]);
+  assert(posesAlmostEqual(forwardKinematics(model, [0, 0, 0]), { ...poseAt(0, 300, 120), theta: 90 }));
+  assert(posesAlmostEqual(forwardKinematics(model, [-90, 0, 200]), poseAt(300, 0, 320)));
+  // Rolled about X by 90 degrees, the lift goes along -Y.
+  const rolled = forwardKinematics(model, [-90, 90, 200]);
+  assert(Math.hypot(rolled.x - 300, rolled.y + 220, rolled.z - 100) < 1e-6);
+});
+
+Deno.test("URDF: bodies of each shape, meshes left out", () => {
+  const bodies = modelGeometries(parse(ROBOT), [0, 0, 0]);
+  assertEquals(bodies.map(({ label, shape }) => [label, shape]), [
+    ["lifter:base", { type: "box", dimsMm: { x: 200, y: 200, z: 100 } }],
+    ["lifter:arm", { type: "capsule", radiusMm: 20, lengthMm: 340 }],
+    ["lifter:carriage", { type: "sphere", radiusMm: 10 }],
+  ]);
+  assert(posesAlmostEqual(bodies[0].center, poseAt(0, 0, 50)));
+});
+
+Deno.test("URDF: what is not a usable robot is refused", () => {
+  const joint = (type: string, inner: string) =>
+    `<robot><link name="a"/><link name="b"/><joint name="j" type="${type}">${inner}</joint></robot>`;
+  const ends = '<parent link="a"/><child link="b"/>';
+  const cases: [string, string][] = [
+    ["", "reading URDF: "],
+    ["not xml", "reading URDF: "],
+    ["<robot><link></robot>", "reading URDF: "],
+    ["<sdf/>", "found <sdf>, wanted <robot>"],
+    ["<robot><link/></robot>", '<link name=""> has no name'],
+    [joint("floating", ends), "joint j is of type floating"],
+    [joint("revolute", ends), "joint j has no limit"],
+    [joint("revolute", '<parent link="a"/>'), '<joint name="j"> has no child'],
+    [joint("fixed", `${ends}<origin xyz="1 2"/>`), '<origin xyz="1 2">, wanted 3 numbers'],
+    [joint("revolute", `${ends}<limit lower="x"/>`), '<limit lower="x">, wanted a number'],
+    [joint("fixed", '<parent link="c"/><child link="b"/>'), "has parent c, which is not among"],
+    [`<!DOCTYPE r [<!ENTITY a "x"><!ENTITY b "&a;&a;">]><robot name="&b;"><link/></robot>`, "reading URDF: "],
+    [`${"<robot>".repeat(20_000)}${"</robot>".repeat(20_000)}`, ""],
+  ];
+  for (const [xml, message] of cases) {
+    if (message === "") assertEquals(parse(xml).joints, [], "deep nesting is only ignored");
+    else assertEquals(assertThrows(() => parse(xml), SvcError, message).code, "invalid_argument");
+  }
+});
