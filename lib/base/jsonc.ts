@@ -122,7 +122,7 @@ class Reader {
       this.#skip();
       this.#path.push(key);
       if (Object.hasOwn(object, key)) {
-        this.#warn(`written twice, again at ${this.#where(start)}; the last counts`);
+        this.#warn("written more than once, the last one counts");
       }
       const value = this.#value();
       this.#path.pop();
