@@ -2,13 +2,14 @@
  * One movement at a time: a newer command takes over from the one that runs, and a caller who goes away stops what
  * it started.
  *
- * `Operation` owns who moves the device now. It promises that two movements never overlap: the older one has ended
+ * `Operation` owns who moves a device now. It promises that two movements never overlap: the older one has ended
  * before the newer one begins.
  */
 
 import { joined, SvcError } from "../base/error.ts";
 
 export class Operation {
+  readonly #takenOver = new SvcError("canceled", "a newer command took over");
   #current?: AbortController;
   #ended: Promise<void> = Promise.resolve();
 
@@ -22,19 +23,17 @@ export class Operation {
 
   /**
    * Takes over: interrupts what runs, waits for its end, then does `work`. Resolves to `true` when the work is
-   * done and `false` when a newer command took over, which is no error.
+   * done and to `false` when a newer command took over, which is no error.
    *
    * The device is halted when `caller` aborts (then this rejects with its reason) and when the work fails; not
    * when a newer command takes over, since that one decides. `work` heeds its signal and never calls `run`.
    */
   async run(work: (signal: AbortSignal) => Promise<unknown>, caller?: AbortSignal): Promise<boolean> {
+    this.#current?.abort(this.#takenOver);
     const before = this.#ended;
-    this.#current?.abort(interruption());
     const mine = this.#current = new AbortController();
     const { promise, resolve: end } = Promise.withResolvers<void>();
     this.#ended = promise;
-    let takenOver = false;
-    mine.signal.addEventListener("abort", () => takenOver = !caller?.aborted, { once: true });
     const gone = () => mine.abort(caller?.reason);
     caller?.addEventListener("abort", gone, { once: true });
     if (caller?.aborted) gone();
@@ -44,8 +43,8 @@ export class Operation {
       await work(mine.signal);
       return true;
     } catch (thrown) {
-      if (takenOver && isAbort(thrown, mine.signal)) return false;
-      await this.#haltAfter(thrown);
+      if (mine.signal.reason === this.#takenOver && SvcError.from(thrown).code === "canceled") return false;
+      if (work !== this.halt) await this.#haltAfter(thrown);
       throw thrown;
     } finally {
       caller?.removeEventListener("abort", gone);
@@ -54,7 +53,7 @@ export class Operation {
     }
   }
 
-  /** Interrupts what runs and halts the device, whether or not the caller still waits. */
+  /** Interrupts what runs and halts the device, whether or not anybody still waits for it. */
   async stop(): Promise<void> {
     await this.run(this.halt);
   }
@@ -66,12 +65,4 @@ export class Operation {
       throw joined("a movement failed and the device could not be halted either", [failure, second]);
     }
   }
-}
-
-function interruption(): SvcError {
-  return new SvcError("canceled", "a newer command took over");
-}
-
-function isAbort(thrown: unknown, signal: AbortSignal): boolean {
-  return thrown === signal.reason || SvcError.from(thrown).code === "canceled";
 }

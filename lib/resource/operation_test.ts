@@ -1,0 +1,106 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { FakeClock, settle } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { Operation } from "./operation.ts";
+
+function device() {
+  const clock = new FakeClock();
+  const log: string[] = [];
+  const operation = new Operation(() => {
+    log.push("halt");
+    return Promise.resolve();
+  });
+  const move = (name: string, ms: number) => async (signal: AbortSignal) => {
+    log.push(`${name} begins`);
+    await clock.sleep(ms, signal).finally(() => log.push(`${name} ends`));
+  };
+  return { clock, log, operation, move };
+}
+
+Deno.test("a movement that nobody disturbs runs to its end", async () => {
+  const { clock, log, operation, move } = device();
+  const done = operation.run(move("a", 100));
+  await clock.advance(99);
+  assert(operation.running);
+  await clock.advance(1);
+  assertEquals(await done, true);
+  assertEquals(operation.running, false);
+  assertEquals(log, ["a begins", "a ends"]);
+});
+
+Deno.test("a newer movement takes over after the older one has ended, without halting in between", async () => {
+  const { clock, log, operation, move } = device();
+  const older = operation.run(move("a", 100));
+  await settle();
+  const newer = operation.run(move("b", 100));
+  assertEquals(await older, false);
+  await clock.advance(100);
+  assertEquals(await newer, true);
+  assertEquals(log, ["a begins", "a ends", "b begins", "b ends"]);
+});
+
+Deno.test("of several waiting movements only the newest runs", async () => {
+  const { clock, log, operation, move } = device();
+  const results = [
+    operation.run(move("a", 100)),
+    operation.run(move("b", 100)),
+    operation.run(move("c", 100)),
+  ];
+  await clock.advance(100);
+  assertEquals(await Promise.all(results), [false, false, true]);
+  assertEquals(log, ["c begins", "c ends"]);
+});
+
+Deno.test("stop interrupts and halts", async () => {
+  const { log, operation, move } = device();
+  const moving = operation.run(move("a", 100));
+  await settle();
+  await operation.stop();
+  assertEquals(await moving, false);
+  assertEquals(log, ["a begins", "a ends", "halt"]);
+});
+
+Deno.test("a caller who goes away halts the device, and the movement rejects with the caller's reason", async () => {
+  const { log, operation, move } = device();
+  const caller = new AbortController();
+  const moving = operation.run(move("a", 100), caller.signal);
+  await settle();
+  caller.abort(new SvcError("deadline_exceeded", "too late"));
+  await assertRejects(() => moving, SvcError, "too late");
+  assertEquals(log, ["a begins", "a ends", "halt"]);
+});
+
+Deno.test("a movement whose caller was gone before never begins, yet the device is halted", async () => {
+  const { log, operation, move } = device();
+  await assertRejects(
+    () => operation.run(move("a", 100), AbortSignal.abort(new Error("gone"))),
+    Error,
+    "gone",
+  );
+  assertEquals(log, ["halt"]);
+});
+
+Deno.test("a failing movement halts the device; when that fails too, both reasons are told", async () => {
+  const { log, operation } = device();
+  await assertRejects(() => operation.run(() => Promise.reject(new Error("pin 3 is stuck"))), Error, "pin 3");
+  assertEquals(log, ["halt"]);
+
+  const broken = new Operation(() => Promise.reject(new Error("no power")));
+  const error = await assertRejects(
+    () => broken.run(() => Promise.reject(new Error("pin 3 is stuck"))),
+    SvcError,
+  );
+  assert(error.message.includes("pin 3 is stuck") && error.message.includes("no power"), error.message);
+});
+
+Deno.test("an error of the older movement is not hidden by being taken over", async () => {
+  const { operation } = device();
+  const older = operation.run(async (signal) => {
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    throw new SvcError("unavailable", "lost the arm");
+  });
+  const failed = assertRejects(() => older, SvcError, "lost the arm");
+  await settle();
+  assertEquals(await operation.run(() => Promise.resolve()), true);
+  await failed;
+});
