@@ -1,0 +1,200 @@
+/**
+ * Board: pins, PWM, analogs and digital interrupts. Pins go by number or name, analogs and interrupts by the name
+ * they are configured with. Duty cycles are fractions from 0 to 1, frequencies Hz.
+ */
+
+import { BoardService, PowerMode as WireMode } from "../../proto/gen/board_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Component } from "../resource/resource.ts";
+import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+
+export interface Board extends Component {
+  setGpio(pin: string, high: boolean, call?: Call): Promise<void>;
+  getGpio(pin: string, call?: Call): Promise<boolean>;
+  /** The duty cycle that was set, 0 to 1. */
+  getPwm(pin: string, call?: Call): Promise<number>;
+  setPwm(pin: string, dutyCyclePct: number, call?: Call): Promise<void>;
+  getPwmFrequency(pin: string, call?: Call): Promise<number>;
+  setPwmFrequency(pin: string, frequencyHz: number, call?: Call): Promise<void>;
+  readAnalog(analog: string, call?: Call): Promise<AnalogReading>;
+  writeAnalog(analog: string, value: number, call?: Call): Promise<void>;
+  /** How many interrupts were triggered so far. */
+  getDigitalInterruptValue(interrupt: string, call?: Call): Promise<number>;
+  /**
+   * Ticks of the named interrupts from now on. Resolves when the board listens; rejects when it has no such
+   * interrupt. The ticks go on until `call.signal` aborts, the iteration is left or the board closes. A listener
+   * too slow for them loses ticks.
+   */
+  streamTicks(interrupts: readonly string[], call?: Call): Promise<AsyncIterable<Tick>>;
+  /** Changes the power mode, and back after `durationMs` if given. */
+  setPowerMode(mode: PowerMode, durationMs?: number, call?: Call): Promise<void>;
+}
+
+export interface AnalogReading {
+  readonly value: number;
+  /** What `value` can be, and its resolution, in the unit of the device. */
+  readonly minRange: number;
+  readonly maxRange: number;
+  readonly stepSize: number;
+}
+
+/** One edge of an interrupt. */
+export interface Tick {
+  /** The interrupt's name. */
+  readonly pinName: string;
+  /** Nanoseconds from an arbitrary start that never go back. */
+  readonly timeNs: bigint;
+  /** Whether the pin went high. */
+  readonly high: boolean;
+}
+
+export type PowerMode = "normal" | "offline_deep";
+
+const MODES: Record<PowerMode, WireMode> = {
+  normal: WireMode.NORMAL,
+  offline_deep: WireMode.OFFLINE_DEEP,
+};
+
+class BoardClient extends ComponentClient<typeof BoardService> implements Board {
+  async setGpio(pin: string, high: boolean, call?: Call): Promise<void> {
+    await this.rpc.setGPIO({ ...this.request(call), pin, high }, call);
+  }
+
+  async getGpio(pin: string, call?: Call): Promise<boolean> {
+    return (await this.rpc.getGPIO({ ...this.request(call), pin }, call)).high;
+  }
+
+  async getPwm(pin: string, call?: Call): Promise<number> {
+    return (await this.rpc.pWM({ ...this.request(call), pin }, call)).dutyCyclePct;
+  }
+
+  async setPwm(pin: string, dutyCyclePct: number, call?: Call): Promise<void> {
+    await this.rpc.setPWM({ ...this.request(call), pin, dutyCyclePct }, call);
+  }
+
+  async getPwmFrequency(pin: string, call?: Call): Promise<number> {
+    return Number((await this.rpc.pWMFrequency({ ...this.request(call), pin }, call)).frequencyHz);
+  }
+
+  async setPwmFrequency(pin: string, frequencyHz: number, call?: Call): Promise<void> {
+    await this.rpc.setPWMFrequency(
+      { ...this.request(call), pin, frequencyHz: BigInt(Math.round(frequencyHz)) },
+      call,
+    );
+  }
+
+  async readAnalog(analog: string, call?: Call): Promise<AnalogReading> {
+    const { name: boardName, extra } = this.request(call);
+    return await this.rpc.readAnalogReader({ boardName, analogReaderName: analog, extra }, call);
+  }
+
+  async writeAnalog(analog: string, value: number, call?: Call): Promise<void> {
+    await this.rpc.writeAnalog({ ...this.request(call), pin: analog, value }, call);
+  }
+
+  async getDigitalInterruptValue(interrupt: string, call?: Call): Promise<number> {
+    const { name: boardName, extra } = this.request(call);
+    const request = { boardName, digitalInterruptName: interrupt, extra };
+    return Number((await this.rpc.getDigitalInterruptValue(request, call)).value);
+  }
+
+  async streamTicks(interrupts: readonly string[], call?: Call): Promise<AsyncIterable<Tick>> {
+    const request = { ...this.request(call), pinNames: [...interrupts] };
+    const answers = this.rpc.streamTicks(request, call)[Symbol.asyncIterator]();
+    // The first answer is empty and says that the board listens.
+    await answers.next();
+    const next = async (): Promise<IteratorResult<Tick, undefined>> => {
+      for (;;) {
+        const answer = await answers.next();
+        if (answer.done) return { done: true, value: undefined };
+        const { pinName, time: timeNs, high } = answer.value;
+        if (pinName !== "") return { done: false, value: { pinName, timeNs, high } };
+      }
+    };
+    const leave = async (): Promise<IteratorResult<Tick, undefined>> => {
+      await answers.return?.();
+      return { done: true, value: undefined };
+    };
+    return { [Symbol.asyncIterator]: () => ({ next, return: leave }) };
+  }
+
+  async setPowerMode(mode: PowerMode, durationMs?: number, call?: Call): Promise<void> {
+    const duration = durationMs === undefined ? undefined : {
+      seconds: BigInt(Math.trunc(durationMs / 1000)),
+      nanos: Math.round(durationMs % 1000 * 1e6),
+    };
+    await this.rpc.setPowerMode({ ...this.request(call), powerMode: MODES[mode], duration }, call);
+  }
+}
+
+export const BoardApi: Api<Board> = {
+  name: "rdk:component:board",
+  desc: BoardService,
+  client: (name: ResourceName, channel: Channel) => new BoardClient(name, channel, BoardService),
+  serve: (find) =>
+    service(BoardService, {
+      ...componentHandlers(find),
+      setGPIO: async (request, ctx) => {
+        await find(request.name).setGpio(request.pin, request.high, callOf(request, ctx));
+        return {};
+      },
+      getGPIO: async (request, ctx) => ({
+        high: await find(request.name).getGpio(request.pin, callOf(request, ctx)),
+      }),
+      pWM: async (request, ctx) => ({
+        dutyCyclePct: await find(request.name).getPwm(request.pin, callOf(request, ctx)),
+      }),
+      setPWM: async (request, ctx) => {
+        await find(request.name).setPwm(request.pin, request.dutyCyclePct, callOf(request, ctx));
+        return {};
+      },
+      pWMFrequency: async (request, ctx) => ({
+        frequencyHz: BigInt(
+          Math.round(await find(request.name).getPwmFrequency(request.pin, callOf(request, ctx))),
+        ),
+      }),
+      setPWMFrequency: async (request, ctx) => {
+        const { name, pin, frequencyHz } = request;
+        await find(name).setPwmFrequency(pin, Number(frequencyHz), callOf(request, ctx));
+        return {};
+      },
+      readAnalogReader: async (request, ctx) =>
+        await find(request.boardName).readAnalog(request.analogReaderName, callOf(request, ctx)),
+      writeAnalog: async (request, ctx) => {
+        await find(request.name).writeAnalog(request.pin, request.value, callOf(request, ctx));
+        return {};
+      },
+      getDigitalInterruptValue: async (request, ctx) => {
+        const { boardName, digitalInterruptName } = request;
+        const count = await find(boardName).getDigitalInterruptValue(
+          digitalInterruptName,
+          callOf(request, ctx),
+        );
+        return { value: BigInt(count) };
+      },
+      streamTicks: async function* (request, ctx) {
+        const ticks = await find(request.name).streamTicks(request.pinNames, callOf(request, ctx));
+        // Published clients wait for one empty answer, which tells them that the names were good.
+        yield {};
+        for await (const { pinName, timeNs: time, high } of ticks) yield { pinName, time, high };
+      },
+      setPowerMode: async (request, ctx) => {
+        const { duration } = request;
+        const durationMs = duration && Number(duration.seconds) * 1000 + duration.nanos / 1e6;
+        await find(request.name).setPowerMode(modeOf(request.powerMode), durationMs, callOf(request, ctx));
+        return {};
+      },
+    }),
+};
+
+function modeOf(wire: WireMode): PowerMode {
+  for (const mode of ["normal", "offline_deep"] as const) if (MODES[mode] === wire) return mode;
+  throw new SvcError(
+    "invalid_argument",
+    `power mode ${wire} is unknown, wanted normal (1) or offline_deep (2)`,
+  );
+}

@@ -1,0 +1,100 @@
+/**
+ * Encoder: how far a shaft has turned, in ticks or in degrees.
+ */
+
+import { EncoderService, PositionType as WireType } from "../../proto/gen/encoder_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { SvcError } from "../base/error.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Component } from "../resource/resource.ts";
+import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+
+export type PositionType = "ticks" | "degrees";
+
+export interface Encoder extends Component {
+  /** The position in the wanted unit, or in the encoder's own; rejects a unit that it does not have. */
+  getPosition(type?: PositionType, call?: Call): Promise<EncoderPosition>;
+  /** Makes the present position 0. */
+  resetPosition(call?: Call): Promise<void>;
+  getProperties(call?: Call): Promise<EncoderProperties>;
+}
+
+export interface EncoderPosition {
+  readonly value: number;
+  readonly type: PositionType;
+}
+
+export interface EncoderProperties {
+  readonly ticksCountSupported: boolean;
+  readonly angleDegreesSupported: boolean;
+}
+
+/**
+ * An encoder that cannot tell by itself which way its shaft turns: the motor on the shaft says so. Only inside one
+ * process; an encoder of another machine is never one.
+ */
+export interface DrivenEncoder extends Encoder {
+  /** The shaft turns at this speed from now on; the sign is the direction. */
+  setSpeed(ticksPerMinute: number): void;
+  /** The shaft is known to be here. */
+  setPosition(ticks: number): void;
+}
+
+export function isDriven(encoder: Encoder): encoder is DrivenEncoder {
+  const { setSpeed, setPosition } = encoder as Partial<DrivenEncoder>;
+  return typeof setSpeed === "function" && typeof setPosition === "function";
+}
+
+const WIRE_TYPES: Record<PositionType, WireType> = {
+  ticks: WireType.TICKS_COUNT,
+  degrees: WireType.ANGLE_DEGREES,
+};
+
+/** For a unit that an encoder does not have (the published wording). */
+export function unsupportedPositionType(type: PositionType): SvcError {
+  const name = WireType[WIRE_TYPES[type]];
+  return new SvcError("invalid_argument", `encoder does not support "${name}"; use a different PositionType`);
+}
+
+class EncoderClient extends ComponentClient<typeof EncoderService> implements Encoder {
+  async getPosition(type?: PositionType, call?: Call): Promise<EncoderPosition> {
+    const positionType = type && WIRE_TYPES[type];
+    const answer = await this.rpc.getPosition({ ...this.request(call), positionType }, call);
+    return { value: answer.value, type: typeOf(answer.positionType) ?? "ticks" };
+  }
+
+  async resetPosition(call?: Call): Promise<void> {
+    await this.rpc.resetPosition(this.request(call), call);
+  }
+
+  async getProperties(call?: Call): Promise<EncoderProperties> {
+    return await this.rpc.getProperties(this.request(call), call);
+  }
+}
+
+export const EncoderApi: Api<Encoder> = {
+  name: "rdk:component:encoder",
+  desc: EncoderService,
+  client: (name: ResourceName, channel: Channel) => new EncoderClient(name, channel, EncoderService),
+  serve: (find) =>
+    service(EncoderService, {
+      ...componentHandlers(find),
+      getPosition: async (request, ctx) => {
+        const type = typeOf(request.positionType);
+        const position = await find(request.name).getPosition(type, callOf(request, ctx));
+        return { value: position.value, positionType: WIRE_TYPES[position.type] };
+      },
+      resetPosition: async (request, ctx) => {
+        await find(request.name).resetPosition(callOf(request, ctx));
+        return {};
+      },
+      getProperties: (request, ctx) => find(request.name).getProperties(callOf(request, ctx)),
+    }),
+};
+
+function typeOf(wire: WireType | undefined): PositionType | undefined {
+  if (wire === WireType.TICKS_COUNT) return "ticks";
+  return wire === WireType.ANGLE_DEGREES ? "degrees" : undefined;
+}
