@@ -165,8 +165,13 @@ export function decodeSva(config: unknown, name?: string): KinematicModel {
  * @throws invalid_argument when the number of joints is another
  */
 export function forwardKinematics(model: KinematicModel, positions: readonly number[]): Pose {
+  return toPose(placeEnd(model, positions));
+}
+
+/** As `forwardKinematics`, for further arithmetic. */
+export function placeEnd(model: KinematicModel, positions: readonly number[]): RigidTransform {
   checkCount(model, positions);
-  return toPose(model.end < 0 ? IDENTITY : placeFrames(model, positions)[model.end]);
+  return placeFrames(model, positions)[model.end] ?? IDENTITY;
 }
 
 /** The bodies of the links in the part's base frame, labelled `<model>:<link>`. */

@@ -1,0 +1,171 @@
+/**
+ * The frame system: where the parts of a machine are relative to each other.
+ *
+ * A tree of frames rooted in "world". Each part gives two: `<name>_origin`, fixed to the parent at the part's pose,
+ * and `<name>`, which is the origin for a part that does not move and the end of its kinematics for one that does.
+ * So what is attached to an arm rides on its end, and what is attached to `<arm>_origin` stays at its base.
+ *
+ * Building never fails: a part that cannot be placed is left out and said. Asking for a frame that is not there does.
+ */
+
+import { SvcError } from "../base/error.ts";
+import type { Geometry } from "./geometry.ts";
+import { type KinematicModel, placeEnd } from "./kinematics.ts";
+import { compose, fromPose, IDENTITY, invert, type Pose, type RigidTransform, toPose } from "./pose.ts";
+
+export const WORLD = "world";
+const ORIGIN_SUFFIX = "_origin";
+const MAX_NAMES_SHOWN = 30;
+
+export interface FramePart {
+  readonly name: string;
+  /** A part's name, its `_origin`, or "world". */
+  readonly parent: string;
+  /** Of the part's origin in its parent. */
+  readonly pose: Pose;
+  readonly geometry?: Geometry;
+  readonly kinematics?: KinematicModel;
+}
+
+export interface FrameSystem {
+  /** Those that are linked to the world, each after its parent. */
+  readonly parts: readonly FramePart[];
+  /** Names of the parts from which no way leads to the world. */
+  readonly unlinked: readonly string[];
+  /** What was left out and why, for the log. */
+  readonly warnings: readonly string[];
+}
+
+export interface PoseInFrame {
+  readonly referenceFrame: string;
+  readonly pose: Pose;
+}
+
+export interface TransformOptions {
+  /** Frames known for this one question only. */
+  readonly supplemental?: readonly FramePart[];
+  /** Joint positions by part (degrees, millimetres); a part that is not in it has its joints at 0. */
+  readonly inputs?: ReadonlyMap<string, readonly number[]>;
+}
+
+/** The same parts in any order make the same system: breadth first from the world, siblings by name. */
+export function buildFrameSystem(parts: readonly FramePart[]): FrameSystem {
+  const warnings: string[] = [];
+  const usable = new Map<string, FramePart>();
+  for (const part of parts) {
+    const problem = part.name === WORLD
+      ? 'is named "world", which is the name of the root'
+      : part.parent === ""
+      ? "has no parent"
+      : usable.has(part.name)
+      ? "has the name of another one"
+      : undefined;
+    if (problem) warnings.push(`frame of ${part.name || "a nameless part"} ${problem}, left out`);
+    else usable.set(part.name, part);
+  }
+  const sorted = parentsFirst(usable);
+  const linked = new Set(sorted);
+  const unlinked = [...usable.values()].filter((part) => !linked.has(part));
+  for (const { name, parent } of unlinked) {
+    warnings.push(
+      `frame of ${name} is not linked to the world: nothing leads there from its parent ${parent}`,
+    );
+  }
+  return { parts: sorted, unlinked: unlinked.map(({ name }) => name), warnings };
+}
+
+/** Every frame that can be asked for. */
+export function frameNames(system: FrameSystem): string[] {
+  return [WORLD, ...system.parts.flatMap(({ name }) => [`${name}${ORIGIN_SUFFIX}`, name])];
+}
+
+/**
+ * The pose as seen from another frame; an empty destination is the world.
+ *
+ * @throws not_found when a frame is not in the system, naming those that are
+ * @throws invalid_argument for supplemental frames that cannot be placed, or joints that are not the part's
+ */
+export function transformPose(
+  system: FrameSystem,
+  source: PoseInFrame,
+  destination: string,
+  options: TransformOptions = {},
+): PoseInFrame {
+  const between = transformBetween(system, source.referenceFrame, destination, options);
+  return { referenceFrame: destination || WORLD, pose: toPose(compose(between, fromPose(source.pose))) };
+}
+
+/** What takes points of the source frame to the destination frame; see `transformPose`. */
+export function transformBetween(
+  system: FrameSystem,
+  source: string,
+  destination: string,
+  { supplemental = [], inputs = new Map() }: TransformOptions = {},
+): RigidTransform {
+  const whole = supplemented(system, supplemental);
+  const parts = new Map(whole.parts.map((part) => [part.name, part]));
+  const place = (frame: string): RigidTransform => {
+    const found = placeInWorld(parts, frame, inputs);
+    if (found) return found;
+    const asked = `transforming from ${source} to ${destination || WORLD}`;
+    throw new SvcError(
+      "not_found",
+      `${asked}: frame with name "${frame}" not in frame system, ${known(whole)}`,
+    );
+  };
+  return compose(invert(place(destination || WORLD)), place(source));
+}
+
+function placeInWorld(
+  parts: ReadonlyMap<string, FramePart>,
+  frame: string,
+  inputs: ReadonlyMap<string, readonly number[]>,
+): RigidTransform | undefined {
+  let place = IDENTITY;
+  for (let next = frame; next !== WORLD;) {
+    const part = partOf(parts, next);
+    if (!part) return undefined;
+    if (part.kinematics && next === part.name) {
+      const positions = inputs.get(part.name) ?? part.kinematics.joints.map(() => 0);
+      place = compose(placeEnd(part.kinematics, positions), place);
+    }
+    place = compose(fromPose(part.pose), place);
+    next = part.parent;
+  }
+  return place;
+}
+
+/** The part that a frame belongs to: its own frame or its origin. A part's own name goes first. */
+function partOf(parts: ReadonlyMap<string, FramePart>, frame: string): FramePart | undefined {
+  const part = parts.get(frame);
+  if (part || !frame.endsWith(ORIGIN_SUFFIX)) return part;
+  return parts.get(frame.slice(0, -ORIGIN_SUFFIX.length));
+}
+
+function supplemented(system: FrameSystem, supplemental: readonly FramePart[]): FrameSystem {
+  if (supplemental.length === 0) return system;
+  const whole = buildFrameSystem([...system.parts, ...supplemental]);
+  if (whole.warnings.length === 0) return whole;
+  const found = `supplemental frames: ${whole.warnings.join("; ")}`;
+  throw new SvcError("invalid_argument", `${found}, ${known(whole)}`);
+}
+
+function parentsFirst(parts: ReadonlyMap<string, FramePart>): FramePart[] {
+  const children = Map.groupBy(parts.values(), ({ parent }) => {
+    return parent === WORLD ? WORLD : partOf(parts, parent)?.name ?? parent;
+  });
+  const childrenOf = (name: string) => {
+    return (children.get(name) ?? []).toSorted((a, b) => a.name < b.name ? -1 : 1);
+  };
+  const sorted = childrenOf(WORLD);
+  for (let next = 0; next < sorted.length; next++) {
+    for (const child of childrenOf(sorted[next].name)) sorted.push(child);
+  }
+  return sorted;
+}
+
+function known(system: FrameSystem): string {
+  const names = [WORLD, ...system.parts.map(({ name }) => name)];
+  const more = names.length - MAX_NAMES_SHOWN;
+  return `known are ${names.slice(0, MAX_NAMES_SHOWN).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
