@@ -1,0 +1,63 @@
+/**
+ * Texts that people and programs read, held against their files in this folder. `deno task golden` rewrites the
+ * files; look at the difference before committing it.
+ */
+
+import { assertEquals } from "@std/assert";
+import { MODELS } from "../../drivers/mod.ts";
+import { APIS } from "../../lib/api/mod.ts";
+import { machineSchema } from "../../lib/machine/config_schema.ts";
+import { type AnyModel, Registry } from "../../lib/resource/registry.ts";
+import { main as svcAgent } from "../../cli/svc_agent.ts";
+import { main as svcCloud } from "../../cli/svc_cloud.ts";
+import { main as svcMl } from "../../cli/svc_ml.ts";
+import { main as svcServer } from "../../cli/svc_server.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+
+const UPDATE = Deno.args.includes("--update");
+const registry = new Registry(APIS, MODELS);
+
+for (const [name, main] of Object.entries({ svcServer, svcAgent, svcMl, svcCloud })) {
+  const program = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  Deno.test(`${program} -help is as in ${program}.help.txt`, async () => {
+    let written = "";
+    const host = new DenoHost();
+    host.write = (text) => void (written += text);
+    assertEquals(await main(["--help"], host), 0);
+    await compare(`${program}.help.txt`, written);
+  });
+}
+
+Deno.test("-dump-resources is as in resources.json", async () => {
+  await compare("resources.json", `${JSON.stringify(registry.dump(), null, "\t")}\n`);
+});
+
+Deno.test("-config-schema is as in config.schema.json", async () => {
+  await compare("config.schema.json", `${JSON.stringify(machineSchema(registry), null, 2)}\n`);
+});
+
+Deno.test("the README's table of models is the registry's", async () => {
+  const [begin, end] = ["<!-- models -->\n", "<!-- /models -->"];
+  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
+  const [head, rest] = readme.split(begin);
+  const tail = rest.slice(rest.indexOf(end));
+  await compare("../../README.md", `${head}${begin}${modelTable()}${tail}`);
+});
+
+/** One row a model: API, model, what it is, its required attributes. */
+function modelTable(): string {
+  const row = (model: AnyModel) => {
+    const { required = [] } = model.attributes.jsonSchema() as { required?: string[] };
+    const needs = required.map((key) => `\`${key}\``).join(", ") || "–";
+    const bare = model.name.replace("rdk:builtin:", "");
+    return `| \`${model.api.name}\` | \`${bare}\` | ${model.doc} | ${needs} |\n`;
+  };
+  const header = "| API | model | what it is | required attributes |\n| --- | --- | --- | --- |\n";
+  return `\n${header}${registry.models.map(row).join("")}\n`;
+}
+
+async function compare(file: string, text: string): Promise<void> {
+  const url = new URL(file, import.meta.url);
+  if (UPDATE) await Deno.writeTextFile(url, text);
+  assertEquals(text, await Deno.readTextFile(url), `${file} differs; if that is right, run: deno task golden`);
+}
