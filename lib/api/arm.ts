@@ -1,0 +1,269 @@
+/**
+ * Arm: a chain of joints that moves an end effector. Poses are of the end in the arm's own frame, in millimetres
+ * and degrees; joint positions are degrees, or millimetres of joints that slide, from the base outwards.
+ *
+ * A movement resolves when the arm is there or when another command interrupts it.
+ */
+
+import {
+  ArmService,
+  type MoveOptions as MoveOptionsMessage,
+  type MoveThroughJointPositionsStreamedRequest,
+  type TrajectoryPoint as TrajectoryPointMessage,
+} from "../../proto/gen/arm_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { Channel } from "../wire/channel.ts";
+import { type CallContext, service } from "../wire/service.ts";
+import type { Pose } from "../geometry/pose.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Actuator, Call } from "../resource/resource.ts";
+import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { fromPoseMessage } from "./geometry.ts";
+import {
+  fromKinematicsMessage,
+  fromMeshMessages,
+  type Kinematics,
+  kinematicsHandlers,
+  type Mesh,
+} from "./kinematics.ts";
+import { toDuration, toMs } from "./time.ts";
+
+export interface Arm extends Actuator {
+  getEndPosition(call?: Call): Promise<Pose>;
+  /** @throws failed_precondition when the arm cannot reach the pose */
+  moveToPosition(to: Pose, call?: Call): Promise<void>;
+  getJointPositions(call?: Call): Promise<readonly number[]>;
+  /** @throws invalid_argument when a joint cannot be there */
+  moveToJointPositions(positions: readonly number[], call?: Call): Promise<void>;
+  /** Moves to each of the positions in turn. */
+  moveThroughJointPositions(
+    positions: readonly (readonly number[])[],
+    options?: MoveOptions,
+    call?: Call,
+  ): Promise<void>;
+  /** Follows a trajectory that is still being made; yields once for each batch the arm has taken. */
+  moveThroughJointPositionsStreamed(
+    batches: AsyncIterable<readonly TrajectoryPoint[]>,
+    call?: Call,
+  ): AsyncIterable<void>;
+  getKinematics(call?: Call): Promise<Kinematics>;
+  /** What the links look like, by name; none where the model does not know. */
+  get3dModels(call?: Call): Promise<{ readonly [name: string]: Mesh }>;
+  getProperties(call?: Call): Promise<ArmProperties>;
+  /** Lets people move the arm by hand, for a while or (0) until told otherwise. */
+  setManualMode(manualMode: boolean, enabledForS: number, call?: Call): Promise<void>;
+  getManualMode(call?: Call): Promise<boolean>;
+}
+
+/** Ceilings of a movement; what is absent or empty is up to the arm. */
+export interface MoveOptions {
+  readonly maxVelDegsPerSec?: number;
+  readonly maxAccDegsPerSec2?: number;
+  /** By joint, in place of the common one. */
+  readonly maxVelDegsPerSecJoints?: readonly number[];
+  readonly maxAccDegsPerSec2Joints?: readonly number[];
+  /** Of the end of the arm, in millimetres per second. */
+  readonly maxTcpSpeed?: number;
+}
+
+export interface TrajectoryPoint {
+  /** Since the beginning of the movement. */
+  readonly timeMs: number;
+  readonly positions: readonly number[];
+  /** Per second, and per second squared. */
+  readonly constraints?: {
+    readonly velocities: readonly number[];
+    readonly accelerations?: readonly number[];
+  };
+}
+
+export interface ArmProperties {
+  readonly supportManualMode: boolean;
+  readonly supportCartesianCommands: boolean;
+}
+
+class ArmClient extends ComponentClient<typeof ArmService> implements Arm {
+  async getEndPosition(call?: Call): Promise<Pose> {
+    return fromPoseMessage((await this.rpc.getEndPosition(this.request(call), call)).pose);
+  }
+
+  async moveToPosition(to: Pose, call?: Call): Promise<void> {
+    await this.rpc.moveToPosition({ ...this.request(call), to }, call);
+  }
+
+  async getJointPositions(call?: Call): Promise<readonly number[]> {
+    return (await this.rpc.getJointPositions(this.request(call), call)).positions?.values ?? [];
+  }
+
+  async moveToJointPositions(positions: readonly number[], call?: Call): Promise<void> {
+    const request = { ...this.request(call), positions: { values: [...positions] } };
+    await this.rpc.moveToJointPositions(request, call);
+  }
+
+  async moveThroughJointPositions(
+    positions: readonly (readonly number[])[],
+    options?: MoveOptions,
+    call?: Call,
+  ): Promise<void> {
+    await this.rpc.moveThroughJointPositions({
+      ...this.request(call),
+      positions: positions.map((values) => ({ values: [...values] })),
+      options: options && {
+        ...options,
+        maxVelDegsPerSecJoints: [...options.maxVelDegsPerSecJoints ?? []],
+        maxAccDegsPerSec2Joints: [...options.maxAccDegsPerSec2Joints ?? []],
+      },
+    }, call);
+  }
+
+  async *moveThroughJointPositionsStreamed(
+    batches: AsyncIterable<readonly TrajectoryPoint[]>,
+    call?: Call,
+  ): AsyncGenerator<void> {
+    const { name, extra } = this.request(call);
+    const requests = async function* () {
+      yield { name, message: { case: "init", value: { extra } } } as const;
+      for await (const batch of batches) {
+        yield { message: { case: "batch", value: { points: batch.map(toPointMessage) } } } as const;
+      }
+    };
+    for await (const _ of this.rpc.moveThroughJointPositionsStreamed(requests(), call)) yield;
+  }
+
+  async getKinematics(call?: Call): Promise<Kinematics> {
+    return fromKinematicsMessage(await this.rpc.getKinematics(this.request(call), call));
+  }
+
+  async get3dModels(call?: Call): Promise<{ readonly [name: string]: Mesh }> {
+    return fromMeshMessages((await this.rpc.get3DModels(this.request(call), call)).models);
+  }
+
+  async getProperties(call?: Call): Promise<ArmProperties> {
+    const properties = await this.rpc.getProperties(this.request(call), call);
+    const { supportManualMode, supportCartesianCommands } = properties;
+    return { supportManualMode, supportCartesianCommands };
+  }
+
+  async setManualMode(manualMode: boolean, enabledForS: number, call?: Call): Promise<void> {
+    await this.rpc.setManualMode({ ...this.request(call), manualMode, enabledFor: enabledForS }, call);
+  }
+
+  async getManualMode(call?: Call): Promise<boolean> {
+    return (await this.rpc.getManualMode(this.request(call), call)).manualMode;
+  }
+
+  async stop(call?: Call): Promise<void> {
+    await this.rpc.stop(this.request(call), call);
+  }
+
+  async isMoving(call?: Call): Promise<boolean> {
+    return (await this.rpc.isMoving({ name: this.name.short }, call)).isMoving;
+  }
+}
+
+export const ArmApi: Api<Arm> = {
+  name: "rdk:component:arm",
+  desc: ArmService,
+  client: (name: ResourceName, channel: Channel) => new ArmClient(name, channel, ArmService),
+  serve: (find) =>
+    service(ArmService, {
+      ...componentHandlers(find),
+      ...kinematicsHandlers(find),
+      getEndPosition: async (request, ctx) => ({
+        pose: await find(request.name).getEndPosition(callOf(request, ctx)),
+      }),
+      moveToPosition: async (request, ctx) => {
+        await find(request.name).moveToPosition(fromPoseMessage(request.to), callOf(request, ctx));
+        return {};
+      },
+      getJointPositions: async (request, ctx) => ({
+        positions: { values: [...await find(request.name).getJointPositions(callOf(request, ctx))] },
+      }),
+      moveToJointPositions: async (request, ctx) => {
+        const positions = request.positions?.values ?? [];
+        await find(request.name).moveToJointPositions(positions, callOf(request, ctx));
+        return {};
+      },
+      moveThroughJointPositions: async (request, ctx) => {
+        const positions = request.positions.map(({ values }) => values);
+        const options = fromOptionsMessage(request.options);
+        await find(request.name).moveThroughJointPositions(positions, options, callOf(request, ctx));
+        return {};
+      },
+      moveThroughJointPositionsStreamed: (requests, ctx) => follow(find, requests, ctx),
+      get3DModels: async (request, ctx) => ({
+        models: { ...await find(request.name).get3dModels(callOf(request, ctx)) },
+      }),
+      getProperties: (request, ctx) => find(request.name).getProperties(callOf(request, ctx)),
+      setManualMode: async (request, ctx) => {
+        const { name, manualMode, enabledFor } = request;
+        await find(name).setManualMode(manualMode, enabledFor, callOf(request, ctx));
+        return {};
+      },
+      getManualMode: async (request, ctx) => ({
+        manualMode: await find(request.name).getManualMode(callOf(request, ctx)),
+      }),
+      stop: async (request, ctx) => {
+        await find(request.name).stop(callOf(request, ctx));
+        return {};
+      },
+      isMoving: async (request, ctx) => ({
+        isMoving: await find(request.name).isMoving({ signal: ctx.signal }),
+      }),
+    }),
+};
+
+type StreamedRequests = AsyncIterable<MoveThroughJointPositionsStreamedRequest>;
+
+/** The first message names the arm, each of the others is a batch of points and is acknowledged by an empty one. */
+async function* follow(find: (name: string) => Arm, requests: StreamedRequests, ctx: CallContext) {
+  const messages = requests[Symbol.asyncIterator]();
+  const { value: first } = await messages.next();
+  if (first?.message.case !== "init") {
+    throw new SvcError("invalid_argument", "streaming a trajectory: first message must be Init");
+  }
+  const batches = async function* () {
+    for await (const { message } of { [Symbol.asyncIterator]: () => messages }) {
+      if (message.case !== "batch") {
+        const found = message.case ?? "nothing";
+        throw new SvcError(
+          "invalid_argument",
+          `streaming a trajectory: expected TrajectoryBatch, got ${found}`,
+        );
+      }
+      yield message.value.points.map(fromPointMessage);
+    }
+  };
+  const call = callOf(first.message.value, ctx);
+  for await (const _ of find(first.name).moveThroughJointPositionsStreamed(batches(), call)) yield {};
+}
+
+function fromOptionsMessage(message: MoveOptionsMessage | undefined): MoveOptions | undefined {
+  if (!message) return undefined;
+  const { $typeName: _, $unknown: __, ...options } = message;
+  return options;
+}
+
+function toPointMessage({ timeMs, positions, constraints }: TrajectoryPoint) {
+  const { velocities, accelerations } = constraints ?? {};
+  return {
+    time: toDuration(timeMs),
+    positions: { values: [...positions] },
+    constraints: velocities && {
+      velocities: { values: [...velocities] },
+      accelerations: accelerations && { values: [...accelerations] },
+    },
+  };
+}
+
+function fromPointMessage({ time, positions, constraints }: TrajectoryPointMessage): TrajectoryPoint {
+  return {
+    timeMs: toMs(time),
+    positions: positions?.values ?? [],
+    constraints: constraints && {
+      velocities: constraints.velocities?.values ?? [],
+      accelerations: constraints.accelerations?.values,
+    },
+  };
+}

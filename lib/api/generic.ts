@@ -1,0 +1,18 @@
+/** Generic component: a part of the machine that only answers commands of its model's own. */
+
+import { GenericService } from "../../proto/gen/generic_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Component } from "../resource/resource.ts";
+import { ComponentClient, componentHandlers } from "./common.ts";
+
+class GenericClient extends ComponentClient<typeof GenericService> {}
+
+export const GenericApi: Api<Component> = {
+  name: "rdk:component:generic",
+  desc: GenericService,
+  client: (name: ResourceName, channel: Channel) => new GenericClient(name, channel, GenericService),
+  serve: (find) => service(GenericService, componentHandlers(find)),
+};

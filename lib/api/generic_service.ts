@@ -1,0 +1,18 @@
+/** Generic service: one that only answers commands of its model's own. */
+
+import { GenericService } from "../../proto/gen/generic_service_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Resource } from "../resource/resource.ts";
+import { ResourceClient, resourceHandlers } from "./common.ts";
+
+class GenericServiceClient extends ResourceClient<typeof GenericService> {}
+
+export const GenericServiceApi: Api<Resource> = {
+  name: "rdk:service:generic",
+  desc: GenericService,
+  client: (name: ResourceName, channel: Channel) => new GenericServiceClient(name, channel, GenericService),
+  serve: (find) => service(GenericService, resourceHandlers(find)),
+};

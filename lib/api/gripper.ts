@@ -1,0 +1,93 @@
+/** Gripper: opens, grabs and holds. Its inputs are the positions of its joints, in degrees or millimetres. */
+
+import { GripperService } from "../../proto/gen/gripper_pb.ts";
+import type { JsonObject } from "../base/schema.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Actuator, Call } from "../resource/resource.ts";
+import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "./kinematics.ts";
+
+export interface Gripper extends Actuator {
+  open(call?: Call): Promise<void>;
+  /** Closes; whether something was caught. */
+  grab(call?: Call): Promise<boolean>;
+  isHoldingSomething(call?: Call): Promise<HoldingStatus>;
+  getCurrentInputs(call?: Call): Promise<readonly number[]>;
+  goToInputs(values: readonly number[], call?: Call): Promise<void>;
+  getKinematics(call?: Call): Promise<Kinematics>;
+}
+
+export interface HoldingStatus {
+  readonly isHoldingSomething: boolean;
+  /** Whatever else the model knows about it: pressure, confidence, … */
+  readonly meta?: JsonObject;
+}
+
+class GripperClient extends ComponentClient<typeof GripperService> implements Gripper {
+  async open(call?: Call): Promise<void> {
+    await this.rpc.open(this.request(call), call);
+  }
+
+  async grab(call?: Call): Promise<boolean> {
+    return (await this.rpc.grab(this.request(call), call)).success;
+  }
+
+  async isHoldingSomething(call?: Call): Promise<HoldingStatus> {
+    const { isHoldingSomething, meta } = await this.rpc.isHoldingSomething(this.request(call), call);
+    return meta ? { isHoldingSomething, meta: meta as JsonObject } : { isHoldingSomething };
+  }
+
+  async getCurrentInputs(call?: Call): Promise<readonly number[]> {
+    return (await this.rpc.getCurrentInputs(this.request(call), call)).values;
+  }
+
+  async goToInputs(values: readonly number[], call?: Call): Promise<void> {
+    await this.rpc.goToInputs({ ...this.request(call), values: [...values] }, call);
+  }
+
+  async getKinematics(call?: Call): Promise<Kinematics> {
+    return fromKinematicsMessage(await this.rpc.getKinematics(this.request(call), call));
+  }
+
+  async stop(call?: Call): Promise<void> {
+    await this.rpc.stop(this.request(call), call);
+  }
+
+  async isMoving(call?: Call): Promise<boolean> {
+    return (await this.rpc.isMoving({ name: this.name.short }, call)).isMoving;
+  }
+}
+
+export const GripperApi: Api<Gripper> = {
+  name: "rdk:component:gripper",
+  desc: GripperService,
+  client: (name: ResourceName, channel: Channel) => new GripperClient(name, channel, GripperService),
+  serve: (find) =>
+    service(GripperService, {
+      ...componentHandlers(find),
+      ...kinematicsHandlers(find),
+      open: async (request, ctx) => {
+        await find(request.name).open(callOf(request, ctx));
+        return {};
+      },
+      grab: async (request, ctx) => ({ success: await find(request.name).grab(callOf(request, ctx)) }),
+      isHoldingSomething: (request, ctx) => find(request.name).isHoldingSomething(callOf(request, ctx)),
+      getCurrentInputs: async (request, ctx) => ({
+        values: [...await find(request.name).getCurrentInputs(callOf(request, ctx))],
+      }),
+      goToInputs: async (request, ctx) => {
+        await find(request.name).goToInputs(request.values, callOf(request, ctx));
+        return {};
+      },
+      stop: async (request, ctx) => {
+        await find(request.name).stop(callOf(request, ctx));
+        return {};
+      },
+      isMoving: async (request, ctx) => ({
+        isMoving: await find(request.name).isMoving({ signal: ctx.signal }),
+      }),
+    }),
+};

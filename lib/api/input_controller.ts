@@ -1,0 +1,110 @@
+/** Input controller: a gamepad or the like, with named controls and what happens to them. */
+
+import { type Event as EventMessage, InputControllerService } from "../../proto/gen/input_controller_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Component } from "../resource/resource.ts";
+import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { toMs, toTimestamp } from "./time.ts";
+
+/** Something that happened to a control. */
+export interface InputEvent {
+  /** Since the Unix epoch. */
+  readonly timeMs: number;
+  /** `ButtonPress`, `PositionChangeAbs`, … as published. */
+  readonly event: string;
+  /** `AbsoluteX`, `ButtonStart`, … as published. */
+  readonly control: string;
+  /** 0 or 1 for buttons, from -1 to 1 for axes. */
+  readonly value: number;
+}
+
+/** Events of one control; `AllEvents` is every kind, `ButtonChange` both press and release. */
+export interface EventFilter {
+  readonly control: string;
+  readonly events: readonly string[];
+}
+
+export interface InputController extends Component {
+  /** Names of the controls. */
+  getControls(call?: Call): Promise<readonly string[]>;
+  /** The latest event of each control that had one: its present state. */
+  getEvents(call?: Call): Promise<readonly InputEvent[]>;
+  /** Events as they happen, until the call's signal aborts or the controller is closed. */
+  streamEvents(filters: readonly EventFilter[], call?: Call): AsyncIterable<InputEvent>;
+  /** Makes an event as if the control had been touched; `unimplemented` for hardware. */
+  triggerEvent(event: InputEvent, call?: Call): Promise<void>;
+}
+
+class InputControllerClient extends ComponentClient<typeof InputControllerService>
+  implements InputController {
+  async getControls(call?: Call): Promise<readonly string[]> {
+    return (await this.rpc.getControls(this.controller(call), call)).controls;
+  }
+
+  async getEvents(call?: Call): Promise<readonly InputEvent[]> {
+    return (await this.rpc.getEvents(this.controller(call), call)).events.map(fromEventMessage);
+  }
+
+  async *streamEvents(filters: readonly EventFilter[], call?: Call): AsyncGenerator<InputEvent> {
+    const events = filters.map(({ control, events }) => ({ control, events: [...events] }));
+    for await (const { event } of this.rpc.streamEvents({ ...this.controller(call), events }, call)) {
+      if (event) yield fromEventMessage(event);
+    }
+  }
+
+  async triggerEvent(event: InputEvent, call?: Call): Promise<void> {
+    await this.rpc.triggerEvent({ ...this.controller(call), event: toEventMessage(event) }, call);
+  }
+
+  /** The requests of this service have the name in a field of their own. */
+  private controller(call?: Call) {
+    const { name: controller, extra } = this.request(call);
+    return { controller, extra };
+  }
+}
+
+function toEventMessage({ timeMs, event, control, value }: InputEvent) {
+  return { time: toTimestamp(timeMs), event, control, value };
+}
+
+function fromEventMessage({ time, event, control, value }: EventMessage): InputEvent {
+  return { timeMs: toMs(time), event, control, value };
+}
+
+export const InputControllerApi: Api<InputController> = {
+  name: "rdk:component:input_controller",
+  desc: InputControllerService,
+  client: (name: ResourceName, channel: Channel) =>
+    new InputControllerClient(name, channel, InputControllerService),
+  serve: (find) =>
+    service(InputControllerService, {
+      ...componentHandlers(find),
+      getControls: async (request, ctx) => ({
+        controls: [...await find(request.controller).getControls(callOf(request, ctx))],
+      }),
+      getEvents: async (request, ctx) => ({
+        events: (await find(request.controller).getEvents(callOf(request, ctx))).map(toEventMessage),
+      }),
+      streamEvents: async function* (request, ctx) {
+        // Cancelled events are those the caller no longer wants; a new stream simply does not have them.
+        const filters = request.events.map(({ control, events }) => ({ control, events }));
+        for await (const event of find(request.controller).streamEvents(filters, callOf(request, ctx))) {
+          yield { event: toEventMessage(event) };
+        }
+      },
+      triggerEvent: async (request, ctx) => {
+        if (!request.event) {
+          throw new SvcError(
+            "invalid_argument",
+            `triggering an event of ${request.controller}: got no event`,
+          );
+        }
+        await find(request.controller).triggerEvent(fromEventMessage(request.event), callOf(request, ctx));
+        return {};
+      },
+    }),
+};

@@ -1,0 +1,57 @@
+/** Kinematics of arms, gantries and grippers: the file that describes their links and joints, and its messages. */
+
+import {
+  type GetKinematicsRequest,
+  type GetKinematicsResponse,
+  KinematicsFileFormat,
+} from "../../proto/gen/common_pb.ts";
+import type { CallContext } from "../wire/service.ts";
+import type { Call } from "../resource/resource.ts";
+import { callOf } from "./common.ts";
+
+export interface Mesh {
+  /** `ply`, `stl`, `glb`, … */
+  readonly contentType: string;
+  readonly mesh: Uint8Array;
+}
+
+/** A description of links and joints, as `parseModel` of lib/geometry/kinematics.ts reads it. */
+export interface Kinematics {
+  /** `unspecified`: the part has no description. */
+  readonly format: "sva" | "urdf" | "unspecified";
+  readonly bytes: Uint8Array;
+  /** What the file refers to, by the path it has there. */
+  readonly meshes?: { readonly [path: string]: Mesh };
+}
+
+interface Kinematic {
+  getKinematics(call?: Call): Promise<Kinematics>;
+}
+
+/** GetKinematics: that of every API whose parts have joints. */
+export function kinematicsHandlers(find: (name: string) => Kinematic) {
+  return {
+    getKinematics: async (request: GetKinematicsRequest, ctx: CallContext) => {
+      const { format, bytes, meshes } = await find(request.name).getKinematics(callOf(request, ctx));
+      return { format: FORMATS[format], kinematicsData: bytes, meshesByUrdfFilepath: { ...meshes } };
+    },
+  };
+}
+
+export function fromKinematicsMessage(message: GetKinematicsResponse): Kinematics {
+  const { format, kinematicsData: bytes, meshesByUrdfFilepath } = message;
+  const named = Object.entries(FORMATS).find(([, number]) => number === format)?.[0] ?? "unspecified";
+  return { format: named as Kinematics["format"], bytes, meshes: fromMeshMessages(meshesByUrdfFilepath) };
+}
+
+export function fromMeshMessages(messages: { [name: string]: Mesh }): { [name: string]: Mesh } {
+  return Object.fromEntries(
+    Object.entries(messages).map(([name, { contentType, mesh }]) => [name, { contentType, mesh }]),
+  );
+}
+
+const FORMATS = {
+  unspecified: KinematicsFileFormat.UNSPECIFIED,
+  sva: KinematicsFileFormat.SVA,
+  urdf: KinematicsFileFormat.URDF,
+} as const;

@@ -1,0 +1,174 @@
+/**
+ * Movement sensor: where it is, which way it points and how it moves. A model supports some of the methods, as its
+ * properties say; the others are `unimplemented`.
+ */
+
+import { MovementSensorService } from "../../proto/gen/movement_sensor_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { Channel } from "../wire/channel.ts";
+import type { Message } from "../wire/proto.ts";
+import { service } from "../wire/service.ts";
+import type { OrientationVector, Vec3 } from "../geometry/pose.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call } from "../resource/resource.ts";
+import { callOf, ComponentClient } from "./common.ts";
+import {
+  angularVelocityReading,
+  fromReadingsMessage,
+  type GeoPoint,
+  geoPointReading,
+  orientationReading,
+  type Readings,
+  vectorReading,
+} from "./readings.ts";
+import { type Sensor, sensorHandlers } from "./sensor.ts";
+
+export interface MovementSensor extends Sensor {
+  getPosition(call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }>;
+  /** Metres per second. */
+  getLinearVelocity(call?: Call): Promise<Vec3>;
+  /** Degrees per second about each axis. */
+  getAngularVelocity(call?: Call): Promise<Vec3>;
+  /** Metres per second squared. */
+  getLinearAcceleration(call?: Call): Promise<Vec3>;
+  /** Degrees from north, clockwise, from 0 to 360. */
+  getCompassHeading(call?: Call): Promise<number>;
+  /** Theta in degrees. */
+  getOrientation(call?: Call): Promise<OrientationVector>;
+  getProperties(call?: Call): Promise<MovementSensorProperties>;
+  getAccuracy(call?: Call): Promise<Accuracy>;
+}
+
+export interface MovementSensorProperties {
+  readonly positionSupported: boolean;
+  readonly linearVelocitySupported: boolean;
+  readonly angularVelocitySupported: boolean;
+  readonly linearAccelerationSupported: boolean;
+  readonly compassHeadingSupported: boolean;
+  readonly orientationSupported: boolean;
+}
+
+/** What is absent is not known. */
+export interface Accuracy {
+  /** Measures of the model's own, by name. */
+  readonly accuracy: { readonly [measure: string]: number };
+  /** Horizontal and vertical dilution of precision. */
+  readonly positionHdop?: number;
+  readonly positionVdop?: number;
+  /** The quality number of an NMEA GGA sentence: 4 and 5 are the precise ones. */
+  readonly positionNmeaGgaFix?: number;
+  readonly compassDegreesError?: number;
+}
+
+/** Every reading that the sensor supports, under its published name: what `getReadings` of a model gives. */
+export async function readingsOf(
+  sensor: Omit<MovementSensor, "getReadings">,
+  call?: Call,
+): Promise<Readings> {
+  const [position, velocity, acceleration, angularVelocity, heading, orientation] = await Promise.all([
+    supported(sensor.getPosition(call)),
+    supported(sensor.getLinearVelocity(call)),
+    supported(sensor.getLinearAcceleration(call)),
+    supported(sensor.getAngularVelocity(call)),
+    supported(sensor.getCompassHeading(call)),
+    supported(sensor.getOrientation(call)),
+  ]);
+  return {
+    ...(position && { position: geoPointReading(position.coordinate), altitude: position.altitudeM }),
+    ...(velocity && { linear_velocity: vectorReading(velocity) }),
+    ...(acceleration && { linear_acceleration: vectorReading(acceleration) }),
+    ...(angularVelocity && { angular_velocity: angularVelocityReading(angularVelocity) }),
+    ...(heading !== undefined && { compass: heading }),
+    ...(orientation && { orientation: orientationReading(orientation) }),
+  };
+}
+
+async function supported<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (SvcError.from(error).code === "unimplemented") return undefined;
+    throw error;
+  }
+}
+
+class MovementSensorClient extends ComponentClient<typeof MovementSensorService> implements MovementSensor {
+  async getReadings(call?: Call): Promise<Readings> {
+    return fromReadingsMessage(await this.rpc.getReadings(this.request(call), call));
+  }
+
+  async getPosition(call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
+    const { coordinate, altitudeM } = await this.rpc.getPosition(this.request(call), call);
+    const { latitude = 0, longitude = 0 } = coordinate ?? {};
+    return { coordinate: { latitude, longitude }, altitudeM };
+  }
+
+  async getLinearVelocity(call?: Call): Promise<Vec3> {
+    return vectorOf((await this.rpc.getLinearVelocity(this.request(call), call)).linearVelocity);
+  }
+
+  async getAngularVelocity(call?: Call): Promise<Vec3> {
+    return vectorOf((await this.rpc.getAngularVelocity(this.request(call), call)).angularVelocity);
+  }
+
+  async getLinearAcceleration(call?: Call): Promise<Vec3> {
+    return vectorOf((await this.rpc.getLinearAcceleration(this.request(call), call)).linearAcceleration);
+  }
+
+  async getCompassHeading(call?: Call): Promise<number> {
+    return (await this.rpc.getCompassHeading(this.request(call), call)).value;
+  }
+
+  async getOrientation(call?: Call): Promise<OrientationVector> {
+    const { orientation } = await this.rpc.getOrientation(this.request(call), call);
+    const { oX = 0, oY = 0, oZ = 1, theta = 0 } = orientation ?? {};
+    return { oX, oY, oZ, theta };
+  }
+
+  async getProperties(call?: Call): Promise<MovementSensorProperties> {
+    return fieldsOf(await this.rpc.getProperties(this.request(call), call));
+  }
+
+  async getAccuracy(call?: Call): Promise<Accuracy> {
+    return fieldsOf(await this.rpc.getAccuracy(this.request(call), call));
+  }
+}
+
+function fieldsOf<M extends Message>({ $typeName: _, $unknown: __, ...fields }: M) {
+  return fields;
+}
+
+function vectorOf(message: Vec3 | undefined): Vec3 {
+  const { x = 0, y = 0, z = 0 } = message ?? {};
+  return { x, y, z };
+}
+
+export const MovementSensorApi: Api<MovementSensor> = {
+  name: "rdk:component:movement_sensor",
+  desc: MovementSensorService,
+  client: (name: ResourceName, channel: Channel) =>
+    new MovementSensorClient(name, channel, MovementSensorService),
+  serve: (find) =>
+    service(MovementSensorService, {
+      ...sensorHandlers(find),
+      getPosition: (request, ctx) => find(request.name).getPosition(callOf(request, ctx)),
+      getLinearVelocity: async (request, ctx) => ({
+        linearVelocity: await find(request.name).getLinearVelocity(callOf(request, ctx)),
+      }),
+      getAngularVelocity: async (request, ctx) => ({
+        angularVelocity: await find(request.name).getAngularVelocity(callOf(request, ctx)),
+      }),
+      getLinearAcceleration: async (request, ctx) => ({
+        linearAcceleration: await find(request.name).getLinearAcceleration(callOf(request, ctx)),
+      }),
+      getCompassHeading: async (request, ctx) => ({
+        value: await find(request.name).getCompassHeading(callOf(request, ctx)),
+      }),
+      getOrientation: async (request, ctx) => ({
+        orientation: await find(request.name).getOrientation(callOf(request, ctx)),
+      }),
+      getProperties: (request, ctx) => find(request.name).getProperties(callOf(request, ctx)),
+      getAccuracy: (request, ctx) => find(request.name).getAccuracy(callOf(request, ctx)),
+    }),
+};

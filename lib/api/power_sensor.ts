@@ -1,0 +1,52 @@
+/** Power sensor: voltage, current and power. A model supports some of the methods; the others are `unimplemented`. */
+
+import { PowerSensorService } from "../../proto/gen/power_sensor_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call } from "../resource/resource.ts";
+import { callOf, ComponentClient } from "./common.ts";
+import { fromReadingsMessage, type Readings } from "./readings.ts";
+import { type Sensor, sensorHandlers } from "./sensor.ts";
+
+export interface PowerSensor extends Sensor {
+  /** `isAc`: alternating current. */
+  getVoltage(call?: Call): Promise<{ volts: number; isAc: boolean }>;
+  getCurrent(call?: Call): Promise<{ amperes: number; isAc: boolean }>;
+  /** Watts. */
+  getPower(call?: Call): Promise<number>;
+}
+
+class PowerSensorClient extends ComponentClient<typeof PowerSensorService> implements PowerSensor {
+  async getReadings(call?: Call): Promise<Readings> {
+    return fromReadingsMessage(await this.rpc.getReadings(this.request(call), call));
+  }
+
+  async getVoltage(call?: Call): Promise<{ volts: number; isAc: boolean }> {
+    const { volts, isAc } = await this.rpc.getVoltage(this.request(call), call);
+    return { volts, isAc };
+  }
+
+  async getCurrent(call?: Call): Promise<{ amperes: number; isAc: boolean }> {
+    const { amperes, isAc } = await this.rpc.getCurrent(this.request(call), call);
+    return { amperes, isAc };
+  }
+
+  async getPower(call?: Call): Promise<number> {
+    return (await this.rpc.getPower(this.request(call), call)).watts;
+  }
+}
+
+export const PowerSensorApi: Api<PowerSensor> = {
+  name: "rdk:component:power_sensor",
+  desc: PowerSensorService,
+  client: (name: ResourceName, channel: Channel) => new PowerSensorClient(name, channel, PowerSensorService),
+  serve: (find) =>
+    service(PowerSensorService, {
+      ...sensorHandlers(find),
+      getVoltage: (request, ctx) => find(request.name).getVoltage(callOf(request, ctx)),
+      getCurrent: (request, ctx) => find(request.name).getCurrent(callOf(request, ctx)),
+      getPower: async (request, ctx) => ({ watts: await find(request.name).getPower(callOf(request, ctx)) }),
+    }),
+};

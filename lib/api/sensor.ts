@@ -1,0 +1,37 @@
+/** Sensor: gives named readings. */
+
+import { SensorService } from "../../proto/gen/sensor_pb.ts";
+import type { GetReadingsRequest } from "../../proto/gen/common_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { type CallContext, service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Component } from "../resource/resource.ts";
+import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { fromReadingsMessage, type Readings, toReadingsMessage } from "./readings.ts";
+
+export interface Sensor extends Component {
+  getReadings(call?: Call): Promise<Readings>;
+}
+
+class SensorClient extends ComponentClient<typeof SensorService> implements Sensor {
+  async getReadings(call?: Call): Promise<Readings> {
+    return fromReadingsMessage(await this.rpc.getReadings(this.request(call), call));
+  }
+}
+
+/** What every kind of sensor serves. */
+export function sensorHandlers(find: (name: string) => Sensor) {
+  return {
+    ...componentHandlers(find),
+    getReadings: async (request: GetReadingsRequest, ctx: CallContext) =>
+      toReadingsMessage(await find(request.name).getReadings(callOf(request, ctx))),
+  };
+}
+
+export const SensorApi: Api<Sensor> = {
+  name: "rdk:component:sensor",
+  desc: SensorService,
+  client: (name: ResourceName, channel: Channel) => new SensorClient(name, channel, SensorService),
+  serve: (find) => service(SensorService, sensorHandlers(find)),
+};

@@ -1,0 +1,53 @@
+/** Switch: one of a few numbered positions, counted from 0, perhaps with labels. */
+
+import { SwitchService } from "../../proto/gen/switch_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Component } from "../resource/resource.ts";
+import { callOf, ComponentClient, resourceHandlers } from "./common.ts";
+
+export interface Switch extends Component {
+  /** @throws invalid_argument when there is no such position */
+  setPosition(position: number, call?: Call): Promise<void>;
+  getPosition(call?: Call): Promise<number>;
+  /** `labels` has as many as there are positions, or none. */
+  getNumberOfPositions(call?: Call): Promise<{ count: number; labels: readonly string[] }>;
+}
+
+class SwitchClient extends ComponentClient<typeof SwitchService> implements Switch {
+  async setPosition(position: number, call?: Call): Promise<void> {
+    await this.rpc.setPosition({ ...this.request(call), position }, call);
+  }
+
+  async getPosition(call?: Call): Promise<number> {
+    return (await this.rpc.getPosition(this.request(call), call)).position;
+  }
+
+  async getNumberOfPositions(call?: Call): Promise<{ count: number; labels: readonly string[] }> {
+    const { numberOfPositions, labels } = await this.rpc.getNumberOfPositions(this.request(call), call);
+    return { count: numberOfPositions, labels };
+  }
+}
+
+export const SwitchApi: Api<Switch> = {
+  name: "rdk:component:switch",
+  desc: SwitchService,
+  client: (name: ResourceName, channel: Channel) => new SwitchClient(name, channel, SwitchService),
+  serve: (find) =>
+    service(SwitchService, {
+      ...resourceHandlers(find),
+      setPosition: async (request, ctx) => {
+        await find(request.name).setPosition(request.position, callOf(request, ctx));
+        return {};
+      },
+      getPosition: async (request, ctx) => ({
+        position: await find(request.name).getPosition(callOf(request, ctx)),
+      }),
+      getNumberOfPositions: async (request, ctx) => {
+        const { count, labels } = await find(request.name).getNumberOfPositions(callOf(request, ctx));
+        return { numberOfPositions: count, labels: [...labels] };
+      },
+    }),
+};
