@@ -1,0 +1,99 @@
+/**
+ * A `svc-server` of its own process, for tests and benchmarks that use it as a user would.
+ */
+
+const ROOT = new URL("../", import.meta.url);
+
+export interface ServerProcess {
+  /** `http://127.0.0.1:40123`, as the program printed it. */
+  readonly url: string;
+  readonly pid: number;
+  /** Start of the process to the line with the URL. */
+  readonly startMs: number;
+  /** Everything it has written so far. */
+  output(): string;
+  /** Resolves when it has written a line that contains `text`. */
+  wrote(text: string): Promise<void>;
+  /** Asks it to end and gives its exit code. */
+  stop(): Promise<number>;
+}
+
+/** Starts `command` (default: from source) on a configuration; resolves when it serves. */
+export async function startServer(
+  configPath: string,
+  {
+    command = [Deno.execPath(), "run", "-A", new URL("cli/svc_server.ts", ROOT).pathname],
+    args = [] as string[],
+  } = {},
+): Promise<ServerProcess> {
+  const started = performance.now();
+  const [program, ...before] = command;
+  const child = new Deno.Command(program, {
+    args: [...before, "-config", configPath, ...args],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const log = new Log();
+  const reading = Promise.all([log.read(child.stdout), log.read(child.stderr)]);
+  void child.status.then(() => log.end());
+  const stop = async () => {
+    try {
+      child.kill("SIGTERM");
+    } catch {
+      // It has ended already.
+    }
+    const { code } = await child.status;
+    await reading;
+    return code;
+  };
+  try {
+    await log.wrote('"url":"');
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const startMs = performance.now() - started;
+  const url = /"url":"([^"]+)"/.exec(log.text)![1];
+  return { url, pid: child.pid, startMs, output: () => log.text, wrote: (text) => log.wrote(text), stop };
+}
+
+/** Writes a configuration to a temporary file, on a port of its own, and gives its path. */
+export async function writeConfig(config: Record<string, unknown>): Promise<string> {
+  const path = await Deno.makeTempFile({ prefix: "svc-", suffix: ".json" });
+  const network = { bind_address: "127.0.0.1:0", ...config.network as Record<string, unknown> };
+  await Deno.writeTextFile(path, JSON.stringify({ ...config, network }));
+  return path;
+}
+
+/** The text a process has written, and those who wait for some of it. */
+class Log {
+  text = "";
+  #ended = false;
+  #waiting: (() => void)[] = [];
+
+  async read(stream: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const chunk of stream.pipeThrough(new TextDecoderStream())) {
+      this.text += chunk;
+      this.#wake();
+    }
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#wake();
+  }
+
+  async wrote(text: string): Promise<void> {
+    while (!this.text.includes(text)) {
+      if (this.#ended) throw new Error(`the server ended without writing ${text}:\n${this.text}`);
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const wake of waiting) wake();
+  }
+}
