@@ -1,0 +1,197 @@
+/**
+ * `deno task bench`: how fast the runtime starts, answers, streams and builds, and how much memory it takes.
+ *
+ * Every figure is measured here and now; compare the ratios of one run, not the milliseconds of two machines. The
+ * server is always a process of its own. An executable is measured where one is found in dist/.
+ */
+
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { BoardService } from "../../proto/gen/board_pb.ts";
+import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { SLAMService } from "../../proto/gen/slam_pb.ts";
+import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+const REPEATS = 5;
+const clock = new SystemClock();
+
+const sections: Record<string, () => Promise<void>> = { start, calls, streams, resources };
+for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
+  const section = sections[name];
+  if (!section) {
+    console.error(`bench: unknown section "${name}", there are ${Object.keys(sections).join(", ")}`);
+    Deno.exit(2);
+  }
+  await section();
+}
+
+/** Start of the process to serving, beside the start of a program that does nothing. */
+async function start(): Promise<void> {
+  heading("cold start to serving (example machine)");
+  const nothing = await median(async () => {
+    const began = performance.now();
+    await new Deno.Command(Deno.execPath(), { args: ["eval", ""] }).output();
+    return performance.now() - began;
+  });
+  row("an empty program", `${nothing.toFixed(0)} ms`);
+  const fromSource = await startMs();
+  row("from source", `${fromSource.toFixed(0)} ms`, `${(fromSource / nothing).toFixed(1)} x empty`);
+  const executable = await findExecutable();
+  if (executable === undefined) return row("executable", "none in dist/: make one with deno task compile");
+  const compiled = await startMs([executable]);
+  row("executable", `${compiled.toFixed(0)} ms`, `${(compiled / fromSource).toFixed(2)} x source`);
+}
+
+function startMs(command?: string[]): Promise<number> {
+  return median(() => withServer({}, (server) => Promise.resolve(server.startMs), command));
+}
+
+async function calls(): Promise<void> {
+  heading("unary calls (GetGPIO of the fake board)");
+  await withServer({}, async ({ url }) => {
+    const channel = connectGrpc(new URL(url).host, { clock });
+    const board = client(BoardService, channel);
+    const call = () => board.getGPIO({ name: "board1", pin: "20" });
+    await load(call, 8, 2000);
+    const one = await load(call, 1, 4000);
+    const many = await load(call, 64, 20_000);
+    row("concurrency 1", rate(one.perSecond), latency(one));
+    row("concurrency 64", rate(many.perSecond), latency(many));
+    row("64 over 1", `${(many.perSecond / one.perSecond).toFixed(2)} x throughput`);
+    channel.close();
+  });
+}
+
+async function streams(): Promise<void> {
+  heading("server streaming (point cloud map of the fake SLAM service)");
+  const config = { services: [{ name: "slam1", api: "rdk:service:slam", model: "fake" }] };
+  await withServer(config, async ({ url }) => {
+    const channel = connectGrpc(new URL(url).host, { clock });
+    const slam = client(SLAMService, channel);
+    const began = performance.now();
+    let messages = 0;
+    let bytes = 0;
+    while (performance.now() - began < 3000) {
+      for await (const { pointCloudPcdChunk } of slam.getPointCloudMap({ name: "slam1" })) {
+        messages++;
+        bytes += pointCloudPcdChunk.length;
+      }
+    }
+    const seconds = (performance.now() - began) / 1000;
+    row("one stream after another", rate(messages / seconds), `${(bytes / seconds / 1e6).toFixed(1)} MB/s`);
+    channel.close();
+  });
+}
+
+async function resources(): Promise<void> {
+  heading("resident memory and time to build (10 levels of generic components)");
+  let idleMb = 0;
+  for (const count of [0, 100, 1000]) {
+    const components = levelled(count, 10);
+    await withServer({ components, services: [] }, async (server) => {
+      const builtMs = await sinceServing(server);
+      const residentMb = await residentBytes(server.pid) / 1e6;
+      if (count === 0) idleMb = residentMb;
+      const more = count === 0 ? "" : `${((residentMb - idleMb) * 1000 / count).toFixed(1)} kB a resource`;
+      row(`${count} resources`, `${residentMb.toFixed(0)} MB`, `built in ${builtMs} ms`, more);
+    });
+  }
+}
+
+/** Milliseconds between the lines that say it serves and that the machine is running, by its own log. */
+async function sinceServing(server: ServerProcess): Promise<number> {
+  await server.wrote("machine is running");
+  const at = (text: string) =>
+    Date.parse(server.output().split("\n").find((one) => one.includes(text))!.split("\t")[0]);
+  return at("machine is running") - at('"url":"');
+}
+
+/** Generic components in `levels` layers, each of which uses one of the layer before. */
+function levelled(count: number, levels: number): Record<string, unknown>[] {
+  const width = count / levels;
+  return Array.from({ length: count }, (_, index) => ({
+    name: `g${index}`,
+    api: "rdk:component:generic",
+    model: "fake",
+    depends_on: index < width ? [] : [`g${index - width}`],
+  }));
+}
+
+interface Load {
+  readonly perSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+async function load(call: () => Promise<unknown>, concurrency: number, count: number): Promise<Load> {
+  const took: number[] = [];
+  let left = count;
+  const began = performance.now();
+  await Promise.all(Array.from({ length: concurrency }, async () => {
+    while (left-- > 0) {
+      const start = performance.now();
+      await call();
+      took.push(performance.now() - start);
+    }
+  }));
+  const seconds = (performance.now() - began) / 1000;
+  took.sort((a, b) => a - b);
+  const at = (share: number) => took[Math.min(took.length - 1, Math.floor(took.length * share))];
+  return { perSecond: took.length / seconds, p50Ms: at(0.5), p99Ms: at(0.99) };
+}
+
+async function withServer<T>(
+  config: Record<string, unknown>,
+  use: (server: ServerProcess) => Promise<T>,
+  command?: string[],
+): Promise<T> {
+  const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
+  const path = await writeConfig({ ...demo, network: {}, ...config });
+  const server = await startServer(path, command ? { command } : {});
+  try {
+    const channel = connectGrpc(new URL(server.url).host, { clock });
+    const { platform } = await client(RobotService, channel).getVersion({});
+    channel.close();
+    if (platform !== "rdk") throw new SvcError("internal", `not a machine: ${platform}`);
+    return await use(server);
+  } finally {
+    await server.stop();
+    await Deno.remove(path);
+  }
+}
+
+async function residentBytes(pid: number): Promise<number> {
+  const status = await Deno.readTextFile(`/proc/${pid}/status`);
+  return Number(/VmRSS:\s+(\d+)/.exec(status)![1]) * 1024;
+}
+
+async function findExecutable(): Promise<string | undefined> {
+  const arch = Deno.build.arch === "x86_64" ? "x64" : "arm64";
+  const path = `${ROOT}dist/${Deno.build.os}-${arch}/svc-server`;
+  return await Deno.stat(path).then(() => path, () => undefined);
+}
+
+async function median(measure: () => Promise<number>): Promise<number> {
+  const figures: number[] = [];
+  for (let repeat = 0; repeat < REPEATS; repeat++) figures.push(await measure());
+  return figures.sort((a, b) => a - b)[Math.floor(REPEATS / 2)];
+}
+
+function heading(text: string): void {
+  console.log(`\n${text}`);
+}
+
+function row(name: string, ...figures: string[]): void {
+  console.log(`  ${name.padEnd(28)}${figures.map((figure) => figure.padEnd(22)).join("")}`.trimEnd());
+}
+
+function rate(perSecond: number): string {
+  return `${perSecond.toFixed(0)} /s`;
+}
+
+function latency({ p50Ms, p99Ms }: Load): string {
+  return `p50 ${p50Ms.toFixed(2)} ms, p99 ${p99Ms.toFixed(2)} ms`;
+}
