@@ -1,0 +1,127 @@
+/**
+ * A motor with an encoder wired to a board that does not exist: reads the pins a motor driver would read, turns a
+ * shaft accordingly and tells the edges that its encoder makes.
+ *
+ * It has no inertia: it turns at `max_rpm` times the present drive. It keeps no time and no timer; the board says
+ * when time has passed, and before it changes a pin.
+ */
+
+import { type Infer, number, object, text } from "../../lib/base/schema.ts";
+
+/** Edges a second that one simulated encoder makes at most: what the board's queues hold between two looks. */
+const EDGES_PER_SECOND_MAX = 50_000;
+
+export const simulatedMotorRow = object({
+  pins: object({
+    a: text("pin of the driver's input A"),
+    b: text("pin of the driver's input B"),
+    dir: text("direction pin; high is forwards"),
+    pwm: text("PWM pin; its duty cycle is the speed"),
+  }, "the pins that drive it: dir + pwm, a + b, or a + b + pwm, as for a gpio motor").required(),
+  encoder: object({
+    a: text("interrupt of phase A"),
+    b: text("interrupt of phase B"),
+    i: text("interrupt of an encoder with a single wire"),
+  }, "the names of this board's digital interrupts that its encoder makes tick: a + b, or i").required(),
+  ticksPerRotation: number("ticks that an encoder model counts in one rotation", { above: 0 }).default(100),
+  maxRpm: number("rotations a minute at full power", { above: 0 }).default(100),
+}).with((motor, at) => {
+  const { pins, encoder } = motor;
+  const pinsGood = pins.a && pins.b ? !pins.dir : pins.dir && pins.pwm && !pins.a && !pins.b;
+  if (!pinsGood) return at.at("pins").error("wanted dir and pwm, a and b, or a, b and pwm");
+  const encoderGood = encoder.i ? !encoder.a && !encoder.b : encoder.a && encoder.b;
+  if (!encoderGood) return at.at("encoder").error("wanted a and b, or i");
+  const rate = edgesPerRotation(encoder.i, motor.ticksPerRotation) * motor.maxRpm / 60;
+  if (rate > EDGES_PER_SECOND_MAX) {
+    return at.error(
+      `its encoder makes ${rate} edges a second at full power, wanted ${EDGES_PER_SECOND_MAX} at most`,
+    );
+  }
+  return motor;
+});
+
+export type SimulatedMotorSettings = NonNullable<Infer<typeof simulatedMotorRow>>;
+
+/** How the pins stand. */
+export interface Wires {
+  isHigh(pin: string): boolean;
+  /** The fraction of time for which a pin is high. */
+  duty(pin: string): number;
+}
+
+/** One edge: interrupt, level and the time of it. */
+export type EdgeSink = (interrupt: string, high: boolean, timeMs: number) => void;
+
+interface Edge {
+  readonly interrupt: string;
+  readonly high: boolean;
+}
+
+export class SimulatedMotor {
+  /** Edges from the start; its whole part is the state of the encoder. */
+  #position = 0;
+  /** The edge into each state of the encoder, turning forwards. */
+  readonly #cycle: readonly Edge[];
+
+  constructor(private readonly settings: SimulatedMotorSettings, private readonly wires: Wires) {
+    const { a = "", b = "", i } = settings.encoder;
+    this.#cycle = i ? [falling(i), rising(i)] : [falling(a), rising(b), rising(a), falling(b)];
+  }
+
+  get interrupts(): string[] {
+    return [...new Set(this.#cycle.map((edge) => edge.interrupt))];
+  }
+
+  /** Edges a millisecond, negative when turning backwards. */
+  get speed(): number {
+    const { encoder, ticksPerRotation, maxRpm } = this.settings;
+    return this.#drive() * maxRpm * edgesPerRotation(encoder.i, ticksPerRotation) / 60_000;
+  }
+
+  /** Lets the shaft turn from one time to the next, with the pins as they stand. */
+  turn(fromMs: number, toMs: number, sink: EdgeSink): void {
+    const { speed } = this;
+    const start = this.#position;
+    const end = start + speed * (toMs - fromMs);
+    const first = Math.floor(start);
+    const last = Math.floor(end);
+    const crossedAt = (edge: number) => Math.min(toMs, fromMs + Math.max(0, (edge - start) / speed));
+    for (let state = first + 1; state <= last; state++) {
+      const { interrupt, high } = this.#edgeInto(state);
+      sink(interrupt, high, crossedAt(state));
+    }
+    for (let state = first; state > last; state--) {
+      const { interrupt, high } = this.#edgeInto(state);
+      sink(interrupt, !high, crossedAt(state));
+    }
+    this.#position = end;
+  }
+
+  #edgeInto(state: number): Edge {
+    const { length } = this.#cycle;
+    return this.#cycle[(state % length + length) % length];
+  }
+
+  /** The share of full power, -1 to 1. */
+  #drive(): number {
+    const { a, b, dir, pwm } = this.settings.pins;
+    const { wires } = this;
+    if (dir && pwm) return wires.duty(pwm) * (wires.isHigh(dir) ? 1 : -1);
+    if (!a || !b) return 0;
+    if (pwm) return wires.duty(pwm) * (Number(wires.isHigh(a)) - Number(wires.isHigh(b)));
+    return wires.duty(a) - wires.duty(b);
+  }
+}
+
+function rising(interrupt: string): Edge {
+  return { interrupt, high: true };
+}
+
+function falling(interrupt: string): Edge {
+  return { interrupt, high: false };
+}
+
+/** Two wires make four edges in a cycle, which a quadrature encoder counts as two ticks; one wire ticks on each edge. */
+function edgesPerRotation(singleWire: string | undefined, ticksPerRotation: number): number {
+  return singleWire ? ticksPerRotation : 2 * ticksPerRotation;
+}

@@ -1,0 +1,74 @@
+/**
+ * The ticks of one listener, between a board that does not wait and a reader that may be slow. It holds a limited
+ * number; ticks beyond that are lost, as the Board API says.
+ */
+
+import type { Tick } from "../../lib/api/board.ts";
+
+/** Ticks that wait for one listener: what a fast encoder makes in a tenth of a second. */
+const QUEUE_LIMIT = 10_000;
+
+const END: IteratorResult<Tick, undefined> = { done: true, value: undefined };
+
+export class TickQueue implements AsyncIterableIterator<Tick, undefined> {
+  readonly interrupts: ReadonlySet<string>;
+  #ticks: Tick[] = [];
+  /** Where the next tick to read is in `#ticks`. */
+  #read = 0;
+  #waiting?: (result: IteratorResult<Tick, undefined>) => void;
+  #ended = false;
+
+  /** `left` is called once, when the iteration ends for whatever reason. */
+  constructor(
+    interrupts: Iterable<string>,
+    private readonly left: (queue: TickQueue) => void,
+    private readonly signal?: AbortSignal,
+  ) {
+    this.interrupts = new Set(interrupts);
+    signal?.addEventListener("abort", this.end, { once: true });
+    if (signal?.aborted) this.end();
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  push(tick: Tick): void {
+    if (this.#ended || this.#ticks.length - this.#read >= QUEUE_LIMIT) return;
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (waiting) waiting({ done: false, value: tick });
+    else this.#ticks.push(tick);
+  }
+
+  readonly end = (): void => {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.signal?.removeEventListener("abort", this.end);
+    this.#ticks = [];
+    this.#waiting?.(END);
+    this.left(this);
+  };
+
+  next(): Promise<IteratorResult<Tick, undefined>> {
+    if (this.#ended) return Promise.resolve(END);
+    if (this.#read < this.#ticks.length) {
+      const value = this.#ticks[this.#read++];
+      if (this.#read === this.#ticks.length) {
+        this.#ticks = [];
+        this.#read = 0;
+      }
+      return Promise.resolve({ done: false, value });
+    }
+    return new Promise((resolve) => this.#waiting = resolve);
+  }
+
+  return(): Promise<IteratorResult<Tick, undefined>> {
+    this.end();
+    return Promise.resolve(END);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}
