@@ -1,0 +1,219 @@
+/**
+ * ML model: named tensors in, named tensors out, and a description of both.
+ */
+
+import { LabelType, MLModelService } from "../../proto/gen/ml_model_pb.ts";
+import type {
+  FlatTensor,
+  FlatTensors,
+  FlatTensorSchema,
+  FlatTensorsSchema,
+  MetadataResponseSchema,
+  MetadataSchema,
+} from "../../proto/gen/ml_model_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { JsonObject } from "../base/schema.ts";
+import type { Channel } from "../wire/channel.ts";
+import type { JsonObject as Struct, MessageInitShape, MessageShape } from "../wire/proto.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import { type Call, type Resource, unsupported } from "../resource/resource.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+
+export interface MlModel extends Resource {
+  infer(inputs: Tensors, call?: Call): Promise<Tensors>;
+  getMetadata(call?: Call): Promise<MlMetadata>;
+}
+
+export type Tensors = { readonly [name: string]: Tensor };
+
+/** Numbers in rows of the last dimension; `data.length` is the product of the dimensions, which is 1 for none. */
+export interface Tensor {
+  readonly shape: readonly number[];
+  readonly data: TensorData;
+}
+
+export type TensorData =
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
+  | Float32Array
+  | Float64Array;
+
+export interface MlMetadata {
+  readonly name: string;
+  /** What the model is for, for example `object_detector`. */
+  readonly type: string;
+  readonly description: string;
+  readonly inputs: readonly TensorInfo[];
+  readonly outputs: readonly TensorInfo[];
+}
+
+export interface TensorInfo {
+  readonly name: string;
+  readonly description: string;
+  /** `uint8`, `float32`, … */
+  readonly dataType: string;
+  /** -1 for a dimension of any length. */
+  readonly shape: readonly number[];
+  readonly associatedFiles: readonly AssociatedFile[];
+  readonly extra?: JsonObject;
+}
+
+/** A file of labels: a tensor's values, or the positions along an axis of it, count its lines. */
+export interface AssociatedFile {
+  readonly name: string;
+  readonly description: string;
+  readonly labelType: "unspecified" | "tensor_value" | "tensor_axis";
+}
+
+class MlModelClient extends ResourceClient<typeof MLModelService> implements MlModel {
+  async infer(inputs: Tensors, call?: Call): Promise<Tensors> {
+    const request = { ...this.request(call), inputTensors: toTensorsMessage(inputs) };
+    return fromTensorsMessage((await this.rpc.infer(request, call)).outputTensors);
+  }
+
+  async getMetadata(call?: Call): Promise<MlMetadata> {
+    return fromMetadataMessage((await this.rpc.metadata(this.request(call), call)).metadata);
+  }
+
+  /** The published service has no such method. */
+  override doCommand(_command: JsonObject, _call?: Call): Promise<JsonObject> {
+    return Promise.reject(unsupported(this.name, "DoCommand"));
+  }
+}
+
+export const MlModelApi: Api<MlModel> = {
+  name: "rdk:service:mlmodel",
+  desc: MLModelService,
+  client: (name: ResourceName, channel: Channel) => new MlModelClient(name, channel, MLModelService),
+  serve: (find) =>
+    service(MLModelService, {
+      getStatus: resourceHandlers(find).getStatus,
+      infer: async (request, ctx) => {
+        const model = find(request.name);
+        const outputs = await model.infer(fromTensorsMessage(request.inputTensors), callOf(request, ctx));
+        return { outputTensors: toTensorsMessage(outputs) };
+      },
+      metadata: async (request, ctx) =>
+        toMetadataMessage(await find(request.name).getMetadata(callOf(request, ctx))),
+    }),
+};
+
+type TensorCase = NonNullable<FlatTensor["tensor"]["case"]>;
+
+/** One row for each type of number: how the message names it, and its array. */
+const TENSOR_TYPES: readonly {
+  readonly case: TensorCase;
+  readonly array: { new (length: number): TensorData };
+}[] = [
+  { case: "int8Tensor", array: Int8Array },
+  { case: "uint8Tensor", array: Uint8Array },
+  { case: "int16Tensor", array: Int16Array },
+  { case: "uint16Tensor", array: Uint16Array },
+  { case: "int32Tensor", array: Int32Array },
+  { case: "uint32Tensor", array: Uint32Array },
+  { case: "int64Tensor", array: BigInt64Array },
+  { case: "uint64Tensor", array: BigUint64Array },
+  { case: "floatTensor", array: Float32Array },
+  { case: "doubleTensor", array: Float64Array },
+];
+
+export function toTensorsMessage(tensors: Tensors): MessageInitShape<typeof FlatTensorsSchema> {
+  const entries = Object.entries(tensors).map(([name, tensor]) => [name, toTensorMessage(name, tensor)]);
+  return { tensors: Object.fromEntries(entries) };
+}
+
+/** Throws `invalid_argument` for a tensor without data, or whose shape does not fit its data. */
+export function fromTensorsMessage(message: FlatTensors | undefined): Tensors {
+  const entries = Object.entries(message?.tensors ?? {});
+  return Object.fromEntries(entries.map(([name, tensor]) => [name, fromTensorMessage(name, tensor)]));
+}
+
+function toTensorMessage(name: string, { shape, data }: Tensor): MessageInitShape<typeof FlatTensorSchema> {
+  checkShape(name, shape, data.length);
+  const type = TENSOR_TYPES.find((type) => data instanceof type.array)!;
+  const tensor = { case: type.case, value: { data: toWire(data) } };
+  return { shape: shape.map(BigInt), tensor: tensor as MessageInitShape<typeof FlatTensorSchema>["tensor"] };
+}
+
+/** Bytes for 8-bit types; 16-bit ones travel as unsigned 32-bit integers, with the sign kept in the upper half. */
+function toWire(data: TensorData): Uint8Array | (number | bigint)[] {
+  if (data instanceof Uint8Array) return data;
+  if (data instanceof Int8Array) return new Uint8Array(data.buffer, data.byteOffset, data.length);
+  if (data instanceof Int16Array) return Array.from(data, (value) => value >>> 0);
+  return Array.from<number | bigint>(data as ArrayLike<number> | ArrayLike<bigint>);
+}
+
+function fromTensorMessage(name: string, { shape: sizes, tensor }: FlatTensor): Tensor {
+  const type = TENSOR_TYPES.find((type) => type.case === tensor.case);
+  if (!type) throw new SvcError("invalid_argument", `tensor "${name}" has no data`);
+  const values = tensor.value!.data as unknown as ArrayLike<never>;
+  const shape = sizes.map(Number);
+  checkShape(name, shape, values.length);
+  const data = new type.array(values.length);
+  // Typed arrays keep the low bits, which is what undoes the widening of 16-bit values.
+  data.set(values);
+  return { shape, data };
+}
+
+function checkShape(name: string, shape: readonly number[], length: number): void {
+  const wanted = shape.reduce((product, size) => product * size, 1);
+  if (wanted === length) return;
+  const found = `tensor "${name}" has the shape [${shape.join(", ")}] and ${length} values`;
+  throw new SvcError("invalid_argument", `${found}, wanted ${wanted} values`);
+}
+
+const LABEL_TYPES: readonly (readonly [AssociatedFile["labelType"], LabelType])[] = [
+  ["unspecified", LabelType.UNSPECIFIED],
+  ["tensor_value", LabelType.TENSOR_VALUE],
+  ["tensor_axis", LabelType.TENSOR_AXIS],
+];
+
+function toMetadataMessage(metadata: MlMetadata): MessageInitShape<typeof MetadataResponseSchema> {
+  const { name, type, description, inputs, outputs } = metadata;
+  const info = (tensor: TensorInfo) => ({
+    ...tensor,
+    shape: [...tensor.shape],
+    extra: tensor.extra as Struct | undefined,
+    associatedFiles: tensor.associatedFiles.map((file) => ({
+      ...file,
+      labelType: LABEL_TYPES.find(([word]) => word === file.labelType)![1],
+    })),
+  });
+  return {
+    metadata: { name, type, description, inputInfo: inputs.map(info), outputInfo: outputs.map(info) },
+  };
+}
+
+type MetadataMessage = MessageShape<typeof MetadataSchema>;
+
+function fromMetadataMessage(message: MetadataMessage | undefined): MlMetadata {
+  const info = (
+    { name, description, dataType, shape, associatedFiles, extra }: MetadataMessage["inputInfo"][0],
+  ) => ({
+    name,
+    description,
+    dataType,
+    shape,
+    associatedFiles: associatedFiles.map((file) => ({
+      name: file.name,
+      description: file.description,
+      labelType: LABEL_TYPES.find(([, number]) => number === file.labelType)?.[0] ?? "unspecified",
+    })),
+    extra: extra as JsonObject | undefined,
+  });
+  return {
+    name: message?.name ?? "",
+    type: message?.type ?? "",
+    description: message?.description ?? "",
+    inputs: (message?.inputInfo ?? []).map(info),
+    outputs: (message?.outputInfo ?? []).map(info),
+  };
+}

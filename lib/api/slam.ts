@@ -1,0 +1,111 @@
+/**
+ * SLAM: where the machine is on a map, and the map itself.
+ */
+
+import { MappingMode, SensorType, SLAMService } from "../../proto/gen/slam_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { Pose } from "../geometry/pose.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Resource } from "../resource/resource.ts";
+import { ResourceClient, resourceHandlers } from "./common.ts";
+import { fromPoseMessage } from "./geometry.ts";
+
+export interface Slam extends Resource {
+  /** Of the machine on the map. */
+  getPosition(call?: Call): Promise<Pose>;
+  /** Parts of one PCD file, in metres; `edited` asks for the map as a person has corrected it, where there is one. */
+  getPointCloudMap(options?: { readonly edited?: boolean }, call?: Call): AsyncIterable<Uint8Array>;
+  /** Parts of one file in the form that the properties name. */
+  getInternalState(call?: Call): AsyncIterable<Uint8Array>;
+  getProperties(call?: Call): Promise<SlamProperties>;
+}
+
+export interface SlamProperties {
+  readonly cloudSlam: boolean;
+  readonly mappingMode: MappingModeName;
+  /** The ending of the internal state's file name, for example `.pbstream`. */
+  readonly internalStateFileType?: string;
+  readonly sensors: readonly { readonly name: string; readonly type: SensorTypeName }[];
+}
+
+export type MappingModeName = "unspecified" | "create_new_map" | "localize_only" | "update_existing_map";
+export type SensorTypeName = "unspecified" | "camera" | "movement_sensor";
+
+const MAPPING_MODES: { readonly [M in MappingModeName]: MappingMode } = {
+  unspecified: MappingMode.UNSPECIFIED,
+  create_new_map: MappingMode.CREATE_NEW_MAP,
+  localize_only: MappingMode.LOCALIZE_ONLY,
+  update_existing_map: MappingMode.UPDATE_EXISTING_MAP,
+};
+
+const SENSOR_TYPES: { readonly [T in SensorTypeName]: SensorType } = {
+  unspecified: SensorType.UNSPECIFIED,
+  camera: SensorType.CAMERA,
+  movement_sensor: SensorType.MOVEMENT_SENSOR,
+};
+
+class SlamClient extends ResourceClient<typeof SLAMService> implements Slam {
+  async getPosition(call?: Call): Promise<Pose> {
+    return fromPoseMessage((await this.rpc.getPosition({ name: this.name.short }, call)).pose);
+  }
+
+  async *getPointCloudMap({ edited }: { edited?: boolean } = {}, call?: Call): AsyncIterable<Uint8Array> {
+    const request = { name: this.name.short, returnEditedMap: edited };
+    for await (const part of this.rpc.getPointCloudMap(request, call)) yield part.pointCloudPcdChunk;
+  }
+
+  async *getInternalState(call?: Call): AsyncIterable<Uint8Array> {
+    const request = { name: this.name.short };
+    for await (const part of this.rpc.getInternalState(request, call)) yield part.internalStateChunk;
+  }
+
+  async getProperties(call?: Call): Promise<SlamProperties> {
+    const answer = await this.rpc.getProperties({ name: this.name.short }, call);
+    return {
+      cloudSlam: answer.cloudSlam,
+      mappingMode: wordOf(MAPPING_MODES, answer.mappingMode),
+      internalStateFileType: answer.internalStateFileType,
+      sensors: answer.sensorInfo.map(({ name, type }) => ({ name, type: wordOf(SENSOR_TYPES, type) })),
+    };
+  }
+}
+
+export const SlamApi: Api<Slam> = {
+  name: "rdk:service:slam",
+  desc: SLAMService,
+  client: (name: ResourceName, channel: Channel) => new SlamClient(name, channel, SLAMService),
+  serve: (find) =>
+    service(SLAMService, {
+      ...resourceHandlers(find),
+      getPosition: async (request, ctx) => ({
+        pose: await find(request.name).getPosition({ signal: ctx.signal }),
+      }),
+      getPointCloudMap: async function* ({ name, returnEditedMap: edited }, { signal }) {
+        for await (const part of find(name).getPointCloudMap({ edited }, { signal })) {
+          yield { pointCloudPcdChunk: part };
+        }
+      },
+      getInternalState: async function* ({ name }, { signal }) {
+        for await (const part of find(name).getInternalState({ signal })) yield { internalStateChunk: part };
+      },
+      getProperties: async ({ name }, { signal }) => {
+        const found = await find(name).getProperties({ signal });
+        return {
+          cloudSlam: found.cloudSlam,
+          mappingMode: MAPPING_MODES[found.mappingMode],
+          internalStateFileType: found.internalStateFileType,
+          sensorInfo: found.sensors.map(({ name, type }) => ({ name, type: SENSOR_TYPES[type] })),
+        };
+      },
+    }),
+};
+
+function wordOf<W extends string>(
+  numbers: { readonly [word in W]: number },
+  number: number,
+): W | "unspecified" {
+  const words = Object.keys(numbers) as W[];
+  return words.find((word) => numbers[word] === number) ?? "unspecified";
+}
