@@ -37,6 +37,14 @@ export function parseLevel(text: string): Level | undefined {
   return level in LEVELS ? level as Level : undefined;
 }
 
+/**
+ * What a rule's pattern matches: it is anchored at both ends, its `.` is literal and `*` is any run of characters;
+ * the rest is regular expression. Throws `SyntaxError`, which shows the expression that came of it.
+ */
+export function logPattern(pattern: string): RegExp {
+  return new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", ".*")}$`);
+}
+
 export class Logs {
   readonly #loggers = new Map<string, Logger>();
   #rules: readonly { matches: RegExp; level: Level }[] = [];
@@ -54,19 +62,15 @@ export class Logs {
     return logger;
   }
 
-  /**
-   * Replaces the rules. A pattern is anchored at both ends, its `.` is literal and `*` is any run of characters;
-   * the rest is regular expression. Returns what is wrong with the patterns that were skipped.
-   */
+  /** Replaces the rules. Returns what is wrong with the patterns that were skipped. */
   configure(rules: readonly LogRule[], debug: boolean): string[] {
     const problems: string[] = [];
     const compiled: { matches: RegExp; level: Level }[] = [];
     for (const { pattern, level } of rules) {
-      const source = `^${pattern.replaceAll(".", "\\.").replaceAll("*", ".*")}$`;
       try {
-        compiled.push({ matches: new RegExp(source), level });
+        compiled.push({ matches: logPattern(pattern), level });
       } catch (error) {
-        problems.push(`log pattern "${pattern}" (as ${source}) is skipped: ${messageOf(error)}`);
+        problems.push(`log pattern "${pattern}" is skipped: ${messageOf(error)}`);
       }
     }
     this.#rules = compiled;

@@ -1,0 +1,244 @@
+/**
+ * The configuration of a machine: from JSON to values, and what is wrong with it.
+ *
+ * Everything wrong is reported at once, each problem with its path. What it means depends on where it is:
+ * - an error in a setting of the machine itself (a section of the wrong type, cloud, network, auth, maintenance,
+ *   tracing, flags) is fatal: such a configuration must not be used, the one in force stays;
+ * - an entry of modules, remotes, packages, jobs or log with an error is left out, and so is a resource that
+ *   cannot be named;
+ * - any other error in a component or service makes that one unhealthy;
+ * - unknown keys are warnings.
+ */
+
+import { logPattern, type LogRule } from "../base/log.ts";
+import { messageOf } from "../base/error.ts";
+import { bool, type Json, list, object, Place, type Problem, Row, text } from "../base/schema.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Registry } from "../resource/registry.ts";
+import { fillPlaceholders, homeFolder, packageFolder, type PlaceholderSource } from "./placeholder.ts";
+import {
+  decodeResources,
+  leaveOut,
+  mergeNamesakes,
+  type ResourceConfig,
+  resourceRow,
+} from "./resource_config.ts";
+import {
+  type AuthConfig,
+  authRow,
+  type CloudConfig,
+  cloudRow,
+  foreignRows,
+  type JobConfig,
+  jobRow,
+  logRow,
+  type MaintenanceConfig,
+  maintenanceRow,
+  type ModuleConfig,
+  moduleRow,
+  type NetworkConfig,
+  networkRow,
+  type PackageConfig,
+  packageRow,
+  type RemoteConfig,
+  remoteRow,
+  type TracingConfig,
+  tracingRow,
+} from "./settings.ts";
+
+export type { ResourceConfig, ServiceConfig } from "./resource_config.ts";
+export * from "./settings.ts";
+
+export interface MachineConfig {
+  readonly cloud?: CloudConfig;
+  readonly network: NetworkConfig;
+  readonly auth: AuthConfig;
+  readonly maintenance?: MaintenanceConfig;
+  readonly tracing: TracingConfig;
+  readonly modules: readonly ModuleConfig[];
+  readonly remotes: readonly RemoteConfig[];
+  readonly packages: readonly PackageConfig[];
+  readonly jobs: readonly JobConfig[];
+  /** Components, then services; no two of the same name. */
+  readonly resources: readonly ResourceConfig[];
+  /** From top to bottom, the last match wins: `log`, then what services say of themselves, then components. */
+  readonly log: readonly LogRule[];
+  readonly debug: boolean;
+  readonly enableWebProfile: boolean;
+  readonly disableLogDeduplication: boolean;
+  /** What the configuration calls itself; empty where it does not. */
+  readonly revision: string;
+}
+
+export interface ConfigSurroundings {
+  readonly env: (name: string) => string | undefined;
+  /** The folder that a package is in; the published place under the home folder where left out. */
+  readonly packages?: (one: PackageConfig) => string;
+}
+
+export interface DecodedConfig {
+  /** Absent where it must not be used. */
+  readonly config?: MachineConfig;
+  /** Everything wrong, that of single resources included. */
+  readonly problems: readonly Problem[];
+}
+
+/** The name of a resource's logger. */
+export function resourceLogger(name: ResourceName): string {
+  return `rdk.resource_manager.${name}`;
+}
+
+/** A list that is decoded no further. */
+function entries<T>(item: Row<T>, doc: string): Row<readonly Json[]> {
+  const { spec } = list(item, doc);
+  const read = (value: unknown, at: Place) => Array.isArray(value) ? value : at.wanted("an array", value);
+  return new Row<readonly Json[] | undefined>({ ...spec, read }).default([]);
+}
+
+/** The whole file; the entries of its lists are decoded one by one, later. */
+export const machineRow = object({
+  schema: foreignRows.schema,
+  components: entries(resourceRow, "hardware and what stands for it"),
+  services: entries(resourceRow, "software on top of components"),
+  modules: entries(moduleRow, "programs that provide more models"),
+  remotes: entries(remoteRow, "other machines whose resources are used"),
+  packages: entries(packageRow, "files that are fetched"),
+  jobs: entries(jobRow, "calls that are made again and again"),
+  network: networkRow,
+  auth: authRow,
+  cloud: cloudRow,
+  maintenance: maintenanceRow,
+  log: entries(logRow, "log levels, the last match wins"),
+  debug: bool("debug logs everywhere, whatever else is configured").default(false),
+  disableLogDeduplication: bool("write every repeated log line").default(false),
+  enableWebProfile: bool("serve profiles of the program").default(false),
+  tracing: tracingRow,
+  revision: text("what this configuration is called").default(""),
+  agent: foreignRows.agent,
+  fragments: foreignRows.fragments,
+  fragmentMods: foreignRows.fragmentMods,
+  processes: foreignRows.processes,
+}, "Configuration of a machine");
+
+/** Decodes a configuration, whatever is wrong with it. */
+export function decodeConfig(
+  json: unknown,
+  registry: Registry,
+  { env, packages = (one) => packageFolder(homeFolder(env), one) }: ConfigSurroundings,
+): DecodedConfig {
+  const at = new Place();
+  const file = machineRow.required().decode(json, at) ?? machineRow.required().decode({}, new Place());
+  const fatal = at.failed;
+  const packageConfigs = decodeEntries("packages", file.packages, packageRow, at);
+  const placeholders: PlaceholderSource = { env, packages: packageConfigs, folderOf: packages };
+  const context = { registry, placeholders };
+  const components = decodeResources("components", file.components ?? [], context, at);
+  const services = decodeResources("services", file.services ?? [], context, at);
+  const resources = mergeNamesakes([...components, ...services], at);
+  const modules = decodeModules(file.modules, placeholders, at);
+  if (modules.length === 0) reportUnknownModels(resources, at);
+  const config: MachineConfig = {
+    cloud: file.cloud,
+    network: file.network ?? networkRow.required().decode({}, new Place()),
+    auth: file.auth ?? authRow.required().decode({}, new Place()),
+    maintenance: file.maintenance,
+    tracing: file.tracing ?? tracingRow.required().decode({}, new Place()),
+    modules,
+    remotes: decodeEntries("remotes", file.remotes, remoteRow, at),
+    packages: packageConfigs,
+    jobs: decodeEntries("jobs", file.jobs, jobRow, at),
+    resources,
+    log: [...logRules(file.log ?? [], at), ...ownRules(services), ...ownRules(components)],
+    debug: file.debug ?? false,
+    enableWebProfile: file.enableWebProfile ?? false,
+    disableLogDeduplication: file.disableLogDeduplication ?? false,
+    revision: file.revision ?? "",
+  };
+  return { config: fatal ? undefined : config, problems: at.problems };
+}
+
+/** The entries of a list that are without errors; of those with the same name only the first. */
+function decodeEntries<T>(
+  section: string,
+  entries: readonly Json[] | undefined,
+  row: Row<T>,
+  at: Place,
+  step: (one: NonNullable<T>, place: Place) => NonNullable<T> = (one) => one,
+): NonNullable<T>[] {
+  const names = new Map<unknown, string>();
+  const decoded: NonNullable<T>[] = [];
+  for (const [index, entry] of (entries ?? []).entries()) {
+    const place = new Place(`${section}.${index}`);
+    const one = row.required().decode(entry, place) as NonNullable<T> | undefined;
+    const filled = one && step(one, place);
+    const name = (one as { name?: string } | undefined)?.name;
+    const earlier = names.get(name);
+    if (name !== undefined && earlier !== undefined) {
+      place.at("name").error(`"${name}" is the name of ${earlier} too`);
+    }
+    if (filled && !place.failed) {
+      decoded.push(filled);
+      names.set(name, place.path);
+    }
+    leaveOut(place.problems);
+    for (const problem of place.problems) at.problems.push(problem);
+  }
+  return decoded;
+}
+
+function decodeModules(
+  entries: readonly Json[] | undefined,
+  source: PlaceholderSource,
+  at: Place,
+): ModuleConfig[] {
+  const programs = new Map<string, string>();
+  return decodeEntries("modules", entries, moduleRow, at, (module, place) => {
+    const path = place.at("executable_path");
+    const { executablePath } = module;
+    const program = executablePath && fillPlaceholders(executablePath, source, path);
+    const earlier = programs.get(program ?? "");
+    if (program && earlier) path.error(`"${program}" is the program of ${earlier} too`);
+    if (program) programs.set(program, place.path);
+    return {
+      ...module,
+      executablePath: program,
+      env: fillPlaceholders({ ...module.env }, source, place.at("env")),
+    };
+  });
+}
+
+/** Bad patterns and levels are no reason to change how the machine runs. */
+function logRules(entries: readonly Json[], at: Place): LogRule[] {
+  const place = new Place();
+  const rules = decodeEntries("log", entries, logRow, place, (rule, rulePlace) => {
+    try {
+      logPattern(rule.pattern);
+    } catch (error) {
+      rulePlace.at("pattern").error(messageOf(error));
+    }
+    return rule;
+  });
+  for (const problem of place.problems) at.problems.push({ ...problem, severity: "warning" });
+  return rules.filter((rule) => rule.level !== undefined);
+}
+
+function ownRules(resources: readonly ResourceConfig[]): LogRule[] {
+  return resources.flatMap(({ name, logLevel }) =>
+    logLevel ? [{ pattern: resourceLogger(name), level: logLevel }] : []
+  );
+}
+
+/** Without modules, nothing else can provide a model that is not built in. */
+function reportUnknownModels(resources: readonly ResourceConfig[], at: Place): void {
+  for (const { path, modelProblem } of resources) {
+    if (modelProblem) at.problems.push({ severity: "error", path: `${path}.model`, message: modelProblem });
+  }
+}
+
+/** A printable form: secrets are stars, attributes as configured. */
+export function configJson({ resources, ...config }: MachineConfig): string {
+  const shown = resources.map(({ name, model, attributes, dependsOn, frame, serviceConfigs }) => {
+    return { name: name.full, model, attributes, dependsOn, frame, serviceConfigs };
+  });
+  return JSON.stringify({ ...config, resources: shown }, null, 2);
+}
