@@ -1,0 +1,73 @@
+/**
+ * A queue between a maker that does not wait and one reader that may be slow.
+ *
+ * It holds a limited number of values and says when it is full; what then happens is up to the maker. The reader
+ * iterates over it; the iteration ends when the maker or the reader ends it or the signal aborts, also while the
+ * reader waits.
+ */
+
+const END: IteratorResult<never, undefined> = { done: true, value: undefined };
+
+export class Queue<T> implements AsyncIterableIterator<T, undefined> {
+  #values: T[] = [];
+  #waiting: PromiseWithResolvers<IteratorResult<T, undefined>>[] = [];
+  #ended = false;
+  #failure?: unknown;
+
+  /** `left` is called once, when the queue ends for whatever reason. */
+  constructor(
+    private readonly limit: number,
+    private readonly left: () => void = () => {},
+    private readonly signal?: AbortSignal,
+  ) {
+    signal?.addEventListener("abort", this.#aborted, { once: true });
+    if (signal?.aborted) this.end();
+  }
+
+  /** Whether the value was taken: not when the queue is full or has ended. */
+  push(value: T): boolean {
+    if (this.#ended || this.#values.length >= this.limit) return false;
+    const reader = this.#waiting.shift();
+    if (reader) reader.resolve({ done: false, value });
+    else this.#values.push(value);
+    return true;
+  }
+
+  /** Ends the iteration, with an error if one is given. Values not yet read are dropped. */
+  end(failure?: unknown): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.signal?.removeEventListener("abort", this.#aborted);
+    this.#values = [];
+    const [first, ...others] = this.#waiting.splice(0);
+    if (failure === undefined) first?.resolve(END);
+    else if (first) first.reject(failure);
+    else this.#failure = failure;
+    for (const reader of others) reader.resolve(END);
+    this.left();
+  }
+
+  next(): Promise<IteratorResult<T, undefined>> {
+    if (this.#values.length > 0) return Promise.resolve({ done: false, value: this.#values.shift()! });
+    if (this.#failure !== undefined) {
+      const failure = this.#failure;
+      this.#failure = undefined;
+      return Promise.reject(failure);
+    }
+    if (this.#ended) return Promise.resolve(END);
+    const reader = Promise.withResolvers<IteratorResult<T, undefined>>();
+    this.#waiting.push(reader);
+    return reader.promise;
+  }
+
+  return(): Promise<IteratorResult<T, undefined>> {
+    this.end();
+    return Promise.resolve(END);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  readonly #aborted = () => this.end();
+}

@@ -1,0 +1,65 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "./error.ts";
+import { Queue } from "./queue.ts";
+
+Deno.test("values come out in order, those that wait and those that are waited for", async () => {
+  const queue = new Queue<number>(3);
+  queue.push(1);
+  queue.push(2);
+  assertEquals(await queue.next(), { done: false, value: 1 });
+  assertEquals(await queue.next(), { done: false, value: 2 });
+  const waiting = queue.next();
+  queue.push(3);
+  assertEquals(await waiting, { done: false, value: 3 });
+});
+
+Deno.test("a full queue refuses values and takes them again once read", async () => {
+  const queue = new Queue<number>(2);
+  assertEquals([queue.push(1), queue.push(2), queue.push(3)], [true, true, false]);
+  await queue.next();
+  assertEquals(queue.push(4), true);
+});
+
+Deno.test("the end reaches a waiting reader, and only once the one who made the queue", async () => {
+  let left = 0;
+  const queue = new Queue<number>(2, () => left++);
+  const waiting = queue.next();
+  queue.end();
+  queue.end();
+  assertEquals(await waiting, { done: true, value: undefined });
+  assertEquals(await queue.next(), { done: true, value: undefined });
+  assertEquals([queue.push(1), left], [false, 1]);
+});
+
+Deno.test("a reader who breaks off ends the queue", async () => {
+  let left = 0;
+  const queue = new Queue<number>(2, () => left++);
+  queue.push(1);
+  for await (const value of queue) {
+    assertEquals(value, 1);
+    break;
+  }
+  assertEquals([queue.push(2), left], [false, 1]);
+});
+
+Deno.test("an aborted signal ends the queue, also one that was aborted before", async () => {
+  const abort = new AbortController();
+  const queue = new Queue<number>(2, () => {}, abort.signal);
+  const waiting = queue.next();
+  abort.abort();
+  assertEquals(await waiting, { done: true, value: undefined });
+  assertEquals(await new Queue<number>(2, () => {}, abort.signal).next(), { done: true, value: undefined });
+});
+
+Deno.test("a failure reaches the reader once, waiting or not", async () => {
+  const failure = new SvcError("resource_exhausted", "too slow");
+  const waited = new Queue<number>(1);
+  const waiting = waited.next();
+  waited.end(failure);
+  await assertRejects(() => waiting, SvcError, "too slow");
+  const later = new Queue<number>(1);
+  later.push(1);
+  later.end(failure);
+  await assertRejects(() => later.next(), SvcError, "too slow");
+  assertEquals((await later.next()).done, true);
+});
