@@ -216,7 +216,7 @@ export class Machine {
       const construction = {
         name,
         attributes: config.decoded,
-        dependencies: new Dependencies(name, resources),
+        dependencies: new Dependencies(name, resources, (api, short) => this.find(api, short)),
         logger: this.#logs.logger(`rdk.resource_manager.${name}`),
         clock: this.#clock,
         host: this.#host,

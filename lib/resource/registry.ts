@@ -63,7 +63,11 @@ export function model<R extends Resource, A>(definition: Model<R, A>): Model<R, 
 
 /** The resources that one resource may use. */
 export class Dependencies {
-  constructor(private readonly owner: ResourceName, private readonly resources: readonly Resource[]) {}
+  constructor(
+    private readonly owner: ResourceName,
+    private readonly resources: readonly Resource[],
+    private readonly everywhere?: (api: string, name: string) => Resource,
+  ) {}
 
   /** The resource of `api` named `name` (short or full). Throws `failed_precondition` where there is none. */
   get<R extends Resource>(api: Api<R>, name: string): R {
@@ -80,6 +84,14 @@ export class Dependencies {
   find<R extends Resource>(api: Api<R>, name: string): R | undefined {
     const named = (one: Resource) => one.name.short === name || one.name.full === name;
     return this.resources.find((one) => one.name.api === api.name && named(one)) as R | undefined;
+  }
+
+  /**
+   * Any resource of the machine, as it is at this moment: for one that a request names, where the configuration
+   * does not. Not to be kept, for it may be closed and built anew. Throws where there is none.
+   */
+  lookUp<R extends Resource>(api: Api<R>, name: string): R {
+    return this.find(api, name) ?? this.everywhere?.(api.name, name) as R | undefined ?? this.get(api, name);
   }
 
   /** Every dependency of an API. */
