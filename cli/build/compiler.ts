@@ -94,6 +94,8 @@ export interface Compiled {
   readonly bytes: number;
   /** Deno's list of what it embedded, a tree for people to read. */
   readonly listing: string;
+  /** The rows of the import map that the program uses. */
+  readonly imports: Readonly<Record<string, string>>;
 }
 
 /**
@@ -120,7 +122,8 @@ export async function compile(
   const { code, output, errors } = await execute(compiler.deno, [...args, entry]);
   if (code !== 0) throw await failure(compiler, name, target, errors);
   const { size } = await Deno.stat(`${ROOT}${path}`);
-  return { path: `${ROOT}${path}`, bytes: size, listing: output + errors };
+  const listing = (output + errors).split("Embedded Files")[1] ?? "";
+  return { path: `${ROOT}${path}`, bytes: size, listing, imports };
 }
 
 /** Writes the git revision of the tree where executables find it; an empty one outside a repository. */
@@ -156,6 +159,11 @@ async function failure(compiler: Compiler, name: string, target: Target, errors:
   return new SvcError("unavailable", `${attempt}: ${found}; ${remedy}`);
 }
 
+/** The project's import map: the outside packages under the names by which they are imported. */
+export async function importMap(): Promise<Record<string, string>> {
+  return JSON.parse(await Deno.readTextFile(`${ROOT}deno.json`)).imports;
+}
+
 /** What is used of `deno info --json`. */
 interface ModuleGraph {
   readonly roots: readonly string[];
@@ -171,9 +179,7 @@ async function reach({ deno }: Compiler, entry: string): Promise<Record<string, 
   const { code, output, errors } = await execute(deno, ["info", "--json", entry]);
   if (code !== 0) throw new SvcError("internal", `Cannot read the modules of ${entry}:\n${errors.trimEnd()}`);
   const graph: ModuleGraph = JSON.parse(output);
-  const project: { imports: Record<string, string> } = JSON.parse(
-    await Deno.readTextFile(`${ROOT}deno.json`),
-  );
+  const mapped = await importMap();
   const modules = new Map(graph.modules.map((module) => [module.specifier, module]));
   const imports: Record<string, string> = {};
   const reached = new Set(graph.roots);
@@ -181,8 +187,8 @@ async function reach({ deno }: Compiler, entry: string): Promise<Record<string, 
   for (const specifier of reached) {
     for (const dependency of modules.get(specifier)?.dependencies ?? []) {
       if (dependency.code === undefined) continue;
-      const mapped = project.imports[dependency.specifier];
-      if (mapped !== undefined) imports[dependency.specifier] = mapped;
+      const external = mapped[dependency.specifier];
+      if (external !== undefined) imports[dependency.specifier] = external;
       else reached.add(dependency.code.specifier);
     }
   }

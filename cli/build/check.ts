@@ -1,0 +1,184 @@
+/**
+ * `deno task compile:check`: the programs as executables really run, alone.
+ *
+ * The pinned Deno's runtime for executables cannot be had everywhere. This takes an older Deno of which it can,
+ * compiles the same entry points with it, and runs them where there is no Deno, no node_modules and no network.
+ * Promises: one line a check, `ok …` or `FAILED …`, and their count at the end.
+ */
+
+import { assert } from "@std/assert";
+import { messageOf } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { begin, type Terminal } from "../program.ts";
+import type { RunRequest } from "./check_run.ts";
+import {
+  choose,
+  compile,
+  type Compiled,
+  type Compiler,
+  EXECUTABLES,
+  execute,
+  exists,
+  importMap,
+  ROOT,
+  runtimePath,
+  type Target,
+  TARGETS,
+} from "./compiler.ts";
+import { Report } from "./report.ts";
+
+/** The Deno whose runtime the seeding tool provides. */
+const CHECK_DENO = "2.7.11";
+
+/** Puts that runtime where `deno compile` looks for it. */
+const SEEDING_TOOL = new URL("../shared/tools/seed-denort", `file://${ROOT}`).pathname;
+
+/** Where the systems' cross-compilation packages put the libraries of another processor. */
+const ARM64_LIBRARIES = "/usr/aarch64-linux-gnu";
+
+const PROGRAM = {
+  name: "deno task compile:check",
+  summary: `Compiles the programs with Deno ${CHECK_DENO} and runs them without Deno, packages and network.`,
+  style: "gnu",
+  usage: "[flags]",
+  flags: [{
+    name: "target",
+    type: "string",
+    default: "linux-x64",
+    value: "NAME",
+    help: "linux-x64, or linux-arm64 (emulated where the processor is another).",
+  }],
+} as const;
+
+async function main(args: readonly string[], terminal: Terminal): Promise<number> {
+  const begun = begin(PROGRAM, args, terminal);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const report = new Report(terminal);
+  try {
+    const linux = TARGETS.filter((target) => target.name.startsWith("linux"));
+    const [target] = choose("target", linux, begun.values.target);
+    const runner = await runnerFor(target);
+    const compiler = await obtainCompiler();
+    await seedRuntime(compiler, target);
+    const programs = await compileAll(report, compiler, target);
+    report.include(await runAll({ runner, programs }, terminal));
+  } catch (thrown) {
+    terminal.writeError(`${PROGRAM.name}: ${messageOf(thrown)}\n`);
+    return 1;
+  }
+  return report.finish();
+}
+
+/** What runs an executable for `target` here: nothing, or an emulator. */
+async function runnerFor(target: Target): Promise<string[]> {
+  if (target.triple.startsWith(Deno.build.arch)) return [];
+  const emulator = target.triple.startsWith("aarch64") ? "qemu-aarch64-static" : "qemu-x86_64-static";
+  const { code, output } = await execute("sh", ["-c", `command -v ${emulator}`]);
+  if (code !== 0 || !await exists(`${ARM64_LIBRARIES}/lib`)) {
+    const packages = "qemu-user-static, libc6-arm64-cross, libgcc-s1-arm64-cross and libstdc++6-arm64-cross";
+    throw new Error(
+      `Cannot run ${target.name} here: install ${packages} (wanted ${emulator}, ${ARM64_LIBRARIES})`,
+    );
+  }
+  return [output.trim(), "-L", ARM64_LIBRARIES];
+}
+
+/** The other Deno, from npm, kept beside what Deno itself downloads. */
+async function obtainCompiler(): Promise<Compiler> {
+  const { denoDir } = JSON.parse((await execute(Deno.execPath(), ["info", "--json"])).output);
+  const folder = `${denoDir}/svc_check/deno-${CHECK_DENO}`;
+  const processor = Deno.build.arch === "x86_64" ? "x64" : "arm64";
+  const deno = `${folder}/node_modules/@deno/linux-${processor}-glibc/deno`;
+  if (!await exists(deno)) {
+    await Deno.mkdir(folder, { recursive: true });
+    const args = ["install", "--prefix", folder, "--ignore-scripts", "--no-save", "--no-audit", "--no-fund"];
+    const { code, errors } = await execute("npm", [...args, `deno@${CHECK_DENO}`]);
+    if (code !== 0) throw new Error(`Cannot install Deno ${CHECK_DENO} from npm: ${errors.trim()}`);
+  }
+  return { deno, version: CHECK_DENO };
+}
+
+async function seedRuntime(compiler: Compiler, target: Target): Promise<void> {
+  if (await exists(await runtimePath(compiler, target))) return;
+  if (!await exists(SEEDING_TOOL)) {
+    throw new Error(`Cannot provide the runtime of Deno ${compiler.version}: ${SEEDING_TOOL} is missing`);
+  }
+  const { code, errors } = await execute(SEEDING_TOOL, [target.name]);
+  if (code !== 0) throw new Error(`${SEEDING_TOOL} failed: ${errors.trim()}`);
+}
+
+/** Compiles every program; gives those for which that worked. */
+async function compileAll(
+  report: Report,
+  compiler: Compiler,
+  target: Target,
+): Promise<RunRequest["programs"]> {
+  const made: (Compiled & { name: string })[] = [];
+  for (const executable of EXECUTABLES) {
+    const { name } = executable;
+    await report.check(`${name} compiles for ${target.name}`, async () => {
+      const compiled = await compile(compiler, executable, target, `dist/check/${target.name}`);
+      made.push({ name, ...compiled });
+      return `${(compiled.bytes / 1e6).toFixed(1)} MB`;
+    });
+  }
+  for (const { name, imports, listing } of made) {
+    const wanted = "node-datachannel" in imports ? target.addon : "";
+    await report.check(
+      `${name} embeds ${wanted === "" ? "no native addon" : `one native addon, ${wanted}`}`,
+      () => {
+        const addons = listing.match(/\b(?:linux|win32|darwin|android)-(?:x64|arm64)(?:-\w+)?(?=\/)/g);
+        const found = [...new Set(addons)].join(", ");
+        assert(found === wanted, `found ${found || "none"}, wanted ${wanted || "none"}`);
+        return Promise.resolve();
+      },
+    );
+  }
+  await report.check("no executable embeds a package that only tests use", async () => {
+    const used = made.flatMap(({ imports }) => Object.values(imports)).map(scopeOf);
+    const unused = new Set(Object.values(await importMap()).map(scopeOf)).difference(new Set(used));
+    for (const scope of unused) {
+      const embedded = new RegExp(`─[─┬] ${scope}(?:/| |$)`, "m");
+      for (const { name, listing } of made) assert(!embedded.test(listing), `${name} embeds ${scope}`);
+    }
+  });
+  return made.map(({ name, path }) => ({ name, path }));
+}
+
+/** `@scope` of `npm:@scope/name@1.2.3/path`, `name` of `npm:name@1.2.3/path`: what the listing begins with. */
+function scopeOf(mapped: string): string {
+  return mapped.match(/^npm:(@?[^@/]+)/)?.[1] ?? mapped;
+}
+
+/** Runs the executables, without network where the system allows it; gives what was printed on the way. */
+async function runAll(request: RunRequest, terminal: Terminal): Promise<string> {
+  const script = new URL("check_run.ts", import.meta.url).pathname;
+  const isolation = await networkless(terminal);
+  const args = ["run", "--allow-all", "--cached-only", script, JSON.stringify(request)];
+  const [command, ...rest] = [...isolation, Deno.execPath(), ...args];
+  const child = new Deno.Command(command, { args: rest, cwd: ROOT, stdin: "null", stdout: "piped" }).spawn();
+  let printed = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    printed += text;
+    terminal.write(text.replace(/^\d+ passed, \d+ failed\n/m, ""));
+  }
+  const { code } = await child.status;
+  if (!/^\d+ passed, \d+ failed$/m.test(printed)) {
+    throw new Error(`The executables were not run: exit code ${code}`);
+  }
+  return printed;
+}
+
+/** The command before a command that gives it a network of its own, with nothing in it but the loopback. */
+async function networkless(terminal: Terminal): Promise<string[]> {
+  const mapped = Deno.uid() === 0 ? [] : ["--map-root-user"];
+  const isolation = ["unshare", ...mapped, "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"];
+  const [command, ...rest] = isolation;
+  const { code, errors } = await execute(command, [...rest, "true"])
+    .catch((thrown) => ({ code: 1, errors: messageOf(thrown) }));
+  if (code === 0) return isolation;
+  terminal.write(`note: the network stays reachable, this system gives no other: ${errors.trim()}\n`);
+  return [];
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

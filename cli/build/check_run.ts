@@ -1,0 +1,197 @@
+/**
+ * Runs executables from an empty folder and tells what they do; the second half of `compile:check`.
+ *
+ * It is started inside a namespace without network, together with the programs it starts, so that its gRPC
+ * client reaches their server. The programs see an empty folder, an empty PATH and no other variable.
+ */
+
+import { Buffer } from "node:buffer";
+import * as http2 from "node:http2";
+import { assert, assertStringIncludes } from "@std/assert";
+import { parse } from "@std/jsonc";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../../lib/wire/proto.ts";
+import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { VERSION } from "../version.ts";
+import { ROOT } from "./compiler.ts";
+import { Report } from "./report.ts";
+
+/** What is to be run, as JSON in the only argument. */
+export interface RunRequest {
+  /** What stands before the path of an executable: nothing, or an emulator and its options. */
+  readonly runner: readonly string[];
+  readonly programs: readonly { readonly name: string; readonly path: string }[];
+}
+
+/** Under an emulator a start takes seconds. */
+const DEADLINE_MS = 90_000;
+
+const EXAMPLE = `${ROOT}examples/demo.json`;
+
+/** A folder that is empty but for what the program itself leaves there, and the way to run programs in it. */
+class Sandbox {
+  readonly #runner: readonly string[];
+  readonly folder: string;
+
+  constructor(runner: readonly string[], folder: string) {
+    this.#runner = runner;
+    this.folder = folder;
+  }
+
+  command(path: string, args: readonly string[], env: Record<string, string> = {}): Deno.Command {
+    const [file, ...rest] = [...this.#runner, path, ...args];
+    return new Deno.Command(file, {
+      args: rest,
+      cwd: this.folder,
+      clearEnv: true,
+      env: { PATH: this.folder, HOME: this.folder, TMPDIR: this.folder, ...env },
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+      signal: AbortSignal.timeout(DEADLINE_MS),
+    });
+  }
+
+  /** Runs a program to its end, which must be `code`; gives its output. */
+  async run(path: string, args: readonly string[], code = 0, env?: Record<string, string>): Promise<string> {
+    const outcome = await this.command(path, args, env).output();
+    const [output, errors] = [outcome.stdout, outcome.stderr].map((bytes) => new TextDecoder().decode(bytes));
+    assert(outcome.code === code, `exit code ${outcome.code}, wanted ${code}; it said: ${output}${errors}`);
+    return output + errors;
+  }
+}
+
+async function main(request: RunRequest): Promise<number> {
+  const report = new Report(new DenoHost());
+  for (const { name, path } of request.programs) {
+    const folder = await Deno.makeTempDir({ prefix: "svc_check_" });
+    try {
+      const sandbox = new Sandbox(request.runner, folder);
+      await checkCommandLine(report, sandbox, name, path);
+      if (name === "svc-server") await checkServer(report, sandbox, path);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  }
+  return report.finish();
+}
+
+async function checkCommandLine(report: Report, sandbox: Sandbox, name: string, path: string): Promise<void> {
+  await report.check(`${name} prints its version`, async () => {
+    const output = (await sandbox.run(path, ["-version"])).trim();
+    assertStringIncludes(output, `${name} ${VERSION}`);
+    return output;
+  });
+  await report.check(`${name} prints its help`, async () => {
+    assertStringIncludes(await sandbox.run(path, ["-help"]), `Usage: ${name} `);
+  });
+  await report.check(`${name} refuses an unknown flag`, async () => {
+    assertStringIncludes(await sandbox.run(path, ["--verison"], 2), "did you mean");
+  });
+}
+
+async function checkServer(report: Report, sandbox: Sandbox, path: string): Promise<void> {
+  await report.check("svc-server -dump-resources lists its models", async () => {
+    const file = `${sandbox.folder}/resources.json`;
+    await sandbox.run(path, ["-dump-resources", file]);
+    const models: { api: string; model: string }[] = JSON.parse(await Deno.readTextFile(file));
+    assert(models.length > 0, "the list is empty");
+    for (const { api, model } of models) assert(api.startsWith("rdk:") && model !== "", `${api} ${model}`);
+    return `${models.length} models`;
+  });
+  await report.check("svc-server makes a WebRTC offer with the native addon", async () => {
+    const offer = await sandbox.run(path, [], 0, { SVC_SELFTEST: "webrtc" });
+    assertStringIncludes(offer, "m=application ");
+  });
+  await report.check(
+    "svc-server serves the example machine over gRPC (h2c) and stops when told",
+    async () => {
+      const config = parse(await Deno.readTextFile(EXAMPLE)) as { components?: unknown[]; network?: object };
+      config.network = { ...config.network, bind_address: "127.0.0.1:0" };
+      const file = `${sandbox.folder}/machine.json`;
+      await Deno.writeTextFile(file, JSON.stringify(config));
+      return await whileServing(sandbox.command(path, ["-config", file]), async (url) => {
+        const { resources } = await call(url, "ResourceNames", RobotService.method.resourceNames);
+        const wanted = config.components?.length ?? 0;
+        assert(resources.length >= wanted, `${resources.length} resources, wanted at least ${wanted}`);
+        const { platform, version } = await call(url, "GetVersion", RobotService.method.getVersion);
+        return `${platform} ${version}, ${resources.length} resources`;
+      });
+    },
+  );
+}
+
+/** Starts a server, waits for the URL that it prints, uses it and stops it; the server must end with 0. */
+async function whileServing<T>(command: Deno.Command, use: (url: string) => Promise<T>): Promise<T> {
+  const server = command.spawn();
+  const { promise: url, resolve: found } = Promise.withResolvers<string>();
+  let said = "";
+  const listen = async (stream: ReadableStream<Uint8Array>) => {
+    for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+      said += text;
+      const [match] = said.match(/http:\/\/[\w.:[\]-]+:\d+(?=\D)/) ?? [];
+      if (match !== undefined) found(match);
+    }
+  };
+  const heard = Promise.all([listen(server.stdout), listen(server.stderr)]);
+  const ended = server.status.then(({ code }): never => {
+    throw new Error(`the server ended with ${code}`);
+  });
+  try {
+    const result = await Promise.race([url.then(use), ended]);
+    server.kill("SIGTERM");
+    const { code } = await server.status;
+    assert(code === 0, `exit code ${code} after SIGTERM, wanted 0`);
+    return result;
+  } catch (cause) {
+    throw new Error(`it said: ${said.slice(0, 4000)}`, { cause });
+  } finally {
+    ended.catch(() => {});
+    await stop(server);
+    await heard;
+  }
+}
+
+async function stop(server: Deno.ChildProcess): Promise<void> {
+  try {
+    server.kill("SIGKILL");
+  } catch {
+    // It has ended already.
+  }
+  await server.status;
+}
+
+/** One unary call with an empty request over HTTP/2 without TLS, written out: it must not lean on our own client. */
+async function call<I extends DescMessage, O extends DescMessage>(
+  url: string,
+  name: string,
+  method: { readonly input: I; readonly output: O },
+): Promise<MessageShape<O>> {
+  const request = toBinary(method.input, create(method.input));
+  const frame = Buffer.concat([Buffer.from([0, 0, 0, 0, request.length]), request]);
+  const session = http2.connect(url);
+  try {
+    const stream = session.request({
+      ":method": "POST",
+      ":path": `/viam.robot.v1.RobotService/${name}`,
+      "content-type": "application/grpc",
+      te: "trailers",
+    }, { signal: AbortSignal.timeout(DEADLINE_MS) });
+    let status: unknown;
+    const note = (headers: Record<string, unknown>) => status = headers["grpc-status"] ?? status;
+    stream.on("response", note);
+    stream.on("trailers", note);
+    stream.end(frame);
+    const answer = Buffer.concat(await Array.fromAsync<Buffer>(stream));
+    assert(String(status) === "0", `${name} answered with grpc-status ${status}, wanted 0`);
+    assert(
+      answer.readUInt32BE(1) === answer.length - 5,
+      `${name} answered with other than one whole message`,
+    );
+    return fromBinary(method.output, answer.subarray(5));
+  } finally {
+    session.destroy();
+  }
+}
+
+if (import.meta.main) Deno.exit(await main(JSON.parse(Deno.args[0])));
