@@ -12,7 +12,7 @@ import { chainOf } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
 import { consoleSink, Logs } from "../lib/base/log.ts";
-import { machineSchema } from "../lib/machine/config_schema.ts";
+import { machineSchema } from "../lib/machine/config.ts";
 import { startRuntime } from "../lib/machine/runtime.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { MODELS } from "../drivers/mod.ts";
@@ -22,14 +22,26 @@ import type { Values } from "./flags.ts";
 import { revision, VERSION } from "./version.ts";
 
 const FLAGS = [
-  flag("config", "string", "", "Machine configuration file: cloud credentials or a full configuration.", "FILE"),
+  flag(
+    "config",
+    "string",
+    "",
+    "Machine configuration file: cloud credentials or a full configuration.",
+    "FILE",
+  ),
   flag("debug", "bool", false, "Write debug-level logs."),
   flag("no-tls", "bool", false, "Serve without TLS even if the configuration has a certificate."),
   flag("webrtc", "bool", true, "Prefer WebRTC connections to direct ones."),
   flag("disable-mdns", "bool", false, "Do not announce the machine through multicast DNS."),
   flag("allow-insecure-creds", "bool", false, "Allow sending credentials over plaintext."),
   flag("untrusted-env", "bool", false, "Disable processes and shell from running."),
-  flag("dump-resources", "string", "", "Write every model with its attributes as JSON to a file and exit.", "FILE"),
+  flag(
+    "dump-resources",
+    "string",
+    "",
+    "Write every model with its attributes as JSON to a file and exit.",
+    "FILE",
+  ),
   flag("config-schema", "bool", false, "Print the JSON Schema of the configuration file and exit."),
   flag("log-file", "string", "", "Write logs to a file with rotation.", "FILE"),
   flag("reveal-sensitive-config-diffs", "bool", false, "Log what changes between configurations."),
@@ -43,7 +55,8 @@ const FLAGS = [
 
 const PROGRAM = {
   name: "svc-server",
-  summary: "Runs the machine that a configuration file describes: builds its components and services and serves " +
+  summary:
+    "Runs the machine that a configuration file describes: builds its components and services and serves " +
     "them over gRPC and gRPC-web.",
   style: "go",
   usage: "-config FILE [flags]",
@@ -54,13 +67,22 @@ type Options = Values<typeof FLAGS>;
 
 /** Options that are read but have no engine yet; each is told in the log when it is used. */
 const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: string }[] = [
-  { given: (options) => options.allowInsecureCreds, what: "-allow-insecure-creds: no credentials are sent anywhere" },
+  {
+    given: (options) => options.allowInsecureCreds,
+    what: "-allow-insecure-creds: no credentials are sent anywhere",
+  },
   { given: (options) => options.logFile !== "", what: "-log-file: logs still go to standard output only" },
   { given: (options) => options.cpuprofile !== "", what: "-cpuprofile: no profile is written" },
   { given: (options) => options.webprofile, what: "-webprofile: the HTTP server has no profiler" },
   { given: (options) => options.outputTelemetry, what: "-output-telemetry: no metrics or spans are printed" },
-  { given: (options) => options.shareddir !== "", what: "-shareddir: there are no static web assets to serve" },
-  { given: (options) => options.revealSensitiveConfigDiffs, what: "-reveal-sensitive-config-diffs: none is shown" },
+  {
+    given: (options) => options.shareddir !== "",
+    what: "-shareddir: there are no static web assets to serve",
+  },
+  {
+    given: (options) => options.revealSensitiveConfigDiffs,
+    what: "-reveal-sensitive-config-diffs: none is shown",
+  },
 ];
 
 export async function main(args: readonly string[], host: Host): Promise<number> {
@@ -68,7 +90,9 @@ export async function main(args: readonly string[], host: Host): Promise<number>
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
   if (rest.length > 0) {
-    host.writeError(`svc-server: unexpected argument "${rest[0]}", every option begins with a dash; see -help\n`);
+    host.writeError(
+      `svc-server: unexpected argument "${rest[0]}", every option begins with a dash; see -help\n`,
+    );
     return 2;
   }
   const registry = new Registry(APIS, MODELS);
@@ -96,7 +120,9 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
   logs.configure([], options.debug);
   const logger = logs.logger("rdk");
   logger.info("svc-server", { version: VERSION, git_rev: revision() ?? "built from source" });
-  for (const { given, what } of WITHOUT_ENGINE) if (given(options)) logger.warn(`${what} (not in this version)`);
+  for (const { given, what } of WITHOUT_ENGINE) {
+    if (given(options)) logger.warn(`${what} (not in this version)`);
+  }
 
   const stopped = Promise.withResolvers<string>();
   const ignore = host.onTermination((signal) => stopped.resolve(signal));

@@ -40,10 +40,11 @@ Deno.test("every model has an entry in machine.json, and every API with models a
 Deno.test("models keep their contracts", async (t) => {
   const clock = new SystemClock();
   const host = new DenoHost();
-  const { config, problems } = decodeConfig(machineJson, registry, { env: (name) => host.env(name) });
+  const surroundings = { env: (name: string) => host.env(name), packages: () => "" };
+  const { config, problems } = decodeConfig(machineJson, registry, surroundings);
   assertEquals(problems, []);
   const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
-  await machine.apply(config!);
+  await machine.apply(config);
   const sick = [...machine.nodes].filter((node) => node.state !== "ready");
   assertEquals(sick.map((node) => `${node.name}: ${node.error}`), []);
 

@@ -6,7 +6,7 @@
 import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
-import { machineSchema } from "../../lib/machine/config_schema.ts";
+import { machineSchema } from "../../lib/machine/config.ts";
 import { type AnyModel, Registry } from "../../lib/resource/registry.ts";
 import { main as svcAgent } from "../../cli/svc_agent.ts";
 import { main as svcCloud } from "../../cli/svc_cloud.ts";
@@ -59,5 +59,9 @@ function modelTable(): string {
 async function compare(file: string, text: string): Promise<void> {
   const url = new URL(file, import.meta.url);
   if (UPDATE) await Deno.writeTextFile(url, text);
-  assertEquals(text, await Deno.readTextFile(url), `${file} differs; if that is right, run: deno task golden`);
+  assertEquals(
+    text,
+    await Deno.readTextFile(url),
+    `${file} differs; if that is right, run: deno task golden`,
+  );
 }
