@@ -12,9 +12,19 @@
 
 import { logPattern, type LogRule } from "../base/log.ts";
 import { messageOf } from "../base/error.ts";
-import { bool, type Json, list, object, Place, type Problem, Row, text } from "../base/schema.ts";
+import {
+  bool,
+  type Json,
+  type JsonObject,
+  list,
+  object,
+  Place,
+  type Problem,
+  Row,
+  text,
+} from "../base/schema.ts";
 import type { ResourceName } from "../resource/name.ts";
-import type { Registry } from "../resource/registry.ts";
+import type { AnyModel, Registry } from "../resource/registry.ts";
 import { fillPlaceholders, homeFolder, packageFolder, type PlaceholderSource } from "./placeholder.ts";
 import {
   decodeResources,
@@ -77,10 +87,11 @@ export interface ConfigSurroundings {
 }
 
 export interface DecodedConfig {
-  /** Absent where it must not be used. */
-  readonly config?: MachineConfig;
+  readonly config: MachineConfig;
   /** Everything wrong, that of single resources included. */
   readonly problems: readonly Problem[];
+  /** The configuration must not be used. */
+  readonly fatal: boolean;
 }
 
 /** The name of a resource's logger. */
@@ -96,7 +107,7 @@ function entries<T>(item: Row<T>, doc: string): Row<readonly Json[]> {
 }
 
 /** The whole file; the entries of its lists are decoded one by one, later. */
-export const machineRow = object({
+const machineRow = object({
   schema: foreignRows.schema,
   components: entries(resourceRow, "hardware and what stands for it"),
   services: entries(resourceRow, "software on top of components"),
@@ -154,7 +165,7 @@ export function decodeConfig(
     disableLogDeduplication: file.disableLogDeduplication ?? false,
     revision: file.revision ?? "",
   };
-  return { config: fatal ? undefined : config, problems: at.problems };
+  return { config, problems: at.problems, fatal };
 }
 
 /** The entries of a list that are without errors; of those with the same name only the first. */
@@ -235,10 +246,69 @@ function reportUnknownModels(resources: readonly ResourceConfig[], at: Place): v
   }
 }
 
+const PROBLEMS_SHOWN = 100;
+const PATH_SHOWN = 200;
+
+/** For people: `<file>: <path>: <message>`, one problem a line, errors first. */
+export function formatProblems(problems: readonly Problem[], file: string): string {
+  const sorted = problems.toSorted((a, b) =>
+    Number(a.severity === "warning") - Number(b.severity === "warning")
+  );
+  const lines = sorted.slice(0, PROBLEMS_SHOWN).map(({ severity, path, message }) => {
+    const where = path === "" ? [] : [path.slice(0, PATH_SHOWN)];
+    return [file, ...where, severity === "warning" ? `warning: ${message}` : message].join(": ");
+  });
+  if (sorted.length > PROBLEMS_SHOWN) {
+    lines.push(`${file}: and ${sorted.length - PROBLEMS_SHOWN} more problems`);
+  }
+  return lines.join("\n");
+}
+
 /** A printable form: secrets are stars, attributes as configured. */
 export function configJson({ resources, ...config }: MachineConfig): string {
   const shown = resources.map(({ name, model, attributes, dependsOn, frame, serviceConfigs }) => {
     return { name: name.full, model, attributes, dependsOn, frame, serviceConfigs };
   });
   return JSON.stringify({ ...config, resources: shown }, null, 2);
+}
+
+/** JSON Schema (2020-12) of the whole file, with the attributes of every model of the registry. */
+export function machineSchema(registry: Registry): JsonObject {
+  const schema = machineRow.jsonSchema();
+  const properties = schema.properties as JsonObject;
+  for (const [section, kind] of [["components", "component"], ["services", "service"]]) {
+    const models = registry.models.filter((model) => model.api.name.split(":")[1] === kind);
+    properties[section] = { ...properties[section] as JsonObject, items: entrySchema(models) };
+  }
+  return { $schema: "https://json-schema.org/draft/2020-12/schema", title: "svc-server", ...schema };
+}
+
+function entrySchema(models: readonly AnyModel[]): JsonObject {
+  const entry = resourceRow.jsonSchema();
+  const apis = [...new Set(models.map((model) => model.api.name))];
+  const properties: JsonObject = {
+    ...entry.properties as JsonObject,
+    api: { anyOf: [{ enum: apis }, { type: "string" }] },
+  };
+  const modelNames = apis.map((api): Json => {
+    const names = models.filter((model) => model.api.name === api).flatMap(namesOf);
+    const model: Json = { anyOf: [{ enum: names }, { type: ["string", "object"] }] };
+    return { if: is({ api: { const: api } }), then: { properties: { model } } };
+  });
+  const attributes = models.map((model): Json => {
+    const schema = model.attributes.jsonSchema();
+    const needed: JsonObject = schema.required === undefined ? {} : { required: ["attributes"] };
+    const condition = is({ api: { const: model.api.name }, model: { enum: namesOf(model) } });
+    return { if: condition, then: { properties: { attributes: schema }, ...needed } };
+  });
+  return { ...entry, properties, allOf: [...modelNames, ...attributes] };
+}
+
+function is(properties: JsonObject): JsonObject {
+  return { properties, required: Object.keys(properties) };
+}
+
+/** How a model may be written: a built-in one by its last word too. */
+function namesOf({ name }: AnyModel): string[] {
+  return name.startsWith("rdk:builtin:") ? [name.slice("rdk:builtin:".length), name] : [name];
 }

@@ -47,21 +47,3 @@ function checkSize(sizeBytes: number, file: string): void {
   const max = CONFIG_BYTES_MAX / 1024 / 1024;
   throw new SvcError("invalid_argument", `${file}: the file has ${size} MiB, wanted at most ${max} MiB`);
 }
-
-const PROBLEMS_SHOWN = 100;
-const PATH_SHOWN = 200;
-
-/** For people: `<file>: <path>: <message>`, a line for each problem, errors first. */
-export function formatProblems(problems: readonly Problem[], file: string): string[] {
-  const sorted = problems.toSorted((a, b) =>
-    Number(a.severity === "warning") - Number(b.severity === "warning")
-  );
-  const lines = sorted.slice(0, PROBLEMS_SHOWN).map(({ severity, path, message }) => {
-    const where = path === "" ? [] : [path.slice(0, PATH_SHOWN)];
-    return [file, ...where, severity === "warning" ? `warning: ${message}` : message].join(": ");
-  });
-  if (sorted.length > PROBLEMS_SHOWN) {
-    lines.push(`${file}: and ${sorted.length - PROBLEMS_SHOWN} more problems`);
-  }
-  return lines;
-}

@@ -18,9 +18,9 @@ export interface PlaceholderSource {
   readonly folderOf: (one: PackageConfig) => string;
 }
 
-/** Where the programs keep their files: `SVC_HOME`, or `.svc` in the user's home folder. */
+/** Where the programs keep their files. */
 export function homeFolder(env: (name: string) => string | undefined): string {
-  return env("SVC_HOME") || `${env("HOME") || env("USERPROFILE") || ""}/.svc`;
+  return env("SVC_HOME") ?? env("VIAM_HOME") ?? `${env("HOME") ?? env("USERPROFILE") ?? "."}/.svc`;
 }
 
 /** The published place of a package under the program's home folder. */

@@ -134,7 +134,8 @@ export const networkRow = object({
   if (tlsKeyFile && !tlsCertFile) {
     return at.at("tls_cert_file").error("missing, wanted together with tls_key_file");
   }
-  return { ...network, sessions: { heartbeatWindowMs: network.sessions?.heartbeatWindow ?? 2_000 } };
+  const { sessions, ...rest } = network;
+  return { ...rest, heartbeatWindowMs: sessions?.heartbeatWindow ?? 2_000 };
 });
 
 /** `{<key id>: <key>, "keys": [<key id>…]}` */
