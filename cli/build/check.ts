@@ -6,6 +6,7 @@
  * Promises: one line a check, `ok …` or `FAILED …`, and their count at the end.
  */
 
+import { resolve } from "node:path";
 import { assert } from "@std/assert";
 import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -31,7 +32,7 @@ import { Report } from "./report.ts";
 const CHECK_DENO = "2.7.11";
 
 /** Puts that runtime where `deno compile` looks for it. */
-const SEEDING_TOOL = new URL("../shared/tools/seed-denort", `file://${ROOT}`).pathname;
+const SEEDING_TOOL = resolve(ROOT, "../shared/tools/seed-denort");
 
 /** Where the systems' cross-compilation packages put the libraries of another processor. */
 const ARM64_LIBRARIES = "/usr/aarch64-linux-gnu";
@@ -152,7 +153,7 @@ function scopeOf(mapped: string): string {
 
 /** Runs the executables, without network where the system allows it; gives what was printed on the way. */
 async function runAll(request: RunRequest, terminal: Terminal): Promise<string> {
-  const script = new URL("check_run.ts", import.meta.url).pathname;
+  const script = `${ROOT}cli/build/check_run.ts`;
   const isolation = await networkless(terminal);
   const args = ["run", "--allow-all", "--cached-only", script, JSON.stringify(request)];
   const [command, ...rest] = [...isolation, Deno.execPath(), ...args];

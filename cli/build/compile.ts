@@ -25,7 +25,7 @@ function names(what: string, rows: readonly { name: string }[]): string {
   return `Only this ${what}: ${rows.map((row) => row.name).join(", ")}.`;
 }
 
-async function main(args: readonly string[], terminal: Terminal): Promise<number> {
+export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
   try {

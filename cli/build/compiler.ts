@@ -5,6 +5,7 @@
  * reaches and no others, and of native addons the one for its target only.
  */
 
+import { fileURLToPath } from "node:url";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/suggest.ts";
 import { REVISION_FILE } from "../version.ts";
@@ -54,7 +55,8 @@ export const EXECUTABLES: readonly Executable[] = [
   { name: "svc-cloud", entry: "cli/svc_cloud.ts" },
 ];
 
-export const ROOT = new URL("../../", import.meta.url).pathname;
+/** The root of the tree, with a slash at its end. */
+export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 /** The rows called `name`, all of them for the empty name; throws `invalid_argument` for an unknown one. */
 export function choose<T extends { readonly name: string }>(

@@ -1,0 +1,47 @@
+/** The build's own parts: names on its command line, and how checks are counted. */
+
+import { assertEquals, assertThrows } from "@std/assert";
+import { main } from "./compile.ts";
+import { choose, EXECUTABLES, TARGETS } from "./compiler.ts";
+import { Report } from "./report.ts";
+
+/** A terminal that remembers what is written. */
+function recorder() {
+  const found = { output: "", errors: "" };
+  const terminal = {
+    env: () => undefined,
+    write: (text: string) => void (found.output += text),
+    writeError: (text: string) => void (found.errors += text),
+  };
+  return { found, terminal };
+}
+
+Deno.test("choose() gives all rows, one row, or the likely name", () => {
+  assertEquals(choose("target", TARGETS, ""), [...TARGETS]);
+  assertEquals(choose("program", EXECUTABLES, "svc-ml").map((row) => row.name), ["svc-ml"]);
+  assertThrows(() => choose("target", TARGETS, "linux-x46"), Error, "did you mean linux-x64?");
+});
+
+Deno.test("compile refuses an unknown target on one line", async () => {
+  const { found, terminal } = recorder();
+  assertEquals(await main(["--target", "plan9"], terminal), 1);
+  assertEquals(found, {
+    output: "",
+    errors: "deno task compile: Unknown target plan9, wanted one of linux-x64, linux-arm64, windows-x64\n",
+  });
+});
+
+Deno.test("Report prints a line a check and counts", async () => {
+  const { found, terminal } = recorder();
+  const report = new Report(terminal);
+  await report.check("one", () => Promise.resolve());
+  await report.check("two", () => Promise.resolve("2 of them"));
+  await report.check("three", () => Promise.reject(new Error("found 2,\nwanted 3")));
+  report.include("note: ok\nok four\nFAILED five: no\n1 passed, 1 failed\n");
+  assertEquals(report.finish(), 1);
+  assertEquals(
+    found.output,
+    "ok one\nok two: 2 of them\nFAILED three: found 2,\n  wanted 3\n3 passed, 2 failed\n",
+  );
+  assertEquals(new Report(terminal).finish(), 1, "nothing checked is no success");
+});
