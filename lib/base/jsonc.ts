@@ -7,6 +7,7 @@
 
 import { SvcError } from "./error.ts";
 import type { Json, JsonObject, Problem } from "./schema.ts";
+import { suggest } from "./suggest.ts";
 
 /** Objects and arrays within each other. */
 export const JSON_DEPTH_MAX = 100;
@@ -106,7 +107,10 @@ class Reader {
     const start = this.#at;
     const word = this.#match(WORD)?.[0] ?? "";
     const value = NUMBER.test(word) ? Number(word) : LITERALS.get(word);
-    if (value === undefined) throw this.#found("a value", start);
+    if (value === undefined) {
+      const likely = suggest(word, LITERALS.keys());
+      throw this.#found(likely ? `a value; did you mean ${likely}?` : "a value", start);
+    }
     if (Math.abs(Number(value)) === Infinity) throw this.#found("a number up to 1.8e308", start);
     return value;
   }

@@ -57,7 +57,17 @@ import {
 } from "./settings.ts";
 
 export type { ResourceConfig, ServiceConfig } from "./resource_config.ts";
-export * from "./settings.ts";
+export type {
+  AuthConfig,
+  CloudConfig,
+  JobConfig,
+  MaintenanceConfig,
+  ModuleConfig,
+  NetworkConfig,
+  PackageConfig,
+  RemoteConfig,
+  TracingConfig,
+} from "./settings.ts";
 
 export interface MachineConfig {
   readonly cloud?: CloudConfig;
