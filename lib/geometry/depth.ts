@@ -1,0 +1,126 @@
+/**
+ * Depth images: how far away each pixel is, in millimetres, and what that looks like in space.
+ *
+ * Owns the published format image/vnd.viam.dep ("DEPTHMAP", width and height as big-endian 64-bit numbers, then
+ * big-endian 16-bit pixels row by row) and the pinhole camera: +X right, +Y down, +Z forward, pixel centres on whole
+ * numbers.
+ */
+
+import { assert, SvcError } from "../base/error.ts";
+import { createCloud, pick, type PointCloud } from "./point_cloud.ts";
+import type { Vec3 } from "./pose.ts";
+
+export const DEPTH_MIME_TYPE = "image/vnd.viam.dep";
+
+const MAGIC = "DEPTHMAP";
+const HEADER_BYTES = 24;
+const M_PER_MM = 1e-3;
+
+export interface DepthMap {
+  readonly width: number;
+  readonly height: number;
+  /** Millimetres row by row; 0 where there is no reading. */
+  readonly data: Uint16Array;
+}
+
+/** A camera's lens, in pixels: the fields of the published message. */
+export interface Intrinsics {
+  readonly widthPx: number;
+  readonly heightPx: number;
+  readonly focalXPx: number;
+  readonly focalYPx: number;
+  readonly centerXPx: number;
+  readonly centerYPx: number;
+}
+
+export function encodeDepth({ width, height, data }: DepthMap): Uint8Array<ArrayBuffer> {
+  assert(data.length === width * height, `a depth map of ${width} x ${height} has ${data.length} pixels`);
+  const bytes = new Uint8Array(HEADER_BYTES + 2 * data.length);
+  bytes.set(new TextEncoder().encode(MAGIC));
+  const view = new DataView(bytes.buffer);
+  view.setBigUint64(8, BigInt(width));
+  view.setBigUint64(16, BigInt(height));
+  for (let n = 0, at = HEADER_BYTES; n < data.length; n++, at += 2) view.setUint16(at, data[n]);
+  return bytes;
+}
+
+/** @throws invalid_argument when it is not a depth image or its length is not what its header says */
+export function decodeDepth(bytes: Uint8Array): DepthMap {
+  const magic = new TextDecoder("latin1").decode(bytes.subarray(0, MAGIC.length));
+  if (magic !== MAGIC || bytes.length < HEADER_BYTES) {
+    throw invalid(`${bytes.length} bytes starting ${JSON.stringify(magic)}, wanted "${MAGIC}" and a header`);
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const [width, height] = [view.getBigUint64(8), view.getBigUint64(16)];
+  const wanted = BigInt(HEADER_BYTES) + 2n * width * height;
+  if (BigInt(bytes.length) !== wanted) {
+    throw invalid(`${bytes.length} bytes for ${width} x ${height} pixels, wanted ${wanted}`);
+  }
+  const data = new Uint16Array((bytes.length - HEADER_BYTES) / 2);
+  for (let n = 0, at = HEADER_BYTES; n < data.length; n++, at += 2) data[n] = view.getUint16(at);
+  return { width: Number(width), height: Number(height), data };
+}
+
+/** @throws invalid_argument naming the first number that no lens has */
+export function checkIntrinsics(intrinsics: Intrinsics): void {
+  for (const name of ["widthPx", "heightPx", "focalXPx", "focalYPx", "centerXPx", "centerYPx"] as const) {
+    const value = intrinsics[name];
+    const wanted = name.startsWith("center") ? "a number" : "more than 0";
+    if (Number.isFinite(value) && (wanted === "a number" || value > 0)) continue;
+    throw new SvcError("invalid_argument", `intrinsics: ${name} is ${value}, wanted ${wanted}`);
+  }
+}
+
+export interface CloudOptions {
+  /** A colour for each pixel, 0x00RRGGBB. */
+  readonly rgb?: Uint32Array;
+  /** Keep the grid, with missing points where there is no reading. */
+  readonly organised?: boolean;
+}
+
+/**
+ * The points that a depth image shows, in metres in the camera's frame.
+ *
+ * @throws invalid_argument when the lens is of an image of another size
+ */
+export function depthToCloud(map: DepthMap, intrinsics: Intrinsics, options: CloudOptions = {}): PointCloud {
+  checkIntrinsics(intrinsics);
+  const { width, height, data } = map;
+  const { widthPx, heightPx, focalXPx, focalYPx, centerXPx, centerYPx } = intrinsics;
+  if (widthPx !== width || heightPx !== height) {
+    const found = `a depth image of ${width} x ${height}`;
+    throw new SvcError("invalid_argument", `${found} with intrinsics for ${widthPx} x ${heightPx}`);
+  }
+  const [x, y, z] = [
+    new Float32Array(data.length),
+    new Float32Array(data.length),
+    new Float32Array(data.length),
+  ];
+  const seen = new Uint32Array(data.length);
+  let count = 0;
+  for (let v = 0, n = 0; v < height; v++) {
+    const slopeY = (v - centerYPx) / focalYPx;
+    for (let u = 0; u < width; u++, n++) {
+      const forward = data[n] === 0 ? NaN : data[n] * M_PER_MM;
+      x[n] = (u - centerXPx) / focalXPx * forward;
+      y[n] = slopeY * forward;
+      z[n] = forward;
+      if (data[n] !== 0) seen[count++] = n;
+    }
+  }
+  const cloud = createCloud({ width, height, x, y, z, rgb: options.rgb });
+  return options.organised ? cloud : pick(cloud, seen.subarray(0, count));
+}
+
+/** The pixel in which a point of the camera's frame is seen; `undefined` behind the camera or outside the image. */
+export function projectPoint(intrinsics: Intrinsics, point: Vec3): { u: number; v: number } | undefined {
+  if (!(point.z > 0)) return undefined;
+  const u = point.x / point.z * intrinsics.focalXPx + intrinsics.centerXPx;
+  const v = point.y / point.z * intrinsics.focalYPx + intrinsics.centerYPx;
+  const inside = u >= -0.5 && v >= -0.5 && u < intrinsics.widthPx - 0.5 && v < intrinsics.heightPx - 0.5;
+  return inside ? { u, v } : undefined;
+}
+
+function invalid(found: string): SvcError {
+  return new SvcError("invalid_argument", `reading depth image: ${found}`);
+}
