@@ -2,10 +2,17 @@
  * Poses, shapes and transforms between their messages and `lib/geometry`. Millimetres and degrees on both sides.
  */
 
-import type { Geometry as GeometryMessage, Pose as PoseMessage } from "../../proto/gen/common_pb.ts";
+import type {
+  Geometry as GeometryMessage,
+  Pose as PoseMessage,
+  PoseInFrame as PoseInFrameMessage,
+  Transform as TransformMessage,
+  TransformSchema,
+} from "../../proto/gen/common_pb.ts";
 import { SvcError } from "../base/error.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
 import type { GeometrySchema } from "../../proto/gen/common_pb.ts";
+import type { FramePart, PoseInFrame } from "../geometry/frame_system.ts";
 import type { Geometry, GeometryShape } from "../geometry/geometry.ts";
 import { IDENTITY_POSE, type Pose } from "../geometry/pose.ts";
 
@@ -62,4 +69,26 @@ function fromShapeMessage(message: GeometryMessage["geometryType"], label: strin
         `geometry "${label}" has no shape, wanted a box, sphere, capsule, …`,
       );
   }
+}
+
+/** @throws invalid_argument when there is none */
+export function fromPoseInFrameMessage(message: PoseInFrameMessage | undefined): PoseInFrame {
+  if (!message) throw new SvcError("invalid_argument", "pose in frame was nil, wanted a pose and its frame");
+  return { referenceFrame: message.referenceFrame, pose: fromPoseMessage(message.pose) };
+}
+
+/** A frame that a request brings along; throws like its pieces. */
+export function fromTransformMessage(message: TransformMessage): FramePart {
+  const { referenceFrame: name, poseInObserverFrame, physicalObject } = message;
+  if (name === "") throw new SvcError("invalid_argument", 'frame with name "" cannot be used');
+  const { referenceFrame: parent, pose } = fromPoseInFrameMessage(poseInObserverFrame);
+  return { name, parent, pose, geometry: physicalObject && fromGeometryMessage(physicalObject) };
+}
+
+export function toTransformMessage(part: FramePart): MessageInitShape<typeof TransformSchema> {
+  return {
+    referenceFrame: part.name,
+    poseInObserverFrame: { referenceFrame: part.parent, pose: part.pose },
+    physicalObject: part.geometry && toGeometryMessage(part.geometry),
+  };
 }

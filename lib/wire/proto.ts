@@ -10,6 +10,7 @@ export {
   type DescService,
   fromBinary,
   fromJson,
+  getOption,
   type JsonObject,
   type Message,
   type MessageInitShape,

@@ -39,6 +39,8 @@ export interface CallContext {
   /** Aborts when the client goes away or cancels, at the deadline, or by `cancel`. Its reason is an `SvcError`. */
   readonly signal: AbortSignal;
   readonly peer: Peer;
+  /** Who the caller has proven to be; the interceptor that authenticates sets it. */
+  entity?: string;
   /** Ends the call with this error. */
   cancel(reason: SvcError): void;
 }
@@ -209,6 +211,7 @@ class Context implements CallContext {
   readonly responseHeader = new Metadata();
   readonly responseTrailer = new Metadata();
   readonly peer: Peer;
+  entity?: string;
   readonly signal: AbortSignal;
   readonly #controller = new AbortController();
   readonly #call: RawCall;

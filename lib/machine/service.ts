@@ -1,0 +1,268 @@
+/**
+ * RobotService: the machine as its clients see it, from the names of its resources to its end.
+ *
+ * Handlers here only translate; what they answer belongs to the machine, its operations, sessions and frames. A
+ * method without a handler (GetStatus and StreamStatus, which the published runtime does not have either, Tunnel and
+ * UploadDataFromPath) answers UNIMPLEMENTED.
+ */
+
+import {
+  GetMachineStatusResponse_State as MachineState,
+  PeerConnectionType,
+  ResourceStatus_Reachability as Reachability,
+  ResourceStatus_State as ResourceState,
+  RobotService,
+} from "../../proto/gen/robot_pb.ts";
+import { fromPoseInFrameMessage, fromTransformMessage, toTransformMessage } from "../api/geometry.ts";
+import { toDuration, toTimestamp } from "../api/time.ts";
+import type { Clock } from "../base/clock.ts";
+import { joined, SvcError } from "../base/error.ts";
+import type { Logs } from "../base/log.ts";
+import type { JsonObject } from "../base/schema.ts";
+import { WORLD } from "../geometry/frame_system.ts";
+import { readPcd, writePcd } from "../geometry/pcd.ts";
+import { transformCloud } from "../geometry/point_cloud.ts";
+import { IDENTITY_POSE } from "../geometry/pose.ts";
+import { parseApi, type ResourceName } from "../resource/name.ts";
+import type { JsonObject as Struct } from "../wire/proto.ts";
+import { type Peer, type Service, service, type ServiceImpl } from "../wire/service.ts";
+import type { MachineConfig } from "./config.ts";
+import type { Frames } from "./frames.ts";
+import { readLogEntry } from "./log_entry.ts";
+import type { Machine, Node, NodeState } from "./machine.ts";
+import type { Operations } from "./operations.ts";
+import type { Sessions } from "./sessions.ts";
+import { stopActuators } from "./stop.ts";
+
+export interface RobotServiceParts {
+  readonly machine: Machine;
+  readonly operations: Operations;
+  readonly sessions: Sessions;
+  readonly frames: Frames;
+  readonly logs: Logs;
+  readonly clock: Clock;
+  /** `0.1.0` */
+  readonly version: string;
+  /** Asks the program to end, saying why. */
+  readonly shutdown: (reason: string) => void;
+}
+
+type Methods = ServiceImpl<typeof RobotService>;
+
+/** What clients look for to know the kind of machine. */
+const PLATFORM = "rdk";
+/** The level of the published API that proto/ declares: that of the published Python library 0.85.1. */
+const API_VERSION = "v0.1.601";
+
+export function robotService(parts: RobotServiceParts): Service {
+  return service(RobotService, {
+    ...resourceMethods(parts),
+    ...operationMethods(parts),
+    ...sessionMethods(parts),
+    ...frameMethods(parts),
+    ...programMethods(parts),
+  });
+}
+
+function resourceMethods({ machine }: RobotServiceParts): Methods {
+  return {
+    resourceNames: () => ({ resources: machine.resources.map(({ name }) => nameMessage(name)) }),
+    resourceRPCSubtypes: () => {
+      const names = new Set(machine.resources.map(({ name }) => name.api));
+      const used = machine.registry.apis.filter((api) => names.has(api.name));
+      return {
+        resourceRpcSubtypes: used.map(({ name, desc }) => ({
+          subtype: apiMessage(name),
+          protoService: desc.typeName,
+        })),
+      };
+    },
+    getMachineStatus: () => {
+      const cloud = cloudMessage(machine.config);
+      return {
+        resources: [...machine.nodes].map((node) => ({ ...statusMessage(node), cloudMetadata: cloud })),
+        config: {
+          revision: machine.config?.revision ?? "",
+          lastUpdated: toTimestamp(machine.appliedMs),
+        },
+        state: machine.config ? MachineState.RUNNING : MachineState.INITIALIZING,
+      };
+    },
+  };
+}
+
+function operationMethods({ machine, operations, clock }: RobotServiceParts): Methods {
+  return {
+    getOperations: (_request, ctx) => ({
+      operations: operations.list(ctx).map(({ id, method, arguments: args, startedMs, sessionId }) => ({
+        id,
+        method,
+        arguments: args as Struct,
+        started: toTimestamp(startedMs),
+        sessionId,
+      })),
+    }),
+    cancelOperation: ({ id }) => {
+      operations.cancel(id);
+      return {};
+    },
+    blockForOperation: async ({ id }, ctx) => {
+      await operations.ended(id, ctx);
+      return {};
+    },
+    stopAll: async ({ extra }, ctx) => {
+      operations.cancelOthers(ctx, "by StopAll");
+      const extras = new Map(extra.map(({ name, params }) => {
+        return [
+          `${name?.namespace}:${name?.type}:${name?.subtype}/${name?.name}`,
+          params as JsonObject | undefined,
+        ];
+      }));
+      // Not with the caller's signal: what began to stop is stopped, whether or not somebody waits for it.
+      const failures = await stopActuators(machine.resources, clock, ({ name }) => extras.get(name.full));
+      const failure = joined("StopAll", failures);
+      if (failure) throw failure;
+      return {};
+    },
+  };
+}
+
+function sessionMethods({ sessions }: RobotServiceParts): Methods {
+  return {
+    startSession: ({ resume }, ctx) => ({
+      id: sessions.start(ctx, resume),
+      heartbeatWindow: toDuration(sessions.heartbeatWindowMs),
+    }),
+    sendSessionHeartbeat: ({ id }, ctx) => {
+      sessions.heartbeat(ctx, id);
+      return {};
+    },
+    getSessions: () => ({
+      sessions: sessions.list().map(({ id, peer }) => ({ id, peerConnectionInfo: peerMessage(peer) })),
+    }),
+  };
+}
+
+function frameMethods({ frames }: RobotServiceParts): Methods {
+  return {
+    frameSystemConfig: async ({ supplementalTransforms }, { signal }) => {
+      const parts = await frames.parts(supplementalTransforms.map(fromTransformMessage), { signal });
+      return {
+        frameSystemConfigs: parts.map((part) => ({
+          frame: toTransformMessage(part),
+          kinematics: part.kinematics?.config as Struct | undefined,
+        })),
+      };
+    },
+    transformPose: async ({ source, destination, supplementalTransforms }, { signal }) => {
+      const pose = fromPoseInFrameMessage(source);
+      const supplemental = supplementalTransforms.map(fromTransformMessage);
+      return { pose: await frames.transformPose(pose, destination, supplemental, { signal }) };
+    },
+    transformPCD: async ({ pointCloudPcd, source, destination }, { signal }) => {
+      if (source === "") {
+        const wanted = "must provide name of point cloud origin";
+        throw new SvcError("invalid_argument", `source cannot be empty, ${wanted}`);
+      }
+      const cloud = readPcd(pointCloudPcd);
+      const between = await frames.transformBetween(source, destination || WORLD, { signal });
+      return { pointCloudPcd: writePcd(transformCloud(cloud, between)) };
+    },
+    getPose: async ({ componentName, destinationFrame, supplementalTransforms, extra }, { signal }) => {
+      if (componentName === "") throw new SvcError("invalid_argument", "must provide component name");
+      const pose = { referenceFrame: componentName, pose: IDENTITY_POSE };
+      const supplemental = supplementalTransforms.map(fromTransformMessage);
+      const call = { extra: extra as JsonObject | undefined, signal };
+      return { pose: await frames.transformPose(pose, destinationFrame || WORLD, supplemental, call) };
+    },
+  };
+}
+
+function programMethods({ machine, logs, clock, version, shutdown }: RobotServiceParts): Methods {
+  return {
+    getVersion: () => ({
+      platform: PLATFORM,
+      version: version.startsWith("v") ? version : `v${version}`,
+      apiVersion: API_VERSION,
+    }),
+    getCloudMetadata: () => {
+      const cloud = cloudMessage(machine.config);
+      if (!cloud) throw new SvcError("unknown", "cloud metadata not available");
+      return cloud;
+    },
+    log: ({ logs: entries }) => {
+      if (entries.length !== 1) {
+        const found = `LogRequest received with ${entries.length === 0 ? "no" : "multiple"} logs`;
+        throw new SvcError("invalid_argument", `${found}, wanted exactly one`);
+      }
+      const { level, logger, message, fields } = readLogEntry(entries[0], clock.nowMs());
+      // As its sender filtered it; levels of this program do not matter.
+      logs.write(level, logger, message, fields);
+      return {};
+    },
+    // Spans are for an exporter; there is none here, and the published runtime drops them then too.
+    sendTraces: () => ({}),
+    getModelsFromModules: () => ({ models: [] }),
+    restartModule: ({ idOrName }) => {
+      const id = idOrName.case === "moduleId" ? idOrName.value : "";
+      const name = idOrName.case === "moduleName" ? idOrName.value : "";
+      const found = `module not found with id=${id}, name=${name}`;
+      throw new SvcError("not_found", `${found}. make sure it is configured and running on your machine`);
+    },
+    shutdown: () => {
+      shutdown("shutdown_request");
+      return {};
+    },
+    listTunnels: () => ({
+      tunnels: (machine.config?.network.trafficTunnelEndpoints ?? []).map(({ port, connectionTimeout }) => ({
+        port,
+        connectionTimeout: toDuration(connectionTimeout),
+      })),
+    }),
+  };
+}
+
+const STATES: { readonly [S in NodeState]: ResourceState } = {
+  unconfigured: ResourceState.UNCONFIGURED,
+  configuring: ResourceState.CONFIGURING,
+  ready: ResourceState.READY,
+  unhealthy: ResourceState.UNHEALTHY,
+  removing: ResourceState.REMOVING,
+};
+
+function statusMessage(node: Node) {
+  return {
+    name: nameMessage(node.name),
+    state: STATES[node.state],
+    lastUpdated: toTimestamp(node.updatedMs),
+    revision: node.revision,
+    error: node.error ?? "",
+    reachability: Reachability.REACHABLE,
+  };
+}
+
+function nameMessage({ api, short }: ResourceName) {
+  return { ...apiMessage(api), name: short };
+}
+
+/** An API as the published message writes it: a name without the resource's own. */
+function apiMessage(api: string) {
+  const { namespace, kind, type } = parseApi(api);
+  return { namespace, type: kind, subtype: type };
+}
+
+function cloudMessage(config: MachineConfig | undefined) {
+  if (!config?.cloud) return undefined;
+  const { id, primaryOrgId = "", locationId = "", machineId = "" } = config.cloud;
+  // The part's id travels twice; older clients read the first.
+  return { robotPartId: id, machinePartId: id, primaryOrgId, locationId, machineId };
+}
+
+function peerMessage({ kind, remoteAddress, localAddress }: Peer) {
+  const types = {
+    grpc: PeerConnectionType.GRPC,
+    webrtc: PeerConnectionType.WEBRTC,
+    memory: PeerConnectionType.UNSPECIFIED,
+  };
+  return { type: types[kind], remoteAddress, localAddress };
+}
