@@ -128,22 +128,29 @@ export function leaveOut(problems: Problem[]): void {
 
 /** Resources of the same name stand for one that is unhealthy: neither can be told from the other. */
 export function mergeNamesakes(resources: readonly ResourceConfig[], at: Place): ResourceConfig[] {
-  const merged = new Map<string, ResourceConfig>();
+  const firsts = new Map<string, ResourceConfig>();
+  const clashes = new Map<string, Problem[]>();
   for (const resource of resources) {
     const { full } = resource.name;
-    const first = merged.get(full);
+    const first = firsts.get(full);
     if (!first) {
-      merged.set(full, resource);
+      firsts.set(full, resource);
       continue;
     }
     const message =
       `${first.path} and ${resource.path} are both ${full}, neither can be used until one is renamed`;
     const problem: Problem = { severity: "error", path: `${resource.path}.name`, message };
     at.problems.push(problem);
-    merged.set(full, { ...first, problems: [...first.problems, problem] });
+    clashes.set(full, [...clashes.get(full)?.slice(0, CLASHES_SHOWN - 1) ?? [], problem]);
   }
-  return [...merged.values()];
+  return [...firsts.values()].map((first) => {
+    const clash = clashes.get(first.name.full);
+    return clash ? { ...first, problems: [...first.problems, ...clash] } : first;
+  });
 }
+
+/** Of many namesakes a resource's own reason tells a few. */
+const CLASHES_SHOWN = 3;
 
 function nameOf(entry: Entry, section: Section, at: Place): ResourceName | undefined {
   const kind = section === "components" ? "component" : "service";
