@@ -1,10 +1,16 @@
-/** Kinematics of arms, gantries and grippers: the file that describes their links and joints, and its messages. */
+/**
+ * Kinematics of arms, gantries and grippers: the file that describes their links and joints, where it is read, and
+ * its messages.
+ */
 
 import {
   type GetKinematicsRequest,
   type GetKinematicsResponse,
   KinematicsFileFormat,
 } from "../../proto/gen/common_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { Host } from "../base/host.ts";
+import { type KinematicModel, parseModel } from "../geometry/kinematics.ts";
 import type { CallContext } from "../wire/service.ts";
 import type { Call } from "../resource/resource.ts";
 import { callOf } from "./common.ts";
@@ -22,6 +28,23 @@ export interface Kinematics {
   readonly bytes: Uint8Array;
   /** What the file refers to, by the path it has there. */
   readonly meshes?: { readonly [path: string]: Mesh };
+}
+
+/**
+ * Reads a model from a file, of the form that the end of its name says.
+ *
+ * @throws invalid_argument when it is not one; what the host throws when there is no such file
+ */
+export async function readModel(host: Host, path: string, componentName: string): Promise<KinematicModel> {
+  const format = path.endsWith(".json") ? "sva" : path.endsWith(".urdf") ? "urdf" : undefined;
+  if (!format) {
+    const wanted = "only files with .json and .urdf extensions are supported";
+    throw new SvcError(
+      "invalid_argument",
+      `reading the kinematics of ${componentName} from ${path}: ${wanted}`,
+    );
+  }
+  return parseModel(await host.readFile(path), format, componentName);
 }
 
 interface Kinematic {

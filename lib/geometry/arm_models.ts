@@ -53,10 +53,12 @@ const BUILDERS: { readonly [armModel: string]: () => JsonObject } = {
     ],
   }),
   ur5e: () => chain("ur5e", universalRobot(162.5, 425, 392.2, 133.3, 99.7, 99.6)),
+  ur7e: () => chain("ur7e", universalRobot(162.5, 425, 392.2, 133.3, 99.7, 99.6)),
   ur20: () => chain("ur20", universalRobot(236.3, 862, 728.7, 201, 159.3, 154.3)),
   xarm6: () => chain("xarm6", xarm6()),
   xarm7: () => chain("xarm7", xarm7()),
   lite6: () => chain("lite6", lite6()),
+  dofbot,
   "yahboom-dofbot": dofbot,
 };
 
@@ -186,7 +188,7 @@ function dofbot(): JsonObject {
     return { id, parent, a, d, alpha, min: -180, max: 180 };
   };
   return {
-    name: "yahboom-dofbot",
+    name: "dofbot",
     kinematic_param_type: "DH",
     dhParams: [
       row("j1", "world", 0, 115, -90),

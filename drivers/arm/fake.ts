@@ -1,0 +1,155 @@
+/**
+ * An arm without hardware: has the joints of a known arm or of a kinematics file, and is at once where it is told
+ * to go.
+ */
+
+import {
+  type Arm,
+  ArmApi,
+  type ArmProperties,
+  type MoveOptions,
+  type TrajectoryPoint,
+} from "../../lib/api/arm.ts";
+import { type Kinematics, type Mesh, readModel } from "../../lib/api/kinematics.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { choice, object, text } from "../../lib/base/schema.ts";
+import { ARM_MODEL_NAMES, armModel } from "../../lib/geometry/arm_models.ts";
+import type { Geometry } from "../../lib/geometry/geometry.ts";
+import { inverseKinematics } from "../../lib/geometry/inverse_kinematics.ts";
+import { forwardKinematics, type KinematicModel, modelGeometries } from "../../lib/geometry/kinematics.ts";
+import type { Pose } from "../../lib/geometry/pose.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
+
+export const FakeArm = model({
+  api: ArmApi,
+  name: "rdk:builtin:fake",
+  doc: "An arm without hardware: has the joints of a known arm and is at once where it is told to go.",
+  attributes: object({
+    armModel: choice("the arm it pretends to be; absent means one with a single joint", ARM_MODEL_NAMES)
+      .key("arm-model").aka("arm_model"),
+    modelPath: text("path of a kinematics file, .json or .urdf, in place of a known arm")
+      .key("model-path").aka("model_path"),
+  }).required().with((settings, at) => {
+    if (!settings.armModel || !settings.modelPath) return settings;
+    return at.error("found both arm-model and model-path, wanted one of them");
+  }),
+  construct: async ({ name, attributes: { armModel: like, modelPath }, host, clock }) => {
+    const kinematics = modelPath ? await readModel(host, modelPath, name.short) : armModel(like, name.short);
+    if (kinematics.joints.length > 0) return new Fake(name, kinematics, clock);
+    const found = `fake arm built with zero degrees-of-freedom from ${modelPath}`;
+    throw new SvcError("invalid_argument", `${found}, wanted kinematics with at least one joint`);
+  },
+});
+
+class Fake extends BaseComponent implements Arm {
+  #joints: readonly number[];
+  /** On the monotonic clock, when people must let go; not set when they do not move the arm. */
+  #manualUntilMs?: number;
+
+  constructor(
+    name: ResourceName,
+    private readonly kinematics: KinematicModel,
+    private readonly clock: Clock,
+  ) {
+    super(name);
+    this.#joints = kinematics.joints.map(() => 0);
+  }
+
+  getEndPosition(): Promise<Pose> {
+    return Promise.try(() => forwardKinematics(this.kinematics, this.#joints));
+  }
+
+  moveToPosition(to: Pose): Promise<void> {
+    return Promise.try(() => {
+      this.#joints = inverseKinematics(this.kinematics, to, this.#joints);
+    });
+  }
+
+  getJointPositions(): Promise<readonly number[]> {
+    return Promise.resolve(this.#joints);
+  }
+
+  moveToJointPositions(positions: readonly number[]): Promise<void> {
+    return Promise.try(() => {
+      this.#joints = reachable(this.kinematics, this.#joints, positions);
+    });
+  }
+
+  async moveThroughJointPositions(
+    positions: readonly (readonly number[])[],
+    _options?: MoveOptions,
+    call?: Call,
+  ): Promise<void> {
+    for (const goal of positions) {
+      call?.signal?.throwIfAborted();
+      await this.moveToJointPositions(goal);
+    }
+  }
+
+  async *moveThroughJointPositionsStreamed(
+    batches: AsyncIterable<readonly TrajectoryPoint[]>,
+  ): AsyncGenerator<void> {
+    for await (const batch of batches) {
+      for (const { positions } of batch) await this.moveToJointPositions(positions);
+      yield;
+    }
+  }
+
+  getKinematics(): Promise<Kinematics> {
+    return Promise.resolve(this.kinematics.source);
+  }
+
+  override getGeometries(): Promise<Geometry[]> {
+    return Promise.try(() => modelGeometries(this.kinematics, this.#joints));
+  }
+
+  get3dModels(): Promise<{ readonly [name: string]: Mesh }> {
+    return Promise.resolve({});
+  }
+
+  getProperties(): Promise<ArmProperties> {
+    return Promise.resolve({ supportManualMode: true, supportCartesianCommands: true });
+  }
+
+  setManualMode(manualMode: boolean, enabledForS: number): Promise<void> {
+    const untilMs = enabledForS > 0 ? this.clock.monotonicMs() + enabledForS * 1000 : Infinity;
+    this.#manualUntilMs = manualMode ? untilMs : undefined;
+    return Promise.resolve();
+  }
+
+  getManualMode(): Promise<boolean> {
+    return Promise.resolve(this.clock.monotonicMs() < (this.#manualUntilMs ?? -Infinity));
+  }
+
+  stop(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  isMoving(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+}
+
+/**
+ * The goal, when each joint may go there: within its limits or, from outside of them, not further out.
+ */
+function reachable(
+  { joints, name }: KinematicModel,
+  from: readonly number[],
+  goal: readonly number[],
+): readonly number[] {
+  if (goal.length !== joints.length) {
+    const found = `moving ${name} to ${goal.length} joint positions`;
+    throw new SvcError("invalid_argument", `${found}, wanted ${joints.length}`);
+  }
+  for (const [index, joint] of joints.entries()) {
+    const [min, max] = [Math.min(joint.min, from[index]), Math.max(joint.max, from[index])];
+    if (goal[index] >= min && goal[index] <= max) continue;
+    const wanted = `joint ${index} needs to be within range [${min}, ${max}]`;
+    throw new SvcError("invalid_argument", `${wanted} and cannot be moved to ${goal[index]}`);
+  }
+  return [...goal];
+}

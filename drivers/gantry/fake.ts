@@ -1,0 +1,89 @@
+/** A gantry of one axis without hardware: is at once where it is told to go. */
+
+import { type Gantry, GantryApi } from "../../lib/api/gantry.ts";
+import { type Kinematics, readModel } from "../../lib/api/kinematics.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { number, object, text } from "../../lib/base/schema.ts";
+import { gantryModel } from "../../lib/geometry/arm_models.ts";
+import type { Geometry } from "../../lib/geometry/geometry.ts";
+import { type KinematicModel, modelGeometries } from "../../lib/geometry/kinematics.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent } from "../../lib/resource/resource.ts";
+
+export const FakeGantry = model({
+  api: GantryApi,
+  name: "rdk:builtin:fake",
+  doc: "A gantry of one axis without hardware: is at once where it is told to go.",
+  attributes: object({
+    lengthMm: number("length of the axis in millimetres; absent or 0 means 100", { min: 0 }),
+    modelPath: text("path of a kinematics file, .json or .urdf, with one joint; in place of a length"),
+  }).required().with((settings, at) => {
+    if (!settings.lengthMm || !settings.modelPath) return settings;
+    return at.error("found both model_path and length_mm, wanted one of them");
+  }),
+  construct: async ({ name, attributes: { lengthMm, modelPath }, host }) => {
+    const kinematics = modelPath
+      ? await readModel(host, modelPath, name.short)
+      : gantryModel(name.short, lengthMm ? [lengthMm] : undefined);
+    if (kinematics.joints.length === 1) return new Fake(name, kinematics);
+    const found = `the gantry of ${modelPath} has ${kinematics.joints.length} joints`;
+    throw new SvcError("invalid_argument", `${found}, wanted exactly one`);
+  },
+});
+
+class Fake extends BaseComponent implements Gantry {
+  /** Of the axis; the carriage starts in its middle. */
+  readonly #lengthMm: number;
+  #positionMm: number;
+
+  constructor(name: ResourceName, private readonly kinematics: KinematicModel) {
+    super(name);
+    this.#lengthMm = kinematics.joints[0].max;
+    this.#positionMm = this.#lengthMm / 2;
+  }
+
+  getPosition(): Promise<readonly number[]> {
+    return Promise.resolve([this.#positionMm]);
+  }
+
+  moveToPosition(positionsMm: readonly number[]): Promise<void> {
+    return Promise.try(() => {
+      this.#positionMm = this.#onAxis(positionsMm);
+    });
+  }
+
+  home(): Promise<boolean> {
+    return Promise.resolve(true);
+  }
+
+  getLengths(): Promise<readonly number[]> {
+    return Promise.resolve([this.#lengthMm]);
+  }
+
+  getKinematics(): Promise<Kinematics> {
+    return Promise.resolve(this.kinematics.source);
+  }
+
+  override getGeometries(): Promise<Geometry[]> {
+    return Promise.try(() => modelGeometries(this.kinematics, [this.#positionMm]));
+  }
+
+  stop(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  isMoving(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
+  #onAxis(positionsMm: readonly number[]): number {
+    const [positionMm] = positionsMm;
+    if (positionsMm.length !== 1) {
+      const found = `moving ${this.name} to ${positionsMm.length} positions`;
+      throw new SvcError("invalid_argument", `${found}, wanted 1`);
+    }
+    if (positionMm >= 0 && positionMm <= this.#lengthMm) return positionMm;
+    throw new SvcError("invalid_argument", `position ${positionMm} out of range [0, ${this.#lengthMm}]`);
+  }
+}

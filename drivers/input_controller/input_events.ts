@@ -1,0 +1,72 @@
+/**
+ * What happens to the controls of an input controller: the latest event of each, and the streams of those who
+ * listen. A listener who reads too slowly loses the stream, not single events: a lost release would leave a button
+ * pressed.
+ */
+
+import type { EventFilter, InputEvent } from "../../lib/api/input_controller.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { Queue } from "../../lib/base/queue.ts";
+
+/** Events that wait for one listener. */
+const QUEUE_LIMIT = 1024;
+
+interface Listener {
+  readonly filters: readonly EventFilter[];
+  readonly queue: Queue<InputEvent>;
+}
+
+export class InputEvents {
+  readonly #latest = new Map<string, InputEvent>();
+  readonly #listeners = new Set<Listener>();
+
+  /** The latest event of each control that had one. */
+  get latest(): InputEvent[] {
+    return [...this.#latest.values()];
+  }
+
+  /** What someone listens to, each kind of event once. */
+  get wanted(): { control: string; event: string }[] {
+    const wanted = new Map<string, { control: string; event: string }>();
+    for (const { filters } of this.#listeners) {
+      for (const { control, events } of filters) {
+        for (const event of events) wanted.set(JSON.stringify([control, event]), { control, event });
+      }
+    }
+    return [...wanted.values()];
+  }
+
+  /** Makes `event` the state of its control and tells the listeners. */
+  happened(event: InputEvent): void {
+    this.#latest.set(event.control, event);
+    this.tell(event);
+  }
+
+  /** Tells the listeners only. */
+  tell(event: InputEvent): void {
+    for (const { filters, queue } of this.#listeners) {
+      if (!filters.some((filter) => matches(filter, event)) || queue.push(event)) continue;
+      const found = `${QUEUE_LIMIT} input events wait to be read`;
+      queue.end(new SvcError("resource_exhausted", `${found}, the stream ends: wanted a faster reader`));
+    }
+  }
+
+  stream(filters: readonly EventFilter[], signal?: AbortSignal): AsyncIterable<InputEvent> {
+    const queue = new Queue<InputEvent>(QUEUE_LIMIT, () => this.#listeners.delete(listener), signal);
+    const listener = { filters, queue };
+    if (!signal?.aborted) this.#listeners.add(listener);
+    return queue;
+  }
+
+  /** Ends every stream. */
+  close(): void {
+    for (const { queue } of this.#listeners) queue.end();
+  }
+}
+
+function matches({ control, events }: EventFilter, event: InputEvent): boolean {
+  if (control !== event.control) return false;
+  const button = event.event === "ButtonPress" || event.event === "ButtonRelease";
+  return events.includes(event.event) || events.includes("AllEvents") ||
+    (button && events.includes("ButtonChange"));
+}

@@ -1,0 +1,35 @@
+/** A servo without hardware: is at once where it is told to go. */
+
+import { type Servo, ServoApi } from "../../lib/api/servo.ts";
+import { object } from "../../lib/base/schema.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent } from "../../lib/resource/resource.ts";
+
+export const FakeServo = model({
+  api: ServoApi,
+  name: "rdk:builtin:fake",
+  doc: "A servo without hardware: is at once where it is told to go.",
+  attributes: object({}),
+  construct: ({ name }) => new Fake(name),
+});
+
+class Fake extends BaseComponent implements Servo {
+  #angleDeg = 0;
+
+  move(angleDeg: number): Promise<void> {
+    this.#angleDeg = angleDeg;
+    return Promise.resolve();
+  }
+
+  getPosition(): Promise<number> {
+    return Promise.resolve(this.#angleDeg);
+  }
+
+  stop(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  isMoving(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+}
