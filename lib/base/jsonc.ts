@@ -33,9 +33,9 @@ export function parseJsonc(bytes: Uint8Array, options: JsoncOptions): Json {
 
 function decodeText(bytes: Uint8Array, file: string): string {
   const refuse = (message: string) => new SvcError("invalid_argument", `${file}: ${message}`);
-  const [first, second] = bytes;
-  const marked = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
-  if (marked || (bytes.length > 1 && (first === 0) !== (second === 0))) {
+  const [a, b, c, d] = bytes;
+  const marked = (a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff);
+  if (marked || (a === 0 && c === 0 && b && d) || (b === 0 && d === 0 && a && c)) {
     throw refuse("found UTF-16 text, wanted UTF-8");
   }
   // The decoder drops a byte order mark.

@@ -304,7 +304,7 @@ export function formatDuration(ms: number): string {
 export function show(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? "an empty array" : "an array";
   if (isObject(value)) return "an object";
-  const shown = JSON.stringify(value) ?? String(value);
+  const shown = typeof value === "number" ? String(value) : JSON.stringify(value) ?? String(value);
   return shown.length > 80 ? `${shown.slice(0, 77)}…` : shown;
 }
 

@@ -1,0 +1,54 @@
+/** Errors: codes, causes and their texts. */
+
+import { assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
+import { assert, chainOf, CODES, joined, messageOf, SvcError } from "./error.ts";
+
+Deno.test("codes are one to one with the gRPC statuses 1 to 16", () => {
+  assertEquals(
+    Object.values(CODES).toSorted((a, b) => a - b),
+    Array.from({ length: 16 }, (_, index) => index + 1),
+  );
+  for (const [code, status] of Object.entries(CODES)) {
+    assertEquals(SvcError.fromStatus(status, "x").code, code);
+  }
+  assertEquals(SvcError.fromStatus(99, "x").code, "unknown");
+});
+
+Deno.test("whatever was thrown becomes an SvcError", () => {
+  const mine = new SvcError("not_found", "none");
+  assertEquals(SvcError.from(mine), mine);
+  const codes = [
+    AbortSignal.abort().reason,
+    new DOMException("late", "TimeoutError"),
+    new Error("x"),
+    "text",
+    null,
+  ]
+    .map((thrown) => SvcError.from(thrown).code);
+  assertEquals(codes, ["canceled", "deadline_exceeded", "unknown", "unknown", "unknown"]);
+  assertEquals([messageOf("text"), messageOf(null)], ["text", "null"]);
+});
+
+Deno.test("chainOf() tells causes once, however long the chain", () => {
+  const cause = new Error("disk full", { cause: "ENOSPC" });
+  assertEquals(chainOf(new SvcError("unknown", "cannot save", { cause })), "cannot save: disk full: ENOSPC");
+  assertEquals(
+    chainOf(new SvcError("unknown", "cannot save: disk full", { cause })),
+    "cannot save: disk full: ENOSPC",
+  );
+  const endless = new Error("round");
+  endless.cause = endless;
+  assertEquals(chainOf(endless), "round");
+});
+
+Deno.test("joined() makes one error of several", () => {
+  assertEquals(joined("stop", []), undefined);
+  const error = joined("stop", [new SvcError("unavailable", "a"), new Error("b")]);
+  assertInstanceOf(error, SvcError);
+  assertEquals([error.code, error.message], ["unavailable", "stop: a; b"]);
+});
+
+Deno.test("assert() is for our own bugs", () => {
+  assert(true, "never");
+  assertThrows(() => assert(false, "upside down"), Error, "Bug: upside down");
+});

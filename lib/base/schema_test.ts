@@ -1,0 +1,198 @@
+/** Schemas: what rows decode, what they report, and the JSON Schema they publish. */
+
+import { assert, assertEquals } from "@std/assert";
+import {
+  any,
+  anyObject,
+  bool,
+  choice,
+  duration,
+  formatDuration,
+  integer,
+  list,
+  mapOf,
+  number,
+  object,
+  parseDurationMs,
+  Place,
+  type Row,
+  show,
+  snake,
+  text,
+} from "./schema.ts";
+
+/** Decodes and returns the value with the problems as lines. */
+function decode<T>(row: Row<T>, value: unknown): { value: T; problems: string[]; named: string[] } {
+  const at = new Place();
+  const decoded = row.decode(value, at);
+  const problems = at.problems.map(({ severity, path, message }) =>
+    `${severity === "warning" ? "warning " : ""}${path}: ${message}`
+  );
+  return { value: decoded, problems, named: at.named.map(({ path, name }) => `${path}=${name}`) };
+}
+
+function problemsOf<T>(row: Row<T>, value: unknown): string[] {
+  return decode(row, value).problems;
+}
+
+const MOTOR = object({
+  maxRpm: number("rpm", { above: 0 }).required(),
+  board: text("board").names("board"),
+  dirFlip: bool().aka("direction_flip").default(false),
+  timeoutMs: duration().key("timeout").default(90_000),
+  pins: object({ a: text(), b: text() }),
+});
+
+Deno.test("an object takes published keys to properties", () => {
+  const { value, problems, named } = decode(MOTOR, {
+    max_rpm: 100,
+    board: "local",
+    direction_flip: true,
+    timeout: "2s",
+    pins: { a: "1" },
+  });
+  assertEquals(problems, []);
+  assertEquals(value, {
+    maxRpm: 100,
+    board: "local",
+    dirFlip: true,
+    timeoutMs: 2000,
+    pins: { a: "1", b: undefined },
+  });
+  assertEquals(named, ["board=local"]);
+});
+
+Deno.test("null counts as absent, absent settings have their defaults", () => {
+  const { value, problems } = decode(MOTOR, { max_rpm: 1, dir_flip: null, pins: null });
+  assertEquals(problems, []);
+  assertEquals([value?.dirFlip, value?.timeoutMs, value?.pins], [false, 90_000, undefined]);
+});
+
+Deno.test("every problem is reported, each with its path", () => {
+  assertEquals(problemsOf(MOTOR, { board: 7, pins: { a: [], c: 1 }, dir_flp: true, timeout: "soon" }), [
+    'warning dir_flp: unknown key, ignored; did you mean "dir_flip"?',
+    "max_rpm: missing required field, wanted a number greater than 0",
+    "board: found 7, wanted a string",
+    'timeout: found "soon", wanted a duration such as "10s" or "1m30s"',
+    "warning pins.c: unknown key, ignored",
+    "pins.a: found an empty array, wanted a string",
+  ]);
+});
+
+Deno.test("many unknown keys are told in short", () => {
+  const keys = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`k${index}`, 1]));
+  const problems = problemsOf(object({}), keys);
+  assertEquals([problems.length, problems.at(-1)], [11, "warning : 990 more unknown keys, ignored"]);
+});
+
+const WRONG: readonly [row: Row<unknown>, value: unknown, problem: string][] = [
+  [text(), 1, ": found 1, wanted a string"],
+  [text("", { pattern: /^a$/, wanted: "an a" }), "b", ': found "b", wanted an a'],
+  [bool(), "true", ': found "true", wanted true or false'],
+  [number(), "1", ': found "1", wanted a number'],
+  [number(), NaN, ": found NaN, wanted a number"],
+  [number("", { min: 0, max: 1 }), 2, ": found 2, wanted a number from 0 to 1"],
+  [number("", { min: 0 }), -1, ": found -1, wanted a number of at least 0"],
+  [number("", { max: 0 }), 1, ": found 1, wanted a number of at most 0"],
+  [integer(), 1.5, ": found 1.5, wanted an integer"],
+  [integer(), 2 ** 60, ": found 1152921504606847000, wanted an integer"],
+  [choice("", ["on", "off"]), "of", ': found "of", wanted one of "on", "off"; did you mean "off"?'],
+  [choice("", ["on"]), 3, ': found 3, wanted "on"'],
+  [duration(), 10, ': found 10, wanted a duration such as "10s" or "1m30s"'],
+  [anyObject(), [1], ": found an array, wanted an object"],
+  [object({}), "x", ': found "x", wanted an object'],
+  [list(text()), {}, ": found an object, wanted an array"],
+  [list(text()), ["a", null], "1: missing required field, wanted a string"],
+  [mapOf(number()), { a: "x" }, 'a: found "x", wanted a number'],
+  [any().required(), undefined, ": missing required field, wanted a value"],
+];
+
+Deno.test("what is wrong is told with what was found and wanted", () => {
+  for (const [row, value, problem] of WRONG) assertEquals(problemsOf(row, value), [problem]);
+});
+
+Deno.test("a further step converts and checks, defaults too, and only what could be decoded", () => {
+  const length = text().with((value) => value.length);
+  assertEquals(decode(length, "abc").value, 3);
+  assertEquals(decode(length, undefined).value, undefined);
+  assertEquals(decode(length, 5).value, undefined);
+  assertEquals(decode(text().default("four").with((value) => value.length), null).value, 4);
+  const pair = object({ low: number().default(0), high: number().default(1) })
+    .with((value, at) => value.low <= value.high ? value : at.at("low").error("above high"));
+  assertEquals(problemsOf(pair, { low: 2 }), ["low: above high"]);
+  assertEquals(problemsOf(pair, { low: "x" }), ['low: found "x", wanted a number']);
+});
+
+Deno.test("names of other resources are collected, those of defaults too", () => {
+  const row = object({ left: list(text()).names("motor"), board: text().default("local").names("board") });
+  assertEquals(decode(row, { left: ["a", "", "b"] }).named, ["left=a", "left=b", "board=local"]);
+});
+
+Deno.test("keys of the user's choice are data, not properties of an object", () => {
+  const { value } = decode(mapOf(text()), JSON.parse('{"__proto__": "a", "constructor": "b"}'));
+  assertEquals(Object.entries(value!), [["__proto__", "a"], ["constructor", "b"]]);
+  const { value: empty } = decode(object({ constructor: text() }), {});
+  assertEquals(empty?.constructor, undefined);
+});
+
+Deno.test("the JSON Schema says what the row accepts", () => {
+  assertEquals(MOTOR.jsonSchema(), {
+    type: "object",
+    properties: {
+      max_rpm: { type: "number", exclusiveMinimum: 0, description: "rpm" },
+      board: { type: "string", description: "board" },
+      dir_flip: { type: "boolean", default: false },
+      direction_flip: { type: "boolean", default: false },
+      timeout: {
+        type: "string",
+        pattern: "^(?:0|[+-]?(?:(?:\\d+(?:\\.\\d*)?|\\.\\d+)(?:ns|us|µs|ms|s|m|h))+)$",
+        default: "1m30s",
+      },
+      pins: { type: "object", properties: { a: { type: "string" }, b: { type: "string" } } },
+    },
+    required: ["max_rpm"],
+  });
+  const either = object({ name: text().required().aka("label") }).jsonSchema();
+  assertEquals(either.allOf, [{ anyOf: [{ required: ["name"] }, { required: ["label"] }] }]);
+  const converted = text().with((value) => value.length).default(3).jsonSchema();
+  assertEquals(converted, { type: "string" });
+});
+
+Deno.test("durations are Go's", () => {
+  const cases: [string, number | undefined][] = [
+    ["0", 0],
+    ["10s", 10_000],
+    ["1m30s", 90_000],
+    ["1.5h", 5_400_000],
+    [".5s", 500],
+    ["2us", 0.002],
+    ["2µs", 0.002],
+    ["-1s", -1000],
+    ["+1s", 1000],
+    ["1h0m0s", 3_600_000],
+    ["10", undefined],
+    ["s", undefined],
+    ["1 s", undefined],
+    ["1d", undefined],
+    ["", undefined],
+    [`${"1".repeat(100_000)}`, undefined],
+  ];
+  for (const [written, ms] of cases) assertEquals(parseDurationMs(written), ms, written);
+  for (const ms of [0, 5, 500, 1000, 90_000, 3_600_000, 3_661_000, -1500]) {
+    assertEquals(parseDurationMs(formatDuration(ms)), ms);
+  }
+});
+
+Deno.test("what was found is shown in a readable length", () => {
+  assertEquals([show({ a: 1 }), show([1]), show([]), show(null)], [
+    "an object",
+    "an array",
+    "an empty array",
+    "null",
+  ]);
+  assert(show("x".repeat(10_000)).length <= 80);
+});
+
+Deno.test("snake() gives the published form of a property", () => {
+  assertEquals([snake("maxRpm"), snake("a"), snake("encABoard")], ["max_rpm", "a", "enc_a_board"]);
+});
