@@ -188,7 +188,11 @@ export const authRow = object({
   }, "keys of outside token issuers"),
 }, "who may use the machine").with(({ handlers, tlsAuthEntities, externalAuthConfig }, at) => {
   if (handlers.length > 1) return at.at("handlers.1.type").error('"api-key" is there twice, wanted it once');
-  return { apiKeys: handlers[0]?.config, tlsAuthEntities, publicKeys: externalAuthConfig?.jwks.keys ?? [] };
+  return {
+    apiKeys: handlers[0]?.config ?? {},
+    tlsAuthEntities,
+    publicKeys: externalAuthConfig?.jwks.keys ?? [],
+  };
 });
 
 export const maintenanceRow = object({
