@@ -1,0 +1,11 @@
+import { type Button, ButtonApi } from "../../lib/api/button.ts";
+import type { Contract } from "./contract.ts";
+
+export const contract: Contract<Button> = {
+  api: ButtonApi,
+  cases: {
+    "can be pushed again and again": async (button) => {
+      for (let push = 0; push < 3; push++) await button.push();
+    },
+  },
+};

@@ -1,0 +1,17 @@
+import { assertEquals } from "@std/assert";
+import { GenericApi } from "../../lib/api/generic.ts";
+import type { Component, Resource } from "../../lib/resource/resource.ts";
+import type { Contract } from "./contract.ts";
+
+/** What the generic component and the generic service promise alike. */
+export const genericCases: Contract<Resource>["cases"] = {
+  "takes a command of any JSON and answers with an object": async (generic) => {
+    const command = { text: "a", number: 1.5, list: [true, null, { deep: [] }], empty: {} };
+    assertEquals(typeof await generic.doCommand(command), "object");
+  },
+  "has a status": async (generic) => {
+    assertEquals(typeof await generic.getStatus(), "object");
+  },
+};
+
+export const contract: Contract<Component> = { api: GenericApi, cases: genericCases };

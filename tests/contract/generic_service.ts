@@ -1,0 +1,6 @@
+import { GenericServiceApi } from "../../lib/api/generic_service.ts";
+import type { Resource } from "../../lib/resource/resource.ts";
+import type { Contract } from "./contract.ts";
+import { genericCases } from "./generic.ts";
+
+export const contract: Contract<Resource> = { api: GenericServiceApi, cases: genericCases };

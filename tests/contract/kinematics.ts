@@ -1,0 +1,12 @@
+import { assert } from "@std/assert";
+import type { Kinematics } from "../../lib/api/kinematics.ts";
+import { type KinematicModel, parseModel } from "../../lib/geometry/kinematics.ts";
+
+/** The model that a component describes; every description can be read. */
+export async function modelOf(
+  component: { getKinematics(): Promise<Kinematics> },
+): Promise<KinematicModel> {
+  const { format, bytes } = await component.getKinematics();
+  assert(format !== "unspecified", "the component does not describe itself");
+  return parseModel(bytes, format);
+}

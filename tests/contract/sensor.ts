@@ -1,0 +1,19 @@
+import { assert, assertEquals } from "@std/assert";
+import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
+import type { Contract } from "./contract.ts";
+
+/** What every kind of sensor promises. */
+export const sensorCases: Contract<Sensor>["cases"] = {
+  "readings have names": async (sensor) => {
+    assert(Object.keys(await sensor.getReadings()).length > 0);
+  },
+  "the same things are read every time": async (sensor) => {
+    const [first, second] = [await sensor.getReadings(), await sensor.getReadings()];
+    assertEquals(Object.keys(first).sort(), Object.keys(second).sort());
+  },
+  "its shapes are a list": async (sensor) => {
+    assert(Array.isArray(await sensor.getGeometries()));
+  },
+};
+
+export const contract: Contract<Sensor> = { api: SensorApi, cases: sensorCases };

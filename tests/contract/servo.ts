@@ -1,0 +1,20 @@
+import { assertEquals } from "@std/assert";
+import { type Servo, ServoApi } from "../../lib/api/servo.ts";
+import type { Contract } from "./contract.ts";
+
+export const contract: Contract<Servo> = {
+  api: ServoApi,
+  cases: {
+    "goes to an angle and reads it back": async (servo) => {
+      for (const angleDeg of [0, 90, 33]) {
+        await servo.move(angleDeg);
+        assertEquals(await servo.getPosition(), angleDeg);
+      }
+    },
+    "stays where it is when stopped": async (servo) => {
+      await servo.move(45);
+      await servo.stop();
+      assertEquals([await servo.getPosition(), await servo.isMoving()], [45, false]);
+    },
+  },
+};
