@@ -189,7 +189,7 @@ export const authRow = object({
 }, "who may use the machine").with(({ handlers, tlsAuthEntities, externalAuthConfig }, at) => {
   if (handlers.length > 1) return at.at("handlers.1.type").error('"api-key" is there twice, wanted it once');
   return {
-    apiKeys: handlers[0]?.config ?? {},
+    apiKeys: handlers.at(0)?.config,
     tlsAuthEntities,
     publicKeys: externalAuthConfig?.jwks.keys ?? [],
   };
