@@ -1,0 +1,172 @@
+/**
+ * A camera without hardware. It shows a gradient from yellow to blue, or with `scene` a floor with boxes on it as
+ * colours and as depth, so that what looks at pictures can be tried with the right answer known.
+ *
+ * What stands still is drawn and encoded once and every answer is the same bytes.
+ */
+
+import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { bool, choice, type Infer, integer, object } from "../../lib/base/schema.ts";
+import { type DepthMap, depthToCloud, type Intrinsics } from "../../lib/geometry/depth.ts";
+import { type ColorImage, encodeImage, MIME, packedRgb } from "../../lib/geometry/image.ts";
+import { writePcd } from "../../lib/geometry/pcd.ts";
+import { createCloud, type PointCloud } from "../../lib/geometry/point_cloud.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent } from "../../lib/resource/resource.ts";
+import { drawScene, sceneLens, type SceneName, SCENES } from "./scene.ts";
+import { chosenSources } from "./sources.ts";
+
+const SIZE_MAX_PX = 10_000;
+const WIDTH_PX = 1280;
+const HEIGHT_PX = 720;
+/** How long an animated picture stands before it moves on by a pixel. */
+const ANIMATION_STEP_MS = 20;
+/** Points of a cloud, so that its file (16 bytes a point) fits in one message. */
+const POINTS_MAX = 1_000_000;
+
+/** The published lens of the model; it does not follow the picture's size. */
+const LENS = {
+  focalXPx: 821.32642889,
+  focalYPx: 821.68607359,
+  centerXPx: 494.95941428,
+  centerYPx: 370.70529534,
+};
+const DISTORTION = {
+  model: "brown_conrady",
+  parameters: [0.11297234, -0.21375332, -0.01584774, -0.00302002, 0.19969297],
+};
+
+const attributes = object({
+  width: pixels("width", WIDTH_PX),
+  height: pixels("height", HEIGHT_PX),
+  animated: bool("move the picture to the right by a pixel every 20 milliseconds").default(false),
+  rtpPassthrough: bool("published setting of video streams; without effect on pictures").default(false),
+  model: bool("tell lens parameters (always the same) in the properties").default(false),
+  scene: choice(
+    "look at a floor, or at boxes on it, and give depth and lens parameters too; a gradient when left out",
+    Object.keys(SCENES) as SceneName[],
+  ),
+}).required();
+
+type Attributes = Infer<typeof attributes>;
+
+/** An even number of pixels; 0 is the default, as published. */
+function pixels(side: string, fallback: number) {
+  return integer(`${side} in pixels, an even number; 0 means ${fallback}`, { min: 0, max: SIZE_MAX_PX })
+    .with((value, at) =>
+      value % 2 === 0
+        ? value || fallback
+        : at.error(`odd-number resolutions cannot be rendered, cannot use a ${side} of ${value}`)
+    ).default(fallback);
+}
+
+class Fake extends BaseComponent implements Camera {
+  readonly #drawn = new Map<string, Uint8Array>();
+
+  constructor(name: ResourceName, private readonly settings: Attributes, private readonly clock: Clock) {
+    super(name);
+  }
+
+  getImages(sourceNames: readonly string[] = []): Promise<Images> {
+    const available = this.settings.scene ? ["color", "depth"] as const : ["color"] as const;
+    const images = chosenSources(this.name, available, sourceNames).map((sourceName) => ({
+      sourceName,
+      mimeType: sourceName === "depth" ? MIME.depth : MIME.jpeg,
+      image: sourceName === "depth" ? this.#depth() : this.#color(),
+    }));
+    return Promise.resolve({ images, capturedAtMs: this.clock.nowMs() });
+  }
+
+  getPointCloud(): Promise<Uint8Array> {
+    return Promise.resolve(this.#once("cloud", () => writePcd(this.#cloud())));
+  }
+
+  getProperties(): Promise<CameraProperties> {
+    const { scene, width, height, model } = this.settings;
+    const mimeTypes = scene ? [MIME.jpeg, MIME.depth] : [MIME.jpeg];
+    if (scene) return Promise.resolve({ supportsPcd: true, mimeTypes, intrinsics: sceneLens(width, height) });
+    if (!model) return Promise.resolve({ supportsPcd: true, mimeTypes });
+    const intrinsics: Intrinsics = { widthPx: width, heightPx: height, ...LENS };
+    return Promise.resolve({ supportsPcd: true, mimeTypes, intrinsics, distortion: DISTORTION });
+  }
+
+  #color(): Uint8Array {
+    const { animated, scene, width, height } = this.settings;
+    const encoded = (image: ColorImage) => encodeImage({ kind: "color", image }, MIME.jpeg);
+    if (scene) return this.#once("color", () => encoded(this.#scene(scene).color));
+    if (!animated) return this.#once("color", () => encoded(gradient(width, height, 0)));
+    const shift = Math.floor(this.clock.nowMs() / ANIMATION_STEP_MS) % width;
+    return encoded(gradient(width, height, shift));
+  }
+
+  #depth(): Uint8Array {
+    const { scene } = this.settings;
+    return this.#once(
+      "depth",
+      () => encodeImage({ kind: "depth", map: this.#scene(scene!).depth }, MIME.depth),
+    );
+  }
+
+  #cloud(): PointCloud {
+    const { scene, width, height } = this.settings;
+    if (!scene) return gradientCloud(width, height);
+    const { color, depth } = this.#scene(scene);
+    return depthToCloud(depth, sceneLens(width, height), { rgb: packedRgb(color) });
+  }
+
+  #scene(scene: SceneName): { color: ColorImage; depth: DepthMap } {
+    return drawScene(scene, sceneLens(this.settings.width, this.settings.height));
+  }
+
+  #once(what: string, make: () => Uint8Array): Uint8Array {
+    const made = this.#drawn.get(what) ?? make();
+    this.#drawn.set(what, made);
+    return made;
+  }
+}
+
+export const FakeCamera = model({
+  api: CameraApi,
+  name: "rdk:builtin:fake",
+  doc: "a camera without hardware: a gradient, or a scene with depth",
+  attributes,
+  construct: ({ name, attributes, clock }) => new Fake(name, attributes, clock),
+});
+
+/** How far along the way from yellow (0) to blue (255) a pixel is: its distance from the upper left corner. */
+function blueness(x: number, y: number, width: number, height: number): number {
+  return 255 * Math.sqrt(x * x + y * y) / Math.sqrt(width * width + height * height);
+}
+
+function gradient(width: number, height: number, shift: number): ColorImage {
+  const rgba = new Uint8Array(width * height * 4);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const to = (y * width + (x + shift) % width) * 4;
+      const blue = blueness(x, y, width, height);
+      rgba[to] = rgba[to + 1] = 255 - blue;
+      rgba[to + 2] = blue;
+      rgba[to + 3] = 255;
+    }
+  }
+  return { width, height, rgba };
+}
+
+/** The gradient as a surface, a millimetre to the pixel, as high as it is blue. */
+function gradientCloud(width: number, height: number): PointCloud {
+  const step = Math.ceil(Math.sqrt(width * height / POINTS_MAX));
+  const [columns, rows] = [Math.ceil(width / step), Math.ceil(height / step)];
+  const count = columns * rows;
+  const [x, y, z] = [new Float32Array(count), new Float32Array(count), new Float32Array(count)];
+  const rgb = new Uint32Array(count);
+  for (let index = 0; index < count; index++) {
+    const [px, py] = [index % columns * step, Math.floor(index / columns) * step];
+    const blue = blueness(px, py, width, height);
+    const yellow = Math.trunc(255 - blue);
+    [x[index], y[index], z[index]] = [px / 1000, py / 1000, blue / 1000];
+    rgb[index] = yellow << 16 | yellow << 8 | Math.trunc(blue);
+  }
+  return createCloud({ x, y, z, rgb });
+}

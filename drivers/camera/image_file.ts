@@ -1,0 +1,171 @@
+/**
+ * A camera that shows files: a colour image, a depth image, a point cloud.
+ *
+ * Files are read anew at every call, so that replacing one changes the picture. Without a point cloud file, depth
+ * and lens parameters make one.
+ */
+
+import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { choice, type Infer, object, text } from "../../lib/base/schema.ts";
+import { type DepthMap, depthToCloud } from "../../lib/geometry/depth.ts";
+import {
+  type ColorImage,
+  decodeImage,
+  encodeImage,
+  imageSize,
+  MIME,
+  mimeTypeOf,
+  packedRgb,
+} from "../../lib/geometry/image.ts";
+import { readPcd, writePcd } from "../../lib/geometry/pcd.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent } from "../../lib/resource/resource.ts";
+import { distortionRow, intrinsicsRow } from "./lens.ts";
+import { pictureOf, PICTURES } from "./pictures.ts";
+import { chosenSources } from "./sources.ts";
+
+const attributes = object({
+  colorImageFilePath: text("JPEG or PNG file of the colour image").default(""),
+  depthImageFilePath: text("depth image: a 16-bit grey PNG file in millimetres, or image/vnd.viam.dep")
+    .default(""),
+  pointcloudFilePath: text("PCD file in metres").default(""),
+  preloadedImage: choice("a built-in picture, as a source of its own", PICTURES),
+  intrinsicParameters: intrinsicsRow,
+  distortionParameters: distortionRow,
+}).required();
+
+type Attributes = Infer<typeof attributes>;
+type Source = "preloaded" | "color" | "depth";
+
+class ImageFile extends BaseComponent implements Camera {
+  constructor(
+    name: ResourceName,
+    private readonly settings: Attributes,
+    private readonly host: Host,
+    private readonly clock: Clock,
+  ) {
+    super(name);
+  }
+
+  async getImages(sourceNames: readonly string[] = []): Promise<Images> {
+    const available = this.#sources();
+    if (available.length === 0) {
+      const wanted = "color_image_file_path, depth_image_file_path or preloaded_image in the attributes";
+      throw new SvcError("unimplemented", `${this.name} has no image file to read, wanted ${wanted}`);
+    }
+    const chosen = chosenSources(this.name, available, sourceNames);
+    const images = await Promise.all(chosen.map(async (sourceName) => ({
+      sourceName,
+      mimeType: sourceName === "depth" ? MIME.depth : MIME.jpeg,
+      image: await this.#image(sourceName),
+    })));
+    return { images, capturedAtMs: this.clock.nowMs() };
+  }
+
+  async getPointCloud(): Promise<Uint8Array> {
+    const { pointcloudFilePath, colorImageFilePath, depthImageFilePath, intrinsicParameters } = this.settings;
+    if (pointcloudFilePath) return await this.#read(pointcloudFilePath, (bytes) => writePcd(readPcd(bytes)));
+    if (!intrinsicParameters) {
+      const problem = "camera intrinsics not found in config";
+      throw new SvcError("failed_precondition", `${this.name} cannot make a point cloud: ${problem}`);
+    }
+    if (!depthImageFilePath) {
+      throw new SvcError(
+        "failed_precondition",
+        `${this.name} cannot make a point cloud: no depth image in config`,
+      );
+    }
+    const depth = await this.#read(depthImageFilePath, depthOf);
+    const color = colorImageFilePath ? await this.#read(colorImageFilePath, colorOf) : undefined;
+    if (color && (color.width !== depth.width || color.height !== depth.height)) {
+      const found = `a colour image of ${color.width} x ${color.height} pixels`;
+      const problem = `${found} and a depth image of ${depth.width} x ${depth.height}`;
+      throw new SvcError("failed_precondition", `${this.name} cannot make a point cloud of ${problem}`);
+    }
+    return writePcd(depthToCloud(depth, intrinsicParameters, { rgb: color && packedRgb(color) }));
+  }
+
+  getProperties(): Promise<CameraProperties> {
+    const { pointcloudFilePath, depthImageFilePath, intrinsicParameters, distortionParameters } =
+      this.settings;
+    const sources = this.#sources();
+    const color = sources.includes("color") || sources.includes("preloaded");
+    return Promise.resolve({
+      supportsPcd: Boolean(pointcloudFilePath || depthImageFilePath && intrinsicParameters),
+      intrinsics: intrinsicParameters,
+      distortion: distortionParameters,
+      mimeTypes: [...color ? [MIME.jpeg] : [], ...sources.includes("depth") ? [MIME.depth] : []],
+    });
+  }
+
+  #sources(): Source[] {
+    const { preloadedImage, colorImageFilePath, depthImageFilePath } = this.settings;
+    const sources: Source[] = [];
+    if (preloadedImage) sources.push("preloaded");
+    if (colorImageFilePath) sources.push("color");
+    if (depthImageFilePath) sources.push("depth");
+    return sources;
+  }
+
+  #image(source: Source): Promise<Uint8Array> {
+    const { preloadedImage, colorImageFilePath, depthImageFilePath } = this.settings;
+    if (source === "preloaded") return Promise.resolve(jpegOf(pictureOf(preloadedImage!)));
+    if (source === "color") return this.#read(colorImageFilePath, asJpeg);
+    return this.#read(
+      depthImageFilePath,
+      (bytes) => encodeImage({ kind: "depth", map: depthOf(bytes) }, MIME.depth),
+    );
+  }
+
+  async #read<T>(path: string, decode: (bytes: Uint8Array) => T): Promise<T> {
+    try {
+      return decode(await this.host.readFile(path));
+    } catch (cause) {
+      throw new SvcError(
+        SvcError.from(cause).code,
+        `${this.name} cannot show the file ${path}: ${chainOf(cause)}`,
+        {
+          cause,
+        },
+      );
+    }
+  }
+}
+
+export const ImageFileCamera = model({
+  api: CameraApi,
+  name: "rdk:builtin:image_file",
+  doc: "a camera that shows files: a colour image, a depth image, a point cloud",
+  attributes,
+  construct: ({ name, attributes, host, clock }) => new ImageFile(name, attributes, host, clock),
+});
+
+/** A file that is a JPEG already goes out as it is. */
+function asJpeg(bytes: Uint8Array): Uint8Array {
+  if (mimeTypeOf(bytes) !== MIME.jpeg) return jpegOf(colorOf(bytes));
+  imageSize(bytes);
+  return bytes;
+}
+
+function jpegOf(image: ColorImage): Uint8Array {
+  return encodeImage({ kind: "color", image }, MIME.jpeg);
+}
+
+function colorOf(bytes: Uint8Array): ColorImage {
+  const decoded = decodeImage(bytes);
+  if (decoded.kind === "color") return decoded.image;
+  throw new SvcError("invalid_argument", "it is a depth image, wanted a colour image");
+}
+
+function depthOf(bytes: Uint8Array): DepthMap {
+  const decoded = decodeImage(bytes);
+  if (decoded.kind === "depth") return decoded.map;
+  throw new SvcError(
+    "invalid_argument",
+    "it is a colour or 8-bit image, wanted a depth image (16-bit grey PNG or image/vnd.viam.dep)",
+  );
+}

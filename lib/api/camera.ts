@@ -1,0 +1,187 @@
+/**
+ * Camera: named pictures taken at one moment, a point cloud, and the lens parameters.
+ *
+ * Pictures and clouds travel encoded, as their camera made them; `lib/geometry/image.ts` and `pcd.ts` read them.
+ */
+
+import { CameraService } from "../../proto/gen/camera_pb.ts";
+import type {
+  GetPropertiesResponseSchema,
+  Image as ImageMessage,
+  ImageSchema,
+} from "../../proto/gen/camera_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import type { Message, MessageInitShape } from "../wire/proto.ts";
+import { service } from "../wire/service.ts";
+import type { Intrinsics } from "../geometry/depth.ts";
+import { MIME, mimeTypeOf } from "../geometry/image.ts";
+import { type OrientationVector, ORIGIN, type Vec3 } from "../geometry/pose.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Component } from "../resource/resource.ts";
+import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { toMs, toTimestamp } from "./time.ts";
+
+export interface Camera extends Component {
+  /** The pictures of the named sources, of all where none is named. Throws for a source that there is not. */
+  getImages(sourceNames?: readonly string[], call?: Call): Promise<Images>;
+  /** A PCD file, in metres. */
+  getPointCloud(call?: Call): Promise<Uint8Array>;
+  getProperties(call?: Call): Promise<CameraProperties>;
+}
+
+export interface Images {
+  readonly images: readonly NamedImage[];
+  /** When they were taken, since the Unix epoch. */
+  readonly capturedAtMs: number;
+}
+
+export interface NamedImage {
+  readonly sourceName: string;
+  readonly mimeType: string;
+  readonly image: Uint8Array;
+  readonly annotations?: Annotations;
+}
+
+/** What a camera says is in its picture. */
+export interface Annotations {
+  readonly bboxes: readonly {
+    readonly id: string;
+    readonly label: string;
+    /** Fractions of the picture's width and height. */
+    readonly xMinNormalized: number;
+    readonly yMinNormalized: number;
+    readonly xMaxNormalized: number;
+    readonly yMaxNormalized: number;
+    readonly confidence?: number;
+  }[];
+  readonly classifications: readonly {
+    readonly id: string;
+    readonly label: string;
+    readonly confidence?: number;
+  }[];
+}
+
+export interface CameraProperties {
+  readonly supportsPcd: boolean;
+  readonly intrinsics?: Intrinsics;
+  readonly distortion?: Distortion;
+  readonly extrinsics?: Extrinsics;
+  readonly mimeTypes: readonly string[];
+  /** Pictures per second. */
+  readonly frameRate?: number;
+  /** The frame that point clouds are in where it is not the camera's own. */
+  readonly defaultReferenceFrame?: string;
+}
+
+/** A lens model and its parameters in the model's order, for example `brown_conrady` with k1, k2, k3, p1, p2. */
+export interface Distortion {
+  readonly model: string;
+  readonly parameters: readonly number[];
+}
+
+/** The depth sensor as seen from the colour sensor: millimetres and degrees. */
+export interface Extrinsics {
+  readonly translation: Vec3;
+  readonly orientation: OrientationVector;
+}
+
+class CameraClient extends ComponentClient<typeof CameraService> implements Camera {
+  async getImages(sourceNames: readonly string[] = [], call?: Call): Promise<Images> {
+    const request = { ...this.request(call), filterSourceNames: [...sourceNames] };
+    const { images, responseMetadata } = await this.rpc.getImages(request, call);
+    return { images: images.map(fromImageMessage), capturedAtMs: toMs(responseMetadata?.capturedAt) };
+  }
+
+  async getPointCloud(call?: Call): Promise<Uint8Array> {
+    return (await this.rpc.getPointCloud({ ...this.request(call), mimeType: MIME.pcd }, call)).pointCloud;
+  }
+
+  async getProperties(call?: Call): Promise<CameraProperties> {
+    const answer = await this.rpc.getProperties({ name: this.name.short }, call);
+    const { intrinsicParameters, distortionParameters, extrinsicParameters } = answer;
+    const { translation, orientation } = extrinsicParameters ?? {};
+    return {
+      supportsPcd: answer.supportsPcd,
+      intrinsics: intrinsicParameters && plain(intrinsicParameters),
+      distortion: distortionParameters && plain(distortionParameters),
+      extrinsics: extrinsicParameters && {
+        translation: translation ? plain(translation) : ORIGIN,
+        orientation: orientation ? plain(orientation) : { oX: 0, oY: 0, oZ: 1, theta: 0 },
+      },
+      mimeTypes: answer.mimeTypes,
+      frameRate: answer.frameRate,
+      defaultReferenceFrame: answer.defaultReferenceFrame || undefined,
+    };
+  }
+}
+
+export const CameraApi: Api<Camera> = {
+  name: "rdk:component:camera",
+  desc: CameraService,
+  client: (name: ResourceName, channel: Channel) => new CameraClient(name, channel, CameraService),
+  serve: (find) =>
+    service(CameraService, {
+      ...componentHandlers(find),
+      getImages: async (request, ctx) => {
+        const camera = find(request.name);
+        const { images, capturedAtMs } = await camera.getImages(
+          request.filterSourceNames,
+          callOf(request, ctx),
+        );
+        return {
+          images: images.map(toImageMessage),
+          responseMetadata: { capturedAt: toTimestamp(capturedAtMs) },
+        };
+      },
+      getPointCloud: async (request, ctx) => ({
+        mimeType: MIME.pcd,
+        pointCloud: await find(request.name).getPointCloud(callOf(request, ctx)),
+      }),
+      getProperties: async (request, ctx) =>
+        toPropertiesMessage(await find(request.name).getProperties({ signal: ctx.signal })),
+    }),
+};
+
+/** An image without a type, as old modules send, has the one that its bytes show. */
+export function fromImageMessage(message: ImageMessage): NamedImage {
+  const { sourceName, image, annotations } = message;
+  const mimeType = message.mimeType || mimeTypeOf(image);
+  if (!annotations) return { sourceName, image, mimeType };
+  const { bboxes, classifications } = annotations;
+  const annotated = { bboxes: bboxes.map(plain), classifications: classifications.map(plain) };
+  return { sourceName, image, mimeType, annotations: annotated };
+}
+
+/** A message's own fields. */
+function plain<M extends Message>(message: M): Omit<M, "$typeName" | "$unknown"> {
+  const { $typeName: _name, $unknown: _rest, ...fields } = message;
+  return fields;
+}
+
+export function toImageMessage(
+  { sourceName, image, mimeType, annotations }: NamedImage,
+): MessageInitShape<typeof ImageSchema> {
+  return {
+    sourceName,
+    image,
+    mimeType,
+    annotations: annotations &&
+      { bboxes: [...annotations.bboxes], classifications: [...annotations.classifications] },
+  };
+}
+
+function toPropertiesMessage(
+  properties: CameraProperties,
+): MessageInitShape<typeof GetPropertiesResponseSchema> {
+  const { distortion, extrinsics } = properties;
+  return {
+    supportsPcd: properties.supportsPcd,
+    intrinsicParameters: properties.intrinsics,
+    distortionParameters: distortion && { model: distortion.model, parameters: [...distortion.parameters] },
+    extrinsicParameters: extrinsics,
+    mimeTypes: [...properties.mimeTypes],
+    frameRate: properties.frameRate,
+    defaultReferenceFrame: properties.defaultReferenceFrame,
+  };
+}

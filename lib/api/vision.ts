@@ -1,0 +1,286 @@
+/**
+ * Vision: what is in a picture. Boxes around things, classes of the whole picture, and objects in space.
+ *
+ * Each model can do some of the three and says which; the rest it refuses. A method that takes a camera's name
+ * accepts "" where the service has a default camera.
+ */
+
+import { VisionService } from "../../proto/gen/vision_pb.ts";
+import type {
+  CaptureAllFromCameraResponseSchema,
+  Classification as ClassificationMessage,
+  Detection as DetectionMessage,
+  DetectionSchema,
+} from "../../proto/gen/vision_pb.ts";
+import type { PointCloudObject as ObjectMessage, PointCloudObjectSchema } from "../../proto/gen/common_pb.ts";
+import type { JsonObject } from "../base/schema.ts";
+import type { Channel } from "../wire/channel.ts";
+import type { MessageInitShape } from "../wire/proto.ts";
+import { service } from "../wire/service.ts";
+import type { Geometry } from "../geometry/geometry.ts";
+import { imageSize, MIME } from "../geometry/image.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Resource } from "../resource/resource.ts";
+import { fromImageMessage, type NamedImage, toImageMessage } from "./camera.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+import { fromGeometryMessage, toGeometryMessage } from "./geometry.ts";
+
+export interface Vision extends Resource {
+  getDetections(image: EncodedImage, call?: Call): Promise<Detection[]>;
+  getDetectionsFromCamera(camera: string, call?: Call): Promise<Detection[]>;
+  /** The `count` likeliest classes, likeliest first; 0 means all. */
+  getClassifications(image: EncodedImage, count: number, call?: Call): Promise<Classification[]>;
+  getClassificationsFromCamera(camera: string, count: number, call?: Call): Promise<Classification[]>;
+  getObjectPointClouds(camera: string, call?: Call): Promise<PointCloudObject[]>;
+  getProperties(call?: Call): Promise<VisionProperties>;
+  /** Several answers about one picture; what the model cannot do is left empty. */
+  captureAllFromCamera(camera: string, wanted: Wanted, call?: Call): Promise<Capture>;
+}
+
+/** A picture in one of the forms of `MIME`. */
+export interface EncodedImage {
+  readonly image: Uint8Array;
+  readonly mimeType: string;
+}
+
+/** Edges; x grows to the right, y downwards. */
+export interface Box {
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+export interface Detection {
+  readonly className: string;
+  /** From 0 to 1. */
+  readonly confidence: number;
+  /** In pixels. */
+  readonly box?: Box;
+  /** In fractions of the picture's width and height. */
+  readonly normalized?: Box;
+}
+
+export interface Classification {
+  readonly className: string;
+  /** From 0 to 1. */
+  readonly confidence: number;
+}
+
+export interface PointCloudObject {
+  /** A PCD file, in metres. */
+  readonly pcd: Uint8Array;
+  readonly geometries: readonly Geometry[];
+  /** The frame that points and geometries are in. */
+  readonly referenceFrame: string;
+}
+
+export interface VisionProperties {
+  readonly classifications: boolean;
+  readonly detections: boolean;
+  readonly objectPointClouds: boolean;
+  readonly defaultCamera?: string;
+}
+
+export interface Wanted {
+  readonly image?: boolean;
+  readonly detections?: boolean;
+  readonly classifications?: boolean;
+  readonly objectPointClouds?: boolean;
+}
+
+export interface Capture {
+  readonly image?: NamedImage;
+  readonly detections: readonly Detection[];
+  readonly classifications: readonly Classification[];
+  readonly objects: readonly PointCloudObject[];
+  readonly extra?: JsonObject;
+}
+
+class VisionClient extends ResourceClient<typeof VisionService> implements Vision {
+  async getDetections({ image, mimeType }: EncodedImage, call?: Call): Promise<Detection[]> {
+    const { width, height } = imageSize(image);
+    const request = { ...this.request(call), image, mimeType, width: BigInt(width), height: BigInt(height) };
+    return (await this.rpc.getDetections(request, call)).detections.map(fromDetectionMessage);
+  }
+
+  async getDetectionsFromCamera(cameraName: string, call?: Call): Promise<Detection[]> {
+    const answer = await this.rpc.getDetectionsFromCamera({ ...this.request(call), cameraName }, call);
+    return answer.detections.map(fromDetectionMessage);
+  }
+
+  async getClassifications(
+    { image, mimeType }: EncodedImage,
+    n: number,
+    call?: Call,
+  ): Promise<Classification[]> {
+    const request = { ...this.request(call), image, mimeType, ...imageSize(image), n };
+    return (await this.rpc.getClassifications(request, call)).classifications.map(fromClassificationMessage);
+  }
+
+  async getClassificationsFromCamera(cameraName: string, n: number, call?: Call): Promise<Classification[]> {
+    const answer = await this.rpc.getClassificationsFromCamera(
+      { ...this.request(call), cameraName, n },
+      call,
+    );
+    return answer.classifications.map(fromClassificationMessage);
+  }
+
+  async getObjectPointClouds(cameraName: string, call?: Call): Promise<PointCloudObject[]> {
+    const request = { ...this.request(call), cameraName, mimeType: MIME.pcd };
+    return (await this.rpc.getObjectPointClouds(request, call)).objects.map(fromObjectMessage);
+  }
+
+  async getProperties(call?: Call): Promise<VisionProperties> {
+    const answer = await this.rpc.getProperties(this.request(call), call);
+    return {
+      classifications: answer.classificationsSupported,
+      detections: answer.detectionsSupported,
+      objectPointClouds: answer.objectPointCloudsSupported,
+      defaultCamera: answer.defaultCamera || undefined,
+    };
+  }
+
+  async captureAllFromCamera(cameraName: string, wanted: Wanted, call?: Call): Promise<Capture> {
+    const answer = await this.rpc.captureAllFromCamera({
+      ...this.request(call),
+      cameraName,
+      returnImage: wanted.image,
+      returnDetections: wanted.detections,
+      returnClassifications: wanted.classifications,
+      returnObjectPointClouds: wanted.objectPointClouds,
+    }, call);
+    return {
+      image: answer.image && fromImageMessage(answer.image),
+      detections: answer.detections.map(fromDetectionMessage),
+      classifications: answer.classifications.map(fromClassificationMessage),
+      objects: answer.objects.map(fromObjectMessage),
+      extra: answer.extra as JsonObject | undefined,
+    };
+  }
+}
+
+export const VisionApi: Api<Vision> = {
+  name: "rdk:service:vision",
+  desc: VisionService,
+  client: (name: ResourceName, channel: Channel) => new VisionClient(name, channel, VisionService),
+  serve: (find) =>
+    service(VisionService, {
+      ...resourceHandlers(find),
+      getDetections: async (request, ctx) => {
+        const found = await find(request.name).getDetections(request, callOf(request, ctx));
+        return { detections: found.map(toDetectionMessage) };
+      },
+      getDetectionsFromCamera: async (request, ctx) => {
+        const { name, cameraName } = request;
+        const found = await find(name).getDetectionsFromCamera(cameraName, callOf(request, ctx));
+        return { detections: found.map(toDetectionMessage) };
+      },
+      getClassifications: async (request, ctx) => ({
+        classifications: await find(request.name).getClassifications(
+          request,
+          request.n,
+          callOf(request, ctx),
+        ),
+      }),
+      getClassificationsFromCamera: async (request, ctx) => {
+        const { name, cameraName, n } = request;
+        const found = await find(name).getClassificationsFromCamera(cameraName, n, callOf(request, ctx));
+        return { classifications: found };
+      },
+      getObjectPointClouds: async (request, ctx) => {
+        const { name, cameraName } = request;
+        const found = await find(name).getObjectPointClouds(cameraName, callOf(request, ctx));
+        return { mimeType: MIME.pcd, objects: found.map(toObjectMessage) };
+      },
+      getProperties: async (request, ctx) => {
+        const found = await find(request.name).getProperties(callOf(request, ctx));
+        return {
+          classificationsSupported: found.classifications,
+          detectionsSupported: found.detections,
+          objectPointCloudsSupported: found.objectPointClouds,
+          defaultCamera: found.defaultCamera,
+        };
+      },
+      captureAllFromCamera: async (request, ctx) => {
+        const wanted = {
+          image: request.returnImage,
+          detections: request.returnDetections,
+          classifications: request.returnClassifications,
+          objectPointClouds: request.returnObjectPointClouds,
+        };
+        const { name, cameraName } = request;
+        return toCaptureMessage(
+          await find(name).captureAllFromCamera(cameraName, wanted, callOf(request, ctx)),
+        );
+      },
+    }),
+};
+
+function toCaptureMessage(capture: Capture): MessageInitShape<typeof CaptureAllFromCameraResponseSchema> {
+  return {
+    image: capture.image && toImageMessage(capture.image),
+    detections: capture.detections.map(toDetectionMessage),
+    classifications: [...capture.classifications],
+    objects: capture.objects.map(toObjectMessage),
+    extra: capture.extra as MessageInitShape<typeof CaptureAllFromCameraResponseSchema>["extra"],
+  };
+}
+
+function toDetectionMessage(detection: Detection): MessageInitShape<typeof DetectionSchema> {
+  const { className, confidence, box, normalized } = detection;
+  return {
+    className,
+    confidence,
+    ...(box && {
+      xMin: BigInt(Math.trunc(box.xMin)),
+      yMin: BigInt(Math.trunc(box.yMin)),
+      xMax: BigInt(Math.trunc(box.xMax)),
+      yMax: BigInt(Math.trunc(box.yMax)),
+    }),
+    ...(normalized && {
+      xMinNormalized: normalized.xMin,
+      yMinNormalized: normalized.yMin,
+      xMaxNormalized: normalized.xMax,
+      yMaxNormalized: normalized.yMax,
+    }),
+  };
+}
+
+function fromDetectionMessage(message: DetectionMessage): Detection {
+  const { className, confidence } = message;
+  const { xMin, yMin, xMax, yMax } = message;
+  const { xMinNormalized, yMinNormalized, xMaxNormalized, yMaxNormalized } = message;
+  return {
+    className,
+    confidence,
+    box: boxOf(Number(xMin), Number(yMin), Number(xMax), Number(yMax)),
+    normalized: boxOf(xMinNormalized, yMinNormalized, xMaxNormalized, yMaxNormalized),
+  };
+}
+
+/** A box that has all its edges. */
+function boxOf(...edges: (number | undefined)[]): Box | undefined {
+  if (edges.some((edge) => edge === undefined || Number.isNaN(edge))) return undefined;
+  const [xMin, yMin, xMax, yMax] = edges as number[];
+  return { xMin, yMin, xMax, yMax };
+}
+
+function fromClassificationMessage({ className, confidence }: ClassificationMessage): Classification {
+  return { className, confidence };
+}
+
+function toObjectMessage(
+  { pcd, geometries, referenceFrame }: PointCloudObject,
+): MessageInitShape<typeof PointCloudObjectSchema> {
+  return { pointCloud: pcd, geometries: { referenceFrame, geometries: geometries.map(toGeometryMessage) } };
+}
+
+function fromObjectMessage({ pointCloud, geometries }: ObjectMessage): PointCloudObject {
+  return {
+    pcd: pointCloud,
+    geometries: (geometries?.geometries ?? []).map(fromGeometryMessage),
+    referenceFrame: geometries?.referenceFrame ?? "",
+  };
+}
