@@ -20,6 +20,9 @@ export interface CallOptions {
   readonly header?: Metadata;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
+  /** Hears the answer's header, and its trailer. */
+  readonly onHeader?: (header: Metadata) => void;
+  readonly onTrailer?: (trailer: Metadata) => void;
 }
 
 /** A connection to a server. Calls fail with `SvcError`; a lost connection is `unavailable`. */

@@ -1,0 +1,136 @@
+/**
+ * For the tests of the transports: services that answer in all four shapes, ports and channels that close
+ * themselves, and a certificate.
+ */
+
+import { generate } from "selfsigned";
+import { SystemClock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
+import { EchoService } from "../../proto/gen/echo_pb.ts";
+import type { Channel } from "./channel.ts";
+import { connectGrpc, type GrpcOptions } from "./grpc.ts";
+import { openPort, type Port, type PortOptions } from "./port.ts";
+import { type Interceptor, service, ServiceTable } from "./service.ts";
+
+const clock = new SystemClock();
+
+/** What a handler saw, for tests to look at. */
+export interface Seen {
+  canceled: Promise<unknown>;
+  calls: number;
+}
+
+/**
+ * `echo` answers its message; `fail:<code>:<text>` fails, `hang` waits for the end of the call, `big:<n>` is n
+ * bytes.
+ * The audio service counts the bytes of a stream in the trailer `bytes`. Request metadata whose key begins with `x-` comes back in the header and, as `t-…`, in the trailer.
+ */
+export function echoTable(interceptors: Interceptor[] = []): { table: ServiceTable; seen: Seen } {
+  const canceled = Promise.withResolvers<unknown>();
+  const seen: Seen = { canceled: canceled.promise, calls: 0 };
+  const table = new ServiceTable(clock, interceptors);
+  table.add(service(EchoService, {
+    async echo({ message }, ctx) {
+      seen.calls++;
+      for (const [key, value] of ctx.requestHeader) {
+        if (!key.startsWith("x-")) continue;
+        ctx.responseHeader.append(key, value);
+        ctx.responseTrailer.append(`t-${key}`, value);
+      }
+      const [word, argument, text] = message.split(":");
+      if (word === "fail") throw new SvcError(argument as "unknown", text);
+      if (word === "big") return { message: "x".repeat(Number(argument)) };
+      if (word === "hang") {
+        await new Promise((_, reject) => {
+          ctx.signal.addEventListener("abort", () => {
+            canceled.resolve(ctx.signal.reason);
+            reject(ctx.signal.reason);
+          });
+        });
+      }
+      return { message };
+    },
+    async *echoMultiple({ message }, ctx) {
+      try {
+        for (const letter of message) yield { message: letter };
+        if (message === "endless") { for (;;) yield { message: "x".repeat(10_000) }; }
+        if (message === "broken") throw new SvcError("data_loss", "it broke");
+        if (message === "hang") {
+          await new Promise((_, reject) =>
+            ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason))
+          );
+        }
+      } finally {
+        canceled.resolve(ctx.signal.reason);
+      }
+    },
+    async *echoBiDi(requests) {
+      for await (const { message } of requests) yield { message };
+    },
+  }));
+  table.add(service(AudioOutService, {
+    async playStream(requests, ctx) {
+      let bytes = 0;
+      for await (const { payload } of requests) {
+        if (payload.case === "audioChunk") bytes += payload.value.audioData.length;
+      }
+      ctx.responseTrailer.set("bytes", String(bytes));
+      return {};
+    },
+  }));
+  return { table, seen };
+}
+
+/** Runs `test` with a port, and closes the port after it. */
+export async function withPort(
+  options: Partial<PortOptions>,
+  test: (port: Port, seen: Seen) => Promise<void>,
+): Promise<void> {
+  const { table, seen } = echoTable();
+  const port = await openPort({ table, clock, bind: { host: "127.0.0.1", port: 0 }, ...options });
+  try {
+    await test(port, seen);
+  } finally {
+    await port.close(0);
+  }
+}
+
+/** Runs `test` with a gRPC channel to a port. */
+export async function withChannel(
+  options: Partial<PortOptions & { client: Partial<GrpcOptions> }>,
+  test: (channel: Channel, seen: Seen, port: Port) => Promise<void>,
+): Promise<void> {
+  await withPort(options, async (port, seen) => {
+    const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock, ...options.client });
+    try {
+      await test(channel, seen, port);
+    } finally {
+      channel.close();
+    }
+  });
+}
+
+/** A certificate for `localhost` and 127.0.0.1 that has signed itself. */
+export async function selfSigned(): Promise<{ certPem: string; keyPem: string }> {
+  const { cert, private: key } = await generate([{ name: "commonName", value: "localhost" }], {
+    keyType: "ec",
+    algorithm: "sha256",
+    extensions: [
+      { name: "basicConstraints", cA: true },
+      { name: "subjectAltName", altNames: [{ type: 2, value: "localhost" }, { type: 7, ip: "127.0.0.1" }] },
+    ],
+  });
+  return { certPem: cert, keyPem: key };
+}
+
+/** Everything that `values` yields. */
+export async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const value of values) found.push(value);
+  return found;
+}
+
+export async function* each<T>(...values: T[]): AsyncGenerator<T> {
+  yield* values;
+}

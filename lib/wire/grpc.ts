@@ -1,0 +1,461 @@
+/**
+ * gRPC over HTTP/2: the server's side of a connection, and channels to other servers.
+ *
+ * Owns how a call is laid out on a stream: header, framed messages, trailers with the status. Knows no services;
+ * calls go to a `ServiceTable` and come from a `client`.
+ */
+
+import { connect as connectNet } from "node:net";
+import type { Duplex } from "node:stream";
+import { connect as connectTls } from "node:tls";
+import { type Clock, race } from "../base/clock.ts";
+import { CODES, messageOf, SvcError } from "../base/error.ts";
+import type { CallOptions, Channel } from "./channel.ts";
+import {
+  checkSize,
+  decodeStatusText,
+  encodeStatusText,
+  fieldsOf,
+  formatTimeout,
+  framed,
+  MessageReader,
+  metadataOf,
+  parseTimeoutMs,
+} from "./grpc_message.ts";
+import type { Fields } from "./hpack.ts";
+import { Connection, MAX_STREAMS } from "./http2.ts";
+import { H2 } from "./http2_frame.ts";
+import type { Stream, StreamListener } from "./http2_stream.ts";
+import { Metadata } from "./metadata.ts";
+import type { DescMethod } from "./proto.ts";
+import { pathOf, type Peer, type RawCall, type RawSink, type ServiceTable, type Status } from "./service.ts";
+
+const CONTENT_TYPE = "application/grpc";
+const RESPONSE: Fields = [
+  [":status", "200"],
+  ["content-type", CONTENT_TYPE],
+  ["grpc-accept-encoding", "identity,deflate,gzip"],
+];
+
+const DIAL_TIMEOUT_MS = 20_000;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
+
+/** A stream that is no gRPC call, for somebody else; `undefined` if nobody else wants it. */
+export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => StreamListener | undefined;
+
+/**
+ * Takes the streams of a server's connection as calls to `table`. Calls that the client gave up count until
+ * their handlers have ended, so that resetting streams buys nobody more than the limit.
+ */
+export function acceptGrpc(table: ServiceTable, peer: Peer, others?: OtherStreams) {
+  let running = 0;
+  return (stream: Stream, fields: Fields | undefined): StreamListener => {
+    if (!fields) return refuse(stream, "the call has more header fields than are taken");
+    const values = new Map(fields);
+    if (!isGrpc(values.get("content-type"))) {
+      return others?.(stream, fields, peer) ?? refuseHttp(stream, "415");
+    }
+    if (values.get(":method") !== "POST") return refuseHttp(stream, "405");
+    if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
+    const call = new ServerCall(stream, fields, values, peer);
+    running++;
+    table.handle(call, new Reply(stream, call.path)).finally(() => running--);
+    return call;
+  };
+}
+
+function isGrpc(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/grpc(?:$|[+;])/.test(contentType);
+}
+
+/** Hears nothing more of a stream that has been answered. */
+const DEAF: StreamListener = { headers() {}, data() {}, ended() {}, closed() {} };
+
+function refuse(stream: Stream, message: string): StreamListener {
+  new Reply(stream, "").end({ code: CODES.resource_exhausted, message }, new Metadata());
+  return DEAF;
+}
+
+function refuseHttp(stream: Stream, status: string): StreamListener {
+  stream.headers([[":status", status]], true);
+  return DEAF;
+}
+
+/** The client's half of a call on a server. */
+class ServerCall implements RawCall, StreamListener {
+  readonly path: string;
+  readonly header: Metadata;
+  readonly timeoutMs?: number;
+  readonly requests: MessageReader;
+  readonly #gone = new AbortController();
+
+  constructor(stream: Stream, fields: Fields, values: Map<string, string>, readonly peer: Peer) {
+    this.path = values.get(":path") ?? "";
+    this.header = metadataOf(fields);
+    this.requests = new MessageReader({
+      encoding: values.get("grpc-encoding"),
+      taken: (bytes) => stream.credit(bytes),
+    });
+    const timeout = values.get("grpc-timeout");
+    if (timeout === undefined) return;
+    try {
+      this.timeoutMs = parseTimeoutMs(timeout);
+    } catch (error) {
+      this.requests.abort(error as SvcError);
+    }
+  }
+
+  get signal(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  headers(): void {}
+
+  data(bytes: Uint8Array): void {
+    this.requests.push(bytes);
+  }
+
+  ended(): void {
+    this.requests.end();
+  }
+
+  closed(error: SvcError | undefined): void {
+    if (!error) return;
+    this.requests.abort(error);
+    this.#gone.abort(error);
+  }
+}
+
+/** The server's half of a call. */
+class Reply implements RawSink {
+  #opened = false;
+
+  constructor(private readonly stream: Stream, private readonly path: string) {}
+
+  header(header: Metadata): void {
+    if (this.#opened) return;
+    this.#opened = true;
+    this.stream.headers([...RESPONSE, ...fieldsOf(header)], false);
+  }
+
+  message(bytes: Uint8Array): Promise<void> | undefined {
+    checkSize(bytes, this.path);
+    return this.stream.send(framed(bytes));
+  }
+
+  end(status: Status, trailer: Metadata): void {
+    const trailers: [string, string][] = [["grpc-status", String(status.code)]];
+    if (status.message !== "") trailers.push(["grpc-message", encodeStatusText(status.message)]);
+    trailers.push(...fieldsOf(trailer));
+    if (this.#opened) this.stream.end(trailers);
+    else this.stream.headers([...RESPONSE, ...trailers], true);
+  }
+}
+
+export interface GrpcOptions {
+  readonly clock: Clock;
+  /** With it the connection is TLS: the server's name is checked against the system's roots or `ca` (PEM). */
+  readonly tls?: {
+    readonly ca?: string;
+    readonly insecureSkipVerify?: boolean;
+    readonly serverName?: string;
+  };
+  /** Sent with every call. */
+  readonly header?: Metadata;
+  /** Pings the server this often, and gives up the connection when it does not answer. */
+  readonly keepaliveMs?: number;
+}
+
+/**
+ * A channel to `host:port` or `unix:/path`. It connects at the first call and again at the next call after a
+ * loss; a call that finds no server, or loses it, fails with `unavailable`.
+ */
+export function connectGrpc(address: string, options: GrpcOptions): Channel {
+  return new GrpcChannel(address, options);
+}
+
+class GrpcChannel implements Channel {
+  #connection: Connection | undefined;
+  #connecting: Promise<Connection> | undefined;
+  readonly #closed = new AbortController();
+
+  constructor(private readonly address: string, private readonly options: GrpcOptions) {}
+
+  async *call(
+    method: DescMethod,
+    requests: AsyncIterable<Uint8Array>,
+    options: CallOptions = {},
+  ): AsyncGenerator<Uint8Array> {
+    const call = new ClientCall(pathOf(method), options, this.options.clock, this.#closed.signal);
+    const outgoing = requests[Symbol.asyncIterator]();
+    try {
+      const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
+      // A lone request is fetched first, so that all of the call leaves in one write.
+      const first = single ? await race(outgoing.next(), call.signal) : undefined;
+      const connection = await race(this.#connect(), call.signal);
+      if (!connection.hasRoom) await race(connection.room(), call.signal);
+      call.start(connection.request(this.#fields(call, options), false, call));
+      call.sendAll(outgoing, first);
+      yield* call.answers;
+    } finally {
+      call.finish();
+      void outgoing.return?.()?.catch(() => {});
+    }
+  }
+
+  close(): void {
+    const error = new SvcError("canceled", `the channel to ${this.address} was closed`);
+    this.#closed.abort(error);
+    this.#connection?.destroy(error);
+  }
+
+  #fields(call: ClientCall, options: CallOptions): Fields {
+    const fields: [string, string][] = [
+      [":method", "POST"],
+      [":scheme", this.options.tls ? "https" : "http"],
+      [":path", call.path],
+      [":authority", this.address.startsWith("unix:") ? "localhost" : this.address],
+      ["te", "trailers"],
+      ["content-type", CONTENT_TYPE],
+      ["user-agent", "svc"],
+    ];
+    if (call.remainingMs !== undefined) fields.push(["grpc-timeout", formatTimeout(call.remainingMs)]);
+    if (this.options.header) fields.push(...fieldsOf(this.options.header));
+    if (options.header) fields.push(...fieldsOf(options.header));
+    return fields;
+  }
+
+  #connect(): Promise<Connection> {
+    if (this.#connection?.open) return Promise.resolve(this.#connection);
+    this.#connecting ??= this.#dial().finally(() => this.#connecting = undefined);
+    return this.#connecting;
+  }
+
+  async #dial(): Promise<Connection> {
+    const socket = await dial(this.address, this.options, this.#closed.signal);
+    let stop = () => {};
+    const connection = new Connection(socket, { role: "client", closed: () => stop() });
+    stop = this.#keepAlive(connection);
+    this.#connection = connection;
+    return connection;
+  }
+
+  #keepAlive(connection: Connection): () => void {
+    const { clock, keepaliveMs } = this.options;
+    if (keepaliveMs === undefined) return () => {};
+    let cancel = () => {};
+    const rest = () => {
+      cancel();
+      cancel = clock.after(keepaliveMs, probe);
+    };
+    const probe = () => {
+      cancel = clock.after(KEEPALIVE_TIMEOUT_MS, () => {
+        const problem = `${this.address} did not answer a ping within ${KEEPALIVE_TIMEOUT_MS / 1000} s`;
+        connection.destroy(new SvcError("unavailable", problem));
+      });
+      void connection.ping().then(rest);
+    };
+    rest();
+    return () => cancel();
+  }
+}
+
+/** One call of a client's: listens to its stream, and ends at the status, the deadline or the caller's wish. */
+class ClientCall implements StreamListener {
+  readonly answers: MessageReader;
+  readonly signal: AbortSignal;
+  readonly #over = new AbortController();
+  readonly #deadlineMs: number | undefined;
+  readonly #release: (() => void)[] = [];
+  #stream: Stream | undefined;
+  #opened = false;
+  /** Whether the status has come. */
+  #answered = false;
+  #finished = false;
+
+  constructor(
+    readonly path: string,
+    private readonly options: CallOptions,
+    private readonly clock: Clock,
+    channelClosed: AbortSignal,
+  ) {
+    this.signal = this.#over.signal;
+    this.answers = new MessageReader({ taken: (bytes) => this.#stream?.credit(bytes) });
+    const { timeoutMs, signal } = options;
+    if (timeoutMs !== undefined) {
+      this.#deadlineMs = clock.monotonicMs() + timeoutMs;
+      this.#release.push(clock.after(timeoutMs, () => {
+        this.#cancel(new SvcError("deadline_exceeded", `${path} did not end within ${timeoutMs} ms`));
+      }));
+    }
+    for (const source of [signal, channelClosed]) if (source) this.#follow(source);
+  }
+
+  get remainingMs(): number | undefined {
+    return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - this.clock.monotonicMs();
+  }
+
+  start(stream: Stream): void {
+    this.#stream = stream;
+  }
+
+  /** Sends `first`, if there is one, or else all that comes. */
+  sendAll(outgoing: AsyncIterator<Uint8Array>, first?: IteratorResult<Uint8Array>): void {
+    const stream = this.#stream!;
+    try {
+      if (first) {
+        if (!first.done) this.#send(first.value);
+        stream.end();
+        return;
+      }
+    } catch (error) {
+      return this.#cancel(SvcError.from(error));
+    }
+    void (async () => {
+      for (let next; !(next = await outgoing.next()).done && !this.#finished;) await this.#send(next.value);
+      stream.end();
+    })().catch((error) => this.#cancel(SvcError.from(error)));
+  }
+
+  #send(message: Uint8Array): Promise<void> | undefined {
+    checkSize(message, this.path);
+    return this.#stream!.send(framed(message));
+  }
+
+  /** Lets go of everything; a stream that is still open is canceled. */
+  finish(): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    for (const release of this.#release) release();
+    if (this.#stream?.closed === false) {
+      this.#stream.reset(H2.cancel, new SvcError("canceled", `${this.path} was given up`));
+    }
+  }
+
+  headers(fields: Fields, ended: boolean): void {
+    const values = new Map(fields);
+    if (!this.#opened && values.get(":status")?.startsWith("1")) return;
+    if (!this.#opened && !ended) {
+      this.#opened = true;
+      const problem = notGrpc(values);
+      if (problem) return this.answers.abort(problem);
+      this.options.onHeader?.(metadataOf(fields));
+      return;
+    }
+    this.#answered = true;
+    const status = values.get("grpc-status");
+    if (status === undefined) {
+      const missing = new SvcError("unknown", `${this.path} ended without a status`);
+      return this.answers.end((this.#opened ? undefined : notGrpc(values)) ?? missing);
+    }
+    this.options.onTrailer?.(metadataOf(fields));
+    if (status === "0") return this.answers.end();
+    const message = decodeStatusText(values.get("grpc-message") ?? "");
+    this.answers.end(SvcError.fromStatus(Number(status), message));
+  }
+
+  data(bytes: Uint8Array): void {
+    this.answers.push(bytes);
+  }
+
+  ended(): void {}
+
+  closed(error: SvcError | undefined): void {
+    if (this.#answered) return;
+    this.answers.end(error ?? new SvcError("internal", `${this.path} ended without a status`));
+  }
+
+  #follow(source: AbortSignal): void {
+    const follow = () => this.#cancel(aborted(source, this.path));
+    if (source.aborted) return follow();
+    source.addEventListener("abort", follow, { once: true });
+    this.#release.push(() => source.removeEventListener("abort", follow));
+  }
+
+  #cancel(error: SvcError): void {
+    this.#over.abort(error);
+    this.answers.abort(error);
+    this.#stream?.reset(H2.cancel, error);
+  }
+}
+
+function aborted(signal: AbortSignal, path: string): SvcError {
+  if (signal.reason instanceof SvcError) return signal.reason;
+  return new SvcError("canceled", `${path} was canceled: ${messageOf(signal.reason)}`, {
+    cause: signal.reason,
+  });
+}
+
+/** What an answer without gRPC in it means (source: gRPC's table of HTTP statuses). */
+function notGrpc(values: Map<string, string>): SvcError | undefined {
+  const status = values.get(":status") ?? "";
+  const type = values.get("content-type") ?? "";
+  if (status === "200" && isGrpc(type)) return undefined;
+  const codes: Record<string, ConstructorParameters<typeof SvcError>[0]> = {
+    400: "internal",
+    401: "unauthenticated",
+    403: "permission_denied",
+    404: "unimplemented",
+    429: "unavailable",
+    502: "unavailable",
+    503: "unavailable",
+    504: "unavailable",
+  };
+  return new SvcError(
+    codes[status] ?? "unknown",
+    `the server answered HTTP ${status} "${type}", wanted gRPC`,
+  );
+}
+
+/** A connected socket, after the TLS handshake if there is one. */
+async function dial(address: string, options: GrpcOptions, signal: AbortSignal): Promise<Duplex> {
+  signal.throwIfAborted();
+  const { tls, clock } = options;
+  const target = parseAddress(address);
+  const servername = tls?.serverName ?? (target.host && /[a-z]/i.test(target.host) ? target.host : undefined);
+  const socket = tls
+    ? connectTls({
+      ...target,
+      ALPNProtocols: ["h2"],
+      ca: tls.ca,
+      rejectUnauthorized: !tls.insecureSkipVerify,
+      servername,
+    })
+    : connectNet(target as { host: string; port: number });
+  const failed = (reason: string, cause?: unknown) =>
+    new SvcError("unavailable", `cannot connect to ${address}: ${reason}`, { cause });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const cancel = clock.after(
+    DIAL_TIMEOUT_MS,
+    () => reject(failed(`no answer for ${DIAL_TIMEOUT_MS / 1000} s`)),
+  );
+  const onError = (error: Error) => reject(failed(messageOf(error), error));
+  const onAbort = () => reject(signal.reason);
+  const onClose = () => reject(failed("the connection was closed"));
+  signal.addEventListener("abort", onAbort, { once: true });
+  socket.once(tls ? "secureConnect" : "connect", resolve).once("error", onError).once("close", onClose);
+  try {
+    await promise;
+    if (!tls) socket.setNoDelay(true);
+    return socket;
+  } catch (error) {
+    // Its end may still report an error, which nobody waits for any more.
+    socket.on("error", () => {});
+    socket.destroy();
+    throw error;
+  } finally {
+    cancel();
+    signal.removeEventListener("abort", onAbort);
+    socket.removeListener("error", onError);
+    socket.removeListener("close", onClose);
+  }
+}
+
+function parseAddress(address: string): { host?: string; port?: number; path?: string } {
+  if (address.startsWith("unix:")) return { path: address.slice("unix:".length).replace(/^\/\/(?=\/)/, "") };
+  const match = /^(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(address);
+  if (!match || Number(match[3]) > 65_535) {
+    throw new SvcError("invalid_argument", `"${address}" is no address, wanted host:port or unix:/path`);
+  }
+  return { host: match[1] ?? match[2], port: Number(match[3]) };
+}

@@ -1,0 +1,307 @@
+/**
+ * gRPC-web and the few plain HTTP answers of the port, blind to the version of HTTP that carries them.
+ *
+ * Owns the layout of gRPC-web (binary and text; trailers as the last frame of the body), what browsers ask
+ * across origins, and which path and method gets which answer. Whoever has the exchange hands it over as a
+ * `WebRequest` and a `WebResponse` and feeds the returned `WebBody`.
+ */
+
+import { Buffer } from "node:buffer";
+import { messageOf, SvcError } from "../base/error.ts";
+import {
+  checkSize,
+  encodeStatusText,
+  fieldsOf,
+  framed,
+  MessageReader,
+  metadataOf,
+  parseTimeoutMs,
+} from "./grpc_message.ts";
+import type { Fields } from "./hpack.ts";
+import { Metadata } from "./metadata.ts";
+import type { Peer, RawCall, RawSink, ServiceTable, Status } from "./service.ts";
+
+const TRAILER_FRAME = 0x80;
+const PREFLIGHT_SECONDS = 7200;
+
+export interface WebRequest {
+  readonly method: string;
+  /** Path and query, as they came. */
+  readonly target: string;
+  readonly fields: Fields;
+  readonly peer: Peer;
+  /** Hears of bytes of the body that have been read. */
+  taken(bytes: number): void;
+}
+
+export interface WebResponse {
+  start(status: number, fields: Fields): void;
+  /** Sends a part of the body; a returned promise asks to wait. */
+  send(bytes: Uint8Array): Promise<void> | undefined;
+  end(): void;
+}
+
+/** Takes the body of a request as it comes. */
+export interface WebBody {
+  data(bytes: Uint8Array): void;
+  ended(): void;
+  /** The client went away before its answer was complete. */
+  gone(error: SvcError): void;
+}
+
+/** A page of the port: its method and query in, a whole answer out. */
+export type Route = (request: RouteRequest) => RouteAnswer | Promise<RouteAnswer>;
+
+export interface RouteRequest {
+  readonly method: string;
+  readonly query: URLSearchParams;
+  readonly remoteAddress?: string;
+}
+
+export interface RouteAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string | Uint8Array;
+}
+
+export interface HttpOptions {
+  /** What `GET /restart_status` answers, as JSON, to callers on this machine. */
+  readonly restartStatus?: () => unknown;
+  /** Further pages by path; each decides on its methods. */
+  readonly routes?: ReadonlyMap<string, Route>;
+}
+
+/** Where everything goes that is not gRPC proper. */
+export class WebServer {
+  constructor(private readonly table: ServiceTable, private readonly options: HttpOptions) {}
+
+  open(request: WebRequest, response: WebResponse): WebBody {
+    const { method, target, fields } = request;
+    const [path, query] = split(target);
+    const type = field(fields, "content-type") ?? "";
+    if (method === "OPTIONS") return preflight(fields, response);
+    if (method === "POST" && isGrpcWeb(type)) return this.#call(path, type, request, response);
+    this.#answer(method, path, query, type, request.peer)
+      .catch((error) => text(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
+      .then((answer) => send(response, answer, method));
+    return IGNORED;
+  }
+
+  #call(path: string, type: string, request: WebRequest, response: WebResponse): WebBody {
+    const call = new WebCall(path, type, request);
+    void this.table.handle(call, new WebReply(response, path, type));
+    return call;
+  }
+
+  async #answer(
+    method: string,
+    path: string,
+    query: string,
+    type: string,
+    peer: Peer,
+  ): Promise<RouteAnswer> {
+    const route = this.options.routes?.get(path);
+    if (route) {
+      const { remoteAddress } = peer;
+      return await route({ method, query: new URLSearchParams(query), remoteAddress });
+    }
+    const isPage = path === "/" || (path === "/restart_status" && this.options.restartStatus !== undefined);
+    if (isPage && method !== "GET" && method !== "HEAD") {
+      return text(405, `${path} answers GET, not ${method}`);
+    }
+    if (path === "/") {
+      return text(200, "This is svc-server, a machine; reach it with a client library at this address.");
+    }
+    if (isPage) return this.#restartStatus(peer);
+    if (!/^\/[\w.]+\/\w+$/.test(path)) return text(404, `there is nothing at ${path}`);
+    if (method !== "POST") {
+      return text(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
+    }
+    if (type.startsWith("application/grpc")) {
+      return text(415, "gRPC takes HTTP/2; over this connection use gRPC-web");
+    }
+    return text(415, `content type is "${type}", wanted application/grpc-web or application/grpc-web-text`);
+  }
+
+  #restartStatus(peer: Peer): RouteAnswer {
+    if (!isOnThisMachine(peer)) return text(403, "/restart_status answers only callers on the same machine");
+    return {
+      status: 200,
+      contentType: "application/json",
+      body: JSON.stringify(this.options.restartStatus!()),
+    };
+  }
+}
+
+const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
+
+function isGrpcWeb(type: string): boolean {
+  return /^application\/grpc-web(?:-text)?(?:\+proto)?\s*(?:;|$)/i.test(type);
+}
+
+function isText(type: string): boolean {
+  return /^application\/grpc-web-text/i.test(type);
+}
+
+function split(target: string): [path: string, query: string] {
+  const at = target.indexOf("?");
+  return at < 0 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
+}
+
+function field(fields: Fields, name: string): string | undefined {
+  return fields.find(([key]) => key === name)?.[1];
+}
+
+function text(status: number, line: string): RouteAnswer {
+  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
+}
+
+function send(response: WebResponse, answer: RouteAnswer, method: string): void {
+  const body = Buffer.from(answer.body);
+  response.start(answer.status, [
+    ["content-type", answer.contentType],
+    ["content-length", String(body.length)],
+    ["access-control-allow-origin", "*"],
+    ["x-content-type-options", "nosniff"],
+  ]);
+  if (method !== "HEAD" && body.length > 0) response.send(body);
+  response.end();
+}
+
+/** Lets pages of every origin call: who may do what is a matter of tokens, which browsers do not add by themselves. */
+function preflight(fields: Fields, response: WebResponse): WebBody {
+  const answer: [string, string][] = [
+    ["access-control-allow-origin", "*"],
+    ["access-control-allow-methods", "GET, POST, OPTIONS"],
+    // A wildcard would leave out `authorization`, so what is asked for is repeated.
+    ["access-control-allow-headers", field(fields, "access-control-request-headers") ?? "*"],
+    ["access-control-max-age", String(PREFLIGHT_SECONDS)],
+    ["vary", "access-control-request-headers"],
+  ];
+  if (field(fields, "access-control-request-private-network") === "true") {
+    answer.push(["access-control-allow-private-network", "true"]);
+  }
+  response.start(204, answer);
+  response.end();
+  return IGNORED;
+}
+
+/** Loopback, or a connection from an address of this machine to itself. */
+function isOnThisMachine({ remoteAddress, localAddress }: Peer): boolean {
+  const address = remoteAddress?.replace(/^::ffff:/, "");
+  if (address === undefined) return false;
+  return address === "::1" || address.startsWith("127.") || address === localAddress?.replace(/^::ffff:/, "");
+}
+
+/** The client's half of a call. */
+class WebCall implements RawCall, WebBody {
+  readonly header: Metadata;
+  readonly timeoutMs?: number;
+  readonly peer: Peer;
+  readonly requests: MessageReader;
+  readonly #gone = new AbortController();
+  readonly #base64: Base64Reader | undefined;
+
+  constructor(readonly path: string, type: string, request: WebRequest) {
+    const { fields } = request;
+    this.peer = request.peer;
+    this.header = metadataOf(fields);
+    this.requests = new MessageReader({
+      encoding: field(fields, "grpc-encoding"),
+      taken: (bytes) => request.taken(bytes),
+    });
+    if (isText(type)) this.#base64 = new Base64Reader();
+    const timeout = field(fields, "grpc-timeout");
+    if (timeout !== undefined) this.#guard(() => Object.assign(this, { timeoutMs: parseTimeoutMs(timeout) }));
+  }
+
+  get signal(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  data(bytes: Uint8Array): void {
+    this.#guard(() => this.requests.push(this.#base64 ? this.#base64.read(bytes) : bytes));
+  }
+
+  ended(): void {
+    this.#guard(() => this.#base64?.end());
+    this.requests.end();
+  }
+
+  gone(error: SvcError): void {
+    this.requests.abort(error);
+    this.#gone.abort(error);
+  }
+
+  #guard(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.requests.abort(SvcError.from(error));
+    }
+  }
+}
+
+/** Decodes base64 that comes in pieces, and whose parts may each have padding of their own. */
+class Base64Reader {
+  #left = "";
+
+  read(bytes: Uint8Array): Uint8Array {
+    const text = this.#left + Buffer.from(bytes).toString("latin1").replace(/\s/g, "");
+    if (/[^A-Za-z0-9+/=]/.test(text)) throw new SvcError("internal", "the body is not base64");
+    const whole = text.length - text.length % 4;
+    this.#left = text.slice(whole);
+    const parts = text.slice(0, whole).split(/(?<==)(?!=)/);
+    return Buffer.concat(parts.map((part) => Buffer.from(part, "base64")));
+  }
+
+  end(): void {
+    if (this.#left !== "") throw new SvcError("internal", "the body ends in the middle of a group of base64");
+  }
+}
+
+/** The server's half of a call. */
+class WebReply implements RawSink {
+  readonly #text: boolean;
+  #opened = false;
+
+  constructor(private readonly response: WebResponse, private readonly path: string, type: string) {
+    this.#text = isText(type);
+  }
+
+  header(header: Metadata): void {
+    if (this.#opened) return;
+    this.#opened = true;
+    const custom = fieldsOf(header);
+    const exposed = ["grpc-status", "grpc-message", "grpc-encoding", ...custom.map(([name]) => name)];
+    this.response.start(200, [
+      ["content-type", this.#text ? "application/grpc-web-text+proto" : "application/grpc-web+proto"],
+      ["access-control-allow-origin", "*"],
+      ["access-control-expose-headers", [...new Set(exposed)].join(", ")],
+      ["cache-control", "no-store"],
+      ...custom,
+    ]);
+  }
+
+  message(bytes: Uint8Array): Promise<void> | undefined {
+    checkSize(bytes, this.path);
+    return this.#send(framed(bytes));
+  }
+
+  /** The status always travels in the body, where every client looks for it. */
+  end(status: Status, trailer: Metadata): void {
+    this.header(new Metadata());
+    const trailers: [string, string][] = [
+      ["grpc-status", String(status.code)],
+      ["grpc-message", encodeStatusText(status.message)],
+      ...fieldsOf(trailer),
+    ];
+    const lines = trailers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+    void this.#send(framed(Buffer.from(lines), TRAILER_FRAME));
+    this.response.end();
+  }
+
+  #send(frame: Uint8Array): Promise<void> | undefined {
+    return this.response.send(this.#text ? Buffer.from(Buffer.from(frame).toString("base64")) : frame);
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * The frames of HTTP/2 (RFC 9113): numbers, how they are written, and how a broken one is told.
+ */
+
+import { Buffer } from "node:buffer";
+
+export const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/** Largest payload that we take; the least that the standard lets us announce. */
+export const MAX_FRAME_BYTES = 16_384;
+export const MAX_WINDOW_BYTES = 2 ** 31 - 1;
+export const FRAME_HEADER_BYTES = 9;
+
+/** What the outbox takes from memory at a time. */
+const BLOCK_BYTES = 64 * 1024;
+
+export const TYPE = {
+  data: 0,
+  headers: 1,
+  priority: 2,
+  reset: 3,
+  settings: 4,
+  push: 5,
+  ping: 6,
+  goaway: 7,
+  window: 8,
+  continuation: 9,
+} as const;
+
+export const FLAG = { ack: 1, endStream: 1, endHeaders: 4, padded: 8, priority: 32 } as const;
+export const SETTING = {
+  tableSize: 1,
+  push: 2,
+  streams: 3,
+  window: 4,
+  frameSize: 5,
+  headerBytes: 6,
+} as const;
+
+/** Error codes of HTTP/2 that are used here. */
+export const H2 = {
+  noError: 0,
+  protocol: 1,
+  internal: 2,
+  flowControl: 3,
+  frameSize: 6,
+  refused: 7,
+  cancel: 8,
+  compression: 9,
+  calm: 11,
+} as const;
+
+/** The peer broke the rules: the connection ends with this code. */
+export class ProtocolError extends Error {
+  constructor(readonly code: number, message: string) {
+    super(message);
+  }
+}
+
+/** Bytes on their way out, in one growing block. */
+export class Outbox {
+  #block = Buffer.allocUnsafe(BLOCK_BYTES);
+  #start = 0;
+  #end = 0;
+
+  get bytes(): number {
+    return this.#end - this.#start;
+  }
+
+  frame(type: number, flags: number, stream: number, payload: Uint8Array): void {
+    this.frameHeader(type, flags, stream, payload.length);
+    this.append(payload);
+  }
+
+  frameHeader(type: number, flags: number, stream: number, length: number): void {
+    this.#reserve(FRAME_HEADER_BYTES);
+    const at = this.#end, block = this.#block;
+    block[at] = length >> 16;
+    block[at + 1] = length >> 8;
+    block[at + 2] = length;
+    block[at + 3] = type;
+    block[at + 4] = flags;
+    block[at + 5] = stream >> 24;
+    block[at + 6] = stream >> 16;
+    block[at + 7] = stream >> 8;
+    block[at + 8] = stream;
+    this.#end += FRAME_HEADER_BYTES;
+  }
+
+  append(bytes: Uint8Array): void {
+    this.#reserve(bytes.length);
+    this.#block.set(bytes, this.#end);
+    this.#end += bytes.length;
+  }
+
+  /** What has gathered, to be written; it is not touched again. */
+  take(): Uint8Array | undefined {
+    if (this.bytes === 0) return undefined;
+    const bytes = this.#block.subarray(this.#start, this.#end);
+    this.#start = this.#end;
+    return bytes;
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#end + bytes <= this.#block.length) return;
+    const kept = this.#block.subarray(this.#start, this.#end);
+    const block = Buffer.allocUnsafe(Math.max(BLOCK_BYTES, 2 * (kept.length + bytes)));
+    block.set(kept);
+    this.#block = block;
+    this.#start = 0;
+    this.#end = kept.length;
+  }
+}
+
+/** The payload without its padding. */
+export function unpadded(flags: number, payload: Uint8Array): Uint8Array {
+  if (!(flags & FLAG.padded)) return payload;
+  const padding = payload[0];
+  if (payload.length === 0 || padding >= payload.length) {
+    throw new ProtocolError(H2.protocol, "wrong padding");
+  }
+  return payload.subarray(1, payload.length - padding);
+}
+
+export function readUint32(bytes: Uint8Array, at: number): number {
+  return ((bytes[at] << 24) | (bytes[at + 1] << 16) | (bytes[at + 2] << 8) | bytes[at + 3]) >>> 0;
+}
+
+export function uint32(value: number): Uint8Array {
+  return Uint8Array.of(value >>> 24, value >>> 16, value >>> 8, value);
+}

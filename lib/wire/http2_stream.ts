@@ -1,0 +1,205 @@
+/**
+ * One stream of an HTTP/2 connection: a header and data each way, and perhaps trailers.
+ *
+ * Owns the stream's two windows, its unsent data and its end. The connection decides when data goes out.
+ */
+
+import { SvcError } from "../base/error.ts";
+import type { Fields } from "./hpack.ts";
+import { FLAG, H2, MAX_WINDOW_BYTES, type Outbox, TYPE } from "./http2_frame.ts";
+
+/** What a peer may send on one stream before we have read it. */
+export const STREAM_WINDOW_BYTES = 1024 * 1024;
+/** The writer of a stream is asked to wait while this much of its data is queued. */
+const HIGH_WATER_BYTES = 64 * 1024;
+
+/** What the owner of a stream hears. `closed` comes last and once; with an error unless both sides ended well. */
+export interface StreamListener {
+  /** The answer's header, then perhaps trailers. A server gets the request's header on accepting. */
+  headers(fields: Fields, ended: boolean): void;
+  /** Bytes of the body; give `stream.credit` back once they are read. */
+  data(bytes: Uint8Array): void;
+  ended(): void;
+  closed(error: SvcError | undefined): void;
+}
+
+/** What a stream needs of its connection. */
+interface Carrier {
+  readonly isServer: boolean;
+  sendHeaders(stream: number, fields: Fields, ended: boolean): void;
+  sendReset(stream: number, code: number): void;
+  sendCredit(stream: number, bytes: number): void;
+  /** Says that a stream has something to send. */
+  enqueue(stream: Stream): void;
+  remove(stream: Stream): void;
+}
+
+export class Stream {
+  /** Set by whoever opens or accepts the stream. */
+  listener: StreamListener | undefined;
+  closed = false;
+  /** Whether the connection has this stream in its queue. */
+  queued = false;
+  readonly #unsent: Uint8Array[] = [];
+  #unsentBytes = 0;
+  #trailers: Fields | undefined;
+  #endWanted = false;
+  #sentEnd = false;
+  #receivedEnd = false;
+  #receiveWindow = STREAM_WINDOW_BYTES;
+  #owedBytes = 0;
+  #drained: { promise: Promise<void>; resolve: () => void } | undefined;
+
+  constructor(
+    private readonly connection: Carrier,
+    readonly id: number,
+    public sendWindow: number,
+  ) {}
+
+  /** Whether something is left to send. */
+  get waiting(): boolean {
+    return !this.closed && (this.#unsentBytes > 0 || (this.#endWanted && !this.#sentEnd));
+  }
+
+  headers(fields: Fields, ended: boolean): void {
+    if (this.closed || this.#sentEnd) return;
+    this.connection.sendHeaders(this.id, fields, ended);
+    if (ended) this.#localEnd();
+  }
+
+  /** Sends data; a returned promise asks the caller to wait. Resolves when the stream closes, too. */
+  send(bytes: Uint8Array): Promise<void> | undefined {
+    if (this.closed || this.#endWanted) return undefined;
+    this.#unsent.push(bytes);
+    this.#unsentBytes += bytes.length;
+    this.#enqueue();
+    if (this.#unsentBytes < HIGH_WATER_BYTES) return undefined;
+    this.#drained ??= Promise.withResolvers<void>();
+    return this.#drained.promise;
+  }
+
+  /** Ends our side once the data is out, with trailers if there are any. */
+  end(trailers?: Fields): void {
+    if (this.closed || this.#endWanted) return;
+    this.#endWanted = true;
+    this.#trailers = trailers;
+    this.#enqueue();
+  }
+
+  /** Ends both sides at once. */
+  reset(code: number, error: SvcError): void {
+    if (this.closed) return;
+    this.connection.sendReset(this.id, code);
+    this.finish(error);
+  }
+
+  fail(code: number, message: string): void {
+    this.reset(code, new SvcError("internal", message));
+  }
+
+  /** Lets the peer send this many bytes more: the reader has taken them. */
+  credit(bytes: number): void {
+    this.#owedBytes += bytes;
+    if (this.#owedBytes < STREAM_WINDOW_BYTES / 4 || this.#receivedEnd || this.closed) return;
+    this.#receiveWindow += this.#owedBytes;
+    this.connection.sendCredit(this.id, this.#owedBytes);
+    this.#owedBytes = 0;
+  }
+
+  /** Ends the stream here without a word to the peer. */
+  finish(error: SvcError | undefined): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.#unsent.length = 0;
+    this.#unsentBytes = 0;
+    this.#drained?.resolve();
+    this.connection.remove(this);
+    this.listener?.closed(error);
+  }
+
+  // What the connection does to its streams.
+
+  /** Sends up to `room` bytes of data and the end, if it is due; returns how many bytes of data. */
+  pump(room: number, out: Outbox): number {
+    const bytes = Math.max(0, Math.min(room, this.sendWindow, this.#unsentBytes));
+    const last = bytes === this.#unsentBytes && this.#endWanted;
+    if (bytes > 0 || (last && !this.#trailers)) {
+      out.frameHeader(TYPE.data, last && !this.#trailers ? FLAG.endStream : 0, this.id, bytes);
+      this.#take(bytes, out);
+    }
+    this.sendWindow -= bytes;
+    if (this.#drained && this.#unsentBytes < HIGH_WATER_BYTES) {
+      this.#drained.resolve();
+      this.#drained = undefined;
+    }
+    if (this.#unsentBytes === 0) this.queued = false;
+    if (last) {
+      if (this.#trailers) this.connection.sendHeaders(this.id, this.#trailers, true);
+      this.#localEnd();
+    }
+    return bytes;
+  }
+
+  widen(bytes: number): void {
+    this.sendWindow += bytes;
+    if (this.sendWindow > MAX_WINDOW_BYTES) return this.fail(H2.flowControl, "window too large");
+    if (this.waiting) this.#enqueue();
+  }
+
+  receiveHeaders(fields: Fields, ended: boolean): void {
+    if (this.#receivedEnd) return this.fail(H2.protocol, "header fields after the end");
+    this.listener?.headers(fields, ended);
+    if (ended) this.receiveEnd();
+  }
+
+  receiveData(bytes: Uint8Array, frameBytes: number, ended: boolean): void {
+    if (this.#receivedEnd) return this.fail(H2.protocol, "data after the end");
+    this.#receiveWindow -= frameBytes;
+    if (this.#receiveWindow < 0) return this.fail(H2.flowControl, "more data than the stream takes");
+    if (frameBytes > bytes.length) this.credit(frameBytes - bytes.length);
+    if (bytes.length > 0) this.listener?.data(bytes);
+    if (ended) this.receiveEnd();
+  }
+
+  receiveEnd(): void {
+    if (this.#receivedEnd || this.closed) return;
+    this.#receivedEnd = true;
+    this.listener?.ended();
+    if (this.#sentEnd) this.finish(undefined);
+  }
+
+  receiveReset(code: number): void {
+    // After its answer a server may tell a client to stop sending: no failure.
+    if (code === H2.noError && this.#receivedEnd) return this.finish(undefined);
+    const canceled = code === H2.cancel || code === H2.noError;
+    const kind = canceled ? "canceled" : code === H2.refused ? "unavailable" : "internal";
+    this.finish(new SvcError(kind, `the peer reset the stream (HTTP/2 error ${code})`));
+  }
+
+  #enqueue(): void {
+    if (this.queued) return;
+    this.queued = true;
+    this.connection.enqueue(this);
+  }
+
+  #take(bytes: number, out: Outbox): void {
+    this.#unsentBytes -= bytes;
+    while (bytes > 0) {
+      const first = this.#unsent[0];
+      const part = first.length <= bytes ? first : first.subarray(0, bytes);
+      out.append(part);
+      bytes -= part.length;
+      if (part === first) this.#unsent.shift();
+      else this.#unsent[0] = first.subarray(part.length);
+    }
+  }
+
+  #localEnd(): void {
+    if (this.closed) return;
+    this.#sentEnd = true;
+    this.#endWanted = true;
+    if (this.#receivedEnd) return this.finish(undefined);
+    // A server that has answered does not want the rest of the request.
+    if (this.connection.isServer) this.reset(H2.noError, new SvcError("canceled", "answered early"));
+  }
+}

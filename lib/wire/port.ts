@@ -1,0 +1,419 @@
+/**
+ * The one port: gRPC over HTTP/2 with and without TLS, gRPC-web and plain HTTP, told apart by their first bytes.
+ *
+ * Owns the listening socket and every connection on it. Promises that no client, however broken or hostile, ends
+ * the program or keeps a connection without having said something, and that `close` ends within its deadline.
+ */
+
+import { Buffer } from "node:buffer";
+import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto";
+import {
+  createServer as createHttp,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { createServer as createNet, type Server as NetServer, type Socket } from "node:net";
+import { createServer as createTls } from "node:tls";
+import type { Clock } from "../base/clock.ts";
+import { messageOf, SvcError } from "../base/error.ts";
+import type { Logger } from "../base/log.ts";
+import { acceptGrpc } from "./grpc.ts";
+import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
+import type { Fields } from "./hpack.ts";
+import { Connection } from "./http2.ts";
+import type { Stream, StreamListener } from "./http2_stream.ts";
+import type { Peer, ServiceTable } from "./service.ts";
+
+/** A client that has not shown within this time what it wants is cut off. */
+const SILENCE_MS = 10_000;
+/** Request bytes over HTTP/1.1 that wait for their reader. */
+const BODY_BYTES = 1024 * 1024;
+/** Connections at once; more are turned away. */
+const MAX_CONNECTIONS = 4096;
+const KEEPALIVE_MS = 30_000;
+
+export interface Port {
+  /** `http://host:port`, `https://host:port` or `unix:/path`. */
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  /** Takes no more calls, waits up to `deadlineMs` for those under way, then cuts them off. */
+  close(deadlineMs: number): Promise<void>;
+}
+
+export interface TlsFiles {
+  readonly certPem: string;
+  readonly keyPem: string;
+  /** What to call them in errors: usually their paths. */
+  readonly certName?: string;
+  readonly keyName?: string;
+}
+
+interface Serving {
+  readonly table: ServiceTable;
+  readonly clock: Clock;
+  readonly logger?: Logger;
+  readonly http?: HttpOptions;
+}
+
+export interface PortOptions extends Serving {
+  /** Port 0 takes a free one. */
+  readonly bind: { readonly host: string; readonly port: number };
+  readonly tls?: TlsFiles;
+}
+
+/** Opens the port. Fails with `unavailable` when the address cannot be had, `invalid_argument` when it or a PEM is wrong. */
+export async function openPort(options: PortOptions): Promise<Port> {
+  const { bind, tls } = options;
+  if (!Number.isInteger(bind.port) || bind.port < 0 || bind.port > 65_535) {
+    throw new SvcError(
+      "invalid_argument",
+      `cannot listen on port ${bind.port}, wanted a number from 0 to 65535`,
+    );
+  }
+  const opened = new OpenPort(options, tls);
+  const address = `${bracketed(bind.host)}:${bind.port}`;
+  await opened.listen(address, { host: bind.host, port: bind.port });
+  return opened;
+}
+
+/** The same calls without TLS on a socket of the file system. The file must not exist yet. */
+export async function openUnixPort(options: Serving & { readonly path: string }): Promise<Port> {
+  const opened = new OpenPort(options);
+  await opened.listen(options.path, { path: options.path });
+  return opened;
+}
+
+class OpenPort implements Port {
+  url = "";
+  host = "";
+  port = 0;
+  readonly #server: NetServer;
+  readonly #http: Server;
+  readonly #web: WebServer;
+  readonly #sockets = new Set<Socket>();
+  readonly #connections = new Set<Connection>();
+  /** Call off the timers of clients that have not spoken yet; before and after the TLS handshake by their address. */
+  readonly #silent = new Map<string, () => void>();
+  /** Answers of HTTP/1.1 that are not complete. */
+  readonly #open = new Set<ServerResponse>();
+  readonly #scheme: string;
+  #nextClient = 0;
+  #closing: Promise<void> | undefined;
+  #changed = () => {};
+
+  constructor(private readonly options: Serving, tls?: TlsFiles) {
+    this.#scheme = tls ? "https" : "http";
+    this.#web = new WebServer(options.table, options.http ?? {});
+    this.#http = createHttp((request, response) => this.#request(request, response));
+    this.#http.on("clientError", (_error, socket) => {
+      if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+    });
+    this.#server = tls
+      ? createTls({ ...checked(tls), ALPNProtocols: ["h2", "http/1.1"], minVersion: "TLSv1.2" })
+      : createNet();
+    this.#server.on("connection", (socket: Socket) => this.#accept(socket, tls === undefined));
+    this.#server.on("secureConnection", (socket: Socket) => this.#begin(socket));
+    this.#server.on("tlsClientError", (error: Error, socket: Socket) => {
+      this.#debug(`TLS handshake failed: ${error.message}`);
+      socket.destroy();
+    });
+  }
+
+  listen(name: string, address: { host?: string; port?: number; path?: string }): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", (error) => reject(cannotListen(name, error)));
+      try {
+        this.#server.listen(address, () => {
+          this.#server.removeAllListeners("error");
+          this.#server.on(
+            "error",
+            (error) => this.options.logger?.error(`port ${name}: ${messageOf(error)}`),
+          );
+          this.#name(address.path);
+          resolve();
+        });
+      } catch (error) {
+        reject(cannotListen(name, error));
+      }
+    });
+  }
+
+  close(deadlineMs: number): Promise<void> {
+    return this.#closing ??= this.#close(deadlineMs);
+  }
+
+  async #close(deadlineMs: number): Promise<void> {
+    const stopped = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const connection of this.#connections) connection.drain();
+    const idle = new Promise<void>((resolve) => {
+      this.#changed = () => {
+        if (this.#connections.size === 0 && this.#open.size === 0) resolve();
+      };
+    });
+    const cancel = this.options.clock.after(deadlineMs, () => this.#cut());
+    this.#changed();
+    await idle;
+    cancel();
+    this.#cut();
+    await stopped;
+  }
+
+  #cut(): void {
+    for (const connection of [...this.#connections]) {
+      connection.destroy(new SvcError("unavailable", "the server is stopping"));
+    }
+    for (const socket of this.#sockets) socket.destroy();
+    this.#open.clear();
+    this.#changed();
+  }
+
+  #name(path: string | undefined): void {
+    if (path !== undefined) {
+      this.host = path;
+      this.url = `unix:${path}`;
+      return;
+    }
+    const { address, port } = this.#server.address() as { address: string; port: number };
+    this.host = address;
+    this.port = port;
+    this.url = `${this.#scheme}://${bracketed(address)}:${port}`;
+  }
+
+  #debug(message: string): void {
+    this.options.logger?.debug(message);
+  }
+
+  // Connections.
+
+  /** Watches over a new socket, and reads from it if it is not the lower half of a TLS connection. */
+  #accept(socket: Socket, plain: boolean): void {
+    if (this.#closing || this.#sockets.size >= MAX_CONNECTIONS) {
+      socket.destroy();
+      return;
+    }
+    const client = endpoint(socket, this.#nextClient++);
+    const stop = this.options.clock.after(SILENCE_MS, () => {
+      this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
+      socket.destroy();
+    });
+    const spoke = () => {
+      stop();
+      this.#silent.delete(client);
+    };
+    this.#silent.set(client, spoke);
+    this.#sockets.add(socket);
+    socket.on("close", () => {
+      spoke();
+      this.#sockets.delete(socket);
+    });
+    socket.setNoDelay?.(true);
+    socket.setKeepAlive?.(true, KEEPALIVE_MS);
+    if (plain) this.#begin(socket, client);
+  }
+
+  #begin(socket: Socket, client = endpoint(socket)): void {
+    socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
+    this.#sniff(socket, client, Buffer.alloc(0));
+  }
+
+  /** Reads until it is clear which protocol this is, and puts the bytes back. */
+  #sniff(socket: Socket, client: string, head: Buffer): void {
+    socket.once("readable", () => {
+      const bytes = socket.read() as Buffer | null;
+      if (!bytes) return this.#sniff(socket, client, head);
+      head = Buffer.concat([head, bytes]);
+      const beginning = head.subarray(0, 3).toString("latin1");
+      if (head.length < 3 && "PRI".startsWith(beginning)) return this.#sniff(socket, client, head);
+      if (!/^[A-Z]/.test(beginning)) {
+        this.#debug(`${client} speaks neither HTTP/1.1 nor HTTP/2${hint(head[0])}`);
+        socket.destroy();
+        return;
+      }
+      socket.unshift(head);
+      if (beginning === "PRI") return this.#http2(socket, client);
+      // A request over a file system's socket cannot be told from others by its address.
+      if (socket.remoteAddress === undefined) this.#silent.get(client)?.();
+      this.#http.emit("connection", socket);
+    });
+  }
+
+  #http2(socket: Socket, client: string): void {
+    const others = (stream: Stream, fields: Fields, peer: Peer) => this.#webStream(stream, fields, peer);
+    const connection: Connection = new Connection(socket, {
+      role: "server",
+      accept: acceptGrpc(this.options.table, peerOf(socket), others),
+      ready: () => this.#silent.get(client)?.(),
+      closed: (error) => {
+        this.#connections.delete(connection);
+        this.#debug(`connection of ${client} ended: ${error.message}`);
+        this.#changed();
+      },
+    });
+    this.#connections.add(connection);
+    if (this.#closing) connection.drain();
+  }
+
+  // The web over either HTTP.
+
+  #webStream(stream: Stream, fields: Fields, peer: Peer): StreamListener {
+    const pseudo = new Map(fields);
+    const request: WebRequest = {
+      method: pseudo.get(":method") ?? "",
+      target: pseudo.get(":path") ?? "",
+      fields,
+      peer,
+      taken: (bytes) => stream.credit(bytes),
+    };
+    const body = this.#web.open(request, {
+      start: (status, answer) => stream.headers([[":status", String(status)], ...answer], false),
+      send: (bytes) => stream.send(bytes),
+      end: () => stream.end(),
+    });
+    return {
+      headers() {},
+      data: (bytes) => body.data(bytes),
+      ended: () => body.ended(),
+      closed: (error) => error && body.gone(error),
+    };
+  }
+
+  #request(message: IncomingMessage, response: ServerResponse): void {
+    this.#silent.get(endpoint(message.socket))?.();
+    this.#open.add(response);
+    let unread = 0;
+    const request: WebRequest = {
+      method: message.method ?? "",
+      target: message.url ?? "",
+      fields: pairs(message.rawHeaders),
+      peer: peerOf(message.socket),
+      taken(bytes) {
+        unread -= bytes;
+        if (unread <= BODY_BYTES) message.resume();
+      },
+    };
+    const body = this.#web.open(request, new HttpResponse(response, () => this.#closing !== undefined));
+    message.on("data", (bytes: Uint8Array) => {
+      unread += bytes.length;
+      if (unread > BODY_BYTES) message.pause();
+      body.data(bytes);
+    });
+    message.on("end", () => body.ended());
+    message.on(
+      "error",
+      (error) => this.#debug(`request of ${message.socket.remoteAddress}: ${error.message}`),
+    );
+    response.on(
+      "error",
+      (error) => this.#debug(`answer to ${message.socket.remoteAddress}: ${error.message}`),
+    );
+    this.#whenOver(message, response, body);
+  }
+
+  #whenOver(message: IncomingMessage, response: ServerResponse, body: WebBody): void {
+    const over = () => {
+      if (!response.writableFinished) {
+        body.gone(new SvcError("canceled", `${message.url} was canceled: the client went away`));
+      }
+      if (!this.#open.delete(response)) return;
+      this.#changed();
+    };
+    response.on("finish", over);
+    response.on("close", over);
+    message.socket.on("close", over);
+    response.on("finish", () => message.socket.removeListener("close", over));
+  }
+}
+
+class HttpResponse implements WebResponse {
+  constructor(private readonly response: ServerResponse, private readonly closing: () => boolean) {}
+
+  start(status: number, fields: Fields): void {
+    if (this.response.headersSent || this.response.destroyed) return;
+    for (const [name, value] of fields) this.response.appendHeader(name, value);
+    if (this.closing()) this.response.setHeader("connection", "close");
+    this.response.writeHead(status);
+  }
+
+  send(bytes: Uint8Array): Promise<void> | undefined {
+    const { response } = this;
+    if (response.destroyed || response.writableEnded || response.write(bytes)) return undefined;
+    return new Promise((resolve) => {
+      const go = () => {
+        response.removeListener("drain", go).removeListener("close", go);
+        resolve();
+      };
+      response.on("drain", go).on("close", go);
+    });
+  }
+
+  end(): void {
+    if (!this.response.destroyed) this.response.end();
+  }
+}
+
+function pairs(raw: readonly string[]): [string, string][] {
+  const fields: [string, string][] = [];
+  for (let i = 0; i + 1 < raw.length; i += 2) fields.push([raw[i].toLowerCase(), raw[i + 1]]);
+  return fields;
+}
+
+function peerOf(socket: Socket): Peer {
+  const { remoteAddress, localAddress } = socket;
+  return { kind: "grpc", remoteAddress, localAddress };
+}
+
+/** What tells one client from the others; sockets of the file system have only a number. */
+function endpoint(socket: Socket, number?: number): string {
+  const { remoteAddress, remotePort } = socket;
+  return remoteAddress === undefined ? `local client ${number}` : `${bracketed(remoteAddress)}:${remotePort}`;
+}
+
+function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+function hint(first: number): string {
+  return first === 0x16 ? ": it looks like TLS, which is off here" : "";
+}
+
+function cannotListen(address: string, cause: unknown): SvcError {
+  const { code } = cause as { code?: string };
+  const known: Record<string, [ConstructorParameters<typeof SvcError>[0], string]> = {
+    EADDRINUSE: ["unavailable", "it is in use; stop the program that has it or choose another one"],
+    EADDRNOTAVAIL: [
+      "unavailable",
+      "this machine has no such address; choose one of its own, or 0.0.0.0 for all",
+    ],
+    EACCES: ["permission_denied", "the system does not allow it; ports below 1024 take a privileged user"],
+    ENOTFOUND: ["invalid_argument", "the name of the host is not known"],
+    ENOENT: ["not_found", "its folder does not exist"],
+  };
+  const [kind, advice] = known[code ?? ""] ?? ["unavailable", messageOf(cause)];
+  return new SvcError(kind, `cannot listen on ${address}: ${advice}`, { cause });
+}
+
+/** Certificate and key after all that can be wrong with them has been looked for. */
+function checked(tls: TlsFiles): { cert: string; key: string } {
+  const certName = tls.certName ?? "the certificate", keyName = tls.keyName ?? "the private key";
+  const certificate = parsed(
+    `cannot read ${certName}: wanted a PEM certificate`,
+    () => new X509Certificate(tls.certPem),
+  );
+  const key = parsed(`cannot read ${keyName}: wanted a PEM private key`, () => createPrivateKey(tls.keyPem));
+  const form = { type: "spki", format: "pem" } as const;
+  if (createPublicKey(key).export(form) !== certificate.publicKey.export(form)) {
+    const problem = `${keyName} is not the key of ${certName}; give the two files that were made together`;
+    throw new SvcError("invalid_argument", problem);
+  }
+  return { cert: tls.certPem, key: tls.keyPem };
+}
+
+function parsed<T>(problem: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `${problem}, found ${messageOf(cause)}`, { cause });
+  }
+}
