@@ -86,7 +86,6 @@ async def tour(address):
 
     vision = VisionClient.from_robot(robot, "vision1")
     seen["detections"] = len(await vision.get_detections_from_camera("camera1"))
-    seen["objects"] = len(await vision.get_object_point_clouds("camera1"))
 
     await robot.stop_all()
     seen["stopped"] = not await motor.is_moving()

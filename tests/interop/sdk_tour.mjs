@@ -81,7 +81,6 @@ const vision = new VisionClient(robot, "vision1");
 const { objectPointCloudsSupported, detectionsSupported } = await vision.getProperties();
 seen.visionProperties = { objectPointCloudsSupported, detectionsSupported };
 seen.detections = (await vision.getDetectionsFromCamera("camera1")).length;
-seen.objects = (await vision.getObjectPointClouds("camera1")).length;
 const all = await vision.captureAllFromCamera("camera1", {
   returnImage: true,
   returnClassifications: true,
