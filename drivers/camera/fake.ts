@@ -70,17 +70,19 @@ class Fake extends BaseComponent implements Camera {
   }
 
   getImages(sourceNames: readonly string[] = []): Promise<Images> {
-    const available = this.settings.scene ? ["color", "depth"] as const : ["color"] as const;
-    const images = chosenSources(this.name, available, sourceNames).map((sourceName) => ({
-      sourceName,
-      mimeType: sourceName === "depth" ? MIME.depth : MIME.jpeg,
-      image: sourceName === "depth" ? this.#depth() : this.#color(),
-    }));
-    return Promise.resolve({ images, capturedAtMs: this.clock.nowMs() });
+    return Promise.try(() => {
+      const available = this.settings.scene ? ["color", "depth"] as const : ["color"] as const;
+      const images = chosenSources(this.name, available, sourceNames).map((sourceName) => ({
+        sourceName,
+        mimeType: sourceName === "depth" ? MIME.depth : MIME.jpeg,
+        image: sourceName === "depth" ? this.#depth() : this.#color(),
+      }));
+      return { images, capturedAtMs: this.clock.nowMs() };
+    });
   }
 
   getPointCloud(): Promise<Uint8Array> {
-    return Promise.resolve(this.#once("cloud", () => writePcd(this.#cloud())));
+    return Promise.try(() => this.#once("cloud", () => writePcd(this.#cloud())));
   }
 
   getProperties(): Promise<CameraProperties> {

@@ -5,32 +5,40 @@
 import type { AnyApi } from "../resource/registry.ts";
 import { ArmApi } from "./arm.ts";
 import { ButtonApi } from "./button.ts";
+import { CameraApi } from "./camera.ts";
 import { GantryApi } from "./gantry.ts";
 import { GenericApi } from "./generic.ts";
 import { GenericServiceApi } from "./generic_service.ts";
 import { GripperApi } from "./gripper.ts";
 import { InputControllerApi } from "./input_controller.ts";
+import { MlModelApi } from "./ml_model.ts";
 import { MotorApi } from "./motor.ts";
 import { MovementSensorApi } from "./movement_sensor.ts";
 import { PowerSensorApi } from "./power_sensor.ts";
 import { PUBLISHED } from "./published.ts";
 import { SensorApi } from "./sensor.ts";
 import { ServoApi } from "./servo.ts";
+import { SlamApi } from "./slam.ts";
 import { SwitchApi } from "./switch.ts";
+import { VisionApi } from "./vision.ts";
 
 export const APIS: readonly AnyApi[] = [
   ArmApi,
   ButtonApi,
+  CameraApi,
   GantryApi,
   GenericApi,
   GenericServiceApi,
   GripperApi,
   InputControllerApi,
+  MlModelApi,
   MotorApi,
   MovementSensorApi,
   PowerSensorApi,
   SensorApi,
   ServoApi,
+  SlamApi,
   SwitchApi,
+  VisionApi,
   ...PUBLISHED,
 ];

@@ -2,32 +2,40 @@
  * Every contract. A new API with models adds its own here.
  */
 
-import type { Contract } from "./contract.ts";
 import { contract as arm } from "./arm.ts";
 import { contract as button } from "./button.ts";
+import { contract as camera } from "./camera.ts";
+import type { Contract } from "./contract.ts";
 import { contract as gantry } from "./gantry.ts";
 import { contract as generic } from "./generic.ts";
 import { contract as genericService } from "./generic_service.ts";
 import { contract as gripper } from "./gripper.ts";
 import { contract as inputController } from "./input_controller.ts";
+import { contract as mlModel } from "./ml_model.ts";
 import { contract as movementSensor } from "./movement_sensor.ts";
 import { contract as powerSensor } from "./power_sensor.ts";
 import { contract as sensor } from "./sensor.ts";
 import { contract as servo } from "./servo.ts";
+import { contract as slam } from "./slam.ts";
 import { contract as switches } from "./switch.ts";
+import { contract as vision } from "./vision.ts";
 
 // deno-lint-ignore no-explicit-any
 export const CONTRACTS: readonly Contract<any>[] = [
   arm,
   button,
+  camera,
   gantry,
   generic,
   genericService,
   gripper,
   inputController,
+  mlModel,
   movementSensor,
   powerSensor,
   sensor,
   servo,
+  slam,
   switches,
+  vision,
 ];

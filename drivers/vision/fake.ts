@@ -1,0 +1,45 @@
+/**
+ * A vision service that sees the same in every picture: one thing in its middle, one class. It works on any camera
+ * of the machine.
+ */
+
+import { type Classification, type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
+import { object, text } from "../../lib/base/schema.ts";
+import { imageSize } from "../../lib/geometry/image.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { type Skills, VisionModel } from "./vision_model.ts";
+
+const SEEN = { className: "a_detection", confidence: 0.92 };
+const CLASS = { className: "a_classification", confidence: 0.85 };
+/** Of the picture's width and height. */
+const MIDDLE = { xMin: 0.25, yMin: 0.25, xMax: 0.75, yMax: 0.75 };
+
+const attributes = object({
+  cameraName: text("camera for requests that name none").names("camera"),
+}).required();
+
+/** Reads no more of a picture than its size. */
+const skills: Skills = {
+  detect({ image }: EncodedImage): Promise<Detection[]> {
+    const { width, height } = imageSize(image);
+    const box = {
+      xMin: Math.trunc(MIDDLE.xMin * width),
+      yMin: Math.trunc(MIDDLE.yMin * height),
+      xMax: Math.trunc(MIDDLE.xMax * width),
+      yMax: Math.trunc(MIDDLE.yMax * height),
+    };
+    return Promise.resolve([{ ...SEEN, box, normalized: MIDDLE }]);
+  },
+  classify({ image }: EncodedImage): Promise<Classification[]> {
+    imageSize(image);
+    return Promise.resolve([CLASS]);
+  },
+};
+
+export const FakeVision = model({
+  api: VisionApi,
+  name: "rdk:builtin:fake",
+  doc: "a vision service that sees the same thing in the middle of every picture of any camera",
+  attributes,
+  construct: (from) => new VisionModel(from, skills, from.attributes.cameraName),
+});

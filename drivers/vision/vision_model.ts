@@ -1,0 +1,159 @@
+/**
+ * What every vision model shares: finding the camera, taking one picture of it, and refusing what the model cannot
+ * do. A model gives its skills.
+ */
+
+import { type Camera, CameraApi, type Images, type NamedImage } from "../../lib/api/camera.ts";
+import type {
+  Capture,
+  Classification,
+  Detection,
+  EncodedImage,
+  PointCloudObject,
+  Vision,
+  VisionProperties,
+  Wanted,
+} from "../../lib/api/vision.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Logger } from "../../lib/base/log.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import type { Dependencies } from "../../lib/resource/registry.ts";
+import { BaseResource, type Call } from "../../lib/resource/resource.ts";
+
+/** What a model can do; what it leaves out is refused. */
+export interface Skills {
+  detect?(image: EncodedImage, call?: Call): Promise<Detection[]>;
+  /** In any order. */
+  classify?(image: EncodedImage, call?: Call): Promise<Classification[]>;
+  segment?(view: View, call?: Call): Promise<PointCloudObject[]>;
+}
+
+/** A camera at one moment: however often it is asked, its pictures are taken once. */
+export interface View {
+  readonly cameraName: string;
+  readonly camera: Camera;
+  /** At least one. */
+  images(): Promise<Images>;
+}
+
+export class VisionModel extends BaseResource implements Vision {
+  readonly #dependencies: Dependencies;
+  readonly #logger: Logger;
+
+  constructor(
+    { name, dependencies, logger }: { name: ResourceName; dependencies: Dependencies; logger: Logger },
+    private readonly skills: Skills,
+    private readonly defaultCamera?: string,
+  ) {
+    super(name);
+    this.#dependencies = dependencies;
+    this.#logger = logger;
+  }
+
+  async getDetections(image: EncodedImage, call?: Call): Promise<Detection[]> {
+    return await this.#skill("detect")(image, call);
+  }
+
+  async getDetectionsFromCamera(camera: string, call?: Call): Promise<Detection[]> {
+    const detect = this.#skill("detect");
+    return await detect(await firstOf(this.#view(camera, call)), call);
+  }
+
+  async getClassifications(image: EncodedImage, count: number, call?: Call): Promise<Classification[]> {
+    return likeliest(await this.#skill("classify")(image, call), count);
+  }
+
+  async getClassificationsFromCamera(camera: string, count: number, call?: Call): Promise<Classification[]> {
+    const classify = this.#skill("classify");
+    return likeliest(await classify(await firstOf(this.#view(camera, call)), call), count);
+  }
+
+  async getObjectPointClouds(camera: string, call?: Call): Promise<PointCloudObject[]> {
+    return await this.#skill("segment")(this.#view(camera, call), call);
+  }
+
+  getProperties(): Promise<VisionProperties> {
+    const { detect, classify, segment } = this.skills;
+    return Promise.resolve({
+      detections: detect !== undefined,
+      classifications: classify !== undefined,
+      objectPointClouds: segment !== undefined,
+      defaultCamera: this.defaultCamera,
+    });
+  }
+
+  async captureAllFromCamera(camera: string, wanted: Wanted, call?: Call): Promise<Capture> {
+    const view = this.#view(camera, call);
+    const image = await firstOf(view);
+    const { detect, classify, segment } = this.skills;
+    const able = <S>(asked: boolean | undefined, skill: S | undefined, what: string): S | undefined => {
+      if (asked && !skill) this.#logger.debug(`${what} asked of ${this.name}, which has none to give`);
+      return asked ? skill : undefined;
+    };
+    const detections = await able(wanted.detections, detect, "detections")?.call(this.skills, image, call);
+    const classes = await able(wanted.classifications, classify, "classes")?.call(this.skills, image, call);
+    const objects = await able(wanted.objectPointClouds, segment, "objects")?.call(this.skills, view, call);
+    return {
+      image: wanted.image ? image : undefined,
+      detections: detections ?? [],
+      classifications: likeliest(classes ?? [], 0),
+      objects: objects ?? [],
+    };
+  }
+
+  /** The skill, or the published refusal. */
+  #skill<K extends keyof Skills>(skill: K): NonNullable<Skills[K]> {
+    const found = this.skills[skill];
+    if (found) return found.bind(this.skills) as NonNullable<Skills[K]>;
+    const noun = { detect: "a Detector", classify: "a Classifier", segment: "a 3D segmenter" }[skill];
+    throw new SvcError("unimplemented", `vision model "${this.name}" does not implement ${noun}`);
+  }
+
+  #view(asked: string, call?: Call): View {
+    const cameraName = asked || this.defaultCamera;
+    if (!cameraName) {
+      throw new SvcError("invalid_argument", "no camera name provided and no default camera found");
+    }
+    const camera = attempt(
+      `could not find camera named ${cameraName}`,
+      () => this.#dependencies.lookUp(CameraApi, cameraName),
+    );
+    let taken: Promise<Images> | undefined;
+    return { cameraName, camera, images: () => taken ??= picturesOf(camera, cameraName, call) };
+  }
+}
+
+async function firstOf(view: View): Promise<NamedImage> {
+  return (await view.images()).images[0];
+}
+
+async function picturesOf(camera: Camera, name: string, call?: Call): Promise<Images> {
+  let images: Images;
+  try {
+    images = await camera.getImages([], call);
+  } catch (cause) {
+    throw wrapped(`could not get image from ${name}`, cause);
+  }
+  if (images.images.length > 0) return images;
+  throw new SvcError("unavailable", `no images returned from camera ${name}`);
+}
+
+function attempt<T>(problem: string, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    throw wrapped(problem, cause);
+  }
+}
+
+function wrapped(problem: string, cause: unknown): SvcError {
+  return new SvcError(SvcError.from(cause).code, `${problem}: ${chainOf(cause)}`, { cause });
+}
+
+/** The `count` with most confidence, in that order; 0 means all. */
+function likeliest(classes: readonly Classification[], count: number): Classification[] {
+  if (count < 0) {
+    throw new SvcError("invalid_argument", `${count} classifications asked for, wanted 0 (all) or more`);
+  }
+  return classes.toSorted((a, b) => b.confidence - a.confidence).slice(0, count || undefined);
+}

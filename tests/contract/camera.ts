@@ -1,0 +1,56 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Camera, CameraApi } from "../../lib/api/camera.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { imageSize, mimeTypeOf } from "../../lib/geometry/image.ts";
+import { readPcd } from "../../lib/geometry/pcd.ts";
+import type { Contract } from "./contract.ts";
+
+export const contract: Contract<Camera> = {
+  api: CameraApi,
+  cases: {
+    "its images are what their type says, and known by name": async (camera) => {
+      const { images, capturedAtMs } = await camera.getImages();
+      assert(images.length > 0 && capturedAtMs > 0);
+      for (const { image, mimeType } of images) {
+        assertEquals(mimeTypeOf(image), mimeType);
+        assert(imageSize(image).width > 0);
+      }
+      const names = images.map(({ sourceName }) => sourceName);
+      assertEquals(new Set(names).size, names.length);
+    },
+    "gives the images of the sources asked for": async (camera) => {
+      for (const { sourceName, mimeType } of (await camera.getImages()).images) {
+        const { images } = await camera.getImages([sourceName]);
+        assertEquals(images.map((one) => [one.sourceName, one.mimeType]), [[sourceName, mimeType]]);
+      }
+    },
+    "refuses a source that there is not": async (camera) => {
+      const error = await assertRejects(
+        () => camera.getImages(["no such source"]),
+        SvcError,
+        "no such source",
+      );
+      assertEquals(error.code, "invalid_argument");
+    },
+    "its properties name the types of its images": async (camera) => {
+      const { mimeTypes } = await camera.getProperties();
+      for (const { mimeType } of (await camera.getImages()).images) {
+        assert(mimeTypes.includes(mimeType), mimeType);
+      }
+    },
+    "gives point clouds if and only if it says so": async (camera) => {
+      const { supportsPcd } = await camera.getProperties();
+      if (!supportsPcd) {
+        await assertRejects(() => camera.getPointCloud(), SvcError);
+        return;
+      }
+      assert(readPcd(await camera.getPointCloud()).x.length > 0);
+    },
+    "a lens that it tells is one": async (camera) => {
+      const { intrinsics } = await camera.getProperties();
+      if (!intrinsics) return;
+      assert(intrinsics.widthPx > 0 && intrinsics.heightPx > 0);
+      assert(intrinsics.focalXPx > 0 && intrinsics.focalYPx > 0);
+    },
+  },
+};

@@ -1,0 +1,33 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type MlModel, MlModelApi } from "../../lib/api/ml_model.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Contract } from "./contract.ts";
+
+export const contract: Contract<MlModel> = {
+  api: MlModelApi,
+  cases: {
+    "describes what goes in and what comes out": async (model) => {
+      const { name, inputs, outputs } = await model.getMetadata();
+      assert(name !== "" && inputs.length > 0 && outputs.length > 0);
+      for (const { name, dataType, shape } of [...inputs, ...outputs]) {
+        assert(name !== "" && dataType !== "" && shape.length > 0);
+      }
+    },
+    "answers with tensors whose shapes fit their data": async (model) => {
+      const { inputs } = await model.getMetadata();
+      if (inputs.some(({ dataType }) => dataType !== "float32")) return;
+      const given = inputs.map(({ name, shape }) => {
+        const sizes = shape.map((size) => size > 0 ? size : 2);
+        const count = sizes.reduce((product, size) => product * size, 1);
+        return [name, { shape: sizes, data: new Float32Array(count).fill(0.5) }];
+      });
+      for (const { shape, data } of Object.values(await model.infer(Object.fromEntries(given)))) {
+        assertEquals(data.length, shape.reduce((product, size) => product * size, 1));
+      }
+    },
+    "has no commands of its own": async (model) => {
+      const error = await assertRejects(() => model.doCommand({}), SvcError);
+      assertEquals(error.code, "unimplemented");
+    },
+  },
+};

@@ -1,0 +1,92 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Vision, VisionApi } from "../../lib/api/vision.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { encodeImage, MIME } from "../../lib/geometry/image.ts";
+import { readPcd } from "../../lib/geometry/pcd.ts";
+import type { Contract } from "./contract.ts";
+
+/** 64 x 48 pixels of grey. */
+function picture() {
+  const rgba = new Uint8Array(64 * 48 * 4).fill(127);
+  const image = encodeImage({ kind: "color", image: { width: 64, height: 48, rgba } }, MIME.png);
+  return { image, mimeType: MIME.png };
+}
+
+export const contract: Contract<Vision> = {
+  api: VisionApi,
+  cases: {
+    "can do something": async (vision) => {
+      const { detections, classifications, objectPointClouds } = await vision.getProperties();
+      assert(detections || classifications || objectPointClouds);
+    },
+    "detects within the picture if and only if it says so": async (vision) => {
+      if (!(await vision.getProperties()).detections) {
+        await refuses(vision.getDetections(picture()));
+        return await refuses(vision.getDetectionsFromCamera("any"));
+      }
+      for (const { box, confidence, className } of await vision.getDetections(picture())) {
+        assert(box && box.xMin >= 0 && box.yMin >= 0 && box.xMax <= 64 && box.yMax <= 48);
+        assert(box.xMin <= box.xMax && box.yMin <= box.yMax);
+        assert(confidence >= 0 && confidence <= 1 && className !== "");
+      }
+    },
+    "classifies with the likeliest first if and only if it says so": async (vision) => {
+      if (!(await vision.getProperties()).classifications) {
+        await refuses(vision.getClassifications(picture(), 1));
+        return await refuses(vision.getClassificationsFromCamera("any", 1));
+      }
+      const all = await vision.getClassifications(picture(), 0);
+      const sorted = all.toSorted((a, b) => b.confidence - a.confidence);
+      assertEquals(all.map(({ confidence }) => confidence), sorted.map(({ confidence }) => confidence));
+      assertEquals((await vision.getClassifications(picture(), 1)).length, Math.min(1, all.length));
+    },
+    "finds objects if and only if it says so": async (vision) => {
+      const { objectPointClouds, defaultCamera } = await vision.getProperties();
+      if (!objectPointClouds) return await refuses(vision.getObjectPointClouds("any"));
+      if (!defaultCamera) return;
+      for (const { pcd, referenceFrame } of await vision.getObjectPointClouds("")) {
+        readPcd(pcd);
+        assertEquals(referenceFrame, defaultCamera);
+      }
+    },
+    "a camera that there is not is an error that names it": async (vision) => {
+      const { detections, classifications } = await vision.getProperties();
+      if (detections) {
+        await assertRejects(() => vision.getDetectionsFromCamera("no_camera"), SvcError, "no_camera");
+      }
+      if (classifications) {
+        await assertRejects(() => vision.getClassificationsFromCamera("no_camera", 1), SvcError, "no_camera");
+      }
+      await assertRejects(() => vision.captureAllFromCamera("no_camera", {}), SvcError, "no_camera");
+    },
+    "captures what is wanted of its camera, and no more": async (vision) => {
+      const { defaultCamera, detections, classifications } = await vision.getProperties();
+      if (!defaultCamera) {
+        await assertRejects(() => vision.captureAllFromCamera("", {}), SvcError, "no camera name");
+        return;
+      }
+      const nothing = await vision.captureAllFromCamera("", {});
+      assertEquals([nothing.image, nothing.detections, nothing.classifications, nothing.objects], [
+        undefined,
+        [],
+        [],
+        [],
+      ]);
+      const wanted = { image: true, detections: true, classifications: true, objectPointClouds: true };
+      const all = await vision.captureAllFromCamera(defaultCamera, wanted);
+      assert(all.image && all.image.image.length > 0);
+      if (!detections) assertEquals(all.detections, []);
+      if (!classifications) assertEquals(all.classifications, []);
+    },
+    "what is no picture is refused": async (vision) => {
+      const image = new TextEncoder().encode("not a picture");
+      await assertRejects(() => vision.getDetections({ image, mimeType: MIME.jpeg }), SvcError);
+      await assertRejects(() => vision.getClassifications({ image, mimeType: MIME.jpeg }, 1), SvcError);
+    },
+  },
+};
+
+async function refuses(call: Promise<unknown>): Promise<void> {
+  const error = await assertRejects(() => call, SvcError, "does not implement");
+  assertEquals(error.code, "unimplemented");
+}
