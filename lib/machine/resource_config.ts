@@ -21,7 +21,6 @@ import {
   Row,
   text,
 } from "../base/schema.ts";
-import { suggest } from "../base/suggest.ts";
 import { frameRow } from "../geometry/schema.ts";
 import { parseApi, parseModel, ResourceName } from "../resource/name.ts";
 import type { AnyModel, Registry } from "../resource/registry.ts";
@@ -226,8 +225,7 @@ function lookUp(registry: Registry, api: string, model: string): AnyModel | stri
   try {
     return registry.model(api, model);
   } catch (error) {
-    const likely = registry.api(api) ? undefined : suggest(api, registry.apis.map((one) => one.name));
-    return likely ? `no API ${api} is known; did you mean ${likely}?` : messageOf(error);
+    return messageOf(error);
   }
 }
 

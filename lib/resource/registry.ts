@@ -135,14 +135,19 @@ export class Registry {
   model(api: string, name: string): AnyModel {
     const found = this.#models.get(`${api} ${name}`);
     if (found) return found;
+    throw new SvcError(
+      "not_found",
+      `no model ${name} is registered for API ${api}; ${this.#hint(api, name)}`,
+    );
+  }
+
+  #hint(api: string, name: string): string {
     const known = this.models.filter((model) => model.api.name === api).map((model) => model.name);
-    const likely = suggest(name, known);
-    const hint = likely
-      ? `did you mean ${likely}?`
-      : known.length > 0
-      ? `known models of this API: ${known.join(", ")}`
-      : "no configured module provides this API either";
-    throw new SvcError("not_found", `no model ${name} is registered for API ${api}; ${hint}`);
+    const likely = nearest(name, known);
+    if (likely) return `did you mean ${likely}?`;
+    if (known.length > 0) return `known models of this API: ${known.join(", ")}`;
+    const likelyApi = this.#apis.has(api) ? undefined : nearest(api, [...this.#apis.keys()]);
+    return likelyApi ? `did you mean API ${likelyApi}?` : "no configured module provides this API either";
   }
 
   /** What `-dump-resources` writes: sorted, in the published shape. */
@@ -156,4 +161,11 @@ export class Registry {
       },
     }));
   }
+}
+
+/** Full names begin alike, so only their last words tell which is near. */
+function nearest(name: string, known: readonly string[]): string | undefined {
+  const last = (full: string) => full.slice(full.lastIndexOf(":") + 1);
+  const likely = suggest(last(name), known.map(last));
+  return known.find((one) => last(one) === likely);
 }
