@@ -1,0 +1,187 @@
+/**
+ * A base with a row of wheels on each side, steered by turning the sides at different speeds.
+ */
+
+import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";
+import { type Motor, MotorApi } from "../../lib/api/motor.ts";
+import { joined } from "../../lib/base/error.ts";
+import { type Infer, list, number, object, text } from "../../lib/base/schema.ts";
+import type { Vec3 } from "../../lib/geometry/pose.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { Operation } from "../../lib/resource/operation.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
+
+/** Speeds (mm/s, degrees/s) and angles up to this are none. */
+const NO_SPEED = 0.0001;
+/** Motors refuse to be told such a low speed: a wheel that slow stands. */
+const STANDING_RPM = 0.1;
+
+const motors = (side: string) =>
+  list(text(), `names of the motors on the ${side}`).required().names("motor")
+    .with((names, at) => names.length > 0 ? names : at.wanted("at least one motor", names));
+
+const attributes = object({
+  left: motors("left"),
+  right: motors("right"),
+  widthMm: number("distance between the middles of the left and right wheels", { above: 0 }).required(),
+  wheelCircumferenceMm: number("how far one rotation of a wheel goes", { above: 0 }).required(),
+  spinSlipFactor: number(
+    "by how much farther the wheels turn in a spin, to make up for their slipping; 0 means the default",
+    { min: 0 },
+  ).default(1).with((factor) => factor || 1),
+}).required().with((settings, at) => {
+  const { left, right } = settings;
+  if (!left || !right || left.length === right.length) return settings;
+  return at.error(
+    `left and right need to have the same number of motors, not ${left.length} vs ${right.length}`,
+  );
+});
+
+export type WheelSettings = Pick<
+  NonNullable<Infer<typeof attributes>>,
+  "widthMm" | "wheelCircumferenceMm" | "spinSlipFactor"
+>;
+
+export const WheeledBase = model({
+  api: BaseApi,
+  name: "rdk:builtin:wheeled",
+  doc: "A base with motors on the left and right, steered by their difference in speed.",
+  attributes: attributes.required(),
+  construct: ({ name, attributes, dependencies }) => {
+    const side = (names: readonly string[]) => names.map((one) => dependencies.get(MotorApi, one));
+    return new Wheeled(name, side(attributes.left), side(attributes.right), attributes);
+  },
+});
+
+/** What to tell the motors of the two sides. */
+export interface Sides {
+  readonly left: number;
+  readonly right: number;
+}
+
+/** Rotations of the wheels, and their speed, for a distance. */
+export function straight(distanceMm: number, speedMmPerSec: number, { wheelCircumferenceMm }: WheelSettings) {
+  return { rpm: 60 * speedMmPerSec / wheelCircumferenceMm, rotations: distanceMm / wheelCircumferenceMm };
+}
+
+/** Rotations of the right wheels, and their speed, for turning left on the spot; the left ones turn backwards. */
+export function spinning(angleDeg: number, speedDegPerSec: number, settings: WheelSettings) {
+  const { widthMm, wheelCircumferenceMm, spinSlipFactor } = settings;
+  const rotationsPerDegree = spinSlipFactor * widthMm * Math.PI / 360 / wheelCircumferenceMm;
+  return {
+    rpm: rotationsPerDegree * speedDegPerSec * 60 * Math.sign(angleDeg),
+    rotations: rotationsPerDegree * Math.abs(angleDeg),
+  };
+}
+
+/** Wheel speeds (rpm) for a speed of the base. */
+export function wheelSpeeds(mmPerSec: number, degPerSec: number, settings: WheelSettings): Sides {
+  const { widthMm, wheelCircumferenceMm } = settings;
+  const turnMmPerSec = degPerSec * Math.PI / 180 * widthMm / 2;
+  const rpm = (wheelMmPerSec: number) => wheelMmPerSec / wheelCircumferenceMm * 60;
+  return { left: rpm(mmPerSec - turnMmPerSec), right: rpm(mmPerSec + turnMmPerSec) };
+}
+
+/**
+ * Powers for a forward and a left power: straight on both sides are equal, on the spot opposite, and half way
+ * between only the outer side turns.
+ */
+export function wheelPowers(forward: number, left: number): Sides {
+  if (forward < 0) {
+    const mirrored = wheelPowers(-forward, left);
+    return { left: 0 - mirrored.left, right: 0 - mirrored.right };
+  }
+  // The pair rotated by 45 degrees and made longer by the square root of 2.
+  const limited = (power: number) => Math.max(-1, Math.min(power, 1));
+  return { left: limited(forward - left), right: limited(forward + left) };
+}
+
+class Wheeled extends BaseComponent implements Base {
+  readonly #operation = new Operation(() => this.#halt());
+  readonly #motors: readonly Motor[];
+
+  constructor(
+    name: ResourceName,
+    private readonly left: readonly Motor[],
+    private readonly right: readonly Motor[],
+    private readonly settings: WheelSettings,
+  ) {
+    super(name);
+    this.#motors = [...left, ...right];
+  }
+
+  moveStraight(distanceMm: number, speedMmPerSec: number, call?: Call): Promise<void> {
+    if (Math.abs(speedMmPerSec) < NO_SPEED || distanceMm === 0) return this.stop();
+    const { rpm, rotations } = straight(distanceMm, speedMmPerSec, this.settings);
+    return this.#move((motor, _isLeft, call) => motor.goFor(rpm, rotations, call), call);
+  }
+
+  spin(angleDeg: number, speedDegPerSec: number, call?: Call): Promise<void> {
+    if (Math.abs(speedDegPerSec) < NO_SPEED || Math.abs(angleDeg) < NO_SPEED) return this.stop();
+    const { rpm, rotations } = spinning(angleDeg, speedDegPerSec, this.settings);
+    return this.#move((motor, isLeft, call) => motor.goFor(isLeft ? -rpm : rpm, rotations, call), call);
+  }
+
+  setPower(linear: Vec3, angular: Vec3, call?: Call): Promise<void> {
+    if (isNone(linear) && isNone(angular)) return this.stop();
+    const powers = wheelPowers(linear.y, angular.z);
+    return this.#move(
+      (motor, isLeft, call) => motor.setPower(isLeft ? powers.left : powers.right, call),
+      call,
+    );
+  }
+
+  setVelocity(linearMmPerSec: Vec3, angularDegPerSec: Vec3, call?: Call): Promise<void> {
+    if (isNone(linearMmPerSec) && isNone(angularDegPerSec)) return this.stop();
+    const speeds = wheelSpeeds(linearMmPerSec.y, angularDegPerSec.z, this.settings);
+    return this.#move((motor, isLeft, call) => {
+      const rpm = isLeft ? speeds.left : speeds.right;
+      return Math.abs(rpm) < STANDING_RPM ? motor.stop(call) : motor.setRpm(rpm, call);
+    }, call);
+  }
+
+  getProperties(): Promise<BaseProperties> {
+    return Promise.resolve({
+      widthMeters: this.settings.widthMm / 1000,
+      turningRadiusMeters: 0,
+      wheelCircumferenceMeters: this.settings.wheelCircumferenceMm / 1000,
+    });
+  }
+
+  stop(): Promise<void> {
+    return this.#operation.stop();
+  }
+
+  async isMoving(call?: Call): Promise<boolean> {
+    const powered = await Promise.all(this.#motors.map((motor) => motor.isPowered(call)));
+    return powered.some(({ isOn }) => isOn);
+  }
+
+  override close(): Promise<void> {
+    return this.stop();
+  }
+
+  async #move(
+    command: (motor: Motor, isLeft: boolean, call: Call) => Promise<void>,
+    caller?: Call,
+  ): Promise<void> {
+    await this.#operation.run(async (signal) => {
+      const commands = (side: readonly Motor[], isLeft: boolean) =>
+        side.map((motor) => command(motor, isLeft, { signal }));
+      await Promise.all([...commands(this.left, true), ...commands(this.right, false)]);
+    }, caller?.signal);
+  }
+
+  /** Stops every motor, whatever becomes of the others. */
+  async #halt(): Promise<void> {
+    const results = await Promise.allSettled(this.#motors.map((motor) => motor.stop()));
+    const failures = results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);
+    const failure = joined(`cannot stop every motor of ${this.name}`, failures);
+    if (failure) throw failure;
+  }
+}
+
+function isNone({ x, y, z }: Vec3): boolean {
+  return x === 0 && y === 0 && z === 0;
+}

@@ -1,0 +1,127 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { LogRecord } from "../../lib/base/log.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
+import { FakeBoard } from "../board/fake.ts";
+import { FakeEncoder } from "../encoder/fake.ts";
+import { IncrementalEncoder } from "../encoder/incremental.ts";
+import { FakeMotor } from "./fake.ts";
+
+async function bench(attributes: JsonObject = {}) {
+  const clock = new FakeClock();
+  const logged: LogRecord[] = [];
+  const board = await construct(FakeBoard, {}, { name: "b", clock });
+  const encoder = await construct(FakeEncoder, {}, { name: "e", clock });
+  const motor = await construct(FakeMotor, attributes, {
+    name: "m",
+    dependencies: [board, encoder],
+    clock,
+    logged,
+  });
+  return { clock, board, encoder, motor, logged };
+}
+
+const ENCODED = { encoder: "e", ticks_per_rotation: 200 };
+
+Deno.test("power is kept as given; what is nearly nothing is off", async () => {
+  const { motor } = await bench();
+  assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
+  await motor.setPower(-1.5);
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: -1.5 });
+  await motor.setPower(0.004);
+  assertEquals([await motor.isPowered(), await motor.isMoving()], [{ isOn: false, powerPct: 0.004 }, false]);
+  await motor.setRpm(-40);
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: -0.4 });
+  await motor.close();
+  assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
+});
+
+Deno.test("GoFor takes its time, then the motor stands", async () => {
+  const { motor, clock } = await bench({ max_rpm: 100 });
+  const moving = motor.goFor(-10, -2);
+  await settle();
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.1 });
+  await clock.advance(11_999);
+  assertEquals(await motor.isMoving(), true);
+  await clock.advance(1);
+  await moving;
+  assertEquals([await motor.isMoving(), await motor.getPosition()], [false, 0]);
+});
+
+Deno.test("with an encoder: position, GoFor, GoTo and zero are exact", async () => {
+  const { motor, clock } = await bench(ENCODED);
+  assertEquals(await motor.getProperties(), { positionReporting: true });
+  const run = async (movement: Promise<void>) => {
+    await clock.advance(2000);
+    await movement;
+    return await motor.getPosition();
+  };
+  assertEquals(await run(motor.goFor(60, 1.5)), 1.5);
+  assertEquals(await run(motor.goFor(-60, 1)), 0.5);
+  assertEquals(await run(motor.goTo(-60, -0.25)), -0.25);
+  await motor.resetZeroPosition(2);
+  assertEquals(await motor.getPosition(), -2);
+  await motor.setPower(0.6);
+  await clock.advance(1000);
+  assertEquals(await motor.getPosition(), -1);
+  await motor.stop();
+});
+
+Deno.test("another command ends a GoFor where it is", async () => {
+  const { motor, clock } = await bench(ENCODED);
+  const moving = motor.goFor(60, 10);
+  await clock.advance(500);
+  await motor.setPower(0);
+  await moving;
+  await clock.advance(10_000);
+  assertEquals(await motor.getPosition(), 0.5);
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("movements that cannot be are refused in the published words", async () => {
+  const { motor, logged } = await bench();
+  await assertRejects(() => motor.goFor(0, 1), SvcError, "Cannot move motor at an RPM that is nearly 0");
+  await assertRejects(() => motor.goFor(10, 0), SvcError, "Cannot move motor for 0 revolutions");
+  await assertRejects(() => motor.goTo(10, 1), SvcError, "encoder is not defined");
+  await assertRejects(() => motor.resetZeroPosition(1), SvcError, "encoder is not defined");
+  assertEquals(logged.map(({ message }) => message), ["motor speed is nearly 0 rev_per_min"]);
+  const slow = motor.goFor(0.05, 1);
+  await settle();
+  await motor.stop();
+  await slow;
+});
+
+Deno.test("attributes: none is needed, but an encoder needs its ticks", async () => {
+  assertEquals(problemsOf(FakeMotor, {}), []);
+  assertEquals(problemsOf(FakeMotor, { pins: { dir: "1", pwm: "2", a: "3", b: "4" }, dir_flip: true }), []);
+  for (const attributes of [{ encoder: "e" } as JsonObject, { encoder: "e", ticks_per_rotation: 0 }]) {
+    assertEquals(problemsOf(FakeMotor, attributes), [
+      "ticks_per_rotation: need nonzero TicksPerRotation for encoded motor",
+    ]);
+  }
+  assertEquals(namedBy(FakeMotor, { board: "b", ...ENCODED }), ["b", "e"]);
+  const { board } = await bench({ board: "b", pwm_freq: 4000, max_rpm: 0 });
+  assertEquals(await board.getPwmFrequency("1"), 4000);
+});
+
+Deno.test("an encoder that cannot be turned is refused", async () => {
+  const board = await construct(FakeBoard, {
+    digital_interrupts: [{ name: "a", pin: "1" }, { name: "b", pin: "2" }],
+  }, {
+    name: "b",
+  });
+  const encoder = await construct(IncrementalEncoder, { board: "b", pins: { a: "a", b: "b" } }, {
+    name: "e",
+    dependencies: [board],
+  });
+  const error = await assertRejects(
+    () => construct(FakeMotor, ENCODED, { dependencies: [encoder] }),
+    SvcError,
+    "wanted a fake encoder",
+  );
+  assert(error.message.includes("rdk:component:encoder/e"));
+  await encoder.close();
+  await board.close();
+});

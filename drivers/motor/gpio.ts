@@ -1,0 +1,305 @@
+/**
+ * A brushed or brushless DC motor behind a driver chip on the pins of any board, with or without an encoder.
+ *
+ * Without one, speed is taken to be in proportion to power and distance to time. With one, speed and distance are
+ * measured and corrected. Stopping is immediate.
+ */
+
+import { BoardApi } from "../../lib/api/board.ts";
+import { type Encoder, EncoderApi, isDriven } from "../../lib/api/encoder.ts";
+import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/motor.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Logger } from "../../lib/base/log.ts";
+import { bool, type Infer, integer, number, object, text } from "../../lib/base/schema.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { Operation } from "../../lib/resource/operation.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
+import { DriverPins } from "./driver_pins.ts";
+import { checkPower, checkRevolutions, checkRpm, timedMove } from "./move.ts";
+import { Pid, Ramp, type Steering, type Target, tunedGains } from "./steering.ts";
+
+const MAX_RPM = 100;
+const PWM_FREQUENCY_HZ = 800;
+const RAMP_RATE = 0.05;
+/** Powers up to this are off. */
+const OFF_POWER_PCT = 0.01;
+/** How often the encoder is looked at during a movement. */
+const LOOK_MS = 10;
+/** A goal nearer than this is where the motor already is. */
+const NEAR_REVOLUTIONS = 0.1;
+
+const pinsRow = object({
+  a: text("pin of the driver's input A (IN1)"),
+  b: text("pin of the driver's input B (IN2)"),
+  dir: text("direction pin; high is forwards"),
+  pwm: text("PWM pin"),
+  enHigh: text("pin that enables the driver when high"),
+  enLow: text("pin that enables the driver when low"),
+}, "board pin numbers, in one of three patterns: pwm + dir, a + b, or a + b + pwm").with((pins, at) => {
+  const { a, b, dir, pwm } = pins;
+  if (a && !b) return at.error("motor pin config has specified pin A but not pin B");
+  if (b && !a) return at.error("motor pin config has specified pin B but not pin A");
+  if (a && b) return pins;
+  if (dir && !pwm) return at.error("motor pin config has direction pin but needs PWM pin");
+  if (pwm && !dir) {
+    return at.error("motor pin config has PWM pin but needs either a direction pin, or A and B pins");
+  }
+  if (dir) return pins;
+  return at.error("motor pin config devoid of pin definitions (A, B, Direction, PWM are all missing)");
+});
+
+const attributes = object({
+  board: text("name of the board that the driver chip is wired to").required().names("board"),
+  pins: pinsRow.required(),
+  minPowerPct: number("lower limit of the power while the motor turns, 0 to 1").default(0)
+    .with((pct) => Math.max(0, Math.min(pct, 1))),
+  maxPowerPct: number("upper limit of the power, 0.06 to 1.0; 0 means the default").default(1)
+    .with((pct, at) => {
+      if (pct === 0) return 1;
+      return pct >= 0.06 && pct <= 1
+        ? pct
+        : at.error(`found ${pct}, max_power_pct must be between 0.06 and 1.0`);
+    }),
+  pwmFreq: integer("PWM frequency in Hz; 0 means the default", { min: 0 }).default(PWM_FREQUENCY_HZ)
+    .with((frequencyHz) => frequencyHz || PWM_FREQUENCY_HZ),
+  dirFlip: bool("flip forwards and backwards").aka("direction_flip").default(false),
+  encoder: text("name of an attached encoder").names("encoder"),
+  ticksPerRotation: integer(
+    "encoder ticks in one rotation; with an encoder but without this, one tick counts as a rotation",
+  ).with((ticks, at) =>
+    ticks > 0 ? ticks : at.error(`found ${ticks}, ticks_per_rotation should be positive`)
+  ),
+  maxRpm: number(
+    `rotations a minute at full power without load; without an encoder speeds follow from it, so measure it. It is ` +
+      `not a documented attribute, so a motor without it works too: it is taken to be ${MAX_RPM}, as for a fake motor`,
+    { min: 0 },
+  ),
+  rampRate: number(
+    "with an encoder: how much the power is corrected every 50 ms, up to 0.5; more means the default",
+    { min: 0 },
+  ).default(RAMP_RATE).with((rate) => rate === 0 || rate > 0.5 ? RAMP_RATE : rate),
+  controlParameters: object({
+    p: number("power per tick of error").default(0),
+    i: number("power per tick of error and second").default(0),
+    d: number("power per tick of error a second").default(0),
+  }, "with an encoder: control position and speed by a PID loop; all 0 means gains that follow from max_rpm"),
+}).required();
+
+type Settings = NonNullable<Infer<typeof attributes>>;
+
+export const GpioMotor = model({
+  api: MotorApi,
+  name: "rdk:builtin:gpio",
+  doc: "A DC motor behind a driver chip on the pins of a board, with or without an encoder.",
+  attributes,
+  construct: async ({ name, attributes, dependencies, clock, logger }) => {
+    const { a, pwm } = attributes.pins;
+    if (a && !pwm) {
+      logger.warn(
+        `motor ${name.short} has been configured with A and B pins, but no PWM. Make sure this is intentional`,
+      );
+    }
+    if (!attributes.maxRpm && !attributes.encoder) {
+      logger.warn(
+        `motor ${name.short} has no max_rpm, so speeds are worked out for ${MAX_RPM} rpm at full power`,
+      );
+    }
+    const pins = new DriverPins(dependencies.get(BoardApi, attributes.board), attributes.pins, {
+      ...attributes,
+      pwmFrequencyHz: attributes.pwmFreq,
+    });
+    const encoder = attributes.encoder ? dependencies.get(EncoderApi, attributes.encoder) : undefined;
+    if (encoder) await checkEncoder(encoder);
+    if (encoder && !attributes.ticksPerRotation) {
+      logger.warn(`motor ${name.short} has no ticks_per_rotation, so each tick counts as a rotation`);
+    }
+    const motor = new Gpio(name, pins, encoder, attributes, clock, logger);
+    await motor.stop();
+    return motor;
+  },
+});
+
+class Gpio extends BaseComponent implements Motor {
+  readonly #operation = new Operation(() => this.#off());
+  readonly #maxRpm: number;
+  readonly #ticksPerRotation: number;
+  /** Where the encoder's zero is, in ticks from the motor's. */
+  #offsetTicks = 0;
+  #powerPct = 0;
+
+  constructor(
+    name: ResourceName,
+    private readonly pins: DriverPins,
+    private readonly encoder: Encoder | undefined,
+    private readonly settings: Settings,
+    private readonly clock: Clock,
+    private readonly logger: Logger,
+  ) {
+    super(name);
+    this.#maxRpm = settings.maxRpm || MAX_RPM;
+    this.#ticksPerRotation = settings.ticksPerRotation ?? 1;
+  }
+
+  async setPower(powerPct: number, call?: Call): Promise<void> {
+    checkPower(powerPct);
+    await this.#operation.run((signal) => this.#drive(powerPct, { ...call, signal }), call?.signal);
+  }
+
+  async goFor(rpm: number, revolutions: number, call?: Call): Promise<void> {
+    checkRpm(rpm, this.#maxRpm, this.logger);
+    checkRevolutions(revolutions);
+    await this.#operation.run(async (signal) => {
+      if (this.encoder) {
+        const rotations = Math.abs(revolutions) * Math.sign(rpm * revolutions);
+        return await this.#turnBy(Math.abs(rpm), rotations, await this.#ticks(call), { ...call, signal });
+      }
+      const { powerPct, durationMs } = timedMove(this.#maxRpm, rpm, revolutions);
+      await this.#drive(powerPct, { ...call, signal });
+      await this.clock.sleep(durationMs, signal);
+      await this.#off();
+    }, call?.signal);
+  }
+
+  async goTo(rpm: number, positionRevolutions: number, call?: Call): Promise<void> {
+    if (!this.encoder) throw this.#needsEncoder("GoTo");
+    checkRpm(rpm, this.#maxRpm, this.logger);
+    await this.#operation.run(async (signal) => {
+      const ticks = await this.#ticks(call);
+      const rotations = positionRevolutions - ticks / this.#ticksPerRotation;
+      if (Math.abs(rotations) < NEAR_REVOLUTIONS) return await this.#off();
+      await this.#turnBy(Math.abs(rpm), rotations, ticks, { ...call, signal });
+    }, call?.signal);
+  }
+
+  async setRpm(rpm: number, call?: Call): Promise<void> {
+    checkRpm(rpm, this.#maxRpm, this.logger);
+    if (!this.encoder) return await this.setPower(rpm / this.#maxRpm, call);
+    const begun = Promise.withResolvers<void>();
+    // The speed is kept up after this call has ended, until the next one; so the caller's signal is not its own.
+    this.#operation.run(async (signal) => {
+      const target = { ticksPerMs: this.#ticksPerMs(rpm), goalTicks: Math.sign(rpm) * Infinity };
+      await this.#steer(target, await this.#ticks(call), { extra: call?.extra, signal }, begun.resolve);
+    }).then(() => begun.resolve(), (error) => {
+      begun.reject(error);
+      this.logger.warn(
+        `motor ${this.name.short} could not keep up ${rpm} rpm and was stopped: ${chainOf(error)}`,
+      );
+    });
+    await begun.promise;
+  }
+
+  async resetZeroPosition(offset: number, call?: Call): Promise<void> {
+    if (!this.encoder) throw this.#needsEncoder("ResetZeroPosition");
+    await this.stop();
+    await this.encoder.resetPosition(call);
+    this.#offsetTicks = -offset * this.#ticksPerRotation;
+  }
+
+  async getPosition(call?: Call): Promise<number> {
+    return this.encoder ? await this.#ticks(call) / this.#ticksPerRotation : 0;
+  }
+
+  getProperties(): Promise<MotorProperties> {
+    return Promise.resolve({ positionReporting: this.encoder !== undefined });
+  }
+
+  isPowered(): Promise<{ isOn: boolean; powerPct: number }> {
+    return Promise.resolve({ isOn: this.#powerPct !== 0, powerPct: this.#powerPct });
+  }
+
+  isMoving(): Promise<boolean> {
+    return Promise.resolve(this.#powerPct !== 0);
+  }
+
+  stop(): Promise<void> {
+    return this.#operation.stop();
+  }
+
+  override close(): Promise<void> {
+    return this.stop();
+  }
+
+  async #drive(powerPct: number, call?: Call): Promise<void> {
+    if (Math.abs(powerPct) <= OFF_POWER_PCT) return await this.#off();
+    this.#powers(await this.pins.drive(powerPct, call));
+  }
+
+  async #off(): Promise<void> {
+    await this.pins.off();
+    this.#powers(0);
+  }
+
+  #powers(powerPct: number): void {
+    this.#powerPct = powerPct;
+    if (this.encoder && isDriven(this.encoder)) {
+      this.encoder.setSpeed(powerPct * this.#maxRpm * this.#ticksPerRotation);
+    }
+  }
+
+  async #ticks(call?: Call): Promise<number> {
+    return (await this.encoder!.getPosition("ticks", call)).value + this.#offsetTicks;
+  }
+
+  #ticksPerMs(rpm: number): number {
+    return rpm * this.#ticksPerRotation / 60_000;
+  }
+
+  async #turnBy(speedRpm: number, rotations: number, fromTicks: number, call: SteeringCall): Promise<void> {
+    await this.#steer(
+      {
+        ticksPerMs: this.#ticksPerMs(speedRpm) * Math.sign(rotations),
+        goalTicks: fromTicks + rotations * this.#ticksPerRotation,
+      },
+      fromTicks,
+      call,
+    );
+    await this.#off();
+  }
+
+  /** Turns until the goal is reached; `begun` is called when the motor has its first power. */
+  async #steer(target: Target, fromTicks: number, call: SteeringCall, begun = () => {}): Promise<void> {
+    const nowMs = this.clock.monotonicMs();
+    const { steering, start } = this.#steering(target, fromTicks, nowMs);
+    await this.#drive(start, call);
+    begun();
+    for (;;) {
+      await this.clock.sleep(LOOK_MS, call.signal);
+      const ticks = await this.#ticks(call);
+      if (steering.arrived(ticks)) return;
+      const powerPct = steering.power(ticks, this.clock.monotonicMs());
+      if (powerPct !== undefined) await this.#drive(powerPct, call);
+    }
+  }
+
+  #steering(target: Target, ticks: number, nowMs: number): { steering: Steering; start: number } {
+    const { controlParameters, rampRate, maxPowerPct } = this.settings;
+    if (!controlParameters) {
+      const ramp = new Ramp(target, rampRate, maxPowerPct, ticks, nowMs);
+      return { steering: ramp, start: ramp.start };
+    }
+    const { p, i, d } = controlParameters;
+    const given = p !== 0 || i !== 0 || d !== 0;
+    const gains = given ? controlParameters : tunedGains(this.#ticksPerMs(this.#maxRpm) * 1000);
+    return { steering: new Pid(target, gains, maxPowerPct, this.#ticksPerRotation, ticks, nowMs), start: 0 };
+  }
+
+  #needsEncoder(method: string): SvcError {
+    const reason = `motor with name ${this.name.short} does not support ${method}: it has no encoder`;
+    return new SvcError("unimplemented", reason);
+  }
+}
+
+type SteeringCall = Call & { readonly signal: AbortSignal };
+
+async function checkEncoder(encoder: Encoder): Promise<void> {
+  const { ticksCountSupported, angleDegreesSupported } = await encoder.getProperties();
+  if (ticksCountSupported) return;
+  throw new SvcError(
+    "failed_precondition",
+    angleDegreesSupported
+      ? `encoder ${encoder.name.short}: encoder position type is Angle Degrees, need an encoder that supports Ticks`
+      : `encoder ${encoder.name.short}: need an encoder that supports Ticks`,
+  );
+}

@@ -1,0 +1,433 @@
+import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import type { Board } from "../../lib/api/board.ts";
+import type { Encoder } from "../../lib/api/encoder.ts";
+import type { Motor } from "../../lib/api/motor.ts";
+import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { LogRecord } from "../../lib/base/log.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
+import { FakeBoard } from "../board/fake.ts";
+import { FakeEncoder } from "../encoder/fake.ts";
+import { IncrementalEncoder } from "../encoder/incremental.ts";
+import { SingleEncoder } from "../encoder/single.ts";
+import { timedMove } from "./move.ts";
+import { GpioMotor } from "./gpio.ts";
+
+interface Bench {
+  readonly board: Board;
+  readonly motor: Motor;
+  readonly clock: FakeClock;
+  logged(): string[];
+  /** Each pin as `high` or `low`, with its duty cycle and frequency while it is pulsed. */
+  pins(...names: string[]): Promise<string[]>;
+}
+
+async function bench(attributes: JsonObject): Promise<Bench> {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const board = await construct(FakeBoard, {}, { name: "b", clock });
+  const motor = await construct(GpioMotor, { board: "b", ...attributes }, {
+    name: "m",
+    dependencies: [board],
+    clock,
+    logged: records,
+  });
+  return {
+    board,
+    motor,
+    clock,
+    logged: () => records.map(({ message }) => message),
+    pins: (...names) =>
+      Promise.all(names.map(async (pin) => {
+        const level = await board.getGpio(pin) ? "high" : "low";
+        const frequencyHz = await board.getPwmFrequency(pin);
+        return frequencyHz === 0 ? level : `${level} ${await board.getPwm(pin)} ${frequencyHz}Hz`;
+      })),
+  };
+}
+
+const PATTERNS: JsonObject[] = [{ a: "1", b: "2", pwm: "3" }, { dir: "1", pwm: "3" }, { a: "1", b: "3" }];
+const NEARLY_0 = "Cannot move motor at an RPM that is nearly 0";
+
+Deno.test("a + b + pwm: exact pin levels", async () => {
+  const { motor, pins } = await bench({ pins: { a: "1", b: "2", pwm: "3" }, max_rpm: 100, pwm_freq: 4000 });
+  assertEquals(await pins("1", "2", "3"), ["low", "low", "low"]);
+  assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
+  await motor.setPower(0.43);
+  assertEquals(await pins("1", "2", "3"), ["high", "low", "low 0.43 4000Hz"]);
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.43 });
+  await motor.setPower(-0.44);
+  assertEquals(await pins("1", "2", "3"), ["low", "high", "low 0.44 4000Hz"]);
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: -0.44 });
+  assertEquals(await motor.isMoving(), true);
+  await motor.setPower(0.01);
+  assertEquals(await pins("1", "2", "3"), ["low", "low", "low"]);
+  await motor.setRpm(-50);
+  assertEquals(await pins("1", "2", "3"), ["low", "high", "low 0.5 4000Hz"]);
+  await motor.close();
+  assertEquals(await pins("1", "2", "3"), ["low", "low", "low"]);
+  assertEquals([await motor.getPosition(), await motor.getProperties()], [0, { positionReporting: false }]);
+});
+
+Deno.test("dir + pwm: exact pin levels, with an enabling pin that is low", async () => {
+  const { motor, pins, clock } = await bench({
+    pins: { dir: "1", pwm: "3", en_low: "2" },
+    max_rpm: 100,
+    pwm_freq: 4000,
+  });
+  assertEquals(await pins("1", "2", "3"), ["low", "high", "low"]);
+  const moving = motor.goFor(50, 1);
+  await settle();
+  assertEquals(await pins("1", "2", "3"), ["high", "low", "low 0.5 4000Hz"]);
+  await clock.advance(1200);
+  await moving;
+  assertEquals(await pins("1", "2", "3"), ["high", "high", "low"]);
+  await motor.setPower(-0.45);
+  assertEquals(await pins("1", "2", "3"), ["low", "low", "low 0.45 4000Hz"]);
+  await motor.stop();
+  assertEquals(await pins("1", "2", "3"), ["low", "high", "low"]);
+});
+
+Deno.test("a + b: the pin that is not high is pulsed by the rest of the power", async () => {
+  const { motor, pins, logged } = await bench({
+    pins: { a: "1", b: "2", en_high: "3" },
+    max_rpm: 100,
+    pwm_freq: 4000,
+  });
+  assert(logged()[0].includes("configured with A and B pins, but no PWM"), logged()[0]);
+  assertEquals(await pins("1", "2", "3"), ["low", "low", "low"]);
+  await motor.setPower(0.5);
+  assertEquals(await pins("1", "2", "3"), ["high", "low 0.5 4000Hz", "high"]);
+  await motor.setPower(-0.5);
+  assertEquals(await pins("1", "2", "3"), ["low 0.5 4000Hz", "high", "high"]);
+  await motor.setPower(0.45);
+  assertEquals(await pins("1", "2"), ["high", "low 0.55 4000Hz"]);
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.45 });
+  await motor.stop();
+  assertEquals(await pins("1", "2", "3"), ["low", "low", "low"]);
+});
+
+Deno.test("both spellings of flipping swap the directions", async () => {
+  const dir = await bench({ pins: { dir: "1", pwm: "2" }, dir_flip: true });
+  await dir.motor.setPower(1);
+  assertEquals(await dir.pins("1", "2"), ["low", "low 1 800Hz"]);
+  const ab = await bench({ pins: { a: "1", b: "2" }, direction_flip: true });
+  await ab.motor.setPower(0.75);
+  assertEquals(await ab.pins("1", "2"), ["low 0.25 800Hz", "high"]);
+  const abPwm = await bench({ pins: { a: "1", b: "2", pwm: "3" }, dir_flip: true });
+  await abPwm.motor.setPower(-0.75);
+  assertEquals(await abPwm.pins("1", "2", "3"), ["high", "low", "low 0.75 800Hz"]);
+});
+
+Deno.test("power is kept within its limits", async () => {
+  const { motor, pins } = await bench({
+    pins: { dir: "1", pwm: "2" },
+    min_power_pct: 0.2,
+    max_power_pct: 0.6,
+  });
+  await motor.setPower(1);
+  assertEquals(await pins("2"), ["low 0.6 800Hz"]);
+  await motor.setPower(-0.05);
+  assertEquals(await pins("1", "2"), ["low", "low 0.2 800Hz"]);
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: -0.2 });
+  await motor.setPower(0.005);
+  assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
+  await assertRejects(() => motor.setPower(NaN), SvcError, "wanted a number");
+});
+
+Deno.test("max_rpm is taken to be 100 where it is not given, and the log says so", async () => {
+  const { motor, pins, logged } = await bench({ pins: { dir: "1", pwm: "2" } });
+  assert(logged()[0].includes("has no max_rpm"), logged()[0]);
+  await motor.setRpm(25);
+  assertEquals(await pins("2"), ["low 0.25 800Hz"]);
+});
+
+Deno.test("movements that cannot be are refused in the published words", async () => {
+  const { motor, logged } = await bench({ pins: { dir: "1", pwm: "2" }, max_rpm: 100 });
+  await motor.setPower(0.5);
+  await assertRejects(() => motor.goFor(0.05, 6.6), SvcError, NEARLY_0);
+  await assertRejects(() => motor.setRpm(0), SvcError, NEARLY_0);
+  await assertRejects(() => motor.goFor(50, 0), SvcError, "Cannot move motor for 0 revolutions");
+  const to = await assertRejects(
+    () => motor.goTo(50, 1),
+    SvcError,
+    "motor with name m does not support GoTo",
+  );
+  assertEquals(to.code, "unimplemented");
+  await assertRejects(() => motor.resetZeroPosition(0), SvcError, "m does not support ResetZeroPosition");
+  assertEquals(await motor.isMoving(), true, "what was refused does not interrupt");
+  assert(logged().includes("motor speed is nearly 0 rev_per_min"));
+  await motor.setRpm(100);
+  assert(logged().at(-1)?.startsWith("motor speed is nearly the max rev_per_min"), logged().at(-1));
+});
+
+Deno.test("power and time of a movement without encoder", () => {
+  assertEquals(timedMove(100, 100, 100), { powerPct: 1, durationMs: 60_000 });
+  assertEquals(timedMove(100, -100, 100), { powerPct: -1, durationMs: 60_000 });
+  assertEquals(timedMove(100, -1000, 100), { powerPct: -1, durationMs: 60_000 });
+  assertEquals(timedMove(100, 1000, 200), { powerPct: 1, durationMs: 120_000 });
+  assertEquals(timedMove(100, 1000, 50), { powerPct: 1, durationMs: 30_000 });
+  assertEquals(timedMove(200, 100, 50), { powerPct: 0.5, durationMs: 30_000 });
+  assertEquals(timedMove(200, 100, -50), { powerPct: -0.5, durationMs: 30_000 });
+  assertEquals(timedMove(200, -100, -50), { powerPct: 0.5, durationMs: 30_000 });
+});
+
+for (const pinNames of PATTERNS) {
+  Deno.test(`stop during a long GoFor ends it early without an error: ${Object.keys(pinNames).join(" + ")}`, async () => {
+    const { motor, pins, clock } = await bench({ pins: pinNames, max_rpm: 100 });
+    const moving = motor.goFor(100, 100);
+    await clock.advance(20);
+    assertEquals(await motor.isMoving(), true);
+    await motor.stop();
+    await moving;
+    assertEquals(await motor.isMoving(), false);
+    assertEquals((await pins("3"))[0], "low");
+    assertEquals(clock.pending, 0);
+  });
+}
+
+Deno.test("a newer command interrupts a GoFor; a caller who goes away stops the motor", async () => {
+  const { motor, clock } = await bench({ pins: { dir: "1", pwm: "2" }, max_rpm: 100 });
+  const moving = motor.goFor(100, 100);
+  await settle();
+  await motor.setPower(-0.25);
+  await moving;
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: -0.25 });
+  const caller = new AbortController();
+  const abandoned = assertRejects(() => motor.goFor(100, 100, { signal: caller.signal }), Error, "gone");
+  await settle();
+  caller.abort(new Error("gone"));
+  await abandoned;
+  assertEquals([await motor.isMoving(), clock.pending], [false, 0]);
+});
+
+Deno.test("attributes: patterns of pins, limits and what is missing, each with its path", () => {
+  const problems = (pins: JsonObject, more: JsonObject = {}) =>
+    problemsOf(GpioMotor, { board: "b", pins, ...more });
+  for (const good of PATTERNS) assertEquals(problems(good), []);
+  assertEquals(problems({ a: "1" }), ["pins: motor pin config has specified pin A but not pin B"]);
+  assertEquals(problems({ b: "1" }), ["pins: motor pin config has specified pin B but not pin A"]);
+  assertEquals(problems({ dir: "1" }), ["pins: motor pin config has direction pin but needs PWM pin"]);
+  assertEquals(problems({ pwm: "1" }), [
+    "pins: motor pin config has PWM pin but needs either a direction pin, or A and B pins",
+  ]);
+  assertEquals(problems({}), [
+    "pins: motor pin config devoid of pin definitions (A, B, Direction, PWM are all missing)",
+  ]);
+  const ab = { a: "1", b: "2" };
+  for (const max of [100, 0.05, -1]) {
+    assert(problems(ab, { max_power_pct: max })[0].includes("max_power_pct must be between 0.06 and 1.0"));
+  }
+  assertEquals(problems(ab, { max_power_pct: 0, min_power_pct: 7, pwm_freq: 0 }), []);
+  assert(
+    problems(ab, { encoder: "e", ticks_per_rotation: 0 })[0].includes(
+      "ticks_per_rotation should be positive",
+    ),
+  );
+  assert(problems(ab, { ramp_rate: -1 })[0].startsWith("ramp_rate: "));
+  assertEquals(problemsOf(GpioMotor, {}).map((one) => one.split(":")[0]), ["board", "pins"]);
+  assertEquals(namedBy(GpioMotor, { board: "b", encoder: "e", pins: ab }), ["b", "e"]);
+});
+
+const WIRED: JsonObject = {
+  digital_interrupts: [{ name: "ea", pin: "11" }, { name: "eb", pin: "12" }],
+  simulated_motors: [
+    { pins: { dir: "1", pwm: "2" }, encoder: { a: "ea", b: "eb" }, ticks_per_rotation: 200, max_rpm: 120 },
+  ],
+};
+
+/** A gpio motor whose encoder really turns: both are wired to the same fake board. */
+async function encoded(attributes: JsonObject = {}) {
+  const clock = new FakeClock();
+  const logged: LogRecord[] = [];
+  const board = await construct(FakeBoard, WIRED, { name: "b", clock });
+  const encoder = await construct(IncrementalEncoder, { board: "b", pins: { a: "ea", b: "eb" } }, {
+    name: "e",
+    dependencies: [board],
+    clock,
+  });
+  const motor = await construct(
+    GpioMotor,
+    {
+      board: "b",
+      encoder: "e",
+      pins: { dir: "1", pwm: "2" },
+      ticks_per_rotation: 200,
+      max_rpm: 120,
+      ...attributes,
+    },
+    { name: "m", dependencies: [board, encoder], clock, logged },
+  );
+  const close = async () => {
+    for (const one of [motor, encoder, board]) await one.close();
+    assertEquals(clock.pending, 0);
+  };
+  return { board, encoder, motor, clock, logged, close };
+}
+
+/** Moves time on until the movement ends. */
+async function until(clock: FakeClock, movement: Promise<void>, limitMs: number): Promise<void> {
+  let ended = false;
+  const watched = movement.finally(() => ended = true);
+  for (let ms = 0; ms < limitMs && !ended; ms += 10) await clock.advance(10);
+  assert(ended, `the movement did not end within ${limitMs} ms`);
+  await watched;
+}
+
+Deno.test("with an encoder: setPower turns it, and the position says so", async () => {
+  const { motor, encoder, clock, close } = await encoded();
+  assertEquals(await motor.getProperties(), { positionReporting: true });
+  await motor.setPower(0.5);
+  await clock.advance(100);
+  // 60 rpm for 0.1 s with 200 ticks a rotation.
+  assertAlmostEquals((await encoder.getPosition()).value, 20, 1);
+  assertAlmostEquals(await motor.getPosition(), 0.1, 0.01);
+  await motor.setPower(-0.5);
+  await clock.advance(200);
+  assertAlmostEquals(await motor.getPosition(), -0.1, 0.01);
+  await motor.resetZeroPosition(3);
+  assertEquals([await motor.getPosition(), await motor.isMoving()], [-3, false]);
+  assertEquals((await encoder.getPosition()).value, 0);
+  await close();
+});
+
+const MOVES = [[60, 0.2, 1], [-60, 0.2, -1], [60, -0.2, -1], [-60, -0.2, 1]] as const;
+for (const [rpm, revolutions, direction] of MOVES) {
+  Deno.test(`with an encoder: GoFor(${rpm}, ${revolutions}) goes the distance`, async () => {
+    const { motor, clock, close } = await encoded({ ramp_rate: 0.1 });
+    const moving = motor.goFor(rpm, revolutions);
+    await settle();
+    assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.2 * direction });
+    await until(clock, moving, 2000);
+    assertAlmostEquals(await motor.getPosition(), 0.2 * direction, 0.03);
+    assertEquals(await motor.isMoving(), false);
+    await close();
+  });
+}
+
+Deno.test("with an encoder: GoTo takes the sign from the way, and does nothing when nearly there", async () => {
+  const { motor, clock, close } = await encoded();
+  await until(clock, motor.goTo(-60, 0.3), 2000);
+  assertAlmostEquals(await motor.getPosition(), 0.3, 0.03);
+  const there = await motor.getPosition();
+  await motor.goTo(60, 0.25);
+  assertEquals(await motor.getPosition(), there);
+  await until(clock, motor.goTo(60, -0.1), 2000);
+  assertAlmostEquals(await motor.getPosition(), -0.1, 0.03);
+  await assertRejects(() => motor.goTo(0, 1), SvcError, NEARLY_0);
+  await close();
+});
+
+Deno.test("with an encoder: SetRPM keeps the speed up, and SetPower ends that", async () => {
+  const { motor, clock, close } = await encoded();
+  await motor.setRpm(-48);
+  await clock.advance(400);
+  const before = await motor.getPosition();
+  await clock.advance(200);
+  assertAlmostEquals(await motor.getPosition() - before, -48 / 60 * 0.2, 0.03);
+  await motor.setPower(0.3);
+  await clock.advance(100);
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.3 });
+  await close();
+});
+
+Deno.test("with an encoder: SetPower interrupts a GoFor", async () => {
+  const { motor, clock, close } = await encoded();
+  const moving = motor.goFor(100, 1000);
+  await clock.advance(200);
+  await motor.setPower(-0.25);
+  await moving;
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: -0.25 });
+  await close();
+});
+
+for (const control of [{ p: 0, i: 0, d: 0 }, { p: 0.04, i: 0.2, d: 0.0005 }]) {
+  Deno.test(`with an encoder: a PID loop, gains ${JSON.stringify(control)}`, async () => {
+    const { motor, clock, close } = await encoded({ control_parameters: control });
+    await until(clock, motor.goFor(100, 0.25), 1500);
+    assertAlmostEquals(await motor.getPosition(), 0.25, 0.02);
+    await until(clock, motor.goTo(100, 0), 1500);
+    assertAlmostEquals(await motor.getPosition(), 0, 0.02);
+    await motor.setRpm(60);
+    await clock.advance(500);
+    const before = await motor.getPosition();
+    await clock.advance(200);
+    assertAlmostEquals(await motor.getPosition() - before, 0.2, 0.03);
+    await motor.stop();
+    assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
+    await close();
+  });
+}
+
+Deno.test("a single and a fake encoder learn from the motor which way it turns", async () => {
+  const clock = new FakeClock();
+  const board = await construct(FakeBoard, {
+    digital_interrupts: [{ name: "i", pin: "11" }],
+    simulated_motors: [{ pins: { a: "1", b: "2" }, encoder: { i: "i" }, ticks_per_rotation: 200 }],
+  }, { name: "b", clock });
+  const single = await construct(SingleEncoder, { board: "b", pins: { i: "i" } }, {
+    name: "single",
+    dependencies: [board],
+    clock,
+  });
+  const fake = await construct(FakeEncoder, {}, { name: "fake", clock });
+  for (const encoder of [single, fake]) {
+    const motor = await construct(
+      GpioMotor,
+      { board: "b", pins: { a: "1", b: "2" }, encoder: encoder.name.short, ticks_per_rotation: 200 },
+      { dependencies: [board, single, fake], clock },
+    );
+    await motor.setPower(-0.6);
+    await clock.advance(200);
+    // 60 rpm for 0.2 s
+    assertAlmostEquals(await motor.getPosition(), -0.2, 0.01, encoder.name.short);
+    await motor.setPower(0.6);
+    await clock.advance(400);
+    assertAlmostEquals(await motor.getPosition(), 0.2, 0.01, encoder.name.short);
+    await motor.close();
+  }
+  await single.close();
+  await board.close();
+});
+
+Deno.test("an encoder of angles is refused", async () => {
+  const board = await construct(FakeBoard, {}, { name: "b" });
+  const encoder = {
+    name: ResourceName.of("rdk:component:encoder", "e"),
+    getProperties: () => Promise.resolve({ ticksCountSupported: false, angleDegreesSupported: true }),
+  } as unknown as Encoder;
+  await assertRejects(
+    () =>
+      construct(GpioMotor, { board: "b", encoder: "e", pins: { a: "1", b: "2" }, ticks_per_rotation: 1 }, {
+        dependencies: [board, encoder],
+      }),
+    SvcError,
+    "encoder position type is Angle Degrees, need an encoder that supports Ticks",
+  );
+});
+
+Deno.test("an encoder that fails during a movement stops the motor", async () => {
+  const { motor, encoder, clock, logged, close } = await encoded();
+  const getPosition = encoder.getPosition.bind(encoder);
+  await motor.setRpm(60);
+  await clock.advance(100);
+  encoder.getPosition = () => Promise.reject(new SvcError("unavailable", "the cable is loose"));
+  await clock.advance(20);
+  assertEquals(await motor.isMoving(), false);
+  assert(logged.at(-1)?.message.includes("the cable is loose"), logged.at(-1)?.message);
+  await assertRejects(() => motor.goFor(60, 1), SvcError, "the cable is loose");
+  encoder.getPosition = getPosition;
+  await close();
+});
+
+Deno.test("off tries every pin and tells every failure", async () => {
+  const { motor, board } = await bench({ pins: { a: "1", b: "2", pwm: "3" } });
+  await motor.setPower(1);
+  const setGpio = board.setGpio.bind(board);
+  board.setGpio = (pin, high, call) =>
+    pin === "3" ? setGpio(pin, high, call) : Promise.reject(new Error(`pin ${pin} stuck`));
+  await assertRejects(() => motor.stop(), SvcError, "cannot turn the motor off: pin 1 stuck; pin 2 stuck");
+  assertEquals(await board.getPwm("3"), 0);
+});

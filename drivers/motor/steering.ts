@@ -1,0 +1,130 @@
+/**
+ * How much power a motor gets while its encoder is watched: two ways, both without clock or device.
+ *
+ * `Ramp` starts gently and corrects by small steps, with nothing to tune. `Pid` follows a position that moves at the
+ * wanted speed.
+ */
+
+/** What to reach, in ticks; the signs of speed and distance agree. */
+export interface Target {
+  readonly ticksPerMs: number;
+  /** Infinite to go on for ever. */
+  readonly goalTicks: number;
+}
+
+export interface Steering {
+  /** Whether the goal is reached. */
+  arrived(ticks: number): boolean;
+  /** The power (-1 to 1) from now on, given where the shaft is; `undefined` to leave it as it is. */
+  power(ticks: number, nowMs: number): number | undefined;
+}
+
+const RAMP_START_POWER = 0.2;
+const RAMP_PERIOD_MS = 50;
+
+export class Ramp implements Steering {
+  readonly #direction: number;
+  #power: number;
+
+  /** The shaft is at `ticks` now; `ratePct` is the size of a correction. */
+  constructor(
+    private readonly target: Target,
+    private readonly ratePct: number,
+    private readonly maxPowerPct: number,
+    private ticks: number,
+    private nowMs: number,
+  ) {
+    this.#direction = Math.sign(target.ticksPerMs);
+    this.#power = Math.min(RAMP_START_POWER, maxPowerPct);
+  }
+
+  /** What to begin with. */
+  get start(): number {
+    return this.#power * this.#direction;
+  }
+
+  arrived(ticks: number): boolean {
+    return (this.target.goalTicks - ticks) * this.#direction <= 0;
+  }
+
+  power(ticks: number, nowMs: number): number | undefined {
+    const elapsedMs = nowMs - this.nowMs;
+    if (elapsedMs < RAMP_PERIOD_MS) return undefined;
+    const speed = (ticks - this.ticks) / elapsedMs;
+    const step = Math.sign((this.target.ticksPerMs - speed) * this.#direction) * this.ratePct;
+    // A step that would reverse the motor, or leave it without power, is not taken.
+    if (this.#power + step > 1e-9) this.#power = Math.min(this.#power + step, this.maxPowerPct);
+    this.ticks = ticks;
+    this.nowMs = nowMs;
+    return this.#power * this.#direction;
+  }
+}
+
+/** Power per tick, per tick and second, and per tick a second. */
+export interface Gains {
+  readonly p: number;
+  readonly i: number;
+  readonly d: number;
+}
+
+/** How near counts as arrived: so many ticks, and no more than this share of a rotation. */
+const TOLERANCE_TICKS = 2;
+const TOLERANCE_ROTATIONS = 0.1;
+
+/** How quickly a motor without gains of its own is to correct, per second. */
+const BANDWIDTH = 5;
+
+/**
+ * Gains for a motor that turns `ticksPerSecond` at full power: they make it answer to a change of the wanted
+ * position without overshoot (two equal real poles).
+ */
+export function tunedGains(ticksPerSecond: number): Gains {
+  return { p: 2 * BANDWIDTH / ticksPerSecond, i: BANDWIDTH ** 2 / ticksPerSecond, d: 0 };
+}
+
+export class Pid implements Steering {
+  readonly #toleranceTicks: number;
+  readonly #startTicks: number;
+  readonly #startMs: number;
+  #integral = 0;
+  #error = 0;
+
+  constructor(
+    private readonly target: Target,
+    private readonly gains: Gains,
+    private readonly maxPowerPct: number,
+    ticksPerRotation: number,
+    ticks: number,
+    private nowMs: number,
+  ) {
+    this.#toleranceTicks = Math.min(TOLERANCE_TICKS, ticksPerRotation * TOLERANCE_ROTATIONS);
+    this.#startTicks = ticks;
+    this.#startMs = nowMs;
+  }
+
+  arrived(ticks: number): boolean {
+    return Math.abs(this.target.goalTicks - ticks) <= this.#toleranceTicks;
+  }
+
+  power(ticks: number, nowMs: number): number | undefined {
+    const elapsedS = (nowMs - this.nowMs) / 1000;
+    if (elapsedS <= 0) return undefined;
+    const { p, i, d } = this.gains;
+    const error = this.#wanted(nowMs) - ticks;
+    const integral = this.#integral + error * elapsedS;
+    const wanted = p * error + i * integral + d * (error - this.#error) / elapsedS;
+    const power = Math.max(-this.maxPowerPct, Math.min(wanted, this.maxPowerPct));
+    // At the limit the integral stands still, else it would have to be worked off later.
+    if (power === wanted) this.#integral = integral;
+    this.#error = error;
+    this.nowMs = nowMs;
+    return power;
+  }
+
+  /** Where the shaft ought to be. */
+  #wanted(nowMs: number): number {
+    const { ticksPerMs, goalTicks } = this.target;
+    const there = this.#startTicks + ticksPerMs * (nowMs - this.#startMs);
+    return ticksPerMs > 0 ? Math.min(there, goalTicks) : Math.max(there, goalTicks);
+  }
+}
