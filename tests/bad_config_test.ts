@@ -573,9 +573,16 @@ const RESOURCES: readonly Case[] = [
   ],
   [
     "placeholder of no kind",
-    with1({ attributes: { a: "${secrets.x}" } }),
+    {
+      components: [{
+        name: "b",
+        api: "rdk:component:board",
+        model: "fake",
+        attributes: { analogs: [{ name: "${secrets.x}" }] },
+      }],
+    },
     "warned",
-    "f.json: components.0.attributes.a: warning: ${secrets.x} is left as it is: not a placeholder such as " +
+    "f.json: components.0.attributes.analogs.0.name: warning: ${secrets.x} is left as it is: not a placeholder such as " +
     "${environment.NAME} or ${packages.type.name}",
   ],
   [
@@ -624,13 +631,11 @@ async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: st
   const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
   await machine.apply(config);
   const unhealthy = [...machine.nodes].filter((node) => node.state === "unhealthy");
-  for (const { name, error } of unhealthy) {
-    // What is wrong with its settings has been told by them.
-    if (!told.some((line) => error!.includes(line.slice("f.json: ".length).split(": ").at(-1)!))) {
-      told.push(`${name.short}: ${error}`);
-    }
-  }
   await machine.close();
+  // What is wrong with a resource's settings is its reason; it has been told already.
+  const settings = found.map((problem) => problem.message);
+  const reasons = unhealthy.filter(({ error }) => !settings.some((message) => error!.includes(message)));
+  for (const { name, error } of reasons) told.push(`${name.short}: ${error}`);
   if (unhealthy.length > 0) return { outcome: "unhealthy", told };
   const errors = found.filter((problem) => problem.severity === "error");
   return { outcome: errors.length > 0 ? "left out" : told.length > 0 ? "warned" : "fine", told };

@@ -1,0 +1,109 @@
+/**
+ * The JSON Schema that the server publishes, tried with a validator as editors have one: it accepts what the
+ * server accepts and refuses what the server refuses.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { Ajv2020 } from "ajv/2020";
+import { MODELS } from "../drivers/mod.ts";
+import { APIS } from "../lib/api/mod.ts";
+import type { Json, JsonObject } from "../lib/base/schema.ts";
+import { decodeConfig, machineSchema } from "../lib/machine/config.ts";
+import { parseConfig } from "../lib/machine/config_file.ts";
+import { Registry } from "../lib/resource/registry.ts";
+
+const ROOT = new URL("../", import.meta.url);
+
+const registry = new Registry(APIS, MODELS);
+
+const validator = () =>
+  new Ajv2020({ strict: true, allowUnionTypes: true, strictTypes: false, allErrors: true });
+
+/** What the schema and the decoder say of a configuration. */
+function verdicts(json: Json): { schema: boolean; decoder: boolean; why: string } {
+  const validate = validator().compile(machineSchema(registry));
+  const schema = validate(json);
+  const { problems } = decodeConfig(json, registry, { env: () => undefined });
+  const errors = problems.filter((problem) => problem.severity === "error");
+  const why = JSON.stringify([validate.errors, errors], null, 2);
+  return { schema, decoder: errors.length === 0, why };
+}
+
+Deno.test("the schema is one: no keyword in it is unknown or out of place", () => {
+  validator().compile(machineSchema(registry));
+});
+
+Deno.test("the schema accepts the examples and a machine of every model", async () => {
+  const files = [new URL("tests/contract/machine.json", ROOT)];
+  for await (const { name } of Deno.readDir(new URL("examples", ROOT))) {
+    if (name.endsWith(".json")) files.push(new URL(`examples/${name}`, ROOT));
+  }
+  for (const file of files) {
+    const json = parseConfig(await Deno.readFile(file), { file: file.pathname, env: () => undefined });
+    const { schema, decoder, why } = verdicts(json);
+    assert(schema && decoder, `${file.pathname}: ${why}`);
+  }
+});
+
+Deno.test("the schema accepts every section and every form of an entry", () => {
+  const { schema, decoder, why } = verdicts({
+    $schema: "./svc.schema.json",
+    cloud: { id: "part", api_key: { id: "key", key: "k" }, refresh_interval: "5s" },
+    network: { bind_address: ":8080", sessions: { heartbeat_window: "1s" } },
+    auth: { handlers: [{ type: "api-key", config: { keys: ["a"], a: "secret" } }] },
+    maintenance: { sensor_name: "rdk:component:sensor/door", maintenance_allowed_key: "open" },
+    modules: [{ name: "m", executable_path: "/m", log_level: "WARN" }],
+    remotes: [{ name: "r", address: "r:8080" }],
+    packages: [{ name: "p", package: "o/p", type: "ml_model" }],
+    jobs: [{ name: "j", schedule: "5m", resource: "a", method: "DoCommand" }],
+    log: [{ pattern: "rdk.*", level: "Debug" }],
+    agent: { anything: true },
+    components: [
+      { name: "a", api: "rdk:component:generic", model: "fake" },
+      { name: "b", type: "generic", model: "rdk:builtin:fake", frame: { parent: "world" } },
+      { name: "c", api: "acme:component:gizmo", model: { namespace: "acme", model_family: "x", name: "y" } },
+    ],
+    services: [{ name: "s", namespace: "rdk", type: "generic", model: "fake" }],
+  });
+  assert(schema && decoder, why);
+});
+
+const BROKEN: readonly [what: string, json: JsonObject][] = [
+  ["section of the wrong type", { components: {} }],
+  ["flag of the wrong type", { debug: "yes" }],
+  ["bad duration", { cloud: { id: "x", secret: "s", refresh_interval: "soon" } }],
+  ["missing name of a module", { modules: [{ executable_path: "/m" }] }],
+  ["name with a space", { components: [{ name: "a b", api: "rdk:component:generic", model: "fake" }] }],
+  ["package of an unknown type", { packages: [{ name: "p", package: "o/p", type: "map" }] }],
+  ["attribute of the wrong type", {
+    components: [{ name: "a", api: "rdk:component:arm", model: "fake", attributes: { "arm-model": 5 } }],
+  }],
+  ["the same with the full name of the model", {
+    components: [{
+      name: "a",
+      api: "rdk:component:arm",
+      model: "rdk:builtin:fake",
+      attributes: { "arm-model": 5 },
+    }],
+  }],
+];
+
+Deno.test("the schema refuses what the decoder refuses", () => {
+  for (const [what, json] of BROKEN) {
+    const { schema, decoder, why } = verdicts(json);
+    assertEquals({ schema, decoder }, { schema: false, decoder: false }, `${what}: ${why}`);
+  }
+});
+
+Deno.test("the schema of every model stands under both of its names", () => {
+  const schema = machineSchema(registry);
+  const { components, services } = schema.properties as Record<string, { items: { allOf: JsonObject[] } }>;
+  const conditions = [...components.items.allOf, ...services.items.allOf]
+    .map((rule) =>
+      (rule.if as { properties: { api: { const: string }; model?: { enum: string[] } } }).properties
+    );
+  for (const { api, name } of MODELS) {
+    const found = conditions.find((one) => one.api.const === api.name && one.model?.enum.includes(name));
+    assert(found?.model?.enum.includes(name.split(":").at(-1)!), `${api.name} ${name}`);
+  }
+});
