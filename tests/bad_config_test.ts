@@ -16,7 +16,7 @@ import { decodeConfig, formatProblems } from "../lib/machine/config.ts";
 import { readConfig } from "../lib/machine/config_file.ts";
 import { Machine } from "../lib/machine/machine.ts";
 import { Registry } from "../lib/resource/registry.ts";
-import { type Content, ENV, FILES, type Outcome, part, RESOURCES, SETTINGS } from "./bad_configs.ts";
+import { bytesOf, type Content, ENV, FILES, type Outcome, part, RESOURCES, SETTINGS } from "./bad_configs.ts";
 
 const registry = new Registry(APIS, MODELS);
 
@@ -46,12 +46,6 @@ async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: st
   if (unhealthy.length > 0) return { outcome: "unhealthy", told };
   const errors = found.filter((problem) => problem.severity === "error");
   return { outcome: errors.length > 0 ? "left out" : told.length > 0 ? "warned" : "fine", told };
-}
-
-function bytesOf(content: Content): Uint8Array {
-  const made = typeof content === "function" ? content() : content;
-  if (made instanceof Uint8Array) return made;
-  return new TextEncoder().encode(typeof made === "string" ? made : JSON.stringify(made));
 }
 
 /** A host with one file. */

@@ -12,6 +12,12 @@ export type Case = readonly [what: string, file: Content, outcome: Outcome, mess
 /** JSON, or text, or bytes; the larger ones are made when they are needed. */
 export type Content = JsonObject | Json[] | string | Uint8Array | (() => string | Uint8Array);
 
+export function bytesOf(content: Content): Uint8Array {
+  const made = typeof content === "function" ? content() : content;
+  if (made instanceof Uint8Array) return made;
+  return new TextEncoder().encode(typeof made === "string" ? made : JSON.stringify(made));
+}
+
 /** The environment in which they are read. */
 export const ENV: Readonly<Record<string, string>> = { TOKEN: "secret text", SVC_HOME: "/svc" };
 

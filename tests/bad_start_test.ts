@@ -1,0 +1,168 @@
+/**
+ * The server on what it cannot start with: one clear message and exit code 1, within the process for speed and a
+ * few times as a program of its own; and on what it can start with although something in it is broken.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { fromBinary } from "@bufbuild/protobuf";
+import { main } from "../cli/svc_server.ts";
+import { DenoHost } from "../lib/base/host_deno.ts";
+import type { JsonObject } from "../lib/base/schema.ts";
+import { GetMachineStatusResponseSchema, ResourceStatus_State } from "../proto/gen/robot_pb.ts";
+import { bytesOf, ENV, FILES, RESOURCES, SETTINGS } from "./bad_configs.ts";
+import { startServer, writeConfig } from "./server.ts";
+
+const ROOT = new URL("../", import.meta.url);
+
+/** The real host, but it keeps what is written for people. */
+class QuietHost extends DenoHost {
+  errors = "";
+
+  override env(name: string): string | undefined {
+    return ENV[name];
+  }
+
+  override writeError(text: string): void {
+    this.errors += text;
+  }
+}
+
+/** Runs the server on a file until it ends by itself. */
+async function run(path: string): Promise<{ code: number; errors: string }> {
+  const host = new QuietHost();
+  const { log } = console;
+  console.log = () => {};
+  try {
+    return { code: await main(["-config", path], host), errors: host.errors };
+  } finally {
+    console.log = log;
+  }
+}
+
+/** The same as a process. */
+async function spawn(path: string): Promise<{ code: number; errors: string }> {
+  const args = ["run", "-A", new URL("cli/svc_server.ts", ROOT).pathname, "-config", path];
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), { args, stdin: "null", stdout: "null" })
+    .output();
+  return { code, errors: new TextDecoder().decode(stderr) };
+}
+
+async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-" });
+  try {
+    await use(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("every file that is refused ends the server with 1 and its message", () =>
+  withFolder(async (folder) => {
+    const path = `${folder}/f.json`;
+    for (const [what, content, outcome, message] of [...FILES, ...SETTINGS, ...RESOURCES]) {
+      if (outcome !== "refused") continue;
+      await Deno.writeFile(path, bytesOf(content));
+      const { code, errors } = await run(path);
+      assertEquals(code, 1, `${what}: ${errors}`);
+      assertStringIncludes(errors, message.replace("f.json", path), what);
+      assertEquals(errors.split(message.slice("f.json".length)).length, 2, `${what}: told once`);
+    }
+  }));
+
+Deno.test("a file that cannot be read ends the server with 1", () =>
+  withFolder(async (folder) => {
+    for (const [path, why] of [[`${folder}/none.json`, "it does not exist"], [folder, "it is a folder"]]) {
+      const { code, errors } = await run(path);
+      assertEquals(code, 1);
+      assertStringIncludes(errors, `svc-server: cannot read "${path}": ${why}`);
+    }
+  }));
+
+Deno.test("a certificate that is none ends the server with 1", () =>
+  withFolder(async (folder) => {
+    const [cert, key] = [`${folder}/cert.pem`, `${folder}/key.pem`];
+    const path = `${folder}/f.json`;
+    const network = { bind_address: "127.0.0.1:0", tls_cert_file: cert, tls_key_file: key };
+    await Deno.writeTextFile(path, JSON.stringify({ network }));
+    assertStringIncludes((await run(path)).errors, `cannot read "${cert}": it does not exist`);
+    await Deno.writeTextFile(cert, "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n");
+    await Deno.writeTextFile(key, "nonsense");
+    const { code, errors } = await run(path);
+    assertEquals(code, 1);
+    assertStringIncludes(errors, `cannot read ${cert}: wanted a PEM certificate`);
+  }));
+
+Deno.test("an address that cannot be had ends the server with 1", () =>
+  withFolder(async (folder) => {
+    using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = taken.addr as Deno.NetAddr;
+    const path = `${folder}/f.json`;
+    const addresses = [[`127.0.0.1:${port}`, "it is in use"], [
+      "192.0.2.1:0",
+      "this machine has no such address",
+    ]];
+    for (const [address, why] of addresses) {
+      await Deno.writeTextFile(path, JSON.stringify({ network: { bind_address: address } }));
+      const { code, errors } = await run(path);
+      assertEquals(code, 1);
+      assertStringIncludes(errors, `cannot listen on ${address}: ${why}`);
+    }
+  }));
+
+Deno.test("as a process: refused files end with 1, quickly and without a stack trace", () =>
+  withFolder(async (folder) => {
+    const path = `${folder}/f.json`;
+    for (const what of ["50 MB", "deep arrays", "address without a port"]) {
+      const [, content, , message] = [...FILES, ...SETTINGS].find(([name]) => name === what)!;
+      await Deno.writeFile(path, bytesOf(content));
+      const { code, errors } = await spawn(path);
+      assertEquals(code, 1, errors);
+      assertStringIncludes(errors, message.replace("f.json", path));
+      assert(!/^\s+at /m.test(errors), errors);
+    }
+  }));
+
+Deno.test("as a process: what is broken is unhealthy with its reason, the rest is served", async () => {
+  const part = (name: string, changes: JsonObject = {}) => {
+    return { name, api: "rdk:component:generic", model: "fake", ...changes };
+  };
+  const path = await writeConfig({
+    components: [
+      part("good"),
+      part("typo", { model: "fakee" }),
+      part("lonely", { depends_on: ["nobody"] }),
+      part("left", { depends_on: ["right"] }),
+      part("right", { depends_on: ["left"] }),
+    ],
+  });
+  const server = await startServer(path);
+  try {
+    await server.wrote("machine is running");
+    const status = await machineStatus(server.url);
+    const found = status.resources.filter((one) => one.name?.subtype === "generic");
+    const lines = found.map(({ name, state, error }) =>
+      `${name!.name} ${ResourceStatus_State[state]} ${error}`
+    );
+    assertEquals(lines[0], "good READY ");
+    const wanted = ["did you mean rdk:builtin:fake?", "[nobody]", "cycle", "cycle"];
+    for (const [index, reason] of wanted.entries()) {
+      assertStringIncludes(lines[index + 1], " UNHEALTHY ");
+      assertStringIncludes(lines[index + 1], reason);
+    }
+  } finally {
+    assertEquals(await server.stop(), 0);
+    await Deno.remove(path);
+  }
+});
+
+/** Asks over gRPC-web: an empty request, and an answer in one frame before the trailers. */
+async function machineStatus(url: string) {
+  const response = await fetch(`${url}/viam.robot.v1.RobotService/GetMachineStatus`, {
+    method: "POST",
+    headers: { "content-type": "application/grpc-web+proto" },
+    body: new Uint8Array(5),
+  });
+  const body = new Uint8Array(await response.arrayBuffer());
+  const length = new DataView(body.buffer).getUint32(1);
+  return fromBinary(GetMachineStatusResponseSchema, body.subarray(5, 5 + length));
+}
