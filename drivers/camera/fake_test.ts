@@ -1,0 +1,122 @@
+import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import { FakeClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { decodeDepth } from "../../lib/geometry/depth.ts";
+import { decodeImage, imageSize, MIME } from "../../lib/geometry/image.ts";
+import { readPcd } from "../../lib/geometry/pcd.ts";
+import { boundingBox } from "../../lib/geometry/point_cloud.ts";
+import { construct, problemsOf } from "../../tests/construct.ts";
+import { FakeCamera } from "./fake.ts";
+
+Deno.test("fake camera: one JPEG, 1280 x 720 unless it is told otherwise", async () => {
+  const { images } = await (await construct(FakeCamera)).getImages();
+  assertEquals(images.map(({ sourceName, mimeType }) => [sourceName, mimeType]), [["color", MIME.jpeg]]);
+  assertEquals(imageSize(images[0].image), { width: 1280, height: 720 });
+  const small = await construct(FakeCamera, { width: 64, height: 0 });
+  assertEquals(imageSize((await small.getImages()).images[0].image), { width: 64, height: 720 });
+});
+
+Deno.test("fake camera: the picture goes from yellow to blue, is always the same and has the time", async () => {
+  const clock = new FakeClock();
+  const camera = await construct(FakeCamera, { width: 64, height: 64 }, { clock });
+  const first = await camera.getImages();
+  assertEquals(first.capturedAtMs, clock.nowMs());
+  await clock.advance(1000);
+  const second = await camera.getImages();
+  assertEquals(second.capturedAtMs, first.capturedAtMs + 1000);
+  assert(first.images[0].image === second.images[0].image);
+  const decoded = decodeImage(first.images[0].image);
+  assert(decoded.kind === "color");
+  const { rgba } = decoded.image;
+  const [red, , blue] = rgba;
+  const [redAtEnd, , blueAtEnd] = rgba.subarray(-4);
+  assert(red > 240 && blue < 20, `${red} ${blue}`);
+  assert(redAtEnd < 20 && blueAtEnd > 240, `${redAtEnd} ${blueAtEnd}`);
+});
+
+Deno.test("fake camera: animated, the picture moves every 20 ms", async () => {
+  const clock = new FakeClock();
+  const camera = await construct(FakeCamera, { width: 64, height: 16, animated: true }, { clock });
+  const picture = async () => (await camera.getImages()).images[0].image;
+  const first = await picture();
+  assertEquals(await picture(), first);
+  await clock.advance(20);
+  assert((await picture()).some((byte, index) => byte !== first[index]));
+  await clock.advance(20 * 63);
+  assertEquals(await picture(), first);
+});
+
+Deno.test("fake camera: the cloud is the gradient, a millimetre to the pixel and 255 mm high", async () => {
+  const camera = await construct(FakeCamera, { width: 40, height: 30 });
+  const cloud = readPcd(await camera.getPointCloud());
+  assertEquals(cloud.x.length, 1200);
+  assertEquals(cloud.rgb?.[0], 0xffff00);
+  const box = boundingBox(cloud)!;
+  assertAlmostEquals(box.max.x, 0.039, 1e-6);
+  assertAlmostEquals(box.max.y, 0.029, 1e-6);
+  assertAlmostEquals(box.max.z, 0.255 * Math.hypot(39, 29) / 50, 1e-6);
+});
+
+Deno.test("fake camera: a large picture's cloud still fits in a message", async () => {
+  const camera = await construct(FakeCamera, { width: 2000, height: 1500 });
+  assert((await camera.getPointCloud()).length < 2 ** 24);
+});
+
+Deno.test("fake camera: a lens only where the attributes ask for it", async () => {
+  assertEquals(await (await construct(FakeCamera)).getProperties(), {
+    supportsPcd: true,
+    mimeTypes: [MIME.jpeg],
+  });
+  const { intrinsics, distortion } = await (await construct(FakeCamera, { model: true })).getProperties();
+  assertEquals(intrinsics, {
+    widthPx: 1280,
+    heightPx: 720,
+    focalXPx: 821.32642889,
+    focalYPx: 821.68607359,
+    centerXPx: 494.95941428,
+    centerYPx: 370.70529534,
+  });
+  assertEquals(distortion?.model, "brown_conrady");
+  assertEquals(distortion?.parameters.length, 5);
+});
+
+Deno.test("fake camera: sizes are even and at most 10000", () => {
+  const message = "odd-number resolutions cannot be rendered, cannot use a width of 3";
+  assertEquals(problemsOf(FakeCamera, { width: 3 }), [`width: ${message}`]);
+  assertEquals(problemsOf(FakeCamera, { height: 10_002 }).length, 1);
+  assertEquals(problemsOf(FakeCamera, { height: -2 }).length, 1);
+  assertEquals(problemsOf(FakeCamera, { width: 10_000, height: 2 }), []);
+});
+
+Deno.test("fake camera: only the sources that are asked for", async () => {
+  const camera = await construct(FakeCamera, { width: 16, height: 16, scene: "boxes" });
+  const names = async (...wanted: string[]) =>
+    (await camera.getImages(wanted)).images.map(({ sourceName }) => sourceName);
+  assertEquals(await names(), ["color", "depth"]);
+  assertEquals(await names("depth"), ["depth"]);
+  assertEquals(await names("depth", "color", "depth"), ["color", "depth"]);
+  const error = await assertRejects(() => camera.getImages(["infrared"]), SvcError);
+  assertEquals(
+    error.message,
+    'rdk:component:camera/test has no image source "infrared", it has: "color", "depth"',
+  );
+});
+
+Deno.test("fake camera: a scene is seen as it is", async () => {
+  const camera = await construct(FakeCamera, { width: 320, height: 240, scene: "boxes" });
+  const { images } = await camera.getImages(["depth"]);
+  const map = decodeDepth(images[0].image);
+  const { intrinsics } = await camera.getProperties();
+  const cloud = readPcd(await camera.getPointCloud());
+  assertEquals([map.width, map.height], [intrinsics?.widthPx, intrinsics?.heightPx]);
+  assertEquals(cloud.x.length, map.data.filter((depth) => depth > 0).length);
+  // 600 mm above the floor: with the pitch undone, nothing is below it and the highest box rises 400 mm from it.
+  const [cos, sin] = [Math.cos(20 * Math.PI / 180), Math.sin(20 * Math.PI / 180)];
+  let [lowest, highest] = [Infinity, -Infinity];
+  for (let point = 0; point < cloud.x.length; point++) {
+    const up = 0.6 - cos * cloud.y[point] - sin * cloud.z[point];
+    [lowest, highest] = [Math.min(lowest, up), Math.max(highest, up)];
+  }
+  assertAlmostEquals(lowest, 0, 0.002);
+  assertAlmostEquals(highest, 0.4, 0.005);
+});

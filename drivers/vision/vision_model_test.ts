@@ -1,0 +1,134 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Camera, CameraApi, type Images } from "../../lib/api/camera.ts";
+import { VisionApi } from "../../lib/api/vision.ts";
+import { FakeClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../lib/base/log.ts";
+import { encodeImage, MIME } from "../../lib/geometry/image.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { Dependencies } from "../../lib/resource/registry.ts";
+import { BaseComponent } from "../../lib/resource/resource.ts";
+import { construct, namedBy } from "../../tests/construct.ts";
+import { FakeVision } from "./fake.ts";
+import { type Skills, VisionModel } from "./vision_model.ts";
+
+const PICTURE = {
+  mimeType: MIME.png,
+  image: encodeImage({ kind: "color", image: { width: 10, height: 6, rgba: new Uint8Array(240) } }, MIME.png),
+};
+
+/** Counts how often it takes pictures. */
+class Counting extends BaseComponent implements Camera {
+  taken = 0;
+
+  constructor(name: string, private readonly pictures: readonly (typeof PICTURE)[] = [PICTURE]) {
+    super(ResourceName.of(CameraApi.name, name));
+  }
+
+  getImages(): Promise<Images> {
+    this.taken++;
+    return Promise.resolve({
+      images: this.pictures.map((picture) => ({ ...picture, sourceName: "color" })),
+      capturedAtMs: 1,
+    });
+  }
+
+  getPointCloud(): Promise<Uint8Array> {
+    return Promise.resolve(new Uint8Array());
+  }
+
+  getProperties() {
+    return Promise.resolve({ supportsPcd: false, mimeTypes: [MIME.png] });
+  }
+}
+
+const name = ResourceName.of(VisionApi.name, "eyes");
+const classes = [{ className: "b", confidence: 0.2 }, { className: "a", confidence: 0.7 }, {
+  className: "c",
+  confidence: 0.1,
+}];
+const object = { pcd: new Uint8Array(), geometries: [], referenceFrame: "cam" };
+
+function vision(skills: Skills, cameras: Camera[], { defaultCamera, logged = [] }: {
+  defaultCamera?: string;
+  logged?: LogRecord[];
+} = {}) {
+  const logs = new Logs(new FakeClock(), [memorySink(logged)]);
+  logs.configure([], true);
+  return new VisionModel(
+    { name, dependencies: new Dependencies(name, cameras), logger: logs.logger("v") },
+    skills,
+    defaultCamera,
+  );
+}
+
+Deno.test("fake vision: one thing in the middle, one class", async () => {
+  const camera = new Counting("cam");
+  const fake = await construct(FakeVision, {}, { dependencies: [camera] });
+  const middle = { xMin: 0.25, yMin: 0.25, xMax: 0.75, yMax: 0.75 };
+  const box = { xMin: 2, yMin: 1, xMax: 7, yMax: 4 };
+  const detections = [{ className: "a_detection", confidence: 0.92, box, normalized: middle }];
+  const classifications = [{ className: "a_classification", confidence: 0.85 }];
+  assertEquals(await fake.getDetections(PICTURE), detections);
+  assertEquals(await fake.getDetectionsFromCamera("cam"), detections);
+  assertEquals(await fake.getClassifications(PICTURE, 5), classifications);
+  assertEquals(await fake.getClassificationsFromCamera("cam", 1), classifications);
+  assertEquals(await fake.getProperties(), {
+    detections: true,
+    classifications: true,
+    objectPointClouds: false,
+    defaultCamera: undefined,
+  });
+});
+
+Deno.test("fake vision: the default camera is built first, and used when none is named", async () => {
+  assertEquals(namedBy(FakeVision, { camera_name: "cam" }), ["cam"]);
+  const fake = await construct(FakeVision, { camera_name: "cam" }, { dependencies: [new Counting("cam")] });
+  assertEquals((await fake.getDetectionsFromCamera("")).length, 1);
+  assertEquals((await fake.getProperties()).defaultCamera, "cam");
+});
+
+Deno.test("vision: published refusals", async () => {
+  const mute = vision({}, [new Counting("cam")]);
+  const title = 'vision model "rdk:service:vision/eyes" does not implement';
+  await assertRejects(() => mute.getDetections(PICTURE), SvcError, `${title} a Detector`);
+  await assertRejects(() => mute.getDetectionsFromCamera("cam"), SvcError, `${title} a Detector`);
+  await assertRejects(() => mute.getClassifications(PICTURE, 1), SvcError, `${title} a Classifier`);
+  await assertRejects(() => mute.getClassificationsFromCamera("cam", 1), SvcError, `${title} a Classifier`);
+  await assertRejects(() => mute.getObjectPointClouds("cam"), SvcError, `${title} a 3D segmenter`);
+});
+
+Deno.test("vision: a camera that is missing, or gives nothing", async () => {
+  const able = vision({ classify: () => Promise.resolve(classes) }, [new Counting("empty", [])]);
+  const classify = (camera: string) => () => able.getClassificationsFromCamera(camera, 0);
+  await assertRejects(classify(""), SvcError, "no camera name provided and no default camera found");
+  await assertRejects(classify("gone"), SvcError, "could not find camera named gone");
+  await assertRejects(classify("empty"), SvcError, "no images returned from camera empty");
+});
+
+Deno.test("vision: classes likeliest first, as many as asked for", async () => {
+  const able = vision({ classify: () => Promise.resolve(classes) }, []);
+  const names = async (count: number) =>
+    (await able.getClassifications(PICTURE, count)).map(({ className }) => className).join("");
+  assertEquals([await names(0), await names(2), await names(9)], ["abc", "ab", "abc"]);
+  await assertRejects(() => able.getClassifications(PICTURE, -1), SvcError, "-1 classifications asked for");
+});
+
+Deno.test("vision: everything is captured from one picture, and what cannot be is left out with a line in the log", async () => {
+  const camera = new Counting("cam");
+  const logged: LogRecord[] = [];
+  const segment: Skills["segment"] = async (view) => {
+    await view.images();
+    return [{ ...object, referenceFrame: view.cameraName }];
+  };
+  const able = vision({ segment, classify: () => Promise.resolve(classes) }, [camera], {
+    logged,
+    defaultCamera: "cam",
+  });
+  const wanted = { image: true, detections: true, classifications: true, objectPointClouds: true };
+  const all = await able.captureAllFromCamera("", wanted);
+  assertEquals(camera.taken, 1);
+  assertEquals(all.image?.image, PICTURE.image);
+  assertEquals([all.detections, all.classifications.length, all.objects], [[], 3, [object]]);
+  assert(logged.some(({ message }) => message.includes("detections asked of rdk:service:vision/eyes")));
+});
