@@ -117,7 +117,7 @@ export async function selfSigned(): Promise<{ certPem: string; keyPem: string }>
     keyType: "ec",
     algorithm: "sha256",
     extensions: [
-      { name: "basicConstraints", cA: true },
+      { name: "basicConstraints", cA: false },
       { name: "subjectAltName", altNames: [{ type: 2, value: "localhost" }, { type: 7, ip: "127.0.0.1" }] },
     ],
   });

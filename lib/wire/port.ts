@@ -16,7 +16,7 @@ import {
 import { createServer as createNet, type Server as NetServer, type Socket } from "node:net";
 import { createServer as createTls } from "node:tls";
 import type { Clock } from "../base/clock.ts";
-import { messageOf, SvcError } from "../base/error.ts";
+import { type Code, messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 import { acceptGrpc } from "./grpc.ts";
 import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
@@ -378,14 +378,18 @@ function hint(first: number): string {
   return first === 0x16 ? ": it looks like TLS, which is off here" : "";
 }
 
+type Advice = [code: Code, advice: string];
+
 function cannotListen(address: string, cause: unknown): SvcError {
   const { code } = cause as { code?: string };
-  const known: Record<string, [ConstructorParameters<typeof SvcError>[0], string]> = {
+  const elsewhere: Advice = [
+    "unavailable",
+    "this machine has no such address; choose one of its own, or 0.0.0.0 for all",
+  ];
+  const known: Record<string, Advice> = {
     EADDRINUSE: ["unavailable", "it is in use; stop the program that has it or choose another one"],
-    EADDRNOTAVAIL: [
-      "unavailable",
-      "this machine has no such address; choose one of its own, or 0.0.0.0 for all",
-    ],
+    EADDRNOTAVAIL: elsewhere,
+    EINVAL: elsewhere,
     EACCES: ["permission_denied", "the system does not allow it; ports below 1024 take a privileged user"],
     ENOTFOUND: ["invalid_argument", "the name of the host is not known"],
     ENOENT: ["not_found", "its folder does not exist"],
