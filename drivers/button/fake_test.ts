@@ -1,0 +1,13 @@
+import { assertEquals } from "@std/assert";
+import type { LogRecord } from "../../lib/base/log.ts";
+import { construct } from "../../tests/construct.ts";
+import { FakeButton } from "./fake.ts";
+
+Deno.test("logs and counts its pushes", async () => {
+  const logged: LogRecord[] = [];
+  const button = await construct(FakeButton, {}, { logged });
+  await button.push();
+  await button.push();
+  assertEquals(logged.map(({ message }) => message), ["pushed button", "pushed button"]);
+  assertEquals(await button.getStatus(), { pushes: 2 });
+});

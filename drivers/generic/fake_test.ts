@@ -1,0 +1,7 @@
+import { assertEquals } from "@std/assert";
+import { construct } from "../../tests/construct.ts";
+import { FakeGeneric } from "./fake.ts";
+
+Deno.test("answers a command with itself", async () => {
+  assertEquals(await (await construct(FakeGeneric)).doCommand({ bar: ["baz", 1] }), { bar: ["baz", 1] });
+});

@@ -1,0 +1,7 @@
+import { assertEquals } from "@std/assert";
+import { construct } from "../../tests/construct.ts";
+import { FakeGenericService } from "./fake.ts";
+
+Deno.test("answers a command with itself", async () => {
+  assertEquals(await (await construct(FakeGenericService)).doCommand({ bar: null }), { bar: null });
+});

@@ -1,0 +1,44 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import { InputEvents } from "./input_events.ts";
+
+const event = (event: string, control = "ButtonStart") => ({ timeMs: 0, event, control, value: 1 });
+
+Deno.test("a listener hears the events of its filters, of any kind with AllEvents", async () => {
+  const cases: [filter: string, event: string, heard: boolean][] = [
+    ["ButtonPress", "ButtonPress", true],
+    ["ButtonPress", "ButtonRelease", false],
+    ["ButtonChange", "ButtonPress", true],
+    ["ButtonChange", "ButtonRelease", true],
+    ["ButtonChange", "ButtonHold", false],
+    ["AllEvents", "Disconnect", true],
+  ];
+  for (const [filter, happened, heard] of cases) {
+    const events = new InputEvents();
+    const stream = events.stream([{ control: "ButtonStart", events: [filter] }]);
+    const next = stream[Symbol.asyncIterator]().next();
+    events.tell(event(happened, "ButtonMenu"));
+    events.tell(event(happened));
+    events.close();
+    assertEquals(!(await next).done, heard, `${filter} ${happened}`);
+  }
+});
+
+Deno.test("who reads too slowly loses the stream, with the reason", async () => {
+  const events = new InputEvents();
+  const stream = events.stream([{ control: "ButtonStart", events: ["AllEvents"] }])[Symbol.asyncIterator]();
+  for (let count = 0; count < 1025; count++) events.tell(event("ButtonPress"));
+  const error = await assertRejects(() => stream.next(), SvcError, "wanted a faster reader");
+  assertEquals(error.code, "resource_exhausted");
+  assertEquals(events.wanted, []);
+});
+
+Deno.test("what is wanted is told once each", () => {
+  const events = new InputEvents();
+  const filters = [{ control: "ButtonStart", events: ["ButtonPress", "ButtonHold"] }];
+  events.stream(filters);
+  events.stream(filters);
+  assertEquals(events.wanted.map(({ event }) => event), ["ButtonPress", "ButtonHold"]);
+  events.close();
+  assertEquals(events.wanted, []);
+});

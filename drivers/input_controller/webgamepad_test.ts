@@ -1,0 +1,19 @@
+import { assertEquals } from "@std/assert";
+import { construct } from "../../tests/construct.ts";
+import { WebgamepadInputController } from "./webgamepad.ts";
+
+Deno.test("has the controls of a gamepad, without events until there are some", async () => {
+  const gamepad = await construct(WebgamepadInputController);
+  const controls = await gamepad.getControls();
+  assertEquals([controls.length, controls[0], controls.at(-1)], [19, "AbsoluteX", "ButtonMenu"]);
+  assertEquals(await gamepad.getEvents(), []);
+});
+
+Deno.test("the latest event of a control is its state", async () => {
+  const gamepad = await construct(WebgamepadInputController);
+  const press = { timeMs: 1, event: "ButtonPress", control: "ButtonMenu", value: 1 };
+  const release = { timeMs: 2, event: "ButtonRelease", control: "ButtonMenu", value: 0 };
+  await gamepad.triggerEvent(press);
+  await gamepad.triggerEvent(release);
+  assertEquals(await gamepad.getEvents(), [release]);
+});

@@ -1,0 +1,8 @@
+import { assertEquals } from "@std/assert";
+import { construct } from "../../tests/construct.ts";
+import { FakeSensor } from "./fake.ts";
+
+Deno.test("always reads the same", async () => {
+  const sensor = await construct(FakeSensor);
+  assertEquals(await sensor.getReadings(), { a: 1, b: 2, c: 3 });
+});

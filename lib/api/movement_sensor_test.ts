@@ -1,0 +1,32 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../base/error.ts";
+import { ResourceName } from "../resource/name.ts";
+import { unsupported } from "../resource/resource.ts";
+import { type MovementSensor, readingsOf } from "./movement_sensor.ts";
+
+/** A sensor with a heading and whatever else it is given. */
+function sensor(more: Partial<MovementSensor> = {}): MovementSensor {
+  const not = () => Promise.reject(unsupported(ResourceName.of("rdk:component:movement_sensor", "m"), "it"));
+  const none = {
+    getPosition: not,
+    getLinearVelocity: not,
+    getAngularVelocity: not,
+    getLinearAcceleration: not,
+    getOrientation: not,
+  };
+  return { ...none, getCompassHeading: () => Promise.resolve(0), ...more } as MovementSensor;
+}
+
+Deno.test("readings leave out what the sensor does not support", async () => {
+  assertEquals(await readingsOf(sensor()), { compass: 0 });
+  const moving = sensor({ getLinearVelocity: () => Promise.resolve({ x: 1, y: 2, z: 3 }) });
+  assertEquals(await readingsOf(moving), {
+    compass: 0,
+    linear_velocity: { _type: "vector3", x: 1, y: 2, z: 3 },
+  });
+});
+
+Deno.test("readings fail when a supported one fails", async () => {
+  const broken = sensor({ getOrientation: () => Promise.reject(new SvcError("unavailable", "cable off")) });
+  await assertRejects(() => readingsOf(broken), SvcError, "cable off");
+});

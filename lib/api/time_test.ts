@@ -1,0 +1,19 @@
+import { assertEquals } from "@std/assert";
+import { toDuration, toMs, toTimestamp } from "./time.ts";
+
+Deno.test("instants become whole seconds and nanoseconds from 0 up", () => {
+  assertEquals(toTimestamp(1_700_000_000_123.5), { seconds: 1_700_000_000n, nanos: 123_500_000 });
+  assertEquals(toTimestamp(-1500), { seconds: -2n, nanos: 500_000_000 });
+  assertEquals(toTimestamp(1999.9999999), { seconds: 2n, nanos: 0 });
+});
+
+Deno.test("seconds and nanoseconds of a duration have one sign", () => {
+  assertEquals(toDuration(1500), { seconds: 1n, nanos: 500_000_000 });
+  assertEquals(toDuration(-1500), { seconds: -1n, nanos: -500_000_000 });
+});
+
+Deno.test("times come back as milliseconds", () => {
+  for (const ms of [0, 0.5, -1500, 1_700_000_000_123]) assertEquals(toMs(toTimestamp(ms)), ms);
+  for (const ms of [0, 0.5, -1500]) assertEquals(toMs(toDuration(ms)), ms);
+  assertEquals(toMs(undefined), 0);
+});
