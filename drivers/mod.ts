@@ -4,9 +4,15 @@
 
 import type { AnyModel } from "../lib/resource/registry.ts";
 import { FakeArm } from "./arm/fake.ts";
+import { FakeBase } from "./base/fake.ts";
+import { WheeledBase } from "./base/wheeled.ts";
+import { FakeBoard } from "./board/fake.ts";
 import { FakeButton } from "./button/fake.ts";
 import { FakeCamera } from "./camera/fake.ts";
 import { ImageFileCamera } from "./camera/image_file.ts";
+import { FakeEncoder } from "./encoder/fake.ts";
+import { IncrementalEncoder } from "./encoder/incremental.ts";
+import { SingleEncoder } from "./encoder/single.ts";
 import { FakeGantry } from "./gantry/fake.ts";
 import { FakeGeneric } from "./generic/fake.ts";
 import { FakeGenericService } from "./generic_service/fake.ts";
@@ -14,6 +20,8 @@ import { FakeGripper } from "./gripper/fake.ts";
 import { FakeInputController } from "./input_controller/fake.ts";
 import { WebgamepadInputController } from "./input_controller/webgamepad.ts";
 import { FakeMlModel } from "./ml_model/fake.ts";
+import { FakeMotor } from "./motor/fake.ts";
+import { GpioMotor } from "./motor/gpio.ts";
 import { FakeMovementSensor } from "./movement_sensor/fake.ts";
 import { FakePowerSensor } from "./power_sensor/fake.ts";
 import { FakeSensor } from "./sensor/fake.ts";
@@ -24,9 +32,15 @@ import { FakeVision } from "./vision/fake.ts";
 
 export const MODELS: readonly AnyModel[] = [
   FakeArm,
+  FakeBase,
+  WheeledBase,
+  FakeBoard,
   FakeButton,
   FakeCamera,
   ImageFileCamera,
+  FakeEncoder,
+  IncrementalEncoder,
+  SingleEncoder,
   FakeGantry,
   FakeGeneric,
   FakeGenericService,
@@ -34,6 +48,8 @@ export const MODELS: readonly AnyModel[] = [
   FakeInputController,
   WebgamepadInputController,
   FakeMlModel,
+  FakeMotor,
+  GpioMotor,
   FakeMovementSensor,
   FakePowerSensor,
   FakeSensor,

@@ -209,8 +209,9 @@ class Gpio extends BaseComponent implements Motor {
     return Promise.resolve({ isOn: this.#powerPct !== 0, powerPct: this.#powerPct });
   }
 
+  /** Also while a control loop runs that has no power to give at the moment. */
   isMoving(): Promise<boolean> {
-    return Promise.resolve(this.#powerPct !== 0);
+    return Promise.resolve(this.#operation.running || this.#powerPct !== 0);
   }
 
   stop(): Promise<void> {

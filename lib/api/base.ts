@@ -57,7 +57,9 @@ class BaseClient extends ComponentClient<typeof BaseService> implements Base {
   }
 
   async getProperties(call?: Call): Promise<BaseProperties> {
-    return await this.rpc.getProperties(this.request(call), call);
+    const answer = await this.rpc.getProperties(this.request(call), call);
+    const { widthMeters, turningRadiusMeters, wheelCircumferenceMeters } = answer;
+    return { widthMeters, turningRadiusMeters, wheelCircumferenceMeters };
   }
 
   async stop(call?: Call): Promise<void> {

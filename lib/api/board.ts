@@ -59,6 +59,8 @@ const MODES: Record<PowerMode, WireMode> = {
   offline_deep: WireMode.OFFLINE_DEEP,
 };
 
+const END: IteratorResult<Tick, undefined> = { done: true, value: undefined };
+
 class BoardClient extends ComponentClient<typeof BoardService> implements Board {
   async setGpio(pin: string, high: boolean, call?: Call): Promise<void> {
     await this.rpc.setGPIO({ ...this.request(call), pin, high }, call);
@@ -89,7 +91,9 @@ class BoardClient extends ComponentClient<typeof BoardService> implements Board 
 
   async readAnalog(analog: string, call?: Call): Promise<AnalogReading> {
     const { name: boardName, extra } = this.request(call);
-    return await this.rpc.readAnalogReader({ boardName, analogReaderName: analog, extra }, call);
+    const answer = await this.rpc.readAnalogReader({ boardName, analogReaderName: analog, extra }, call);
+    const { value, minRange, maxRange, stepSize } = answer;
+    return { value, minRange, maxRange, stepSize };
   }
 
   async writeAnalog(analog: string, value: number, call?: Call): Promise<void> {
@@ -108,16 +112,21 @@ class BoardClient extends ComponentClient<typeof BoardService> implements Board 
     // The first answer is empty and says that the board listens.
     await answers.next();
     const next = async (): Promise<IteratorResult<Tick, undefined>> => {
-      for (;;) {
-        const answer = await answers.next();
-        if (answer.done) return { done: true, value: undefined };
-        const { pinName, time: timeNs, high } = answer.value;
-        if (pinName !== "") return { done: false, value: { pinName, timeNs, high } };
+      try {
+        for (;;) {
+          const answer = await answers.next();
+          if (answer.done) return END;
+          const { pinName, time: timeNs, high } = answer.value;
+          if (pinName !== "") return { done: false, value: { pinName, timeNs, high } };
+        }
+      } catch (error) {
+        if (call?.signal?.aborted) return END;
+        throw error;
       }
     };
     const leave = async (): Promise<IteratorResult<Tick, undefined>> => {
       await answers.return?.();
-      return { done: true, value: undefined };
+      return END;
     };
     return { [Symbol.asyncIterator]: () => ({ next, return: leave }) };
   }

@@ -70,7 +70,11 @@ class EncoderClient extends ComponentClient<typeof EncoderService> implements En
   }
 
   async getProperties(call?: Call): Promise<EncoderProperties> {
-    return await this.rpc.getProperties(this.request(call), call);
+    const { ticksCountSupported, angleDegreesSupported } = await this.rpc.getProperties(
+      this.request(call),
+      call,
+    );
+    return { ticksCountSupported, angleDegreesSupported };
   }
 }
 

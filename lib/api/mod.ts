@@ -4,8 +4,11 @@
 
 import type { AnyApi } from "../resource/registry.ts";
 import { ArmApi } from "./arm.ts";
+import { BaseApi } from "./base.ts";
+import { BoardApi } from "./board.ts";
 import { ButtonApi } from "./button.ts";
 import { CameraApi } from "./camera.ts";
+import { EncoderApi } from "./encoder.ts";
 import { GantryApi } from "./gantry.ts";
 import { GenericApi } from "./generic.ts";
 import { GenericServiceApi } from "./generic_service.ts";
@@ -24,8 +27,11 @@ import { VisionApi } from "./vision.ts";
 
 export const APIS: readonly AnyApi[] = [
   ArmApi,
+  BaseApi,
+  BoardApi,
   ButtonApi,
   CameraApi,
+  EncoderApi,
   GantryApi,
   GenericApi,
   GenericServiceApi,

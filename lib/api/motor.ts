@@ -25,6 +25,7 @@ export interface Motor extends Actuator {
   /** Revolutions from the zero position. */
   getPosition(call?: Call): Promise<number>;
   getProperties(call?: Call): Promise<MotorProperties>;
+  /** Whether the motor is on, and the power it has; the sign is the direction. */
   isPowered(call?: Call): Promise<{ isOn: boolean; powerPct: number }>;
 }
 
@@ -58,11 +59,13 @@ class MotorClient extends ComponentClient<typeof MotorService> implements Motor 
   }
 
   async getProperties(call?: Call): Promise<MotorProperties> {
-    return await this.rpc.getProperties(this.request(call), call);
+    const { positionReporting } = await this.rpc.getProperties(this.request(call), call);
+    return { positionReporting };
   }
 
   async isPowered(call?: Call): Promise<{ isOn: boolean; powerPct: number }> {
-    return await this.rpc.isPowered(this.request(call), call);
+    const { isOn, powerPct } = await this.rpc.isPowered(this.request(call), call);
+    return { isOn, powerPct };
   }
 
   async stop(call?: Call): Promise<void> {

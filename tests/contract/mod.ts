@@ -3,15 +3,19 @@
  */
 
 import { contract as arm } from "./arm.ts";
+import { contract as base } from "./base.ts";
+import { contract as board } from "./board.ts";
 import { contract as button } from "./button.ts";
 import { contract as camera } from "./camera.ts";
 import type { Contract } from "./contract.ts";
+import { contract as encoder } from "./encoder.ts";
 import { contract as gantry } from "./gantry.ts";
 import { contract as generic } from "./generic.ts";
 import { contract as genericService } from "./generic_service.ts";
 import { contract as gripper } from "./gripper.ts";
 import { contract as inputController } from "./input_controller.ts";
 import { contract as mlModel } from "./ml_model.ts";
+import { contract as motor } from "./motor.ts";
 import { contract as movementSensor } from "./movement_sensor.ts";
 import { contract as powerSensor } from "./power_sensor.ts";
 import { contract as sensor } from "./sensor.ts";
@@ -23,14 +27,18 @@ import { contract as vision } from "./vision.ts";
 // deno-lint-ignore no-explicit-any
 export const CONTRACTS: readonly Contract<any>[] = [
   arm,
+  base,
+  board,
   button,
   camera,
+  encoder,
   gantry,
   generic,
   genericService,
   gripper,
   inputController,
   mlModel,
+  motor,
   movementSensor,
   powerSensor,
   sensor,
