@@ -109,7 +109,7 @@ export function decodeResources(
   for (const [index, raw] of entries.entries()) {
     const place = new Place(`${section}.${index}`);
     const entry = resourceRow.required().decode(raw, place);
-    const name = entry && nameOf(entry, section, place);
+    const name = entry && nameOf(entry, raw as JsonObject, section, place);
     if (name) resources.push(resourceOf(name, entry, raw as JsonObject, context, place));
     else leaveOut(place.problems);
     for (const problem of place.problems) at.problems.push(problem);
@@ -151,34 +151,36 @@ export function mergeNamesakes(resources: readonly ResourceConfig[], at: Place):
 /** Of many namesakes a resource's own reason tells a few. */
 const CLASHES_SHOWN = 3;
 
-function nameOf(entry: Entry, section: Section, at: Place): ResourceName | undefined {
+/** What could not be decoded has been reported; the functions below report only what is absent. */
+function absent(raw: JsonObject, key: string): boolean {
+  return raw[key] === undefined || raw[key] === null;
+}
+
+function nameOf(entry: Entry, raw: JsonObject, section: Section, at: Place): ResourceName | undefined {
   const kind = section === "components" ? "component" : "service";
-  const api = apiOf(entry, kind, at);
-  // A name that could not be decoded has been reported.
-  const reported = at.problems.some((problem) => problem.path === `${at.path}.name`);
-  const short = entry.name ?? (kind === "service" && !reported ? "builtin" : undefined);
-  if (short === undefined && !reported) at.at("name").error("missing required field, wanted a name");
+  const api = apiOf(entry, raw, kind, at);
+  if (kind === "component" && absent(raw, "name")) {
+    at.at("name").error("missing required field, wanted a name");
+  }
+  const short = kind === "service" && absent(raw, "name") ? "builtin" : entry.name;
   return api !== undefined && short !== undefined ? ResourceName.of(api, short) : undefined;
 }
 
-function apiOf(
-  { api, namespace, type }: Entry,
-  kind: "component" | "service",
-  at: Place,
-): string | undefined {
-  if (
-    at.problems.some(({ path }) =>
-      [`${at.path}.api`, `${at.path}.type`, `${at.path}.namespace`].includes(path)
-    )
-  ) {
-    return undefined;
-  }
-  const key = api ? "api" : "type";
-  const full = api || (type?.includes(":") ? type : type && `${namespace ?? "rdk"}:${kind}:${type}`);
-  if (!full) return at.at("api").error(`missing required field, wanted rdk:${kind}:<type>`);
-  const parsed = checked(() => parseApi(full), at.at(key));
+function apiOf(entry: Entry, raw: JsonObject, kind: ResourceConfig["kind"], at: Place): string | undefined {
+  const { api, namespace = "rdk", type } = entry;
+  const key = absent(raw, "api") ? "type" : "api";
+  if (absent(raw, key)) return at.at("api").error(`missing required field, wanted rdk:${kind}:<type>`);
+  const old = type === undefined || type.includes(":") ? type : `${namespace}:${kind}:${type}`;
+  const full = key === "api" ? api : old;
+  const parsed = full === undefined ? undefined : checked(() => parseApi(full), at.at(key));
   if (parsed && parsed.kind !== kind) at.at(key).warn(`${full} belongs in "${parsed.kind}s"`);
   return parsed && full;
+}
+
+function modelOf({ model }: Entry, raw: JsonObject, { api }: ResourceName, at: Place): string | undefined {
+  if (!absent(raw, "model")) return model;
+  if (parseApi(api).kind === "service") return "rdk:builtin:builtin";
+  return at.at("model").error("missing required field, wanted the name of a model");
 }
 
 function resourceOf(
@@ -188,21 +190,16 @@ function resourceOf(
   { registry, placeholders }: ResourceContext,
   at: Place,
 ): ResourceConfig {
-  const model = modelOf(entry, name.api, at);
-  const place = at.at("attributes");
-  const attributes = fillPlaceholders(entry.attributes ?? {}, placeholders, place);
+  const model = modelOf(entry, raw, name, at);
   const known = model === undefined ? undefined : lookUp(registry, name.api, model);
-  const decoded = typeof known === "object" && !place.failed
-    ? known.attributes.decode(attributes, place)
-    : undefined;
+  const settings = attributesOf(entry, known, placeholders, at.at("attributes"));
   return {
     name,
     path: at.path,
-    kind: name.api.split(":")[1] as "component" | "service",
+    kind: parseApi(name.api).kind,
     api: name.api,
     model: model ?? "",
-    attributes,
-    decoded,
+    ...settings,
     dependsOn: entry.dependsOn ?? [],
     implicit: at.named,
     frame: isObject(raw.frame) ? raw.frame as JsonObject : undefined,
@@ -213,11 +210,19 @@ function resourceOf(
   };
 }
 
-function modelOf({ model }: Entry, api: string, at: Place): string | undefined {
-  if (model !== undefined) return model;
-  if (api.split(":")[1] === "service") return "rdk:builtin:builtin";
-  const reported = at.problems.some((problem) => problem.path === `${at.path}.model`);
-  return reported ? undefined : at.at("model").error("missing required field, wanted the name of a model");
+/** Attributes are decoded only if they are whole: what follows from a hole in them would only confuse. */
+function attributesOf(
+  { attributes }: Entry,
+  model: AnyModel | string | undefined,
+  placeholders: PlaceholderSource,
+  at: Place,
+): Pick<ResourceConfig, "attributes" | "decoded"> {
+  const filling = new Place(at.path);
+  const filled = fillPlaceholders(attributes ?? {}, placeholders, filling);
+  for (const problem of filling.problems) at.problems.push(problem);
+  const whole = attributes !== undefined && !filling.failed;
+  const decoded = whole && typeof model === "object" ? model.attributes.decode(filled, at) : undefined;
+  return { attributes: filled, decoded };
 }
 
 /** The model, or why there is none. */
