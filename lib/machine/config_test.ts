@@ -179,6 +179,24 @@ Deno.test("an error in a resource is its own", () => {
   assertEquals(lines, ['error components.0.attributes.max_rpm: found "fast", wanted a number']);
 });
 
+Deno.test("all that is wrong with a resource is told, but not what only follows from it", () => {
+  const { lines } = decode({
+    components: [
+      motor({ frame: 1, depends_on: 2, attributes: { max_rpm: "fast" } }),
+      motor({ name: "b", attributes: { note: "${environment.NOPE}" } }),
+      motor({ name: "c", attributes: 3, log_configuration: { level: "loud" } }),
+    ],
+  });
+  assertEquals(lines.map((line) => line.split(":")[0]), [
+    "error components.0.frame",
+    "error components.0.depends_on",
+    "error components.0.attributes.max_rpm",
+    "error components.1.attributes.note",
+    "warning components.2.log_configuration.level",
+    "error components.2.attributes",
+  ]);
+});
+
 Deno.test("an error in a setting of the machine is fatal, and everything else is told with it", () => {
   const { fatal, lines } = decode({ network: { bind_address: "here" }, components: [motor({ model: 5 })] });
   assertEquals(fatal, true);
