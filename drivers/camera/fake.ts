@@ -63,7 +63,8 @@ function pixels(side: string, fallback: number) {
 }
 
 class Fake extends BaseComponent implements Camera {
-  readonly #drawn = new Map<string, Uint8Array>();
+  readonly #encoded = new Map<string, Uint8Array>();
+  #drawn: { color: ColorImage; depth: DepthMap } | undefined;
 
   constructor(name: ResourceName, private readonly settings: Attributes, private readonly clock: Clock) {
     super(name);
@@ -119,12 +120,12 @@ class Fake extends BaseComponent implements Camera {
   }
 
   #scene(scene: SceneName): { color: ColorImage; depth: DepthMap } {
-    return drawScene(scene, sceneLens(this.settings.width, this.settings.height));
+    return this.#drawn ??= drawScene(scene, sceneLens(this.settings.width, this.settings.height));
   }
 
   #once(what: string, make: () => Uint8Array): Uint8Array {
-    const made = this.#drawn.get(what) ?? make();
-    this.#drawn.set(what, made);
+    const made = this.#encoded.get(what) ?? make();
+    this.#encoded.set(what, made);
     return made;
   }
 }

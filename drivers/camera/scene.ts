@@ -25,6 +25,7 @@ interface Body {
 }
 
 const FLOOR_COLOR = 0x8c8c80;
+const SKY_COLOR = 0xb4d2f0;
 
 /** Each scene by its published name: the bodies on the floor. */
 export const SCENES = {
@@ -50,13 +51,14 @@ export function drawScene(name: SceneName, lens: Intrinsics): { color: ColorImag
   const { widthPx: width, heightPx: height } = lens;
   const rgba = new Uint8Array(width * height * 4).fill(255);
   const data = new Uint16Array(width * height);
+  const boxes = SCENES[name].map(boxOf);
   const [cos, sin] = [Math.cos(PITCH_RAD), Math.sin(PITCH_RAD)];
   for (let v = 0, pixel = 0; v < height; v++) {
     const down = (v - lens.centerYPx) / lens.focalYPx;
     for (let u = 0; u < width; u++, pixel++) {
       // The ray of depth 1 in the floor's frame.
       const ray = { x: (u - lens.centerXPx) / lens.focalXPx, y: -cos * down - sin, z: cos - sin * down };
-      const { depth, color } = nearest(SCENES[name], ray);
+      const { depth, color } = nearest(boxes, ray);
       data[pixel] = Math.round(depth);
       const light = depth === 0 ? 1 : Math.max(0.3, 1 - depth / RANGE_MM);
       for (let part = 0; part < 3; part++) rgba[pixel * 4 + part] = (color >> (16 - 8 * part) & 255) * light;
@@ -65,29 +67,38 @@ export function drawScene(name: SceneName, lens: Intrinsics): { color: ColorImag
   return { color: { width, height, rgba }, depth: { width, height, data } };
 }
 
-/** Where the ray from the camera first meets something; the depth is 0 where it does not. */
-function nearest(bodies: readonly Body[], ray: Vec3): { depth: number; color: number } {
-  let depth = ray.y < 0 ? -HEIGHT_MM / ray.y : Infinity;
-  let color = FLOOR_COLOR;
-  for (const body of bodies) {
-    const hit = entry(body, ray);
-    if (hit < depth) [depth, color] = [hit, body.color];
-  }
-  return depth <= RANGE_MM ? { depth, color } : { depth: 0, color: 0xb4d2f0 };
+/** A body from the camera's place: its least and its greatest coordinates. */
+interface Box {
+  readonly low: Vec3;
+  readonly high: Vec3;
+  readonly color: number;
 }
 
-/** The depth at which the ray enters a box: where it is inside all three pairs of faces. */
-function entry({ at, sizeMm }: Body, ray: Vec3): number {
-  let [enter, leave] = [0, Infinity];
-  const faces = [
-    [ray.x, at.x - sizeMm.x / 2, at.x + sizeMm.x / 2],
-    [ray.y, at.y - HEIGHT_MM, at.y + sizeMm.y - HEIGHT_MM],
-    [ray.z, at.z - sizeMm.z / 2, at.z + sizeMm.z / 2],
-  ];
-  for (const [along, low, high] of faces) {
-    const [a, b] = [low / along, high / along];
-    enter = Math.max(enter, Math.min(a, b));
-    leave = Math.min(leave, Math.max(a, b));
+function boxOf({ at, sizeMm, color }: Body): Box {
+  const base = at.y - HEIGHT_MM;
+  return {
+    low: { x: at.x - sizeMm.x / 2, y: base, z: at.z - sizeMm.z / 2 },
+    high: { x: at.x + sizeMm.x / 2, y: base + sizeMm.y, z: at.z + sizeMm.z / 2 },
+    color,
+  };
+}
+
+/** Where the ray from the camera first meets something; the depth is 0 where it does not. */
+function nearest(boxes: readonly Box[], ray: Vec3): { depth: number; color: number } {
+  let depth = ray.y < 0 ? -HEIGHT_MM / ray.y : Infinity;
+  let color = FLOOR_COLOR;
+  for (const box of boxes) {
+    const hit = entry(box, ray);
+    if (hit < depth) [depth, color] = [hit, box.color];
   }
+  return depth <= RANGE_MM ? { depth, color } : { depth: 0, color: SKY_COLOR };
+}
+
+/** The depth at which the ray enters a box: where it is between all three pairs of faces. */
+function entry({ low, high }: Box, ray: Vec3): number {
+  const [ax, bx, ay, by] = [low.x / ray.x, high.x / ray.x, low.y / ray.y, high.y / ray.y];
+  const [az, bz] = [low.z / ray.z, high.z / ray.z];
+  const enter = Math.max(Math.min(ax, bx), Math.min(ay, by), Math.min(az, bz));
+  const leave = Math.min(Math.max(ax, bx), Math.max(ay, by), Math.max(az, bz));
   return enter > 0 && enter <= leave ? enter : Infinity;
 }
