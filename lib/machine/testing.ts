@@ -1,0 +1,179 @@
+/**
+ * A small machine behind its services, for the tests of this folder: motors that note their stops and turn until
+ * told otherwise, arms of one joint, plain components, and a client that reaches them through the real table.
+ */
+
+import { type Arm, ArmApi } from "../api/arm.ts";
+import { GenericApi } from "../api/generic.ts";
+import { type Motor, MotorApi } from "../api/motor.ts";
+import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { FakeClock } from "../base/clock.ts";
+import { assert, SvcError } from "../base/error.ts";
+import type { Host } from "../base/host.ts";
+import { type LogRecord, Logs, memorySink } from "../base/log.ts";
+import { anyObject, type JsonObject } from "../base/schema.ts";
+import { armModel } from "../geometry/arm_models.ts";
+import type { Geometry } from "../geometry/geometry.ts";
+import { IDENTITY_POSE } from "../geometry/pose.ts";
+import { model, Registry } from "../resource/registry.ts";
+import { BaseComponent, type Call } from "../resource/resource.ts";
+import { type CallOptions, client } from "../wire/channel.ts";
+import { memoryChannel } from "../wire/memory.ts";
+import { Metadata } from "../wire/metadata.ts";
+import { type Interceptor, ServiceTable } from "../wire/service.ts";
+import { decodeConfig, type MachineConfig } from "./config.ts";
+import { Frames } from "./frames.ts";
+import { requestLimit } from "./limits.ts";
+import { Machine } from "./machine.ts";
+import { Operations } from "./operations.ts";
+import { robotService } from "./service.ts";
+import { Sessions } from "./sessions.ts";
+
+/** Who a test's call says it comes from. */
+export const ENTITY = "test-entity";
+
+export interface Bench {
+  readonly clock: FakeClock;
+  readonly machine: Machine;
+  readonly operations: Operations;
+  readonly sessions: Sessions;
+  readonly records: LogRecord[];
+  /** What happened to the motors: `stop m {"fast":true}`. */
+  readonly diary: string[];
+  /** Resources by short name whose stop, joints or kinematics fail. */
+  readonly faults: Set<string>;
+  /** Degrees of every arm's joint. */
+  readonly joints: Map<string, number>;
+  /** Reasons that the program was asked to end. */
+  readonly shutdowns: string[];
+  readonly robot: ReturnType<typeof robotClient>;
+  readonly motors: ReturnType<typeof motorClient>;
+  apply(json: JsonObject): Promise<void>;
+  close(): Promise<void>;
+}
+
+export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
+  env?: Record<string, string>;
+  heartbeatWindowMs?: number;
+} = {}): Bench {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logs = new Logs(clock, [memorySink(records)]);
+  const host = { env: (name: string) => env[name] } as Host;
+  const scene = { diary: [] as string[], faults: new Set<string>(), joints: new Map<string, number>() };
+  const registry = registryOf(scene);
+  const machine = new Machine({ registry, logs, clock, host });
+  const operations = new Operations(clock);
+  const sessions = new Sessions({ machine, clock, logger: logs.logger("sessions"), heartbeatWindowMs });
+  const known: Interceptor = (ctx) => void (ctx.entity = ctx.requestHeader.get(ENTITY));
+  const around = [known, requestLimit({ host }), operations.interceptor, sessions.interceptor];
+  const table = new ServiceTable(clock, around);
+  for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
+  const frames = new Frames({ machine, logger: logs.logger("frames") });
+  const shutdowns: string[] = [];
+  const shutdown = (reason: string) => void shutdowns.push(reason);
+  table.add(robotService({ machine, operations, sessions, frames, logs, clock, version: "1.2.3", shutdown }));
+  const channel = memoryChannel(table);
+  return {
+    ...scene,
+    clock,
+    machine,
+    operations,
+    sessions,
+    records,
+    shutdowns,
+    robot: robotClient(channel),
+    motors: motorClient(channel),
+    apply: (json) => machine.apply(configOf(json, registry)),
+    close: async () => {
+      channel.close();
+      await sessions.close();
+      await machine.close();
+    },
+  };
+}
+
+/** Call options that carry metadata. */
+export function header(...pairs: [string, string][]): CallOptions {
+  return { header: Metadata.from(pairs) };
+}
+
+/** `{ name, api, model }` of a component of the bench. */
+export function component(type: string, name: string, more: JsonObject = {}): JsonObject {
+  return { name, api: `rdk:component:${type}`, model: "rdk:builtin:test", ...more };
+}
+
+function robotClient(channel: ReturnType<typeof memoryChannel>) {
+  return client(RobotService, channel);
+}
+
+function motorClient(channel: ReturnType<typeof memoryChannel>) {
+  return client(MotorApi.desc as typeof import("../../proto/gen/motor_pb.ts").MotorService, channel);
+}
+
+function configOf(json: JsonObject, registry: Registry): MachineConfig {
+  const { config, problems, fatal } = decodeConfig(json, registry, { env: () => undefined });
+  assert(!fatal, `the test's configuration is wrong: ${JSON.stringify(problems)}`);
+  return config;
+}
+
+type Scene = Pick<Bench, "diary" | "faults" | "joints">;
+
+function registryOf({ diary, faults, joints }: Scene): Registry {
+  const doc = "for tests";
+  const name = "rdk:builtin:test";
+  const attributes = anyObject().default({});
+  class TestMotor extends BaseComponent {
+    setPower(): Promise<void> {
+      return Promise.resolve();
+    }
+
+    goFor(_rpm: number, _revolutions: number, call?: Call): Promise<void> {
+      diary.push(`go ${this.name.short}`);
+      return new Promise((_resolve, reject) => {
+        call?.signal?.addEventListener("abort", () => {
+          diary.push(`aborted ${this.name.short}`);
+          reject(call.signal?.reason);
+        });
+      });
+    }
+
+    stop(call?: Call): Promise<void> {
+      if (faults.has(this.name.short)) return Promise.reject(new SvcError("unavailable", "no power"));
+      diary.push(`stop ${this.name.short}${call?.extra ? ` ${JSON.stringify(call.extra)}` : ""}`);
+      return Promise.resolve();
+    }
+
+    isMoving(): Promise<boolean> {
+      return Promise.resolve(true);
+    }
+  }
+  class TestArm extends BaseComponent {
+    getKinematics() {
+      if (faults.has(`${this.name.short} kinematics`)) throw new SvcError("unavailable", "no answer");
+      return Promise.resolve(armModel("fake", this.name.short).source);
+    }
+
+    getJointPositions() {
+      if (faults.has(this.name.short)) return Promise.reject(new SvcError("unavailable", "no answer"));
+      return Promise.resolve([joints.get(this.name.short) ?? 0]);
+    }
+  }
+  class TestPart extends BaseComponent {
+    override getGeometries(): Promise<Geometry[]> {
+      const shape = { type: "sphere", radiusMm: 7 } as const;
+      return Promise.resolve([{ center: IDENTITY_POSE, label: this.name.short, shape }]);
+    }
+  }
+  const construct = <R>(Class: new (name: BaseComponent["name"]) => BaseComponent) => {
+    return ({ name, attributes }: { name: BaseComponent["name"]; attributes: JsonObject }) => {
+      if (attributes.broken) throw new SvcError("unavailable", `${name.short} is broken`);
+      return new Class(name) as unknown as R;
+    };
+  };
+  return new Registry([ArmApi, GenericApi, MotorApi], [
+    model({ api: ArmApi, name, doc, attributes, construct: construct<Arm>(TestArm) }),
+    model({ api: GenericApi, name, doc, attributes, construct: construct(TestPart) }),
+    model({ api: MotorApi, name, doc, attributes, construct: construct<Motor>(TestMotor) }),
+  ]);
+}
