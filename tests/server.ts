@@ -5,7 +5,7 @@
 const ROOT = new URL("../", import.meta.url);
 
 export interface ServerProcess {
-  /** `http://127.0.0.1:40123`, as the program printed it. */
+  /** `http://localhost:40123`, as the program printed it. */
   readonly url: string;
   readonly pid: number;
   /** Start of the process to the line with the URL. */
@@ -61,7 +61,7 @@ export async function startServer(
 /** Writes a configuration to a temporary file, on a port of its own, and gives its path. */
 export async function writeConfig(config: Record<string, unknown>): Promise<string> {
   const path = await Deno.makeTempFile({ prefix: "svc-", suffix: ".json" });
-  const network = { bind_address: "127.0.0.1:0", ...config.network as Record<string, unknown> };
+  const network = { bind_address: "localhost:0", ...config.network as Record<string, unknown> };
   await Deno.writeTextFile(path, JSON.stringify({ ...config, network }));
   return path;
 }

@@ -16,7 +16,7 @@ import { health } from "../wire/health.ts";
 import { openPort, type Port } from "../wire/port.ts";
 import { reflection } from "../wire/reflection.ts";
 import { type Interceptor, ServiceTable } from "../wire/service.ts";
-import { decodeConfig, formatProblems, type MachineConfig, type PackageConfig } from "./config.ts";
+import { decodeConfig, formatProblems, type MachineConfig } from "./config.ts";
 import { readConfig } from "./config_file.ts";
 import { Frames } from "./frames.ts";
 import { requestLimit } from "./limits.ts";
@@ -87,10 +87,11 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   if (guard) table.add(guard.service);
 
   const port = await openMachinePort(config, options, { table, machine, parts, logger });
-  logger.info("serving", { url: port.url });
+  const url = urlOf(port, config);
+  logger.info("serving", { url });
   const ready = machine.apply(config).then(() => logger.info("machine is running", summary(machine)));
   return {
-    url: port.url,
+    url,
     machine,
     ready,
     close: async () => {
@@ -109,10 +110,7 @@ async function usableConfig(
   const problems: Problem[] = [];
   const json = await readConfig(host, path, problems);
   const env = (name: string) => host.env(name);
-  const { config, problems: found, fatal } = decodeConfig(json, registry, {
-    env,
-    packages: packageFolder(host),
-  });
+  const { config, problems: found, fatal } = decodeConfig(json, registry, { env });
   problems.push(...found);
   if (fatal) {
     const text = formatProblems(problems, path).replaceAll("\n", "\n  ");
@@ -129,13 +127,6 @@ async function usableConfig(
     logger.warn(`${path}: ${key}: this version reads and checks it, but does not act on it`);
   }
   return config;
-}
-
-/** Where a package's files are (the published layout). */
-function packageFolder(host: Host): (one: PackageConfig) => string {
-  const home = host.env("SVC_HOME") ?? host.env("VIAM_HOME") ?? `${host.env("HOME") ?? "."}/.svc`;
-  return ({ type, package: id, version }) =>
-    `${home}/packages/data/${type}/${id.replaceAll("/", "-")}-${version.replaceAll(".", "_")}`;
 }
 
 async function openMachinePort(
@@ -168,6 +159,15 @@ async function openMachinePort(
     clock,
     logger,
   });
+}
+
+/** Where to reach the machine from this computer: published clients dial a bare address only by the name localhost. */
+function urlOf({ url, port }: Port, { network }: MachineConfig): string {
+  const host = network.bindAddress?.host ?? DEFAULT_BIND.host;
+  const named = /[a-z]/i.test(host) && !host.includes(":") ? host : undefined;
+  const everywhere = ["", "0.0.0.0", "::"].includes(host);
+  const shown = named ?? (everywhere ? "localhost" : undefined);
+  return shown === undefined ? url : `${url.split("://")[0]}://${shown}:${port}`;
 }
 
 async function authOf({ auth: { apiKeys }, network }: MachineConfig, clock: Clock) {

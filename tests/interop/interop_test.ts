@@ -4,7 +4,13 @@
  * The libraries come from their registries; where one cannot be installed its test says so and is skipped.
  */
 
-import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreater,
+  assertLess,
+  assertMatch,
+} from "@std/assert";
 import { type ServerProcess, startServer, writeConfig } from "../server.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
@@ -32,12 +38,16 @@ interface Seen {
 
 Deno.test("the published TypeScript SDK in Node, over gRPC", async () => {
   const folder = await nodeFolder();
-  await withServer((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc"]));
+  await withServer((server) =>
+    tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc"])
+  );
 });
 
 Deno.test("the published TypeScript SDK in Node, over gRPC-web", async () => {
   const folder = await nodeFolder();
-  await withServer((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc-web"]));
+  await withServer((server) =>
+    tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc-web"])
+  );
 });
 
 Deno.test("the published TypeScript SDK in Deno, over gRPC", async () => {
@@ -51,14 +61,26 @@ Deno.test("the published TypeScript SDK in Deno, over gRPC-web", async () => {
 Deno.test("the published Python SDK, over gRPC", async () => {
   const python = await pythonProgram();
   if (python === undefined) return;
-  await withServer((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
+  await withServer((server) =>
+    tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host])
+  );
 });
 
 function denoTour(url: string, transport: string): string[] {
-  return [Deno.execPath(), "run", "-A", `${HERE}sdk_tour.mjs`, url, transport];
+  const options = ["-A", "--no-lock", "--config", `${HERE}deno.json`];
+  return [
+    Deno.execPath(),
+    "run",
+    ...options,
+    `${HERE}sdk_tour.mjs`,
+    url,
+    transport,
+  ];
 }
 
-async function withServer(use: (server: ServerProcess) => Promise<void>): Promise<void> {
+async function withServer(
+  use: (server: ServerProcess) => Promise<void>,
+): Promise<void> {
   const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
   const configPath = await writeConfig({ ...demo, network: {} });
   const server = await startServer(configPath);
@@ -74,7 +96,13 @@ async function withServer(use: (server: ServerProcess) => Promise<void>): Promis
 
 async function tour(server: ServerProcess, command: string[]): Promise<void> {
   const { code, stdout, stderr } = await run(command);
-  assertEquals(code, 0, `${command.join(" ")} failed:\n${stderr}\nthe server wrote:\n${server.output()}`);
+  assertEquals(
+    code,
+    0,
+    `${
+      command.join(" ")
+    } failed:\n${stderr}\nthe server wrote:\n${server.output()}`,
+  );
   judge(JSON.parse(stdout.trim().split("\n").at(-1)!));
 }
 
@@ -100,7 +128,11 @@ function judge(seen: Seen): void {
   assertEquals(seen.ticks.length, 3);
   assert(seen.ticks.every(({ time }) => BigInt(time) > 0n));
   assertGreater(seen.images.length, 0);
-  assert(seen.images.every(({ bytes, mimeType }) => bytes > 0 && mimeType.startsWith("image/")));
+  assert(
+    seen.images.every(({ bytes, mimeType }) =>
+      bytes > 0 && mimeType.startsWith("image/")
+    ),
+  );
   assertEquals(seen.capturedAt, true);
   assertGreater(seen.pointCloudBytes, 0);
   assertGreater(seen.detections, 0);
@@ -114,10 +146,18 @@ async function nodeFolder(): Promise<string> {
   const folder = `${cacheFolder()}/svc-interop-node`;
   await Deno.mkdir(folder, { recursive: true });
   const { imports } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.json`));
-  const packages = ["@viamrobotics/sdk", "@connectrpc/connect-node"].map((name) =>
-    imports[name].replace("npm:", "")
-  );
-  await succeed(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, ...packages]);
+  const packages = ["@viamrobotics/sdk", "@connectrpc/connect-node"].map((
+    name,
+  ) => imports[name].replace("npm:", ""));
+  await succeed([
+    "npm",
+    "install",
+    "--silent",
+    "--ignore-scripts",
+    "--prefix",
+    folder,
+    ...packages,
+  ]);
   await Deno.copyFile(`${HERE}sdk_tour.mjs`, `${folder}/sdk_tour.mjs`);
   return folder;
 }
@@ -128,7 +168,14 @@ async function pythonProgram(): Promise<string | undefined> {
   const python = `${folder}/bin/python3`;
   try {
     await succeed(["python3", "-m", "venv", folder]);
-    await succeed([python, "-m", "pip", "install", "--quiet", "viam-sdk==0.85.1"]);
+    await succeed([
+      python,
+      "-m",
+      "pip",
+      "install",
+      "--quiet",
+      "viam-sdk==0.85.1",
+    ]);
     return python;
   } catch (error) {
     console.log(`skipped: the Python SDK cannot be installed here: ${error}`);
@@ -146,7 +193,10 @@ async function succeed(command: string[]): Promise<void> {
 }
 
 async function run([program, ...args]: string[]) {
-  const { code, stdout, stderr } = await new Deno.Command(program, { args, stdin: "null" }).output();
+  const { code, stdout, stderr } = await new Deno.Command(program, {
+    args,
+    stdin: "null",
+  }).output();
   const text = new TextDecoder();
   return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
 }
