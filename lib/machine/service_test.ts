@@ -125,20 +125,16 @@ Deno.test("a module's log entry is written as it is, whatever the levels here", 
     { Key: "skipped", Type: 27 },
   ];
   await robot.log({ logs: [{ level: "Debug", loggerName: "rdk.m", message: "hello", time, fields }] });
-  assertEquals(records.at(-1), {
-    timeMs: clock.nowMs(),
-    level: "debug",
-    logger: "rdk.m",
-    message: "hello",
-    fields: {
-      text: "abc",
-      yes: true,
-      pi: 3.5,
-      half: 0.5,
-      count: 42,
-      any: { a: [1] },
-      log_ts: new Date(clock.nowMs() - 4750).toISOString(),
-    },
+  const { timeMs, level, logger, message, fields: read } = records.at(-1)!;
+  assertEquals([timeMs, level, logger, message], [clock.nowMs(), "debug", "rdk.m", "hello"]);
+  assertEquals(read, {
+    text: "abc",
+    yes: true,
+    pi: 3.5,
+    half: 0.5,
+    count: 42,
+    any: { a: [1] },
+    log_ts: new Date(clock.nowMs() - 4750).toISOString(),
   });
   const now = { seconds: BigInt(Math.floor(clock.nowMs() / 1000)), nanos: 0 };
   await robot.log({ logs: [{ level: "warning", loggerName: "rdk.m", message: "in time", time: now }] });
