@@ -106,6 +106,7 @@ class Fake extends BaseComponent implements Board {
   #turnedToMs: number;
   #cancelMotorStep?: () => void;
   #cancelRandomTick?: () => void;
+  #closed = false;
 
   constructor(name: ResourceName, settings: Settings, private readonly clock: Clock) {
     super(name);
@@ -174,6 +175,9 @@ class Fake extends BaseComponent implements Board {
 
   streamTicks(names: readonly string[], call?: Call): Promise<AsyncIterable<Tick>> {
     return Promise.try(() => {
+      if (this.#closed) {
+        throw new SvcError("unavailable", `${this.name} is closed, its interrupts do not tick`);
+      }
       for (const name of names) this.#interrupt(name);
       this.#turnMotors();
       const queue = new TickQueue(names, (left) => this.#listeners.delete(left), call?.signal);
@@ -188,6 +192,7 @@ class Fake extends BaseComponent implements Board {
   }
 
   override close(): Promise<void> {
+    this.#closed = true;
     this.#cancelMotorStep?.();
     this.#cancelRandomTick?.();
     for (const queue of this.#listeners) queue.end();
@@ -217,7 +222,7 @@ class Fake extends BaseComponent implements Board {
     this.#turnMotors();
     Object.assign(this.#pin(pin), change);
     this.#cancelMotorStep?.();
-    const turning = this.#motors.some((motor) => motor.speed !== 0);
+    const turning = !this.#closed && this.#motors.some((motor) => motor.speed !== 0);
     this.#cancelMotorStep = turning ? this.clock.after(MOTOR_STEP_MS, this.#motorStep) : undefined;
     return Promise.resolve();
   }

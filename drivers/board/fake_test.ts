@@ -217,6 +217,18 @@ Deno.test("a simulated motor on two pins: the other pin's PWM takes from the dri
   assertEquals(clock.pending, 0);
 });
 
+Deno.test("a closed board neither ticks nor turns", async () => {
+  const clock = new FakeClock();
+  const b = await board(SIMULATED, clock);
+  await b.setGpio("1", true);
+  await b.setPwm("2", 1);
+  await b.close();
+  await b.close();
+  await assertRejects(() => b.streamTicks(["wire"]), SvcError, "closed");
+  await b.setPwm("2", 0.5);
+  assertEquals(clock.pending, 0);
+});
+
 Deno.test("the attributes have a JSON Schema with the documented names", () => {
   const { properties } = FakeBoard.attributes.jsonSchema() as { properties: JsonObject };
   assertEquals(Object.keys(properties), ["fail_new", "analogs", "digital_interrupts", "simulated_motors"]);

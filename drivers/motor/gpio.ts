@@ -148,7 +148,7 @@ class Gpio extends BaseComponent implements Motor {
   }
 
   async goFor(rpm: number, revolutions: number, call?: Call): Promise<void> {
-    checkRpm(rpm, this.#maxRpm, this.logger);
+    this.#checkRpm(rpm);
     checkRevolutions(revolutions);
     await this.#operation.run(async (signal) => {
       if (this.encoder) {
@@ -164,7 +164,7 @@ class Gpio extends BaseComponent implements Motor {
 
   async goTo(rpm: number, positionRevolutions: number, call?: Call): Promise<void> {
     if (!this.encoder) throw this.#needsEncoder("GoTo");
-    checkRpm(rpm, this.#maxRpm, this.logger);
+    this.#checkRpm(rpm);
     await this.#operation.run(async (signal) => {
       const ticks = await this.#ticks(call);
       const rotations = positionRevolutions - ticks / this.#ticksPerRotation;
@@ -174,7 +174,7 @@ class Gpio extends BaseComponent implements Motor {
   }
 
   async setRpm(rpm: number, call?: Call): Promise<void> {
-    checkRpm(rpm, this.#maxRpm, this.logger);
+    this.#checkRpm(rpm);
     if (!this.encoder) return await this.setPower(rpm / this.#maxRpm, call);
     const begun = Promise.withResolvers<void>();
     // The speed is kept up after this call has ended, until the next one; so the caller's signal is not its own.
@@ -284,6 +284,11 @@ class Gpio extends BaseComponent implements Motor {
     const given = p !== 0 || i !== 0 || d !== 0;
     const gains = given ? controlParameters : tunedGains(this.#ticksPerMs(this.#maxRpm) * 1000);
     return { steering: new Pid(target, gains, maxPowerPct, this.#ticksPerRotation, ticks, nowMs), start: 0 };
+  }
+
+  /** With an encoder nothing is known of a maximum that is not given. */
+  #checkRpm(rpm: number): void {
+    checkRpm(rpm, this.encoder ? this.settings.maxRpm || Infinity : this.#maxRpm, this.logger);
   }
 
   #needsEncoder(method: string): SvcError {
