@@ -82,7 +82,7 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   table.add(
     robotService({ machine, operations, sessions, frames, version, logs, clock, shutdown: options.stop }),
   );
-  table.add(health());
+  table.add(health(table));
   for (const service of reflection(table)) table.add(service);
   if (guard) table.add(guard.service);
 
