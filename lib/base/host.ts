@@ -4,6 +4,22 @@
  * Errors are `SvcError`s that name the path: `not_found`, `permission_denied`, or `unknown` for the rest.
  */
 
+/**
+ * A file that is only added to. Nothing here waits: when `append` returns, the bytes are with the system and a killed
+ * process cannot take them back. Errors are thrown.
+ */
+export interface AppendFile {
+  /** When it was opened. */
+  readonly sizeBytes: number;
+  /** When it was opened: it was empty or its last byte was a newline. */
+  readonly endsLine: boolean;
+  /** It is neither a device nor a pipe, so it has a size and can be renamed and replaced. */
+  readonly regular: boolean;
+  /** Adds all of it; where it throws, part of it may be there. */
+  append(bytes: Uint8Array): void;
+  close(): void;
+}
+
 export interface Host {
   /** The value of an environment variable. */
   env(name: string): string | undefined;
@@ -21,9 +37,17 @@ export interface Host {
   writeFile(path: string, content: string | Uint8Array, options?: { mode?: number }): Promise<void>;
   /** Size in bytes, or `undefined` where there is no file. */
   fileSize(path: string): Promise<number | undefined>;
+  /** Opens a file to add to it, and makes it, and its folder, where there is none. */
+  openAppend(path: string): AppendFile;
+  /** Renames a file, at once; one that has the new name already is replaced. */
+  moveFile(from: string, to: string): void;
+  /** Removes a file, at once. */
+  removeFile(path: string): void;
   /** Writes to standard output / standard error, for what is data rather than log. */
   write(text: string): void;
   writeError(text: string): void;
+  /** Whether standard output is a terminal that shows colours, and nobody asked for none (`NO_COLOR`). */
+  coloured(): boolean;
   /** Calls `run` when the process is asked to end; the returned function stops listening. */
   onTermination(run: (signal: string) => void): () => void;
   /** Resident memory and CPU time of this process. */

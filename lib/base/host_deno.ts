@@ -3,7 +3,7 @@
  */
 
 import { type Code, messageOf, SvcError } from "./error.ts";
-import type { Host } from "./host.ts";
+import type { AppendFile, Host } from "./host.ts";
 
 export class DenoHost implements Host {
   env(name: string): string | undefined {
@@ -67,12 +67,31 @@ export class DenoHost implements Host {
     }
   }
 
+  openAppend(path: string): AppendFile {
+    return attemptNow("append to", path, () => {
+      Deno.mkdirSync(folderOf(path), { recursive: true });
+      return new DenoAppendFile(path);
+    });
+  }
+
+  moveFile(from: string, to: string): void {
+    attemptNow("rename", from, () => Deno.renameSync(from, to));
+  }
+
+  removeFile(path: string): void {
+    attemptNow("remove", path, () => Deno.removeSync(path));
+  }
+
   write(text: string): void {
-    writeAll(Deno.stdout, text);
+    writeAll(Deno.stdout, new TextEncoder().encode(text));
   }
 
   writeError(text: string): void {
-    writeAll(Deno.stderr, text);
+    writeAll(Deno.stderr, new TextEncoder().encode(text));
+  }
+
+  coloured(): boolean {
+    return Deno.stdout.isTerminal() && !Deno.env.get("NO_COLOR") && Deno.env.get("TERM") !== "dumb";
   }
 
   onTermination(run: (signal: string) => void): () => void {
@@ -93,31 +112,74 @@ export class DenoHost implements Host {
   /** Makes a rename durable; Windows has no such call and needs none. */
   async #syncFolder(path: string): Promise<void> {
     if (Deno.build.os === "windows") return;
-    const slash = path.lastIndexOf("/");
-    using folder = await Deno.open(slash < 0 ? "." : path.slice(0, slash) || "/");
+    using folder = await Deno.open(folderOf(path));
     await folder.sync();
   }
 }
 
-function writeAll(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
-  const bytes = new TextEncoder().encode(text);
+class DenoAppendFile implements AppendFile {
+  readonly sizeBytes: number;
+  readonly endsLine: boolean;
+  readonly regular: boolean;
+  readonly #file: Deno.FsFile;
+
+  constructor(private readonly path: string) {
+    this.#file = Deno.openSync(path, { read: true, append: true, create: true, mode: 0o640 });
+    const { size, isFile } = this.#file.statSync();
+    this.sizeBytes = size;
+    this.regular = isFile;
+    const last = new Uint8Array(1);
+    if (size > 0) {
+      this.#file.seekSync(-1, Deno.SeekMode.End);
+      this.#file.readSync(last);
+    }
+    this.endsLine = size === 0 || last[0] === 10;
+  }
+
+  append(bytes: Uint8Array): void {
+    attemptNow("append to", this.path, () => writeAll(this.#file, bytes));
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+}
+
+function writeAll(stream: { writeSync(bytes: Uint8Array): number }, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length;) at += stream.writeSync(bytes.subarray(at));
+}
+
+function folderOf(path: string): string {
+  const slash = Math.max(path.lastIndexOf("/"), Deno.build.os === "windows" ? path.lastIndexOf("\\") : -1);
+  return slash < 0 ? "." : path.slice(0, slash) || "/";
 }
 
 async function attempt<T>(verb: string, path: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (error) {
-    const code: Code = error instanceof Deno.errors.NotFound
-      ? "not_found"
-      : error instanceof Deno.errors.PermissionDenied
-      ? "permission_denied"
-      : "unknown";
-    const why = code === "not_found"
-      ? "it does not exist"
-      : error instanceof Deno.errors.IsADirectory
-      ? "it is a folder"
-      : messageOf(error);
-    throw new SvcError(code, `cannot ${verb} "${path}": ${why}`, { cause: error });
+    throw failure(verb, path, error);
   }
+}
+
+function attemptNow<T>(verb: string, path: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw failure(verb, path, error);
+  }
+}
+
+function failure(verb: string, path: string, error: unknown): SvcError {
+  const code: Code = error instanceof Deno.errors.NotFound
+    ? "not_found"
+    : error instanceof Deno.errors.PermissionDenied
+    ? "permission_denied"
+    : "unknown";
+  const why = code === "not_found"
+    ? "it does not exist"
+    : error instanceof Deno.errors.IsADirectory
+    ? "it is a folder"
+    : messageOf(error);
+  return new SvcError(code, `cannot ${verb} "${path}": ${why}`, { cause: error });
 }

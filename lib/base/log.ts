@@ -3,21 +3,31 @@
  *
  * `Logs` owns the rules and the sinks; a `Logger` is a name with a cached level. Rules are `{pattern, level}`
  * from top to bottom and the last match wins; `debug` beats them all. Rules may change at any time and apply to
- * every logger, old and new. A disabled debug line costs one comparison.
+ * every logger, old and new. Repeated lines are held back (`log_dedup.ts`), except those of loggers at level debug.
+ * A disabled debug line costs one comparison.
  */
 
 import type { Clock } from "./clock.ts";
 import { messageOf } from "./error.ts";
+import { Deduplicator } from "./log_dedup.ts";
+import { formatLine } from "./log_line.ts";
+
+export { formatLine };
 
 export const LEVELS = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 export type Level = keyof typeof LEVELS;
 
 export type Fields = { readonly [key: string]: unknown };
 
+/** Fields that cost something to make are given as a function: it is called only for a line that is written. */
+export type LazyFields = Fields | (() => Fields);
+
 export interface LogRecord {
   readonly timeMs: number;
   readonly level: Level;
   readonly logger: string;
+  /** Place in the source, `folder/file.ext:line`, where the writer tells it. */
+  readonly caller?: string;
   readonly message: string;
   readonly fields: Fields;
 }
@@ -30,11 +40,16 @@ export interface LogRule {
 /** Where records go. A sink never throws and never waits. */
 export type Sink = (record: LogRecord) => void;
 
+/** The logger that all others are below (published). */
+const ROOT = "rdk";
+
+const NO_FIELDS: Fields = {};
+
 /** Reads a level as users write it: any case, and `warning` for `warn`. */
 export function parseLevel(text: string): Level | undefined {
   const lower = text.toLowerCase();
   const level = lower === "warning" ? "warn" : lower;
-  return level in LEVELS ? level as Level : undefined;
+  return Object.hasOwn(LEVELS, level) ? level as Level : undefined;
 }
 
 /**
@@ -42,28 +57,39 @@ export function parseLevel(text: string): Level | undefined {
  * the rest is regular expression. Throws `SyntaxError`, which shows the expression that came of it.
  */
 export function logPattern(pattern: string): RegExp {
-  return new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", ".*")}$`);
+  return new RegExp(`^${pattern.replaceAll(".", "\\.").replace(/\*+/g, ".*")}$`);
 }
 
 export class Logs {
   readonly #loggers = new Map<string, Logger>();
+  readonly #deduplicator: Deduplicator;
+  readonly #everyLineOf: readonly RegExp[];
   #rules: readonly { matches: RegExp; level: Level }[] = [];
   #debug = false;
+  #deduplicate = true;
 
-  constructor(private readonly clock: Clock, private readonly sinks: Sink[]) {}
+  /** `everyLineOf`: patterns of the loggers whose repeated lines are all written. */
+  constructor(
+    private readonly clock: Clock,
+    private readonly sinks: Sink[],
+    { everyLineOf = [] }: { everyLineOf?: readonly string[] } = {},
+  ) {
+    this.#everyLineOf = everyLineOf.map(logPattern);
+    this.#deduplicator = new Deduplicator(clock, (record) => this.#emit(record));
+  }
 
   logger(name: string): Logger {
     let logger = this.#loggers.get(name);
     if (!logger) {
       logger = new Logger(name, this);
-      logger.threshold = LEVELS[this.#levelOf(name)];
+      this.#settle(logger);
       this.#loggers.set(name, logger);
     }
     return logger;
   }
 
   /** Replaces the rules. Returns what is wrong with the patterns that were skipped. */
-  configure(rules: readonly LogRule[], debug: boolean): string[] {
+  configure(rules: readonly LogRule[], debug: boolean, deduplicate = true): string[] {
     const problems: string[] = [];
     const compiled: { matches: RegExp; level: Level }[] = [];
     for (const { pattern, level } of rules) {
@@ -75,28 +101,65 @@ export class Logs {
     }
     this.#rules = compiled;
     this.#debug = debug;
-    for (const [name, logger] of this.#loggers) logger.threshold = LEVELS[this.#levelOf(name)];
+    const changed = this.#deduplicate !== deduplicate;
+    this.#deduplicate = deduplicate;
+    for (const logger of this.#loggers.values()) this.#settle(logger);
+    if (changed) {
+      this.flush();
+      this.logger(ROOT).info(`Noisy log deduplication is now ${deduplicate ? "enabled" : "disabled"}`);
+    }
     return problems;
   }
 
-  write(level: Level, logger: string, message: string, fields: Fields): void {
-    const record = { timeMs: this.clock.nowMs(), level, logger, message, fields };
-    for (const sink of this.sinks) sink(record);
+  /** Writes whatever the rules say: for records that another process has already filtered. Repeats are held back. */
+  write(level: Level, logger: string, message: string, fields: Fields, caller?: string): void {
+    if (this.sinks.length === 0) return;
+    const place = caller === undefined ? undefined : { caller };
+    const record = { timeMs: this.clock.nowMs(), level, logger, ...place, message, fields };
+    // Names that came from other processes have no logger here, and need none.
+    if (this.#loggers.get(logger)?.deduplicated ?? this.#deduplicates(logger)) {
+      this.#deduplicator.write(record);
+    } else {
+      this.#deduplicator.expire();
+      this.#emit(record);
+    }
   }
 
   addSink(sink: Sink): void {
     this.sinks.push(sink);
   }
 
+  /** Tells what repeats are held back: before the end. */
+  flush(): void {
+    this.#deduplicator.flush();
+  }
+
+  #emit(record: LogRecord): void {
+    for (const sink of this.sinks) sink(record);
+  }
+
   #levelOf(name: string): Level {
     if (this.#debug) return "debug";
     return this.#rules.findLast((rule) => rule.matches.test(name))?.level ?? "info";
+  }
+
+  #settle(logger: Logger): void {
+    logger.threshold = LEVELS[this.#levelOf(logger.name)];
+    logger.deduplicated = this.#deduplicates(logger.name);
+  }
+
+  /** Who looks at debug lines wants to see every one of them. */
+  #deduplicates(name: string): boolean {
+    return this.#deduplicate && this.#levelOf(name) !== "debug" &&
+      !this.#everyLineOf.some((pattern) => pattern.test(name));
   }
 }
 
 export class Logger {
   /** The lowest level that is written, as a number of `LEVELS`; kept by `Logs`. */
   threshold: number = LEVELS.info;
+  /** Whether repeated lines are held back; kept by `Logs`. */
+  deduplicated = true;
 
   constructor(readonly name: string, private readonly logs: Logs) {}
 
@@ -104,54 +167,44 @@ export class Logger {
     return this.logs.logger(`${this.name}.${name}`);
   }
 
-  debug(message: string, fields: Fields = {}): void {
-    if (this.threshold <= LEVELS.debug) this.logs.write("debug", this.name, message, fields);
+  debug(message: string, fields: LazyFields = NO_FIELDS): void {
+    if (this.threshold <= LEVELS.debug) this.#write("debug", message, fields);
   }
 
-  info(message: string, fields: Fields = {}): void {
-    if (this.threshold <= LEVELS.info) this.logs.write("info", this.name, message, fields);
+  info(message: string, fields: LazyFields = NO_FIELDS): void {
+    if (this.threshold <= LEVELS.info) this.#write("info", message, fields);
   }
 
-  warn(message: string, fields: Fields = {}): void {
-    if (this.threshold <= LEVELS.warn) this.logs.write("warn", this.name, message, fields);
+  warn(message: string, fields: LazyFields = NO_FIELDS): void {
+    if (this.threshold <= LEVELS.warn) this.#write("warn", message, fields);
   }
 
-  error(message: string, fields: Fields = {}): void {
-    if (this.threshold <= LEVELS.error) this.logs.write("error", this.name, message, fields);
+  error(message: string, fields: LazyFields = NO_FIELDS): void {
+    if (this.threshold <= LEVELS.error) this.#write("error", message, fields);
   }
 
   /** Writes at `level` whatever the rules say: for records that another process has already filtered. */
-  unconditionally(level: Level, message: string, fields: Fields = {}): void {
-    this.logs.write(level, this.name, message, fields);
+  unconditionally(level: Level, message: string, fields: LazyFields = NO_FIELDS): void {
+    this.#write(level, message, fields);
+  }
+
+  #write(level: Level, message: string, fields: LazyFields): void {
+    this.logs.write(level, this.name, message, typeof fields === "function" ? built(fields) : fields);
   }
 }
 
-/** One console line: UTC time, level, logger, message and fields, tab-separated (the published layout). */
-export function formatLine(record: LogRecord): string {
-  const parts = [
-    new Date(record.timeMs).toISOString(),
-    record.level.toUpperCase(),
-    record.logger,
-    record.message,
-  ];
-  if (Object.keys(record.fields).length > 0) parts.push(formatFields(record.fields));
-  return parts.join("\t");
-}
-
-function formatFields(fields: Fields): string {
+/** A log line that cannot be made is no reason to stop what it tells about. */
+function built(fields: () => Fields): Fields {
   try {
-    return JSON.stringify(fields, (_key, value) => {
-      if (typeof value === "bigint") return value.toString();
-      return value instanceof Error ? value.message : value;
-    });
+    return fields();
   } catch (error) {
-    return JSON.stringify({ fields: `cannot be shown: ${messageOf(error)}` });
+    return { fields: `cannot be built: ${messageOf(error)}` };
   }
 }
 
 /** Writes lines to standard output. */
-export function consoleSink(): Sink {
-  return (record) => console.log(formatLine(record));
+export function consoleSink({ coloured = false } = {}): Sink {
+  return (record) => console.log(formatLine(record, coloured));
 }
 
 /** Keeps records: for tests, and for what is said before there is anywhere to say it. */
