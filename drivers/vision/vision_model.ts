@@ -8,6 +8,7 @@ import type {
   Capture,
   Classification,
   Detection,
+  Detection3D,
   EncodedImage,
   PointCloudObject,
   Vision,
@@ -16,6 +17,10 @@ import type {
 } from "../../lib/api/vision.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log.ts";
+import type { Geometry } from "../../lib/geometry/geometry.ts";
+import { readPcd, writePcd } from "../../lib/geometry/pcd.ts";
+import { transformCloud } from "../../lib/geometry/point_cloud.ts";
+import { fromPose, IDENTITY_POSE, invert } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import type { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call } from "../../lib/resource/resource.ts";
@@ -72,12 +77,19 @@ export class VisionModel extends BaseResource implements Vision {
     return await this.#skill("segment")(this.#view(camera, call), call);
   }
 
+  async getDetections3D(camera: string, call?: Call): Promise<Detection3D[]> {
+    return (await this.getObjectPointClouds(camera, call)).map((object, index) =>
+      this.#framed(object, index)
+    );
+  }
+
   getProperties(): Promise<VisionProperties> {
     const { detect, classify, segment } = this.skills;
     return Promise.resolve({
       detections: detect !== undefined,
       classifications: classify !== undefined,
       objectPointClouds: segment !== undefined,
+      detections3D: segment !== undefined,
       defaultCamera: this.defaultCamera,
     });
   }
@@ -92,13 +104,40 @@ export class VisionModel extends BaseResource implements Vision {
     };
     const detections = await able(wanted.detections, detect, "detections")?.call(this.skills, image, call);
     const classes = await able(wanted.classifications, classify, "classes")?.call(this.skills, image, call);
-    const objects = await able(wanted.objectPointClouds, segment, "objects")?.call(this.skills, view, call);
+    const inSpace = wanted.objectPointClouds || wanted.detections3D;
+    const objects = await able(inSpace, segment, "objects in space")?.call(this.skills, view, call) ?? [];
     return {
       image: wanted.image ? image : undefined,
       detections: detections ?? [],
       classifications: likeliest(classes ?? [], 0),
-      objects: objects ?? [],
+      objects: wanted.objectPointClouds ? objects : [],
+      detections3D: wanted.detections3D ? objects.map((object, index) => this.#framed(object, index)) : [],
     };
+  }
+
+  /**
+   * An object as frames: the whole where its shape is, with the shape, and its points as a part of that. The names
+   * hold for one answer only, since nothing is followed from one picture to the next.
+   */
+  #framed({ pcd, geometries, referenceFrame }: PointCloudObject, index: number): Detection3D {
+    const name = `${this.name.short}/object-${index}`;
+    const [shape] = geometries;
+    const pose = shape?.center ?? IDENTITY_POSE;
+    const whole = {
+      name,
+      parent: referenceFrame,
+      pose,
+      geometry: shape && { ...shape, center: IDENTITY_POSE },
+    };
+    const cloud = transformCloud(readPcd(pcd), invert(fromPose(pose)));
+    if (cloud.x.length === 0) return { parts: [whole], classifications: [] };
+    const points: Geometry = {
+      center: IDENTITY_POSE,
+      label: "",
+      shape: { type: "point_cloud", pcd: writePcd(cloud) },
+    };
+    const part = { name: `${name}/points`, parent: name, pose: IDENTITY_POSE, geometry: points };
+    return { parts: [whole, part], classifications: [] };
   }
 
   /** The skill, or the published refusal. */

@@ -1,10 +1,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Camera, CameraApi, type Images } from "../../lib/api/camera.ts";
-import { VisionApi } from "../../lib/api/vision.ts";
+import { type PointCloudObject, VisionApi } from "../../lib/api/vision.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image.ts";
+import { readPcd, writePcd } from "../../lib/geometry/pcd.ts";
+import { createCloud } from "../../lib/geometry/point_cloud.ts";
+import { IDENTITY_POSE } from "../../lib/geometry/pose.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
@@ -47,7 +50,18 @@ const classes = [{ className: "b", confidence: 0.2 }, { className: "a", confiden
   className: "c",
   confidence: 0.1,
 }];
-const object = { pcd: new Uint8Array(), geometries: [], referenceFrame: "cam" };
+/** Two points on a box a metre ahead. */
+const object: PointCloudObject = {
+  pcd: writePcd(
+    createCloud({ x: Float32Array.of(0, 0.1), y: Float32Array.of(0, 0), z: Float32Array.of(1, 1) }),
+  ),
+  geometries: [{
+    label: "crate",
+    center: { ...IDENTITY_POSE, z: 1000 },
+    shape: { type: "box", dimsMm: { x: 100, y: 100, z: 100 } },
+  }],
+  referenceFrame: "cam",
+};
 
 function vision(skills: Skills, cameras: Camera[], { defaultCamera, logged = [] }: {
   defaultCamera?: string;
@@ -77,6 +91,7 @@ Deno.test("fake vision: one thing in the middle, one class", async () => {
     detections: true,
     classifications: true,
     objectPointClouds: false,
+    detections3D: false,
     defaultCamera: undefined,
   });
 });
@@ -96,6 +111,7 @@ Deno.test("vision: published refusals", async () => {
   await assertRejects(() => mute.getClassifications(PICTURE, 1), SvcError, `${title} a Classifier`);
   await assertRejects(() => mute.getClassificationsFromCamera("cam", 1), SvcError, `${title} a Classifier`);
   await assertRejects(() => mute.getObjectPointClouds("cam"), SvcError, `${title} a 3D segmenter`);
+  await assertRejects(() => mute.getDetections3D("cam"), SvcError, `${title} a 3D segmenter`);
 });
 
 Deno.test("vision: a camera that is missing, or gives nothing", async () => {
@@ -131,4 +147,25 @@ Deno.test("vision: everything is captured from one picture, and what cannot be i
   assertEquals(all.image?.image, PICTURE.image);
   assertEquals([all.detections, all.classifications.length, all.objects], [[], 3, [object]]);
   assert(logged.some(({ message }) => message.includes("detections asked of rdk:service:vision/eyes")));
+});
+
+Deno.test("vision: objects as frames, the whole where its shape is and its points as a part of it", async () => {
+  const able = vision({ segment: () => Promise.resolve([object]) }, [new Counting("cam")]);
+  const [{ parts, classifications }] = await able.getDetections3D("cam");
+  const [whole, points] = parts;
+  assertEquals(classifications, []);
+  assertEquals([whole.name, whole.parent, whole.pose.z], ["eyes/object-0", "cam", 1000]);
+  assertEquals(whole.geometry, { ...object.geometries[0], center: IDENTITY_POSE });
+  assertEquals([points.name, points.parent], ["eyes/object-0/points", "eyes/object-0"]);
+  assert(points.geometry?.shape.type === "point_cloud");
+  assertEquals([...readPcd(points.geometry.shape.pcd).z], [0, 0]);
+  const bare = {
+    ...object,
+    geometries: [],
+    pcd: writePcd(createCloud({ x: new Float32Array(), y: new Float32Array(), z: new Float32Array() })),
+  };
+  const empty = vision({ segment: () => Promise.resolve([bare]) }, [new Counting("cam")]);
+  const captured = await empty.captureAllFromCamera("cam", { detections3D: true });
+  assertEquals(captured.objects, []);
+  assertEquals(captured.detections3D[0].parts.map(({ geometry }) => geometry), [undefined]);
 });

@@ -1,7 +1,8 @@
 /**
- * Vision: what is in a picture. Boxes around things, classes of the whole picture, and objects in space.
+ * Vision: what is in a picture. Boxes around things, classes of the whole picture, and objects in space, as points
+ * or as frames.
  *
- * Each model can do some of the three and says which; the rest it refuses. A method that takes a camera's name
+ * Each model can do some of it and says what; the rest it refuses. A method that takes a camera's name
  * accepts "" where the service has a default camera.
  */
 
@@ -10,13 +11,16 @@ import type {
   CaptureAllFromCameraResponseSchema,
   Classification as ClassificationMessage,
   Detection as DetectionMessage,
+  Detection3D as Detection3DMessage,
+  Detection3DSchema,
   DetectionSchema,
 } from "../../proto/gen/vision_pb.ts";
 import type { PointCloudObject as ObjectMessage, PointCloudObjectSchema } from "../../proto/gen/common_pb.ts";
 import type { JsonObject } from "../base/schema.ts";
 import type { Channel } from "../wire/channel.ts";
-import type { MessageInitShape } from "../wire/proto.ts";
+import type { JsonObject as Struct, MessageInitShape } from "../wire/proto.ts";
 import { service } from "../wire/service.ts";
+import type { FramePart } from "../geometry/frame_system.ts";
 import type { Geometry } from "../geometry/geometry.ts";
 import { imageSize, MIME } from "../geometry/image.ts";
 import type { ResourceName } from "../resource/name.ts";
@@ -24,7 +28,12 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
 import { fromImageMessage, type NamedImage, toImageMessage } from "./camera.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
-import { fromGeometryMessage, toGeometryMessage } from "./geometry.ts";
+import {
+  fromGeometryMessage,
+  fromTransformMessage,
+  toGeometryMessage,
+  toTransformMessage,
+} from "./geometry.ts";
 
 export interface Vision extends Resource {
   getDetections(image: EncodedImage, call?: Call): Promise<Detection[]>;
@@ -33,6 +42,7 @@ export interface Vision extends Resource {
   getClassifications(image: EncodedImage, count: number, call?: Call): Promise<Classification[]>;
   getClassificationsFromCamera(camera: string, count: number, call?: Call): Promise<Classification[]>;
   getObjectPointClouds(camera: string, call?: Call): Promise<PointCloudObject[]>;
+  getDetections3D(camera: string, call?: Call): Promise<Detection3D[]>;
   getProperties(call?: Call): Promise<VisionProperties>;
   /** Several answers about one picture; what the model cannot do is left empty. */
   captureAllFromCamera(camera: string, wanted: Wanted, call?: Call): Promise<Capture>;
@@ -76,10 +86,19 @@ export interface PointCloudObject {
   readonly referenceFrame: string;
 }
 
+/** A thing in space, and what it may be. */
+export interface Detection3D {
+  /** The whole first, relative to the camera or another frame; then its parts, each after its parent. */
+  readonly parts: readonly FramePart[];
+  readonly classifications: readonly Classification[];
+  readonly metadata?: JsonObject;
+}
+
 export interface VisionProperties {
   readonly classifications: boolean;
   readonly detections: boolean;
   readonly objectPointClouds: boolean;
+  readonly detections3D: boolean;
   readonly defaultCamera?: string;
 }
 
@@ -88,6 +107,7 @@ export interface Wanted {
   readonly detections?: boolean;
   readonly classifications?: boolean;
   readonly objectPointClouds?: boolean;
+  readonly detections3D?: boolean;
 }
 
 export interface Capture {
@@ -95,6 +115,7 @@ export interface Capture {
   readonly detections: readonly Detection[];
   readonly classifications: readonly Classification[];
   readonly objects: readonly PointCloudObject[];
+  readonly detections3D: readonly Detection3D[];
   readonly extra?: JsonObject;
 }
 
@@ -132,12 +153,18 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
     return (await this.rpc.getObjectPointClouds(request, call)).objects.map(fromObjectMessage);
   }
 
+  async getDetections3D(cameraName: string, call?: Call): Promise<Detection3D[]> {
+    const answer = await this.rpc.getDetections3D({ ...this.request(call), cameraName }, call);
+    return answer.detections3d.map(fromDetection3DMessage);
+  }
+
   async getProperties(call?: Call): Promise<VisionProperties> {
     const answer = await this.rpc.getProperties(this.request(call), call);
     return {
       classifications: answer.classificationsSupported,
       detections: answer.detectionsSupported,
       objectPointClouds: answer.objectPointCloudsSupported,
+      detections3D: answer.detections3dSupported,
       defaultCamera: answer.defaultCamera || undefined,
     };
   }
@@ -150,12 +177,14 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
       returnDetections: wanted.detections,
       returnClassifications: wanted.classifications,
       returnObjectPointClouds: wanted.objectPointClouds,
+      returnDetections3d: wanted.detections3D,
     }, call);
     return {
       image: answer.image && fromImageMessage(answer.image),
       detections: answer.detections.map(fromDetectionMessage),
       classifications: answer.classifications.map(fromClassificationMessage),
       objects: answer.objects.map(fromObjectMessage),
+      detections3D: answer.detections3d.map(fromDetection3DMessage),
       extra: answer.extra as JsonObject | undefined,
     };
   }
@@ -194,12 +223,18 @@ export const VisionApi: Api<Vision> = {
         const found = await find(name).getObjectPointClouds(cameraName, callOf(request, ctx));
         return { mimeType: MIME.pcd, objects: found.map(toObjectMessage) };
       },
+      getDetections3D: async (request, ctx) => {
+        const { name, cameraName } = request;
+        const found = await find(name).getDetections3D(cameraName, callOf(request, ctx));
+        return { detections3d: found.map(toDetection3DMessage) };
+      },
       getProperties: async (request, ctx) => {
         const found = await find(request.name).getProperties(callOf(request, ctx));
         return {
           classificationsSupported: found.classifications,
           detectionsSupported: found.detections,
           objectPointCloudsSupported: found.objectPointClouds,
+          detections3dSupported: found.detections3D,
           defaultCamera: found.defaultCamera,
         };
       },
@@ -209,6 +244,7 @@ export const VisionApi: Api<Vision> = {
           detections: request.returnDetections,
           classifications: request.returnClassifications,
           objectPointClouds: request.returnObjectPointClouds,
+          detections3D: request.returnDetections3d,
         };
         const { name, cameraName } = request;
         return toCaptureMessage(
@@ -224,7 +260,8 @@ function toCaptureMessage(capture: Capture): MessageInitShape<typeof CaptureAllF
     detections: capture.detections.map(toDetectionMessage),
     classifications: [...capture.classifications],
     objects: capture.objects.map(toObjectMessage),
-    extra: capture.extra as MessageInitShape<typeof CaptureAllFromCameraResponseSchema>["extra"],
+    detections3d: capture.detections3D.map(toDetection3DMessage),
+    extra: capture.extra as Struct | undefined,
   };
 }
 
@@ -282,5 +319,23 @@ function fromObjectMessage({ pointCloud, geometries }: ObjectMessage): PointClou
     pcd: pointCloud,
     geometries: (geometries?.geometries ?? []).map(fromGeometryMessage),
     referenceFrame: geometries?.referenceFrame ?? "",
+  };
+}
+
+function toDetection3DMessage(
+  { parts, classifications, metadata }: Detection3D,
+): MessageInitShape<typeof Detection3DSchema> {
+  return {
+    transforms: parts.map(toTransformMessage),
+    classifications: [...classifications],
+    metadata: metadata as Struct | undefined,
+  };
+}
+
+function fromDetection3DMessage({ transforms, classifications, metadata }: Detection3DMessage): Detection3D {
+  return {
+    parts: transforms.map(fromTransformMessage),
+    classifications: classifications.map(fromClassificationMessage),
+    metadata: metadata as JsonObject | undefined,
   };
 }

@@ -41,7 +41,8 @@ export const contract: Contract<Vision> = {
       assertEquals((await vision.getClassifications(picture(), 1)).length, Math.min(1, all.length));
     },
     "finds objects if and only if it says so": async (vision) => {
-      const { objectPointClouds, defaultCamera } = await vision.getProperties();
+      const { objectPointClouds, detections3D, defaultCamera } = await vision.getProperties();
+      if (!detections3D) await refuses(vision.getDetections3D("any"));
       if (!objectPointClouds) return await refuses(vision.getObjectPointClouds("any"));
       if (!defaultCamera) return;
       for (const { pcd, referenceFrame } of await vision.getObjectPointClouds("")) {
