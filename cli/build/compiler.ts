@@ -112,11 +112,11 @@ export async function compile(
 ): Promise<Compiled> {
   await recordRevision();
   const imports = await reach(compiler, entry);
-  // A configuration that maps only what the program imports: whatever is mapped would be embedded.
+  // A configuration of what the program imports alone: whatever else is mapped or locked would be embedded.
   const work = `dist/.build/${name}`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
   await Deno.writeTextFile(`${ROOT}${work}/deno.json`, JSON.stringify({ nodeModulesDir: "none", imports }));
-  await Deno.copyFile(`${ROOT}deno.lock`, `${ROOT}${work}/deno.lock`);
+  await Deno.writeTextFile(`${ROOT}${work}/deno.lock`, JSON.stringify(await lockFor(imports)));
   const path = `${folder}/${name}${target.suffix}`;
   const args = ["compile", "--allow-all", "--no-check", "--config", `${work}/deno.json`];
   args.push("--include", REVISION_FILE, "--target", target.triple, "--output", path);
@@ -195,6 +195,14 @@ async function reach({ deno }: Compiler, entry: string): Promise<Record<string, 
     }
   }
   return imports;
+}
+
+/** The project's lock without the packages that are not in `imports`; what these need is locked as it is. */
+async function lockFor(imports: Record<string, string>) {
+  const { version, specifiers, npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`));
+  const wanted = new Set(Object.values(imports).map((mapped) => mapped.match(/^npm:@?[^@]+@[^/]+/)?.[0]));
+  const kept = Object.entries(specifiers).filter(([specifier]) => wanted.has(specifier));
+  return { version, specifiers: Object.fromEntries(kept), npm };
 }
 
 /** Options that leave out the addon for the target's other libc: Deno does not tell them apart. */
