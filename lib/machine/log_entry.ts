@@ -37,7 +37,7 @@ export function readLogEntry(entry: LogEntry, nowMs: number): ArrivedEntry {
     if (typeof field.Key === "string" && field.Type !== ZAP.skip) fields[field.Key] = valueOf(field);
   }
   const writtenMs = toMs(entry.time);
-  if (entry.time && nowMs - writtenMs > LATE_MS) fields.log_ts = new Date(writtenMs).toISOString();
+  if (writtenMs > 0 && nowMs - writtenMs > LATE_MS) fields.log_ts = new Date(writtenMs).toISOString();
   return { level, logger: entry.loggerName, message: entry.message, fields };
 }
 
