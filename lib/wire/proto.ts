@@ -4,6 +4,7 @@
 
 export {
   create,
+  type DescExtension,
   type DescFile,
   type DescMessage,
   type DescMethod,
@@ -19,3 +20,4 @@ export {
   toJson,
 } from "@bufbuild/protobuf";
 export { type GenService } from "@bufbuild/protobuf/codegenv2";
+export { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";

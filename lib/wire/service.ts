@@ -25,6 +25,8 @@ export interface Peer {
   readonly kind: "grpc" | "webrtc" | "memory";
   readonly remoteAddress?: string;
   readonly localAddress?: string;
+  /** Who the caller is, where the transport itself has found out. */
+  readonly entity?: string;
 }
 
 /** One call, as its handler and the interceptors see it. */
@@ -222,6 +224,7 @@ class Context implements CallContext {
     this.path = call.path;
     this.requestHeader = call.header;
     this.peer = call.peer;
+    this.entity = call.peer.entity;
     this.signal = this.#controller.signal;
     const timeoutMs = call.timeoutMs ?? (method.methodKind === "unary" ? UNARY_TIMEOUT_MS : undefined);
     this.#cancelTimer = timeoutMs === undefined ? () => {} : clock.after(timeoutMs, () => {
