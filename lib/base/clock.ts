@@ -5,6 +5,8 @@
  * always ends: at its time, or when its signal aborts (then it rejects with the signal's reason).
  */
 
+import { setImmediate } from "node:timers";
+
 export interface Clock {
   /** Milliseconds since the Unix epoch; may jump when the system's time is set. */
   nowMs(): number;
@@ -89,7 +91,7 @@ export class FakeClock implements Clock {
 
 /** Lets everything that is ready to run do so. */
 export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setTimeout(resolve, 0));
+  for (let turn = 0; turn < 3; turn++) await new Promise<void>((resolve) => void setImmediate(() => resolve()));
 }
 
 function sleepOn(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
