@@ -119,8 +119,8 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     const bytes = this.#cut(prefix.length);
     this.#prefix = undefined;
     this.#give(Math.min(this.#untaken, PREFIX_BYTES + prefix.length));
-    if (!prefix.compressed) return { done: false, value: bytes };
-    return decompressed(bytes, this.options.encoding).then((value) => ({ done: false, value }));
+    if (!prefix.compressed) return { done: false, value: plain(bytes) };
+    return decompressed(bytes, this.options.encoding).then((value) => ({ done: false, value: plain(value) }));
   }
 
   #readPrefix() {
@@ -165,6 +165,11 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     this.#untaken -= bytes;
     this.options.taken?.(bytes);
   }
+}
+
+/** Not a `Buffer`: byte fields of a message are parts of these bytes, and a Buffer's `slice` does not copy. */
+function plain(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 function cut(): SvcError {
