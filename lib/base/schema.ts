@@ -180,11 +180,13 @@ export function integer(doc = "", range: Range = {}) {
   return numeric(doc, "integer", "an integer", range);
 }
 
-/** One of a few words. */
+/** One of a few words, in any case of its letters. */
 export function choice<const W extends string>(doc: string, words: readonly W[]) {
   const wanted = words.length === 1 ? `"${words[0]}"` : `one of ${words.map((w) => `"${w}"`).join(", ")}`;
   return row<W>(doc, { type: "string", enum: [...words] }, wanted, (value, at) => {
-    if (words.includes(value as W)) return value as W;
+    const same = (word: W) => typeof value === "string" && word.toLowerCase() === value.toLowerCase();
+    const found = words.find(same);
+    if (found !== undefined) return found;
     const likely = typeof value === "string" ? suggest(value, words) : undefined;
     return at.wanted(likely ? `${wanted}; did you mean "${likely}"?` : wanted, value);
   });
