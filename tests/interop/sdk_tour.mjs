@@ -25,7 +25,8 @@ const [url, transport = "grpc"] = process.argv.slice(2);
 if (transport === "grpc") {
   const { createGrpcTransport } = await import("@connectrpc/connect-node");
   globalThis.VIAM = {
-    GRPC_TRANSPORT_FACTORY: (options) => createGrpcTransport({ httpVersion: "2", ...options }),
+    GRPC_TRANSPORT_FACTORY: (options) =>
+      createGrpcTransport({ httpVersion: "2", ...options }),
   };
 }
 
@@ -33,7 +34,9 @@ const robot = new RobotClient();
 await robot.dial({ host: url, noReconnect: true });
 const seen = {};
 
-seen.resources = (await robot.resourceNames()).map(({ subtype, name }) => `${subtype}/${name}`).sort();
+seen.resources = (await robot.resourceNames()).map(({ subtype, name }) =>
+  `${subtype}/${name}`
+).sort();
 const { platform, version, apiVersion } = await robot.getVersion();
 seen.version = { platform, version, apiVersion };
 const status = await robot.getMachineStatus();
