@@ -107,6 +107,9 @@ class OpenPort implements Port {
     this.#scheme = tls ? "https" : "http";
     this.#web = new WebServer(options.table, options.http ?? {});
     this.#http = createHttp((request, response) => this.#request(request, response));
+    // Deno ends a connection after its first answer when the server it belongs to does not listen. This one is
+    // handed its connections, and never listens itself.
+    Object.defineProperty(this.#http, "listening", { get: () => this.#closing === undefined });
     this.#http.on("clientError", (_error, socket) => {
       if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
     });
