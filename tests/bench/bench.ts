@@ -40,9 +40,15 @@ async function start(): Promise<void> {
   const fromSource = await startMs();
   row("from source", `${fromSource.toFixed(0)} ms`, `${(fromSource / nothing).toFixed(1)} x empty`);
   const executable = await findExecutable();
-  if (executable === undefined) return row("executable", "none in dist/: make one with deno task compile");
+  if (executable === undefined) {
+    return row("executable", "none in dist/: make one with deno task compile, or compile:check");
+  }
   const compiled = await startMs([executable]);
-  row("executable", `${compiled.toFixed(0)} ms`, `${(compiled / fromSource).toFixed(2)} x source`);
+  row(
+    `executable (${executable.slice(ROOT.length).split("/linux")[0]})`,
+    `${compiled.toFixed(0)} ms`,
+    `${(compiled / fromSource).toFixed(2)} x source`,
+  );
 }
 
 function startMs(command?: string[]): Promise<number> {
@@ -168,10 +174,14 @@ async function residentBytes(pid: number): Promise<number> {
   return Number(/VmRSS:\s+(\d+)/.exec(status)![1]) * 1024;
 }
 
+/** A released executable, or else the one that compile:check made with the older runtime. */
 async function findExecutable(): Promise<string | undefined> {
-  const arch = Deno.build.arch === "x86_64" ? "x64" : "arm64";
-  const path = `${ROOT}dist/${Deno.build.os}-${arch}/svc-server`;
-  return await Deno.stat(path).then(() => path, () => undefined);
+  const target = `${Deno.build.os}-${Deno.build.arch === "x86_64" ? "x64" : "arm64"}`;
+  for (const folder of ["dist", "dist/check"]) {
+    const path = `${ROOT}${folder}/${target}/svc-server`;
+    if (await Deno.stat(path).then(() => true, () => false)) return path;
+  }
+  return undefined;
 }
 
 async function median(measure: () => Promise<number>): Promise<number> {
