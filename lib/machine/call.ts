@@ -8,7 +8,7 @@ import type { Metadata } from "../wire/metadata.ts";
 import type { Message } from "../wire/proto.ts";
 
 /** Fields that name a call's resource: `name`, but for the input controller and two requests of the board. */
-const NAME_FIELDS = ["name", "controller", "boardName"] as const;
+export const NAME_FIELDS = ["name", "controller", "boardName"] as const;
 
 /** The short name of the resource that a request is about; `undefined` where it is about none. */
 export function resourceNamed(request: Message | undefined): string | undefined {

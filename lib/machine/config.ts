@@ -81,7 +81,7 @@ export interface MachineConfig {
   readonly jobs: readonly JobConfig[];
   /** Components, then services; no two of the same name. */
   readonly resources: readonly ResourceConfig[];
-  /** From top to bottom, the last match wins: `log`, then what services say of themselves, then components. */
+  /** From top to bottom, the last match wins: `log`, then what services say of themselves, then components, then jobs. */
   readonly log: readonly LogRule[];
   readonly debug: boolean;
   readonly enableWebProfile: boolean;
@@ -107,6 +107,11 @@ export interface DecodedConfig {
 /** The name of a resource's logger. */
 export function resourceLogger(name: ResourceName): string {
   return `rdk.resource_manager.${name}`;
+}
+
+/** The name of a job's logger. */
+export function jobLogger(name: string): string {
+  return `rdk.job_manager.${name}`;
 }
 
 /** A list that is decoded no further. */
@@ -158,6 +163,7 @@ export function decodeConfig(
   const resources = mergeNamesakes([...components, ...services], at);
   const modules = decodeModules(file.modules, placeholders, at);
   if (modules.length === 0) reportUnknownModels(resources, at);
+  const jobs = decodeEntries("jobs", file.jobs, jobRow, at);
   const config: MachineConfig = {
     cloud: file.cloud,
     network: file.network ?? networkRow.required().decode({}, new Place()),
@@ -167,9 +173,14 @@ export function decodeConfig(
     modules,
     remotes: decodeEntries("remotes", file.remotes, remoteRow, at),
     packages: packageConfigs,
-    jobs: decodeEntries("jobs", file.jobs, jobRow, at),
+    jobs,
     resources,
-    log: [...logRules(file.log ?? [], at), ...ownRules(services), ...ownRules(components)],
+    log: [
+      ...logRules(file.log ?? [], at),
+      ...ownRules(services),
+      ...ownRules(components),
+      ...jobRules(jobs),
+    ],
     debug: file.debug ?? false,
     enableWebProfile: file.enableWebProfile ?? false,
     disableLogDeduplication: file.disableLogDeduplication ?? false,
@@ -246,6 +257,12 @@ function logRules(entries: readonly Json[], at: Place): LogRule[] {
 function ownRules(resources: readonly ResourceConfig[]): LogRule[] {
   return resources.flatMap(({ name, logLevel }) =>
     logLevel ? [{ pattern: resourceLogger(name), level: logLevel }] : []
+  );
+}
+
+function jobRules(jobs: readonly JobConfig[]): LogRule[] {
+  return jobs.flatMap(({ name, logConfiguration }) =>
+    logConfiguration?.level ? [{ pattern: jobLogger(name), level: logConfiguration.level }] : []
   );
 }
 

@@ -13,12 +13,14 @@ import type { Problem } from "../base/schema.ts";
 import type { Registry } from "../resource/registry.ts";
 import { auth } from "../wire/auth.ts";
 import { health } from "../wire/health.ts";
+import { memoryChannel } from "../wire/memory.ts";
 import { openPort, type Port } from "../wire/port.ts";
 import { reflection } from "../wire/reflection.ts";
 import { type Interceptor, ServiceTable } from "../wire/service.ts";
 import { decodeConfig, formatProblems, type MachineConfig } from "./config.ts";
 import { readConfig } from "./config_file.ts";
 import { Frames } from "./frames.ts";
+import { Jobs } from "./jobs.ts";
 import { requestLimit } from "./limits.ts";
 import { Machine } from "./machine.ts";
 import { Operations } from "./operations.ts";
@@ -79,9 +81,9 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   const table = new ServiceTable(clock, interceptors);
   for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
   const frames = new Frames({ machine, logger: logs.logger("rdk.framesystem") });
-  table.add(
-    robotService({ machine, operations, sessions, frames, version, logs, clock, shutdown: options.stop }),
-  );
+  const jobs = new Jobs({ machine, channel: memoryChannel(table), clock, logs });
+  const { stop: shutdown } = options;
+  table.add(robotService({ machine, operations, sessions, frames, jobs, version, logs, clock, shutdown }));
   table.add(health(table));
   for (const service of reflection(table)) table.add(service);
   if (guard) table.add(guard.service);
@@ -89,12 +91,16 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   const port = await openMachinePort(config, options, { table, machine, parts, logger });
   const url = urlOf(port, config);
   logger.info("serving", { url });
-  const ready = machine.apply(config).then(() => logger.info("machine is running", summary(machine)));
+  const ready = machine.apply(config).then(() => {
+    logger.info("machine is running", summary(machine));
+    jobs.apply(config.jobs);
+  });
   return {
     url,
     machine,
     ready,
     close: async () => {
+      await jobs.close();
       await port.close(DRAIN_MS);
       await sessions.close();
       await machine.close();
@@ -117,7 +123,7 @@ async function usableConfig(
     throw new SvcError("invalid_argument", `the configuration cannot be used:\n  ${text}`);
   }
   for (const problem of problems) logger.warn(formatProblems([problem], path));
-  const unused = (["cloud", "modules", "remotes", "packages", "jobs", "maintenance"] as const).filter(
+  const unused = (["cloud", "modules", "remotes", "packages", "maintenance"] as const).filter(
     (key) => {
       const section = config[key];
       return Array.isArray(section) ? section.length > 0 : section !== undefined;

@@ -28,6 +28,7 @@ import type { JsonObject as Struct } from "../wire/proto.ts";
 import { type Peer, type Service, service, type ServiceImpl } from "../wire/service.ts";
 import type { MachineConfig } from "./config.ts";
 import type { Frames } from "./frames.ts";
+import type { Jobs } from "./jobs.ts";
 import { readLogEntry } from "./log_entry.ts";
 import type { Machine, Node, NodeState } from "./machine.ts";
 import type { Operations } from "./operations.ts";
@@ -39,6 +40,7 @@ export interface RobotServiceParts {
   readonly operations: Operations;
   readonly sessions: Sessions;
   readonly frames: Frames;
+  readonly jobs: Pick<Jobs, "statuses">;
   readonly logs: Logs;
   readonly clock: Clock;
   /** `0.1.0` */
@@ -64,7 +66,7 @@ export function robotService(parts: RobotServiceParts): Service {
   });
 }
 
-function resourceMethods({ machine }: RobotServiceParts): Methods {
+function resourceMethods({ machine, jobs }: RobotServiceParts): Methods {
   return {
     resourceNames: () => ({ resources: machine.resources.map(({ name }) => nameMessage(name)) }),
     resourceRPCSubtypes: () => {
@@ -86,6 +88,11 @@ function resourceMethods({ machine }: RobotServiceParts): Methods {
           lastUpdated: toTimestamp(machine.appliedMs),
         },
         state: machine.config ? MachineState.RUNNING : MachineState.INITIALIZING,
+        jobStatuses: jobs.statuses().map(({ name, succeededMs, failedMs }) => ({
+          jobName: name,
+          recentSuccessfulRuns: succeededMs.map(toTimestamp),
+          recentFailedRuns: failedMs.map(toTimestamp),
+        })),
       };
     },
   };

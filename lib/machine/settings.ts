@@ -17,7 +17,6 @@ import {
   list,
   mapOf,
   object,
-  parseDurationMs,
   type Place,
   Row,
   text,
@@ -25,6 +24,7 @@ import {
 import { Secret, secret } from "../base/secret.ts";
 import { frameRow } from "../geometry/schema.ts";
 import { NAME_LENGTH_MAX } from "../resource/name.ts";
+import { parseSchedule } from "./schedule.ts";
 
 export type CloudConfig = NonNullable<Infer<typeof cloudRow>>;
 export type NetworkConfig = NonNullable<Infer<typeof networkRow>>;
@@ -280,14 +280,11 @@ export const packageRow = object({
   type: choice("what is in it", ["ml_model", "module", "slam_map", "archive"]).required(),
 }, "files to fetch");
 
-const CRON = /^([\d*/,?LW#A-Za-z-]+ +){4,6}[\d*/,?LW#A-Za-z-]+$/;
-
 export const jobRow = object({
   name: nameRow("name of the job", LONG_NAME_MAX).required(),
   schedule: text('a duration ("5m"), a cron line of 5 or more fields, or "continuous"').required().with(
     (when, at) => {
-      const every = parseDurationMs(when) ?? 0;
-      if (when === "continuous" || every > 0 || CRON.test(when.trim())) return when;
+      if (parseSchedule(when)) return when;
       return at.wanted('a duration such as "5m", a cron line of 5 or more fields, or "continuous"', when);
     },
   ),

@@ -24,6 +24,7 @@ import { type Interceptor, ServiceTable } from "../wire/service.ts";
 import { decodeConfig, type MachineConfig } from "./config.ts";
 import { Frames } from "./frames.ts";
 import { requestLimit } from "./limits.ts";
+import { Jobs } from "./jobs.ts";
 import { Machine } from "./machine.ts";
 import { Operations } from "./operations.ts";
 import { robotService } from "./service.ts";
@@ -37,6 +38,7 @@ export interface Bench {
   readonly machine: Machine;
   readonly operations: Operations;
   readonly sessions: Sessions;
+  readonly jobs: Jobs;
   readonly records: LogRecord[];
   /** What happened to the motors: `stop m {"fast":true}`. */
   readonly diary: string[];
@@ -72,20 +74,28 @@ export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
   const frames = new Frames({ machine, logger: logs.logger("frames") });
   const shutdowns: string[] = [];
   const shutdown = (reason: string) => void shutdowns.push(reason);
-  table.add(robotService({ machine, operations, sessions, frames, logs, clock, version: "1.2.3", shutdown }));
   const channel = memoryChannel(table);
+  const jobs = new Jobs({ machine, channel, clock, logs });
+  const parts = { machine, operations, sessions, frames, jobs, logs, clock, version: "1.2.3", shutdown };
+  table.add(robotService(parts));
   return {
     ...scene,
     clock,
     machine,
     operations,
     sessions,
+    jobs,
     records,
     shutdowns,
     robot: robotClient(channel),
     motors: motorClient(channel),
-    apply: (json) => machine.apply(configOf(json, registry)),
+    apply: async (json) => {
+      const config = configOf(json, registry);
+      await machine.apply(config);
+      jobs.apply(config.jobs);
+    },
     close: async () => {
+      await jobs.close();
       channel.close();
       await sessions.close();
       await machine.close();
@@ -160,6 +170,11 @@ function registryOf({ diary, faults, joints }: Scene): Registry {
     }
   }
   class TestPart extends BaseComponent {
+    override doCommand(command: JsonObject): Promise<JsonObject> {
+      diary.push(`do ${this.name.short} ${JSON.stringify(command)}`);
+      return Promise.resolve(command);
+    }
+
     override getGeometries(): Promise<Geometry[]> {
       const shape = { type: "sphere", radiusMm: 7 } as const;
       return Promise.resolve([{ center: IDENTITY_POSE, label: this.name.short, shape }]);
