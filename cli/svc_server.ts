@@ -67,6 +67,12 @@ type Options = Values<typeof FLAGS>;
 
 /** Options that are read but have no engine yet; each is told in the log when it is used. */
 const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: string }[] = [
+  { given: (options) => options.webrtc, what: "-webrtc: clients connect directly, over gRPC or gRPC-web" },
+  { given: (options) => options.disableMdns, what: "-disable-mdns: nothing is announced in any case" },
+  {
+    given: (options) => options.untrustedEnv,
+    what: "-untrusted-env: there are no processes or shell to disable",
+  },
   {
     given: (options) => options.allowInsecureCreds,
     what: "-allow-insecure-creds: no credentials are sent anywhere",
@@ -121,7 +127,7 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
   const logger = logs.logger("rdk");
   logger.info("svc-server", { version: VERSION, git_rev: revision() ?? "built from source" });
   for (const { given, what } of WITHOUT_ENGINE) {
-    if (given(options)) logger.warn(`${what} (not in this version)`);
+    if (given(options)) logger.info(`${what} (not in this version)`);
   }
 
   const stopped = Promise.withResolvers<string>();
