@@ -1,0 +1,327 @@
+/** HTTP/2, frame by frame: one end is a `Connection`, the other a test that reads and writes frames. */
+
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { Duplex } from "node:stream";
+import { settle } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { acceptGrpc } from "./grpc.ts";
+import { type Fields, HpackDecoder, HpackEncoder } from "./hpack.ts";
+import { Connection, type ConnectionOptions, MAX_STREAMS } from "./http2.ts";
+import { FLAG, H2, PREFACE, TYPE, uint32 } from "./http2_frame.ts";
+import type { Stream, StreamListener } from "./http2_stream.ts";
+
+interface Frame {
+  type: number;
+  flags: number;
+  stream: number;
+  payload: Buffer;
+}
+
+/** The other end of a connection: keeps what arrives, sends what the test says. */
+class Wire {
+  readonly frames: Frame[] = [];
+  readonly connection: Connection;
+  readonly #encoder = new HpackEncoder();
+  readonly #decoder = new HpackDecoder(1_000_000);
+  readonly #socket: Duplex;
+  #input = Buffer.alloc(0);
+
+  constructor(options: ConnectionOptions) {
+    let skip = options.role === "client" ? PREFACE.length : 0;
+    this.#socket = new Duplex({
+      read() {},
+      write: (bytes: Buffer, _encoding, done) => {
+        this.#receive(bytes.subarray(skip));
+        skip = 0;
+        done();
+      },
+    });
+    this.connection = new Connection(this.#socket, options);
+    if (options.role === "server") this.#socket.push(Buffer.from(PREFACE, "latin1"));
+  }
+
+  async send(type: number, flags: number, stream: number, payload: Uint8Array): Promise<void> {
+    const header = Buffer.alloc(9);
+    header.writeUIntBE(payload.length, 0, 3);
+    header.set([type, flags], 3);
+    header.writeUInt32BE(stream, 5);
+    this.#socket.push(Buffer.concat([header, payload]));
+    await settle();
+  }
+
+  settings(...values: [id: number, value: number][]): Promise<void> {
+    const payload = Buffer.alloc(values.length * 6);
+    values.forEach(([id, value], i) => payload.writeUInt32BE(value, payload.writeUInt16BE(id, 6 * i)));
+    return this.send(TYPE.settings, 0, 0, payload);
+  }
+
+  headers(stream: number, fields: Fields, flags: number = FLAG.endHeaders): Promise<void> {
+    return this.send(TYPE.headers, flags, stream, Buffer.from(this.#encoder.encode(fields)));
+  }
+
+  /** The frames of a kind that have arrived, taken away. */
+  take(type: number): Frame[] {
+    const found = this.frames.filter((frame) => frame.type === type);
+    this.frames.splice(0, Infinity, ...this.frames.filter((frame) => frame.type !== type));
+    return found;
+  }
+
+  decode({ payload }: Frame): Fields | undefined {
+    return this.#decoder.decode(payload);
+  }
+
+  close(): void {
+    this.connection.destroy(new SvcError("canceled", "the test is over"));
+  }
+
+  #receive(bytes: Buffer): void {
+    this.#input = Buffer.concat([this.#input, bytes]);
+    while (this.#input.length >= 9) {
+      const end = 9 + this.#input.readUIntBE(0, 3);
+      if (this.#input.length < end) return;
+      const [type, flags] = this.#input.subarray(3, 5);
+      const payload = this.#input.subarray(9, end);
+      this.frames.push({ type, flags, stream: this.#input.readUInt32BE(5), payload });
+      this.#input = this.#input.subarray(end);
+    }
+  }
+}
+
+/** Notes what a stream says. */
+class Notes implements StreamListener {
+  fields: Fields[] = [];
+  body = "";
+  end = false;
+  error: SvcError | undefined;
+  over = false;
+
+  headers(fields: Fields): void {
+    this.fields.push(fields);
+  }
+
+  data(bytes: Uint8Array): void {
+    this.body += Buffer.from(bytes).toString();
+  }
+
+  ended(): void {
+    this.end = true;
+  }
+
+  closed(error: SvcError | undefined): void {
+    assert(!this.over, "closed twice");
+    this.over = true;
+    this.error = error;
+  }
+}
+
+function server(): { wire: Wire; streams: Stream[]; notes: Notes[] } {
+  const streams: Stream[] = [], notes: Notes[] = [];
+  const accept = (stream: Stream, fields: Fields | undefined) => {
+    streams.push(stream);
+    notes.push(new Notes());
+    notes.at(-1)!.headers(fields ?? []);
+    return notes.at(-1)!;
+  };
+  return { wire: new Wire({ role: "server", accept }), streams, notes };
+}
+
+const GET: Fields = [[":method", "GET"], [":path", "/"]];
+const OK: Fields = [[":status", "200"]];
+const WINDOW = 4, STREAMS = 3;
+
+Deno.test("HTTP/2: data waits for the windows of its stream and of its connection", async () => {
+  const { wire, streams } = server();
+  await wire.settings([WINDOW, 10]);
+  await wire.headers(1, GET, FLAG.endHeaders | FLAG.endStream);
+  streams[0].headers(OK, false);
+  streams[0].send(Buffer.alloc(25));
+  streams[0].end();
+  await settle();
+  const sizes = () => wire.take(TYPE.data).map(({ payload }) => payload.length);
+  assertEquals(sizes(), [10]);
+  await wire.send(TYPE.window, 0, 1, uint32(5));
+  assertEquals(sizes(), [5]);
+  await wire.settings([WINDOW, 18]);
+  assertEquals(sizes(), [8]);
+  await wire.settings([WINDOW, 0]);
+  await wire.send(TYPE.window, 0, 1, uint32(18));
+  assertEquals(sizes(), []);
+  await wire.send(TYPE.window, 0, 1, uint32(2));
+  assertEquals(wire.take(TYPE.data).map(({ payload, flags }) => [payload.length, flags]), [[
+    2,
+    FLAG.endStream,
+  ]]);
+  assertEquals(wire.connection.streams, 0);
+  wire.close();
+});
+
+Deno.test("HTTP/2: streams take turns, and the window of the connection holds for all", async () => {
+  const { wire, streams } = server();
+  await wire.settings([WINDOW, 1_000_000]);
+  for (const id of [1, 3]) await wire.headers(id, GET, FLAG.endHeaders | FLAG.endStream);
+  const waits = streams.map((stream) => stream.send(Buffer.alloc(100_000)));
+  await settle();
+  const data = wire.take(TYPE.data);
+  assertEquals(data.reduce((sum, { payload }) => sum + payload.length, 0), 65_535);
+  assertEquals(data.map(({ stream }) => stream), [1, 3, 1, 3]);
+  await wire.send(TYPE.window, 0, 0, uint32(1_000_000));
+  assertEquals(wire.take(TYPE.data).reduce((sum, { payload }) => sum + payload.length, 0), 200_000 - 65_535);
+  await Promise.all(waits);
+  wire.close();
+});
+
+Deno.test("HTTP/2: padding and priority are understood, and padding is credited", async () => {
+  const { wire, streams, notes } = server();
+  await wire.settings();
+  const block = Buffer.from(new HpackEncoder().encode(GET));
+  const padded = Buffer.concat([Uint8Array.of(3), Buffer.alloc(5), block, Buffer.alloc(3)]);
+  await wire.send(TYPE.headers, FLAG.endHeaders | FLAG.padded | FLAG.priority, 1, padded);
+  assertEquals(notes[0].fields, [GET]);
+  await wire.send(TYPE.data, FLAG.padded, 1, Buffer.from("\x02hello\0\0"));
+  await wire.send(TYPE.priority, 0, 1, Buffer.alloc(5));
+  await wire.send(99, 0, 1, Buffer.from("an unknown frame"));
+  await wire.send(TYPE.data, FLAG.endStream, 1, Buffer.alloc(0));
+  assertEquals([notes[0].body, notes[0].end], ["hello", true]);
+  streams[0].headers(OK, true);
+  assertEquals([notes[0].over, notes[0].error], [true, undefined]);
+  wire.close();
+});
+
+Deno.test("HTTP/2: a large header goes out in several frames and comes in from several", async () => {
+  const { wire, streams, notes } = server();
+  await wire.settings();
+  const fields: Fields = [...GET, ["x-large", "y".repeat(40_000)]];
+  const block = Buffer.from(new HpackEncoder().encode(fields));
+  await wire.send(TYPE.headers, FLAG.endStream, 1, block.subarray(0, 16_000));
+  await wire.send(TYPE.continuation, 0, 1, block.subarray(16_000, 32_000));
+  await wire.send(TYPE.continuation, FLAG.endHeaders, 1, block.subarray(32_000));
+  assertEquals(notes[0].fields, [fields]);
+  streams[0].headers([...OK, ["x-large", "z".repeat(40_000)]], true);
+  await settle();
+  const parts = [...wire.take(TYPE.headers), ...wire.take(TYPE.continuation)];
+  assertEquals(parts.map(({ flags }) => flags), [FLAG.endStream, 0, FLAG.endHeaders]);
+  const payload = Buffer.concat(parts.map((part) => part.payload));
+  assertEquals(wire.decode({ ...parts[0], payload })?.[1][1].length, 40_000);
+  wire.close();
+});
+
+Deno.test("HTTP/2: a stream that is answered early is told to stop; one that is reset is over", async () => {
+  const { wire, streams, notes } = server();
+  await wire.settings();
+  await wire.headers(1, GET);
+  streams[0].headers([[":status", "413"]], true);
+  await settle();
+  assertEquals(wire.take(TYPE.reset).map(({ payload }) => payload.readUInt32BE()), [H2.noError]);
+  await wire.send(TYPE.data, 0, 1, Buffer.from("too late"));
+  await wire.headers(3, GET);
+  await wire.send(TYPE.reset, 0, 3, uint32(H2.cancel));
+  assertEquals([notes[1].over, notes[1].error?.code], [true, "canceled"]);
+  assertEquals(wire.connection.streams, 0);
+  wire.close();
+});
+
+Deno.test("HTTP/2: a stream may not send more than its window, others go on", async () => {
+  const { wire, notes } = server();
+  await wire.settings();
+  await wire.headers(1, GET);
+  await wire.headers(3, GET);
+  for (let i = 0; i < 65; i++) await wire.send(TYPE.data, 0, 1, Buffer.alloc(16_384));
+  assertEquals(wire.take(TYPE.reset).map(({ payload }) => payload.readUInt32BE()), [H2.flowControl]);
+  await wire.send(TYPE.data, FLAG.endStream, 3, Buffer.from("fine"));
+  assertEquals(notes[1].body, "fine");
+  wire.close();
+});
+
+Deno.test("HTTP/2: streams beyond the limit are refused", async () => {
+  const { wire, streams } = server();
+  await wire.settings();
+  for (let i = 0; i <= MAX_STREAMS; i++) void wire.headers(1 + 2 * i, GET);
+  await settle();
+  assertEquals(streams.length, MAX_STREAMS);
+  assertEquals(wire.take(TYPE.reset).map(({ payload }) => payload.readUInt32BE()), [H2.refused]);
+  wire.close();
+});
+
+Deno.test("HTTP/2: calls that were reset count until their handlers have ended", async () => {
+  const handlers: (() => void)[] = [];
+  const table = { handle: () => new Promise<void>((resolve) => handlers.push(resolve)) } as never;
+  const wire = new Wire({ role: "server", accept: acceptGrpc(table, { kind: "grpc" }) });
+  await wire.settings();
+  const call: Fields = [[":method", "POST"], [":path", "/a.B/C"], ["content-type", "application/grpc"]];
+  let id = 1;
+  const callAndReset = (times: number) => {
+    for (let i = 0; i < times; i++, id += 2) {
+      void wire.headers(id, call);
+      void wire.send(TYPE.reset, 0, id, uint32(H2.cancel));
+    }
+    return settle();
+  };
+  await callAndReset(MAX_STREAMS + 5);
+  assertEquals(handlers.length, MAX_STREAMS);
+  const refusals = wire.take(TYPE.headers).map((frame) => new Map(wire.decode(frame)).get("grpc-status"));
+  assertEquals(refusals, ["8", "8", "8", "8", "8"]);
+  for (const end of handlers) end();
+  await settle();
+  await callAndReset(1);
+  assertEquals(handlers.length, MAX_STREAMS + 1);
+  wire.close();
+});
+
+Deno.test("HTTP/2: a draining server finishes its streams, refuses new ones, then closes", async () => {
+  const { wire, streams } = server();
+  await wire.settings();
+  await wire.headers(1, GET, FLAG.endHeaders | FLAG.endStream);
+  wire.connection.drain();
+  await wire.headers(3, GET, FLAG.endHeaders | FLAG.endStream);
+  assertEquals(wire.take(TYPE.goaway).map(({ payload }) => payload.readUInt32BE(4)), [H2.noError]);
+  assertEquals(wire.take(TYPE.reset).map(({ stream }) => stream), [3]);
+  streams[0].headers(OK, true);
+  await settle();
+  assertEquals(wire.take(TYPE.headers).length, 1);
+  assertEquals(wire.connection.open, false);
+});
+
+Deno.test("HTTP/2: a client keeps what the server finishes, and loses what it refuses", async () => {
+  const wire = new Wire({ role: "client" });
+  await wire.settings([STREAMS, 2]);
+  const [kept, lost] = [new Notes(), new Notes()];
+  wire.connection.request(GET, true, kept);
+  assert(wire.connection.hasRoom);
+  wire.connection.request(GET, true, lost);
+  assert(!wire.connection.hasRoom);
+  const room = wire.connection.room();
+  await wire.send(TYPE.goaway, 0, 0, Buffer.concat([uint32(1), uint32(0), Buffer.from("so long")]));
+  await room;
+  assertEquals(lost.error?.code, "unavailable");
+  assertStringIncludes(lost.error!.message, "so long");
+  assert(!wire.connection.open);
+  await wire.headers(1, OK);
+  await wire.send(TYPE.data, 0, 1, Buffer.from("body"));
+  await wire.headers(1, [["grpc-status", "0"]], FLAG.endHeaders | FLAG.endStream);
+  assertEquals([kept.body, kept.end, kept.error], ["body", true, undefined]);
+  assertEquals(kept.fields, [OK, [["grpc-status", "0"]]]);
+});
+
+Deno.test("HTTP/2: pings are answered both ways", async () => {
+  const wire = new Wire({ role: "client" });
+  await wire.settings();
+  await wire.send(TYPE.ping, 0, 0, Buffer.from("12345678"));
+  assertEquals(wire.take(TYPE.ping).map(({ flags, payload }) => [flags, payload.toString()]), [[
+    1,
+    "12345678",
+  ]]);
+  const pinged = wire.connection.ping();
+  await settle();
+  await wire.send(TYPE.ping, FLAG.ack, 0, wire.take(TYPE.ping)[0].payload);
+  await pinged;
+  const notes = new Notes();
+  wire.connection.request(GET, true, notes);
+  wire.close();
+  assertEquals(notes.error?.message, "the test is over");
+  const late = assertRejects(
+    () => Promise.try(() => wire.connection.request(GET, true, new Notes())),
+    SvcError,
+  );
+  assertEquals((await late).message, "the test is over");
+});
