@@ -37,7 +37,7 @@ export class FakeFiles implements FileHost {
   readonly #files: Map<string, { bytes: Uint8Array }>;
 
   constructor(
-    private readonly fault: (operation: number) => Fault | undefined = () => undefined,
+    readonly fault: (operation: number) => Fault | undefined = () => undefined,
     earlier?: FakeFiles,
   ) {
     this.#files = earlier ? earlier.#files : new Map();
