@@ -7,6 +7,8 @@ import { EchoRequestSchema, EchoResponseSchema } from "../../proto/gen/echo_pb.t
 import { withPort } from "./echo_fixture.ts";
 import { framed, MAX_MESSAGE_BYTES } from "./grpc_message.ts";
 import { WebServer } from "./grpc_web.ts";
+import type { Fields } from "./hpack.ts";
+import { Connection } from "./http2.ts";
 import type { Port } from "./port.ts";
 import { create, fromBinary, toBinary } from "./proto.ts";
 
@@ -180,6 +182,39 @@ Deno.test("gRPC-web: pages of any origin may call", () =>
     assertEquals(called.headers.get("access-control-allow-origin"), "*");
     const exposed = called.headers.get("access-control-expose-headers")!;
     assert(exposed.includes("grpc-status") && exposed.includes("grpc-message"));
+  }));
+
+Deno.test("gRPC-web: the same over HTTP/2", () =>
+  withPort({}, async (port) => {
+    const socket = connect(port.port, "127.0.0.1");
+    const connection = new Connection(socket, { role: "client" });
+    const parts: Uint8Array[] = [];
+    const headers = await new Promise<Fields>((resolve, reject) => {
+      let got: Fields;
+      const stream = connection.request(
+        [
+          [":method", "POST"],
+          [":path", `${ECHO}/EchoMultiple`],
+          [":scheme", "http"],
+          ["content-type", "application/grpc-web+proto"],
+        ],
+        false,
+        {
+          headers: (fields) => got = fields,
+          data: (bytes) => void parts.push(bytes),
+          ended() {},
+          closed: (error) => error ? reject(error) : resolve(got),
+        },
+      );
+      stream.send(request("ab"));
+      stream.end();
+    });
+    assertEquals(new Map(headers).get("content-type"), "application/grpc-web+proto");
+    const { messages, trailers } = parse(Buffer.concat(parts));
+    assertEquals([messages, trailers["grpc-status"]], [["a", "b"], "0"]);
+    const closed = new Promise((resolve) => socket.on("close", resolve));
+    connection.drain();
+    await closed;
   }));
 
 Deno.test("HTTP: everything else has one clear line", async () => {

@@ -59,7 +59,7 @@ export class ProtocolError extends Error {
 
 /** Bytes on their way out, in one growing block. */
 export class Outbox {
-  #block = Buffer.allocUnsafe(BLOCK_BYTES);
+  #block = Buffer.alloc(0);
   #start = 0;
   #end = 0;
 

@@ -11,6 +11,7 @@ import {
   createServer as createHttp,
   type IncomingMessage,
   type Server,
+  type ServerOptions,
   type ServerResponse,
 } from "node:http";
 import { createServer as createNet, type Server as NetServer, type Socket } from "node:net";
@@ -103,15 +104,17 @@ class OpenPort implements Port {
   #closing: Promise<void> | undefined;
   #changed = () => {};
 
-  constructor(private readonly options: Serving, tls?: TlsFiles) {
+  constructor(private readonly serving: Serving, tls?: TlsFiles) {
     this.#scheme = tls ? "https" : "http";
-    this.#web = new WebServer(options.table, options.http ?? {});
-    this.#http = createHttp((request, response) => this.#request(request, response));
+    this.#web = new WebServer(serving.table, serving.http ?? {});
+    // An offer to change to another protocol is not taken up; the request itself is answered.
+    const options = { shouldUpgradeCallback: () => false } as ServerOptions;
+    this.#http = createHttp(options, (request, response) => this.#request(request, response));
     // Deno ends a connection after its first answer when the server it belongs to does not listen. This one is
     // handed its connections, and never listens itself.
     Object.defineProperty(this.#http, "listening", { get: () => this.#closing === undefined });
-    this.#http.on("clientError", (_error, socket) => {
-      if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+    this.#http.on("clientError", (error, socket) => {
+      if (socket.writable) socket.end(notHttp(error));
     });
     this.#server = tls
       ? createTls({ ...checked(tls), ALPNProtocols: ["h2", "http/1.1"], minVersion: "TLSv1.2" })
@@ -132,7 +135,7 @@ class OpenPort implements Port {
           this.#server.removeAllListeners("error");
           this.#server.on(
             "error",
-            (error) => this.options.logger?.error(`port ${name}: ${messageOf(error)}`),
+            (error) => this.serving.logger?.error(`port ${name}: ${messageOf(error)}`),
           );
           this.#name(address.path);
           resolve();
@@ -155,7 +158,7 @@ class OpenPort implements Port {
         if (this.#connections.size === 0 && this.#open.size === 0) resolve();
       };
     });
-    const cancel = this.options.clock.after(deadlineMs, () => this.#cut());
+    const cancel = this.serving.clock.after(deadlineMs, () => this.#cut());
     this.#changed();
     await idle;
     cancel();
@@ -185,7 +188,7 @@ class OpenPort implements Port {
   }
 
   #debug(message: string): void {
-    this.options.logger?.debug(message);
+    this.serving.logger?.debug(message);
   }
 
   // Connections.
@@ -197,7 +200,7 @@ class OpenPort implements Port {
       return;
     }
     const client = endpoint(socket, this.#nextClient++);
-    const stop = this.options.clock.after(SILENCE_MS, () => {
+    const stop = this.serving.clock.after(SILENCE_MS, () => {
       this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
       socket.destroy();
     });
@@ -246,7 +249,7 @@ class OpenPort implements Port {
     const others = (stream: Stream, fields: Fields, peer: Peer) => this.#webStream(stream, fields, peer);
     const connection: Connection = new Connection(socket, {
       role: "server",
-      accept: acceptGrpc(this.options.table, peerOf(socket), others),
+      accept: acceptGrpc(this.serving.table, peerOf(socket), others),
       ready: () => this.#silent.get(client)?.(),
       closed: (error) => {
         this.#connections.delete(connection);
@@ -327,6 +330,16 @@ class OpenPort implements Port {
     message.socket.on("close", over);
     response.on("finish", () => message.socket.removeListener("close", over));
   }
+}
+
+/** The whole answer to what the parser of HTTP/1.1 does not understand. */
+function notHttp(error: Error): string {
+  const tooLarge = (error as { code?: string }).code === "HPE_HEADER_OVERFLOW";
+  const [status, line] = tooLarge
+    ? ["431 Request Header Fields Too Large", "the request has more header fields than are taken\n"]
+    : ["400 Bad Request", "this is not a request of HTTP/1.1\n"];
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: text/plain\r\ncontent-length: ${line.length}\r\n`;
+  return `${head}connection: close\r\n\r\n${line}`;
 }
 
 class HttpResponse implements WebResponse {

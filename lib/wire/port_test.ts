@@ -153,7 +153,11 @@ Deno.test("port: broken and hostile beginnings end only their own connection", (
       const goaway = answer.includes("\x07\0\0\0\0\0");
       assert(goaway || !parts[0].toString().startsWith(PREFACE), `${what}: no GOAWAY`);
     }
-    assertMatch(await exchange(port, "GET\r\nnonsense\r\n\r\n"), /^HTTP\/1.1 400 /);
+    assertMatch(await exchange(port, "GET\r\nnonsense\r\n\r\n"), /^HTTP\/1.1 400 [^]*not a request of HTTP/);
+    const large = `GET / HTTP/1.1\r\nHost: a\r\nx: ${"y".repeat(200_000)}\r\n\r\n`;
+    assertMatch(await exchange(port, large), /^HTTP\/1.1 431 |^$/);
+    const upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n";
+    assertStringIncludes(await exchange(port, upgrade), "svc-server");
     await stillServes(port);
   }));
 
