@@ -17,6 +17,7 @@ import { startRuntime } from "../lib/machine/runtime.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { makeOffer } from "../lib/wire/webrtc.ts";
+import { networkCheck } from "./diagnostics.ts";
 import { begin } from "./program.ts";
 import type { Values } from "./flags.ts";
 import { revision, VERSION } from "./version.ts";
@@ -107,6 +108,10 @@ export async function main(args: readonly string[], host: Host): Promise<number>
     if (options.dumpResources !== "") return await dumpResources(options.dumpResources, registry, host);
     if (options.configSchema) {
       host.write(`${JSON.stringify(machineSchema(registry), null, 2)}\n`);
+      return 0;
+    }
+    if (options.networkCheck) {
+      await networkCheck(options.config, registry, host);
       return 0;
     }
     if (options.config === "") {
