@@ -168,16 +168,19 @@ export class LogQueue {
     this.#add({ entry, bytes: sizeOf(entry, fieldsText.slice(0, entryChars)) });
   }
 
-  /** Drops the oldest where there are too many, but none that is being sent, and not this one. */
+  /** Drops some of the oldest where there are too many, but none that is being sent, and not this one. */
   #add(one: Waiting): void {
     const { entries, bytes } = this.#limits;
     this.#waiting.push(one);
     this.#waitingBytes += one.bytes;
     const tooMany = () => this.#waiting.length > entries || this.#waitingBytes > bytes;
     while (tooMany() && this.#waiting.length > this.#underWay + 1) {
-      const [dropped] = this.#waiting.splice(this.#underWay, 1);
-      this.#waitingBytes -= dropped.bytes;
-      this.#lost++;
+      // Taking from the front moves the rest: not for each entry.
+      const some = Math.min(Math.ceil(entries / 100), this.#waiting.length - this.#underWay - 1);
+      for (const dropped of this.#waiting.splice(this.#underWay, some)) {
+        this.#waitingBytes -= dropped.bytes;
+        this.#lost++;
+      }
     }
   }
 
