@@ -158,7 +158,7 @@ class ArmClient extends ComponentClient<typeof ArmService> implements Arm {
   }
 
   async isMoving(call?: Call): Promise<boolean> {
-    return (await this.rpc.isMoving({ name: this.name.short }, call)).isMoving;
+    return (await this.rpc.isMoving({ name: this.name.far }, call)).isMoving;
   }
 }
 

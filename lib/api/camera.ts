@@ -98,7 +98,7 @@ class CameraClient extends ComponentClient<typeof CameraService> implements Came
   }
 
   async getProperties(call?: Call): Promise<CameraProperties> {
-    const answer = await this.rpc.getProperties({ name: this.name.short }, call);
+    const answer = await this.rpc.getProperties({ name: this.name.far }, call);
     const { intrinsicParameters, distortionParameters, extrinsicParameters } = answer;
     const { translation, orientation } = extrinsicParameters ?? {};
     return {

@@ -63,16 +63,16 @@ export abstract class ResourceClient<S extends DescService> implements Resource 
 
   /** The fields every request begins with. */
   protected request(call?: Call): { name: string; extra?: Struct } {
-    return { name: this.name.short, extra: call?.extra as Struct | undefined };
+    return { name: this.name.far, extra: call?.extra as Struct | undefined };
   }
 
   async doCommand(command: JsonObject, call?: Call): Promise<JsonObject> {
-    const request = { name: this.name.short, command: command as Struct };
+    const request = { name: this.name.far, command: command as Struct };
     return ((await this.common.doCommand(request, call)).result ?? {}) as JsonObject;
   }
 
   async getStatus(call?: Call): Promise<JsonObject> {
-    return ((await this.common.getStatus({ name: this.name.short }, call)).result ?? {}) as JsonObject;
+    return ((await this.common.getStatus({ name: this.name.far }, call)).result ?? {}) as JsonObject;
   }
 
   /** The channel is its owner's to close. */

@@ -60,7 +60,7 @@ class GantryClient extends ComponentClient<typeof GantryService> implements Gant
   }
 
   async isMoving(call?: Call): Promise<boolean> {
-    return (await this.rpc.isMoving({ name: this.name.short }, call)).isMoving;
+    return (await this.rpc.isMoving({ name: this.name.far }, call)).isMoving;
   }
 }
 

@@ -57,7 +57,7 @@ class GripperClient extends ComponentClient<typeof GripperService> implements Gr
   }
 
   async isMoving(call?: Call): Promise<boolean> {
-    return (await this.rpc.isMoving({ name: this.name.short }, call)).isMoving;
+    return (await this.rpc.isMoving({ name: this.name.far }, call)).isMoving;
   }
 }
 

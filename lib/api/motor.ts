@@ -73,7 +73,7 @@ class MotorClient extends ComponentClient<typeof MotorService> implements Motor 
   }
 
   async isMoving(call?: Call): Promise<boolean> {
-    return (await this.rpc.isMoving({ name: this.name.short }, call)).isMoving;
+    return (await this.rpc.isMoving({ name: this.name.far }, call)).isMoving;
   }
 }
 

@@ -27,7 +27,7 @@ export function passthrough(name: string, desc: DescService): Api<ForwardingReso
   };
 }
 
-/** A resource of any API behind a channel; `name.short` is what the far end calls it. */
+/** A resource of any API behind a channel; `name.far` is what the far end calls it. */
 export class ForwardingResource extends ResourceClient<DescService> {
   constructor(name: ResourceName, channel: Channel, private readonly desc: DescService) {
     super(name, channel, desc);
@@ -62,7 +62,7 @@ function handlerOf(method: DescMethod, find: (name: string) => ForwardingResourc
   const one = (request: Message, ctx: CallContext) => {
     const target = named(method, request);
     const resource = find(target.name);
-    target.name = resource.name.short;
+    target.name = resource.name.far;
     return resource.forward(method, request, optionsOf(ctx));
   };
   const many = async (requests: AsyncIterable<Message>, ctx: CallContext) => {
@@ -73,7 +73,7 @@ function handlerOf(method: DescMethod, find: (name: string) => ForwardingResourc
     const resource = find(target.name);
     return resource.forward(
       method,
-      renamed(method, first.value, iterator, resource.name.short),
+      renamed(method, first.value, iterator, resource.name.far),
       optionsOf(ctx),
     );
   };

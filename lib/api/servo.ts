@@ -29,7 +29,7 @@ class ServoClient extends ComponentClient<typeof ServoService> implements Servo 
   }
 
   async isMoving(call?: Call): Promise<boolean> {
-    return (await this.rpc.isMoving({ name: this.name.short }, call)).isMoving;
+    return (await this.rpc.isMoving({ name: this.name.far }, call)).isMoving;
   }
 }
 

@@ -48,21 +48,21 @@ const SENSOR_TYPES: { readonly [T in SensorTypeName]: SensorType } = {
 
 class SlamClient extends ResourceClient<typeof SLAMService> implements Slam {
   async getPosition(call?: Call): Promise<Pose> {
-    return fromPoseMessage((await this.rpc.getPosition({ name: this.name.short }, call)).pose);
+    return fromPoseMessage((await this.rpc.getPosition({ name: this.name.far }, call)).pose);
   }
 
   async *getPointCloudMap({ edited }: { edited?: boolean } = {}, call?: Call): AsyncIterable<Uint8Array> {
-    const request = { name: this.name.short, returnEditedMap: edited };
+    const request = { name: this.name.far, returnEditedMap: edited };
     for await (const part of this.rpc.getPointCloudMap(request, call)) yield part.pointCloudPcdChunk;
   }
 
   async *getInternalState(call?: Call): AsyncIterable<Uint8Array> {
-    const request = { name: this.name.short };
+    const request = { name: this.name.far };
     for await (const part of this.rpc.getInternalState(request, call)) yield part.internalStateChunk;
   }
 
   async getProperties(call?: Call): Promise<SlamProperties> {
-    const answer = await this.rpc.getProperties({ name: this.name.short }, call);
+    const answer = await this.rpc.getProperties({ name: this.name.far }, call);
     return {
       cloudSlam: answer.cloudSlam,
       mappingMode: wordOf(MAPPING_MODES, answer.mappingMode),

@@ -59,14 +59,25 @@ export class ResourceName {
   private constructor(
     /** `rdk:component:motor` */
     readonly api: string,
-    /** What clients call it: `left`, or `remote:left`. */
+    /** What this machine calls it: `left`, or `remote:left`. */
     readonly short: string,
+    /** What it is called where it lives: a remote's resource has no remote in its name there. */
+    readonly far: string = short,
   ) {
     this.full = `${api}/${short}`;
   }
 
-  static of(api: string, short: string): ResourceName {
-    return new ResourceName(api, short);
+  static of(api: string, short: string, far?: string): ResourceName {
+    return new ResourceName(api, short, far);
+  }
+
+  /** What clients call it: the short name without the remote. */
+  get simple(): string {
+    return this.short.slice(this.short.indexOf(":") + 1);
+  }
+
+  get isRemote(): boolean {
+    return this.short.includes(":");
   }
 
   static parse(full: string): ResourceName {
