@@ -91,7 +91,9 @@ export class FakeClock implements Clock {
 
 /** Lets everything that is ready to run do so. */
 export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 3; turn++) await new Promise<void>((resolve) => void setImmediate(() => resolve()));
+  for (let turn = 0; turn < 3; turn++) {
+    await new Promise<void>((resolve) => void setImmediate(() => resolve()));
+  }
 }
 
 function sleepOn(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
