@@ -21,6 +21,8 @@ const ZAP_INTEGERS: ReadonlySet<unknown> = new Set([8, 11, 12, 13, 14, 16, 18, 1
 export interface ArrivedEntry {
   readonly level: Level;
   readonly logger: string;
+  /** `folder/file.ext:line`, where the sender tells it. */
+  readonly caller?: string;
   readonly message: string;
   readonly fields: Fields;
 }
@@ -38,7 +40,12 @@ export function readLogEntry(entry: LogEntry, nowMs: number): ArrivedEntry {
   }
   const writtenMs = toMs(entry.time);
   if (writtenMs > 0 && nowMs - writtenMs > LATE_MS) fields.log_ts = new Date(writtenMs).toISOString();
-  return { level, logger: entry.loggerName, message: entry.message, fields };
+  return { level, logger: entry.loggerName, caller: callerOf(entry.caller), message: entry.message, fields };
+}
+
+function callerOf({ Defined: defined, File: file, Line: line }: JsonObject = {}): string | undefined {
+  if (defined !== true || typeof file !== "string") return undefined;
+  return `${file.split("/").slice(-2).join("/")}:${line}`;
 }
 
 function valueOf({ Type: type, Integer: integer, String: text, Interface: value }: JsonObject): unknown {

@@ -1,0 +1,37 @@
+/**
+ * Where a program's logs go: to standard output, to a file in its place, or to both.
+ */
+
+import type { Clock } from "../lib/base/clock.ts";
+import type { Host } from "../lib/base/host.ts";
+import { LogFile } from "../lib/base/log_file.ts";
+import { consoleSink, Logs, type Sink } from "../lib/base/log.ts";
+
+/** Whose repeated lines are all written: what modules print, what jobs do, what happens to the machine. */
+const EVERY_LINE_OF = ["rdk.activity", "rdk.job_manager.*", "rdk.modmanager.*.StdErr"];
+
+/** Name a file that is written besides standard output; the second is the published name. */
+const FILE_VARIABLES = ["SVC_LOGFILE", "VIAM_LOGFILE"] as const;
+
+/** Disposing of it tells what was held back and closes the file. */
+export interface OpenLogs extends Disposable {
+  readonly logs: Logs;
+}
+
+/** `file` takes the place of standard output; where it is empty the environment may name one. */
+export function openLogs(program: string, file: string, host: Host, clock: Clock): OpenLogs {
+  const besides = FILE_VARIABLES.map((variable) => host.env(variable)).find(Boolean) ?? "";
+  const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured() })] : [];
+  const path = file || besides;
+  const report = (message: string) => host.writeError(`${program}: ${message}\n`);
+  const logFile = path === "" ? undefined : new LogFile({ host, clock, path, report });
+  if (logFile) sinks.push(logFile.sink);
+  const logs = new Logs(clock, sinks, { everyLineOf: EVERY_LINE_OF });
+  return {
+    logs,
+    [Symbol.dispose]: () => {
+      logs.flush();
+      logFile?.close();
+    },
+  };
+}

@@ -1,0 +1,75 @@
+/** Where the logs of a program go. */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { FakeClock } from "../lib/base/clock.ts";
+import { DenoHost } from "../lib/base/host_deno.ts";
+import { openLogs } from "./logs.ts";
+
+class TestHost extends DenoHost {
+  errors = "";
+
+  constructor(private readonly variables: Record<string, string>) {
+    super();
+  }
+
+  override env(name: string): string | undefined {
+    return this.variables[name];
+  }
+
+  override coloured(): boolean {
+    return false;
+  }
+
+  override writeError(text: string): void {
+    this.errors += text;
+  }
+}
+
+/** What is on the console and in the file `m.log` after one line has been logged four times. */
+async function logged(flag: boolean, variables: (path: string) => Record<string, string>) {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/logs/m.log`;
+  const host = new TestHost(variables(path));
+  let printed = "";
+  const { log } = console;
+  console.log = (line: string) => void (printed += `${line}\n`);
+  try {
+    {
+      using open = openLogs("svc-server", flag ? path : "", host, new FakeClock());
+      for (let time = 0; time < 5; time++) open.logs.logger("rdk").info("hello");
+    }
+    const file = await host.fileSize(path) === undefined ? "" : await host.readTextFile(path);
+    return { printed, file, errors: host.errors };
+  } finally {
+    console.log = log;
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("without a file logs go to standard output, repeats held back and told at the end", async () => {
+  const { printed, file, errors } = await logged(false, () => ({}));
+  assertEquals([file, errors], ["", ""]);
+  assertMatch(printed, /^\S+Z\tINFO\trdk\thello\n/);
+  assertEquals(printed.split("\n").length, 3 + 1 + 1 + 1);
+  assertStringIncludes(printed, "Message logged 5 times in past 1s: hello\n");
+});
+
+Deno.test("-log-file takes the place of standard output, whatever the environment says", async () => {
+  const { printed, file } = await logged(true, (path) => ({ SVC_LOGFILE: `${path}.other` }));
+  assertEquals(printed, "");
+  assertStringIncludes(file, "\tINFO\trdk\thello\n");
+});
+
+for (const variable of ["SVC_LOGFILE", "VIAM_LOGFILE"]) {
+  Deno.test(`${variable} names a file besides standard output`, async () => {
+    const { printed, file } = await logged(false, (path) => ({ [variable]: path }));
+    assertStringIncludes(file, "hello");
+    assertEquals(printed, file);
+  });
+}
+
+Deno.test("a file that cannot be written is told on standard error", async () => {
+  const { printed, errors } = await logged(false, (path) => ({ SVC_LOGFILE: `${path}\0` }));
+  assertStringIncludes(printed, "hello");
+  assertMatch(errors, /^svc-server: the log file is not written, its lines are lost: cannot append to .+\n$/);
+});
