@@ -7,17 +7,17 @@
  */
 
 import { APIS } from "../lib/api/mod.ts";
-import { SystemClock } from "../lib/base/clock.ts";
-import { chainOf } from "../lib/base/error.ts";
+import { settle, SystemClock } from "../lib/base/clock.ts";
+import { chainOf, SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
-import { consoleSink, Logs } from "../lib/base/log.ts";
 import { machineSchema } from "../lib/machine/config.ts";
 import { startRuntime } from "../lib/machine/runtime.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { makeOffer } from "../lib/wire/webrtc.ts";
 import { networkCheck } from "./diagnostics.ts";
+import { openLogs } from "./logs.ts";
 import { begin } from "./program.ts";
 import type { Values } from "./flags.ts";
 import { revision, VERSION } from "./version.ts";
@@ -78,17 +78,12 @@ const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: str
     given: (options) => options.allowInsecureCreds,
     what: "-allow-insecure-creds: no credentials are sent anywhere",
   },
-  { given: (options) => options.logFile !== "", what: "-log-file: logs still go to standard output only" },
   { given: (options) => options.cpuprofile !== "", what: "-cpuprofile: no profile is written" },
   { given: (options) => options.webprofile, what: "-webprofile: the HTTP server has no profiler" },
   { given: (options) => options.outputTelemetry, what: "-output-telemetry: no metrics or spans are printed" },
   {
     given: (options) => options.shareddir !== "",
     what: "-shareddir: there are no static web assets to serve",
-  },
-  {
-    given: (options) => options.revealSensitiveConfigDiffs,
-    what: "-reveal-sensitive-config-diffs: none is shown",
   },
 ];
 
@@ -127,7 +122,8 @@ export async function main(args: readonly string[], host: Host): Promise<number>
 
 async function serve(options: Options, registry: Registry, host: Host): Promise<number> {
   const clock = new SystemClock();
-  const logs = new Logs(clock, [consoleSink()]);
+  using open = openLogs(PROGRAM.name, options.logFile, host, clock);
+  const { logs } = open;
   logs.configure([], options.debug);
   const logger = logs.logger("rdk");
   logger.info("svc-server", { version: VERSION, git_rev: revision() ?? "built from source" });
@@ -136,15 +132,25 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
   }
 
   const stopped = Promise.withResolvers<string>();
-  const ignore = host.onTermination((signal) => stopped.resolve(signal));
-  try {
-    const { config: configPath, debug, noTls } = options;
+  const forced = new AbortController();
+  const end = Promise.withResolvers<number>();
+  let signals = 0;
+  const ignore = host.onTermination((signal) => {
+    if (++signals === 1) return stopped.resolve(signal);
+    forced.abort(new SvcError("canceled", `${signal} came again`));
+    // Even if it has not come as far as to have something to close.
+    void settle().then(() => end.resolve(1));
+  });
+  const run = async () => {
+    const { config: configPath, debug, noTls, revealSensitiveConfigDiffs: showConfigDiffs } = options;
+    const { resolve: stop } = stopped;
     const parts = { registry, host, clock, logs, version: VERSION };
-    const runtime = await startRuntime({ configPath, debug, noTls, stop: stopped.resolve }, parts);
-    const reason = await stopped.promise;
-    logger.info(`shutting down: ${reason}`);
-    await runtime.close();
-    return 0;
+    const runtime = await startRuntime({ configPath, debug, noTls, showConfigDiffs, stop }, parts);
+    logger.info(`shutting down: ${await stopped.promise}`);
+    return await runtime.close(forced.signal) ? 0 : 1;
+  };
+  try {
+    return await Promise.race([run(), end.promise]);
   } finally {
     ignore();
   }

@@ -48,6 +48,12 @@ export interface Host {
   writeError(text: string): void;
   /** Whether standard output is a terminal that shows colours, and nobody asked for none (`NO_COLOR`). */
   coloured(): boolean;
+  /**
+   * Calls `changed` when `path` may read differently: its file was written, replaced, removed or made, or a link on
+   * the way to it was turned. May call more often than that, and not at all where the system cannot watch: whoever
+   * relies on it looks again now and then. The returned function stops it.
+   */
+  watchFile(path: string, changed: () => void): () => void;
   /** Calls `run` when the process is asked to end; the returned function stops listening. */
   onTermination(run: (signal: string) => void): () => void;
   /** Resident memory and CPU time of this process. */

@@ -36,9 +36,17 @@ export function parseConfig(bytes: Uint8Array, { file, env, problems }: ParseOpt
 
 /** Reads and parses a configuration file; a file that cannot be read is the host's error. */
 export async function readConfig(host: Host, path: string, problems: Problem[] = []): Promise<JsonObject> {
-  checkSize(await host.fileSize(path) ?? 0, path);
-  const bytes = await host.readFile(path);
+  const bytes = await readConfigBytes(host, path);
   return parseConfig(bytes, { file: path, env: (name) => host.env(name), problems });
+}
+
+/** Reads a configuration file, unless it is far too large for one. */
+export async function readConfigBytes(
+  host: Pick<Host, "fileSize" | "readFile">,
+  path: string,
+): Promise<Uint8Array> {
+  checkSize(await host.fileSize(path) ?? 0, path);
+  return await host.readFile(path);
 }
 
 function checkSize(sizeBytes: number, file: string): void {

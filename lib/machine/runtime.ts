@@ -1,36 +1,40 @@
 /**
- * The runtime: one machine on one port, from a configuration file.
+ * The runtime: one machine on one port, from a configuration and its changes.
  *
  * It puts the parts together and owns the order of start and end. The port opens first, over a machine that is
- * still initializing; then the configuration is applied. At the end the port closes before the resources do.
+ * still initializing; then the configuration is applied, and every later one as it comes. At the end the port closes
+ * before the resources do.
  */
 
 import type { Clock } from "../base/clock.ts";
-import { SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Fields, Logger, Logs } from "../base/log.ts";
-import type { Problem } from "../base/schema.ts";
 import type { Registry } from "../resource/registry.ts";
-import { auth } from "../wire/auth.ts";
+import type { Auth } from "../wire/auth.ts";
 import { health } from "../wire/health.ts";
 import { memoryChannel } from "../wire/memory.ts";
-import { openPort, type Port } from "../wire/port.ts";
 import { reflection } from "../wire/reflection.ts";
-import { type Interceptor, ServiceTable } from "../wire/service.ts";
-import { decodeConfig, formatProblems, type MachineConfig } from "./config.ts";
-import { readConfig } from "./config_file.ts";
+import { ServiceTable } from "../wire/service.ts";
+import type { MachineConfig } from "./config.ts";
+import { FileSource } from "./file_source.ts";
 import { Frames } from "./frames.ts";
 import { Jobs } from "./jobs.ts";
 import { requestLimit } from "./limits.ts";
 import { Machine } from "./machine.ts";
+import { MachinePort } from "./machine_port.ts";
+import { maintenanceAllowed } from "./maintenance.ts";
 import { Operations } from "./operations.ts";
-import { robotService } from "./service.ts";
+import { Reconfiguration } from "./reconfiguration.ts";
+import { robotService, type StatusNode } from "./service.ts";
 import { Sessions } from "./sessions.ts";
+import { shutDown } from "./shutdown.ts";
 
 export interface RuntimeOptions {
   readonly configPath: string;
   readonly debug: boolean;
   readonly noTls: boolean;
+  /** Write to the debug log what changes between configurations. */
+  readonly showConfigDiffs: boolean;
   /** Asks the program to end; called by the Shutdown RPC. */
   readonly stop: (reason: string) => void;
 }
@@ -48,141 +52,129 @@ export interface Runtime {
   readonly machine: Machine;
   /** Resolves when the configuration has been applied for the first time. */
   readonly ready: Promise<void>;
-  close(): Promise<void>;
+  /** Ends everything in order, at the latest when `forced` aborts. Whether it all ended as it should. */
+  close(forced?: AbortSignal): Promise<boolean>;
 }
 
 /** How long calls under way may take when the port closes. */
 const DRAIN_MS = 5_000;
 
-const DEFAULT_BIND = { host: "localhost", port: 8080 };
-
 /** Starts serving. Rejects, with every problem, where the configuration cannot be used or the port not opened. */
 export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts): Promise<Runtime> {
-  const { registry, host, clock, logs, version } = parts;
+  const { registry, host, clock, logs } = parts;
   const logger = logs.logger("rdk");
-  const config = await usableConfig(options.configPath, parts, logs.logger("rdk.config"));
-  for (const problem of logs.configure(config.log, options.debug || config.debug)) logger.warn(problem);
-
   const machine = new Machine({ registry, logs, clock, host });
-  const operations = new Operations(clock);
+  const reconfiguration = new Reconfiguration({
+    source: new FileSource({ path: options.configPath, host, clock }),
+    registry,
+    env: (name) => host.env(name),
+    clock,
+    logger: logs.logger("rdk.config"),
+    adopt: (config) => adopt(config),
+    mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
+    apply: async (config) => {
+      await machine.apply(config);
+      jobs.apply(config.jobs);
+    },
+    showDiffs: options.showConfigDiffs,
+  });
+  const first = await reconfiguration.first();
+  adoptLogs(first.config, options, logs);
+  warnOfUnused(first.config, logger);
+
   const sessions = new Sessions({
     machine,
     clock,
     logger: logs.logger("rdk.networking.session_manager"),
-    heartbeatWindowMs: config.network.heartbeatWindowMs,
+    heartbeatWindowMs: first.config.network.heartbeatWindowMs,
   });
-  const guard = await authOf(config, clock);
-  const interceptors: Interceptor[] = [
-    ...(guard ? [guard.interceptor] : []),
-    requestLimit({ host }),
-    operations.interceptor,
-    sessions.interceptor,
-  ];
-  const table = new ServiceTable(clock, interceptors);
-  for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
-  const frames = new Frames({ machine, logger: logs.logger("rdk.framesystem") });
-  const jobs = new Jobs({ machine, channel: memoryChannel(table), clock, logs });
-  const { stop: shutdown } = options;
-  table.add(robotService({ machine, operations, sessions, frames, jobs, version, logs, clock, shutdown }));
-  table.add(health(table));
-  for (const service of reflection(table)) table.add(service);
-  if (guard) table.add(guard.service);
-
-  const port = await openMachinePort(config, options, { table, machine, parts, logger });
-  const url = urlOf(port, config);
-  logger.info("serving", { url });
-  const ready = machine.apply(config).then(() => {
-    logger.info("machine is running", summary(machine));
-    jobs.apply(config.jobs);
-  });
-  return {
-    url,
-    machine,
-    ready,
-    close: async () => {
-      await jobs.close();
-      await port.close(DRAIN_MS);
-      await sessions.close();
-      await machine.close();
-    },
-  };
-}
-
-async function usableConfig(
-  path: string,
-  { host, registry }: RuntimeParts,
-  logger: Logger,
-): Promise<MachineConfig> {
-  const problems: Problem[] = [];
-  const json = await readConfig(host, path, problems);
-  const env = (name: string) => host.env(name);
-  const { config, problems: found, fatal } = decodeConfig(json, registry, { env });
-  problems.push(...found);
-  if (fatal) {
-    const text = formatProblems(problems, path).replaceAll("\n", "\n  ");
-    throw new SvcError("invalid_argument", `the configuration cannot be used:\n  ${text}`);
-  }
-  for (const problem of problems) logger.warn(formatProblems([problem], path));
-  const unused = (["cloud", "modules", "remotes", "packages", "maintenance"] as const).filter(
-    (key) => {
-      const section = config[key];
-      return Array.isArray(section) ? section.length > 0 : section !== undefined;
-    },
-  );
-  for (const key of unused) {
-    logger.warn(`${path}: ${key}: this version reads and checks it, but does not act on it`);
-  }
-  return config;
-}
-
-async function openMachinePort(
-  { network }: MachineConfig,
-  options: RuntimeOptions,
-  { table, machine, parts, logger }: {
-    table: ServiceTable;
-    machine: Machine;
-    parts: RuntimeParts;
-    logger: Logger;
-  },
-): Promise<Port> {
-  const { host, clock } = parts;
-  const { tlsCertFile, tlsKeyFile, noTls } = network;
-  const encrypted = tlsCertFile !== undefined && tlsKeyFile !== undefined && !noTls && !options.noTls;
-  const tls = encrypted
-    ? {
-      certPem: await host.readTextFile(tlsCertFile),
-      keyPem: await host.readTextFile(tlsKeyFile),
-      certName: tlsCertFile,
-      keyName: tlsKeyFile,
-    }
-    : undefined;
-  const restartStatus = () => ({ restart_allowed: !machine.busy, does_not_handle_needs_restart: true });
-  return await openPort({
-    table,
-    bind: network.bindAddress ?? DEFAULT_BIND,
-    tls,
-    http: { restartStatus },
+  const internal = () => [reconfiguration.status, port.status].filter((status) => status !== undefined);
+  const jobStatuses = { statuses: () => jobs.statuses() };
+  const tableFor = tables({ machine, sessions, jobs: jobStatuses, internal, stop: options.stop }, parts);
+  const jobs = new Jobs({ machine, channel: memoryChannel(tableFor()), clock, logs });
+  const port = await MachinePort.open(first.config, {
+    tableFor,
+    http: { restartStatus: () => restartStatus(machine, clock) },
+    noTls: options.noTls,
+    host,
     clock,
     logger,
   });
+  const adopt = (config: MachineConfig) => {
+    adoptLogs(config, options, logs);
+    sessions.heartbeatWindowMs = config.network.heartbeatWindowMs;
+    void port.change(config);
+  };
+  const ready = reconfiguration.begin(first).then(() => logger.info("machine is running", summary(machine)));
+  const stages = [
+    { name: "the port", close: () => port.close(DRAIN_MS) },
+    { name: "the configuration", close: () => reconfiguration.close() },
+    { name: "jobs", close: () => jobs.close() },
+    { name: "sessions", close: () => sessions.close() },
+    { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
+  ];
+  return {
+    get url() {
+      return port.url;
+    },
+    machine,
+    ready,
+    close: (forced = new AbortController().signal) => shutDown(stages, { clock, logger, forced }),
+  };
 }
 
-/** Where to reach the machine from this computer: published clients dial a bare address only by the name localhost. */
-function urlOf({ url, port }: Port, { network }: MachineConfig): string {
-  const host = network.bindAddress?.host ?? DEFAULT_BIND.host;
-  const named = /[a-z]/i.test(host) && !host.includes(":") ? host : undefined;
-  const everywhere = ["", "0.0.0.0", "::"].includes(host);
-  const shown = named ?? (everywhere ? "localhost" : undefined);
-  return shown === undefined ? url : `${url.split("://")[0]}://${shown}:${port}`;
+interface Served {
+  readonly machine: Machine;
+  readonly sessions: Sessions;
+  readonly jobs: Pick<Jobs, "statuses">;
+  readonly internal: () => readonly StatusNode[];
+  readonly stop: (reason: string) => void;
 }
 
-async function authOf({ auth: { apiKeys }, network }: MachineConfig, clock: Clock) {
-  if (!apiKeys) return undefined;
-  const keys = Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()]));
-  return await auth({ handlers: { apiKeys: keys }, audience: [network.fqdn ?? "localhost"], clock });
+/** Makes tables of all services over one machine: one for each port that is opened, with its guard. */
+function tables(
+  { stop, ...served }: Served,
+  { registry, host, clock, logs, version }: RuntimeParts,
+): (guard?: Auth) => ServiceTable {
+  const { machine, sessions } = served;
+  const operations = new Operations(clock);
+  const frames = new Frames({ machine, logger: logs.logger("rdk.framesystem") });
+  const around = [requestLimit({ host }), operations.interceptor, sessions.interceptor];
+  const robot = { ...served, operations, frames, version, logs, clock, shutdown: stop };
+  return (guard) => {
+    const table = new ServiceTable(clock, [...(guard ? [guard.interceptor] : []), ...around]);
+    for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
+    for (const service of [robotService(robot), health(table), ...reflection(table)]) table.add(service);
+    if (guard) table.add(guard.service);
+    return table;
+  };
+}
+
+/** What a supervisor asks before it restarts the program. */
+async function restartStatus(machine: Machine, clock: Clock) {
+  const { allowed } = await maintenanceAllowed(machine.config?.maintenance, machine, clock);
+  return { restart_allowed: allowed && !machine.busy, does_not_handle_needs_restart: true };
+}
+
+function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs): void {
+  const problems = logs.configure(config.log, debug || config.debug, !config.disableLogDeduplication);
+  for (const problem of problems) logs.logger("rdk").warn(problem);
+}
+
+function warnOfUnused(config: MachineConfig, logger: Logger): void {
+  for (const key of ["cloud", "modules", "remotes", "packages"] as const) {
+    const section = config[key];
+    const used = Array.isArray(section) ? section.length > 0 : section !== undefined;
+    if (used) logger.warn(`${key}: this version reads and checks it, but does not act on it`);
+  }
 }
 
 function summary(machine: Machine): Fields {
   const states = [...machine.nodes].map((node) => node.state);
   return { resources: states.length, unhealthy: states.filter((state) => state === "unhealthy").length };
+}
+
+/** The resources that are not closed yet. */
+function instances(machine: Machine): string[] {
+  return [...machine.nodes].filter((node) => node.instance).map((node) => node.name.full);
 }

@@ -45,9 +45,13 @@ export interface RobotServiceParts {
   readonly clock: Clock;
   /** `0.1.0` */
   readonly version: string;
+  /** What there is to tell of the program's own parts, beside the resources. */
+  readonly internal?: () => readonly StatusNode[];
   /** Asks the program to end, saying why. */
   readonly shutdown: (reason: string) => void;
 }
+
+export type StatusNode = Pick<Node, "name" | "state" | "error" | "updatedMs" | "revision">;
 
 type Methods = ServiceImpl<typeof RobotService>;
 
@@ -66,7 +70,7 @@ export function robotService(parts: RobotServiceParts): Service {
   });
 }
 
-function resourceMethods({ machine, jobs }: RobotServiceParts): Methods {
+function resourceMethods({ machine, jobs, internal = () => [] }: RobotServiceParts): Methods {
   return {
     resourceNames: () => ({ resources: machine.resources.map(({ name }) => nameMessage(name)) }),
     resourceRPCSubtypes: () => {
@@ -82,7 +86,9 @@ function resourceMethods({ machine, jobs }: RobotServiceParts): Methods {
     getMachineStatus: () => {
       const cloud = cloudMessage(machine.config);
       return {
-        resources: [...machine.nodes].map((node) => ({ ...statusMessage(node), cloudMetadata: cloud })),
+        resources: [...machine.nodes, ...internal()].map((node) => {
+          return { ...statusMessage(node), cloudMetadata: cloud };
+        }),
         config: {
           revision: machine.config?.revision ?? "",
           lastUpdated: toTimestamp(machine.appliedMs),
@@ -202,9 +208,9 @@ function programMethods({ machine, logs, clock, version, shutdown }: RobotServic
         const found = `LogRequest received with ${entries.length === 0 ? "no" : "multiple"} logs`;
         throw new SvcError("invalid_argument", `${found}, wanted exactly one`);
       }
-      const { level, logger, message, fields } = readLogEntry(entries[0], clock.nowMs());
+      const { level, logger, message, fields, caller } = readLogEntry(entries[0], clock.nowMs());
       // As its sender filtered it; levels of this program do not matter.
-      logs.write(level, logger, message, fields);
+      logs.write(level, logger, message, fields, caller);
       return {};
     },
     // Spans are for an exporter; there is none here, and the published runtime drops them then too.
@@ -237,7 +243,7 @@ const STATES: { readonly [S in NodeState]: ResourceState } = {
   removing: ResourceState.REMOVING,
 };
 
-function statusMessage(node: Node) {
+function statusMessage(node: StatusNode) {
   return {
     name: nameMessage(node.name),
     state: STATES[node.state],

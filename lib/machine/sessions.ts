@@ -43,7 +43,8 @@ export interface SessionsParts {
 }
 
 export class Sessions {
-  readonly heartbeatWindowMs: number;
+  /** May change; sessions that live keep theirs until their next sign of life. */
+  heartbeatWindowMs: number;
   readonly #machine: SessionsParts["machine"];
   readonly #clock: Clock;
   readonly #logger: Logger;

@@ -112,7 +112,7 @@ export class WebServer {
     if (path === "/") {
       return text(200, "This is svc-server, a machine; reach it with a client library at this address.");
     }
-    if (isPage) return this.#restartStatus(peer);
+    if (isPage) return await this.#restartStatus(peer);
     if (!/^\/[\w.]+\/\w+$/.test(path)) return text(404, `there is nothing at ${path}`);
     if (method !== "POST") {
       return text(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
@@ -123,12 +123,12 @@ export class WebServer {
     return text(415, `content type is "${type}", wanted application/grpc-web or application/grpc-web-text`);
   }
 
-  #restartStatus(peer: Peer): RouteAnswer {
+  async #restartStatus(peer: Peer): Promise<RouteAnswer> {
     if (!isOnThisMachine(peer)) return text(403, "/restart_status answers only callers on the same machine");
     return {
       status: 200,
       contentType: "application/json",
-      body: JSON.stringify(this.options.restartStatus!()),
+      body: JSON.stringify(await this.options.restartStatus!()),
     };
   }
 }

@@ -1,0 +1,204 @@
+/**
+ * The port of the machine as its configuration wants it: where it listens, with which certificate, for whom.
+ *
+ * When any of that changes the port is opened anew, and nothing of the resources behind it is touched. Promises that
+ * the machine stays reachable: what cannot be opened leaves the old port as it is, and is tried again.
+ */
+
+import type { Clock } from "../base/clock.ts";
+import { chainOf } from "../base/error.ts";
+import type { Host } from "../base/host.ts";
+import type { Logger } from "../base/log.ts";
+import { ResourceName } from "../resource/name.ts";
+import { type Auth, auth } from "../wire/auth.ts";
+import type { HttpOptions } from "../wire/grpc_web.ts";
+import { openPort, type Port, type TlsFiles } from "../wire/port.ts";
+import type { ServiceTable } from "../wire/service.ts";
+import type { MachineConfig } from "./config.ts";
+import type { StatusNode } from "./service.ts";
+
+const DEFAULT_BIND = { host: "localhost", port: 8080 };
+/** With a certificate of the control plane, where the configuration does not say. */
+const MANAGED_BIND = { host: "", port: 8080 };
+/** How long calls under way may take when the port is opened anew where it was. */
+const REOPEN_DRAIN_MS = 1_000;
+const RETRY_MS = 5_000;
+
+/** Stands for the port among the resources of the machine's status (a published name). */
+const NODE_NAME = ResourceName.of("rdk-internal:service:web", "builtin");
+
+export interface MachinePortParts {
+  /** The services; `guard` is left out where everyone may call. */
+  readonly tableFor: (guard?: Auth) => ServiceTable;
+  readonly http: HttpOptions;
+  readonly noTls: boolean;
+  readonly host: Pick<Host, "readTextFile">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface Bind {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Everything that makes a port another one. */
+interface Door {
+  readonly bind: Bind;
+  readonly tls?: TlsFiles;
+  readonly apiKeys?: Readonly<Record<string, string>>;
+  readonly locationSecrets?: readonly string[];
+  readonly audience: readonly string[];
+}
+
+export class MachinePort {
+  readonly #parts: MachinePortParts;
+  #door: Door;
+  #port: Port;
+  #work: Promise<void> = Promise.resolve();
+  #callOffRetry = () => {};
+  #closed = false;
+  /** The port is there, as the door says; not if another program took it while it was opened anew. */
+  #isOpen = true;
+  #problem: { error: string; sinceMs: number } | undefined;
+
+  private constructor(parts: MachinePortParts, door: Door, port: Port) {
+    this.#parts = parts;
+    this.#door = door;
+    this.#port = port;
+    parts.logger.info("serving", { url: this.url });
+  }
+
+  /** Throws where the port cannot be opened as `config` wants it. */
+  static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
+    const door = await doorOf(config, parts);
+    return new MachinePort(parts, door, await open(door, parts));
+  }
+
+  /** Where to reach the machine from this computer: published clients dial a bare address only by the name localhost. */
+  get url(): string {
+    const { host } = this.#door.bind;
+    const { url, port } = this.#port;
+    const named = /[a-z]/i.test(host) && !host.includes(":") ? host : undefined;
+    const everywhere = ["", "0.0.0.0", "::"].includes(host);
+    const shown = named ?? (everywhere ? "localhost" : undefined);
+    return shown === undefined ? url : `${url.split("://")[0]}://${shown}:${port}`;
+  }
+
+  /** For the machine's status: why the port is not as the configuration wants it, if so. */
+  get status(): StatusNode | undefined {
+    if (!this.#problem) return undefined;
+    const { error, sinceMs } = this.#problem;
+    return { name: NODE_NAME, state: "unhealthy", error, updatedMs: sinceMs, revision: "" };
+  }
+
+  /** Opens the port anew if `config` wants another one. Never rejects; a later call wins over an earlier one. */
+  change(config: MachineConfig): Promise<void> {
+    this.#callOffRetry();
+    return this.#work = this.#work.then(() => this.#change(config));
+  }
+
+  /** Takes no more calls and waits up to `drainMs` for those under way. */
+  async close(drainMs: number): Promise<void> {
+    this.#closed = true;
+    this.#callOffRetry();
+    await this.#work;
+    await this.#port.close(drainMs);
+  }
+
+  async #change(config: MachineConfig): Promise<void> {
+    const { logger, clock } = this.#parts;
+    if (this.#closed) return;
+    try {
+      const door = await doorOf(config, this.#parts);
+      if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) await this.#reopen(door);
+      this.#problem = undefined;
+    } catch (error) {
+      const state = this.#isOpen ? `stays ${this.url}` : "is closed";
+      const text = `the port ${state}: ${chainOf(error)}`;
+      if (text !== this.#problem?.error) {
+        logger.error(text);
+        this.#problem = { error: text, sinceMs: clock.nowMs() };
+      }
+      this.#callOffRetry = clock.after(RETRY_MS, () => void this.change(config));
+    }
+  }
+
+  async #reopen(door: Door): Promise<void> {
+    const [oldDoor, oldPort] = [this.#door, this.#port];
+    // A free port, once taken, is kept: clients know it by now.
+    const same = door.bind.port === 0 && oldDoor.bind.port === 0 && door.bind.host === oldDoor.bind.host;
+    const target = same ? at(door, oldPort.port) : door;
+    try {
+      this.#port = await open(target, this.#parts);
+    } catch (error) {
+      if (!isInUse(error) || target.bind.port !== oldPort.port) throw error;
+      // The old port itself is in the way. Everything else about the new one has been found to be good.
+      this.#isOpen = false;
+      await oldPort.close(REOPEN_DRAIN_MS);
+      try {
+        this.#port = await open(target, this.#parts);
+      } catch (cause) {
+        this.#port = await open(at(oldDoor, oldPort.port), this.#parts);
+        this.#isOpen = true;
+        throw cause;
+      }
+    }
+    this.#isOpen = true;
+    this.#door = door;
+    this.#parts.logger.info("serving", { url: this.url });
+    await oldPort.close(REOPEN_DRAIN_MS);
+  }
+}
+
+function at(door: Door, port: number): Door {
+  return { ...door, bind: { ...door.bind, port } };
+}
+
+function isInUse(error: unknown): boolean {
+  return (error as { cause?: { code?: string } }).cause?.code === "EADDRINUSE";
+}
+
+async function open(door: Door, { tableFor, http, clock, logger }: MachinePortParts): Promise<Port> {
+  const { bind, tls, apiKeys, locationSecrets, audience } = door;
+  const guarded = apiKeys !== undefined || locationSecrets !== undefined;
+  const guard = guarded ? auth({ handlers: { apiKeys, locationSecrets }, audience, clock }) : undefined;
+  return await openPort({ table: tableFor(guard), bind, tls, http, clock, logger });
+}
+
+/** Reads the certificate, if there is one. */
+async function doorOf(config: MachineConfig, { noTls, host }: MachinePortParts): Promise<Door> {
+  const { network, auth: { apiKeys }, cloud } = config;
+  const tls = noTls || network.noTls ? undefined : await tlsOf(config, host);
+  const secrets = [cloud?.locationSecret, ...cloud?.locationSecrets.map((one) => one.secret) ?? []];
+  const locationSecrets = secrets.flatMap((secret) => secret ? [secret.reveal()] : []);
+  const names = [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
+  return {
+    bind: network.bindAddress ?? (tls && !network.tlsCertFile ? MANAGED_BIND : DEFAULT_BIND),
+    tls,
+    apiKeys: apiKeys && Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()])),
+    locationSecrets: locationSecrets.length > 0 ? locationSecrets : undefined,
+    audience: names.length > 0 ? names : ["localhost"],
+  };
+}
+
+async function tlsOf(
+  { network: { tlsCertFile, tlsKeyFile }, cloud }: MachineConfig,
+  host: Pick<Host, "readTextFile">,
+): Promise<TlsFiles | undefined> {
+  if (tlsCertFile !== undefined && tlsKeyFile !== undefined) {
+    return {
+      certPem: await host.readTextFile(tlsCertFile),
+      keyPem: await host.readTextFile(tlsKeyFile),
+      certName: tlsCertFile,
+      keyName: tlsKeyFile,
+    };
+  }
+  if (!cloud?.tlsCertificate || !cloud.tlsPrivateKey) return undefined;
+  return {
+    certPem: cloud.tlsCertificate,
+    keyPem: cloud.tlsPrivateKey.reveal(),
+    certName: "the certificate of the control plane",
+    keyName: "the private key of the control plane",
+  };
+}
