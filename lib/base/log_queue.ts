@@ -134,6 +134,7 @@ export class LogQueue {
 
   /** Sends what waits, for a limited time; the rest is for the next process. */
   async close(): Promise<void> {
+    if (this.#closed) return;
     const { clock, logger } = this.parts;
     this.#closing.abort();
     this.#somethingWaits.resolve();
@@ -146,7 +147,7 @@ export class LogQueue {
     this.#save();
     this.#journal?.close();
     if (this.#waiting.length > 0) {
-      logger.warn(`${this.#waiting.length} logs for the cloud are left for the next start`);
+      logger.warn("logs for the cloud are left for the next start", { waiting: this.#waiting.length });
     }
   }
 

@@ -378,7 +378,7 @@ Deno.test("a receiver that does not answer holds nothing up: neither the batch n
   await clock.advance(10_000);
   assertEquals(closed, true);
   await closing;
-  assertEquals(own.at(-1)!.message, "1 logs for the cloud are left for the next start");
+  assertEquals(own.at(-1)!.message, "logs for the cloud are left for the next start");
   assertEquals(clock.pending, 0);
 });
 
