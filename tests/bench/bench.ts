@@ -13,12 +13,13 @@ import { BoardService } from "../../proto/gen/board_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SLAMService } from "../../proto/gen/slam_pb.ts";
 import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { heading, median, rate, row } from "./figures.ts";
+import { logs } from "./log_bench.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
-const REPEATS = 5;
 const clock = new SystemClock();
 
-const sections: Record<string, () => Promise<void>> = { start, calls, streams, resources };
+const sections: Record<string, () => Promise<void>> = { start, calls, streams, resources, logs };
 for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
   const section = sections[name];
   if (!section) {
@@ -182,24 +183,6 @@ async function findExecutable(): Promise<string | undefined> {
     if (await Deno.stat(path).then(() => true, () => false)) return path;
   }
   return undefined;
-}
-
-async function median(measure: () => Promise<number>): Promise<number> {
-  const figures: number[] = [];
-  for (let repeat = 0; repeat < REPEATS; repeat++) figures.push(await measure());
-  return figures.sort((a, b) => a - b)[Math.floor(REPEATS / 2)];
-}
-
-function heading(text: string): void {
-  console.log(`\n${text}`);
-}
-
-function row(name: string, ...figures: string[]): void {
-  console.log(`  ${name.padEnd(28)}${figures.map((figure) => figure.padEnd(22)).join("")}`.trimEnd());
-}
-
-function rate(perSecond: number): string {
-  return `${perSecond.toFixed(0)} /s`;
 }
 
 function latency({ p50Ms, p99Ms }: Load): string {
