@@ -3,10 +3,12 @@
  */
 
 import { SystemClock } from "../lib/base/clock.ts";
-import { chainOf } from "../lib/base/error.ts";
+import { chainOf, SvcError } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
 import { decodeConfig } from "../lib/machine/config.ts";
 import { readConfig } from "../lib/machine/config_file.ts";
+import { decodeCapture } from "../lib/machine/ftdc_format.ts";
+import { formatCapture, REPORT_FORMATS, type ReportFormat } from "../lib/machine/ftdc_report.ts";
 import { checkNetwork, formatReport } from "../lib/machine/network_check.ts";
 import { systemNetwork } from "../lib/machine/system_network.ts";
 import type { Registry } from "../lib/resource/registry.ts";
@@ -27,4 +29,22 @@ async function appAddressOf(path: string, registry: Registry, host: Host): Promi
     host.writeError(`svc-server: the control plane is not checked: ${chainOf(error)}\n`);
     return undefined;
   }
+}
+
+/** Prints a capture of diagnostics: as a table, as CSV or as a plot, which is an SVG document. */
+export async function printCapture(path: string, format: string, metrics: string, host: Host): Promise<void> {
+  if (!isReportFormat(format)) {
+    const wanted = REPORT_FORMATS.join(", ");
+    throw new SvcError("invalid_argument", `-ftdc-format: found "${format}", wanted one of ${wanted}`);
+  }
+  const bytes = await host.readFile(path);
+  const capture = decodeCapture(bytes);
+  if (capture.timesMs.length === 0 && bytes.length > 0) {
+    throw new SvcError("data_loss", `"${path}" holds no samples: is it a capture of diagnostics?`);
+  }
+  host.write(formatCapture(capture, format, metrics));
+}
+
+function isReportFormat(format: string): format is ReportFormat {
+  return (REPORT_FORMATS as readonly string[]).includes(format);
 }

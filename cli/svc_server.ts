@@ -16,7 +16,7 @@ import { startRuntime } from "../lib/machine/runtime.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { makeOffer } from "../lib/wire/webrtc.ts";
-import { networkCheck } from "./diagnostics.ts";
+import { networkCheck, printCapture } from "./diagnostics.ts";
 import { openLogs } from "./logs.ts";
 import { begin } from "./program.ts";
 import type { Values } from "./flags.ts";
@@ -48,6 +48,9 @@ const FLAGS = [
   flag("reveal-sensitive-config-diffs", "bool", false, "Log what changes between configurations."),
   flag("network-check", "bool", false, "Only check the network, report and exit."),
   flag("ftdc", "bool", true, "Capture diagnostics all the time."),
+  flag("ftdc-read", "string", "", "Print a capture of diagnostics and exit.", "FILE"),
+  flag("ftdc-format", "string", "table", "How -ftdc-read prints: table, csv or svg.", "FORMAT"),
+  flag("ftdc-metrics", "string", "", 'Metrics that -ftdc-read prints: "process.*,loop.*".', "PATTERNS"),
   flag("cpuprofile", "string", "", "Write a CPU profile to a file.", "FILE"),
   flag("webprofile", "bool", false, "Include the profiler in the HTTP server."),
   flag("output-telemetry", "bool", false, "Print metrics and spans."),
@@ -109,6 +112,10 @@ export async function main(args: readonly string[], host: Host): Promise<number>
       await networkCheck(options.config, registry, host);
       return 0;
     }
+    if (options.ftdcRead !== "") {
+      await printCapture(options.ftdcRead, options.ftdcFormat, options.ftdcMetrics, host);
+      return 0;
+    }
     if (options.config === "") {
       host.writeError("svc-server: no configuration; give one with -config FILE; see -help\n");
       return 2;
@@ -145,7 +152,11 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
     const { config: configPath, debug, noTls, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { resolve: stop } = stopped;
     const parts = { registry, host, clock, logs, version: VERSION };
-    const runtime = await startRuntime({ configPath, debug, noTls, showConfigDiffs, stop }, parts);
+    const diagnostics = { ftdc: options.ftdc };
+    const runtime = await startRuntime(
+      { configPath, debug, noTls, showConfigDiffs, diagnostics, stop },
+      parts,
+    );
     logger.info(`shutting down: ${await stopped.promise}`);
     return await runtime.close(forced.signal) ? 0 : 1;
   };

@@ -56,6 +56,6 @@ export interface Host {
   watchFile(path: string, changed: () => void): () => void;
   /** Calls `run` when the process is asked to end; the returned function stops listening. */
   onTermination(run: (signal: string) => void): () => void;
-  /** Resident memory and CPU time of this process. */
-  usage(): { residentBytes: number };
+  /** Memory of this process, and the CPU time it has used since its start. */
+  usage(): { readonly residentBytes: number; readonly heapUsedBytes: number; readonly cpuUs: number };
 }

@@ -2,6 +2,7 @@
  * The host as Deno gives it. The only file of `lib` that touches `Deno`.
  */
 
+import { cpuUsage } from "node:process";
 import { dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
 import { type Code, messageOf, SvcError } from "./error.ts";
 import type { AppendFile, Host } from "./host.ts";
@@ -118,8 +119,10 @@ export class DenoHost implements Host {
     };
   }
 
-  usage(): { residentBytes: number } {
-    return { residentBytes: Deno.memoryUsage().rss };
+  usage(): { residentBytes: number; heapUsedBytes: number; cpuUs: number } {
+    const { rss: residentBytes, heapUsed: heapUsedBytes } = Deno.memoryUsage();
+    const { user, system } = cpuUsage();
+    return { residentBytes, heapUsedBytes, cpuUs: user + system };
   }
 
   /** Makes a rename durable; Windows has no such call and needs none. */

@@ -14,8 +14,9 @@ import type { Auth } from "../wire/auth.ts";
 import { health } from "../wire/health.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import { reflection } from "../wire/reflection.ts";
-import { ServiceTable } from "../wire/service.ts";
+import { type Interceptor, ServiceTable } from "../wire/service.ts";
 import type { MachineConfig } from "./config.ts";
+import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
 import { FileSource } from "./file_source.ts";
 import { Frames } from "./frames.ts";
 import { Jobs } from "./jobs.ts";
@@ -35,6 +36,7 @@ export interface RuntimeOptions {
   readonly noTls: boolean;
   /** Write to the debug log what changes between configurations. */
   readonly showConfigDiffs: boolean;
+  readonly diagnostics: DiagnosticsOptions;
   /** Asks the program to end; called by the Shutdown RPC. */
   readonly stop: (reason: string) => void;
 }
@@ -90,7 +92,10 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   });
   const internal = () => [reconfiguration.status, port.status].filter((status) => status !== undefined);
   const jobStatuses = { statuses: () => jobs.statuses() };
-  const tableFor = tables({ machine, sessions, jobs: jobStatuses, internal, stop: options.stop }, parts);
+  const diagnostics = new Diagnostics(options.diagnostics, { machine, ...parts });
+  const { interceptors } = diagnostics;
+  const served = { machine, sessions, jobs: jobStatuses, internal, interceptors, stop: options.stop };
+  const tableFor = tables(served, parts);
   const jobs = new Jobs({ machine, channel: memoryChannel(tableFor()), clock, logs });
   const port = await MachinePort.open(first.config, {
     tableFor,
@@ -105,6 +110,7 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
     sessions.heartbeatWindowMs = config.network.heartbeatWindowMs;
     void port.change(config);
   };
+  await diagnostics.begin(first.config);
   const ready = reconfiguration.begin(first).then(() => logger.info("machine is running", summary(machine)));
   const stages = [
     { name: "the port", close: () => port.close(DRAIN_MS) },
@@ -112,6 +118,7 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
     { name: "jobs", close: () => jobs.close() },
     { name: "sessions", close: () => sessions.close() },
     { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
+    { name: "diagnostics", close: () => diagnostics.close() },
   ];
   return {
     get url() {
@@ -128,12 +135,14 @@ interface Served {
   readonly sessions: Sessions;
   readonly jobs: Pick<Jobs, "statuses">;
   readonly internal: () => readonly StatusNode[];
+  /** Around all others. */
+  readonly interceptors: readonly Interceptor[];
   readonly stop: (reason: string) => void;
 }
 
 /** Makes tables of all services over one machine: one for each port that is opened, with its guard. */
 function tables(
-  { stop, ...served }: Served,
+  { stop, interceptors, ...served }: Served,
   { registry, host, clock, logs, version }: RuntimeParts,
 ): (guard?: Auth) => ServiceTable {
   const { machine, sessions } = served;
@@ -142,7 +151,11 @@ function tables(
   const around = [requestLimit({ host }), operations.interceptor, sessions.interceptor];
   const robot = { ...served, operations, frames, version, logs, clock, shutdown: stop };
   return (guard) => {
-    const table = new ServiceTable(clock, [...(guard ? [guard.interceptor] : []), ...around]);
+    const table = new ServiceTable(clock, [
+      ...interceptors,
+      ...(guard ? [guard.interceptor] : []),
+      ...around,
+    ]);
     for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
     for (const service of [robotService(robot), health(table), ...reflection(table)]) table.add(service);
     if (guard) table.add(guard.service);

@@ -1,0 +1,97 @@
+/**
+ * What the program tells about itself to those who look after it: one object with all that is asked for.
+ *
+ * What is not asked for costs nothing. Nothing in here can stop the machine.
+ */
+
+import type { Clock } from "../base/clock.ts";
+import type { Host } from "../base/host.ts";
+import type { Logs } from "../base/log.ts";
+import type { Interceptor } from "../wire/service.ts";
+import { CallStats } from "./call_stats.ts";
+import type { MachineConfig } from "./config.ts";
+import { Ftdc, type MetricSource } from "./ftdc.ts";
+import type { Machine, NodeState } from "./machine.ts";
+import { homeFolder } from "./placeholder.ts";
+
+export interface DiagnosticsOptions {
+  /** Capture how the program is doing, all the time. */
+  readonly ftdc: boolean;
+}
+
+export interface DiagnosticsParts {
+  readonly machine: Pick<Machine, "nodes">;
+  readonly host: Host;
+  readonly clock: Clock;
+  readonly logs: Logs;
+  /** More to capture. */
+  readonly sources?: readonly MetricSource[];
+}
+
+export class Diagnostics {
+  /** To be around every call. */
+  readonly interceptors: readonly Interceptor[];
+  readonly #options: DiagnosticsOptions;
+  readonly #parts: DiagnosticsParts;
+  readonly #calls: CallStats;
+  #ftdc: Ftdc | undefined;
+
+  /** Begins nothing yet. */
+  constructor(options: DiagnosticsOptions, parts: DiagnosticsParts) {
+    this.#options = options;
+    this.#parts = parts;
+    this.#calls = new CallStats(parts.clock);
+    this.interceptors = options.ftdc ? [this.#calls.interceptor] : [];
+  }
+
+  /** `config` tells whose captures these are. */
+  async begin(config: MachineConfig): Promise<void> {
+    const { machine, host, clock, logs, sources = [] } = this.#parts;
+    if (!this.#options.ftdc) return;
+    this.#ftdc = await Ftdc.start({
+      folder: captureFolder((name) => host.env(name), config),
+      sources: [
+        () => processMetrics(host),
+        () => resourceMetrics(machine),
+        () => this.#calls.metrics(),
+        ...sources,
+      ],
+      host,
+      clock,
+      logger: logs.logger("rdk.ftdc"),
+    });
+  }
+
+  /** Ends everything and writes what is left to write. Idempotent. */
+  // deno-lint-ignore require-await
+  async close(): Promise<void> {
+    this.#ftdc?.close();
+  }
+}
+
+/** The published place, in this program's home. */
+function captureFolder(env: (name: string) => string | undefined, { cloud }: MachineConfig): string {
+  return `${homeFolder(env)}/diagnostics.data/${cloud?.id ?? "local-config"}`;
+}
+
+function processMetrics(host: Pick<Host, "usage">) {
+  const { residentBytes, heapUsedBytes, cpuUs } = host.usage();
+  return {
+    "process.resident_bytes": residentBytes,
+    "process.heap_used_bytes": heapUsedBytes,
+    "process.cpu_total_us": cpuUs,
+  };
+}
+
+/** How many resources are in each state. */
+function resourceMetrics({ nodes }: Pick<Machine, "nodes">) {
+  const counts: { [S in NodeState]: number } = {
+    unconfigured: 0,
+    configuring: 0,
+    ready: 0,
+    unhealthy: 0,
+    removing: 0,
+  };
+  for (const { state } of nodes) counts[state]++;
+  return Object.fromEntries(Object.entries(counts).map(([state, count]) => [`resources.${state}`, count]));
+}

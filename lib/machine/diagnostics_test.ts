@@ -1,0 +1,93 @@
+import { assertEquals } from "@std/assert";
+import { FakeClock } from "../base/clock.ts";
+import { FakeFiles } from "../base/fake_files.ts";
+import type { Host } from "../base/host.ts";
+import { silentLogs } from "../base/log.ts";
+import type { CallContext } from "../wire/service.ts";
+import { SvcError } from "../base/error.ts";
+import { CallStats } from "./call_stats.ts";
+import type { MachineConfig } from "./config.ts";
+import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
+import { decodeCapture } from "./ftdc_format.ts";
+import type { Machine } from "./machine.ts";
+
+const MACHINE = {
+  nodes: [{ state: "ready" }, { state: "ready" }, { state: "unhealthy" }],
+} as unknown as Machine;
+
+/** Diagnostics on a fake host that runs with `env`. */
+function diagnosticsOn(
+  files: FakeFiles,
+  env: Record<string, string>,
+  options: Partial<DiagnosticsOptions> = {},
+) {
+  const clock = new FakeClock();
+  const host = Object.assign(files, {
+    env: (name: string) => env[name],
+    usage: () => ({ residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 }),
+  }) as unknown as Host;
+  const parts = { machine: MACHINE, host, clock, logs: silentLogs(clock) };
+  return { clock, diagnostics: new Diagnostics({ ftdc: true, ...options }, parts) };
+}
+
+Deno.test("the capture holds the process, the resources and the calls, under the part's id", async () => {
+  const files = new FakeFiles();
+  const { clock, diagnostics } = diagnosticsOn(files, { SVC_HOME: "/svc", HOME: "/root" });
+  const config = { cloud: { id: "part-1" } } as MachineConfig;
+  await diagnostics.begin(config);
+  const [around] = diagnostics.interceptors;
+  const end = await around({ path: "/a.B/C" } as CallContext, undefined);
+  await clock.advance(1_000);
+  end!();
+  await clock.advance(1_500);
+  await diagnostics.close();
+  await diagnostics.close();
+  assertEquals(files.paths, ["/svc/diagnostics.data/part-1/000001-2023-11-14T22-13-22.500Z.jsonl.gz"]);
+  const { metrics } = decodeCapture(await files.readFile(files.paths[0]));
+  assertEquals(Object.fromEntries(metrics), {
+    "loop.lag_max_us": [0, 0],
+    "process.resident_bytes": [1000, 1000],
+    "process.heap_used_bytes": [500, 500],
+    "process.cpu_total_us": [70, 70],
+    "resources.unconfigured": [0, 0],
+    "resources.configuring": [0, 0],
+    "resources.ready": [2, 2],
+    "resources.unhealthy": [1, 1],
+    "resources.removing": [0, 0],
+    "calls.open": [1, 0],
+    "calls.a.B/C.ended_total": [NaN, 1],
+    "calls.a.B/C.failed_total": [NaN, 0],
+    "calls.a.B/C.time_total_us": [NaN, 1_000_000],
+  });
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("what is turned off is not there", async () => {
+  const files = new FakeFiles();
+  const { clock, diagnostics } = diagnosticsOn(files, { HOME: "/root" }, { ftdc: false });
+  await diagnostics.begin({} as MachineConfig);
+  assertEquals([clock.pending, diagnostics.interceptors.length], [0, 0]);
+  await clock.advance(60_000);
+  await diagnostics.close();
+  assertEquals(files.paths, []);
+});
+
+Deno.test("calls are counted by method, with their failures and their time", async () => {
+  const clock = new FakeClock();
+  const stats = new CallStats(clock);
+  const call = (path: string) =>
+    stats.interceptor({ path } as CallContext, undefined) as (error?: SvcError) => void;
+  const [one, two, three] = [call("/a.B/C"), call("/a.B/C"), call("/a.B/D")];
+  await clock.advance(20);
+  one();
+  await clock.advance(30);
+  two(new SvcError("internal", "broken"));
+  assertEquals(stats.metrics(), {
+    "calls.open": 1,
+    "calls.a.B/C.ended_total": 2,
+    "calls.a.B/C.failed_total": 1,
+    "calls.a.B/C.time_total_us": 70_000,
+  });
+  three();
+  assertEquals(stats.metrics()["calls.open"], 0);
+});

@@ -1,0 +1,90 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { type Capture, decodeCapture, encodeBlock } from "./ftdc_format.ts";
+import { formatCapture, selectMetrics } from "./ftdc_report.ts";
+
+const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
+
+/** Samples a second apart, one value each of every metric; `undefined` was not measured. */
+function capture(metrics: { [name: string]: (number | undefined)[] }): Capture {
+  const { length } = Object.values(metrics)[0];
+  return decodeCapture(encodeBlock(Array.from({ length }, (_, at) => {
+    const measured = Object.entries(metrics).flatMap(([name, values]) =>
+      values[at] === undefined ? [] : [[name, values[at]]]
+    );
+    return { timeMs: START_MS + at * 1000, values: Object.fromEntries(measured) };
+  })));
+}
+
+Deno.test("the table: each metric with its unit, as it was or how fast it grew", () => {
+  const shown = formatCapture(
+    capture({
+      "process.resident_bytes": [100, 300, 200],
+      "calls.S/M.ended_total": [0, 10, 40],
+      "process.cpu_total_us": [5_000, 6_000, 0],
+      "gone": [1, undefined, undefined],
+    }),
+    "table",
+    "",
+  );
+  assertEquals(
+    shown,
+    `3 samples from 2026-01-02T03:04:05.000Z to 2026-01-02T03:04:07.000Z
+
+metric                  unit    min  mean   max  last
+calls.S/M.ended_total   /s       10    20    30    30
+gone                              1     1     1     1
+process.cpu_total_us    us/s   1000  1000  1000  1000
+process.resident_bytes  bytes   100   200   300   200
+`,
+  );
+});
+
+Deno.test("metrics are chosen by name or pattern, whose other characters mean themselves", () => {
+  const some = capture({ "a.b": [1], "a.c": [2], "axb": [3], "d/e+": [4] });
+  const chosen = (patterns: string) => [...selectMetrics(some, patterns).metrics.keys()];
+  assertEquals(chosen("a.*"), ["a.b", "a.c"]);
+  assertEquals(chosen("a.b, d/e+"), ["a.b", "d/e+"]);
+  assertEquals(chosen("*"), ["a.b", "a.c", "axb", "d/e+"]);
+  assertEquals(chosen("nothing"), []);
+});
+
+Deno.test("CSV: what was captured, with a header, empty where nothing was measured", () => {
+  assertEquals(
+    formatCapture(capture({ 'a,"b"': [1, undefined], "c_total": [10, 12] }), "csv", ""),
+    `time,"a,""b""",c_total\n2026-01-02T03:04:05.000Z,1,10\n2026-01-02T03:04:06.000Z,,12\n`,
+  );
+});
+
+Deno.test("the plot: a panel for each metric, with a line that breaks where nothing was measured", () => {
+  const svg = formatCapture(
+    capture({ "loop.<lag>": [1, 2, undefined, 5, 4], "loop.flat": [7, 7, 7, 7, 7] }),
+    "svg",
+    "",
+  );
+  assertMatch(svg, /^<svg [^>]+>\n/);
+  assertMatch(svg, /loop\.&lt;lag&gt;/);
+  const paths = [...svg.matchAll(/<path d="([^"]+)"/g)].map((match) => match[1]);
+  assertEquals(
+    paths,
+    [
+      "M90 120.0L288 107.5M683 70.0L880 82.5",
+      "M90 185.0L288 185.0L485 185.0L683 185.0L880 185.0",
+    ],
+  );
+});
+
+Deno.test("a capture without samples has a report too", () => {
+  const empty = decodeCapture(new Uint8Array());
+  assertEquals(formatCapture(empty, "table", "").split("\n")[0], "0 samples");
+  assertEquals(formatCapture(empty, "csv", ""), "time\n");
+  assertMatch(formatCapture(empty, "svg", ""), /0 samples/);
+});
+
+Deno.test("a plot of many samples has no more points than it can show, and keeps every peak", () => {
+  const values = Array.from({ length: 50_000 }, (_, at) => at === 31_234 ? 1_000 : at % 2);
+  const timesMs = values.map((_, at) => START_MS + at * 1_000);
+  const svg = formatCapture({ timesMs, metrics: new Map([["loop.x", values]]), damaged: 0 }, "svg", "");
+  const [path] = [...svg.matchAll(/<path d="([^"]+)"/g)].map((match) => match[1]);
+  assertEquals(path.split(/[ML]/).length < 2_000, true);
+  assertEquals(path.includes(" 70.0"), true);
+});
