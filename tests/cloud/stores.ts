@@ -1,0 +1,121 @@
+/**
+ * Databases for tests: every test of the control plane runs over SQLite and over PostgreSQL.
+ *
+ * The PostgreSQL server is Debian's, started by the first test that needs it and stopped with the process, in a
+ * folder of its own. Where it is not installed, its tests say so and are skipped.
+ */
+
+import { SystemClock } from "../../lib/base/clock.ts";
+import { connect, openStore, type Store } from "../../lib/cloud/store.ts";
+
+export const KINDS = ["sqlite", "postgres"] as const;
+export type Kind = typeof KINDS[number];
+
+/** A database of its own for one test. */
+export interface TestDatabase {
+  readonly kind: Kind;
+  /** A folder of the test's own. */
+  readonly folder: string;
+  /** Opens it with its tables up to date; again for another process's view of it. */
+  open(): Promise<Store>;
+  /** Opens it as it is. */
+  connect(): Store;
+  /** What a command line takes for it. */
+  readonly flags: readonly string[];
+}
+
+/** Registers the test once for each kind of database. Stores that it opened are closed behind it. */
+export function storeTest(name: string, run: (database: TestDatabase) => Promise<void>): void {
+  for (const kind of KINDS) {
+    const ignore = kind === "postgres" && postgresPrograms() === undefined;
+    if (ignore) console.log(`skipped on PostgreSQL, which is not installed here: ${name}`);
+    Deno.test({ name: `${kind}: ${name}`, ignore, fn: () => withDatabase(kind, run) });
+  }
+}
+
+async function withDatabase(kind: Kind, run: (database: TestDatabase) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const opened: Store[] = [];
+  const keep = (store: Store) => {
+    opened.push(store);
+    return store;
+  };
+  const file = `${folder}/cloud.db`;
+  const url = kind === "postgres" ? newPostgresDatabase() : undefined;
+  const clock = new SystemClock();
+  try {
+    await run({
+      kind,
+      folder,
+      open: async () => keep(await openStore({ file, url }, clock)),
+      connect: () => keep(connect({ file, url }, clock)),
+      flags: ["--data", folder, ...(url ? ["--database", url] : [])],
+    });
+  } finally {
+    for (const store of opened) await store.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+let server: { port: number; psql: string } | undefined;
+
+/** The URL of a new, empty database. */
+function newPostgresDatabase(): string {
+  server ??= startPostgres();
+  const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
+  const address = ["-h", "127.0.0.1", "-p", String(server.port), "-U", "svc"];
+  execute(server.psql, [...address, "-d", "postgres", "-q", "-c", `CREATE DATABASE ${name}`]);
+  return `postgres://svc@127.0.0.1:${server.port}/${name}`;
+}
+
+function startPostgres(): { port: number; psql: string } {
+  const programs = postgresPrograms()!;
+  const folder = Deno.makeTempDirSync({ prefix: "svc-postgres-" });
+  // PostgreSQL does not run as root.
+  const other = Deno.uid() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
+  if (other) Deno.chownSync(folder, other.uid, other.gid);
+  execute(`${programs}/initdb`, ["-D", `${folder}/data`, "-A", "trust", "-U", "svc", "-N"], other);
+  const port = freePort();
+  const settings =
+    `-c listen_addresses=127.0.0.1 -p ${port} -k ${folder} -c fsync=off -c max_connections=200`;
+  const control = ["-D", `${folder}/data`, "-w", "-s"];
+  execute(`${programs}/pg_ctl`, [...control, "-l", `${folder}/log`, "-o", settings, "start"], other);
+  globalThis.addEventListener("unload", () => {
+    execute(`${programs}/pg_ctl`, [...control, "-m", "immediate", "stop"], other);
+    Deno.removeSync(folder, { recursive: true });
+  });
+  return { port, psql: `${programs}/psql` };
+}
+
+/** The folder of the newest installed server's programs. */
+function postgresPrograms(): string | undefined {
+  const root = "/usr/lib/postgresql";
+  try {
+    const versions = [...Deno.readDirSync(root)].map(({ name }) => name).sort((a, b) =>
+      Number(b) - Number(a)
+    );
+    return versions.map((version) => `${root}/${version}/bin`).find((folder) => {
+      return Deno.statSync(`${folder}/initdb`).isFile;
+    });
+  } catch {
+    return undefined;
+  }
+}
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
+function execute(program: string, args: string[], options: Deno.CommandOptions = {}): void {
+  // The server goes on after pg_ctl: it must not hold on to our pipes.
+  const { success } = new Deno.Command(program, {
+    args,
+    cwd: "/",
+    stdin: "null",
+    stdout: "null",
+    stderr: "inherit",
+    ...options,
+  }).outputSync();
+  if (!success) throw new Error(`${program} ${args.join(" ")} failed`);
+}
