@@ -1,55 +1,34 @@
 /**
  * The machine: the resources of one configuration, built, looked up, retried and closed.
  *
- * It owns every instance from construction to close. `apply` brings it from what stands to a configuration by the
- * steps of a plan, one pass at a time; a resource that fails is unhealthy with its reason and is tried again, and
- * the others go on. Nothing here knows of transport.
+ * It owns every instance from construction to close. A pass brings it from what stands to what is wanted by the
+ * steps of a plan; a newer configuration, or a remote that comes or goes, ends a pass under way and begins another,
+ * in which what is still being built and is wanted as it is goes on. A resource that fails is unhealthy with its
+ * reason and is tried again, and the others go on. Nothing here knows of transport.
  */
 
-import { type Clock, deadline, race } from "../base/clock.ts";
-import { chainOf, SvcError } from "../base/error.ts";
+import { type Clock, race } from "../base/clock.ts";
+import { chainOf, messageOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger, Logs } from "../base/log.ts";
 import type { Problem } from "../base/schema.ts";
 import { ResourceName } from "../resource/name.ts";
 import { type AnyModel, Dependencies, type Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
-import type { MachineConfig, ResourceConfig } from "./config.ts";
-import { type Plan, planOf, type Standing, type Wanted } from "./plan.ts";
+import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
+import { type MachineConfig, type ResourceConfig, resourceLogger } from "./config.ts";
+import { GraphNode, type Node, type NodeReachability } from "./node.ts";
+import { obstacle, planOf, retryScope, unsettled, type Wanted, wiringOf } from "./plan.ts";
+import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
 
-export type NodeState = "unconfigured" | "configuring" | "ready" | "unhealthy" | "removing";
+export type { Node, NodeState } from "./node.ts";
 
-/** One resource as the machine sees it. */
-export interface Node {
-  readonly name: ResourceName;
-  readonly state: NodeState;
-  /** Why it is unhealthy. */
-  readonly error?: string;
-  readonly updatedMs: number;
-  /** Of the configuration it was last built from, or found unchanged in. */
-  readonly revision: string;
-  readonly config: ResourceConfig;
-  readonly uses: ReadonlySet<string>;
-  readonly instance?: Resource;
-}
-
-type MutableNode = { -readonly [K in keyof Node]: Node[K] };
-
-export interface MachineLimits {
-  /** Resources built at once within a group. */
-  readonly concurrentBuilds: number;
-  readonly buildTimeoutMs: number;
-  readonly closeTimeoutMs: number;
+export interface MachineLimits extends BuildLimits {
   /** Between two attempts at what is unhealthy. */
   readonly retryMs: number;
 }
 
-export const MACHINE_LIMITS: MachineLimits = {
-  concurrentBuilds: 10,
-  buildTimeoutMs: 120_000,
-  closeTimeoutMs: 30_000,
-  retryMs: 5_000,
-};
+export const MACHINE_LIMITS: MachineLimits = { ...BUILD_LIMITS, retryMs: 5_000 };
 
 export interface MachineParts {
   readonly registry: Registry;
@@ -57,35 +36,62 @@ export interface MachineParts {
   readonly clock: Clock;
   readonly host: Host;
   readonly limits?: Partial<MachineLimits>;
+  /** Without them, what the configuration says of remotes is left aside. The machine closes them. */
+  readonly remotes?: Remotes;
 }
+
+/** What a node is built from. */
+interface Entry extends Wanted {
+  readonly config: ResourceConfig;
+  readonly source?: AnyModel | RemoteResource;
+}
+
+type Groups = readonly (readonly string[])[];
 
 export class Machine {
   readonly registry: Registry;
-  readonly #logs: Logs;
+  readonly #parts: MachineParts;
   readonly #logger: Logger;
   readonly #clock: Clock;
-  readonly #host: Host;
   readonly #limits: MachineLimits;
-  readonly #nodes = new Map<string, MutableNode>();
-  readonly #closing = new AbortController();
+  readonly #builder: Builder;
+  readonly #fingerprints = new Fingerprints();
+  readonly #nodes = new Map<string, GraphNode>();
+  /** The remotes' nodes by what clients call them. */
+  readonly #bySimple = new Map<string, GraphNode[]>();
+  /** Those that failed by themselves, and what was last said of each that is unhealthy. */
+  readonly #failed = new Set<string>();
+  readonly #said = new Map<string, string>();
+  /** What those that see others were last told of. */
+  readonly #told = new WeakMap<Resource, readonly Resource[]>();
+  #watching: readonly string[] = [];
+  #changed = false;
+  #wanted: ReadonlyMap<string, Entry> = new Map();
+  #wiring = wiringOf(new Map());
+  /** The newest configuration, and the one in force. */
+  #target: MachineConfig | undefined;
   #config: MachineConfig | undefined;
   #appliedMs = 0;
-  #pass: Promise<void> = Promise.resolve();
-  #passes = 0;
+  /** The passes under way; and whether the newest one is already out of date. */
+  #running: Promise<void> | undefined;
+  #outdated = false;
+  #overtaken = new AbortController();
   #callOffRetry: () => void = () => {};
+  #closed: Promise<void> | undefined;
 
-  constructor({ registry, logs, clock, host, limits }: MachineParts) {
-    this.registry = registry;
-    this.#logs = logs;
-    this.#logger = logs.logger("rdk.resource_manager");
-    this.#clock = clock;
-    this.#host = host;
-    this.#limits = { ...MACHINE_LIMITS, ...limits };
+  constructor(parts: MachineParts) {
+    this.registry = parts.registry;
+    this.#parts = parts;
+    this.#logger = parts.logs.logger("rdk.resource_manager");
+    this.#clock = parts.clock;
+    this.#limits = { ...MACHINE_LIMITS, ...parts.limits };
+    this.#builder = new Builder(this.#limits, parts.clock, this.#logger);
+    parts.remotes?.follow(() => void this.refresh());
   }
 
   /** A pass is under way. */
   get busy(): boolean {
-    return this.#passes > 0;
+    return this.#running !== undefined;
   }
 
   /** The configuration in force, and since when; none before the first pass has ended. */
@@ -97,204 +103,393 @@ export class Machine {
     return this.#appliedMs;
   }
 
-  /** Every resource, in the order of the configuration. */
+  /** Every resource, in the order of the configuration, then those of remotes. */
   get nodes(): Iterable<Node> {
     return this.#nodes.values();
   }
 
+  /** The remotes themselves. */
+  get remotes(): readonly RemoteStatus[] {
+    return this.#parts.remotes?.statuses ?? [];
+  }
+
   /** The healthy instances. */
   get resources(): Resource[] {
-    return [...this.#nodes.values()].filter((node) => node.state === "ready").map((node) => node.instance!);
+    const instances: Resource[] = [];
+    for (const { instance } of this.#nodes.values()) if (instance) instances.push(instance);
+    return instances;
+  }
+
+  /** The healthy resources by what clients call them; those that cannot be told apart by it are left out. */
+  get names(): ResourceName[] {
+    const names: ResourceName[] = [];
+    for (const { name, instance } of this.#nodes.values()) {
+      if (!instance || this.reachability(name) !== "reachable") continue;
+      names.push(name.isRemote ? ResourceName.of(name.api, name.simple) : name);
+    }
+    return names;
+  }
+
+  reachability({ api, full, simple, isRemote }: ResourceName): NodeReachability {
+    if (!isRemote) return "reachable";
+    const key = `${api}/${simple}`;
+    const source = this.#wanted.get(full)?.source;
+    if (!isRemoteResource(source) || source.problem !== undefined) return "disconnected";
+    if (this.#nodes.has(key)) return "shadowed";
+    return this.#bySimple.get(key)!.length === 1 ? "reachable" : "ambiguous";
   }
 
   /** The instance behind a client's name. Throws `unknown` (the published code) where it is missing or unhealthy. */
   find(api: string, short: string): Resource {
-    const node = this.#nodes.get(`${api}/${short}`);
+    const key = `${api}/${short}`;
+    const [node, other] = this.#nodes.has(key) ? [this.#nodes.get(key)!] : this.#bySimple.get(key) ?? [];
     if (!node) throw new SvcError("unknown", `no node found with api ${api} and name ${short}`);
-    if (node.state === "ready") return node.instance!;
+    if (other) {
+      const names = this.#bySimple.get(key)!.map(({ name }) => name.short).join(", ");
+      throw new SvcError("unknown", `found multiple nodes matching api ${api} and name ${short}: ${names}`);
+    }
+    if (node.instance) return node.instance;
     const reason = node.error ?? `it is ${node.state}`;
     throw new SvcError("unknown", `resource ${node.name} not available; reason=${reason}`);
   }
 
-  /** Brings the machine to `config`; resolves when every resource is ready or unhealthy. */
+  /** Brings the machine to `config`; resolves when every resource of the newest one is ready or unhealthy. */
   apply(config: MachineConfig): Promise<void> {
-    return this.#enqueue(() => this.#run(config));
+    this.#target = config;
+    return this.refresh();
+  }
+
+  /** Looks at everything again: for when something outside of the configuration has changed. */
+  refresh(): Promise<void> {
+    if (!this.#target || this.#closed) return Promise.resolve();
+    this.#outdated = true;
+    this.#overtaken.abort(new SvcError("aborted", "another pass has begun"));
+    return this.#running ??= this.#run();
   }
 
   /** Closes everything, dependents first. Idempotent. */
-  async close(): Promise<void> {
-    this.#closing.abort(new SvcError("unavailable", "the machine is shutting down"));
+  close(): Promise<void> {
+    return this.#closed ??= this.#end();
+  }
+
+  async #end(): Promise<void> {
+    this.#overtaken.abort(new SvcError("unavailable", "the machine is shutting down"));
     this.#callOffRetry();
-    await this.#enqueue(async () => {
-      for (const group of planOf(this.#standing(), new Map()).close) await this.#closeGroup(group);
-      this.#nodes.clear();
+    await this.#running;
+    this.#wanted = new Map();
+    await this.#close(planOf(this.#nodes, this.#wanted).close);
+    await this.#builder.end();
+    await this.#parts.remotes?.close();
+  }
+
+  /** Passes until none is out of date; the promise never rejects. */
+  async #run(retry = false): Promise<void> {
+    this.#callOffRetry();
+    this.#overtaken = new AbortController();
+    try {
+      if (retry) await this.#retry(this.#overtaken.signal);
+      while (this.#outdated && !this.#closed) {
+        this.#outdated = false;
+        this.#overtaken = new AbortController();
+        await this.#pass(this.#target!, this.#overtaken.signal);
+      }
+    } catch (error) {
+      this.#bug(`a pass ended early: ${chainOf(error)}`);
+    }
+    this.#running = undefined;
+    if (this.#failed.size === 0 || this.#closed) return;
+    this.#callOffRetry = this.#clock.after(this.#limits.retryMs, () => this.#running = this.#run(true));
+  }
+
+  async #pass(config: MachineConfig, overtaken: AbortSignal): Promise<void> {
+    this.#parts.remotes?.configure(config.remotes);
+    const { refused } = this.#wiring;
+    this.#wanted = this.#entries(config);
+    this.#wiring = wiringOf(this.#wanted);
+    for (const [full, reason] of this.#wiring.refused) {
+      if (refused.get(full) !== reason) this.#logger.warn(`${full} does without: ${reason}`);
+    }
+    const plan = planOf(this.#nodes, this.#wanted, this.#wiring);
+    await this.#close(plan.close);
+    this.#arrange(config.revision);
+    await this.#build(plan.build, overtaken);
+    if (overtaken.aborted) return;
+    this.#config = config;
+    this.#appliedMs = this.#clock.nowMs();
+  }
+
+  /** Touches nothing but what failed, what waits for it, and what may use it once it works. */
+  async #retry(overtaken: AbortSignal): Promise<void> {
+    const scope = retryScope(this.#failed, this.#nodes, this.#wiring);
+    await this.#build(planOf(this.#nodes, this.#wanted, this.#wiring, scope).build, overtaken);
+  }
+
+  /** Everything that is wanted, by full name. */
+  #entries(config: MachineConfig): Map<string, Entry> {
+    const entries = new Map<string, Entry>();
+    const counts = new Map<string, number>();
+    for (const resource of config.resources) {
+      const { api, name } = resource;
+      const count = (counts.get(api) ?? 0) + 1;
+      counts.set(api, count);
+      const max = this.registry.api(api)?.instancesMax ?? Infinity;
+      const surplus = count > max ? `a machine has at most ${max} of ${api}` : undefined;
+      entries.set(name.full, this.#entryOf(resource, surplus));
+    }
+    for (const remote of this.#parts.remotes?.resources ?? []) {
+      const { name, fingerprint, problem } = remote;
+      const known = this.#nodes.get(name.full)?.config;
+      entries.set(name.full, {
+        config: known ?? configOfRemote(name),
+        source: remote,
+        fingerprint,
+        needs: [],
+        problem,
+      });
+    }
+    return entries;
+  }
+
+  #entryOf(config: ResourceConfig, surplus: string | undefined): Entry {
+    const explicit = config.dependsOn.map((name) => ({ name, optional: false }));
+    const named = config.implicit.map(({ name, optional }) => ({ name, optional }));
+    const invalid = config.problems.filter(({ severity }) => severity === "error").map(line).join("; ");
+    let problem = invalid === "" ? surplus : `resource config validation error: ${invalid}`;
+    let source: AnyModel | undefined;
+    try {
+      source = this.registry.model(config.api, config.model);
+    } catch (error) {
+      problem ??= `resource build error: ${messageOf(error)}`;
+    }
+    const fingerprint = this.#fingerprints.of(config, source);
+    return { config, source, problem, fingerprint, needs: [...explicit, ...named] };
+  }
+
+  /** Gives everything wanted its node, in order, and says of what cannot be built why. */
+  #arrange(revision: string): void {
+    const old = new Map(this.#nodes);
+    this.#nodes.clear();
+    this.#bySimple.clear();
+    for (const [full, { config, fingerprint, source }] of this.#wanted) {
+      const node = old.get(full) ?? new GraphNode(config, this.#clock.nowMs(), (text) => this.#bug(text));
+      Object.assign(node, { config, fingerprint, revision });
+      this.#nodes.set(full, node);
+      if (!isRemoteResource(source)) continue;
+      const key = `${node.name.api}/${node.name.simple}`;
+      this.#bySimple.set(key, [...this.#bySimple.get(key) ?? [], node]);
+    }
+    for (const full of this.#failed) if (!this.#wanted.has(full)) this.#failed.delete(full);
+    for (const full of this.#said.keys()) if (!this.#wanted.has(full)) this.#said.delete(full);
+    this.#watching = [...this.#wanted].filter(([, { source }]) => seesOf(source)).map(([full]) => full);
+    for (const [full, node] of this.#nodes) {
+      const reason = obstacle(full, this.#wanted, this.#wiring);
+      if (reason === undefined) continue;
+      this.#failed.delete(full);
+      this.#fail(node, reason);
+    }
+  }
+
+  /** Builds group after group, then anew what can now have an optional dependency; ends early when overtaken. */
+  async #build(groups: Groups, overtaken: AbortSignal): Promise<void> {
+    for (let left = groups; left.length > 0 && !overtaken.aborted;) {
+      for (const group of left) {
+        if (!overtaken.aborted) await this.#buildGroup(group, overtaken);
+      }
+      if (overtaken.aborted) return;
+      const scope = unsettled(left.flat(), this.#nodes, this.#wiring);
+      const plan = planOf(this.#nodes, this.#wanted, this.#wiring, scope);
+      await this.#close(plan.close);
+      left = plan.build;
+    }
+    this.#tell();
+  }
+
+  async #buildGroup(group: readonly string[], overtaken: AbortSignal): Promise<void> {
+    const lanes = new Map<string, Promise<void>>();
+    const attempts = group.map((full) => {
+      const { api } = this.#nodes.get(full)!.name;
+      if (this.registry.api(api)?.instancesMax === undefined) return this.#attempt(full, overtaken);
+      const lane = (lanes.get(api) ?? Promise.resolve()).then(() => this.#attempt(full, overtaken));
+      lanes.set(api, lane);
+      return lane;
+    });
+    try {
+      await race(Promise.all(attempts), overtaken);
+    } catch (error) {
+      if (!overtaken.aborted) throw error;
+    }
+  }
+
+  async #attempt(full: string, overtaken: AbortSignal): Promise<void> {
+    if (overtaken.aborted) return;
+    const node = this.#nodes.get(full)!;
+    if (node.condition !== "down") return await node.building?.done;
+    this.#failed.delete(full);
+    const holds = new Set<string>();
+    for (const used of this.#wiring.uses.get(full)!) {
+      const other = this.#nodes.get(used)!;
+      if (other.instance) holds.add(used);
+      else if (!this.#wiring.optional.get(full)?.has(used)) return this.#fail(node, waitsFor(other), other);
+    }
+    try {
+      await this.#builder.enter(overtaken);
+    } catch {
+      return;
+    }
+    const givenUp = new AbortController();
+    // The next pass must see all that is being built, so nothing begins after it has.
+    if (overtaken.aborted) return this.#builder.leave();
+    const done = this.#make(node, holds, givenUp.signal).finally(() => this.#builder.leave());
+    const giveUp = () => givenUp.abort(new SvcError("canceled", `${full} is no longer wanted as it was`));
+    node.build({ done, giveUp }, holds, this.#clock.nowMs());
+    await done;
+  }
+
+  async #make(node: GraphNode, holds: ReadonlySet<string>, givenUp: AbortSignal): Promise<void> {
+    const { source, config } = this.#wanted.get(node.name.full)!;
+    const resources = [...holds].map((full) => this.#nodes.get(full)!.instance!);
+    try {
+      const instance = await this.#builder.make(node.name, (signal) => {
+        return isRemoteResource(source)
+          ? source.client()
+          : this.#construct(source!, config, resources, signal);
+      }, givenUp);
+      if (givenUp.aborted) return this.#builder.discard(Promise.resolve(instance));
+      node.ready(instance, this.#clock.nowMs());
+      this.#changed = true;
+      if (this.#said.delete(node.name.full)) this.#logger.info(`${node.name} is healthy again`);
+    } catch (error) {
+      if (givenUp.aborted) return;
+      this.#failed.add(node.name.full);
+      this.#fail(node, `resource build error: ${chainOf(error)}`);
+    }
+  }
+
+  #construct(
+    model: AnyModel,
+    { name, decoded }: ResourceConfig,
+    resources: readonly Resource[],
+    signal: AbortSignal,
+  ): Resource | Promise<Resource> {
+    const find = (api: string, short: string) => this.find(api, short);
+    const seen = () => this.#seen(model, name.full);
+    const view = {
+      find,
+      get seen() {
+        return seen();
+      },
+    };
+    return model.construct({
+      name,
+      attributes: decoded,
+      dependencies: new Dependencies(name, resources, view),
+      logger: this.#parts.logs.logger(resourceLogger(name)),
+      clock: this.#clock,
+      host: this.#parts.host,
+      signal,
     });
   }
 
-  #enqueue(work: () => Promise<void>): Promise<void> {
-    this.#passes++;
-    const pass = this.#pass.then(work).finally(() => this.#passes--);
-    this.#pass = pass.catch(() => {});
-    return pass;
+  #seen({ sees }: AnyModel, own: string): Resource[] {
+    const seen: Resource[] = [];
+    for (const [full, { instance, name }] of this.#nodes) {
+      if (instance && full !== own && sees?.(name.api)) seen.push(instance);
+    }
+    return seen;
   }
 
-  async #run(config: MachineConfig): Promise<void> {
-    this.#callOffRetry();
-    const configs = new Map(config.resources.map((resource) => [resource.name.full, resource]));
-    const plan = planOf(this.#standing(), new Map([...configs].map(([full, one]) => [full, wantedOf(one)])));
-    for (const group of plan.close) await this.#closeGroup(group);
-    this.#arrange(configs, plan, config.revision);
-    for (const group of plan.build) await this.#buildGroup(group);
-    this.#config = config;
-    this.#appliedMs = this.#clock.nowMs();
-    this.#scheduleRetry(config);
-  }
-
-  #standing(): Map<string, Standing> {
-    return new Map(
-      [...this.#nodes].map(([full, { config, uses, state }]) => [
-        full,
-        { fingerprint: fingerprint(config), uses, healthy: state === "ready" },
-      ]),
-    );
-  }
-
-  /** Gives every wanted resource its node, in the order of the configuration. */
-  #arrange(configs: Map<string, ResourceConfig>, plan: Plan, revision: string): void {
-    const old = new Map(this.#nodes);
-    this.#nodes.clear();
-    for (const [full, config] of configs) {
-      const uses = plan.uses.get(full)!;
-      const node = old.get(full) ?? this.#fresh(config, uses);
-      Object.assign(node, { config, uses, revision });
-      this.#nodes.set(full, node);
-      const blocked = plan.blocked.get(full);
-      if (blocked !== undefined) this.#fail(node, blocked);
+  /** Tells those that see others of what has changed, without waiting for them. */
+  #tell(): void {
+    if (!this.#changed) return;
+    this.#changed = false;
+    for (const full of this.#watching) {
+      const instance = this.#nodes.get(full)?.instance;
+      if (!instance?.seenChanged) continue;
+      const seen = this.#seen(this.#wanted.get(full)!.source as AnyModel, full);
+      const told = this.#told.get(instance);
+      if (told?.length === seen.length && told.every((one, index) => one === seen[index])) continue;
+      this.#told.set(instance, seen);
+      void Promise.resolve().then(() => instance.seenChanged!()).catch((error) => {
+        this.#logger.error(`${full} cannot take that what it sees has changed: ${chainOf(error)}`);
+      });
     }
   }
 
-  #fresh(config: ResourceConfig, uses: ReadonlySet<string>): MutableNode {
-    const updatedMs = this.#clock.nowMs();
-    return { name: config.name, state: "unconfigured", updatedMs, revision: "", config, uses };
-  }
-
-  async #buildGroup(group: readonly string[]): Promise<void> {
-    const waiting = [...group];
-    const worker = async () => {
-      for (let full = waiting.shift(); full !== undefined; full = waiting.shift()) {
-        await this.#build(this.#nodes.get(full)!);
-      }
-    };
-    await Promise.all(Array.from({ length: this.#limits.concurrentBuilds }, worker));
-  }
-
-  async #build(node: MutableNode): Promise<void> {
-    if (this.#closing.signal.aborted) return;
-    // One that is tried again stays visibly unhealthy, with its reason, until it works.
-    if (node.state !== "unhealthy") this.#move(node, "configuring");
-    try {
-      const instance = await this.#construct(node);
-      node.instance = instance;
-      this.#move(node, "ready");
-    } catch (error) {
-      this.#fail(node, chainOf(error));
+  async #close(groups: Groups): Promise<void> {
+    for (const group of groups) {
+      await Promise.all(group.map(async (full) => {
+        const node = this.#nodes.get(full)!;
+        const wanted = this.#wanted.has(full);
+        const instance = wanted ? node.release(this.#clock.nowMs()) : node.remove(this.#clock.nowMs());
+        this.#changed ||= instance !== undefined;
+        if (instance) await this.#builder.close(instance);
+        if (!wanted) this.#nodes.delete(full);
+      }));
     }
-  }
-
-  async #construct(node: Node): Promise<Resource> {
-    const { config, name } = node;
-    const invalid = config.problems.filter((problem) => problem.severity === "error");
-    if (invalid.length > 0) {
-      throw new SvcError("invalid_argument", `resource config validation error: ${invalid.map(line).join("; ")}`);
-    }
-    const model: AnyModel = this.registry.model(config.api, config.model);
-    const resources = [...node.uses].map((full) => this.#dependency(full));
-    const { buildTimeoutMs } = this.#limits;
-    const late = () => new SvcError("deadline_exceeded", `${name} was not built within ${buildTimeoutMs} ms`);
-    const { signal, done } = deadline(this.#clock, buildTimeoutMs, late, this.#closing.signal);
-    try {
-      const construction = {
-        name,
-        attributes: config.decoded,
-        dependencies: new Dependencies(name, resources, (api, short) => this.find(api, short)),
-        logger: this.#logs.logger(`rdk.resource_manager.${name}`),
-        clock: this.#clock,
-        host: this.#host,
-        signal,
-      };
-      const work = Promise.resolve().then(() => model.construct(construction)) as Promise<Resource>;
-      return await race(work, signal, (instance) => void this.#closeInstance(instance));
-    } catch (cause) {
-      throw new SvcError(SvcError.from(cause).code, `resource build error: ${chainOf(cause)}`, { cause });
-    } finally {
-      done();
-    }
-  }
-
-  #dependency(full: string): Resource {
-    const node = this.#nodes.get(full)!;
-    if (node.state === "ready") return node.instance!;
-    const reason = node.error ?? `it is ${node.state}`;
-    throw new SvcError("failed_precondition", `resource build error: dependency ${full} is not ready: ${reason}`);
-  }
-
-  async #closeGroup(group: readonly string[]): Promise<void> {
-    await Promise.all(group.map(async (full) => {
-      const node = this.#nodes.get(full)!;
-      const { instance } = node;
-      if (!instance) return;
-      this.#move(node, "removing");
-      await this.#closeInstance(instance);
-      node.instance = undefined;
-      this.#move(node, "unconfigured");
-    }));
-  }
-
-  async #closeInstance(instance: Resource): Promise<void> {
-    const { closeTimeoutMs } = this.#limits;
-    const late = () => new SvcError("deadline_exceeded", `it did not close within ${closeTimeoutMs} ms`);
-    const { signal, done } = deadline(this.#clock, closeTimeoutMs, late);
-    try {
-      await race(Promise.resolve().then(() => instance.close()), signal);
-    } catch (error) {
-      this.#logger.error(`cannot close ${instance.name}: ${chainOf(error)}`);
-    } finally {
-      done();
-    }
-  }
-
-  #move(node: MutableNode, state: NodeState): void {
-    node.state = state;
-    node.error = undefined;
-    node.updatedMs = this.#clock.nowMs();
   }
 
   /** Marks a node unhealthy; the log tells a reason once, however often it is tried again. */
-  #fail(node: MutableNode, reason: string): void {
-    if (node.state === "unhealthy" && node.error === reason) return;
-    this.#move(node, "unhealthy");
-    node.error = reason;
-    this.#logger.error(`${node.name} is unhealthy: ${reason}`);
+  #fail(node: GraphNode, reason: string, because?: GraphNode): void {
+    node.fail(reason, this.#clock.nowMs(), because);
+    const error = node.error!;
+    const { full, isRemote } = node.name;
+    if (this.#said.get(full) === error) return;
+    this.#said.set(full, error);
+    // Of a remote that is away its connection tells, once for all its resources.
+    this.#logger[isRemote ? "debug" : "error"](`${full} is unhealthy: ${error}`);
   }
 
-  #scheduleRetry(config: MachineConfig): void {
-    const unhealthy = [...this.#nodes.values()].some((node) => node.state === "unhealthy");
-    if (!unhealthy || this.#closing.signal.aborted) return;
-    this.#callOffRetry = this.#clock.after(this.#limits.retryMs, () => {
-      void this.#enqueue(() => this.#closing.signal.aborted ? Promise.resolve() : this.#run(this.#config ?? config));
-    });
+  #bug(message: string): void {
+    this.#logger.error(`Bug: ${message}`);
   }
 }
 
-/** What a resource is built from: a change of it means building anew. */
-function fingerprint({ model, attributes, dependsOn, serviceConfigs }: ResourceConfig): string {
-  return JSON.stringify([model, attributes, dependsOn, serviceConfigs]);
+/** What resources are built from, as comparable text: a change of it means building anew. */
+class Fingerprints {
+  readonly #texts = new WeakMap<ResourceConfig, string>();
+  readonly #models = new WeakMap<AnyModel, number>();
+  #count = 0;
+
+  of(config: ResourceConfig, model: AnyModel | undefined): string {
+    let text = this.#texts.get(config);
+    if (text === undefined) {
+      const { attributes, dependsOn, serviceConfigs } = config;
+      text = JSON.stringify([config.model, attributes, dependsOn, serviceConfigs]);
+      this.#texts.set(config, text);
+    }
+    if (model && !this.#models.has(model)) this.#models.set(model, ++this.#count);
+    return `${model ? this.#models.get(model) : 0} ${text}`;
+  }
 }
 
-function wantedOf(config: ResourceConfig): Wanted {
-  const explicit = config.dependsOn.map((name) => ({ name, optional: false }));
-  const named = config.implicit.map(({ name, optional }) => ({ name, optional }));
-  return { fingerprint: fingerprint(config), needs: [...explicit, ...named] };
+function isRemoteResource(source: Entry["source"]): source is RemoteResource {
+  return source !== undefined && "client" in source;
+}
+
+function seesOf(source: Entry["source"]): AnyModel["sees"] {
+  return source && !isRemoteResource(source) ? source.sees : undefined;
+}
+
+/** What stands for a remote's resource where a configuration is asked for. */
+function configOfRemote(name: ResourceName): ResourceConfig {
+  return {
+    name,
+    path: "remotes",
+    kind: name.api.split(":")[1] as ResourceConfig["kind"],
+    api: name.api,
+    model: "",
+    attributes: {},
+    dependsOn: [],
+    implicit: [],
+    serviceConfigs: [],
+    problems: [],
+  };
+}
+
+function waitsFor({ name, state }: GraphNode): string {
+  return `resource build error: dependency ${name} is not ready${
+    state === "unhealthy" ? "" : `, it is ${state}`
+  }`;
 }
 
 function line({ path, message }: Problem): string {

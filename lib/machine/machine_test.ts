@@ -1,19 +1,23 @@
-import { assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { GenericApi } from "../api/generic.ts";
-import { FakeClock } from "../base/clock.ts";
+import { GenericServiceApi } from "../api/generic_service.ts";
+import { FakeClock, settle } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import { type LogRecord, Logs, memorySink } from "../base/log.ts";
 import { anyObject, type JsonObject } from "../base/schema.ts";
 import { ResourceName } from "../resource/name.ts";
-import { model, Registry } from "../resource/registry.ts";
+import { type Dependencies, model, Registry } from "../resource/registry.ts";
 import { BaseComponent } from "../resource/resource.ts";
+import { buildTimeoutFrom } from "./builder.ts";
 import type { MachineConfig, ResourceConfig } from "./config.ts";
 import { Machine } from "./machine.ts";
+import { GraphNode } from "./node.ts";
 
 const API = "rdk:component:generic";
+const SERVICE = "rdk:service:generic";
 
-/** A machine of one model, `part`, whose attributes say how it behaves, and a diary of what happened. */
+/** A machine of two models, `part` and `watcher`, and a diary of what happened. */
 function bench({ limits = {} } = {}) {
   const clock = new FakeClock();
   const diary: string[] = [];
@@ -25,52 +29,88 @@ function bench({ limits = {} } = {}) {
       return Promise.resolve();
     }
   }
+  class Watcher extends Part {
+    constructor(name: ResourceName, private readonly dependencies: Dependencies) {
+      super(name);
+    }
+
+    seenChanged(): Promise<void> {
+      diary.push(`${this.name.short} sees ${this.dependencies.seen.map(({ name }) => name.short).join("+")}`);
+      return Promise.resolve();
+    }
+  }
+  const doc = "for tests";
+  const attributes = anyObject().default({});
   const part = model({
     api: GenericApi,
     name: "rdk:builtin:part",
-    doc: "a part",
-    attributes: anyObject().default({}),
+    doc,
+    attributes,
     construct: async ({ name, attributes, clock, dependencies }) => {
       for (const need of attributes.needs as string[] ?? []) dependencies.get(GenericApi, need);
       if (typeof attributes.slowMs === "number") await clock.sleep(attributes.slowMs);
       if (faults.has(name.short)) throw new SvcError("unavailable", `${name.short} is broken`);
-      diary.push(`build ${name.short}`);
+      const has = dependencies.all(GenericApi).map((one) => one.name.short).join("+");
+      diary.push(`build ${name.short}${has === "" ? "" : `(${has})`}`);
       return new Part(name);
     },
   });
+  const single = { ...GenericServiceApi, instancesMax: 1 };
+  const watcher = model({
+    api: single,
+    name: "rdk:builtin:watcher",
+    doc,
+    attributes,
+    sees: (api) => api === API,
+    construct: ({ name, dependencies }) => new Watcher(name, dependencies),
+  });
   const logs = new Logs(clock, [memorySink(records)]);
-  const registry = new Registry([GenericApi], [part]);
+  const registry = new Registry([GenericApi, single], [part, watcher]);
   const machine = new Machine({ registry, logs, clock, host: {} as Host, limits });
   const took = () => diary.splice(0).join(", ");
-  return { machine, clock, took, faults, records };
+  const said = (level: string) =>
+    records.filter((record) => record.level === level).map((one) => one.message);
+  return { machine, clock, took, faults, said, records };
 }
 
-/** `{ a: {}, b: { needs: ["a"] } }` as a configuration. */
-function configOf(parts: Record<string, JsonObject>): MachineConfig {
-  const resources = Object.entries(parts).map(([short, attributes]): ResourceConfig => ({
-    name: ResourceName.of(API, short),
-    path: `components.${short}`,
-    kind: "component",
-    api: API,
-    model: attributes.model as string ?? "rdk:builtin:part",
-    attributes,
-    decoded: attributes,
-    dependsOn: attributes.needs as string[] ?? [],
-    implicit: [],
-    serviceConfigs: [],
-    problems: [],
-  }));
-  return { resources, revision: "r" } as unknown as MachineConfig;
+/** `{ a: {}, b: { needs: ["a"], may: ["c"] } }` as a configuration. */
+function configOf(parts: Record<string, JsonObject>, revision = "r"): MachineConfig {
+  const resources = Object.entries(parts).map(([short, attributes]): ResourceConfig => {
+    const api = attributes.watches ? SERVICE : API;
+    return {
+      name: ResourceName.of(api, short),
+      path: `components.${short}`,
+      kind: "component",
+      api,
+      model: attributes.watches ? "rdk:builtin:watcher" : attributes.model as string ?? "rdk:builtin:part",
+      attributes,
+      decoded: attributes,
+      dependsOn: attributes.needs as string[] ?? [],
+      implicit: (attributes.may as string[] ?? []).map((name) => ({
+        name,
+        optional: true,
+        type: "",
+        path: "",
+      })),
+      serviceConfigs: [],
+      problems: [],
+    };
+  });
+  return { resources, remotes: [], revision } as unknown as MachineConfig;
 }
 
 function states(machine: Machine): Record<string, string> {
   return Object.fromEntries([...machine.nodes].map((node) => [node.name.short, node.state]));
 }
 
+function nodeOf(machine: Machine, short: string) {
+  return [...machine.nodes].find(({ name }) => name.short === short)!;
+}
+
 Deno.test("Machine builds dependencies first and closes dependents first", async () => {
   const { machine, took } = bench();
   await machine.apply(configOf({ a: { needs: ["b"] }, b: { needs: ["c"] }, c: {} }));
-  assertEquals(took(), "build c, build b, build a");
+  assertEquals(took(), "build c, build b(c), build a(b)");
   await machine.close();
   assertEquals(took(), "close a, close b, close c");
 });
@@ -80,59 +120,202 @@ Deno.test("Machine leaves equal resources alone and rebuilds what changed with i
   await machine.apply(configOf({ a: { needs: ["b"] }, b: {}, c: {} }));
   const untouched = machine.find(API, "c");
   took();
-  await machine.apply(configOf({ a: { needs: ["b"] }, b: { changed: true }, c: {} }));
-  assertEquals(took(), "close a, close b, build b, build a");
+  await machine.apply(configOf({ a: { needs: ["b"] }, b: { changed: true }, c: {} }, "r2"));
+  assertEquals(took(), "close a, close b, build b, build a(b)");
   assertStrictEquals(machine.find(API, "c"), untouched);
+  assertEquals([...machine.nodes].map(({ revision }) => revision), ["r2", "r2", "r2"]);
   await machine.apply(configOf({ c: {} }));
   assertEquals(took(), "close a, close b");
   assertThrows(() => machine.find(API, "a"), SvcError, `no node found with api ${API} and name a`);
   await machine.close();
 });
 
-Deno.test("a failing resource is unhealthy with its reason, its users tell the chain, the others run", async () => {
-  const { machine, faults, records } = bench();
-  faults.add("b");
-  await machine.apply(configOf({ a: { needs: ["b"] }, b: {}, c: {} }));
-  assertEquals(states(machine), { a: "unhealthy", b: "unhealthy", c: "ready" });
+Deno.test("a failing resource is unhealthy, its users tell the whole chain, each once; the others run", async () => {
+  const { machine, faults, said, clock } = bench();
+  faults.add("c");
+  await machine.apply(configOf({ a: { needs: ["b"] }, b: { needs: ["c"] }, c: {}, d: {} }));
+  assertEquals(states(machine), { a: "unhealthy", b: "unhealthy", c: "unhealthy", d: "ready" });
+  const chain = `resource build error: dependency ${API}/b is not ready: ` +
+    `resource build error: dependency ${API}/c is not ready: resource build error: c is broken`;
+  assertEquals(nodeOf(machine, "a").error, chain);
   const error = assertThrows(() => machine.find(API, "a"), SvcError);
-  assertEquals(error.code, "unknown");
-  assertStringIncludes(error.message, "not available; reason=resource build error: dependency");
-  assertStringIncludes(error.message, "b is broken");
-  assertEquals(records.filter((record) => record.level === "error").length, 2);
+  assertEquals([error.code, error.message], ["unknown", `resource ${API}/a not available; reason=${chain}`]);
+  await clock.advance(60_000);
+  assertEquals(said("error").length, 3);
+  assertStringIncludes(said("error")[2], chain);
   await machine.close();
 });
 
-Deno.test("what is unhealthy is tried again until it works; its reason is logged once", async () => {
-  const { machine, faults, clock, records, took } = bench();
+Deno.test("of a long chain the beginning and the end are told", async () => {
+  const { machine, faults } = bench();
+  faults.add("p0");
+  const chain = Array.from(
+    { length: 40 },
+    (_, index) => [`p${index}`, index ? { needs: [`p${index - 1}`] } : {}],
+  );
+  await machine.apply(configOf(Object.fromEntries(chain)));
+  const { error } = nodeOf(machine, "p39");
+  assertStringIncludes(error!, "(24 more)");
+  assertStringIncludes(error!, "p0 is broken");
+  await machine.close();
+});
+
+Deno.test("what failed is tried again with what waits for it, and nothing else", async () => {
+  const { machine, faults, clock, said, took } = bench();
   faults.add("b");
-  await machine.apply(configOf({ a: { needs: ["b"] }, b: {}, c: {} }));
-  await clock.advance(20_000);
-  assertEquals(records.filter((record) => record.level === "error").length, 2);
-  faults.clear();
+  await machine.apply(configOf({ a: { needs: ["b"] }, b: {}, c: {}, lost: { needs: ["gone"] } }));
   took();
+  await clock.advance(20_000);
+  assertEquals([said("error").length, took()], [3, ""]);
+  faults.clear();
   await clock.advance(5_000);
-  assertEquals(states(machine), { a: "ready", b: "ready", c: "ready" });
-  assertEquals(took(), "build b, build a");
-  assertEquals(clock.pending, 0);
+  assertEquals(states(machine), { a: "ready", b: "ready", c: "ready", lost: "unhealthy" });
+  assertEquals(took(), "build b, build a(b)");
+  assertEquals(said("info"), [`${API}/b is healthy again`, `${API}/a is healthy again`]);
+  assertEquals(clock.pending, 0, "nobody waits to try what the configuration makes impossible");
   await machine.close();
 });
 
-Deno.test("a resource that is not built in time is unhealthy; what comes late is closed", async () => {
-  const { machine, clock, took } = bench({ limits: { buildTimeoutMs: 1_000 } });
-  const applied = machine.apply(configOf({ slow: { slowMs: 3_000 } }));
+Deno.test("an optional dependency is used where it is available; its holder follows it", async () => {
+  const { machine, faults, clock, took } = bench();
+  faults.add("b");
+  const parts = { a: { may: ["b"] }, b: {}, user: { needs: ["a"] }, c: {} };
+  await machine.apply(configOf(parts));
+  assertEquals(took(), "build c, build a, build user(a)");
+  await clock.advance(15_000);
+  assertEquals(took(), "");
+  faults.clear();
+  await clock.advance(5_000);
+  assertEquals(took(), "build b, close user, close a, build a(b), build user(a)");
+  await machine.apply(configOf({ a: parts.a, user: parts.user, c: {} }));
+  assertEquals(took(), "close user, close a, close b, build a, build user(a)");
+  await machine.close();
+});
+
+Deno.test("one that sees others is told when they have changed, and is not rebuilt", async () => {
+  const { machine, faults, clock, took } = bench();
+  faults.add("b");
+  await machine.apply(configOf({ w: { watches: true }, a: {}, b: {} }));
+  await settle();
+  assertEquals(took(), "build a, w sees a");
+  faults.clear();
+  await clock.advance(5_000);
+  assertEquals(took(), "build b, w sees a+b");
+  await machine.apply(configOf({ w: { watches: true }, a: {}, b: {} }));
+  await settle();
+  assertEquals(took(), "");
+  await machine.apply(configOf({ w: { watches: true }, b: {} }));
+  await settle();
+  assertEquals(took(), "close a, w sees b");
+  await machine.close();
+});
+
+Deno.test("of an API with a limit no more are built, the first ones of the configuration", async () => {
+  const { machine } = bench();
+  await machine.apply(configOf({ v: { watches: true }, w: { watches: true } }));
+  assertEquals(states(machine), { v: "ready", w: "unhealthy" });
+  assertEquals(nodeOf(machine, "w").error, `a machine has at most 1 of ${SERVICE}`);
+  await machine.apply(configOf({ w: { watches: true } }));
+  assertEquals(states(machine), { w: "ready" });
+  await machine.close();
+});
+
+Deno.test("at most so many are built at once", async () => {
+  const { machine, clock, took } = bench({ limits: { concurrentBuilds: 2 } });
+  const slow = { slowMs: 1_000 };
+  const applied = machine.apply(configOf({ a: slow, b: slow, c: slow, d: slow, e: {} }));
+  await clock.advance(1_000);
+  assertEquals(took(), "build a, build b");
   await clock.advance(1_000);
   await applied;
-  assertStringIncludes([...machine.nodes][0].error!, "was not built within 1000 ms");
+  assertEquals(took(), "build c, build e, build d");
+  await machine.close();
+});
+
+Deno.test("a slow one is told of while it lasts; one that is not built in time is unhealthy", async () => {
+  const { machine, clock, took, said } = bench({ limits: { buildTimeoutMs: 12_000 } });
+  const applied = machine.apply(configOf({ slow: { slowMs: 13_000 } }));
+  await clock.advance(11_000);
+  assertEquals(said("warn").map((text) => text.split("after ")[1]), ["2s", "5s", "10s"]);
+  await clock.advance(1_000);
+  await applied;
+  assertStringIncludes(nodeOf(machine, "slow").error!, "was not built within 12s");
+  await clock.advance(1_000);
+  assertEquals(took(), "build slow, close slow", "what comes late is closed");
+  await machine.close();
+});
+
+Deno.test("a newer configuration does not wait for what an older one is building", async () => {
+  const { machine, clock, took } = bench();
+  void machine.apply(configOf({ slow: { slowMs: 60_000 }, a: {}, user: { needs: ["a"] } }));
+  await clock.advance(1_000);
+  took();
+  const applied = machine.apply(configOf({ slow: { slowMs: 60_000, changed: true }, a: { changed: true } }));
+  await clock.advance(60_000);
+  await applied;
+  assertEquals(took(), "close a, build a, build slow, close slow, build slow");
+  assertEquals(machine.resources.length, 2);
+  await machine.close();
+});
+
+Deno.test("what an older configuration is building goes on if the newer one wants it as it is", async () => {
+  const { machine, clock, took } = bench();
+  const slow = { slowMs: 10_000 };
+  void machine.apply(configOf({ slow, user: { needs: ["slow"] } }));
+  await clock.advance(9_000);
+  const applied = machine.apply(configOf({ slow, user: { needs: ["slow"], changed: true }, other: {} }));
+  await clock.advance(999);
+  assertEquals([took(), states(machine).slow], ["build other", "configuring"]);
+  await clock.advance(1);
+  await applied;
+  assertEquals(took(), "build slow, build user(slow)");
+  await machine.close();
+});
+
+Deno.test("the end closes what is still being built when it comes, and waits for it no longer than a while", async () => {
+  const { machine, clock, took } = bench();
+  void machine.apply(configOf({ slow: { slowMs: 3_000 }, never: { slowMs: 100_000 } }));
+  await clock.advance(1_000);
+  let closed = false;
+  const closing = machine.close().then(() => closed = true);
   await clock.advance(2_000);
-  assertEquals(took(), "build slow, close slow");
-  const closed = machine.close();
-  await clock.advance(10_000);
-  await closed;
+  assertEquals([took(), closed], ["build slow, close slow", false]);
+  await clock.advance(3_000);
+  await closing;
+  await clock.advance(100_000);
+  assertEquals(took(), "build never, close never");
 });
 
 Deno.test("an unknown model is unhealthy with what is likely meant", async () => {
   const { machine } = bench();
   await machine.apply(configOf({ a: { model: "rdk:builtin:prat" } }));
-  assertStringIncludes([...machine.nodes][0].error!, "did you mean rdk:builtin:part?");
+  assertStringIncludes(nodeOf(machine, "a").error!, "did you mean rdk:builtin:part?");
   await machine.close();
+});
+
+Deno.test("a node's move that is not legal is reported, and made", () => {
+  const bugs: string[] = [];
+  const { config } = { config: configOf({ a: {} }).resources[0] };
+  const node = new GraphNode(config, 0, (message) => bugs.push(message));
+  node.remove(1);
+  assertEquals(bugs, []);
+  node.remove(2);
+  assertEquals(bugs, [`${API}/a moves from removing to removing`]);
+});
+
+Deno.test("buildTimeoutFrom() takes a Go duration from either variable, and tells what it cannot take", () => {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logger = new Logs(clock, [memorySink(records)]).logger("t");
+  const from = (env: Record<string, string>) => buildTimeoutFrom((name) => env[name], logger);
+  assertEquals(from({}), undefined);
+  assertEquals(from({ VIAM_RESOURCE_CONFIGURATION_TIMEOUT: "1m30s" }), 90_000);
+  const both = { SVC_RESOURCE_CONFIGURATION_TIMEOUT: "3s", VIAM_RESOURCE_CONFIGURATION_TIMEOUT: "1m" };
+  assertEquals(from(both), 3_000);
+  assert(records.length === 0);
+  for (const bad of ["soon", "-1s", "0s", "10"]) {
+    assertEquals(from({ SVC_RESOURCE_CONFIGURATION_TIMEOUT: bad }), undefined, bad);
+  }
+  assertEquals(records.length, 4);
+  assertStringIncludes(records[0].message, '"soon", wanted a duration such as 90s; 2m is used');
 });

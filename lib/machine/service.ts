@@ -31,7 +31,9 @@ import type { Frames } from "./frames.ts";
 import type { Jobs } from "./jobs.ts";
 import { readLogEntry } from "./log_entry.ts";
 import type { Machine, Node, NodeState } from "./machine.ts";
+import type { NodeReachability } from "./node.ts";
 import type { Operations } from "./operations.ts";
+import type { RemoteStatus } from "./remotes.ts";
 import type { Sessions } from "./sessions.ts";
 import { stopActuators } from "./stop.ts";
 
@@ -72,9 +74,9 @@ export function robotService(parts: RobotServiceParts): Service {
 
 function resourceMethods({ machine, jobs, internal = () => [] }: RobotServiceParts): Methods {
   return {
-    resourceNames: () => ({ resources: machine.resources.map(({ name }) => nameMessage(name)) }),
+    resourceNames: () => ({ resources: machine.names.map(nameMessage) }),
     resourceRPCSubtypes: () => {
-      const names = new Set(machine.resources.map(({ name }) => name.api));
+      const names = new Set(machine.names.map(({ api }) => api));
       const used = machine.registry.apis.filter((api) => names.has(api.name));
       return {
         resourceRpcSubtypes: used.map(({ name, desc }) => ({
@@ -86,9 +88,11 @@ function resourceMethods({ machine, jobs, internal = () => [] }: RobotServicePar
     getMachineStatus: () => {
       const cloud = cloudMessage(machine.config);
       return {
-        resources: [...machine.nodes, ...internal()].map((node) => {
-          return { ...statusMessage(node), cloudMetadata: cloud };
-        }),
+        resources: [
+          ...[...machine.nodes].map((node) => ({ ...statusMessage(node), ...placeMessage(node, machine) })),
+          ...internal().map(statusMessage),
+          ...machine.remotes.map(remoteMessage),
+        ].map((status) => ({ reachability: Reachability.REACHABLE, ...status, cloudMetadata: cloud })),
         config: {
           revision: machine.config?.revision ?? "",
           lastUpdated: toTimestamp(machine.appliedMs),
@@ -243,14 +247,41 @@ const STATES: { readonly [S in NodeState]: ResourceState } = {
   removing: ResourceState.REMOVING,
 };
 
-function statusMessage(node: StatusNode) {
+const REACHABILITIES: { readonly [R in NodeReachability]: Reachability } = {
+  reachable: Reachability.REACHABLE,
+  disconnected: Reachability.REMOTE_DISCONNECTED,
+  shadowed: Reachability.SHADOWED_BY_LOCAL,
+  ambiguous: Reachability.AMBIGUOUS_REMOTE,
+};
+
+function statusMessage({ name, state, updatedMs, revision, error = "" }: StatusNode) {
   return {
-    name: nameMessage(node.name),
-    state: STATES[node.state],
-    lastUpdated: toTimestamp(node.updatedMs),
-    revision: node.revision,
-    error: node.error ?? "",
-    reachability: Reachability.REACHABLE,
+    name: nameMessage(name),
+    state: STATES[state],
+    lastUpdated: toTimestamp(updatedMs),
+    revision,
+    error,
+  };
+}
+
+/** Where a node lives, and whether clients reach it by its name; a remote's has the name that clients call it by. */
+function placeMessage({ name }: Node, machine: Machine) {
+  const reachability = REACHABILITIES[machine.reachability(name)];
+  if (!name.isRemote) return { reachability };
+  return {
+    name: { ...apiMessage(name.api), name: name.simple },
+    remote: name.short.split(":")[0],
+    reachability,
+  };
+}
+
+/** A remote itself, under the name that the published runtime has for its kind. */
+function remoteMessage({ name, state, updatedMs, error = "" }: RemoteStatus) {
+  return {
+    name: { namespace: "rdk", type: "remote", subtype: "", name },
+    state: STATES[state],
+    lastUpdated: toTimestamp(updatedMs),
+    error,
   };
 }
 

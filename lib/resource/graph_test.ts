@@ -1,20 +1,21 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { dependents, levels, wire } from "./graph.ts";
+import { levels, type Need, topological, wire, withUsers } from "./graph.ts";
 
 const motor = (name: string) => `rdk:component:motor/${name}`;
 const board = (name: string) => `rdk:component:board/${name}`;
 
-function needs(edges: Record<string, string[]>) {
-  return new Map(
-    Object.entries(edges).map(([full, names]) => [full, names.map((name) => ({ name, optional: false }))]),
-  );
+/** `{ a: ["b", "c?"] }`: a needs b, and c if it is there. */
+function needs(edges: Record<string, string[]>): Map<string, Need[]> {
+  const need = (name: string) => ({ name: name.replace("?", ""), optional: name.endsWith("?") });
+  return new Map(Object.entries(edges).map(([full, names]) => [full, names.map(need)]));
 }
 
 Deno.test("wire() resolves short and full names", () => {
-  const { uses, blocked } = wire(
+  const { uses, usedBy, blocked } = wire(
     needs({ [motor("m")]: ["b", board("c")], [board("b")]: [], [board("c")]: [] }),
   );
   assertEquals([...uses.get(motor("m"))!], [board("b"), board("c")]);
+  assertEquals([...usedBy.get(board("b"))!], [motor("m")]);
   assertEquals(blocked.size, 0);
 });
 
@@ -34,26 +35,87 @@ Deno.test("wire() blocks unknown, ambiguous and self edges, each alone", () => {
   assertEquals(blocked.size, 3);
 });
 
+Deno.test("a full name is always valid, though its short one is ambiguous", () => {
+  const { uses, blocked } = wire(needs({ [motor("a")]: [board("x")], [motor("x")]: [], [board("x")]: [] }));
+  assertEquals([[...uses.get(motor("a"))!], blocked.size], [[board("x")], 0]);
+});
+
+Deno.test("wire() finds a remote's resource with and without the remote; a local one wins; two are ambiguous", () => {
+  const { uses, blocked } = wire(needs({
+    [motor("a")]: ["far"],
+    [motor("b")]: ["one:far"],
+    [motor("c")]: ["near"],
+    [motor("d")]: ["twice"],
+    [motor("e")]: ["two:twice"],
+    [board("near")]: [],
+    [board("one:far")]: [],
+    [board("one:near")]: [],
+    [board("one:twice")]: [],
+    [board("two:twice")]: [],
+  }));
+  assertEquals([...uses.get(motor("a"))!], [board("one:far")]);
+  assertEquals([...uses.get(motor("b"))!], [board("one:far")]);
+  assertEquals([...uses.get(motor("c"))!], [board("near")]);
+  assertEquals([...uses.get(motor("e"))!], [board("two:twice")]);
+  const choice = `name one of ${board("one:twice")}, ${board("two:twice")}`;
+  assertEquals([...blocked], [[motor("d"), `dependency "twice" is ambiguous, ${choice}`]]);
+});
+
 Deno.test("wire() refuses one edge of a cycle and names the whole of it", () => {
   const { uses, blocked } = wire(needs({ [motor("a")]: ["b"], [motor("b")]: ["c"], [motor("c")]: ["a"] }));
   assertEquals([...blocked.keys()], [motor("c")]);
   assertStringIncludes(
     blocked.get(motor("c"))!,
-    `${motor("a")} -> ${motor("b")} -> ${motor("c")} -> ${motor("a")}`,
+    `${motor("c")} -> ${motor("a")} -> ${motor("b")} -> ${motor("c")}`,
   );
   assertEquals(levels(uses.keys(), uses), [[motor("c")], [motor("b")], [motor("a")]]);
 });
 
-Deno.test("wire() leaves out a missing optional dependency", () => {
-  const { uses, blocked } = wire(new Map([[motor("m"), [{ name: "gone", optional: true }]]]));
-  assertEquals([uses.get(motor("m"))!.size, blocked.size], [0, 0]);
+Deno.test("of a cycle that edge goes which its owner can do without, wherever it is", () => {
+  const edges = { [motor("a")]: ["b?"], [motor("b")]: ["c"], [motor("c")]: ["a", "d"], [motor("d")]: [] };
+  const { uses, optional, blocked, refused } = wire(needs(edges));
+  assertEquals([blocked.size, [...refused.keys()]], [0, [motor("a")]]);
+  assertStringIncludes(refused.get(motor("a"))!, "closes a cycle");
+  assertEquals([uses.get(motor("a"))!.size, optional.get(motor("a"))!.size], [0, 0]);
+  assertEquals(levels(uses.keys(), uses), [[motor("a"), motor("d")], [motor("c")], [motor("b")]]);
 });
 
-Deno.test("levels() and dependents() of a chain of 20,000 take no recursion", () => {
+Deno.test("wire() takes every cycle out of a tangle", () => {
+  const names = [..."abcdefgh"];
+  const edges: Record<string, string[]> = {};
+  for (const [index, name] of names.entries()) {
+    edges[motor(name)] = names.filter((_, other) => other !== index).map((other, at) =>
+      (index + at) % 3 === 0 ? `${other}?` : other
+    );
+  }
+  const { uses } = wire(needs(edges));
+  assertEquals(topological(uses.keys(), uses).length, names.length);
+});
+
+Deno.test("wire() leaves out a missing optional dependency; needed twice, it is optional only if both say so", () => {
+  const { uses, optional, blocked } = wire(needs({
+    [motor("m")]: ["gone?", "b?", "b"],
+    [motor("n")]: ["b", "b?"],
+    [motor("o")]: ["b?", "b?"],
+    [board("b")]: [],
+  }));
+  assertEquals([[...uses.get(motor("m"))!], blocked.size], [[board("b")], 0]);
+  assertEquals([...optional].map(([full, all]) => [full, all.size]), [[motor("m"), 0], [motor("o"), 1]]);
+});
+
+Deno.test("withUsers() follows users only through those that let it pass", () => {
+  const { usedBy } = wire(
+    needs({ [motor("a")]: [], [motor("b")]: ["a"], [motor("c")]: ["b"], [motor("d")]: [] }),
+  );
+  assertEquals([...withUsers([motor("a")], usedBy)], [motor("a"), motor("b"), motor("c")]);
+  assertEquals([...withUsers([motor("a")], usedBy, (name) => name !== motor("b"))], [motor("a")]);
+});
+
+Deno.test("a chain of 20,000 takes no recursion", () => {
   const edges: Record<string, string[]> = {};
   for (let i = 0; i < 20_000; i++) edges[motor(`m${i}`)] = i === 0 ? [] : [`m${i - 1}`];
-  const { uses, blocked } = wire(needs(edges));
+  const { uses, usedBy, blocked } = wire(needs(edges));
   assertEquals(blocked.size, 0);
   assertEquals(levels(uses.keys(), uses).length, 20_000);
-  assertEquals(dependents([motor("m0")], uses).size, 19_999);
+  assertEquals(withUsers([motor("m0")], usedBy).size, 20_000);
 });

@@ -25,6 +25,8 @@ export interface Api<R extends Resource = Resource> {
   serve(find: (name: string) => R): Service;
   /** A resource of this API behind a channel. */
   client(name: ResourceName, channel: Channel): R;
+  /** A machine has at most so many of them, built one after the other. */
+  readonly instancesMax?: number;
 }
 
 // deno-lint-ignore no-explicit-any
@@ -50,6 +52,11 @@ export interface Model<R extends Resource = Resource, A = unknown> {
   /** One line for people. */
   readonly doc: string;
   readonly attributes: Row<A>;
+  /**
+   * The APIs of those resources that it works with if they are there, none of which it waits for:
+   * `dependencies.seen`. It does not hold them, so they come and go without it.
+   */
+  readonly sees?: (api: string) => boolean;
   construct(from: Construction<A>): R | Promise<R>;
 }
 
@@ -61,12 +68,19 @@ export function model<R extends Resource, A>(definition: Model<R, A>): Model<R, 
   return definition;
 }
 
+/** What a resource sees of its machine without holding it, always as it is at this moment. */
+export interface View {
+  find(api: string, name: string): Resource;
+  /** Those that its model sees. */
+  readonly seen: readonly Resource[];
+}
+
 /** The resources that one resource may use. */
 export class Dependencies {
   constructor(
     private readonly owner: ResourceName,
     private readonly resources: readonly Resource[],
-    private readonly everywhere?: (api: string, name: string) => Resource,
+    private readonly view?: View,
   ) {}
 
   /** The resource of `api` named `name` (short or full). Throws `failed_precondition` where there is none. */
@@ -82,8 +96,9 @@ export class Dependencies {
   }
 
   find<R extends Resource>(api: Api<R>, name: string): R | undefined {
-    const named = (one: Resource) => one.name.short === name || one.name.full === name;
-    return this.resources.find((one) => one.name.api === api.name && named(one)) as R | undefined;
+    const ofApi = this.resources.filter((one) => one.name.api === api.name);
+    const exact = ofApi.find((one) => one.name.short === name || one.name.full === name);
+    return (exact ?? ofApi.find((one) => one.name.simple === name)) as R | undefined;
   }
 
   /**
@@ -91,7 +106,12 @@ export class Dependencies {
    * does not. Not to be kept, for it may be closed and built anew. Throws where there is none.
    */
   lookUp<R extends Resource>(api: Api<R>, name: string): R {
-    return this.find(api, name) ?? this.everywhere?.(api.name, name) as R | undefined ?? this.get(api, name);
+    return this.find(api, name) ?? this.view?.find(api.name, name) as R | undefined ?? this.get(api, name);
+  }
+
+  /** The resources that the model sees, as they are at this moment. Not to be kept. */
+  get seen(): readonly Resource[] {
+    return this.view?.seen ?? [];
   }
 
   /** Every dependency of an API. */

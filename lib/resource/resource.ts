@@ -22,6 +22,8 @@ export interface Resource {
   doCommand(command: JsonObject, call?: Call): Promise<JsonObject>;
   /** A model's own status; empty where it has none. */
   getStatus(call?: Call): Promise<JsonObject>;
+  /** Told when the resources that its model sees have changed. Nobody waits for it. */
+  seenChanged?(): Promise<void>;
   /** Lets go of everything. Idempotent. */
   close(): Promise<void>;
 }

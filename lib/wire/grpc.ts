@@ -164,6 +164,8 @@ export interface GrpcOptions {
   readonly header?: Metadata;
   /** Pings the server this often, and gives up the connection when it does not answer. */
   readonly keepaliveMs?: number;
+  /** Hears of every end of a connection, whoever ended it. */
+  readonly lost?: () => void;
 }
 
 /**
@@ -234,7 +236,11 @@ class GrpcChannel implements Channel {
   async #dial(): Promise<Connection> {
     const socket = await dial(this.address, this.options, this.#closed.signal);
     let stop = () => {};
-    const connection = new Connection(socket, { role: "client", closed: () => stop() });
+    const closed = () => {
+      stop();
+      this.options.lost?.();
+    };
+    const connection = new Connection(socket, { role: "client", closed });
     stop = this.#keepAlive(connection);
     this.#connection = connection;
     return connection;

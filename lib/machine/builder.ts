@@ -1,0 +1,162 @@
+/**
+ * The builder: makes and closes instances, each within its time.
+ *
+ * Promises that at most so many are being made at once, that a slow one is told of while it lasts, and that what
+ * comes too late, or is no longer wanted when it comes, is closed.
+ */
+
+import { type Clock, deadline, race } from "../base/clock.ts";
+import { chainOf, SvcError } from "../base/error.ts";
+import type { Logger } from "../base/log.ts";
+import { formatDuration, parseDurationMs } from "../base/schema.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Resource } from "../resource/resource.ts";
+
+export interface BuildLimits {
+  /** Instances made at once. */
+  readonly concurrentBuilds: number;
+  readonly buildTimeoutMs: number;
+  readonly closeTimeoutMs: number;
+  /** How long the end waits for what is still being made. */
+  readonly lateTimeoutMs: number;
+}
+
+export const BUILD_LIMITS: BuildLimits = {
+  concurrentBuilds: 10,
+  buildTimeoutMs: 120_000,
+  closeTimeoutMs: 30_000,
+  lateTimeoutMs: 5_000,
+};
+
+/** A slow one is told of after 2 s, after 5 s, and every 5 s from then on. */
+const SLOW_FIRST_MS = 2_000;
+const SLOW_EVERY_MS = 5_000;
+
+const TIMEOUT_VARIABLES = ["SVC_RESOURCE_CONFIGURATION_TIMEOUT", "VIAM_RESOURCE_CONFIGURATION_TIMEOUT"];
+
+/** The time a resource has to be built, as the environment says; `undefined` where it does not. */
+export function buildTimeoutFrom(
+  env: (name: string) => string | undefined,
+  logger: Logger,
+): number | undefined {
+  const name = TIMEOUT_VARIABLES.find((one) => env(one) !== undefined);
+  const text = name === undefined ? undefined : env(name);
+  if (text === undefined || text === "") return undefined;
+  const ms = parseDurationMs(text);
+  if (ms !== undefined && ms > 0) return ms;
+  const used = formatDuration(BUILD_LIMITS.buildTimeoutMs);
+  logger.warn(`${name} is "${text}", wanted a duration such as 90s; ${used} is used`);
+  return undefined;
+}
+
+export class Builder {
+  readonly #limits: BuildLimits;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #running = 0;
+  readonly #queue = new Set<() => void>();
+  /** What nobody waits for any more but this: constructions given up, and closings of what came of them. */
+  readonly #late = new Set<Promise<void>>();
+
+  constructor(limits: BuildLimits, clock: Clock, logger: Logger) {
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  /** Waits until one more may be made; rejects when `signal` aborts first. Each is given back by `leave`. */
+  async enter(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (this.#running < this.#limits.concurrentBuilds) return void this.#running++;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const aborted = () => {
+      this.#queue.delete(resolve);
+      reject(signal.reason);
+    };
+    this.#queue.add(resolve);
+    signal.addEventListener("abort", aborted, { once: true });
+    await promise;
+    signal.removeEventListener("abort", aborted);
+  }
+
+  leave(): void {
+    const [next] = this.#queue;
+    if (!next) return void this.#running--;
+    // The place is handed on.
+    this.#queue.delete(next);
+    next();
+  }
+
+  /** What `construct` makes, unless `givenUp` aborts or its time is over first. */
+  async make(
+    name: ResourceName,
+    construct: (signal: AbortSignal) => Resource | Promise<Resource>,
+    givenUp: AbortSignal,
+  ): Promise<Resource> {
+    const { buildTimeoutMs } = this.#limits;
+    const limit = formatDuration(buildTimeoutMs);
+    const late = () => new SvcError("deadline_exceeded", `${name} was not built within ${limit}`);
+    const { signal, done } = deadline(this.#clock, buildTimeoutMs, late, givenUp);
+    const callOff = this.#tellIfSlow(name);
+    const work = Promise.resolve().then(() => construct(signal));
+    try {
+      return await race(work, signal);
+    } catch (error) {
+      if (signal.aborted) this.discard(work);
+      throw error;
+    } finally {
+      callOff();
+      done();
+    }
+  }
+
+  /** Closes what comes of `work`, whenever that is. */
+  discard(work: Promise<Resource>): void {
+    const ended: Promise<void> = work.then((instance) => this.close(instance), () => {})
+      .finally(() => this.#late.delete(ended));
+    this.#late.add(ended);
+  }
+
+  /** Closes an instance; one that cannot be closed is told of and left. */
+  async close(instance: Resource): Promise<void> {
+    const { closeTimeoutMs } = this.#limits;
+    const limit = formatDuration(closeTimeoutMs);
+    const late = () => new SvcError("deadline_exceeded", `it did not close within ${limit}`);
+    const { signal, done } = deadline(this.#clock, closeTimeoutMs, late);
+    try {
+      await race(Promise.resolve().then(() => instance.close()), signal);
+    } catch (error) {
+      this.#logger.error(`cannot close ${instance.name}: ${chainOf(error)}`);
+    } finally {
+      done();
+    }
+  }
+
+  /** Waits a while for what was given up and has not ended. */
+  async end(): Promise<void> {
+    if (this.#late.size === 0) return;
+    const late = () => new SvcError("deadline_exceeded", "resources given up are still being built");
+    const { signal, done } = deadline(this.#clock, this.#limits.lateTimeoutMs, late);
+    try {
+      await race(Promise.all(this.#late), signal);
+    } catch (error) {
+      this.#logger.warn(chainOf(error), { count: this.#late.size });
+    } finally {
+      done();
+    }
+  }
+
+  #tellIfSlow(name: ResourceName): () => void {
+    let elapsedMs = 0;
+    let callOff = () => {};
+    const tellAt = (atMs: number) => {
+      callOff = this.#clock.after(atMs - elapsedMs, () => {
+        elapsedMs = atMs;
+        this.#logger.warn(`${name} is still being built after ${formatDuration(atMs)}`);
+        tellAt(atMs === SLOW_FIRST_MS ? SLOW_EVERY_MS : atMs + SLOW_EVERY_MS);
+      });
+    };
+    tellAt(SLOW_FIRST_MS);
+    return () => callOff();
+  }
+}

@@ -1,0 +1,273 @@
+/**
+ * Remotes: other machines whose resources are used as if they were this one's.
+ *
+ * For each remote of the configuration it keeps a connection, as far as there is one, and the list of what is
+ * there. Promises that nobody waits for a remote: what changes is told, and asked for anew. The resources of a
+ * remote that is away stay known, with the reason; those of a connection that came back are others than before.
+ */
+
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { RobotService } from "../../proto/gen/robot_pb.ts";
+import type { Clock } from "../base/clock.ts";
+import { chainOf, SvcError } from "../base/error.ts";
+import type { Logger } from "../base/log.ts";
+import { ResourceName } from "../resource/name.ts";
+import type { AnyApi, Registry } from "../resource/registry.ts";
+import type { Resource } from "../resource/resource.ts";
+import { type Channel, client } from "../wire/channel.ts";
+import { connectGrpc, type GrpcOptions } from "../wire/grpc.ts";
+import { Metadata } from "../wire/metadata.ts";
+import type { RemoteConfig } from "./config.ts";
+
+/** How long a remote has to answer. */
+const ANSWER_TIMEOUT_MS = 10_000;
+/** More of a remote is left aside; what is longer is no name that anybody gave. */
+const RESOURCES_MAX = 10_000;
+const FULL_NAME_MAX = 400;
+
+/** A resource of a remote, as it is known now. */
+export interface RemoteResource {
+  /** `rdk:component:motor/remote:left` */
+  readonly name: ResourceName;
+  /** Another one for every connection. */
+  readonly fingerprint: string;
+  /** Why it cannot be used. */
+  readonly problem?: string;
+  client(): Resource;
+}
+
+/** A remote itself. */
+export interface RemoteStatus {
+  readonly name: string;
+  readonly state: "configuring" | "ready" | "unhealthy";
+  readonly error?: string;
+  /** When its state last changed. */
+  readonly updatedMs: number;
+}
+
+export interface RemotesParts {
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Credentials may travel without TLS. */
+  readonly allowInsecureCredentials?: boolean;
+  readonly connect?: (address: string, options: GrpcOptions) => Channel;
+}
+
+export class Remotes {
+  readonly #parts: RemotesParts;
+  readonly #remotes = new Map<string, Remote>();
+  #changed = () => {};
+
+  constructor(parts: RemotesParts) {
+    this.#parts = parts;
+  }
+
+  /** What is known of every resource, remote after remote in the order of the configuration. */
+  get resources(): RemoteResource[] {
+    return [...this.#remotes.values()].flatMap((remote) => remote.resources);
+  }
+
+  get statuses(): RemoteStatus[] {
+    return [...this.#remotes.values()].map((remote) => remote.status);
+  }
+
+  /** `changed` is told of everything but what `configure` changes. */
+  follow(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  /** Connects to these remotes and to no others. Waits for none of them. */
+  configure(configs: readonly RemoteConfig[]): void {
+    const old = new Map(this.#remotes);
+    this.#remotes.clear();
+    for (const config of configs) {
+      const known = old.get(config.name);
+      const kept = known?.isOf(config) ? known : new Remote(config, this.#parts, () => this.#changed());
+      this.#remotes.set(config.name, kept);
+      if (kept === known) old.delete(config.name);
+    }
+    for (const remote of old.values()) void remote.close();
+  }
+
+  async close(): Promise<void> {
+    this.#changed = () => {};
+    await Promise.all([...this.#remotes.values()].map((remote) => remote.close()));
+  }
+}
+
+class Remote {
+  readonly #settings: string;
+  readonly #closed = new AbortController();
+  readonly #running: Promise<void>;
+  #status: RemoteStatus;
+  #channel: Channel | undefined;
+  #connectionId = "";
+  /** What is there, by full name. */
+  #names: ReadonlyMap<string, { name: ResourceName; api: AnyApi }> = new Map();
+
+  constructor(
+    private readonly config: RemoteConfig,
+    private readonly parts: RemotesParts,
+    private readonly changed: () => void,
+  ) {
+    this.#settings = settingsOf(config);
+    this.#status = { name: config.name, state: "configuring", updatedMs: parts.clock.nowMs() };
+    this.#running = this.#run();
+  }
+
+  get status(): RemoteStatus {
+    return this.#status;
+  }
+
+  isOf(config: RemoteConfig): boolean {
+    return this.#settings === settingsOf(config);
+  }
+
+  get resources(): RemoteResource[] {
+    const channel = this.#channel;
+    const problem = channel
+      ? undefined
+      : this.#status.error ?? `remote "${this.config.name}" is not connected yet`;
+    const fingerprint = this.#connectionId;
+    return [...this.#names.values()].map(({ name, api }) => ({
+      name,
+      fingerprint,
+      problem,
+      client: () => api.client(name, channel!),
+    }));
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(new SvcError("canceled", `remote "${this.config.name}" is no longer configured`));
+    await this.#running;
+  }
+
+  /** Connects again and again. */
+  async #run(): Promise<void> {
+    const { clock } = this.parts;
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      const reason = await this.#connection(signal).catch(chainOf);
+      if (signal.aborted) return;
+      this.#lose(reason);
+      await clock.sleep(this.config.reconnectInterval, signal).catch(() => {});
+    }
+  }
+
+  /** One connection, from the first byte to its loss; rejects with why it is lost. */
+  async #connection(closed: AbortSignal): Promise<never> {
+    const { clock, connect = connectGrpc } = this.parts;
+    const { address, insecure, connectionCheckInterval } = this.config;
+    const over = new AbortController();
+    const follow = () => over.abort(closed.reason);
+    closed.addEventListener("abort", follow, { once: true });
+    const header = new Metadata();
+    const lost = () => over.abort(new SvcError("unavailable", "the connection was lost"));
+    const channel = connect(address, { clock, tls: insecure ? undefined : {}, header, lost });
+    const limits = { timeoutMs: ANSWER_TIMEOUT_MS, signal: over.signal };
+    try {
+      const credentials = this.#credentials();
+      if (credentials) {
+        const { accessToken } = await client(AuthService, channel).authenticate(credentials, limits);
+        header.set("authorization", `Bearer ${accessToken}`);
+      }
+      const robot = client(RobotService, channel);
+      for (;;) {
+        this.#take(channel, (await robot.resourceNames({}, limits)).resources);
+        await clock.sleep(connectionCheckInterval, over.signal);
+      }
+    } finally {
+      closed.removeEventListener("abort", follow);
+      this.#channel = undefined;
+      channel.close();
+    }
+  }
+
+  /** Takes over what the remote says it has. */
+  #take(channel: Channel, messages: readonly NameMessage[]): void {
+    const { clock, logger } = this.parts;
+    const { name, address } = this.config;
+    const names = this.#namesOf(messages);
+    const connected = this.#channel === undefined;
+    const same = names.size === this.#names.size && [...names.keys()].every((full) => this.#names.has(full));
+    if (!connected && same) return;
+    if (connected) {
+      this.#connectionId = crypto.randomUUID();
+      this.#status = { name, state: "ready", updatedMs: clock.nowMs() };
+      logger.info(`remote "${name}" is connected`, { address, resources: names.size });
+    }
+    this.#channel = channel;
+    this.#names = names;
+    this.changed();
+  }
+
+  #lose(reason: string): void {
+    const { clock, logger } = this.parts;
+    const { name, address } = this.config;
+    const error = `remote "${name}" (${address}) is not connected: ${reason}`;
+    const { state, error: before, updatedMs } = this.#status;
+    if (error === before) return;
+    logger.warn(error);
+    const sinceMs = state === "unhealthy" ? updatedMs : clock.nowMs();
+    this.#status = { name, state: "unhealthy", error, updatedMs: sinceMs };
+    if (this.#names.size > 0) this.changed();
+  }
+
+  #namesOf(messages: readonly NameMessage[]): Map<string, { name: ResourceName; api: AnyApi }> {
+    const { registry, logger } = this.parts;
+    const { name: remote, prefix } = this.config;
+    const names = new Map<string, { name: ResourceName; api: AnyApi }>();
+    for (const { namespace, type, subtype, name: far } of messages.slice(0, RESOURCES_MAX)) {
+      const api = registry.api(`${namespace}:${type}:${subtype}`);
+      const name = api && nameOf(api, `${remote}:${prefix}${far}`, far);
+      if (api && name) names.set(name.full, { name, api });
+      else {
+        const shown = `${namespace}:${type}:${subtype}/${far}`.slice(0, FULL_NAME_MAX);
+        const why = api ? "it cannot be a name here" : "its API is not known here";
+        logger.debug(`${shown} of remote "${remote}" is left out: ${why}`);
+      }
+    }
+    return names;
+  }
+
+  #credentials() {
+    const { auth, secret, address, insecure } = this.config;
+    const entity = address.replace(/:\d+$/, "");
+    const credentials = auth?.credentials
+      ? { type: auth.credentials.type, payload: auth.credentials.payload?.reveal() ?? "" }
+      : secret && { type: "robot-location-secret", payload: secret.reveal() };
+    if (!credentials) return undefined;
+    if (insecure && !this.parts.allowInsecureCredentials) {
+      const wanted = "set insecure to false, or start with -allow-insecure-creds";
+      throw new SvcError("failed_precondition", `credentials do not travel without TLS; ${wanted}`);
+    }
+    return { entity: auth?.entity ?? entity, credentials };
+  }
+}
+
+interface NameMessage {
+  readonly namespace: string;
+  readonly type: string;
+  readonly subtype: string;
+  readonly name: string;
+}
+
+function nameOf({ name: api }: AnyApi, short: string, far: string): ResourceName | undefined {
+  const name = ResourceName.of(api, short, far);
+  try {
+    return name.full.length <= FULL_NAME_MAX && ResourceName.parse(name.full) ? name : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Everything that makes a connection another one, secrets included: never to be shown. */
+function settingsOf({ name, address, prefix, insecure, auth, secret, ...intervals }: RemoteConfig): string {
+  const { connectionCheckInterval, reconnectInterval } = intervals;
+  const { type, payload } = auth?.credentials ?? {};
+  return JSON.stringify([
+    [name, address, prefix, insecure, connectionCheckInterval, reconnectInterval],
+    [auth?.entity, type, payload?.reveal(), secret?.reveal()],
+  ]);
+}
