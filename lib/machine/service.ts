@@ -74,7 +74,7 @@ export function robotService(parts: RobotServiceParts): Service {
 
 function resourceMethods({ machine, jobs, internal = () => [] }: RobotServiceParts): Methods {
   return {
-    resourceNames: () => ({ resources: machine.names.map(nameMessage) }),
+    resourceNames: () => ({ resources: shuffled(machine.names.map(nameMessage)) }),
     resourceRPCSubtypes: () => {
       const names = new Set(machine.names.map(({ api }) => api));
       const used = machine.registry.apis.filter((api) => names.has(api.name));
@@ -287,6 +287,15 @@ function remoteMessage({ name, state, updatedMs, error = "" }: RemoteStatus) {
 
 function nameMessage({ api, short }: ResourceName) {
   return { ...apiMessage(api), name: short };
+}
+
+/**
+ * In an order that is another one each time, as the published runtime's is. The published Python library depends on
+ * it: connected again, it leaves its components on the lost connection where it reads the same list as before.
+ */
+function shuffled<T>(list: readonly T[]): T[] {
+  const rest = [...list];
+  return list.map(() => rest.splice(Math.floor(Math.random() * rest.length), 1)[0]);
 }
 
 /** An API as the published message writes it: a name without the resource's own. */

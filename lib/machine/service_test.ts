@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import {
   GetMachineStatusResponse_State as MachineState,
   PeerConnectionType,
@@ -20,8 +20,8 @@ Deno.test("names and APIs are those of the resources that work", async () => {
   });
   const { resources } = await robot.resourceNames({});
   assertEquals(
-    resources.map(({ namespace, type, subtype, name }) => [namespace, type, subtype, name].join()),
-    ["rdk,component,motor,m", "rdk,component,generic,g"],
+    resources.map(({ namespace, type, subtype, name }) => [namespace, type, subtype, name].join()).sort(),
+    ["rdk,component,generic,g", "rdk,component,motor,m"],
   );
   const { resourceRpcSubtypes } = await robot.resourceRPCSubtypes({});
   assertEquals(
@@ -31,6 +31,21 @@ Deno.test("names and APIs are those of the resources that work", async () => {
       ["motor", "", "viam.component.motor.v1.MotorService"],
     ],
   );
+  await close();
+});
+
+Deno.test("names are listed in no fixed order, which the published Python library needs to reconnect", async () => {
+  const { robot, apply, close } = bench();
+  const names = ["a", "b", "c", "d", "e"];
+  await apply({ components: names.map((name) => component("generic", name)) });
+  const orders = new Set<string>();
+  for (let call = 0; call < 50; call++) {
+    const { resources } = await robot.resourceNames({});
+    const order = resources.map(({ name }) => name);
+    assertEquals(order.toSorted(), names);
+    orders.add(order.join());
+  }
+  assertNotEquals(orders.size, 1);
   await close();
 });
 
