@@ -1,5 +1,6 @@
 /**
- * The commands of `svc-server` that look at things and serve nothing.
+ * What the command line of `svc-server` asks for besides serving: the commands that only look at things, and the
+ * profile of the whole run.
  */
 
 import { SystemClock } from "../lib/base/clock.ts";
@@ -10,6 +11,7 @@ import { readConfig } from "../lib/machine/config_file.ts";
 import { decodeCapture } from "../lib/machine/ftdc_format.ts";
 import { formatCapture, REPORT_FORMATS, type ReportFormat } from "../lib/machine/ftdc_report.ts";
 import { checkNetwork, formatReport } from "../lib/machine/network_check.ts";
+import { recordCpu } from "../lib/machine/profiler.ts";
 import { systemNetwork } from "../lib/machine/system_network.ts";
 import type { Registry } from "../lib/resource/registry.ts";
 
@@ -47,4 +49,17 @@ export async function printCapture(path: string, format: string, metrics: string
 
 function isReportFormat(format: string): format is ReportFormat {
   return (REPORT_FORMATS as readonly string[]).includes(format);
+}
+
+/** Runs the program and, where a file is given, writes to it how its CPU time was spent, whatever came of it. */
+export async function profiled(path: string, host: Host, run: () => Promise<number>): Promise<number> {
+  if (path === "") return await run();
+  // Better now than after hours.
+  await host.writeFile(path, "");
+  const recording = await recordCpu(new SystemClock());
+  try {
+    return await run();
+  } finally {
+    await host.writeFile(path, await recording.stop());
+  }
 }

@@ -16,7 +16,7 @@ import { startRuntime } from "../lib/machine/runtime.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { makeOffer } from "../lib/wire/webrtc.ts";
-import { networkCheck, printCapture } from "./diagnostics.ts";
+import { networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "./logs.ts";
 import { begin } from "./program.ts";
 import type { Values } from "./flags.ts";
@@ -77,12 +77,6 @@ const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: str
     given: (options) => options.untrustedEnv,
     what: "-untrusted-env: there are no processes or shell to disable",
   },
-  {
-    given: (options) => options.allowInsecureCreds,
-    what: "-allow-insecure-creds: no credentials are sent anywhere",
-  },
-  { given: (options) => options.cpuprofile !== "", what: "-cpuprofile: no profile is written" },
-  { given: (options) => options.webprofile, what: "-webprofile: the HTTP server has no profiler" },
   { given: (options) => options.outputTelemetry, what: "-output-telemetry: no metrics or spans are printed" },
   {
     given: (options) => options.shareddir !== "",
@@ -120,7 +114,7 @@ export async function main(args: readonly string[], host: Host): Promise<number>
       host.writeError("svc-server: no configuration; give one with -config FILE; see -help\n");
       return 2;
     }
-    return await serve(options, registry, host);
+    return await profiled(options.cpuprofile, host, () => serve(options, registry, host));
   } catch (error) {
     host.writeError(`svc-server: ${chainOf(error)}\n`);
     return 1;
@@ -150,11 +144,12 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
   });
   const run = async () => {
     const { config: configPath, debug, noTls, revealSensitiveConfigDiffs: showConfigDiffs } = options;
+    const { allowInsecureCreds: allowInsecureCredentials } = options;
     const { resolve: stop } = stopped;
     const parts = { registry, host, clock, logs, version: VERSION };
-    const diagnostics = { ftdc: options.ftdc };
+    const diagnostics = { ftdc: options.ftdc, webProfile: options.webprofile };
     const runtime = await startRuntime(
-      { configPath, debug, noTls, showConfigDiffs, diagnostics, stop },
+      { configPath, debug, noTls, allowInsecureCredentials, showConfigDiffs, diagnostics, stop },
       parts,
     );
     logger.info(`shutting down: ${await stopped.promise}`);

@@ -5,22 +5,27 @@
  */
 
 import type { Clock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logs } from "../base/log.ts";
+import type { Route } from "../wire/grpc_web.ts";
 import type { Interceptor } from "../wire/service.ts";
 import { CallStats } from "./call_stats.ts";
 import type { MachineConfig } from "./config.ts";
 import { Ftdc, type MetricSource } from "./ftdc.ts";
 import type { Machine, NodeState } from "./machine.ts";
 import { homeFolder } from "./placeholder.ts";
+import { profileRoutes } from "./web_profile.ts";
 
 export interface DiagnosticsOptions {
   /** Capture how the program is doing, all the time. */
   readonly ftdc: boolean;
+  /** Serve profiles, to everybody; the configuration may turn them on for callers on this computer. */
+  readonly webProfile: boolean;
 }
 
 export interface DiagnosticsParts {
-  readonly machine: Pick<Machine, "nodes">;
+  readonly machine: Pick<Machine, "nodes" | "config">;
   readonly host: Host;
   readonly clock: Clock;
   readonly logs: Logs;
@@ -31,9 +36,12 @@ export interface DiagnosticsParts {
 export class Diagnostics {
   /** To be around every call. */
   readonly interceptors: readonly Interceptor[];
+  /** Pages of the port. */
+  readonly routes: ReadonlyMap<string, Route>;
   readonly #options: DiagnosticsOptions;
   readonly #parts: DiagnosticsParts;
   readonly #calls: CallStats;
+  readonly #closing = new AbortController();
   #ftdc: Ftdc | undefined;
 
   /** Begins nothing yet. */
@@ -42,6 +50,10 @@ export class Diagnostics {
     this.#parts = parts;
     this.#calls = new CallStats(parts.clock);
     this.interceptors = options.ftdc ? [this.#calls.interceptor] : [];
+    const { machine, clock } = parts;
+    const audience = () =>
+      options.webProfile ? "everybody" : machine.config?.enableWebProfile ? "this computer" : "nobody";
+    this.routes = profileRoutes({ machine, clock, audience, signal: this.#closing.signal });
   }
 
   /** `config` tells whose captures these are. */
@@ -65,6 +77,7 @@ export class Diagnostics {
   /** Ends everything and writes what is left to write. Idempotent. */
   // deno-lint-ignore require-await
   async close(): Promise<void> {
+    this.#closing.abort(new SvcError("unavailable", "the machine is shutting down"));
     this.#ftdc?.close();
   }
 }

@@ -27,7 +27,7 @@ function diagnosticsOn(
     usage: () => ({ residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 }),
   }) as unknown as Host;
   const parts = { machine: MACHINE, host, clock, logs: silentLogs(clock) };
-  return { clock, diagnostics: new Diagnostics({ ftdc: true, ...options }, parts) };
+  return { clock, diagnostics: new Diagnostics({ ftdc: true, webProfile: false, ...options }, parts) };
 }
 
 Deno.test("the capture holds the process, the resources and the calls, under the part's id", async () => {

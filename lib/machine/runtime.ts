@@ -15,6 +15,7 @@ import { health } from "../wire/health.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import { reflection } from "../wire/reflection.ts";
 import { type Interceptor, ServiceTable } from "../wire/service.ts";
+import { buildTimeoutFrom } from "./builder.ts";
 import type { MachineConfig } from "./config.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
 import { FileSource } from "./file_source.ts";
@@ -26,6 +27,7 @@ import { MachinePort } from "./machine_port.ts";
 import { maintenanceAllowed } from "./maintenance.ts";
 import { Operations } from "./operations.ts";
 import { Reconfiguration } from "./reconfiguration.ts";
+import { Remotes } from "./remotes.ts";
 import { robotService, type StatusNode } from "./service.ts";
 import { Sessions } from "./sessions.ts";
 import { shutDown } from "./shutdown.ts";
@@ -34,6 +36,8 @@ export interface RuntimeOptions {
   readonly configPath: string;
   readonly debug: boolean;
   readonly noTls: boolean;
+  /** Credentials for remotes may travel without TLS. */
+  readonly allowInsecureCredentials?: boolean;
   /** Write to the debug log what changes between configurations. */
   readonly showConfigDiffs: boolean;
   readonly diagnostics: DiagnosticsOptions;
@@ -65,7 +69,7 @@ const DRAIN_MS = 5_000;
 export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts): Promise<Runtime> {
   const { registry, host, clock, logs } = parts;
   const logger = logs.logger("rdk");
-  const machine = new Machine({ registry, logs, clock, host });
+  const machine = machineOf(options, parts);
   const reconfiguration = new Reconfiguration({
     source: new FileSource({ path: options.configPath, host, clock }),
     registry,
@@ -99,7 +103,7 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   const jobs = new Jobs({ machine, channel: memoryChannel(tableFor()), clock, logs });
   const port = await MachinePort.open(first.config, {
     tableFor,
-    http: { restartStatus: () => restartStatus(machine, clock) },
+    http: { restartStatus: () => restartStatus(machine, clock), routes: diagnostics.routes },
     noTls: options.noTls,
     host,
     clock,
@@ -128,6 +132,14 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
     ready,
     close: (forced = new AbortController().signal) => shutDown(stages, { clock, logger, forced }),
   };
+}
+
+function machineOf({ allowInsecureCredentials }: RuntimeOptions, parts: RuntimeParts): Machine {
+  const { registry, host, clock, logs } = parts;
+  const logger = logs.logger("rdk.networking.remotes");
+  const remotes = new Remotes({ registry, clock, logger, allowInsecureCredentials });
+  const buildTimeoutMs = buildTimeoutFrom((name) => host.env(name), logs.logger("rdk.resource_manager"));
+  return new Machine({ registry, logs, clock, host, remotes, limits: { buildTimeoutMs } });
 }
 
 interface Served {
@@ -175,7 +187,7 @@ function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs)
 }
 
 function warnOfUnused(config: MachineConfig, logger: Logger): void {
-  for (const key of ["cloud", "modules", "remotes", "packages"] as const) {
+  for (const key of ["cloud", "modules", "packages"] as const) {
     const section = config[key];
     const used = Array.isArray(section) ? section.length > 0 : section !== undefined;
     if (used) logger.warn(`${key}: this version reads and checks it, but does not act on it`);
