@@ -161,6 +161,7 @@ class DenoAppendFile implements AppendFile {
   }
 }
 
+/** Links in a circle have no end. */
 const LINKS_MAX = 40;
 
 /** The entries of folders that decide what `path` reads: every link on the way, and the file at its end. */
@@ -168,11 +169,12 @@ function stepsTo(path: string): Set<string> {
   const steps = new Set<string>();
   let at = parse(resolve(path)).root;
   const names = resolve(path).slice(at.length).split(sep);
-  for (let name = names.shift(); name !== undefined; name = names.shift()) {
+  for (let name = names.shift(), links = 0; name !== undefined; name = names.shift()) {
     const next = join(at, name);
-    const target = linkAt(next);
-    if (target === undefined || steps.size >= LINKS_MAX) at = next;
+    const target = links < LINKS_MAX ? linkAt(next) : undefined;
+    if (target === undefined) at = next;
     else {
+      links++;
       steps.add(next);
       const { root } = parse(target);
       if (isAbsolute(target)) at = root;

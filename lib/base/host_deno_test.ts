@@ -1,0 +1,64 @@
+import { assertEquals } from "@std/assert";
+import { DenoHost } from "./host_deno.ts";
+
+const host = new DenoHost();
+
+/** Resolves when a watch of `path` that begins now hears of `change`. */
+async function heard(path: string, change: () => Promise<void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = host.watchFile(path, resolve);
+  try {
+    await change();
+    await promise;
+  } finally {
+    stop();
+  }
+}
+
+async function withFolder(test: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await test(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+const write = (path: string, text: string) => Deno.writeTextFile(path, text);
+
+Deno.test("a watched file is heard of however it changes", () =>
+  withFolder(async (folder) => {
+    const file = `${folder}/f`;
+    await heard(file, () => write(file, "made"));
+    await heard(file, () => write(file, "written in place"));
+    await write(`${folder}/f.new`, "replaced");
+    await heard(file, () => Deno.rename(`${folder}/f.new`, file));
+    await heard(file, () => Deno.remove(file));
+    await heard(file, () => host.writeFile(file, "as the host writes"));
+  }));
+
+Deno.test({
+  name: "a watch follows links, as those of a Kubernetes volume, and hears when one is turned",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withFolder(async (folder) => {
+      for (const version of ["..1", "..2"]) {
+        await Deno.mkdir(`${folder}/${version}`);
+        await write(`${folder}/${version}/f`, version);
+      }
+      await Deno.symlink("..1", `${folder}/..data`);
+      await Deno.symlink("..data/f", `${folder}/f`);
+      await Deno.symlink("..2", `${folder}/..data_tmp`);
+      await heard(`${folder}/f`, () => write(`${folder}/..1/f`, "in place"));
+      await heard(`${folder}/f`, () => Deno.rename(`${folder}/..data_tmp`, `${folder}/..data`));
+      assertEquals(await Deno.readTextFile(`${folder}/f`), "..2");
+      await heard(`${folder}/f`, () => write(`${folder}/..2/f`, "in place"));
+    }),
+});
+
+Deno.test("links in a circle and folders that are not there cannot be watched, and nothing breaks", () =>
+  withFolder(async (folder) => {
+    await Deno.symlink("b", `${folder}/a`);
+    await Deno.symlink("a", `${folder}/b`);
+    for (const path of [`${folder}/a`, `${folder}/none/f`]) host.watchFile(path, () => {})();
+  }));
