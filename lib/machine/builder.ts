@@ -34,19 +34,18 @@ const SLOW_EVERY_MS = 5_000;
 
 const TIMEOUT_VARIABLES = ["SVC_RESOURCE_CONFIGURATION_TIMEOUT", "VIAM_RESOURCE_CONFIGURATION_TIMEOUT"];
 
-/** The time a resource has to be built, as the environment says; `undefined` where it does not. */
-export function buildTimeoutFrom(
-  env: (name: string) => string | undefined,
-  logger: Logger,
-): number | undefined {
-  const name = TIMEOUT_VARIABLES.find((one) => env(one) !== undefined);
-  const text = name === undefined ? undefined : env(name);
-  if (text === undefined || text === "") return undefined;
-  const ms = parseDurationMs(text);
+/** The time a resource has to be built, as the environment says. */
+export function buildTimeoutFrom(env: (name: string) => string | undefined, logger: Logger): number {
+  const name = TIMEOUT_VARIABLES.find((one) => env(one));
+  const text = name === undefined ? undefined : env(name)!;
+  const ms = text === undefined ? undefined : parseDurationMs(text);
   if (ms !== undefined && ms > 0) return ms;
-  const used = formatDuration(BUILD_LIMITS.buildTimeoutMs);
-  logger.warn(`${name} is "${text}", wanted a duration such as 90s; ${used} is used`);
-  return undefined;
+  const { buildTimeoutMs } = BUILD_LIMITS;
+  if (text !== undefined) {
+    const used = formatDuration(buildTimeoutMs);
+    logger.warn(`${name} is "${text}", wanted a duration such as 90s; ${used} is used`);
+  }
+  return buildTimeoutMs;
 }
 
 export class Builder {

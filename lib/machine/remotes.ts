@@ -218,7 +218,9 @@ class Remote {
     const { registry, logger } = this.parts;
     const { name: remote, prefix } = this.config;
     const names = new Map<string, { name: ResourceName; api: AnyApi }>();
-    for (const { namespace, type, subtype, name: far } of messages.slice(0, RESOURCES_MAX)) {
+    // Machines list in no particular order; here the same list always reads the same.
+    const sorted = messages.slice(0, RESOURCES_MAX).sort((a, b) => a.name < b.name ? -1 : 1);
+    for (const { namespace, type, subtype, name: far } of sorted) {
       const api = registry.api(`${namespace}:${type}:${subtype}`);
       const name = api && nameOf(api, `${remote}:${prefix}${far}`, far);
       if (api && name) names.set(name.full, { name, api });

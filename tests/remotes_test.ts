@@ -1,0 +1,247 @@
+/**
+ * Machines that use each other's resources: real runtimes in this process, over real ports, that are killed and come
+ * back.
+ */
+
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { RobotService } from "../proto/gen/robot_pb.ts";
+import { MODELS } from "../drivers/mod.ts";
+import { type Arm, ArmApi } from "../lib/api/arm.ts";
+import { APIS } from "../lib/api/mod.ts";
+import { type Motor, MotorApi } from "../lib/api/motor.ts";
+import { SystemClock } from "../lib/base/clock.ts";
+import { SvcError } from "../lib/base/error.ts";
+import { DenoHost } from "../lib/base/host_deno.ts";
+import { type LogRecord, Logs, memorySink } from "../lib/base/log.ts";
+import type { JsonObject } from "../lib/base/schema.ts";
+import type { Node } from "../lib/machine/node.ts";
+import { type Runtime, startRuntime } from "../lib/machine/runtime.ts";
+import { ResourceName } from "../lib/resource/name.ts";
+import { Registry } from "../lib/resource/registry.ts";
+import { client } from "../lib/wire/channel.ts";
+import { connectGrpc } from "../lib/wire/grpc.ts";
+
+const clock = new SystemClock();
+const ARM = "rdk:component:arm";
+const MOTOR = "rdk:component:motor";
+
+/** A runtime on a port of its own, or on the one given. */
+async function start(config: JsonObject, port = 0) {
+  const records: LogRecord[] = [];
+  const path = await Deno.makeTempFile({ prefix: "svc-", suffix: ".json" });
+  await Deno.writeTextFile(
+    path,
+    JSON.stringify({ network: { bind_address: `localhost:${port}` }, ...config }),
+  );
+  const logs = new Logs(clock, [memorySink(records)]);
+  const parts = { registry: new Registry(APIS, MODELS), host: new DenoHost(), clock, logs, version: "1.0.0" };
+  const diagnostics = { ftdc: false, webProfile: false };
+  const options = { configPath: path, debug: false, noTls: true, showConfigDiffs: false, diagnostics };
+  const runtime = await startRuntime({
+    ...options,
+    allowInsecureCredentials: config.allowed as boolean | undefined,
+    stop: () => {},
+  }, parts);
+  await runtime.ready;
+  const stop = async () => {
+    await runtime.close();
+    await Deno.remove(path);
+  };
+  return { runtime, records, stop, port: Number(new URL(runtime.url).port) };
+}
+
+/** A remote that is noticed and tried again in no time. */
+function remote(name: string, port: number, more: JsonObject = {}): JsonObject {
+  return { name, address: `localhost:${port}`, insecure: true, reconnect_interval: "20ms", ...more };
+}
+
+function motor(name: string, more: JsonObject = {}): JsonObject {
+  return { name, api: MOTOR, model: "fake", ...more };
+}
+
+/** Resolves when the machine is as wanted; says what it is like if it takes too long. */
+async function until(runtime: Runtime, wanted: (nodes: Map<string, Node>) => boolean): Promise<void> {
+  const nodes = () => new Map([...runtime.machine.nodes].map((node) => [node.name.short, node]));
+  for (let turn = 0; turn < 500; turn++) {
+    if (wanted(nodes())) return;
+    await clock.sleep(10);
+  }
+  const found = [...nodes()].map(([short, { state, error }]) => `${short}: ${state} ${error ?? ""}`);
+  throw new Error(`the machine is not as wanted:\n${found.join("\n")}`);
+}
+
+const ready = (nodes: Map<string, Node>, ...shorts: string[]) =>
+  shorts.every((short) => nodes.get(short)?.state === "ready");
+
+Deno.test("a remote's resources are used by name and as dependencies; they go and come with it", async () => {
+  const far = { components: [motor("m"), motor("n")] };
+  let other = await start(far);
+  const { runtime, stop, records } = await start({
+    remotes: [remote("far", other.port, { prefix: "far-" })],
+    components: [
+      motor("m"),
+      motor("user", { depends_on: ["far-m"] }),
+      motor("more", { depends_on: ["user"] }),
+    ],
+  });
+  const { machine } = runtime;
+  await until(runtime, (nodes) => ready(nodes, "far:far-m", "far:far-n", "user", "more"));
+  const theirs = machine.find(MOTOR, "far-m") as Motor;
+  await theirs.setPower(0.5);
+  const there = other.runtime.machine.find(MOTOR, "m") as Motor;
+  assertEquals(await there.isPowered(), { isOn: true, powerPct: 0.5 });
+  assertEquals(await (machine.find(MOTOR, "m") as Motor).isPowered(), { isOn: false, powerPct: 0 });
+  assertEquals(machine.find(MOTOR, "far:far-m"), theirs);
+  assertEquals(theirs.name.full, `${MOTOR}/far:far-m`);
+
+  const user = machine.find(MOTOR, "user");
+  await other.stop();
+  await until(runtime, (nodes) => nodes.get("more")?.state === "unhealthy");
+  const nodes = new Map([...machine.nodes].map((node) => [node.name.short, node]));
+  const chain = nodes.get("more")!.error!;
+  assertStringIncludes(
+    chain,
+    `dependency ${MOTOR}/user is not ready: resource build error: dependency ${MOTOR}/far:far-m`,
+  );
+  assertStringIncludes(chain, `remote "far" (localhost:${other.port}) is not connected:`);
+  await assertRejects(() => theirs.setPower(0));
+  assertEquals(machine.names.map(({ full }) => full), [`${MOTOR}/m`]);
+
+  other = await start(far, other.port);
+  await until(runtime, (nodes) => ready(nodes, "far:far-m", "user", "more"));
+  assert(machine.find(MOTOR, "user") !== user, "what holds a resource of a new connection is new");
+  await (machine.find(MOTOR, "far-m") as Motor).setPower(1);
+  assertEquals(records.filter(({ message }) => message === 'remote "far" is connected').length, 2);
+  await stop();
+  await other.stop();
+});
+
+Deno.test("a remote that is away holds nobody up; the status tells of it", async () => {
+  const away = await start({});
+  await away.stop();
+  const { runtime, stop } = await start({
+    remotes: [remote("far", away.port)],
+    components: [motor("m"), motor("user", { depends_on: ["far:x"] })],
+  });
+  await until(runtime, (nodes) => ready(nodes, "m") && nodes.get("user")?.state === "unhealthy");
+  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  let error = "";
+  for (let turn = 0; turn < 500 && error === ""; turn++) {
+    const { resources } = await client(RobotService, channel).getMachineStatus({});
+    const far = resources.find(({ name }) => name?.type === "remote");
+    assertEquals([far?.name?.namespace, far?.name?.name], ["rdk", "far"]);
+    error = far!.error;
+    await clock.sleep(10);
+  }
+  assertStringIncludes(error, `remote "far" (localhost:${away.port}) is not connected: cannot connect to`);
+  channel.close();
+  await stop();
+});
+
+Deno.test("a local resource wins over a remote's; those of two remotes are ambiguous, and each has its own name", async () => {
+  const [one, two] = [
+    await start({ components: [motor("m"), motor("x")] }),
+    await start({ components: [motor("x")] }),
+  ];
+  const { runtime, stop } = await start({
+    remotes: [remote("one", one.port), remote("two", two.port)],
+    components: [motor("m"), motor("user", { depends_on: ["m"] }), motor("lost", { depends_on: ["x"] })],
+  });
+  const { machine } = runtime;
+  await until(
+    runtime,
+    (nodes) =>
+      ready(nodes, "one:m", "one:x", "two:x") && nodes.get("lost")?.error?.includes("ambiguous") === true,
+  );
+  assertEquals(machine.find(MOTOR, "m").name.short, "m");
+  assertEquals(machine.find(MOTOR, "two:x").name.short, "two:x");
+  assertThrows(
+    () => machine.find(MOTOR, "x"),
+    SvcError,
+    `found multiple nodes matching api ${MOTOR} and name x: one:x, two:x`,
+  );
+  assertEquals(machine.names.map(({ short }) => short), ["m", "user"]);
+  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const { resources } = await client(RobotService, channel).getMachineStatus({});
+  const places = resources.filter(({ name }) => name?.type === "component")
+    .map(({ name, remote = "", reachability }) => `${remote} ${name!.name} ${reachability}`).sort();
+  assertEquals(places, [" lost 1", " m 1", " user 1", "one m 3", "one x 4", "two x 4"]);
+  channel.close();
+  await stop();
+  await one.stop();
+  await two.stop();
+});
+
+Deno.test("a machine of a machine", async () => {
+  const third = await start({ components: [motor("m")] });
+  const second = await start({ remotes: [remote("third", third.port, { prefix: "third_" })] });
+  await until(second.runtime, (nodes) => ready(nodes, "third:third_m"));
+  const { runtime, stop } = await start({ remotes: [remote("second", second.port)] });
+  await until(runtime, (nodes) => ready(nodes, "second:third_m"));
+  await (runtime.machine.find(MOTOR, "third_m") as Motor).setPower(0.25);
+  assertEquals(await (third.runtime.machine.find(MOTOR, "m") as Motor).isPowered(), {
+    isOn: true,
+    powerPct: 0.25,
+  });
+  await stop();
+  await second.stop();
+  await third.stop();
+});
+
+Deno.test("what a remote gets and loses while it is connected is seen", async () => {
+  const other = await start({ components: [motor("m")] });
+  const { runtime, stop } = await start({
+    remotes: [remote("far", other.port, { connection_check_interval: "20ms" })],
+    components: [motor("user", { depends_on: ["n"] })],
+  });
+  await until(runtime, (nodes) => ready(nodes, "far:m"));
+  const config = other.runtime.machine.config!;
+  const [{ ...m }] = config.resources;
+  const n = { ...m, name: ResourceName.of(MOTOR, "n") };
+  const before = runtime.machine.find(MOTOR, "m");
+  await other.runtime.machine.apply({ ...config, resources: [m, n] });
+  await until(runtime, (nodes) => ready(nodes, "far:n", "user"));
+  assertEquals(runtime.machine.find(MOTOR, "m"), before, "what was there stays");
+  await other.runtime.machine.apply({ ...config, resources: [n] });
+  await until(runtime, (nodes) => !nodes.has("far:m") && ready(nodes, "far:n", "user"));
+  await stop();
+  await other.stop();
+});
+
+Deno.test("credentials open a remote; without TLS they travel only if that is allowed", async () => {
+  const auth = { handlers: [{ type: "api-key", config: { id: "the key", keys: ["id"] } }] };
+  const other = await start({ auth, components: [motor("m")] });
+  const credentials = { entity: "id", credentials: { type: "api-key", payload: "the key" } };
+  const far = remote("far", other.port, { auth: credentials });
+  const careful = await start({ remotes: [far] });
+  const free = await start({ remotes: [far], allowed: true });
+  const stranger = await start({ remotes: [remote("far", other.port)] });
+  await until(free.runtime, (nodes) => ready(nodes, "far:m"));
+  await (free.runtime.machine.find(MOTOR, "m") as Motor).setPower(1);
+  const reason = async ({ runtime }: { runtime: Runtime }) => {
+    for (let turn = 0; turn < 500 && !runtime.machine.remotes[0].error; turn++) await clock.sleep(10);
+    return runtime.machine.remotes[0].error!;
+  };
+  assertStringIncludes(await reason(careful), "credentials do not travel without TLS");
+  assertStringIncludes(await reason(stranger), "authentication required");
+  for (const one of [careful, free, stranger, other]) await one.stop();
+});
+
+Deno.test("clients reach a remote's resources through the machine, by the names it lists", async () => {
+  const other = await start({
+    components: [{ name: "a", api: ARM, model: "fake", attributes: { "arm-model": "ur5e" } }],
+  });
+  const { runtime, stop } = await start({ remotes: [remote("far", other.port, { prefix: "their-" })] });
+  await until(runtime, (nodes) => ready(nodes, "far:their-a"));
+  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const { resources } = await client(RobotService, channel).resourceNames({});
+  assertEquals(resources.map(({ subtype, name }) => `${subtype}/${name}`), ["arm/their-a"]);
+  const arm = ArmApi.client(ResourceName.of(ARM, "their-a"), channel);
+  const degrees = [10, 20, 30, 40, 50, 60];
+  await arm.moveToJointPositions(degrees);
+  const there = await (other.runtime.machine.find(ARM, "a") as Arm).getJointPositions();
+  assertEquals(there.map(Math.round), degrees);
+  channel.close();
+  await stop();
+  await other.stop();
+});
