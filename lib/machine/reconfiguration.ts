@@ -139,7 +139,9 @@ export class Reconfiguration {
     const old = this.#inForce;
     this.#inForce = config;
     if (showDiffs && old) {
-      logger.debug("the configuration changes", () => ({ diff: configDiff(old, config) }));
+      logger.debug(
+        `the configuration changes:\n${configDiff(old, config) || "  in nothing but secrets, or not at all"}`,
+      );
     }
     try {
       await source.keep(draft);

@@ -80,7 +80,10 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
     mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
     apply: async (config) => {
       await machine.apply(config);
+      // A newer one may have overtaken it.
+      if (machine.config !== config) return;
       jobs.apply(config.jobs);
+      logger.info("configuration applied", { revision: config.revision, ...summary(machine) });
     },
     showDiffs: options.showConfigDiffs,
   });
@@ -201,5 +204,7 @@ function summary(machine: Machine): Fields {
 
 /** The resources that are not closed yet. */
 function instances(machine: Machine): string[] {
-  return [...machine.nodes].filter((node) => node.instance).map((node) => node.name.full);
+  return [...machine.nodes].filter(({ instance, state }) => instance || state === "removing").map((
+    { name },
+  ) => name.full);
 }
