@@ -8,7 +8,7 @@ import { RobotService } from "../proto/gen/robot_pb.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { type Arm, ArmApi } from "../lib/api/arm.ts";
 import { APIS } from "../lib/api/mod.ts";
-import { type Motor, MotorApi } from "../lib/api/motor.ts";
+import type { Motor } from "../lib/api/motor.ts";
 import { SystemClock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
