@@ -37,6 +37,11 @@ Deno.test("calls that a lost session must stop carry the published method option
   assertEquals(monitored.map((m) => m.name), ["SetPower", "GoFor", "GoTo", "SetRPM"]);
 });
 
+Deno.test("no call is marked deprecated: the published TypeScript library cannot read past that option", async () => {
+  const methods = (await allFiles()).flatMap((file) => file.services).flatMap((one) => one.methods);
+  assertEquals(methods.filter(({ deprecated }) => deprecated).map(({ name }) => name), []);
+});
+
 Deno.test("field numbers that differ from their order are the published ones", () => {
   const numbers = (fields: readonly DescField[]) => Object.fromEntries(fields.map((f) => [f.name, f.number]));
   assertEquals(numbers(ImageSchema.fields), {
