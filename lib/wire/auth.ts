@@ -2,8 +2,8 @@
  * Who is calling: credentials are exchanged for a token once (`proto.rpc.v1.AuthService`), and every other call
  * carries the token.
  *
- * Tokens are JWTs signed with a key that lives as long as the process. Owns what a token says and when it is
- * believed. Codes and wording of refusals are the published ones.
+ * Tokens are JWTs, signed with a key that lives as long as the process unless one is given. Owns what a token says
+ * and when it is believed. Codes and wording of refusals are the published ones.
  */
 
 import { Buffer } from "node:buffer";
@@ -25,8 +25,8 @@ import { type CallContext, type Interceptor, type Service, service } from "./ser
 
 export interface AuthOptions {
   readonly handlers: {
-    /** Key by key id. */
-    readonly apiKeys?: Readonly<Record<string, string>>;
+    /** Key by key id, or who tells whether a key is that of the id. */
+    readonly apiKeys?: Readonly<Record<string, string>> | ((id: string, key: string) => Promise<boolean>);
     /** Secrets that speak for any of the server's names. */
     readonly locationSecrets?: readonly string[];
     /** Public keys (RSA, with `kid`) of somebody else who may issue tokens for this server. */
@@ -34,6 +34,8 @@ export interface AuthOptions {
   };
   /** The names of this server, its own one first: whom tokens are for. */
   readonly audience: readonly string[];
+  /** Ed25519; with the same one, tokens outlive the process and are good at its twins. */
+  readonly signingKey?: KeyObject;
   readonly clock: Clock;
 }
 
@@ -70,12 +72,12 @@ export function auth(options: AuthOptions): Auth {
   const credentials = new Credentials(options);
   return {
     service: service(AuthService, {
-      authenticate({ entity, credentials: given }, ctx) {
+      async authenticate({ entity, credentials: given }, ctx) {
         if (ctx.requestHeader.get("authorization") !== undefined) {
           throw new SvcError("invalid_argument", "already authenticated; cannot re-authenticate");
         }
         if (!given) throw new SvcError("invalid_argument", "credentials required");
-        credentials.check(entity, given.type, given.payload);
+        await credentials.check(entity, given.type, given.payload);
         return { accessToken: tokens.issue(entity, given.type) };
       },
     }),
@@ -98,26 +100,21 @@ function unauthenticated(message: string): SvcError {
 }
 
 class Credentials {
-  readonly #apiKeys: ReadonlyMap<string, string>;
+  readonly #isKey: (id: string, key: string) => boolean | Promise<boolean>;
 
   constructor(private readonly options: AuthOptions) {
-    this.#apiKeys = new Map(Object.entries(options.handlers.apiKeys ?? {}));
+    const { apiKeys = {} } = options.handlers;
+    this.#isKey = typeof apiKeys === "function" ? apiKeys : among(new Map(Object.entries(apiKeys)));
   }
 
   /** Returns if the secret is the entity's. */
-  check(entity: string, type: string, secret: string): void {
+  async check(entity: string, type: string, secret: string): Promise<void> {
     if (!isKnown(this.options, type)) throw unknownType(type);
     if (type === EXTERNAL) {
       throw new SvcError("unimplemented", `direct authentication not supported for "${type}"`);
     }
-    const good = type === API_KEY ? this.#isKey(entity, secret) : this.#isSecret(entity, secret);
+    const good = type === API_KEY ? await this.#isKey(entity, secret) : this.#isSecret(entity, secret);
     if (!good) throw unauthenticated("invalid credentials");
-  }
-
-  #isKey(id: string, key: string): boolean {
-    const wanted = this.#apiKeys.get(id);
-    // An unknown id costs the same time as a wrong key.
-    return isSame(key, wanted ?? "") && wanted !== undefined && wanted !== "";
   }
 
   #isSecret(entity: string, secret: string): boolean {
@@ -125,6 +122,14 @@ class Credentials {
     const matches = locationSecrets.map((wanted) => wanted !== "" && isSame(secret, wanted));
     return matches.includes(true) && audience.includes(entity);
   }
+}
+
+function among(apiKeys: ReadonlyMap<string, string>): (id: string, key: string) => boolean {
+  return (id, key) => {
+    const wanted = apiKeys.get(id);
+    // An unknown id costs the same time as a wrong key.
+    return isSame(key, wanted ?? "") && wanted !== undefined && wanted !== "";
+  };
 }
 
 function isKnown({ handlers }: AuthOptions, type: string | undefined): boolean {
@@ -152,10 +157,9 @@ class Tokens {
   readonly #remembered = new Map<string, Claims>();
 
   constructor(private readonly options: AuthOptions) {
-    const { privateKey, publicKey } = generateKeyPairSync("ed25519");
-    this.#privateKey = privateKey;
-    this.#publicKey = publicKey;
-    this.#keyId = publicKey.export({ format: "jwk" }).x!;
+    this.#privateKey = options.signingKey ?? generateKeyPairSync("ed25519").privateKey;
+    this.#publicKey = createPublicKey(this.#privateKey.export({ format: "pem", type: "pkcs8" }));
+    this.#keyId = this.#publicKey.export({ format: "jwk" }).x!;
     for (const key of options.handlers.externalKeys ?? []) {
       this.#externalKeys.set(String(key.kid), createPublicKey({ key, format: "jwk" }));
     }

@@ -1,0 +1,192 @@
+/**
+ * Who may do what: every call is held against one table of rules before it is served.
+ *
+ * A rule names the role that a call needs and the resources of its request on which it is needed; a role on something
+ * holds for everything in it. A call without a rule is refused. What a key may do is looked up at every call, so what
+ * is taken from it is gone at once.
+ */
+
+import { type DescMessage, type DescMethod, type MessageShape } from "../wire/proto.ts";
+import { SvcError } from "../base/error.ts";
+import { type CallContext, type Interceptor, pathOf } from "../wire/service.ts";
+import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
+import { locationsAbove } from "./fleet.ts";
+import type { Sql } from "./store.ts";
+
+export type Kind = GrantKind | "part" | "key" | "fragment";
+
+/** Something that a call is about. */
+export interface Ref {
+  readonly kind: Kind;
+  readonly id: string;
+}
+
+/** `nobody`: the call needs no token. `anybody`: any good one; the handler shows each caller what is theirs. */
+export type Need = "nobody" | "anybody" | Role;
+
+/** Where a request names something: its field has the id, or (a list of) authorizations. */
+export interface Place {
+  readonly kind: Kind | "authorized";
+  readonly field: string;
+}
+
+export interface Rule {
+  readonly path: string;
+  readonly method: DescMethod;
+  readonly need: Need;
+  /** The first one is always there; others where their field is not empty. */
+  readonly on: readonly Place[];
+}
+
+type Field<M extends { input: DescMessage }> = keyof MessageShape<M["input"]> & string;
+
+/** One row of the table: `rule(method, "owner", ["machine", "id"])`. */
+export function rule<M extends DescMethod & { input: DescMessage }>(
+  method: M,
+  need: Need,
+  ...on: [Place["kind"], Field<M>][]
+): Rule {
+  return { path: pathOf(method), method, need, on: on.map(([kind, field]) => ({ kind, field })) };
+}
+
+/** How much of the tree something is in. */
+interface Scope {
+  readonly organization: string;
+  readonly locations: readonly string[];
+  readonly machine?: string;
+}
+
+const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
+  organization: "SELECT id AS organization FROM organizations WHERE id = ?",
+  location: "SELECT organization_id AS organization, id AS location FROM locations WHERE id = ?",
+  machine: `SELECT l.organization_id AS organization, l.id AS location, m.id AS machine
+    FROM machines m JOIN locations l ON l.id = m.location_id WHERE m.id = ?`,
+  part: `SELECT l.organization_id AS organization, l.id AS location, m.id AS machine
+    FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
+  fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
+};
+
+export class Access {
+  readonly #rules: ReadonlyMap<string, Rule>;
+
+  constructor(private readonly sql: Sql, rules: readonly Rule[]) {
+    this.#rules = new Map(rules.map((rule) => [rule.path, rule]));
+  }
+
+  /** Lets through what the rules allow; `authenticate` finds out who calls. `refused` hears of the others. */
+  interceptor(
+    authenticate: Interceptor,
+    refused: (ctx: CallContext, refs: readonly Ref[]) => Promise<void>,
+  ): Interceptor {
+    return async (ctx, request) => {
+      const found = this.#rules.get(ctx.path);
+      if (!found) throw new SvcError("permission_denied", `${ctx.path} is not open to anybody`);
+      if (found.need === "nobody") return;
+      await authenticate(ctx, request);
+      const grants = await this.grantsOf(ctx.entity);
+      if (found.need === "anybody") return;
+      const refs = refsOf(found, request);
+      try {
+        for (const ref of refs) await this.#require(grants, found.need, ref);
+      } catch (error) {
+        if ((error as SvcError).code === "permission_denied") await refused(ctx, refs);
+        throw error;
+      }
+    };
+  }
+
+  /** What a key may do. Throws `unauthenticated` where there is no such key (any more). */
+  async grantsOf(keyId: string | undefined): Promise<Grant[]> {
+    const rows = await this.sql.query<Partial<Grant> & { id: string }>(
+      `SELECT k.id, g.role, g.kind, g.resource_id AS "resourceId"
+       FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
+      keyId ?? "",
+    );
+    if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
+    return rows.filter((row): row is Grant & { id: string } => Boolean(row.role));
+  }
+
+  /** The organizations that a key has something in. */
+  async organizationsOf(keyId: string | undefined): Promise<string[]> {
+    const scopes = (await this.grantsOf(keyId)).map(({ kind, resourceId }) =>
+      this.#scopes({ kind, id: resourceId })
+    );
+    return [...new Set((await Promise.all(scopes)).flat().map(({ organization }) => organization))];
+  }
+
+  async #require(grants: readonly Grant[], need: Role, ref: Ref): Promise<void> {
+    for (const scope of await this.#scopes(ref)) {
+      if (grants.some((grant) => reaches(grant, scope) && (need === "operator" || grant.role === "owner"))) {
+        continue;
+      }
+      throw new SvcError(
+        "permission_denied",
+        `this needs an API key that is ${need} of ${ref.kind} "${ref.id}"`,
+      );
+    }
+  }
+
+  /** Where something is; a key is in all the places that it opens. */
+  async #scopes({ kind, id }: Ref): Promise<Scope[]> {
+    if (kind === "key") {
+      const rows = await this.sql.query<{ kind: GrantKind; id: string }>(
+        `SELECT g.kind, g.resource_id AS id FROM api_keys k JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
+        id,
+      );
+      if (rows.length === 0) throw missing(kind, id);
+      return (await Promise.all(rows.map((row) => this.#scopes(row)))).flat();
+    }
+    const [row] = await this.sql.query<{ organization: string; location?: string; machine?: string }>(
+      ENCLOSING[kind],
+      id,
+    );
+    if (!row) throw missing(kind, id);
+    const { organization, location, machine } = row;
+    return [{ organization, machine, locations: location ? await locationsAbove(this.sql, location) : [] }];
+  }
+}
+
+function reaches({ kind, resourceId }: Grant, { organization, locations, machine }: Scope): boolean {
+  if (kind === "organization") return resourceId === organization;
+  return kind === "location" ? locations.includes(resourceId) : resourceId === machine;
+}
+
+function missing(kind: Kind, id: string): SvcError {
+  return new SvcError("not_found", `there is no ${kind} "${id}"`);
+}
+
+/** What a request is about. Throws `invalid_argument` where it does not say. */
+function refsOf({ on, path }: Rule, request: unknown): Ref[] {
+  const message = request as { readonly [field: string]: unknown } | undefined;
+  const refs: Ref[] = [];
+  for (const [index, { kind, field }] of on.entries()) {
+    const value = message?.[field];
+    if (kind === "authorized") refs.push(...[value].flat().map(authorizedOn));
+    else if (typeof value === "string" && value !== "") refs.push({ kind, id: value });
+    if (index === 0 && refs.length === 0) {
+      throw new SvcError("invalid_argument", `${path}: ${field} is empty, wanted the id of a ${kind}`);
+    }
+  }
+  if (refs.length === 0) throw new SvcError("permission_denied", `${path}: its rule names no resource`);
+  return refs;
+}
+
+/** The published words for the kinds of things that roles are given on. */
+export const RESOURCE_TYPES: { readonly [K in GrantKind]: string } = {
+  organization: "organization",
+  location: "location",
+  machine: "robot",
+};
+
+function authorizedOn(value: unknown): Ref {
+  const { resourceType, resourceId } = (value ?? {}) as { resourceType?: string; resourceId?: string };
+  const kind = GRANT_KINDS.find((one) => RESOURCE_TYPES[one] === resourceType);
+  if (kind && resourceId) return { kind, id: resourceId };
+  throw new SvcError(
+    "invalid_argument",
+    `an authorization on ${JSON.stringify(resourceType)} ${
+      JSON.stringify(resourceId)
+    }, wanted a resource_type of ` +
+      `${Object.values(RESOURCE_TYPES).join(", ")} and a resource_id`,
+  );
+}

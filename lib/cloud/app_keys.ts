@@ -1,0 +1,126 @@
+/**
+ * AppService, API keys and roles. Thin, as `app_fleet.ts`.
+ *
+ * Published words: a role is `<resource type>_owner` or `<resource type>_operator`, a machine is a `robot`.
+ */
+
+import type { APIKeyWithAuthorizations, AppService, Authorization } from "../../proto/gen/app_pb.ts";
+import { toTimestamp } from "../api/time.ts";
+import { SvcError } from "../base/error.ts";
+import type { ServiceImpl } from "../wire/service.ts";
+import { type Ref, RESOURCE_TYPES } from "./access.ts";
+import { actorOf, type CloudContext } from "./context.ts";
+import { Fleet } from "./fleet.ts";
+import { type ApiKey, type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "./keys.ts";
+
+const API_KEY = "api-key";
+
+export function keyHandlers({ store, audit }: CloudContext) {
+  const keys = new Keys(store);
+  const onKey = (id: string): Ref => ({ kind: "key", id });
+  return {
+    async createKey({ authorizations, name }, ctx) {
+      const grants = authorizations.map(grantOf);
+      const secret = await newKeySecret();
+      const on: Ref = { kind: grants[0].kind, id: grants[0].resourceId };
+      return await audit.change(
+        actorOf(ctx),
+        on,
+        (sql, nowMs) => new Keys(sql).create(secret, name, grants, nowMs),
+      );
+    },
+    async createKeyFromExistingKeyAuthorizations({ id }, ctx) {
+      const secret = await newKeySecret();
+      return await audit.change(actorOf(ctx), onKey(id), async (sql, nowMs) => {
+        const { name, grants } = await new Keys(sql).get(id);
+        return await new Keys(sql).create(secret, `${name} (again)`, grants, nowMs);
+      });
+    },
+    async rotateKey({ id }, ctx) {
+      const secret = await newKeySecret();
+      return await audit.change(actorOf(ctx), onKey(id), (sql) => new Keys(sql).rotate(id, secret));
+    },
+    async renameKey({ id, name }, ctx) {
+      await audit.change(actorOf(ctx), onKey(id), (sql) => new Keys(sql).rename(id, name));
+      return { id, name };
+    },
+    async deleteKey({ id }, ctx) {
+      await audit.change(actorOf(ctx), onKey(id), (sql) => new Keys(sql).delete(id));
+      return {};
+    },
+    async listKeys({ orgId }) {
+      return {
+        apiKeys: (await keys.of(await within(new Fleet(store), orgId))).map((key) => keyMessage(key, orgId)),
+      };
+    },
+    async getRobotAPIKeys({ robotId }) {
+      return { apiKeys: (await keys.of([robotId])).map((key) => keyMessage(key, "")) };
+    },
+    async addRole({ authorization }, ctx) {
+      const grant = grantOf(authorization!);
+      const id = identityOf(authorization!);
+      const on: Ref = { kind: grant.kind, id: grant.resourceId };
+      await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).grant(id, grant));
+      return {};
+    },
+    async removeRole({ authorization }, ctx) {
+      const grant = grantOf(authorization!);
+      const id = identityOf(authorization!);
+      const on: Ref = { kind: grant.kind, id: grant.resourceId };
+      await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).revoke(id, grant));
+      return {};
+    },
+    async listAuthorizations({ organizationId, resourceIds }) {
+      const ids = await within(new Fleet(store), organizationId);
+      const wanted = resourceIds.length === 0 ? ids : ids.filter((id) => resourceIds.includes(id));
+      if (wanted.length === 0) return { authorizations: [] };
+      const authorizations = (await keys.of(wanted)).flatMap(({ id, grants }) =>
+        grants.filter(({ resourceId }) => wanted.includes(resourceId)).map((grant) => ({
+          ...authorizationMessage(grant),
+          organizationId,
+          identityId: id,
+          identityType: API_KEY,
+        }))
+      );
+      return { authorizations };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** The ids of an organization and of everything in it that roles are given on. */
+async function within(fleet: Fleet, organizationId: string): Promise<string[]> {
+  const locations = await fleet.locations(organizationId);
+  const machines = await Promise.all(locations.map(({ id }) => fleet.machines(id)));
+  return [organizationId, ...locations.map(({ id }) => id), ...machines.flat().map(({ id }) => id)];
+}
+
+function keyMessage({ id, name, createdMs, grants }: ApiKey, orgId: string) {
+  return {
+    apiKey: { id, name, createdOn: toTimestamp(createdMs) },
+    authorizations: grants.map((grant) => ({ ...authorizationMessage(grant), orgId })),
+  } satisfies Partial<{ [K in keyof APIKeyWithAuthorizations]: unknown }>;
+}
+
+function authorizationMessage({ role, kind, resourceId }: Grant) {
+  const resourceType = RESOURCE_TYPES[kind];
+  return { authorizationType: "role", authorizationId: `${resourceType}_${role}`, resourceType, resourceId };
+}
+
+function identityOf({ identityId, identityType }: Authorization): string {
+  if (identityType === "" || identityType === API_KEY) return identityId;
+  throw new SvcError("invalid_argument", `found identity_type "${identityType}", wanted "${API_KEY}"`);
+}
+
+function grantOf({ authorizationId, authorizationType, resourceType, resourceId }: Authorization): Grant {
+  const kind = GRANT_KINDS.find((kind) => RESOURCE_TYPES[kind] === resourceType);
+  // SDKs give either the whole word or the role alone.
+  const role =
+    ROLES.find((role) => authorizationId === role || authorizationId === `${resourceType}_${role}`) ??
+      ROLES.find((role) => authorizationType === role);
+  if (kind && role && resourceId) return { role, kind, resourceId };
+  throw new SvcError(
+    "invalid_argument",
+    `found authorization "${authorizationId}" on ${resourceType} "${resourceId}", wanted for example ` +
+      `"robot_operator" on robot "<its id>"`,
+  );
+}

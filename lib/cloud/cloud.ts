@@ -1,0 +1,74 @@
+/**
+ * The control plane: its services over one database, ready to be served on a port.
+ *
+ * Owns what keeps running between calls. Promises: any number of them may work on one PostgreSQL database; a token
+ * that one of them has given is good at the others, and after a restart.
+ */
+
+import { createPrivateKey, generateKeyPairSync } from "node:crypto";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import type { Clock } from "../base/clock.ts";
+import { chainOf } from "../base/error.ts";
+import type { Logger } from "../base/log.ts";
+import { auth } from "../wire/auth.ts";
+import { health } from "../wire/health.ts";
+import { reflection } from "../wire/reflection.ts";
+import { type CallContext, service, ServiceTable } from "../wire/service.ts";
+import { Access } from "./access.ts";
+import { fleetHandlers } from "./app_fleet.ts";
+import { keyHandlers } from "./app_keys.ts";
+import { Audit } from "./audit.ts";
+import { actorOf, type CloudContext, type Validate } from "./context.ts";
+import { Keys } from "./keys.ts";
+import { Presence } from "./presence.ts";
+import { RULES } from "./rules.ts";
+import { secretOf, type Store } from "./store.ts";
+
+/** Whom tokens are for. */
+const AUDIENCE = ["svc-cloud"];
+
+export interface CloudOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly validate: Validate;
+}
+
+export interface Cloud {
+  /** Everything it serves, its own checks of who calls included. */
+  readonly table: ServiceTable;
+  /** Saves what is only in memory. The store stays open. */
+  close(): Promise<void>;
+}
+
+export async function openCloud(options: CloudOptions): Promise<Cloud> {
+  const { store, clock, logger } = options;
+  const access = new Access(store, RULES);
+  const audit = new Audit(store, clock);
+  const presence = new Presence(store, clock, logger);
+  const context: CloudContext = { ...options, access, audit, presence };
+  const keys = new Keys(store);
+  const { service: authService, interceptor } = auth({
+    handlers: { apiKeys: (id, key) => keys.isKey(id, key) },
+    audience: AUDIENCE,
+    signingKey: createPrivateKey(await secretOf(store, "signing-key", newSigningKey)),
+    clock,
+  });
+  const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
+    audit.refused(actorOf(ctx), refs);
+  const told = (ctx: CallContext) => (error?: Error & { code?: string }) => {
+    if (error?.code === "internal" || error?.code === "unknown") {
+      logger.error(`${ctx.path}: ${chainOf(error)}`);
+    }
+  };
+  const table = new ServiceTable(clock, [told, access.interceptor(interceptor, refused)]);
+  table.add(authService);
+  table.add(service(AppService, { ...fleetHandlers(context), ...keyHandlers(context) }));
+  table.add(health(table));
+  for (const one of reflection(table)) table.add(one);
+  return { table, close: () => presence.close() };
+}
+
+function newSigningKey(): string {
+  return generateKeyPairSync("ed25519").privateKey.export({ format: "pem", type: "pkcs8" }) as string;
+}

@@ -1,0 +1,29 @@
+/**
+ * What the handlers of the control plane's services work with, and who is behind a call.
+ */
+
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import type { Problem } from "../base/schema.ts";
+import type { CallContext } from "../wire/service.ts";
+import type { Access } from "./access.ts";
+import type { Actor, Audit } from "./audit.ts";
+import type { Presence } from "./presence.ts";
+import type { Store } from "./store.ts";
+
+/** Everything wrong with a machine's configuration; what must not be used has errors. */
+export type Validate = (json: unknown) => readonly Problem[];
+
+export interface CloudContext {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly access: Access;
+  readonly audit: Audit;
+  readonly presence: Presence;
+  readonly validate: Validate;
+}
+
+export function actorOf({ entity, method }: CallContext): Actor {
+  return { who: entity ?? "", action: method.name };
+}

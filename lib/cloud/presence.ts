@@ -1,0 +1,76 @@
+/**
+ * Which parts are there: a part is online while it keeps asking for its configuration.
+ *
+ * What was heard is kept in memory and brought to the database now and then, many parts at a time: of a crash, only
+ * the last seconds of it are lost, and the next poll makes up for them.
+ */
+
+import type { Clock } from "../base/clock.ts";
+import { messageOf } from "../base/error.ts";
+import type { Logger } from "../base/log.ts";
+import { Fleet } from "./fleet.ts";
+import type { Store } from "./store.ts";
+
+/** A part polls every 10 s unless told otherwise; one that misses three is offline. */
+const ONLINE_MS = 35_000;
+const SAVE_MS = 5_000;
+
+export type Online = "online" | "offline" | "never";
+
+export class Presence {
+  #heard = new Map<string, number>();
+  #saving: Promise<void> | undefined;
+  #callOff: (() => void) | undefined;
+  #closed = false;
+
+  constructor(
+    private readonly store: Store,
+    private readonly clock: Clock,
+    private readonly logger: Logger,
+  ) {}
+
+  /** A part has just been heard of. */
+  saw(partId: string): void {
+    this.#heard.set(partId, this.clock.nowMs());
+    if (this.#closed || this.#callOff) return;
+    this.#callOff = this.clock.after(SAVE_MS, () => {
+      this.#callOff = undefined;
+      void this.save();
+    });
+  }
+
+  /** When a part was last heard of, given what the database says. */
+  seenMs(partId: string, stored: number | null): number | undefined {
+    return Math.max(this.#heard.get(partId) ?? 0, stored ?? 0) || undefined;
+  }
+
+  state(seenMs: number | undefined): Online {
+    if (seenMs === undefined) return "never";
+    return this.clock.nowMs() - seenMs <= ONLINE_MS ? "online" : "offline";
+  }
+
+  /** Brings to the database what it does not have yet. */
+  save(): Promise<void> {
+    return this.#saving ??= this.#save().finally(() => this.#saving = undefined);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#callOff?.();
+    this.#callOff = undefined;
+    await this.save();
+  }
+
+  async #save(): Promise<void> {
+    const heard = this.#heard;
+    if (heard.size === 0) return;
+    // Until it is in the database, it is to be found here.
+    const batch = new Map(heard);
+    try {
+      await this.store.transaction((sql) => new Fleet(sql).saw(batch));
+      for (const [id, atMs] of batch) if (heard.get(id) === atMs) heard.delete(id);
+    } catch (error) {
+      this.logger.warn(`cannot save which machines are online: ${messageOf(error)}`);
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * The table of rules: for each call that is served, the role that it needs and what it is needed on.
+ */
+
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { Health } from "../../proto/gen/health_pb.ts";
+import { ServerReflection } from "../../proto/gen/reflection_pb.ts";
+import { ServerReflection as ServerReflectionAlpha } from "../../proto/gen/reflection_v1alpha_pb.ts";
+import { type Rule, rule } from "./access.ts";
+
+const app = AppService.method;
+
+export const RULES: readonly Rule[] = [
+  rule(AuthService.method.authenticate, "nobody"),
+  rule(Health.method.check, "nobody"),
+  rule(Health.method.watch, "nobody"),
+  rule(Health.method.list, "nobody"),
+  rule(ServerReflection.method.serverReflectionInfo, "anybody"),
+  rule(ServerReflectionAlpha.method.serverReflectionInfo, "anybody"),
+
+  rule(app.listOrganizations, "anybody"),
+  rule(app.getOrganization, "operator", ["organization", "organizationId"]),
+  rule(app.updateOrganization, "owner", ["organization", "organizationId"]),
+
+  rule(app.listLocations, "operator", ["organization", "organizationId"]),
+  rule(app.getLocation, "operator", ["location", "locationId"]),
+  rule(app.createLocation, "owner", ["organization", "organizationId"], ["location", "parentLocationId"]),
+  rule(app.updateLocation, "owner", ["location", "locationId"], ["location", "parentLocationId"]),
+  rule(app.deleteLocation, "owner", ["location", "locationId"]),
+
+  rule(app.listRobots, "operator", ["location", "locationId"]),
+  rule(app.getRobot, "operator", ["machine", "id"]),
+  rule(app.newRobot, "owner", ["location", "location"]),
+  rule(app.updateRobot, "owner", ["machine", "id"], ["location", "location"]),
+  rule(app.deleteRobot, "owner", ["machine", "id"]),
+  rule(app.listMachineSummaries, "operator", ["organization", "organizationId"]),
+
+  rule(app.getRobotParts, "operator", ["machine", "robotId"]),
+  rule(app.getRobotPart, "operator", ["part", "id"]),
+  rule(app.getRobotPartByNameAndLocation, "operator", ["location", "locationId"]),
+  rule(app.newRobotPart, "owner", ["machine", "robotId"]),
+  rule(app.deleteRobotPart, "owner", ["part", "partId"]),
+  rule(app.markPartAsMain, "owner", ["part", "partId"]),
+  rule(app.markPartForRestart, "operator", ["part", "partId"]),
+
+  rule(app.createKey, "owner", ["authorized", "authorizations"]),
+  rule(app.addRole, "owner", ["authorized", "authorization"]),
+  rule(app.removeRole, "owner", ["authorized", "authorization"]),
+  rule(app.listAuthorizations, "owner", ["organization", "organizationId"]),
+  rule(app.listKeys, "owner", ["organization", "orgId"]),
+  rule(app.getRobotAPIKeys, "owner", ["machine", "robotId"]),
+  rule(app.renameKey, "owner", ["key", "id"]),
+  rule(app.rotateKey, "owner", ["key", "id"]),
+  rule(app.deleteKey, "owner", ["key", "id"]),
+  rule(app.createKeyFromExistingKeyAuthorizations, "owner", ["key", "id"]),
+];

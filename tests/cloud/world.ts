@@ -1,0 +1,103 @@
+/**
+ * A control plane on a port of its own, with something in it, for tests.
+ */
+
+import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { type Clock, SystemClock } from "../../lib/base/clock.ts";
+import { silentLogs } from "../../lib/base/log.ts";
+import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
+import type { Validate } from "../../lib/cloud/context.ts";
+import { Fleet } from "../../lib/cloud/fleet.ts";
+import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/keys.ts";
+import type { Store } from "../../lib/cloud/store.ts";
+import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
+import { openPort } from "../../lib/wire/port.ts";
+import type { TestDatabase } from "./stores.ts";
+
+const DEADLINE_MS = 2_000;
+
+export interface ServedCloud {
+  readonly store: Store;
+  readonly cloud: Cloud;
+  readonly url: string;
+  /** A connection without credentials, or with those of a key. */
+  channel(key?: NewKey): Promise<Channel>;
+  app(key?: NewKey): Promise<ServiceClient<typeof AppService>>;
+  robot(key?: NewKey): Promise<ServiceClient<typeof RobotService>>;
+  token(key: NewKey): Promise<string>;
+}
+
+/** An organization with one of everything, and keys to it. */
+export interface World {
+  readonly organization: string;
+  readonly location: string;
+  readonly machine: string;
+  readonly part: string;
+  readonly owner: NewKey;
+  readonly operator: NewKey;
+}
+
+/** Serves the database for as long as `run` takes. */
+export async function withCloud(
+  database: TestDatabase,
+  run: (cloud: ServedCloud) => Promise<void>,
+  { clock = new SystemClock() as Clock, validate = (() => []) as Validate } = {},
+): Promise<void> {
+  const store = await database.open();
+  const real = new SystemClock();
+  const cloud = await openCloud({ store, clock, logger: silentLogs(real).logger("cloud"), validate });
+  const port = await openPort({ table: cloud.table, bind: { host: "127.0.0.1", port: 0 }, clock: real });
+  const channels: Channel[] = [];
+  const connect = (header?: Metadata) => {
+    const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock: real, header });
+    channels.push(channel);
+    return channel;
+  };
+  const token = async ({ id, key }: NewKey) => {
+    const credentials = { type: "api-key", payload: key };
+    const { authenticate } = client(AuthService, connect());
+    return (await authenticate({ entity: id, credentials })).accessToken;
+  };
+  const channel = async (key?: NewKey) =>
+    connect(key && Metadata.from([["authorization", `Bearer ${await token(key)}`]]));
+  try {
+    await run({
+      store,
+      cloud,
+      url: port.url,
+      channel,
+      token,
+      app: async (key) => client(AppService, await channel(key)),
+      robot: async (key) => client(RobotService, await channel(key)),
+    });
+  } finally {
+    for (const one of channels) one.close();
+    await port.close(DEADLINE_MS);
+    await cloud.close();
+  }
+}
+
+let worlds = 0;
+
+export async function newWorld(store: Store, nowMs = 1_700_000_000_000): Promise<World> {
+  const name = `world ${++worlds}`;
+  const tree = await store.transaction(async (sql) => {
+    const fleet = new Fleet(sql);
+    const organization = await fleet.createOrganization(name, nowMs);
+    const location = await fleet.createLocation(organization, "hall", "", nowMs);
+    const { id: machine, partId: part } = await fleet.createMachine(location, "rover", nowMs);
+    return { organization, location, machine, part };
+  });
+  const on = (role: Role) => newKey(store, role, "organization", tree.organization);
+  return { ...tree, owner: await on("owner"), operator: await on("operator") };
+}
+
+export async function newKey(store: Store, role: Role, kind: GrantKind, resourceId: string): Promise<NewKey> {
+  const secret = await newKeySecret();
+  return await store.transaction((sql) =>
+    new Keys(sql).create(secret, role, [{ role, kind, resourceId }], 0)
+  );
+}
