@@ -169,8 +169,9 @@ export class Stream {
   }
 
   receiveReset(code: number): void {
-    // After its answer a server may tell a client to stop sending: no failure.
-    if (code === H2.noError && this.#receivedEnd) return this.finish(undefined);
+    // After its answer a server may tell a client to stop sending: no failure. A client that resets gives up.
+    const answered = this.#receivedEnd && !this.connection.isServer;
+    if (code === H2.noError && answered) return this.finish(undefined);
     const canceled = code === H2.cancel || code === H2.noError;
     const kind = canceled ? "canceled" : code === H2.refused ? "unavailable" : "internal";
     this.finish(new SvcError(kind, `the peer reset the stream (HTTP/2 error ${code})`));

@@ -221,6 +221,15 @@ Deno.test("HTTP/2: a stream that is answered early is told to stop; one that is 
   wire.close();
 });
 
+Deno.test("HTTP/2: a client that resets a finished request without an error has given it up", async () => {
+  const { wire, notes } = server();
+  await wire.settings();
+  await wire.headers(1, GET, FLAG.endHeaders | FLAG.endStream);
+  await wire.send(TYPE.reset, 0, 1, uint32(H2.noError));
+  assertEquals([notes[0].over, notes[0].error?.code], [true, "canceled"]);
+  wire.close();
+});
+
 Deno.test("HTTP/2: a stream may not send more than its window, others go on", async () => {
   const { wire, notes } = server();
   await wire.settings();
