@@ -13,7 +13,7 @@ import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
 import { machineSchema } from "../lib/machine/config.ts";
 import { startRuntime } from "../lib/machine/runtime.ts";
-import { Registry } from "../lib/resource/registry.ts";
+import { type AnyModel, Registry } from "../lib/resource/registry.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { makeOffer } from "../lib/wire/webrtc.ts";
 import { networkCheck, printCapture, profiled } from "./diagnostics.ts";
@@ -77,14 +77,17 @@ const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: str
     given: (options) => options.untrustedEnv,
     what: "-untrusted-env: there are no processes or shell to disable",
   },
-  { given: (options) => options.outputTelemetry, what: "-output-telemetry: no metrics or spans are printed" },
   {
     given: (options) => options.shareddir !== "",
     what: "-shareddir: there are no static web assets to serve",
   },
 ];
 
-export async function main(args: readonly string[], host: Host): Promise<number> {
+export async function main(
+  args: readonly string[],
+  host: Host,
+  models: readonly AnyModel[] = MODELS,
+): Promise<number> {
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
@@ -94,7 +97,7 @@ export async function main(args: readonly string[], host: Host): Promise<number>
     );
     return 2;
   }
-  const registry = new Registry(APIS, MODELS);
+  const registry = new Registry(APIS, models);
   try {
     if (host.env("SVC_SELFTEST") === "webrtc") return await offer(host);
     if (options.dumpResources !== "") return await dumpResources(options.dumpResources, registry, host);
@@ -147,7 +150,8 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
     const { allowInsecureCreds: allowInsecureCredentials } = options;
     const { resolve: stop } = stopped;
     const parts = { registry, host, clock, logs, version: VERSION };
-    const diagnostics = { ftdc: options.ftdc, webProfile: options.webprofile };
+    const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
+    const diagnostics = { ftdc, webProfile, telemetry };
     const runtime = await startRuntime(
       { configPath, debug, noTls, allowInsecureCredentials, showConfigDiffs, diagnostics, stop },
       parts,

@@ -5,7 +5,7 @@
  */
 
 import type { Clock } from "../base/clock.ts";
-import { SvcError } from "../base/error.ts";
+import { chainOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logs } from "../base/log.ts";
 import type { Route } from "../wire/grpc_web.ts";
@@ -15,6 +15,7 @@ import type { MachineConfig } from "./config.ts";
 import { Ftdc, type MetricSource } from "./ftdc.ts";
 import type { Machine, NodeState } from "./machine.ts";
 import { homeFolder } from "./placeholder.ts";
+import { startTelemetry, type Telemetry, type TelemetryOptions } from "./telemetry.ts";
 import { profileRoutes } from "./web_profile.ts";
 
 export interface DiagnosticsOptions {
@@ -22,6 +23,8 @@ export interface DiagnosticsOptions {
   readonly ftdc: boolean;
   /** Serve profiles, to everybody; the configuration may turn them on for callers on this computer. */
   readonly webProfile: boolean;
+  /** Write metrics and spans to the log. */
+  readonly telemetry: boolean;
 }
 
 export interface DiagnosticsParts {
@@ -29,9 +32,18 @@ export interface DiagnosticsParts {
   readonly host: Host;
   readonly clock: Clock;
   readonly logs: Logs;
+  /** `0.1.0` */
+  readonly version: string;
   /** More to capture. */
   readonly sources?: readonly MetricSource[];
 }
+
+const NO_TELEMETRY: TelemetryOptions = {
+  metrics: false,
+  console: false,
+  file: undefined,
+  endpoint: undefined,
+};
 
 export class Diagnostics {
   /** To be around every call. */
@@ -43,21 +55,30 @@ export class Diagnostics {
   readonly #calls: CallStats;
   readonly #closing = new AbortController();
   #ftdc: Ftdc | undefined;
+  #telemetry: Telemetry | undefined;
+  /** What of telemetry is wanted, and the way there: one change after the other. */
+  #wanted: TelemetryOptions = NO_TELEMETRY;
+  #work: Promise<void> = Promise.resolve();
 
   /** Begins nothing yet. */
   constructor(options: DiagnosticsOptions, parts: DiagnosticsParts) {
     this.#options = options;
     this.#parts = parts;
     this.#calls = new CallStats(parts.clock);
-    this.interceptors = options.ftdc ? [this.#calls.interceptor] : [];
+    this.interceptors = [
+      (ctx, request) => this.#telemetry?.interceptor(ctx, request),
+      ...(options.ftdc ? [this.#calls.interceptor] : []),
+    ];
     const { machine, clock } = parts;
     const audience = () =>
       options.webProfile ? "everybody" : machine.config?.enableWebProfile ? "this computer" : "nobody";
     this.routes = profileRoutes({ machine, clock, audience, signal: this.#closing.signal });
   }
 
-  /** `config` tells whose captures these are. */
+  /** `config` tells whose captures these are, and what is traced. */
   async begin(config: MachineConfig): Promise<void> {
+    this.adopt(config);
+    await this.#work;
     const { machine, host, clock, logs, sources = [] } = this.#parts;
     if (!this.#options.ftdc) return;
     this.#ftdc = await Ftdc.start({
@@ -74,17 +95,57 @@ export class Diagnostics {
     });
   }
 
+  /** Traces as another configuration wants it. Does not wait, never throws. */
+  adopt(config: MachineConfig): void {
+    const wanted = this.#telemetryOptions(config);
+    if (this.#closing.signal.aborted || JSON.stringify(wanted) === JSON.stringify(this.#wanted)) return;
+    this.#wanted = wanted;
+    this.#work = this.#work.then(() => this.#trace(wanted));
+  }
+
   /** Ends everything and writes what is left to write. Idempotent. */
-  // deno-lint-ignore require-await
   async close(): Promise<void> {
     this.#closing.abort(new SvcError("unavailable", "the machine is shutting down"));
     this.#ftdc?.close();
+    await this.#work;
+    await this.#trace(NO_TELEMETRY);
+  }
+
+  async #trace(options: TelemetryOptions): Promise<void> {
+    const { host, clock, logs, version } = this.#parts;
+    const logger = logs.logger("rdk.telemetry");
+    try {
+      const before = this.#telemetry;
+      this.#telemetry = undefined;
+      await before?.close();
+      if (JSON.stringify(options) === JSON.stringify(NO_TELEMETRY)) return;
+      this.#telemetry = await startTelemetry(options, { host, clock, logger, version });
+    } catch (error) {
+      logger.error(`there is no telemetry: ${chainOf(error)}`);
+    }
+  }
+
+  #telemetryOptions({ tracing, cloud }: MachineConfig): TelemetryOptions {
+    const printed = this.#options.telemetry;
+    const { enabled, disk, console, otlpendpoint } = tracing;
+    const home = homeFolder((name) => this.#parts.host.env(name));
+    return {
+      metrics: printed,
+      console: printed || (enabled && (console ?? false)),
+      file: enabled && disk ? `${home}/trace/${ownerOf(cloud)}/traces.jsonl` : undefined,
+      endpoint: enabled ? otlpendpoint : undefined,
+    };
   }
 }
 
 /** The published place, in this program's home. */
 function captureFolder(env: (name: string) => string | undefined, { cloud }: MachineConfig): string {
-  return `${homeFolder(env)}/diagnostics.data/${cloud?.id ?? "local-config"}`;
+  return `${homeFolder(env)}/diagnostics.data/${ownerOf(cloud)}`;
+}
+
+/** What a folder is called after: the machine part. */
+function ownerOf(cloud: MachineConfig["cloud"]): string {
+  return cloud?.id ?? "local-config";
 }
 
 function processMetrics(host: Pick<Host, "usage">) {

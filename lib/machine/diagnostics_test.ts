@@ -3,6 +3,7 @@ import { FakeClock } from "../base/clock.ts";
 import { FakeFiles } from "../base/fake_files.ts";
 import type { Host } from "../base/host.ts";
 import { silentLogs } from "../base/log.ts";
+import { Metadata } from "../wire/metadata.ts";
 import type { CallContext } from "../wire/service.ts";
 import { SvcError } from "../base/error.ts";
 import { CallStats } from "./call_stats.ts";
@@ -26,19 +27,35 @@ function diagnosticsOn(
     env: (name: string) => env[name],
     usage: () => ({ residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 }),
   }) as unknown as Host;
-  const parts = { machine: MACHINE, host, clock, logs: silentLogs(clock) };
-  return { clock, diagnostics: new Diagnostics({ ftdc: true, webProfile: false, ...options }, parts) };
+  const parts = { machine: MACHINE, host, clock, logs: silentLogs(clock), version: "1.2.3" };
+  return {
+    clock,
+    diagnostics: new Diagnostics({ ftdc: true, webProfile: false, telemetry: false, ...options }, parts),
+  };
+}
+
+function configOf(more: Partial<MachineConfig> = {}): MachineConfig {
+  return { tracing: { enabled: false, disk: false, console: false }, ...more } as MachineConfig;
+}
+
+/** A call that has begun; the function ends it. */
+async function begun({ interceptors }: Diagnostics): Promise<() => void> {
+  const ctx = {
+    path: "/a.B/C",
+    requestHeader: new Metadata(),
+    peer: { kind: "memory" },
+  } as unknown as CallContext;
+  const ends = await Promise.all(interceptors.map((around) => around(ctx, undefined)));
+  return () => ends.forEach((end) => end?.());
 }
 
 Deno.test("the capture holds the process, the resources and the calls, under the part's id", async () => {
   const files = new FakeFiles();
   const { clock, diagnostics } = diagnosticsOn(files, { SVC_HOME: "/svc", HOME: "/root" });
-  const config = { cloud: { id: "part-1" } } as MachineConfig;
-  await diagnostics.begin(config);
-  const [around] = diagnostics.interceptors;
-  const end = await around({ path: "/a.B/C" } as CallContext, undefined);
+  await diagnostics.begin(configOf({ cloud: { id: "part-1" } as MachineConfig["cloud"] }));
+  const end = await begun(diagnostics);
   await clock.advance(1_000);
-  end!();
+  end();
   await clock.advance(1_500);
   await diagnostics.close();
   await diagnostics.close();
@@ -65,8 +82,9 @@ Deno.test("the capture holds the process, the resources and the calls, under the
 Deno.test("what is turned off is not there", async () => {
   const files = new FakeFiles();
   const { clock, diagnostics } = diagnosticsOn(files, { HOME: "/root" }, { ftdc: false });
-  await diagnostics.begin({} as MachineConfig);
-  assertEquals([clock.pending, diagnostics.interceptors.length], [0, 0]);
+  await diagnostics.begin(configOf());
+  (await begun(diagnostics))();
+  assertEquals(clock.pending, 0);
   await clock.advance(60_000);
   await diagnostics.close();
   assertEquals(files.paths, []);
@@ -90,4 +108,26 @@ Deno.test("calls are counted by method, with their failures and their time", asy
   });
   three();
   assertEquals(stats.metrics()["calls.open"], 0);
+});
+
+Deno.test("tracing begins, changes and ends with the configuration", async () => {
+  const files = new FakeFiles();
+  const { clock, diagnostics } = diagnosticsOn(files, { SVC_HOME: "/svc" }, { ftdc: false });
+  await diagnostics.begin(configOf());
+  const disk = configOf({ tracing: { enabled: true, disk: true, console: false, otlpendpoint: undefined } });
+  diagnostics.adopt(disk);
+  diagnostics.adopt(disk);
+  diagnostics.adopt(configOf());
+  diagnostics.adopt(disk);
+  // What runs before the packages are loaded is not traced.
+  (await begun(diagnostics))();
+  while (files.paths.length === 0) {
+    (await begun(diagnostics))();
+    await clock.advance(1_000);
+  }
+  await diagnostics.close();
+  assertEquals(files.paths, ["/svc/trace/local-config/traces.jsonl"]);
+  diagnostics.adopt(disk);
+  await diagnostics.close();
+  assertEquals([clock.pending, files.open], [0, 0]);
 });

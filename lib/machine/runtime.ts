@@ -115,6 +115,7 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   const adopt = (config: MachineConfig) => {
     adoptLogs(config, options, logs);
     sessions.heartbeatWindowMs = config.network.heartbeatWindowMs;
+    diagnostics.adopt(config);
     void port.change(config);
   };
   await diagnostics.begin(first.config);
