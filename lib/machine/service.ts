@@ -217,7 +217,7 @@ function programMethods({ machine, logs, clock, version, shutdown }: RobotServic
       logs.write(level, logger, message, fields, caller);
       return {};
     },
-    // Spans are for an exporter; there is none here, and the published runtime drops them then too.
+    // Only calls of this program are traced.
     sendTraces: () => ({}),
     getModelsFromModules: () => ({ models: [] }),
     restartModule: ({ idOrName }) => {
