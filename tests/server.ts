@@ -14,6 +14,8 @@ export interface ServerProcess {
   output(): string;
   /** Resolves when it has written a line that contains `text`. */
   wrote(text: string): Promise<void>;
+  /** Its exit code, when it has ended. */
+  readonly ended: Promise<number>;
   /** Asks it to end and gives its exit code. */
   stop(): Promise<number>;
 }
@@ -37,15 +39,17 @@ export async function startServer(
   const log = new Log();
   const reading = Promise.all([log.read(child.stdout), log.read(child.stderr)]);
   void child.status.then(() => log.end());
-  const stop = async () => {
+  const ended = child.status.then(async ({ code }) => {
+    await reading;
+    return code;
+  });
+  const stop = () => {
     try {
       child.kill("SIGTERM");
     } catch {
       // It has ended already.
     }
-    const { code } = await child.status;
-    await reading;
-    return code;
+    return ended;
   };
   try {
     await log.wrote('"url":"');
@@ -55,7 +59,15 @@ export async function startServer(
   }
   const startMs = performance.now() - started;
   const url = /"url":"([^"]+)"/.exec(log.text)![1];
-  return { url, pid: child.pid, startMs, output: () => log.text, wrote: (text) => log.wrote(text), stop };
+  return {
+    url,
+    pid: child.pid,
+    startMs,
+    output: () => log.text,
+    wrote: (text) => log.wrote(text),
+    ended,
+    stop,
+  };
 }
 
 /** Writes a configuration to a temporary file, on a port of its own, and gives its path. */

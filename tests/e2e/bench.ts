@@ -1,0 +1,93 @@
+/** A server of `program.ts` on a configuration that tests change under it. */
+
+import { GenericService } from "../../proto/gen/generic_pb.ts";
+import { ResourceStatus_State as State, RobotService } from "../../proto/gen/robot_pb.ts";
+import { SensorService } from "../../proto/gen/sensor_pb.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import { type Channel, client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { type ServerProcess, startServer } from "../server.ts";
+
+const clock = new SystemClock();
+const PROGRAM = new URL("program.ts", import.meta.url).pathname;
+
+export interface Bench {
+  readonly folder: string;
+  /** Where the configuration is. */
+  readonly path: string;
+  readonly server: ServerProcess;
+}
+
+/** `{ name, api, model }` of a generic part. */
+export function part(name: string, attributes: JsonObject = {}): JsonObject {
+  return { name, api: "rdk:component:generic", model: "part", attributes };
+}
+
+/** A configuration as text, on a free port. */
+export function text(config: JsonObject): string {
+  return JSON.stringify({ network: { bind_address: "localhost:0" }, ...config });
+}
+
+export async function withServer(
+  config: JsonObject,
+  test: (bench: Bench) => Promise<void>,
+  { args = [] as string[], ready = "machine is running" } = {},
+): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-" });
+  const path = `${folder}/machine.json`;
+  await Deno.writeTextFile(path, text(config));
+  const command = [Deno.execPath(), "run", "-A", PROGRAM];
+  const server = await startServer(path, { command, args });
+  try {
+    await server.wrote(ready);
+    await test({ folder, path, server });
+  } finally {
+    await server.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Runs `use` with a connection of its own. */
+export async function withChannel<T>(url: string, use: (channel: Channel) => Promise<T>): Promise<T> {
+  const channel = connectGrpc(new URL(url).host, { clock });
+  try {
+    return await use(channel);
+  } finally {
+    channel.close();
+  }
+}
+
+/** The machine's status in short: revision, and the state of every resource by name, with its error if it has one. */
+export function statusOf(url: string): Promise<{ revision: string; resources: Record<string, string> }> {
+  return withChannel(url, async (channel) => {
+    const { resources, config } = await client(RobotService, channel).getMachineStatus({});
+    const states = resources.map(({ name, state, error }) => {
+      const full = name!.namespace === "rdk"
+        ? name!.name
+        : `${name!.namespace}:${name!.type}:${name!.subtype}`;
+      return [full, `${State[state].toLowerCase()}${error === "" ? "" : `: ${error}`}`];
+    });
+    return { revision: config!.revision, resources: Object.fromEntries(states) };
+  });
+}
+
+/** Tells the sensor `gate` what to say. */
+export function allow(url: string, allow: JsonObject[string]): Promise<void> {
+  return withChannel(url, async (channel) => {
+    await client(SensorService, channel).doCommand({ name: "gate", command: { allow } });
+  });
+}
+
+/** Whether the generic component `name` answers. */
+export function answers(url: string, name: string): Promise<boolean> {
+  return withChannel(url, async (channel) => {
+    return await client(GenericService, channel).getGeometries({ name }).then(() => true, () => false);
+  });
+}
+
+/** What `GET /restart_status` says. */
+export async function mayRestart(url: string): Promise<boolean> {
+  const response = await fetch(`${url}/restart_status`);
+  return (await response.json()).restart_allowed;
+}

@@ -1,0 +1,164 @@
+/** The configuration file changes under a running program. */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import { allow, answers, mayRestart, part, statusOf, text, withServer } from "./bench.ts";
+
+const gate = (allowed: boolean): JsonObject => {
+  return { name: "gate", api: "rdk:component:sensor", model: "gate", attributes: { allowed } };
+};
+
+const applied = (revision: string) => `"revision":"${revision}"`;
+
+Deno.test("a change reaches what changed and nothing else, however the file is saved", async () => {
+  const config = (revision: string) => ({
+    revision,
+    disable_log_deduplication: true,
+    components: [
+      part("same"),
+      part("changed", { note: revision }),
+      part("user", { uses: ["changed"] }),
+      part(`is-${revision}`),
+    ],
+  });
+  await withServer(config("r0"), async ({ folder, path, server }) => {
+    const saves: Record<string, (content: string) => Promise<void>> = {
+      r1: (content) => Deno.writeTextFile(path, content),
+      r2: async (content) => {
+        await Deno.writeTextFile(`${path}~`, content);
+        await Deno.rename(`${path}~`, path);
+      },
+      r3: async (content) => {
+        await Deno.remove(path);
+        await Deno.writeTextFile(path, content);
+      },
+      r4: async (content) => {
+        const file = await Deno.open(path, { write: true, truncate: true });
+        for (const half of [content.slice(0, 20), content.slice(20)]) {
+          await file.write(new TextEncoder().encode(half));
+        }
+        file.close();
+      },
+      r5: async (content) => {
+        await Deno.mkdir(`${folder}/..1`);
+        await Deno.writeTextFile(`${folder}/..1/m.json`, content);
+        await Deno.symlink("..1/m.json", `${path}~`);
+        await Deno.rename(`${path}~`, path);
+      },
+      r6: (content) => Deno.writeTextFile(`${folder}/..1/m.json`, content),
+    };
+    for (const [revision, save] of Object.entries(saves)) {
+      await save(text(config(revision)));
+      await server.wrote(applied(revision));
+      const { revision: found, resources } = await statusOf(server.url);
+      assertEquals(found, revision);
+      assertEquals(resources, {
+        same: "ready",
+        changed: "ready",
+        user: "ready",
+        [`is-${revision}`]: "ready",
+      });
+    }
+    const output = server.output();
+    const count = (text: string) => output.split(`${text}\n`).length - 1;
+    assertEquals([count("built same"), count("closed same")], [1, 0]);
+    for (const name of ["changed", "user"]) {
+      assertEquals([count(`built ${name}`), count(`closed ${name}`)], [7, 6]);
+    }
+    assert(!output.includes("cannot be used"), output);
+  });
+});
+
+Deno.test("a bad file changes nothing, is told, shown in the machine's status and forgotten with a good one", async () => {
+  await withServer({ revision: "good", components: [part("a")] }, async ({ path, server }) => {
+    const bad: [content: string | undefined, message: string][] = [
+      ["{nonsense", `${path}:1:2: `],
+      [
+        text({ network: { bind_address: "nowhere" } }),
+        'network.bind_address: found "nowhere", wanted host:port',
+      ],
+      [undefined, `cannot read "${path}": it does not exist`],
+    ];
+    for (const [content, message] of bad) {
+      await (content === undefined ? Deno.remove(path) : Deno.writeTextFile(path, content));
+      await server.wrote(message);
+      const { revision, resources } = await statusOf(server.url);
+      assertEquals([revision, resources.a], ["good", "ready"]);
+      assertStringIncludes(resources["rdk-internal:service:config"], `unhealthy: `);
+      assertStringIncludes(resources["rdk-internal:service:config"], message);
+      assertEquals(server.output().split(message).length, 2, "told once");
+    }
+    await Deno.writeTextFile(path, text({ revision: "better", components: [part("a")] }));
+    await server.wrote(applied("better"));
+    assertEquals(await statusOf(server.url), { revision: "better", resources: { a: "ready" } });
+    assertEquals(server.output().match(/built a|closed a/g), ["built a"]);
+  });
+});
+
+Deno.test("levels of logs change while it runs; a difference is told with secrets as stars", async () => {
+  const config = (revision: string, password: string, more: JsonObject = {}) => {
+    return { revision, components: [part("a", { note: password, password })], ...more };
+  };
+  await withServer(config("r0", "hunter1"), async ({ path, server }) => {
+    await Deno.writeTextFile(path, text(config("r1", "hunter2")));
+    await server.wrote(applied("r1"));
+    assert(!server.output().includes("the configuration changes"));
+    await Deno.writeTextFile(path, text(config("r2", "hunter3", { debug: true })));
+    await server.wrote(applied("r2"));
+    assertStringIncludes(server.output(), "attributes.password: ****** -> ******");
+    assertStringIncludes(server.output(), 'attributes.note: "hunter2" -> "hunter3"');
+    await Deno.writeTextFile(
+      path,
+      text(config("r3", "hunter3", { log: [{ pattern: "rdk*", level: "error" }] })),
+    );
+    while ((await statusOf(server.url)).revision !== "r3");
+    await Deno.writeTextFile(path, text(config("r4", "hunter3", { debug: true })));
+    await server.wrote(applied("r4"));
+    assert(!server.output().includes('configuration applied\t{"revision":"r3"'));
+  }, { args: ["-reveal-sensitive-config-diffs"] });
+});
+
+Deno.test("the port is opened anew for keys, and nothing behind it is touched", async () => {
+  const auth = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
+  await withServer({ revision: "open", components: [part("a")] }, async ({ path, server }) => {
+    assertEquals(await answers(server.url, "a"), true);
+    await Deno.writeTextFile(path, text({ revision: "guarded", components: [part("a")], auth }));
+    await server.wrote(applied("guarded"));
+    while (await answers(server.url, "a"));
+    await Deno.writeTextFile(path, text({ revision: "open again", components: [part("a")] }));
+    await server.wrote(applied("open again"));
+    while (!await answers(server.url, "a"));
+    assertEquals(server.output().match(/built a|closed a/g), ["built a"]);
+  });
+});
+
+Deno.test("a change waits for the maintenance window; so does a restart", async () => {
+  const maintenance = { sensor_name: "rdk:component:sensor/gate", maintenance_allowed_key: "allowed" };
+  const config = (revision: string, more: JsonObject = {}) => {
+    return { revision, maintenance, components: [gate(false), part(revision)], ...more };
+  };
+  // The first pass is never held back.
+  await withServer(config("r0"), async ({ path, server: { url, ...server } }) => {
+    assertEquals((await statusOf(url)).resources, { gate: "ready", r0: "ready" });
+    assertEquals(await mayRestart(url), false);
+    await Deno.writeTextFile(path, text(config("r1")));
+    await server.wrote("held back: no maintenance, rdk:component:sensor/gate says allowed is false");
+    const { revision, resources } = await statusOf(url);
+    assertEquals(revision, "r0");
+    assertEquals(resources, { gate: "ready", r0: "ready", "rdk-internal:service:config": "configuring" });
+    await allow(url, "perhaps");
+    await server.wrote('held back: no maintenance, rdk:component:sensor/gate gives "perhaps" for "allowed"');
+    assertEquals(await mayRestart(url), false);
+    await allow(url, true);
+    await server.wrote(applied("r1"));
+    assertEquals(await statusOf(url), { revision: "r1", resources: { gate: "ready", r1: "ready" } });
+    assertEquals(await mayRestart(url), true);
+
+    await allow(url, false);
+    // Whoever takes the window away ends the waiting.
+    await Deno.writeTextFile(path, text({ revision: "r2", components: [part("r2")] }));
+    await server.wrote(applied("r2"));
+    assertEquals((await statusOf(url)).resources, { r2: "ready" });
+    assertEquals(await mayRestart(url), true);
+  });
+});

@@ -1,0 +1,73 @@
+/** The end of the program, as a supervisor sees it. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { type Bench, part, withChannel, withServer } from "./bench.ts";
+
+const CHAIN = { components: [part("a", { uses: ["b"] }), part("b", { uses: ["c"] }), part("c")] };
+
+const shutDown = ({ server }: Bench) =>
+  withChannel(server.url, (channel) => client(RobotService, channel).shutdown({})).then(() => {});
+const signal = (name: Deno.Signal) => ({ server }: Bench) => Promise.resolve(Deno.kill(server.pid, name));
+
+const ways: [name: string, ask: (bench: Bench) => Promise<void>, reason: string][] = [
+  ["SIGTERM", signal("SIGTERM"), "SIGTERM"],
+  ["SIGINT", signal("SIGINT"), "SIGINT"],
+  ["the Shutdown RPC", shutDown, "shutdown_request"],
+];
+
+for (const [name, ask, reason] of ways) {
+  Deno.test({
+    name: `${name} ends the program with 0, dependents first`,
+    ignore: Deno.build.os === "windows",
+    fn: () =>
+      withServer(CHAIN, async (bench) => {
+        await ask(bench);
+        assertEquals(await bench.server.ended, 0);
+        const output = bench.server.output();
+        assertStringIncludes(output, `shutting down: ${reason}`);
+        assertEquals(output.match(/(?<=closed )[abc]/g), ["a", "b", "c"]);
+      }),
+  });
+}
+
+Deno.test({
+  name: "a second signal ends it at once with 1, and tells what is left behind",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withServer({ components: [part("stuck", { close: "hangs" }), part("ok")] }, async ({ server }) => {
+      Deno.kill(server.pid, "SIGTERM");
+      await server.wrote("closed stuck");
+      Deno.kill(server.pid, "SIGINT");
+      assertEquals(await server.ended, 1);
+      assertStringIncludes(
+        server.output(),
+        "the end is forced (SIGINT came again), left behind: rdk:component:generic/stuck",
+      );
+    }),
+});
+
+Deno.test({
+  name: "a resource that cannot be closed is told, the others close",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withServer(
+      { components: [part("a", { close: "fails", uses: ["b"] }), part("b")] },
+      async ({ server }) => {
+        await server.stop();
+        assertStringIncludes(server.output(), "it is stuck");
+        assertStringIncludes(server.output(), "closed b");
+      },
+    ),
+});
+
+Deno.test({
+  name: "a signal ends it while a resource is still being built",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withServer({ components: [part("slow", { build: "hangs" }), part("ok")] }, async ({ server }) => {
+      assertEquals(await server.stop(), 0);
+      assertStringIncludes(server.output(), "closed ok");
+    }, { ready: "built ok" }),
+});
