@@ -37,7 +37,8 @@ async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: st
   const clock = new FakeClock();
   const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
   await machine.apply(config);
-  const unhealthy = [...machine.nodes].filter((node) => node.state === "unhealthy");
+  const unhealthy = [...machine.nodes].filter((node) => node.state === "unhealthy")
+    .map(({ name, error }) => ({ name, error }));
   await machine.close();
   // What is wrong with a resource's settings is its reason; it has been told already.
   const settings = found.map((problem) => problem.message);
