@@ -259,11 +259,12 @@ export function object<S extends Shape>(shape: S, doc = "") {
   if (either.length > 0) json.allOf = either;
   return row<{ readonly [K in keyof S]: Infer<S[K]> }>(doc, json, "an object", (value, at) => {
     if (!isObject(value)) return at.wanted("an object", value);
-    reportUnknown(Object.keys(value).filter((key) => !known.includes(key)), known, at);
+    const written = spellings(value, known, at);
     const decoded: Record<string, unknown> = {};
     for (const { property, field, keys } of fields) {
-      const key = keys.find((one) => value[one] !== undefined && value[one] !== null) ?? keys[0];
-      decoded[property] = field.decode(Object.hasOwn(value, key) ? value[key] : undefined, at.at(key));
+      const spelled = keys.flatMap((one) => written.get(one) ?? []);
+      const key = spelled.find((one) => value[one] !== undefined && value[one] !== null) ?? spelled[0];
+      decoded[property] = field.decode(key === undefined ? undefined : value[key], at.at(key ?? keys[0]));
     }
     return decoded as { readonly [K in keyof S]: Infer<S[K]> };
   });
@@ -326,6 +327,28 @@ function row<T>(
   read: (value: unknown, at: Place) => T | undefined,
 ): Row<T | undefined> {
   return new Row({ doc, json, wanted, read });
+}
+
+/**
+ * How the known keys are written in an object: as they are or, where that is not there, in other letter case, which
+ * the published runtime takes too.
+ */
+function spellings(value: object, known: readonly string[], at: Place): ReadonlyMap<string, string> {
+  const written = new Map<string, string>();
+  const unknown: string[] = [];
+  for (const key of Object.keys(value)) {
+    if (known.includes(key)) written.set(key, key);
+    else unknown.push(key);
+  }
+  const left = unknown.filter((key) => {
+    const folded = key.toLowerCase();
+    const meant = known.find((one) => one.toLowerCase() === folded && !written.has(one));
+    if (meant === undefined) return true;
+    written.set(meant, key);
+    at.at(key).warn(`taken as "${meant}"`);
+  });
+  reportUnknown(left, known, at);
+  return written;
 }
 
 const UNKNOWN_KEYS_MAX = 10;

@@ -62,6 +62,21 @@ Deno.test("an object takes published keys to properties", () => {
   assertEquals(named, ["board=local"]);
 });
 
+Deno.test("keys in other letter case are taken, unless the right one is there", () => {
+  const { value, problems } = decode(MOTOR, { MAX_RPM: 100, Pins: { A: "1", B: "2", b: "3" } });
+  assertEquals([value?.maxRpm, value?.pins], [100, { a: "1", b: "3" }]);
+  assertEquals(problems, [
+    'warning MAX_RPM: taken as "max_rpm"',
+    'warning Pins: taken as "pins"',
+    'warning Pins.A: taken as "a"',
+    'warning Pins.B: unknown key, ignored; did you mean "b"?',
+  ]);
+  assertEquals(problemsOf(MOTOR, { Max_RPM: "fast" }), [
+    'warning Max_RPM: taken as "max_rpm"',
+    'Max_RPM: found "fast", wanted a number greater than 0',
+  ]);
+});
+
 Deno.test("null counts as absent, absent settings have their defaults", () => {
   const { value, problems } = decode(MOTOR, { max_rpm: 1, dir_flip: null, pins: null });
   assertEquals(problems, []);
