@@ -66,7 +66,7 @@ const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const WORD = /[\w$.+-]+/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const BLANK = /(?:[ \t\r\n]+|\/\/[^\n]*)/y;
-const VARIABLE = /\$(?:\{([A-Za-z_]\w*)(?::-([^{}]*))?\}|([A-Za-z_]\w*))/g;
+const VARIABLE = /\$(?:\{([A-Za-z_]\w*)(?:(:?-)([^{}]*))?\}|([A-Za-z_]\w*))/g;
 const VARIABLE_HERE = new RegExp(VARIABLE, "y");
 const LITERALS: ReadonlyMap<string, Json> = new Map<string, Json>([
   ["true", true],
@@ -190,8 +190,8 @@ class Reader {
   #filled(text: string): string {
     const { variable } = this.options;
     if (!variable || !text.includes("$")) return text;
-    return text.replace(VARIABLE, (written, braced, fallback, bare) => {
-      const value = valueOf(variable, braced ?? bare, fallback);
+    return text.replace(VARIABLE, (written, braced, kind, fallback, bare) => {
+      const value = valueOf(variable, braced ?? bare, kind, fallback);
       if (value === undefined && braced !== undefined) {
         this.#warn(`environment variable ${braced} is not set, ${written} is left as it is`);
       }
@@ -204,8 +204,8 @@ class Reader {
     const start = this.#at;
     const found = this.#match(VARIABLE_HERE);
     if (!found) throw this.#found("a value; a placeholder needs quotes", start);
-    const [written, braced, fallback, bare] = found;
-    const text = valueOf(variable, braced ?? bare, fallback)?.trim();
+    const [written, braced, kind, fallback, bare] = found;
+    const text = valueOf(variable, braced ?? bare, kind, fallback)?.trim();
     if (text === undefined) throw this.#fail(`environment variable ${braced ?? bare} is not set`, start);
     const value = NUMBER.test(text) ? Number(text) : LITERALS.get(text);
     if (value !== undefined) return value;
@@ -262,9 +262,15 @@ class Reader {
   }
 }
 
-/** As in a shell: a fallback also stands in for what is empty. */
-function valueOf(variable: (name: string) => string | undefined, name: string, fallback?: string) {
-  return fallback === undefined ? variable(name) : variable(name) || fallback;
+/** As in a shell: a fallback after "-" stands in for what is not set, after ":-" for what is empty too. */
+function valueOf(
+  variable: (name: string) => string | undefined,
+  name: string,
+  kind?: string,
+  fallback?: string,
+) {
+  const value = variable(name);
+  return kind === ":-" ? value || fallback : value ?? fallback;
 }
 
 const LONGEST_SHOWN = 24;

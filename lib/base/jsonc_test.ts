@@ -23,6 +23,7 @@ const GOOD: readonly [source: string, value: unknown][] = [
   ['"https://x/*y*/"', "https://x/*y*/"],
   ["\uFEFF{}", {}],
   ['"$NAME ${NAME} ${NOPE:-Al} ${EMPTY:-Cy}$EMPTY"', "Bo Bo Al Cy"],
+  ['"${NAME-Al} ${NOPE-Al} ${NOPE-}<${EMPTY-Cy}>"', "Bo Al <>"],
   ['"${QUOTE}"', '"'],
   ['{"$NAME": "$NAME"}', { $NAME: "Bo" }],
   ["[$PORT, ${PORT}, ${NOPE:-1.5}, ${NOPE:-true}]", [8080, 8080, 1.5, true]],

@@ -2,9 +2,10 @@
  * The configuration file: from bytes to JSON.
  *
  * The file is JSON or JSONC in UTF-8. Shell-style variables in it are filled in from the environment, on every
- * read alike: `${NAME}`, `$NAME` and `${NAME:-default}`, inside texts and, without quotes, as numbers, true or
- * false. A variable that is not set stays as it is written, and so does everything with a dot in it: placeholders
- * such as `${environment.NAME}` and `${packages.type.name}` belong to the next stage. Keys are never filled in.
+ * read alike: `${NAME}`, `$NAME`, `${NAME-default}` and `${NAME:-default}`, inside texts and, without quotes, as
+ * numbers, true or false. A variable that is not set stays as it is written, and so does everything with a dot in it:
+ * placeholders such as `${environment.NAME}` and `${packages.type.name}` belong to the next stage. Keys are never
+ * filled in.
  */
 
 import { SvcError } from "../base/error.ts";
