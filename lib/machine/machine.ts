@@ -63,7 +63,7 @@ export class Machine {
   readonly #failed = new Set<string>();
   readonly #said = new Map<string, string>();
   /** What those that see others were last told of. */
-  readonly #told = new WeakMap<Resource, readonly Resource[]>();
+  readonly #told = new WeakMap<Resource, ReadonlySet<Resource>>();
   #watching: readonly string[] = [];
   #changed = false;
   #wanted: ReadonlyMap<string, Entry> = new Map();
@@ -407,8 +407,8 @@ export class Machine {
       if (!instance?.seenChanged) continue;
       const seen = this.#seen(this.#wanted.get(full)!.source as AnyModel, full);
       const told = this.#told.get(instance);
-      if (told?.length === seen.length && told.every((one, index) => one === seen[index])) continue;
-      this.#told.set(instance, seen);
+      if (told?.size === seen.length && seen.every((one) => told.has(one))) continue;
+      this.#told.set(instance, new Set(seen));
       void Promise.resolve().then(() => instance.seenChanged!()).catch((error) => {
         this.#logger.error(`${full} cannot take that what it sees has changed: ${chainOf(error)}`);
       });

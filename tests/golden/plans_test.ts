@@ -4,7 +4,8 @@
  *
  * A line without indentation is written by hand: `# why`, then one resource a line, `<type> <name> = <version>`, with
  * `: <need>, <optional need>?` and `! <what is wrong with it>`. `fails: <type>/<name> …` names those that fail to
- * build. `retry` stands for another attempt at the configuration before it. An empty line ends a configuration.
+ * build. `retry` stands for another attempt at the configuration before it, `nothing` for a configuration without
+ * resources. An empty line ends a configuration.
  */
 
 import { assertEquals } from "@std/assert";
