@@ -35,7 +35,7 @@ async function start(config: JsonObject, port = 0) {
   );
   const logs = new Logs(clock, [memorySink(records)]);
   const parts = { registry: new Registry(APIS, MODELS), host: new DenoHost(), clock, logs, version: "1.0.0" };
-  const diagnostics = { ftdc: false, webProfile: false };
+  const diagnostics = { ftdc: false, webProfile: false, telemetry: false };
   const options = { configPath: path, debug: false, noTls: true, showConfigDiffs: false, diagnostics };
   const runtime = await startRuntime({
     ...options,
