@@ -29,8 +29,8 @@ export const FTDC_LIMITS: FtdcLimits = {
   files: 20,
 };
 
-/** How late a timer comes is measured this often: it is how long the program did nothing else. */
-const LAG_PROBE_MS = 100;
+/** How late a timer comes is measured this often: it is how long the program did nothing else. Each wake-up costs CPU. */
+const LAG_PROBE_MS = 500;
 
 export const CAPTURE_SUFFIX = ".jsonl.gz";
 
