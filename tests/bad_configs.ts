@@ -532,6 +532,12 @@ export const RESOURCES: readonly Case[] = [
     "a: resource has unresolved dependencies not found in machine config or connected remotes: [b]",
   ],
   [
+    "a broken resource that names a missing board",
+    { components: [(motor({ pins: { a: "1" } }).components as Json[])[1]] },
+    "unhealthy",
+    "f.json: components.0.attributes.pins: motor pin config has specified pin A but not pin B",
+  ],
+  [
     "fails when it is built",
     {
       components: [{ name: "b", api: "rdk:component:board", model: "fake", attributes: { fail_new: true } }],

@@ -201,7 +201,8 @@ function resourceOf(
     model: model ?? "",
     ...settings,
     dependsOn: entry.dependsOn ?? [],
-    implicit: at.named,
+    // A resource with an error is not built: the error is its reason, not what else it names.
+    implicit: at.failed ? [] : at.named,
     frame: isObject(raw.frame) ? raw.frame as JsonObject : undefined,
     logLevel: entry.logConfiguration?.level,
     serviceConfigs: entry.serviceConfigs ?? [],
