@@ -3,7 +3,8 @@
  *
  * A tree of frames rooted in "world". Each part gives two: `<name>_origin`, fixed to the parent at the part's pose,
  * and `<name>`, which is the origin for a part that does not move and the end of its kinematics for one that does.
- * So what is attached to an arm rides on its end, and what is attached to `<arm>_origin` stays at its base.
+ * So what is attached to an arm rides on its end, and what is attached to `<arm>_origin` stays at its base. The frames
+ * within its kinematics are there too, as `<arm>:<link>`.
  *
  * Building never fails: a part that cannot be placed is left out and said. Asking for a frame that is not there does.
  */
@@ -19,7 +20,7 @@ const MAX_NAMES_SHOWN = 30;
 
 export interface FramePart {
   readonly name: string;
-  /** A part's name, its `_origin`, or "world". */
+  /** A part's name, its `_origin`, one of its links as `<part>:<link>`, or "world". */
   readonly parent: string;
   /** Of the part's origin in its parent. */
   readonly pose: Pose;
@@ -74,7 +75,7 @@ export function buildFrameSystem(parts: readonly FramePart[]): FrameSystem {
   return { parts: sorted, unlinked: unlinked.map(({ name }) => name), warnings };
 }
 
-/** Every frame that can be asked for. */
+/** Every frame that can be asked for, but for the links within parts. */
 export function frameNames(system: FrameSystem): string[] {
   return [WORLD, ...system.parts.flatMap(({ name }) => [`${name}${ORIGIN_SUFFIX}`, name])];
 }
@@ -123,11 +124,12 @@ function placeInWorld(
 ): RigidTransform | undefined {
   let place = IDENTITY;
   for (let next = frame; next !== WORLD;) {
-    const part = partOf(parts, next);
-    if (!part) return undefined;
-    if (part.kinematics && next === part.name) {
+    const found = find(parts, next);
+    if (!found) return undefined;
+    const { part, link } = found;
+    if (part.kinematics && link !== undefined) {
       const positions = inputs.get(part.name) ?? part.kinematics.joints.map(() => 0);
-      place = compose(placeEnd(part.kinematics, positions), place);
+      place = compose(placeEnd(part.kinematics, positions, link), place);
     }
     place = compose(fromPose(part.pose), place);
     next = part.parent;
@@ -135,11 +137,19 @@ function placeInWorld(
   return place;
 }
 
-/** The part that a frame belongs to: its own frame or its origin. A part's own name goes first. */
-function partOf(parts: ReadonlyMap<string, FramePart>, frame: string): FramePart | undefined {
+/** The part that a frame belongs to, and its index in the part's kinematics; none for the origin. Names go first. */
+function find(
+  parts: ReadonlyMap<string, FramePart>,
+  frame: string,
+): { part: FramePart; link?: number } | undefined {
   const part = parts.get(frame);
-  if (part || !frame.endsWith(ORIGIN_SUFFIX)) return part;
-  return parts.get(frame.slice(0, -ORIGIN_SUFFIX.length));
+  if (part) return { part, link: part.kinematics?.end };
+  const still = frame.endsWith(ORIGIN_SUFFIX) && parts.get(frame.slice(0, -ORIGIN_SUFFIX.length));
+  if (still) return { part: still };
+  const [, name = "", id] = /^(.+):(.*)$/.exec(frame) ?? [];
+  const moving = parts.get(name);
+  const link = moving?.kinematics?.frames.findIndex((one) => one.id === id) ?? -1;
+  return moving && link >= 0 ? { part: moving, link } : undefined;
 }
 
 function supplemented(system: FrameSystem, supplemental: readonly FramePart[]): FrameSystem {
@@ -152,7 +162,7 @@ function supplemented(system: FrameSystem, supplemental: readonly FramePart[]): 
 
 function parentsFirst(parts: ReadonlyMap<string, FramePart>): FramePart[] {
   const children = Map.groupBy(parts.values(), ({ parent }) => {
-    return parent === WORLD ? WORLD : partOf(parts, parent)?.name ?? parent;
+    return parent === WORLD ? WORLD : find(parts, parent)?.part.name ?? parent;
   });
   const childrenOf = (name: string) => {
     return (children.get(name) ?? []).toSorted((a, b) => a.name < b.name ? -1 : 1);

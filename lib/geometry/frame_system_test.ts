@@ -8,8 +8,16 @@ import {
   transformBetween,
   transformPose,
 } from "./frame_system.ts";
-import { forwardKinematics } from "./kinematics.ts";
-import { composePoses, IDENTITY_POSE, type Pose, poseAt, posesAlmostEqual, transformPoint } from "./pose.ts";
+import { forwardKinematics, placeEnd } from "./kinematics.ts";
+import {
+  composePoses,
+  IDENTITY_POSE,
+  type Pose,
+  poseAt,
+  posesAlmostEqual,
+  toPose,
+  transformPoint,
+} from "./pose.ts";
 import { randomFrom } from "./random.ts";
 
 function part(name: string, parent: string, pose: Pose = IDENTITY_POSE): FramePart {
@@ -43,6 +51,25 @@ Deno.test("poses move between frames that do not move", () => {
     1,
     1e-9,
   );
+});
+
+Deno.test("what is attached to a link of an arm rides on that link", () => {
+  const kinematics = armModel("ur5e", "arm");
+  const system = buildFrameSystem([
+    part("sticker", "arm:upper_arm_link", poseAt(50, 0, 0)),
+    part("nowhere", "arm:no_such_link"),
+    part("lost", "table:leg"),
+    { ...part("arm", "world", poseAt(0, 0, 700)), kinematics },
+    table,
+  ]);
+  assertEquals(system.unlinked, ["nowhere", "lost"]);
+  const joints = [90, -45, 30, 0, 0, 0];
+  const inputs = new Map([["arm", joints]]);
+  const at = (frame: string) => transformPose(system, origin(frame), "world", { inputs }).pose;
+  const link = kinematics.frames.findIndex(({ id }) => id === "upper_arm_link");
+  const expected = composePoses(poseAt(0, 0, 700), toPose(placeEnd(kinematics, joints, link)));
+  assert(posesAlmostEqual(at("arm:upper_arm_link"), expected));
+  assert(posesAlmostEqual(at("sticker"), composePoses(expected, poseAt(50, 0, 0))));
 });
 
 Deno.test("what is attached to an arm rides on its end, what is attached to its origin does not", () => {

@@ -168,10 +168,14 @@ export function forwardKinematics(model: KinematicModel, positions: readonly num
   return toPose(placeEnd(model, positions));
 }
 
-/** As `forwardKinematics`, for further arithmetic. */
-export function placeEnd(model: KinematicModel, positions: readonly number[]): RigidTransform {
+/** As `forwardKinematics`, for further arithmetic; of another frame than the end where it is given. */
+export function placeEnd(
+  model: KinematicModel,
+  positions: readonly number[],
+  frame = model.end,
+): RigidTransform {
   checkCount(model, positions);
-  return placeFrames(model, positions)[model.end] ?? IDENTITY;
+  return placeFrames(model, positions)[frame] ?? IDENTITY;
 }
 
 /** The bodies of the links in the part's base frame, labelled `<model>:<link>`. */
