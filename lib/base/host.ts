@@ -37,6 +37,8 @@ export interface Host {
   writeFile(path: string, content: string | Uint8Array, options?: { mode?: number }): Promise<void>;
   /** Size in bytes, or `undefined` where there is no file. */
   fileSize(path: string): Promise<number | undefined>;
+  /** Makes a folder and those above it, where they are missing. */
+  makeFolder(path: string): Promise<void>;
   /** Opens a file to add to it, and makes it, and its folder, where there is none. */
   openAppend(path: string): AppendFile;
   /** Renames a file, at once; one that has the new name already is replaced. */

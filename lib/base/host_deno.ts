@@ -69,6 +69,10 @@ export class DenoHost implements Host {
     }
   }
 
+  makeFolder(path: string): Promise<void> {
+    return attempt("make", path, () => Deno.mkdir(path, { recursive: true }));
+  }
+
   openAppend(path: string): AppendFile {
     return attemptNow("append to", path, () => {
       Deno.mkdirSync(folderOf(path), { recursive: true });

@@ -26,6 +26,8 @@ export interface ConfigSource {
    * ends that, and resolves when nothing of it is under way.
    */
   follow(hear: (news: Draft | SvcError) => void): () => Promise<void>;
-  /** The draft is in force now: the last good one, should the source be out of reach at the next start. */
+  /** The draft can be used: it is what the next start may begin with if there is no better one. */
   keep(draft: Draft): Promise<void>;
+  /** What an earlier run has kept last, where the source keeps anything; to be asked for after `first`. */
+  kept(): Promise<Draft | undefined>;
 }

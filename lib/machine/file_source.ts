@@ -97,6 +97,10 @@ export class FileSource implements ConfigSource {
     return Promise.resolve();
   }
 
+  kept(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
   async #look(): Promise<Look> {
     try {
       const bytes = await readConfigBytes(this.#parts.host, this.name);

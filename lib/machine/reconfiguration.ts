@@ -61,9 +61,18 @@ export class Reconfiguration {
     this.#parts = parts;
   }
 
-  /** The configuration to begin with. Throws, with every problem, where it cannot be used. */
+  /** The configuration to begin with: the source's, or what it kept. Throws, with every problem, where neither can be used. */
   async first(): Promise<Candidate> {
-    return this.#decoded(await this.#parts.source.first());
+    const { source, logger } = this.#parts;
+    try {
+      return this.#decoded(await source.first());
+    } catch (thrown) {
+      const kept = await source.kept();
+      if (!kept) throw thrown;
+      const candidate = this.#decoded(kept);
+      logger.warn(`starting with the last good configuration: ${this.#refuse(thrown)}`);
+      return candidate;
+    }
   }
 
   /** Applies the first configuration, which nothing holds back, and takes what comes from now on. */
@@ -96,21 +105,27 @@ export class Reconfiguration {
   }
 
   async #take(news: Draft | SvcError): Promise<void> {
-    const { clock, logger, adopt } = this.#parts;
+    const { logger, adopt } = this.#parts;
     let candidate: Candidate;
     try {
       if (news instanceof SvcError) throw news;
       candidate = this.#decoded(news);
     } catch (thrown) {
-      const error = chainOf(thrown);
-      if (this.#refused?.error !== error) logger.error(`${error}\n  the configuration in force stays`);
-      this.#refused = { error, sinceMs: clock.nowMs() };
+      const known = this.#refused?.error;
+      const error = this.#refuse(thrown);
+      if (known !== error) logger.error(`${error}\n  the configuration in force stays`);
       return;
     }
     if (this.#refused) logger.info(`${this.#parts.source.name} can be used again`);
     this.#refused = undefined;
     adopt(candidate.config);
     await this.#attempt(candidate);
+  }
+
+  #refuse(thrown: unknown): string {
+    const error = chainOf(thrown);
+    this.#refused = { error, sinceMs: this.#parts.clock.nowMs() };
+    return error;
   }
 
   /** Applies a configuration if that is allowed now, else tries it again later unless a newer one has come. */

@@ -26,7 +26,10 @@ function draft(json: JsonObject, revision = "r"): Draft {
 }
 
 /** A reconfiguration whose source, machine and window are the test's. */
-async function bench(first: Draft, { level = "info" as "info" | "debug" } = {}) {
+async function bench(
+  first: Draft | SvcError,
+  { level = "info", kept }: { level?: "info" | "debug"; kept?: Draft } = {},
+) {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const diary: string[] = [];
@@ -39,7 +42,7 @@ async function bench(first: Draft, { level = "info" as "info" | "debug" } = {}) 
   const parts = {
     source: {
       name: "m.json",
-      first: () => Promise.resolve(first),
+      first: () => first instanceof SvcError ? Promise.reject(first) : Promise.resolve(first),
       follow: (listener: typeof hear) => {
         hear = listener;
         return () => {
@@ -51,6 +54,7 @@ async function bench(first: Draft, { level = "info" as "info" | "debug" } = {}) 
         note("keep")(draft);
         return Promise.resolve();
       },
+      kept: () => Promise.resolve(kept),
     },
     registry,
     env: () => undefined,
@@ -94,6 +98,24 @@ Deno.test("a first configuration that cannot be used is an error with every prob
     "  m.json: network: found 2, wanted an object",
     "  m.json: debug: found 1, wanted true or false",
   ]);
+});
+
+Deno.test("a start without a configuration that can be used begins with what was kept, and says so", async () => {
+  for (const first of [new SvcError("unavailable", "nobody there"), draft({ debug: 1 })]) {
+    const { took, told, hear, reconfiguration } = await bench(first, { kept: draft({}, "kept") });
+    assertEquals(took(), ["keep kept", "apply kept"]);
+    assertStringIncludes(told()[0], "warn starting with the last good configuration: ");
+    const { state, error, revision } = reconfiguration.status!;
+    assertEquals([state, revision], ["unhealthy", "kept"]);
+    assertStringIncludes(
+      error!,
+      first instanceof SvcError ? "nobody there" : "found 1, wanted true or false",
+    );
+    await hear(draft({}, "back"));
+    assertEquals([took(), reconfiguration.status], [["adopt back", "keep back", "apply back"], undefined]);
+    await reconfiguration.close();
+  }
+  await assertRejects(() => bench(new SvcError("unavailable", "nobody there")), SvcError, "nobody there");
 });
 
 Deno.test("a configuration that names its own revision has that one", async () => {

@@ -18,7 +18,6 @@ import { type Interceptor, ServiceTable } from "../wire/service.ts";
 import { buildTimeoutFrom } from "./builder.ts";
 import type { MachineConfig } from "./config.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
-import { FileSource } from "./file_source.ts";
 import { Frames } from "./frames.ts";
 import { Jobs } from "./jobs.ts";
 import { requestLimit } from "./limits.ts";
@@ -26,8 +25,10 @@ import { Machine } from "./machine.ts";
 import { MachinePort } from "./machine_port.ts";
 import { maintenanceAllowed } from "./maintenance.ts";
 import { Operations } from "./operations.ts";
+import { type Origin, originOf } from "./origin.ts";
 import { Reconfiguration } from "./reconfiguration.ts";
 import { Remotes } from "./remotes.ts";
+import { followRestartOrders } from "./restart.ts";
 import { robotService, type StatusNode } from "./service.ts";
 import { Sessions } from "./sessions.ts";
 import { shutDown } from "./shutdown.ts";
@@ -65,48 +66,60 @@ export interface Runtime {
 /** How long calls under way may take when the port closes. */
 const DRAIN_MS = 5_000;
 
+/** Whoever supervises the program says by these that it asks itself whether to restart it. */
+const RESTARTS_HANDLED = [
+  "SVC_AGENT_HANDLES_NEEDS_RESTART_CHECKING",
+  "VIAM_AGENT_HANDLES_NEEDS_RESTART_CHECKING",
+];
+
 /** Starts serving. Rejects, with every problem, where the configuration cannot be used or the port not opened. */
 export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts): Promise<Runtime> {
-  const { registry, host, clock, logs } = parts;
+  const { configPath: path, allowInsecureCredentials = false } = options;
+  const logger = parts.logs.logger("rdk.config");
+  const origin = await originOf({ ...parts, path, allowInsecureCredentials, logger });
+  try {
+    return await start(options, parts, origin);
+  } catch (error) {
+    origin.client?.close();
+    throw error;
+  }
+}
+
+async function start(options: RuntimeOptions, parts: RuntimeParts, origin: Origin): Promise<Runtime> {
+  const { host, clock, logs } = parts;
   const logger = logs.logger("rdk");
   const machine = machineOf(options, parts);
   const reconfiguration = new Reconfiguration({
-    source: new FileSource({ path: options.configPath, host, clock }),
-    registry,
+    ...parts,
+    source: origin.source,
     env: (name) => host.env(name),
-    clock,
     logger: logs.logger("rdk.config"),
     adopt: (config) => adopt(config),
     mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
-    apply: async (config) => {
-      await machine.apply(config);
-      // A newer one may have overtaken it.
-      if (machine.config !== config) return;
-      jobs.apply(config.jobs);
-      logger.info("configuration applied", { revision: config.revision, ...summary(machine) });
-    },
+    apply: (config) => apply(config),
     showDiffs: options.showConfigDiffs,
   });
   const first = await reconfiguration.first();
   adoptLogs(first.config, options, logs);
   warnOfUnused(first.config, logger);
 
-  const sessions = new Sessions({
-    machine,
-    clock,
-    logger: logs.logger("rdk.networking.session_manager"),
-    heartbeatWindowMs: first.config.network.heartbeatWindowMs,
-  });
+  const sessions = sessionsOf(machine, first.config, parts);
   const internal = () => [reconfiguration.status, port.status].filter((status) => status !== undefined);
-  const jobStatuses = { statuses: () => jobs.statuses() };
   const diagnostics = new Diagnostics(options.diagnostics, { machine, ...parts });
-  const { interceptors } = diagnostics;
-  const served = { machine, sessions, jobs: jobStatuses, internal, interceptors, stop: options.stop };
-  const tableFor = tables(served, parts);
+  const served = {
+    machine,
+    sessions,
+    jobs: { statuses: () => jobs.statuses() },
+    internal,
+    stop: options.stop,
+  };
+  const tableFor = tables(served, diagnostics.interceptors, parts);
   const jobs = new Jobs({ machine, channel: memoryChannel(tableFor()), clock, logs });
+  const restarts = restartsOf(machine, origin, options, parts);
+  const http = { restartStatus: restarts.status, routes: diagnostics.routes };
   const port = await MachinePort.open(first.config, {
     tableFor,
-    http: { restartStatus: () => restartStatus(machine, clock), routes: diagnostics.routes },
+    http,
     noTls: options.noTls,
     host,
     clock,
@@ -118,6 +131,13 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
     diagnostics.adopt(config);
     void port.change(config);
   };
+  const apply = async (config: MachineConfig) => {
+    await machine.apply(config);
+    // A newer one may have overtaken it.
+    if (machine.config !== config) return;
+    jobs.apply(config.jobs);
+    logger.info("configuration applied", { revision: config.revision, ...summary(machine) });
+  };
   await diagnostics.begin(first.config);
   const ready = reconfiguration.begin(first).then(() => logger.info("machine is running", summary(machine)));
   const stages = [
@@ -125,6 +145,7 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
     { name: "the configuration", close: () => reconfiguration.close() },
     { name: "jobs", close: () => jobs.close() },
     { name: "sessions", close: () => sessions.close() },
+    { name: "the control plane", close: () => restarts.close() },
     { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
     { name: "diagnostics", close: () => diagnostics.close() },
   ];
@@ -136,6 +157,37 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
     ready,
     close: (forced = new AbortController().signal) => shutDown(stages, { clock, logger, forced }),
   };
+}
+
+/** Restarting: what a supervisor asks before it does, and orders of the control plane unless the supervisor takes them. */
+function restartsOf(
+  machine: Machine,
+  { client }: Origin,
+  { stop }: RuntimeOptions,
+  { host, clock, logs }: RuntimeParts,
+) {
+  const mayRestart = async () => {
+    const { allowed } = await maintenanceAllowed(machine.config?.maintenance, machine, clock);
+    return allowed && !machine.busy;
+  };
+  const orders = client && !RESTARTS_HANDLED.some((name) => host.env(name))
+    ? followRestartOrders({ client, clock, logger: logs.logger("rdk"), mayRestart, stop })
+    : undefined;
+  return {
+    status: async () => ({
+      restart_allowed: await mayRestart(),
+      does_not_handle_needs_restart: orders === undefined,
+    }),
+    close: async () => {
+      await orders?.();
+      client?.close();
+    },
+  };
+}
+
+function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs }: RuntimeParts): Sessions {
+  const logger = logs.logger("rdk.networking.session_manager");
+  return new Sessions({ machine, clock, logger, heartbeatWindowMs: network.heartbeatWindowMs });
 }
 
 function machineOf({ allowInsecureCredentials }: RuntimeOptions, parts: RuntimeParts): Machine {
@@ -151,14 +203,13 @@ interface Served {
   readonly sessions: Sessions;
   readonly jobs: Pick<Jobs, "statuses">;
   readonly internal: () => readonly StatusNode[];
-  /** Around all others. */
-  readonly interceptors: readonly Interceptor[];
   readonly stop: (reason: string) => void;
 }
 
 /** Makes tables of all services over one machine: one for each port that is opened, with its guard. */
 function tables(
-  { stop, interceptors, ...served }: Served,
+  { stop, ...served }: Served,
+  outermost: readonly Interceptor[],
   { registry, host, clock, logs, version }: RuntimeParts,
 ): (guard?: Auth) => ServiceTable {
   const { machine, sessions } = served;
@@ -168,7 +219,7 @@ function tables(
   const robot = { ...served, operations, frames, version, logs, clock, shutdown: stop };
   return (guard) => {
     const table = new ServiceTable(clock, [
-      ...interceptors,
+      ...outermost,
       ...(guard ? [guard.interceptor] : []),
       ...around,
     ]);
@@ -179,19 +230,13 @@ function tables(
   };
 }
 
-/** What a supervisor asks before it restarts the program. */
-async function restartStatus(machine: Machine, clock: Clock) {
-  const { allowed } = await maintenanceAllowed(machine.config?.maintenance, machine, clock);
-  return { restart_allowed: allowed && !machine.busy, does_not_handle_needs_restart: true };
-}
-
 function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs): void {
   const problems = logs.configure(config.log, debug || config.debug, !config.disableLogDeduplication);
   for (const problem of problems) logs.logger("rdk").warn(problem);
 }
 
 function warnOfUnused(config: MachineConfig, logger: Logger): void {
-  for (const key of ["cloud", "modules", "packages"] as const) {
+  for (const key of ["modules", "packages"] as const) {
     const section = config[key];
     const used = Array.isArray(section) ? section.length > 0 : section !== undefined;
     if (used) logger.warn(`${key}: this version reads and checks it, but does not act on it`);
@@ -204,8 +249,8 @@ function summary(machine: Machine): Fields {
 }
 
 /** The resources that are not closed yet. */
-function instances(machine: Machine): string[] {
-  return [...machine.nodes].filter(({ instance, state }) => instance || state === "removing").map((
-    { name },
-  ) => name.full);
+function instances({ nodes }: Machine): string[] {
+  return [...nodes].filter(({ instance, state }) => instance || state === "removing").map(({ name }) =>
+    name.full
+  );
 }
