@@ -169,7 +169,7 @@ export interface GrpcOptions {
 }
 
 /**
- * A channel to `host:port` or `unix:/path`. It connects at the first call and again at the next call after a
+ * A channel to `host:port` (443 with TLS, 80 without, where left out) or `unix:/path`. It connects at the first call and again at the next call after a
  * loss; a call that finds no server, or loses it, fails with `unavailable`.
  */
 export function connectGrpc(address: string, options: GrpcOptions): Channel {
@@ -417,7 +417,7 @@ function notGrpc(values: Map<string, string>): SvcError | undefined {
 async function dial(address: string, options: GrpcOptions, signal: AbortSignal): Promise<Duplex> {
   signal.throwIfAborted();
   const { tls, clock } = options;
-  const target = parseAddress(address);
+  const target = parseAddress(address, tls !== undefined);
   const servername = tls?.serverName ?? (target.host && /[a-z]/i.test(target.host) ? target.host : undefined);
   const socket = tls
     ? connectTls({
@@ -457,11 +457,16 @@ async function dial(address: string, options: GrpcOptions, signal: AbortSignal):
   }
 }
 
-function parseAddress(address: string): { host?: string; port?: number; path?: string } {
+/** Exported for its tests. */
+export function parseAddress(
+  address: string,
+  secure: boolean,
+): { host?: string; port?: number; path?: string } {
   if (address.startsWith("unix:")) return { path: address.slice("unix:".length).replace(/^\/\/(?=\/)/, "") };
-  const match = /^(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(address);
-  if (!match || Number(match[3]) > 65_535) {
+  const match = /^(?:\[([^\]/\s]+)\]|([^:[\]/\s]+))(?::(\d{1,5}))?$/.exec(address);
+  const port = Number(match?.[3] ?? (secure ? 443 : 80));
+  if (!match || port > 65_535) {
     throw new SvcError("invalid_argument", `"${address}" is no address, wanted host:port or unix:/path`);
   }
-  return { host: match[1] ?? match[2], port: Number(match[3]) };
+  return { host: match[1] ?? match[2], port };
 }

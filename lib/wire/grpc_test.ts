@@ -8,7 +8,7 @@ import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { Health } from "../../proto/gen/health_pb.ts";
 import { client } from "./channel.ts";
 import { all, each, echoTable, selfSigned, withChannel, withPort } from "./echo_fixture.ts";
-import { connectGrpc } from "./grpc.ts";
+import { connectGrpc, parseAddress } from "./grpc.ts";
 import { MAX_MESSAGE_BYTES } from "./grpc_message.ts";
 import { Metadata } from "./metadata.ts";
 import { openPort, openUnixPort } from "./port.ts";
@@ -199,11 +199,18 @@ Deno.test("gRPC: a lost server is unavailable, and found again when it is back",
   await second.close(0);
 });
 
+Deno.test("gRPC: an address without a port has that of the web", () => {
+  assertEquals(parseAddress("robot.example.com", true), { host: "robot.example.com", port: 443 });
+  assertEquals(parseAddress("[::1]", false), { host: "::1", port: 80 });
+  assertEquals(parseAddress("[::1]:8080", true), { host: "::1", port: 8080 });
+  assertEquals(parseAddress("unix:///tmp/a.sock", false), { path: "/tmp/a.sock" });
+});
+
 Deno.test("gRPC: an address that is none says what one is", async () => {
-  const channel = connectGrpc("nonsense", { clock });
+  const channel = connectGrpc("http://nonsense", { clock });
   const error = await failure(client(EchoService, channel).echo({ message: "" }));
   assertEquals(error.code, "invalid_argument");
-  assertStringIncludes(error.message, '"nonsense" is no address');
+  assertStringIncludes(error.message, '"http://nonsense" is no address');
 });
 
 Deno.test("gRPC: closing lets calls finish, then cuts them off", async () => {
