@@ -4,13 +4,7 @@
  * The libraries come from their registries; where one cannot be installed its test says so and is skipped.
  */
 
-import {
-  assert,
-  assertEquals,
-  assertGreater,
-  assertLess,
-  assertMatch,
-} from "@std/assert";
+import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
 import { type ServerProcess, startServer, writeConfig } from "../server.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
@@ -38,16 +32,12 @@ interface Seen {
 
 Deno.test("the published TypeScript SDK in Node, over gRPC", async () => {
   const folder = await nodeFolder();
-  await withServer((server) =>
-    tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc"])
-  );
+  await withServer((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc"]));
 });
 
 Deno.test("the published TypeScript SDK in Node, over gRPC-web", async () => {
   const folder = await nodeFolder();
-  await withServer((server) =>
-    tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc-web"])
-  );
+  await withServer((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc-web"]));
 });
 
 Deno.test("the published TypeScript SDK in Deno, over gRPC", async () => {
@@ -61,13 +51,11 @@ Deno.test("the published TypeScript SDK in Deno, over gRPC-web", async () => {
 Deno.test("the published Python SDK, over gRPC", async () => {
   const python = await pythonProgram();
   if (python === undefined) return;
-  await withServer((server) =>
-    tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host])
-  );
+  await withServer((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
 });
 
 function denoTour(url: string, transport: string): string[] {
-  const options = ["-A", "--no-lock", "--config", `${HERE}deno.json`];
+  const options = ["-A", "--no-lock", "--config", `${HERE}packages.json`];
   return [
     Deno.execPath(),
     "run",
@@ -99,9 +87,7 @@ async function tour(server: ServerProcess, command: string[]): Promise<void> {
   assertEquals(
     code,
     0,
-    `${
-      command.join(" ")
-    } failed:\n${stderr}\nthe server wrote:\n${server.output()}`,
+    `${command.join(" ")} failed:\n${stderr}\nthe server wrote:\n${server.output()}`,
   );
   judge(JSON.parse(stdout.trim().split("\n").at(-1)!));
 }
@@ -129,9 +115,7 @@ function judge(seen: Seen): void {
   assert(seen.ticks.every(({ time }) => BigInt(time) > 0n));
   assertGreater(seen.images.length, 0);
   assert(
-    seen.images.every(({ bytes, mimeType }) =>
-      bytes > 0 && mimeType.startsWith("image/")
-    ),
+    seen.images.every(({ bytes, mimeType }) => bytes > 0 && mimeType.startsWith("image/")),
   );
   assertEquals(seen.capturedAt, true);
   assertGreater(seen.pointCloudBytes, 0);
@@ -145,10 +129,8 @@ function judge(seen: Seen): void {
 async function nodeFolder(): Promise<string> {
   const folder = `${cacheFolder()}/svc-interop-node`;
   await Deno.mkdir(folder, { recursive: true });
-  const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}deno.json`));
-  const packages = Object.values<string>(imports).map((specifier) =>
-    specifier.replace("npm:", "")
-  );
+  const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}packages.json`));
+  const packages = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
   await succeed([
     "npm",
     "install",

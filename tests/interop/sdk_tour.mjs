@@ -1,140 +1,26 @@
 /**
- * A tour of the example machine with the published TypeScript SDK, as a program of its own: it runs in Node and
- * in Deno, unchanged. It prints one JSON object of what it saw; the test that started it judges.
+ * The tour as a program of its own: it runs in Node and in Deno, unchanged. It prints one JSON object of what it saw;
+ * the test that started it judges.
  *
  * Use: sdk_tour.mjs URL [grpc|grpc-web]
  */
 
 import process from "node:process";
+import { tour } from "./tour.mjs";
 
 // Where there are workers the library takes itself to be in a browser and starts one of a kind that Deno has not.
 delete globalThis.Worker;
 
-const {
-  ArmClient,
-  BoardClient,
-  CameraClient,
-  EncoderClient,
-  MotorClient,
-  RobotClient,
-  VisionClient,
-} = await import("@viamrobotics/sdk");
+const sdk = await import("@viamrobotics/sdk");
 
 const [url, transport = "grpc"] = process.argv.slice(2);
 
 if (transport === "grpc") {
   const { createGrpcTransport } = await import("@connectrpc/connect-node");
   globalThis.VIAM = {
-    GRPC_TRANSPORT_FACTORY: (options) =>
-      createGrpcTransport({ httpVersion: "2", ...options }),
+    GRPC_TRANSPORT_FACTORY: (options) => createGrpcTransport({ httpVersion: "2", ...options }),
   };
 }
 
-const robot = new RobotClient();
-await robot.dial({ host: url, noReconnect: true });
-const seen = {};
-
-seen.resources = (await robot.resourceNames()).map(({ subtype, name }) =>
-  `${subtype}/${name}`
-).sort();
-const { platform, version, apiVersion } = await robot.getVersion();
-seen.version = { platform, version, apiVersion };
-const status = await robot.getMachineStatus();
-seen.machine = {
-  state: status.state,
-  unhealthy: status.resources.filter((one) => one.error !== "").length,
-};
-
-const arm = new ArmClient(robot, "arm1");
-const { values: joints } = await arm.getJointPositions();
-const wantedJoints = joints.map((_, index) => 10 + index);
-await arm.moveToJointPositions(wantedJoints);
-seen.joints = {
-  wanted: wantedJoints,
-  found: (await arm.getJointPositions()).values,
-};
-const { x, y, z, oX, oY, oZ, theta } = await arm.getEndPosition();
-const goal = { x: x + 20, y: y - 10, z: z - 15, oX, oY, oZ, theta };
-await arm.moveToPosition(goal);
-const reached = await arm.getEndPosition();
-seen.armErrorMm = Math.hypot(
-  reached.x - goal.x,
-  reached.y - goal.y,
-  reached.z - goal.z,
-);
-seen.kinematicsBytes = JSON.stringify(await arm.getKinematics()).length;
-
-const motor = new MotorClient(robot, "motor1");
-const encoder = new EncoderClient(robot, "encoder1");
-const [before] = await encoder.getPosition();
-await motor.goFor(120, 0.5);
-const [after] = await encoder.getPosition();
-seen.encoder = { before, after };
-await motor.setPower(0.5);
-const powered = await motor.isPowered();
-seen.power = {
-  on: powered[0] ?? powered.isOn,
-  pct: powered[1] ?? powered.powerPct,
-};
-
-const board = new BoardClient(robot, "board1");
-await board.setGPIO("20", true);
-seen.gpio = await board.getGPIO("20");
-const ticks = [];
-const streaming = board.streamTicks(["encoder-a"], ticks, {}, {
-  timeoutMs: 20_000,
-}).catch(() => {});
-const named = () => ticks.filter((tick) => tick.pinName === "encoder-a");
-while (named().length < 3) {
-  await new Promise((resolve) => setTimeout(resolve, 5));
-}
-seen.ticks = named().slice(0, 3).map(({ high, time }) => ({
-  high,
-  time: String(time),
-}));
-
-const camera = new CameraClient(robot, "camera1");
-const { images, metadata } = await camera.getImages();
-seen.images = images.map(({ sourceName, mimeType, image }) => ({
-  sourceName,
-  mimeType,
-  bytes: image.length,
-}));
-seen.capturedAt = metadata.capturedAt !== undefined;
-seen.pointCloudBytes = (await camera.getPointCloud()).length;
-seen.cameraProperties = {
-  supportsPcd: (await camera.getProperties()).supportsPcd,
-};
-
-const vision = new VisionClient(robot, "vision1");
-const { objectPointCloudsSupported, detectionsSupported } = await vision
-  .getProperties();
-seen.visionProperties = { objectPointCloudsSupported, detectionsSupported };
-seen.detections = (await vision.getDetectionsFromCamera("camera1")).length;
-const all = await vision.captureAllFromCamera("camera1", {
-  returnImage: true,
-  returnClassifications: true,
-  returnDetections: true,
-  returnObjectPointClouds: true,
-});
-seen.captured = {
-  image: all.image !== undefined,
-  detections: all.detections.length,
-};
-
-await robot.stopAll();
-seen.stopped = (await motor.isMoving()) === false;
-try {
-  await new MotorClient(robot, "nowhere").isMoving();
-} catch (error) {
-  seen.missing = { code: error.code, message: error.rawMessage };
-}
-
-await robot.disconnect();
-await robot.dial({ host: url, noReconnect: true });
-seen.again = (await robot.resourceNames()).length;
-await robot.disconnect();
-
-console.log(JSON.stringify(seen));
-void streaming;
+console.log(JSON.stringify(await tour(sdk, url)));
 process.exit(0);
