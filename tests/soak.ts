@@ -85,7 +85,7 @@ const runtime = await startRuntime(
     debug: false,
     noTls: false,
     showConfigDiffs: false,
-    diagnostics: { ftdc: false, webProfile: false },
+    diagnostics: { ftdc: false, webProfile: false, telemetry: false },
     stop: () => {},
   },
   { registry: new Registry(APIS, MODELS), host, clock, logs, version: "0.0.0" },

@@ -51,7 +51,7 @@ const GateSensor = model({
   api: SensorApi,
   name: "rdk:builtin:gate",
   doc: "A sensor that says what it is told to.",
-  attributes: object({ allowed: any().default(true) }),
+  attributes: object({ allowed: any().default(true) }).required(),
   construct: ({ name, attributes }) => new Gate(name, attributes.allowed),
 });
 
@@ -64,7 +64,7 @@ const PartGeneric = model({
     close: choice("what it does instead of being closed", ["", "hangs", "fails"]).default(""),
     note: text(),
     uses: list(text()).default([]).names(),
-  }),
+  }).required(),
   construct: async ({ name, attributes, logger }) => {
     await outcome(attributes.build);
     logger.info(`built ${name.short}`);
