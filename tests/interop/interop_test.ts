@@ -1,16 +1,15 @@
 /**
  * The published client libraries drive the example machine, each in a process and runtime of its own.
- *
- * The libraries come from their registries; where one cannot be installed its test says so and is skipped.
  */
 
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
 import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { browserProgram, browserTour, nodeFolder, pythonProgram, run } from "./programs.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-/** What a tour prints; see sdk_tour.mjs and python_tour.py. */
+/** What a tour sees; see tour.mjs and python_tour.py. */
 interface Seen {
   resources: string[];
   version: { platform: string; version: string; apiVersion: string };
@@ -48,11 +47,55 @@ Deno.test("the published TypeScript SDK in Deno, over gRPC-web", async () => {
   await withServer((server) => tour(server, denoTour(server.url, "grpc-web")));
 });
 
+Deno.test("the published TypeScript SDK in a browser, from a page of another origin", async () => {
+  const browser = await browserProgram();
+  if (browser === undefined) return;
+  const script = await browserTour();
+  await withServer(async (server) => judge(await browserSees(browser, script, server.url)));
+});
+
 Deno.test("the published Python SDK, over gRPC", async () => {
   const python = await pythonProgram();
   if (python === undefined) return;
   await withServer((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
 });
+
+/** Opens a page with the script in a browser without a window, and gives what the page posts. */
+async function browserSees(browser: string, script: string, machine: string): Promise<Seen> {
+  const profile = await Deno.makeTempDir({ prefix: "svc-browser-" });
+  const seen = Promise.withResolvers<Seen & { failed?: string }>();
+  const page = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/seen") seen.resolve(await request.json());
+    if (pathname !== "/tour.js") return html('<!doctype html><script type="module" src="/tour.js"></script>');
+    return new Response(script, { headers: { "content-type": "text/javascript" } });
+  });
+  const address = `http://127.0.0.1:${page.addr.port}/?machine=${encodeURIComponent(machine)}`;
+  const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-proxy-server"];
+  const child = new Deno.Command(browser, {
+    args: [...options, `--user-data-dir=${profile}`, address],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  const ended = child.status.then(({ code }) => {
+    throw new Error(`${browser} ended with code ${code} before the tour did`);
+  });
+  try {
+    const found = await Promise.race([seen.promise, ended]);
+    assertEquals(found.failed, undefined);
+    return found;
+  } finally {
+    child.kill("SIGTERM");
+    await ended.catch(() => {});
+    await page.shutdown();
+    await Deno.remove(profile, { recursive: true });
+  }
+}
+
+function html(text: string): Response {
+  return new Response(text, { headers: { "content-type": "text/html" } });
+}
 
 function denoTour(url: string, transport: string): string[] {
   const options = ["-A", "--no-lock", "--config", `${HERE}packages.json`];
@@ -123,62 +166,4 @@ function judge(seen: Seen): void {
   assertEquals(seen.stopped, true);
   assertEquals(seen.missing?.code ?? 2, 2);
   assertEquals(seen.again, seen.resources.length);
-}
-
-/** A folder with the tour and the packages it needs, as npm installs them. */
-async function nodeFolder(): Promise<string> {
-  const folder = `${cacheFolder()}/svc-interop-node`;
-  await Deno.mkdir(folder, { recursive: true });
-  const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}packages.json`));
-  const packages = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
-  await succeed([
-    "npm",
-    "install",
-    "--silent",
-    "--ignore-scripts",
-    "--prefix",
-    folder,
-    ...packages,
-  ]);
-  await Deno.copyFile(`${HERE}sdk_tour.mjs`, `${folder}/sdk_tour.mjs`);
-  return folder;
-}
-
-/** A Python that has the SDK, in a virtual environment that is kept; `undefined` where none can be had. */
-async function pythonProgram(): Promise<string | undefined> {
-  const folder = `${cacheFolder()}/svc-interop-python`;
-  const python = `${folder}/bin/python3`;
-  try {
-    await succeed(["python3", "-m", "venv", folder]);
-    await succeed([
-      python,
-      "-m",
-      "pip",
-      "install",
-      "--quiet",
-      "viam-sdk==0.85.1",
-    ]);
-    return python;
-  } catch (error) {
-    console.log(`skipped: the Python SDK cannot be installed here: ${error}`);
-    return undefined;
-  }
-}
-
-function cacheFolder(): string {
-  return Deno.env.get("TMPDIR") ?? "/tmp";
-}
-
-async function succeed(command: string[]): Promise<void> {
-  const { code, stderr } = await run(command);
-  if (code !== 0) throw new Error(`${command.join(" ")} failed: ${stderr}`);
-}
-
-async function run([program, ...args]: string[]) {
-  const { code, stdout, stderr } = await new Deno.Command(program, {
-    args,
-    stdin: "null",
-  }).output();
-  const text = new TextDecoder();
-  return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
 }

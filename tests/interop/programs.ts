@@ -1,0 +1,75 @@
+/**
+ * The programs of others that the interop tests run: Node with the published TypeScript SDK, Python with the published
+ * Python SDK, a browser.
+ *
+ * The libraries come from their registries and are kept in the folder for temporary files. Where a program cannot be
+ * had, its function says so and gives `undefined`, and the test is skipped.
+ */
+
+const HERE = new URL("./", import.meta.url).pathname;
+const ESBUILD = "esbuild@0.28.2";
+
+/** A folder with the tours and the packages they need, as npm installs them. */
+export async function nodeFolder(): Promise<string> {
+  const folder = `${cacheFolder()}/svc-interop-node`;
+  await Deno.mkdir(folder, { recursive: true });
+  const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}packages.json`));
+  const packages = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
+  await succeed(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, ...packages, ESBUILD]);
+  for (const file of ["tour.mjs", "sdk_tour.mjs", "browser_tour.mjs"]) {
+    await Deno.copyFile(`${HERE}${file}`, `${folder}/${file}`);
+  }
+  return folder;
+}
+
+/** The tour for a browser, with all that it needs, as one module. */
+export async function browserTour(): Promise<string> {
+  const folder = await nodeFolder();
+  const esbuild = `${folder}/node_modules/.bin/esbuild`;
+  return await succeed([esbuild, `${folder}/browser_tour.mjs`, "--bundle", "--format=esm"]);
+}
+
+/** A Python that has the SDK, in a virtual environment that is kept; `undefined` where none can be had. */
+export async function pythonProgram(): Promise<string | undefined> {
+  const folder = `${cacheFolder()}/svc-interop-python`;
+  const python = `${folder}/bin/python3`;
+  try {
+    await succeed(["python3", "-m", "venv", folder]);
+    await succeed([python, "-m", "pip", "install", "--quiet", "viam-sdk==0.85.1"]);
+    return python;
+  } catch (error) {
+    console.log(`skipped: the Python SDK cannot be installed here: ${error}`);
+    return undefined;
+  }
+}
+
+/** A browser of the Chromium family; `undefined` where there is none. */
+export async function browserProgram(): Promise<string | undefined> {
+  for (const program of ["chromium", "chromium-browser", "google-chrome"]) {
+    try {
+      await succeed([program, "--version"]);
+      return program;
+    } catch {
+      // The next one, then.
+    }
+  }
+  console.log("skipped: there is no chromium, chromium-browser or google-chrome here");
+  return undefined;
+}
+
+/** Runs a program to its end. */
+export async function run([program, ...args]: string[]) {
+  const { code, stdout, stderr } = await new Deno.Command(program, { args, stdin: "null" }).output();
+  const text = new TextDecoder();
+  return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
+}
+
+async function succeed(command: string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(command);
+  if (code !== 0) throw new Error(`${command.join(" ")} failed: ${stderr}`);
+  return stdout;
+}
+
+function cacheFolder(): string {
+  return Deno.env.get("TMPDIR") ?? "/tmp";
+}
