@@ -26,12 +26,14 @@ export async function startServer(
   {
     command = [Deno.execPath(), "run", "-A", new URL("cli/svc_server.ts", ROOT).pathname],
     args = [] as string[],
+    env = {} as Record<string, string>,
   } = {},
 ): Promise<ServerProcess> {
   const started = performance.now();
   const [program, ...before] = command;
   const child = new Deno.Command(program, {
     args: [...before, "-config", configPath, ...args],
+    env,
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

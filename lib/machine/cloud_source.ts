@@ -110,7 +110,7 @@ export class CloudSource implements ConfigSource {
       const error = SvcError.from(thrown);
       if (signal.aborted) return undefined;
       if (!NONSENSE.includes(error.code)) {
-        const told = `${this.name} is away, the configuration in force stays: ${chainOf(error)}`;
+        const told = `${this.name} gives no configuration, the one in force stays: ${chainOf(error)}`;
         if (this.#away) logger.debug(told);
         else logger.warn(told);
         this.#away = true;
@@ -121,7 +121,7 @@ export class CloudSource implements ConfigSource {
       this.#seen = mark;
       return new SvcError(error.code, `${this.name} has no usable configuration`, { cause: error });
     }
-    if (this.#away) logger.info(`${this.name} is back`);
+    if (this.#away) logger.info(`${this.name} gives configurations again`);
     this.#away = false;
     if (markOf(json) === this.#seen) return undefined;
     return this.#draft(json);
@@ -147,7 +147,7 @@ export class CloudSource implements ConfigSource {
       // While there is none, what there was before is better than nothing.
       const pair = fresh
         ? { tls_certificate: fresh.certPem, tls_private_key: fresh.keyPem }
-        : pairOf(this.#copy);
+        : known?.pair ?? pairOf(this.#copy);
       if (pair) this.#certificate = { pair, names, sinceMs: fresh ? clock.monotonicMs() : -Infinity };
     }
     return { ...json, cloud: { ...cloud, ...this.#certificate?.pair } };

@@ -24,6 +24,11 @@ export function part(name: string, attributes: JsonObject = {}): JsonObject {
   return { name, api: "rdk:component:generic", model: "part", attributes };
 }
 
+/** The sensor `gate`, and what it says at first. */
+export function gate(allowed: boolean): JsonObject {
+  return { name: "gate", api: "rdk:component:sensor", model: "gate", attributes: { allowed } };
+}
+
 /** A configuration as text, on a free port. */
 export function text(config: JsonObject): string {
   return JSON.stringify({ network: { bind_address: "localhost:0" }, ...config });

@@ -2,11 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../lib/base/schema.ts";
-import { allow, answers, mayRestart, part, statusOf, text, withServer } from "./bench.ts";
-
-const gate = (allowed: boolean): JsonObject => {
-  return { name: "gate", api: "rdk:component:sensor", model: "gate", attributes: { allowed } };
-};
+import { allow, answers, gate, mayRestart, part, statusOf, text, withServer } from "./bench.ts";
 
 const applied = (revision: string) => `"revision":"${revision}"`;
 
