@@ -17,15 +17,21 @@ import { type CallContext, service, ServiceTable } from "../wire/service.ts";
 import { Access } from "./access.ts";
 import { fleetHandlers } from "./app_fleet.ts";
 import { keyHandlers } from "./app_keys.ts";
+import { logHandlers } from "./app_logs.ts";
+import { partHandlers } from "./app_parts.ts";
 import { Audit } from "./audit.ts";
+import { Authority } from "./authority.ts";
 import { actorOf, type CloudContext, type Validate } from "./context.ts";
 import { Keys } from "./keys.ts";
 import { Presence } from "./presence.ts";
+import { Logs } from "./logs.ts";
+import { robotService } from "./robot_service.ts";
 import { RULES } from "./rules.ts";
 import { secretOf, type Store } from "./store.ts";
 
 /** Whom tokens are for. */
 const AUDIENCE = ["svc-cloud"];
+const SWEEP_MS = 3600 * 1000;
 
 export interface CloudOptions {
   readonly store: Store;
@@ -37,6 +43,7 @@ export interface CloudOptions {
 export interface Cloud {
   /** Everything it serves, its own checks of who calls included. */
   readonly table: ServiceTable;
+  readonly authority: Authority;
   /** Saves what is only in memory. The store stays open. */
   close(): Promise<void>;
 }
@@ -63,10 +70,49 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   };
   const table = new ServiceTable(clock, [told, access.interceptor(interceptor, refused)]);
   table.add(authService);
-  table.add(service(AppService, { ...fleetHandlers(context), ...keyHandlers(context) }));
+  const logs = new Logs(store, clock);
+  const authority = await Authority.open(store, clock);
+  const app = { ...fleetHandlers(context), ...partHandlers(context), ...keyHandlers(context) };
+  table.add(service(AppService, { ...app, ...logHandlers(logs, clock) }));
+  table.add(robotService(context, authority, logs));
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
-  return { table, close: () => presence.close() };
+  const sweep = new Sweep(context, async () => {
+    await logs.forgetOld();
+    await audit.forgetOld();
+  });
+  return {
+    table,
+    authority,
+    close: async () => {
+      await sweep.close();
+      await presence.close();
+    },
+  };
+}
+
+/** Removes now and then what is kept for a limited time. */
+class Sweep {
+  readonly #closing = new AbortController();
+  readonly #sweeping: Promise<void>;
+
+  constructor(private readonly cloud: CloudContext, private readonly forgetOld: () => Promise<void>) {
+    this.#sweeping = this.#sweep();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#sweeping;
+  }
+
+  async #sweep(): Promise<void> {
+    const { signal } = this.#closing;
+    const { clock, logger } = this.cloud;
+    while (!signal.aborted) {
+      await this.forgetOld().catch((error) => logger.warn(`cannot remove what is old: ${chainOf(error)}`));
+      await clock.sleep(SWEEP_MS, signal).catch(() => {});
+    }
+  }
 }
 
 function newSigningKey(): string {

@@ -4,6 +4,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
+import { SvcError } from "../base/error.ts";
 import type { Problem } from "../base/schema.ts";
 import type { CallContext } from "../wire/service.ts";
 import type { Access } from "./access.ts";
@@ -26,4 +27,22 @@ export interface CloudContext {
 
 export function actorOf({ entity, method }: CallContext): Actor {
   return { who: entity ?? "", action: method.name };
+}
+
+/** A person at the command line, not an API key, as those who act. */
+export function personActing(user: string, action: string): Actor {
+  return { who: `${PERSON}${user}`, action };
+}
+
+export function isPerson(who: string): boolean {
+  return who.startsWith(PERSON);
+}
+
+const PERSON = "cli:";
+
+/** Pages continue after the number in their token. */
+export function pageStart(token: string): number {
+  const number = Number(token);
+  if (Number.isSafeInteger(number)) return number;
+  throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);
 }

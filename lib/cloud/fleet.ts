@@ -34,6 +34,8 @@ export interface Part extends Organization {
   /** 1 for the part that stands for the machine. */
   readonly main: number;
   readonly seenMs: number | null;
+  /** What it last told of itself, as JSON. */
+  readonly info: string;
 }
 
 const NAME_LENGTH_MAX = 200;
@@ -47,7 +49,7 @@ const MACHINES = `SELECT m.id, m.name, m.created_ms AS "createdMs", m.location_i
     (SELECT MAX(p.seen_ms) FROM parts p WHERE p.machine_id = m.id) AS "seenMs"
   FROM machines m`;
 const PARTS = `SELECT p.id, p.name, p.created_ms AS "createdMs", p.machine_id AS "machineId", p.main,
-    p.seen_ms AS "seenMs", m.name AS "machineName", m.location_id AS "locationId",
+    p.seen_ms AS "seenMs", p.info, m.name AS "machineName", m.location_id AS "locationId",
     l.organization_id AS "organizationId"
   FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id`;
 
@@ -220,10 +222,11 @@ export class Fleet {
     await this.sql.query("DELETE FROM parts WHERE id = ?", id);
   }
 
-  /** Notes when parts were last heard of; an earlier time does not count. */
-  async saw(parts: ReadonlyMap<string, number>): Promise<void> {
-    const text = "UPDATE parts SET seen_ms = ? WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ?)";
-    for (const [id, atMs] of parts) await this.sql.query(text, atMs, id, atMs);
+  /** Notes when parts were last heard of, and what they told; an earlier time does not count. */
+  async saw(parts: ReadonlyMap<string, { atMs: number; info?: string }>): Promise<void> {
+    const text = `UPDATE parts SET seen_ms = ?, info = COALESCE(?, info)
+      WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ?)`;
+    for (const [id, { atMs, info }] of parts) await this.sql.query(text, atMs, info ?? null, id, atMs);
   }
 
   /** Keys lose what they could do with something that is no more. */

@@ -57,4 +57,58 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX audit_by_time ON audit (at_ms)`,
   ],
+  [
+    `ALTER TABLE parts ADD COLUMN config TEXT NOT NULL DEFAULT '{}'`,
+    `ALTER TABLE parts ADD COLUMN config_ms BIGINT NOT NULL DEFAULT 0`,
+    `ALTER TABLE parts ADD COLUMN revision BIGINT NOT NULL DEFAULT 0`,
+    `ALTER TABLE parts ADD COLUMN restart BIGINT NOT NULL DEFAULT 0`,
+    // What the part last told of itself, as JSON.
+    `ALTER TABLE parts ADD COLUMN info TEXT NOT NULL DEFAULT '{}'`,
+    // Entry n tells of the change that made revision n; it holds what was there before.
+    `CREATE TABLE part_history (
+      part_id TEXT NOT NULL REFERENCES parts (id) ON DELETE CASCADE,
+      revision BIGINT NOT NULL,
+      at_ms BIGINT NOT NULL,
+      who TEXT NOT NULL,
+      old_name TEXT NOT NULL,
+      old_config TEXT NOT NULL,
+      PRIMARY KEY (part_id, revision)
+    )`,
+    `CREATE TABLE fragments (
+      id TEXT PRIMARY KEY,
+      organization_id TEXT NOT NULL REFERENCES organizations (id),
+      name TEXT NOT NULL,
+      config TEXT NOT NULL,
+      revision BIGINT NOT NULL,
+      created_ms BIGINT NOT NULL,
+      updated_ms BIGINT NOT NULL,
+      UNIQUE (organization_id, name)
+    )`,
+    `CREATE TABLE certificates (
+      part_id TEXT PRIMARY KEY REFERENCES parts (id) ON DELETE CASCADE,
+      names TEXT NOT NULL,
+      certificate TEXT NOT NULL,
+      private_key TEXT NOT NULL,
+      renew_ms BIGINT NOT NULL
+    )`,
+  ],
+  [
+    // Numbers of a part's log entries: given in the order of their arrival, some never used.
+    `CREATE TABLE log_heads (part_id TEXT PRIMARY KEY, number BIGINT NOT NULL)`,
+    // Entries outlive their part, until their time is over.
+    `CREATE TABLE logs (
+      part_id TEXT NOT NULL,
+      number BIGINT NOT NULL,
+      entry_id TEXT NOT NULL,
+      received_ms BIGINT NOT NULL,
+      written_ms BIGINT NOT NULL,
+      level TEXT NOT NULL,
+      logger TEXT NOT NULL,
+      words TEXT NOT NULL,
+      entry BYTEA NOT NULL,
+      PRIMARY KEY (part_id, number)
+    )`,
+    `CREATE UNIQUE INDEX logs_by_entry ON logs (part_id, entry_id)`,
+    `CREATE INDEX logs_by_age ON logs (received_ms)`,
+  ],
 ];

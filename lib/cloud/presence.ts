@@ -8,6 +8,7 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
+import type { JsonObject } from "../base/schema.ts";
 import { Fleet } from "./fleet.ts";
 import type { Store } from "./store.ts";
 
@@ -15,10 +16,16 @@ import type { Store } from "./store.ts";
 const ONLINE_MS = 35_000;
 const SAVE_MS = 5_000;
 
+/** When a part was last heard of, and what it told of itself, as JSON. */
+interface Heard {
+  readonly atMs: number;
+  readonly info?: string;
+}
+
 export type Online = "online" | "offline" | "never";
 
 export class Presence {
-  #heard = new Map<string, number>();
+  #heard = new Map<string, Heard>();
   #saving: Promise<void> | undefined;
   #callOff: (() => void) | undefined;
   #closed = false;
@@ -29,9 +36,10 @@ export class Presence {
     private readonly logger: Logger,
   ) {}
 
-  /** A part has just been heard of. */
-  saw(partId: string): void {
-    this.#heard.set(partId, this.clock.nowMs());
+  /** A part has just been heard of, and may have told of itself. */
+  saw(partId: string, info?: JsonObject): void {
+    const text = info ? JSON.stringify(info) : this.#heard.get(partId)?.info;
+    this.#heard.set(partId, { atMs: this.clock.nowMs(), info: text });
     if (this.#closed || this.#callOff) return;
     this.#callOff = this.clock.after(SAVE_MS, () => {
       this.#callOff = undefined;
@@ -41,7 +49,7 @@ export class Presence {
 
   /** When a part was last heard of, given what the database says. */
   seenMs(partId: string, stored: number | null): number | undefined {
-    return Math.max(this.#heard.get(partId) ?? 0, stored ?? 0) || undefined;
+    return Math.max(this.#heard.get(partId)?.atMs ?? 0, stored ?? 0) || undefined;
   }
 
   state(seenMs: number | undefined): Online {
@@ -68,7 +76,7 @@ export class Presence {
     const batch = new Map(heard);
     try {
       await this.store.transaction((sql) => new Fleet(sql).saw(batch));
-      for (const [id, atMs] of batch) if (heard.get(id) === atMs) heard.delete(id);
+      for (const [id, one] of batch) if (heard.get(id) === one) heard.delete(id);
     } catch (error) {
       this.logger.warn(`cannot save which machines are online: ${messageOf(error)}`);
     }

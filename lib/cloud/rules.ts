@@ -2,7 +2,7 @@
  * The table of rules: for each call that is served, the role that it needs and what it is needed on.
  */
 
-import { AppService } from "../../proto/gen/app_pb.ts";
+import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { Health } from "../../proto/gen/health_pb.ts";
 import { ServerReflection } from "../../proto/gen/reflection_pb.ts";
@@ -10,6 +10,7 @@ import { ServerReflection as ServerReflectionAlpha } from "../../proto/gen/refle
 import { type Rule, rule } from "./access.ts";
 
 const app = AppService.method;
+const robot = RobotService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "nobody"),
@@ -44,6 +45,18 @@ export const RULES: readonly Rule[] = [
   rule(app.markPartAsMain, "owner", ["part", "partId"]),
   rule(app.markPartForRestart, "operator", ["part", "partId"]),
 
+  rule(app.updateRobotPart, "owner", ["part", "id"]),
+  rule(app.getRobotPartHistory, "operator", ["part", "id"]),
+  rule(app.getRobotPartLogs, "operator", ["part", "id"]),
+  rule(app.tailRobotPartLogs, "operator", ["part", "id"]),
+
+  rule(app.listFragments, "operator", ["organization", "organizationId"]),
+  rule(app.getFragment, "operator", ["fragment", "id"]),
+  rule(app.createFragment, "owner", ["organization", "organizationId"]),
+  rule(app.updateFragment, "owner", ["fragment", "id"]),
+  rule(app.deleteFragment, "owner", ["fragment", "id"]),
+  rule(app.listMachineFragments, "operator", ["machine", "machineId"]),
+
   rule(app.createKey, "owner", ["authorized", "authorizations"]),
   rule(app.addRole, "owner", ["authorized", "authorization"]),
   rule(app.removeRole, "owner", ["authorized", "authorization"]),
@@ -54,4 +67,10 @@ export const RULES: readonly Rule[] = [
   rule(app.rotateKey, "owner", ["key", "id"]),
   rule(app.deleteKey, "owner", ["key", "id"]),
   rule(app.createKeyFromExistingKeyAuthorizations, "owner", ["key", "id"]),
+
+  // What a machine calls, with a key of its own that need be no more than an operator's.
+  rule(robot.config, "operator", ["part", "id"]),
+  rule(robot.certificate, "operator", ["part", "id"]),
+  rule(robot.needsRestart, "operator", ["part", "id"]),
+  rule(robot.log, "operator", ["part", "id"]),
 ];

@@ -1,0 +1,264 @@
+/**
+ * AppService, parts and what they run: configuration, history, fragments, restarts. Thin, as `app_fleet.ts`.
+ *
+ * A configuration is checked with all its fragments before it is saved: one with an error is refused, with everything
+ * that is wrong with it.
+ */
+
+import type { AppService, FragmentSchema, RobotPartSchema } from "../../proto/gen/app_pb.ts";
+import { AuthenticationType, FragmentVisibility } from "../../proto/gen/app_pb.ts";
+import { toMs, toTimestamp } from "../api/time.ts";
+import { messageOf, SvcError } from "../base/error.ts";
+import { isObject, type JsonObject, type Problem } from "../base/schema.ts";
+import type { MessageInitShape } from "../wire/proto.ts";
+import type { ServiceImpl } from "../wire/service.ts";
+import type { Ref } from "./access.ts";
+import { onlineMessage } from "./app_fleet.ts";
+import { actorOf, type CloudContext, isPerson, pageStart } from "./context.ts";
+import { Fleet, type Part } from "./fleet.ts";
+import { type Fragment, Fragments } from "./fragments.ts";
+import { type PartChange, PartConfigs } from "./part_config.ts";
+import { partNames } from "./robot_service.ts";
+import type { Sql } from "./store.ts";
+
+const HISTORY_PAGE = 100;
+const PROBLEMS_SHOWN = 50;
+
+type PartMessage = MessageInitShape<typeof RobotPartSchema>;
+
+export function partHandlers(cloud: CloudContext) {
+  return { ...readHandlers(cloud), ...writeHandlers(cloud), ...fragmentHandlers(cloud) };
+}
+
+function readHandlers(cloud: CloudContext) {
+  const { store } = cloud;
+  const fleet = new Fleet(store);
+  const configs = new PartConfigs(store);
+  return {
+    async getRobotParts({ robotId }) {
+      const parts = await fleet.parts(robotId);
+      return { parts: await Promise.all(parts.map((part) => partMessage(cloud, part))) };
+    },
+    async getRobotPart({ id }) {
+      const part = await partMessage(cloud, await fleet.part(id));
+      return { part, configJson: part.robotConfigJson };
+    },
+    async getRobotPartByNameAndLocation({ name, locationId }) {
+      const { organizationId } = await fleet.location(locationId);
+      const found = (await fleet.partsOfOrganization(organizationId))
+        .find((part) => part.locationId === locationId && part.name === name);
+      if (!found) throw new SvcError("not_found", `there is no part "${name}" in location ${locationId}`);
+      return { part: await partMessage(cloud, found) };
+    },
+    async getRobotPartHistory({ id, pageToken, pageLimit, start, end }) {
+      const part = await fleet.part(id);
+      const limit = Math.min(Number(pageLimit ?? 0n) || HISTORY_PAGE, HISTORY_PAGE);
+      const changes = await configs.history(id, {
+        limit: limit + 1,
+        before: pageToken ? pageStart(pageToken) : undefined,
+        fromMs: start && toMs(start),
+        untilMs: end && toMs(end),
+      });
+      const page = changes.slice(0, limit);
+      const nextPageToken = changes.length > limit ? String(page[page.length - 1].revision) : "";
+      return { history: page.map((change) => historyMessage(part, change)), nextPageToken };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function writeHandlers(cloud: CloudContext) {
+  const { store, audit } = cloud;
+  const fleet = new Fleet(store);
+  return {
+    async updateRobotPart({ id, name, robotConfig, robotConfigJson, lastKnownUpdate }, ctx) {
+      const json = configOf(robotConfigJson, robotConfig);
+      const actor = actorOf(ctx);
+      await audit.change(actor, { kind: "part", id }, async (sql, nowMs) => {
+        const part = await new Fleet(sql).part(id);
+        if (json) {
+          await savePartConfig(
+            cloud,
+            sql,
+            part,
+            json,
+            actor.who,
+            nowMs,
+            lastKnownUpdate && toMs(lastKnownUpdate),
+          );
+        }
+        if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name);
+      });
+      return { part: await partMessage(cloud, await fleet.part(id)) };
+    },
+    async markPartForRestart({ partId: id }, ctx) {
+      await audit.change(
+        actorOf(ctx),
+        { kind: "part", id },
+        (sql) => sql.query("UPDATE parts SET restart = 1 WHERE id = ?", id),
+      );
+      return {};
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function fragmentHandlers({ store, audit }: CloudContext) {
+  const fragments = new Fragments(store);
+  const message = async (fragment: Fragment) =>
+    fragmentMessage(fragment, (await fragments.users(fragment.id)).length);
+  const messages = (list: readonly Fragment[]) => Promise.all(list.map(message));
+  const onFragment = (id: string): Ref => ({ kind: "fragment", id });
+  return {
+    async listFragments({ organizationId }) {
+      return { fragments: await messages(await fragments.list(organizationId)) };
+    },
+    async getFragment({ id }) {
+      return { fragment: await message(await fragments.get(id)) };
+    },
+    async createFragment({ organizationId, name, config = {} }, ctx) {
+      const on: Ref = { kind: "organization", id: organizationId };
+      const id = await audit.change(
+        actorOf(ctx),
+        on,
+        (sql, nowMs) => new Fragments(sql).create(organizationId, name, config, nowMs),
+      );
+      return { fragment: await message(await fragments.get(id)) };
+    },
+    async updateFragment({ id, name, config, fragmentConfigJson, lastKnownUpdate }, ctx) {
+      const json = configOf(fragmentConfigJson, config);
+      await audit.change(actorOf(ctx), onFragment(id), async (sql, nowMs) => {
+        const old = await new Fragments(sql).get(id);
+        if (lastKnownUpdate && old.updatedMs > toMs(lastKnownUpdate)) {
+          throw new SvcError("aborted", `fragment "${old.name}" was changed after you last read it`);
+        }
+        await new Fragments(sql).update(id, name || old.name, json ?? old.config, nowMs);
+      });
+      return { fragment: await message(await fragments.get(id)) };
+    },
+    async deleteFragment({ id }, ctx) {
+      await audit.change(actorOf(ctx), onFragment(id), (sql) => new Fragments(sql).delete(id));
+      return {};
+    },
+    async listMachineFragments({ machineId, additionalFragmentIds }) {
+      const parts = await new Fleet(store).parts(machineId);
+      const used = new Map<string, Fragment>();
+      for (const { id, organizationId } of parts) {
+        const { config } = await new PartConfigs(store).get(id);
+        const own = Array.isArray(config.fragments) ? config.fragments : [];
+        const all = { ...config, fragments: [...own, ...additionalFragmentIds] };
+        for (const one of (await fragments.resolve(all, organizationId)).fragments) used.set(one.id, one);
+      }
+      const list = [...used.values()];
+      return {
+        fragments: await messages(list),
+        resolvedFragments: list.map(({ id: fragmentId, config: resolvedConfig, revision }) => ({
+          fragmentId,
+          resolvedConfig,
+          revision: String(revision),
+        })),
+      };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** Checks and saves a configuration. Throws `invalid_argument` with everything that is wrong with it. */
+export async function savePartConfig(
+  { validate }: Pick<CloudContext, "validate">,
+  sql: Sql,
+  { id, organizationId }: Part,
+  json: JsonObject,
+  who: string,
+  nowMs: number,
+  knownMs?: number,
+): Promise<void> {
+  const { config, problems } = await new Fragments(sql).resolve(json, organizationId);
+  const errors = [...problems, ...validate(config)].filter(({ severity }) => severity === "error");
+  if (errors.length > 0) {
+    throw new SvcError("invalid_argument", `the configuration is not saved: ${listed(errors)}`);
+  }
+  await new PartConfigs(sql).set(id, json, who, nowMs, knownMs);
+}
+
+function listed(problems: readonly Problem[]): string {
+  const lines = problems.slice(0, PROBLEMS_SHOWN).map(({ path, message }) =>
+    path ? `${path}: ${message}` : message
+  );
+  const more = problems.length > lines.length ? [`and ${problems.length - lines.length} more problems`] : [];
+  return [...lines, ...more].join("; ");
+}
+
+/** A configuration as text where there is one: numbers and their order stay as they are written. */
+function configOf(text: string | undefined, message: JsonObject | undefined): JsonObject | undefined {
+  if (!text) return message;
+  try {
+    const json = JSON.parse(text);
+    if (isObject(json)) return json as JsonObject;
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `the configuration is not JSON: ${messageOf(cause)}`, { cause });
+  }
+  throw new SvcError(
+    "invalid_argument",
+    'the configuration is no object, wanted one such as {"components": []}',
+  );
+}
+
+async function partMessage(cloud: CloudContext, part: Part): Promise<PartMessage> {
+  const { config, updatedMs } = await new PartConfigs(cloud.store).get(part.id);
+  const seenMs = cloud.presence.seenMs(part.id, part.seenMs);
+  return {
+    ...plainPart(part, part.name, config),
+    robotConfigJson: JSON.stringify(config),
+    lastUpdated: toTimestamp(updatedMs || part.createdMs),
+    userSuppliedInfo: JSON.parse(part.info),
+    ...onlineMessage(cloud, seenMs),
+  };
+}
+
+function plainPart(part: Part, name: string, robotConfig: JsonObject) {
+  const { id, machineId: robot, locationId, main, createdMs } = part;
+  const { fqdn, localFqdn } = partNames(part);
+  return {
+    id,
+    name,
+    robot,
+    locationId,
+    robotConfig,
+    mainPart: main === 1,
+    fqdn,
+    localFqdn,
+    dnsName: fqdn.split(".")[0],
+    createdOn: toTimestamp(createdMs),
+  };
+}
+
+function historyMessage(part: Part, { atMs, who, oldName, old }: PartChange) {
+  return {
+    part: part.id,
+    robot: part.machineId,
+    when: toTimestamp(atMs),
+    old: { ...plainPart(part, oldName, old), robotConfigJson: JSON.stringify(old) },
+    editedBy: {
+      type: isPerson(who) ? AuthenticationType.UNSPECIFIED : AuthenticationType.API_KEY,
+      value: who,
+    },
+  };
+}
+
+function fragmentMessage(
+  fragment: Fragment,
+  robotPartCount: number,
+): MessageInitShape<typeof FragmentSchema> {
+  const { id, name, config, organizationId, createdMs, updatedMs, revision } = fragment;
+  return {
+    id,
+    name,
+    fragment: config,
+    fragmentConfigJson: JSON.stringify(config),
+    organizationOwner: organizationId,
+    createdOn: toTimestamp(createdMs),
+    lastUpdated: toTimestamp(updatedMs),
+    revision: String(revision),
+    robotPartCount,
+    onlyUsedByOwner: true,
+    visibility: FragmentVisibility.PRIVATE,
+  };
+}

@@ -1,0 +1,135 @@
+/**
+ * The local certificate authority: what machines and the control plane itself show to those who connect over TLS.
+ *
+ * Its key and certificate are made once and kept in the database, so that there is one authority however many control
+ * planes work on it. People make their systems trust the certificate of the authority.
+ */
+
+import { Buffer } from "node:buffer";
+import { isIP } from "node:net";
+import {
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectAlternativeNameExtension,
+  X509Certificate,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
+import type { Clock } from "../base/clock.ts";
+import { secretOf, type Store } from "./store.ts";
+
+export interface Certificate {
+  /** The certificate, then the authority's (PEM). */
+  readonly certificate: string;
+  readonly privateKey: string;
+  /** When to ask for a new one. */
+  readonly renewMs: number;
+}
+
+const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+const DAY_MS = 24 * 3600 * 1000;
+const AUTHORITY_DAYS = 3650;
+const CERTIFICATE_DAYS = 90;
+const RENEW_DAYS = 60;
+/** Clocks of machines may be behind. */
+const EARLIER_MS = DAY_MS;
+
+interface Kept {
+  readonly certificate: string;
+  readonly privateKey: string;
+}
+
+export class Authority {
+  private constructor(
+    /** PEM: what people trust. */
+    readonly certificate: string,
+    private readonly key: CryptoKey,
+    private readonly store: Store,
+    private readonly clock: Clock,
+  ) {}
+
+  static async open(store: Store, clock: Clock): Promise<Authority> {
+    const made = async () => JSON.stringify(await newAuthority(clock.nowMs()));
+    const { certificate, privateKey }: Kept = JSON.parse(await secretOf(store, "authority", made));
+    const bytes = Buffer.from(privateKey.replace(/-----.*-----|\s/g, ""), "base64");
+    const key = await crypto.subtle.importKey("pkcs8", bytes, ALGORITHM, false, ["sign"]);
+    return new Authority(certificate, key, store, clock);
+  }
+
+  /** A certificate for these names and addresses, good for 90 days. */
+  async issue(names: readonly string[]): Promise<Certificate> {
+    const nowMs = this.clock.nowMs();
+    const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+    const issued = await X509CertificateGenerator.create({
+      subject: [{ CN: [names[0].slice(0, 64)] }],
+      issuer: new X509Certificate(this.certificate).subject,
+      notBefore: new Date(nowMs - EARLIER_MS),
+      notAfter: new Date(nowMs + CERTIFICATE_DAYS * DAY_MS),
+      publicKey: keys.publicKey,
+      signingKey: this.key,
+      signingAlgorithm: ALGORITHM,
+      extensions: [
+        new BasicConstraintsExtension(false, undefined, true),
+        new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth, ExtendedKeyUsage.clientAuth]),
+        new SubjectAlternativeNameExtension(
+          names.map((value) => ({ type: isIP(value) ? "ip" as const : "dns" as const, value })),
+        ),
+      ],
+    });
+    return {
+      certificate: `${issued.toString("pem")}\n${this.certificate}`,
+      privateKey: await pemOf(keys.privateKey),
+      renewMs: nowMs + RENEW_DAYS * DAY_MS,
+    };
+  }
+
+  /** The certificate of a part: the same one until it is time for a new one, or the part has other names. */
+  async ofPart(partId: string, names: readonly string[]): Promise<Certificate> {
+    const find = `SELECT certificate, private_key AS "privateKey", renew_ms AS "renewMs" FROM certificates
+      WHERE part_id = ? AND names = ? AND renew_ms > ?`;
+    const key = [partId, names.join(" "), this.clock.nowMs()];
+    const [kept] = await this.store.query<Certificate>(find, ...key);
+    if (kept) return kept;
+    const { certificate, privateKey, renewMs } = await this.issue(names);
+    return await this.store.transaction(async (sql) => {
+      const [other] = await sql.query<Certificate>(find, ...key);
+      if (other) return other;
+      await sql.query("DELETE FROM certificates WHERE part_id = ?", partId);
+      await sql.query(
+        "INSERT INTO certificates (part_id, names, certificate, private_key, renew_ms) VALUES (?, ?, ?, ?, ?)",
+        partId,
+        names.join(" "),
+        certificate,
+        privateKey,
+        renewMs,
+      );
+      return { certificate, privateKey, renewMs };
+    });
+  }
+}
+
+async function newAuthority(nowMs: number): Promise<Kept> {
+  const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: [{ CN: ["svc-cloud local authority"] }],
+    notBefore: new Date(nowMs - EARLIER_MS),
+    notAfter: new Date(nowMs + AUTHORITY_DAYS * DAY_MS),
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new BasicConstraintsExtension(true, 0, true),
+      new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+    ],
+  });
+  return { certificate: `${certificate.toString("pem")}\n`, privateKey: await pemOf(keys.privateKey) };
+}
+
+async function pemOf(key: CryptoKey): Promise<string> {
+  const lines = Buffer.from(await crypto.subtle.exportKey("pkcs8", key)).toString("base64").match(
+    /.{1,64}/g,
+  )!;
+  return ["-----BEGIN PRIVATE KEY-----", ...lines, "-----END PRIVATE KEY-----", ""].join("\n");
+}

@@ -1,0 +1,215 @@
+/**
+ * Who may call what: every call that is served, by everybody, as the table of rules says.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import { RULES } from "../../lib/cloud/rules.ts";
+import { Fragments } from "../../lib/cloud/fragments.ts";
+import type { Rule } from "../../lib/cloud/access.ts";
+import type { Channel } from "../../lib/wire/channel.ts";
+import { create, type DescMessage, toBinary } from "../../lib/wire/proto.ts";
+import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { storeTest } from "./stores.ts";
+
+const REFUSALS = ["unauthenticated", "permission_denied", "unimplemented"];
+const DEADLINE_MS = 60_000;
+
+storeTest(
+  "every call that is served has a rule, and every rule a call that is served",
+  (database) =>
+    withCloud(database, ({ cloud: { table } }) => {
+      const served = [...table.services].flatMap(({ desc, handlers }) =>
+        desc.methods.map(({ name, localName }) => ({
+          path: `/${desc.typeName}/${name}`,
+          handler: handlers[localName],
+        }))
+      );
+      assertEquals(served.filter(({ handler }) => !handler).map(({ path }) => path), [], "no handler");
+      assertEquals(served.map(({ path }) => path).sort(), RULES.map(({ path }) => path).sort());
+      return Promise.resolve();
+    }),
+);
+
+storeTest(
+  "each call lets in those whom its rule allows, and nobody else",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { store, channel, robot } = served;
+      const [mine, other] = [await newWorld(store), await newWorld(store)];
+      const channels = {
+        nobody: await channel(),
+        stranger: await channel(other.owner),
+        operator: await channel(mine.operator),
+        owner: await channel(mine.owner),
+      };
+      // Those who follow logs have something to hear of.
+      const talking = talk(await robot(mine.owner), mine.part);
+      for (const rule of RULES) {
+        const found: Record<string, boolean> = {};
+        const codes: string[] = [];
+        const something = await somethingIn(served, mine);
+        for (const [who, connection] of Object.entries(channels)) {
+          const about = rule.method.methodKind === "server_streaming"
+            ? { ...something, part: mine.part }
+            : something;
+          const code = await codeOf(connection, rule, about);
+          codes.push(`${who}: ${code}`);
+          found[who] = !REFUSALS.includes(code);
+        }
+        const { need } = rule;
+        const wanted = {
+          nobody: need === "nobody",
+          stranger: need === "nobody" || need === "anybody",
+          operator: need !== "owner",
+          owner: true,
+        };
+        assertEquals(found, wanted, `${rule.path} (${codes.join(", ")})`);
+      }
+      await talking.stop();
+    }),
+);
+
+storeTest(
+  "a role on a location or a machine ends there",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const world = await newWorld(store);
+      const hall = await app(await newKey(store, "owner", "location", world.location));
+      const rover = await app(await newKey(store, "operator", "machine", world.machine));
+      assertEquals((await hall.getRobot({ id: world.machine })).robot?.name, "rover");
+      assertEquals((await rover.getRobot({ id: world.machine })).robot?.location, world.location);
+      await hall.newRobot({ name: "second", location: world.location });
+      assertEquals(
+        await failing(hall.getOrganization({ organizationId: world.organization })),
+        "permission_denied",
+      );
+      assertEquals(await failing(rover.listRobots({ locationId: world.location })), "permission_denied");
+      assertEquals(await failing(rover.deleteRobot({ id: world.machine })), "permission_denied");
+      assertEquals((await rover.listOrganizations({})).organizations.map(({ id }) => id), [
+        world.organization,
+      ]);
+    }),
+);
+
+storeTest(
+  "a role on a location holds in the locations inside it",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { organization: organizationId, location, owner } = await newWorld(store);
+      const all = await app(owner);
+      const inner = await all.createLocation({ organizationId, name: "room", parentLocationId: location });
+      const locationId = inner.location!.id;
+      const hall = await app(await newKey(store, "owner", "location", location));
+      assertEquals((await hall.getLocation({ locationId })).location?.parentLocationId, location);
+      const room = await app(await newKey(store, "owner", "location", locationId));
+      assertEquals(await failing(room.getLocation({ locationId: location })), "permission_denied");
+      const circle = all.updateLocation({ locationId: location, parentLocationId: locationId });
+      assertEquals(await failing(circle), "invalid_argument");
+    }),
+);
+
+storeTest(
+  "what is not there is not found, what is not said is asked for",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const all = await app((await newWorld(store)).owner);
+      assertEquals(await failing(all.getRobot({ id: "nothing" })), "not_found");
+      assertEquals(await failing(all.getRobot({})), "invalid_argument");
+      assertEquals(await failing(all.createKey({})), "invalid_argument");
+      const unknown = { authorizations: [{ resourceType: "planet", resourceId: "x" }] };
+      assertEquals(await failing(all.createKey(unknown)), "invalid_argument");
+    }),
+);
+
+storeTest(
+  "nobody gives away what they do not have",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const [mine, other] = [await newWorld(store), await newWorld(store)];
+      const on = (world: World) => ({
+        authorizationType: "role",
+        authorizationId: "organization_owner",
+        resourceType: "organization",
+        resourceId: world.organization,
+      });
+      const owner = await app(mine.owner);
+      const both = { authorizations: [on(mine), on(other)] };
+      assertEquals(await failing(owner.createKey(both)), "permission_denied");
+      const add = owner.addRole({ authorization: { ...on(other), identityId: mine.operator.id } });
+      assertEquals(await failing(add), "permission_denied");
+      assertEquals(await failing(owner.deleteKey({ id: other.owner.id })), "permission_denied");
+    }),
+);
+
+/** A part that logs all the time. */
+function talk(rover: Awaited<ReturnType<ServedCloud["robot"]>>, id: string) {
+  let over = false;
+  const talking = (async () => {
+    for (let number = 0; !over; number++) {
+      await rover.log({ id, logs: [{ message: String(number), level: "info" }] });
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  return {
+    stop: () => {
+      over = true;
+      return talking;
+    },
+  };
+}
+
+/** Names of things to call about; new ones for each rule, whose call may remove them. */
+async function somethingIn({ store }: ServedCloud, { organization, owner }: World) {
+  const world = await newWorld(store);
+  await store.transaction(async (sql) => {
+    await sql.query(
+      "UPDATE locations SET organization_id = ?, name = ? WHERE id = ?",
+      organization,
+      world.location,
+      world.location,
+    );
+  });
+  const key = (await newKey(store, "operator", "organization", organization)).id;
+  const fragment = await store.transaction((sql) =>
+    new Fragments(sql).create(organization, world.part, {}, 0)
+  );
+  return { ...world, organization, key, fragment, owner };
+}
+
+async function codeOf(
+  channel: Channel,
+  { method, on }: Rule,
+  something: Awaited<ReturnType<typeof somethingIn>>,
+): Promise<string> {
+  const authorization = {
+    authorizationId: "organization_operator",
+    resourceType: "organization",
+    resourceId: something.organization,
+    identityId: something.key,
+  };
+  const fields = Object.fromEntries(on.map(({ kind, field }) => {
+    if (kind === "authorized") return [field, field.endsWith("s") ? [authorization] : authorization];
+    return [field, something[kind as keyof typeof something]];
+  }));
+  const request = toBinary(method.input, create(method.input as DescMessage, fields));
+  try {
+    const requests = async function* () {
+      yield request;
+    };
+    for await (const _ of channel.call(method, requests(), { timeoutMs: DEADLINE_MS })) break;
+    return "ok";
+  } catch (error) {
+    assert(error instanceof SvcError);
+    return error.code;
+  }
+}
+
+async function failing(run: Promise<unknown>): Promise<string> {
+  try {
+    await run;
+    return "ok";
+  } catch (error) {
+    return SvcError.from(error).code;
+  }
+}

@@ -1,0 +1,296 @@
+/**
+ * Configuration of machines: what people save, what machines poll for, and what happened in between.
+ */
+
+import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { X509Certificate } from "node:crypto";
+import { OnlineState } from "../../proto/gen/app_pb.ts";
+import { MODELS } from "../../drivers/mod.ts";
+import { APIS } from "../../lib/api/mod.ts";
+import { FakeClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import { configDiff, PartConfigs } from "../../lib/cloud/part_config.ts";
+import { Registry } from "../../lib/resource/registry.ts";
+import { decodeConfig } from "../../lib/machine/config.ts";
+import { storeTest } from "./stores.ts";
+import { newWorld, withCloud } from "./world.ts";
+
+const registry = new Registry(APIS, MODELS);
+const validate = (json: unknown) => decodeConfig(json, registry, { env: () => "" }).problems;
+
+function motor(name: string, attributes: JsonObject = {}): JsonObject {
+  return { name, api: "rdk:component:motor", model: "fake", attributes };
+}
+
+storeTest(
+  "a saved configuration reaches the machine, typed",
+  (database) =>
+    withCloud(database, async ({ store, app, robot }) => {
+      const { owner, operator, part: id, machine, location, organization } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(operator)];
+      const empty = (await rover.config({ id })).config!;
+      assertEquals([empty.components, empty.revision], [[], "0"]);
+      const robotConfig: JsonObject = {
+        components: [{
+          ...motor("left", { max_rpm: 90.5, pins: { a: "1" } }),
+          depends_on: ["board"],
+          frame: {
+            parent: "world",
+            translation: { x: 1, y: 2, z: 3 },
+            orientation: { type: "ov_degrees", value: { x: 0, y: 0, z: 1, th: 90 } },
+            geometry: { type: "box", x: 4, y: 5, z: 6 },
+          },
+          log_configuration: { level: "debug" },
+          service_configs: [{ type: "data_manager", attributes: { capture: true } }],
+        }, { name: "board", api: "rdk:component:board", model: "fake", attributes: { fail_new: false } }],
+        network: { bind_address: ":9090", sessions: { heartbeat_window: "5s" } },
+        remotes: [{ name: "other", address: "host:1", insecure: true }],
+        maintenance: { sensor_name: "rdk:component:sensor/door", maintenance_allowed_key: "open" },
+        log: [{ pattern: "rdk.*", level: "warn" }],
+        jobs: [{ name: "j", schedule: "5m", resource: "left", method: "DoCommand", command: { a: 1 } }],
+        debug: true,
+      };
+      await people.updateRobotPart({ id, name: "rover-main", robotConfig });
+      const { config } = await rover.config({ id });
+      const [left] = config!.components;
+      assertEquals([left.name, left.api, left.model, left.type], [
+        "left",
+        "rdk:component:motor",
+        "fake",
+        "motor",
+      ]);
+      assertEquals(left.attributes, { max_rpm: 90.5, pins: { a: "1" } });
+      assertEquals([left.dependsOn, left.logConfiguration?.level], [["board"], "debug"]);
+      assertEquals(left.frame?.orientation?.type.case, "vectorDegrees");
+      assertEquals(left.frame?.geometry?.geometryType.case, "box");
+      assertEquals(left.serviceConfigs.map(({ type }) => type), ["rdk:service:data_manager"]);
+      assertEquals(config!.network?.sessions?.heartbeatWindow?.seconds, 5n);
+      assertEquals(config!.maintenance?.sensorName?.name, "door");
+      assertEquals([config!.debug, config!.jobs[0].command, config!.remotes[0].insecure], [
+        true,
+        { a: 1 },
+        true,
+      ]);
+      assertEquals(config!.revision, "1");
+      const { cloud } = config!;
+      assertEquals(
+        [cloud?.id, cloud?.machineId, cloud?.locationId, cloud?.primaryOrgId, cloud?.fqdn],
+        [id, machine, location, organization, `rover-main.${location}.svc.internal`],
+      );
+    }, { validate }),
+);
+
+storeTest(
+  "a configuration with errors is refused with all of them and changes nothing",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { owner, part: id } = await newWorld(store);
+      const people = await app(owner);
+      const robotConfig: JsonObject = {
+        components: [motor("a", { max_rpm: "fast" }), motor("b", { encoder: 5 })],
+        network: { bind_address: "nowhere" },
+      };
+      const error = await failing(people.updateRobotPart({ id, name: "", robotConfig }));
+      assertEquals(error.code, "invalid_argument");
+      for (
+        const path of ["components.0.attributes.max_rpm", "components.1.attributes", "network.bind_address"]
+      ) {
+        assertMatch(error.message, new RegExp(path.replaceAll(".", "\\.")));
+      }
+      assertEquals((await people.getRobotPart({ id })).configJson, "{}");
+      assertEquals((await people.getRobotPartHistory({ id })).history, []);
+    }, { validate }),
+);
+
+storeTest("history tells who changed what and when, and every revision can be had again", (database) => {
+  const clock = new FakeClock();
+  return withCloud(database, async ({ store, app }) => {
+    const { owner, part: id } = await newWorld(store);
+    const people = await app(owner);
+    const configs = [1, 2, 3].map((number) => ({ components: [motor("m", { max_rpm: number })] }));
+    for (const robotConfig of configs) {
+      await clock.advance(1000);
+      await people.updateRobotPart({ id, name: "", robotConfig });
+    }
+    await people.updateRobotPart({ id, name: "", robotConfig: configs[2] });
+    const { history } = await people.getRobotPartHistory({ id });
+    assertEquals(history.map(({ old }) => old?.robotConfig), [configs[1], configs[0], {}]);
+    assertEquals(history.map(({ editedBy }) => editedBy?.value), [owner.id, owner.id, owner.id]);
+    assertEquals(new Set(history.map(({ when }) => when?.seconds)).size, 3);
+    const page = await people.getRobotPartHistory({ id, pageLimit: 2n });
+    const rest = await people.getRobotPartHistory({ id, pageToken: page.nextPageToken });
+    assertEquals([page.history.length, rest.history.map(({ old }) => old?.robotConfig)], [2, [{}]]);
+    const stored = new PartConfigs(store);
+    assertEquals(await stored.at(id, 2), configs[1]);
+    assertEquals(await stored.at(id, 0), {});
+    assertEquals((await failing(stored.at(id, 9))).code, "not_found");
+  }, { clock });
+});
+
+storeTest(
+  "of two who change the same thing the second is told",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { owner, part: id } = await newWorld(store);
+      const people = await app(owner);
+      const { part } = await people.getRobotPart({ id });
+      const lastKnownUpdate = part!.lastUpdated;
+      await people.updateRobotPart({ id, name: "", robotConfig: { debug: true }, lastKnownUpdate });
+      const late = people.updateRobotPart({ id, name: "", robotConfig: { debug: false }, lastKnownUpdate });
+      assertEquals((await failing(late)).code, "aborted");
+    }),
+);
+
+storeTest(
+  "fragments are filled in, changed for one machine, and reach it when they change",
+  (database) =>
+    withCloud(database, async ({ store, app, robot }) => {
+      const { owner, organization: organizationId, part: id, machine: machineId } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(owner)];
+      const config = {
+        components: [motor("shared", { max_rpm: { $variable: { name: "rpm", default_value: 5 } } })],
+      };
+      const inner = (await people.createFragment({ organizationId, name: "inner", config })).fragment!.id;
+      const outerConfig = { fragments: [{ id: inner, variables: { rpm: 7 } }], components: [motor("outer")] };
+      const outer = await people.createFragment({ organizationId, name: "outer", config: outerConfig });
+      const robotConfig: JsonObject = {
+        components: [motor("own")],
+        fragments: [outer.fragment!.id],
+        fragment_mods: [{
+          fragment_id: outer.fragment!.id,
+          mods: [{ $set: { "components.outer.attributes.max_rpm": 3 } }, {
+            $unset: { "components.shared.model": "" },
+          }],
+        }],
+      };
+      await people.updateRobotPart({ id, name: "", robotConfig });
+      const before = (await rover.config({ id })).config!;
+      assertEquals(before.components.map(({ name, model }) => [name, model]), [
+        ["own", "fake"],
+        ["outer", "fake"],
+        ["shared", ""],
+      ]);
+      assertEquals(before.components.map(({ attributes }) => attributes?.max_rpm), [undefined, 3, 7]);
+      assertEquals((await rover.config({ id })).config!.revision, before.revision);
+      await people.updateFragment({ id: inner, name: "", config: { components: [motor("new")] } });
+      const after = (await rover.config({ id })).config!;
+      assertEquals(after.components.map(({ name }) => name), ["own", "outer", "new"]);
+      assertNotEquals(after.revision, before.revision);
+      assertMatch(after.overwriteFragmentStatus[0].error, /nothing named "shared"/);
+      const { fragments } = await people.listMachineFragments({ machineId });
+      assertEquals(fragments.map(({ name }) => name).sort(), ["inner", "outer"]);
+      assertEquals(
+        (await failing(people.deleteFragment({ id: outer.fragment!.id }))).code,
+        "failed_precondition",
+      );
+    }),
+);
+
+storeTest(
+  "a fragment in itself, one that is missing and one of somebody else are told",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const [mine, other] = [await newWorld(store), await newWorld(store)];
+      const people = await app(mine.owner);
+      const { fragment } = await people.createFragment({ organizationId: mine.organization, name: "ring" });
+      const ring = fragment!.id;
+      await people.updateFragment({ id: ring, name: "", config: { fragments: [ring] } });
+      const strange = (await (await app(other.owner)).createFragment({
+        organizationId: other.organization,
+        name: "theirs",
+        config: { debug: true },
+      })).fragment!.id;
+      for (
+        const [id, message] of [[ring, /is in itself/], ["none", /no such fragment/], [
+          strange,
+          /no such/,
+        ]] as const
+      ) {
+        const robotConfig = { fragments: [id] };
+        assertMatch(
+          (await failing(people.updateRobotPart({ id: mine.part, name: "", robotConfig }))).message,
+          message,
+        );
+      }
+      const polluting = {
+        fragments: [ring],
+        fragment_mods: [{ fragment_id: ring, mods: [{ $set: { "__proto__.polluted": 1 } }] }],
+      };
+      await people.updateFragment({ id: ring, name: "", config: { debug: true } });
+      await failing(people.updateRobotPart({ id: mine.part, name: "", robotConfig: polluting }));
+      assertEquals(({} as { polluted?: number }).polluted, undefined);
+    }),
+);
+
+storeTest(
+  "an order to restart is given once",
+  (database) =>
+    withCloud(database, async ({ store, app, robot }) => {
+      const { owner, operator, part: id } = await newWorld(store);
+      const rover = await robot(operator);
+      assertEquals((await rover.needsRestart({ id })).mustRestart, false);
+      await (await app(owner)).markPartForRestart({ partId: id });
+      assertEquals((await rover.needsRestart({ id })).mustRestart, true);
+      assertEquals((await rover.needsRestart({ id })).mustRestart, false);
+    }),
+);
+
+storeTest("a part has a certificate of the local authority, the same one until it is old", (database) => {
+  const clock = new FakeClock();
+  return withCloud(database, async ({ store, cloud, robot }) => {
+    const { operator, part: id } = await newWorld(store);
+    const rover = await robot(operator);
+    const { tlsCertificate, tlsPrivateKey } = await rover.certificate({ id });
+    const certificate = new X509Certificate(tlsCertificate);
+    const authority = new X509Certificate(cloud.authority.certificate);
+    assert(certificate.verify(authority.publicKey));
+    assertMatch(certificate.subjectAltName!, /DNS:rover-main\.\w+\.svc\.internal/);
+    assertMatch(tlsPrivateKey, /BEGIN PRIVATE KEY/);
+    assertEquals((await rover.certificate({ id })).tlsCertificate, tlsCertificate);
+    await clock.advance(61 * 24 * 3600 * 1000);
+    assertNotEquals((await rover.certificate({ id })).tlsCertificate, tlsCertificate);
+  }, { clock });
+});
+
+storeTest("a machine is online while it polls", (database) => {
+  const clock = new FakeClock();
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id, machine, organization: organizationId } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    const state = async () => (await people.getRobot({ id: machine })).robot!.onlineState;
+    assertEquals(await state(), OnlineState.AWAITING_SETUP);
+    await rover.config({ id, agentInfo: { host: "pi", version: "1.2.3" } });
+    assertEquals(await state(), OnlineState.ONLINE);
+    await clock.advance(6_000);
+    assertEquals((await people.getRobotPart({ id })).part?.onlineState, OnlineState.ONLINE);
+    await clock.advance(60_000);
+    const { part } = await people.getRobotPart({ id });
+    assertEquals([part?.onlineState, part?.secondsSinceOnline], [OnlineState.OFFLINE, 66n]);
+    const { locationSummaries } = await people.listMachineSummaries({ organizationId });
+    assertEquals(locationSummaries[0].machineSummaries[0].partSummaries[0].onlineState, OnlineState.OFFLINE);
+  }, { clock });
+});
+
+Deno.test("differences of configurations are told by name", () => {
+  const old = { components: [motor("a", { max_rpm: 1 }), motor("b")], debug: true };
+  const now = { components: [motor("b"), motor("a", { max_rpm: 2 }), motor("c")], log: [] };
+  assertEquals(configDiff(old, now), [
+    "components.a.attributes.max_rpm: 1 became 2",
+    "components.c: added an object",
+    "debug: removed true",
+    "log: added an empty array",
+  ]);
+  assertEquals(configDiff({ x: [motor("a"), motor("b")] }, { x: [motor("b"), motor("a")] }), [
+    "x: in another order",
+  ]);
+});
+
+async function failing(run: Promise<unknown>): Promise<SvcError> {
+  try {
+    await run;
+  } catch (error) {
+    return SvcError.from(error);
+  }
+  throw new Error("it did not fail");
+}

@@ -1,0 +1,155 @@
+/**
+ * Logs of machines: each entry once and in order, for 30 days, to be searched and followed.
+ */
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
+import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
+import { LogOrder } from "../../proto/gen/app_pb.ts";
+import { toTimestamp } from "../../lib/api/time.ts";
+import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { Logs } from "../../lib/cloud/logs.ts";
+import { storeTest } from "./stores.ts";
+import { newWorld, withCloud } from "./world.ts";
+
+const DAY_MS = 24 * 3600 * 1000;
+const START_MS = 1_700_000_000_000;
+
+type Entry = MessageInitShape<typeof LogEntrySchema>;
+
+function entry(number: number, more: Partial<Entry> = {}): Entry {
+  return {
+    message: `message ${number}`,
+    level: "info",
+    loggerName: "rdk.motor",
+    time: toTimestamp(START_MS + number),
+    ...more,
+  } as Entry;
+}
+
+function entries(from: number, to: number): Entry[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => entry(from + index));
+}
+
+const messages = (logs: readonly { message: string }[]) =>
+  logs.map(({ message }) => message.replace("message ", ""));
+
+storeTest("what is sent again is kept once, in the order in which it came", (database) => {
+  const clock = new FakeClock(START_MS);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    await rover.log({ id, logs: entries(1, 3) });
+    await rover.log({ id, logs: entries(1, 5) });
+    await rover.log({ id, logs: [entry(6), entry(6)] });
+    await rover.log({ id, logs: [entry(6), entry(6)] });
+    const { logs } = await people.getRobotPartLogs({ id, order: LogOrder.ASCENDING });
+    assertEquals(messages(logs), ["1", "2", "3", "4", "5", "6", "6"]);
+    assertEquals(logs[0].loggerName, "rdk.motor");
+    assertEquals(messages((await people.getRobotPartLogs({ id, limit: 2n })).logs), ["6", "6"]);
+  }, { clock });
+});
+
+storeTest("pages have every entry once", (database) => {
+  const clock = new FakeClock(START_MS);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    await rover.log({ id, logs: entries(1, 1050) });
+    const found: string[] = [];
+    let pageToken = "";
+    let pages = 0;
+    do {
+      const page = await people.getRobotPartLogs({ id, pageToken });
+      found.push(...messages(page.logs));
+      pageToken = page.nextPageToken;
+      pages++;
+    } while (pageToken !== "");
+    assertEquals(found, messages(entries(1, 1050) as { message: string }[]).reverse());
+    assertEquals(pages, 11);
+  }, { clock });
+});
+
+storeTest("logs are searched by text in any case, level, logger and time", (database) => {
+  const clock = new FakeClock(START_MS + 10);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    await rover.log({
+      id,
+      logs: [
+        entry(1, { message: "Motor STALLED at 100%", level: "Error" }),
+        entry(2, { message: "all is well", fields: [{ Key: "pin_a", Type: 15, String: "Ünder" }] }),
+        entry(3, { message: "1000 things", loggerName: "rdk.camera", level: "warn" }),
+      ],
+    });
+    const find = async (query: Record<string, unknown>) =>
+      (await people.getRobotPartLogs({ id, ...query })).logs.map(({ message }) => message.slice(0, 3))
+        .reverse();
+    assertEquals(await find({ filter: "motor stalled" }), ["Mot"]);
+    assertEquals(await find({ filter: "100%" }), ["Mot"]);
+    assertEquals(await find({ filter: "pin_a" }), ["all"]);
+    assertEquals(await find({ filter: "ünder" }), ["all"]);
+    assertEquals(await find({ filter: "nothing" }), []);
+    assertEquals(await find({ levels: ["warn", "ERROR"] }), ["Mot", "100"]);
+    assertEquals(await find({ errorsOnly: true }), ["Mot"]);
+    assertEquals(await find({ source: "camera" }), ["100"]);
+    assertEquals(await find({ start: toTimestamp(START_MS + 2), end: toTimestamp(START_MS + 2) }), ["all"]);
+    assertEquals(await find({ range: "8ms" }), ["all", "100"]);
+  }, { clock });
+});
+
+storeTest("after 30 days an entry is gone, from answers at once and then from the database", (database) => {
+  const clock = new FakeClock(START_MS);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    const count = async () => (await store.query<{ n: number }>("SELECT COUNT(*) AS n FROM logs"))[0].n;
+    await rover.log({ id, logs: entries(1, 3) });
+    await clock.advance(29 * DAY_MS);
+    await rover.log({ id, logs: entries(4, 4) });
+    assertEquals((await people.getRobotPartLogs({ id })).logs.length, 4);
+    await clock.advance(DAY_MS + 1);
+    assertEquals(messages((await people.getRobotPartLogs({ id })).logs), ["4"]);
+    await new Logs(store, clock).forgetOld();
+    assertEquals(await count(), 1);
+  }, { clock });
+});
+
+storeTest(
+  "who follows hears of what comes in, also through another control plane",
+  (database) =>
+    withCloud(database, async ({ store, app, robot }) => {
+      const { owner, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(owner)];
+      await rover.log({ id, logs: entries(1, 2) });
+      const heard: string[] = [];
+      const stop = new AbortController();
+      const elsewhere = new Logs(await database.open(), new SystemClock());
+      const following = (async () => {
+        for await (
+          const { logs } of people.tailRobotPartLogs({ id, filter: "message" }, { signal: stop.signal })
+        ) {
+          heard.push(...messages(logs));
+          if (heard.at(-1) === "24") {
+            await elsewhere.add(
+              id,
+              entries(30, 31).map((one) => create(LogEntrySchema, one)),
+              Date.now(),
+            );
+          }
+          if (heard.at(-1) === "31") stop.abort(new SvcError("canceled", "enough"));
+        }
+      })();
+      // It begins with what comes after it was asked for, at a moment that only it knows.
+      for (let number = 10; heard.length === 0 && number < 20; number++) {
+        await rover.log({ id, logs: [entry(number)] });
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      await rover.log({ id, logs: [entry(20, { message: "something else" }), ...entries(21, 24)] });
+      await assertRejects(() => following);
+      assertEquals(heard.slice(-6), ["21", "22", "23", "24", "30", "31"]);
+      assert(!heard.includes("1"));
+    }),
+);
