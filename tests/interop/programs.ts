@@ -8,6 +8,7 @@
 
 const HERE = new URL("./", import.meta.url).pathname;
 const ESBUILD = "esbuild@0.28.2";
+const PYTHON_SDK = "0.85.1";
 
 /** A folder with the tours and the packages they need, as npm installs them. */
 export async function nodeFolder(): Promise<string> {
@@ -33,9 +34,12 @@ export async function browserTour(): Promise<string> {
 export async function pythonProgram(): Promise<string | undefined> {
   const folder = `${cacheFolder()}/svc-interop-python`;
   const python = `${folder}/bin/python3`;
+  const wanted = `import importlib.metadata as all; assert all.version("viam-sdk") == "${PYTHON_SDK}"`;
   try {
+    const there = await run([python, "-c", wanted]).then(({ code }) => code === 0, () => false);
+    if (there) return python;
     await succeed(["python3", "-m", "venv", folder]);
-    await succeed([python, "-m", "pip", "install", "--quiet", "viam-sdk==0.85.1"]);
+    await succeed([python, "-m", "pip", "install", "--quiet", `viam-sdk==${PYTHON_SDK}`]);
     return python;
   } catch (error) {
     console.log(`skipped: the Python SDK cannot be installed here: ${error}`);
