@@ -169,8 +169,8 @@ export interface GrpcOptions {
 }
 
 /**
- * A channel to `host:port` (443 with TLS, 80 without, where left out) or `unix:/path`. It connects at the first call and again at the next call after a
- * loss; a call that finds no server, or loses it, fails with `unavailable`.
+ * A channel to `host:port` (443 with TLS, 80 without, where left out) or `unix:/path`. It connects at the first call
+ * and again at the next call after a loss; a call that finds no server, or loses it, fails with `unavailable`.
  */
 export function connectGrpc(address: string, options: GrpcOptions): Channel {
   return new GrpcChannel(address, options);
