@@ -8,14 +8,15 @@
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { bool, choice, type Infer, integer, object } from "../../lib/base/schema.ts";
-import { type DepthMap, depthToCloud, type Intrinsics } from "../../lib/geometry/depth.ts";
+import { depthToCloud } from "../../lib/geometry/depth.ts";
 import { type ColorImage, encodeImage, MIME, packedRgb } from "../../lib/geometry/image.ts";
+import type { Intrinsics } from "../../lib/geometry/lens.ts";
 import { writePcd } from "../../lib/geometry/pcd.ts";
 import { createCloud, type PointCloud } from "../../lib/geometry/point_cloud.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
-import { drawScene, sceneLens, type SceneName, SCENES } from "./scene.ts";
+import { type Drawing, drawScene, type Scene, sceneLens, SCENES } from "./scene.ts";
 import { chosenSources } from "./sources.ts";
 
 const SIZE_MAX_PX = 10_000;
@@ -46,8 +47,8 @@ const attributes = object({
   model: bool("tell lens parameters (always the same) in the properties").default(false),
   scene: choice(
     "look at a floor, or at boxes on it, and give depth and lens parameters too; a gradient when left out",
-    Object.keys(SCENES) as SceneName[],
-  ),
+    Object.keys(SCENES) as (keyof typeof SCENES)[],
+  ).with((name): Scene => SCENES[name]),
 }).required();
 
 type Attributes = Infer<typeof attributes>;
@@ -64,7 +65,7 @@ function pixels(side: string, fallback: number) {
 
 class Fake extends BaseComponent implements Camera {
   readonly #encoded = new Map<string, Uint8Array>();
-  #drawn: { color: ColorImage; depth: DepthMap } | undefined;
+  #drawn: Drawing | undefined;
 
   constructor(name: ResourceName, private readonly settings: Attributes, private readonly clock: Clock) {
     super(name);
@@ -119,7 +120,7 @@ class Fake extends BaseComponent implements Camera {
     return depthToCloud(depth, sceneLens(width, height), { rgb: packedRgb(color) });
   }
 
-  #scene(scene: SceneName): { color: ColorImage; depth: DepthMap } {
+  #scene(scene: Scene): Drawing {
     return this.#drawn ??= drawScene(scene, sceneLens(this.settings.width, this.settings.height));
   }
 

@@ -3,8 +3,7 @@
  */
 
 import { integer, number, object } from "../../lib/base/schema.ts";
-import type { Distortion } from "../../lib/api/camera.ts";
-import type { Intrinsics } from "../../lib/geometry/depth.ts";
+import type { Distortion, Intrinsics } from "../../lib/geometry/lens.ts";
 
 export const intrinsicsRow = object({
   widthPx: integer("width of the picture in pixels", { min: 0 }).default(0),

@@ -1,43 +1,89 @@
 /**
- * Scenes for a camera without hardware: boxes on a floor, drawn as colours and as exact depth.
+ * Scenes for a camera without hardware: boxes and balls on a floor, drawn as colours and as exact depth, with the
+ * noise of a depth sensor where it is asked for.
  *
- * The camera looks down at the floor from `HEIGHT_MM`, pitched by `PITCH_RAD`; its own frame has x to the right, y
- * down and z forward. Bodies are given in the floor's frame: x to the right, y up, z away from the camera.
+ * The camera looks at the floor from above, pitched down; its own frame has x to the right, y down and z forward.
+ * Bodies are given in the floor's frame: x to the right, y up, z away from the camera, with the camera above its
+ * origin. The same scene is the same picture every time.
  */
 
-import type { DepthMap, Intrinsics } from "../../lib/geometry/depth.ts";
+import type { DepthMap } from "../../lib/geometry/depth.ts";
 import type { ColorImage } from "../../lib/geometry/image.ts";
-import type { Vec3 } from "../../lib/geometry/pose.ts";
+import type { Intrinsics } from "../../lib/geometry/lens.ts";
+import { radians, type Vec3 } from "../../lib/geometry/pose.ts";
+import { randomFrom } from "../../lib/geometry/random.ts";
 
-const HEIGHT_MM = 600;
-const PITCH_RAD = 20 * Math.PI / 180;
-/** Farther away nothing is measured. */
-const RANGE_MM = 10_000;
-/** Focal length as a fraction of the picture's width: about 60 degrees from side to side. */
-const FOCAL = 0.87;
+export interface Scene {
+  /** Of the camera above the floor. */
+  readonly heightMm: number;
+  /** From looking straight ahead (0) to straight down (90). */
+  readonly pitchDeg: number;
+  /** There is a floor unless this is false. */
+  readonly floor?: boolean;
+  readonly bodies: readonly Body[];
+  /** Errors of the depth: 1 is a usual sensor's, which grow with the square of the distance; 0 is none. */
+  readonly noise?: number;
+  /** The share of pixels without a reading. */
+  readonly dropout?: number;
+  /** Of noise and dropout. */
+  readonly seed?: number;
+}
 
-interface Body {
+export type Body = Box | Ball;
+
+interface Box {
+  readonly type: "box";
   /** Middle of its base. */
   readonly at: Vec3;
   readonly sizeMm: Vec3;
+  /** Turned around the upright. */
+  readonly yawDeg?: number;
   /** 0xRRGGBB */
   readonly color: number;
 }
 
+interface Ball {
+  readonly type: "ball";
+  /** Its lowest point. */
+  readonly at: Vec3;
+  readonly radiusMm: number;
+  /** 0xRRGGBB */
+  readonly color: number;
+}
+
+export interface Drawing {
+  readonly color: ColorImage;
+  readonly depth: DepthMap;
+  /** What each pixel shows: a body by its place in the scene, `FLOOR` or `NOTHING`. */
+  readonly shown: Int16Array;
+}
+
+export const FLOOR = -1;
+export const NOTHING = -2;
+
+/** Farther away nothing is measured. */
+const RANGE_MM = 10_000;
+/** Focal length as a fraction of the picture's width: about 60 degrees from side to side. */
+const FOCAL = 0.87;
+/** Standard error of a usual depth sensor: at the lens, and what the square of the distance adds. */
+const ERROR_MM = 0.5;
+const ERROR_PER_MM = 1.5e-6;
 const FLOOR_COLOR = 0x8c8c80;
 const SKY_COLOR = 0xb4d2f0;
+const VIEW = { heightMm: 600, pitchDeg: 20 };
 
-/** Each scene by its published name: the bodies on the floor. */
+/** Scenes by their names in the configuration. */
 export const SCENES = {
-  floor: [],
-  boxes: [
-    { at: { x: -450, y: 0, z: 1500 }, sizeMm: { x: 200, y: 300, z: 200 }, color: 0xc83c32 },
-    { at: { x: 0, y: 0, z: 1800 }, sizeMm: { x: 250, y: 200, z: 250 }, color: 0x3ca04b },
-    { at: { x: 500, y: 0, z: 1600 }, sizeMm: { x: 150, y: 400, z: 150 }, color: 0x3264c8 },
-  ],
-} as const satisfies { readonly [name: string]: readonly Body[] };
-
-export type SceneName = keyof typeof SCENES;
+  floor: { ...VIEW, bodies: [] },
+  boxes: {
+    ...VIEW,
+    bodies: [
+      { type: "box", at: { x: -450, y: 0, z: 1500 }, sizeMm: { x: 200, y: 300, z: 200 }, color: 0xc83c32 },
+      { type: "box", at: { x: 0, y: 0, z: 1800 }, sizeMm: { x: 250, y: 200, z: 250 }, color: 0x3ca04b },
+      { type: "box", at: { x: 500, y: 0, z: 1600 }, sizeMm: { x: 150, y: 400, z: 150 }, color: 0x3264c8 },
+    ],
+  },
+} as const satisfies { readonly [name: string]: Scene };
 
 /** A lens for a picture of that size, without distortion. */
 export function sceneLens(widthPx: number, heightPx: number): Intrinsics {
@@ -47,58 +93,91 @@ export function sceneLens(widthPx: number, heightPx: number): Intrinsics {
 }
 
 /** What the camera sees: for every pixel the nearest surface. */
-export function drawScene(name: SceneName, lens: Intrinsics): { color: ColorImage; depth: DepthMap } {
+export function drawScene(scene: Scene, lens: Intrinsics): Drawing {
   const { widthPx: width, heightPx: height } = lens;
-  const rgba = new Uint8Array(width * height * 4).fill(255);
   const data = new Uint16Array(width * height);
-  const boxes = SCENES[name].map(boxOf);
-  const [cos, sin] = [Math.cos(PITCH_RAD), Math.sin(PITCH_RAD)];
+  const shown = new Int16Array(width * height).fill(NOTHING);
+  const entries = scene.bodies.map((body) => entryOf(body, scene.heightMm));
+  const [cos, sin] = [Math.cos(radians(scene.pitchDeg)), Math.sin(radians(scene.pitchDeg))];
   for (let v = 0, pixel = 0; v < height; v++) {
     const down = (v - lens.centerYPx) / lens.focalYPx;
+    // The rays of depth 1 in the floor's frame.
+    const [rayY, rayZ] = [-cos * down - sin, cos - sin * down];
+    const toFloor = scene.floor !== false && rayY < 0 ? -scene.heightMm / rayY : Infinity;
     for (let u = 0; u < width; u++, pixel++) {
-      // The ray of depth 1 in the floor's frame.
-      const ray = { x: (u - lens.centerXPx) / lens.focalXPx, y: -cos * down - sin, z: cos - sin * down };
-      const { depth, color } = nearest(boxes, ray);
-      data[pixel] = Math.round(depth);
-      const light = depth === 0 ? 1 : Math.max(0.3, 1 - depth / RANGE_MM);
-      for (let part = 0; part < 3; part++) rgba[pixel * 4 + part] = (color >> (16 - 8 * part) & 255) * light;
+      const rayX = (u - lens.centerXPx) / lens.focalXPx;
+      let nearest = toFloor, body = FLOOR;
+      for (let n = 0; n < entries.length; n++) {
+        const depth = entries[n](rayX, rayY, rayZ);
+        if (depth < nearest) [nearest, body] = [depth, n];
+      }
+      if (nearest > RANGE_MM) continue;
+      data[pixel] = Math.round(nearest);
+      shown[pixel] = body;
     }
   }
-  return { color: { width, height, rgba }, depth: { width, height, data } };
+  const color = { width, height, rgba: painted(scene, data, shown) };
+  disturb(scene, data);
+  return { color, depth: { width, height, data }, shown };
 }
 
-/** A body from the camera's place: its least and its greatest coordinates. */
-interface Box {
-  readonly low: Vec3;
-  readonly high: Vec3;
-  readonly color: number;
+/** Darker with the distance. */
+function painted(scene: Scene, data: Uint16Array, shown: Int16Array): Uint8Array {
+  const rgba = new Uint8Array(data.length * 4).fill(255);
+  for (let pixel = 0; pixel < data.length; pixel++) {
+    const body = shown[pixel];
+    const color = body === NOTHING ? SKY_COLOR : body === FLOOR ? FLOOR_COLOR : scene.bodies[body].color;
+    const light = body === NOTHING ? 1 : Math.max(0.3, 1 - data[pixel] / RANGE_MM);
+    for (let part = 0; part < 3; part++) rgba[pixel * 4 + part] = (color >> (16 - 8 * part) & 255) * light;
+  }
+  return rgba;
 }
 
-function boxOf({ at, sizeMm, color }: Body): Box {
-  const base = at.y - HEIGHT_MM;
-  return {
-    low: { x: at.x - sizeMm.x / 2, y: base, z: at.z - sizeMm.z / 2 },
-    high: { x: at.x + sizeMm.x / 2, y: base + sizeMm.y, z: at.z + sizeMm.z / 2 },
-    color,
+function disturb({ noise = 0, dropout = 0, seed = 1 }: Scene, data: Uint16Array): void {
+  if (noise === 0 && dropout === 0) return;
+  const random = randomFrom(seed);
+  for (let pixel = 0; pixel < data.length; pixel++) {
+    const exact = data[pixel];
+    if (exact === 0) continue;
+    // Box and Muller's way from even to normal numbers.
+    const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+    const error = noise * (ERROR_MM + ERROR_PER_MM * exact * exact) * normal;
+    data[pixel] = random() < dropout ? 0 : Math.max(1, Math.round(exact + error));
+  }
+}
+
+/** The depth at which a ray from the camera enters a body, by the ray in the floor's frame; infinite for a miss. */
+type Entry = (rayX: number, rayY: number, rayZ: number) => number;
+
+function entryOf(body: Body, heightMm: number): Entry {
+  return body.type === "box" ? boxEntry(body, heightMm) : ballEntry(body, heightMm);
+}
+
+/** Where the ray is between all three pairs of faces. */
+function boxEntry({ at, sizeMm, yawDeg = 0 }: Box, heightMm: number): Entry {
+  const [cos, sin] = [Math.cos(radians(yawDeg)), Math.sin(radians(yawDeg))];
+  const [middleX, middleZ] = [cos * at.x - sin * at.z, sin * at.x + cos * at.z];
+  const [lowX, highX] = [middleX - sizeMm.x / 2, middleX + sizeMm.x / 2];
+  const [lowY, highY] = [at.y - heightMm, at.y - heightMm + sizeMm.y];
+  const [lowZ, highZ] = [middleZ - sizeMm.z / 2, middleZ + sizeMm.z / 2];
+  return (rayX, rayY, rayZ) => {
+    const [alongX, alongZ] = [cos * rayX - sin * rayZ, sin * rayX + cos * rayZ];
+    const [ax, bx, ay, by] = [lowX / alongX, highX / alongX, lowY / rayY, highY / rayY];
+    const [az, bz] = [lowZ / alongZ, highZ / alongZ];
+    const enter = Math.max(Math.min(ax, bx), Math.min(ay, by), Math.min(az, bz));
+    const leave = Math.min(Math.max(ax, bx), Math.max(ay, by), Math.max(az, bz));
+    return enter > 0 && enter <= leave ? enter : Infinity;
   };
 }
 
-/** Where the ray from the camera first meets something; the depth is 0 where it does not. */
-function nearest(boxes: readonly Box[], ray: Vec3): { depth: number; color: number } {
-  let depth = ray.y < 0 ? -HEIGHT_MM / ray.y : Infinity;
-  let color = FLOOR_COLOR;
-  for (const box of boxes) {
-    const hit = entry(box, ray);
-    if (hit < depth) [depth, color] = [hit, box.color];
-  }
-  return depth <= RANGE_MM ? { depth, color } : { depth: 0, color: SKY_COLOR };
-}
-
-/** The depth at which the ray enters a box: where it is between all three pairs of faces. */
-function entry({ low, high }: Box, ray: Vec3): number {
-  const [ax, bx, ay, by] = [low.x / ray.x, high.x / ray.x, low.y / ray.y, high.y / ray.y];
-  const [az, bz] = [low.z / ray.z, high.z / ray.z];
-  const enter = Math.max(Math.min(ax, bx), Math.min(ay, by), Math.min(az, bz));
-  const leave = Math.min(Math.max(ax, bx), Math.max(ay, by), Math.max(az, bz));
-  return enter > 0 && enter <= leave ? enter : Infinity;
+function ballEntry({ at, radiusMm }: Ball, heightMm: number): Entry {
+  const [x, y, z] = [at.x, at.y + radiusMm - heightMm, at.z];
+  const beyond = x * x + y * y + z * z - radiusMm * radiusMm;
+  return (rayX, rayY, rayZ) => {
+    const along = rayX * x + rayY * y + rayZ * z;
+    const square = rayX * rayX + rayY * rayY + rayZ * rayZ;
+    const inside = along * along - square * beyond;
+    const enter = inside < 0 ? Infinity : (along - Math.sqrt(inside)) / square;
+    return enter > 0 ? enter : Infinity;
+  };
 }

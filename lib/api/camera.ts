@@ -13,8 +13,8 @@ import type {
 import type { Channel } from "../wire/channel.ts";
 import type { Message, MessageInitShape } from "../wire/proto.ts";
 import { service } from "../wire/service.ts";
-import type { Intrinsics } from "../geometry/depth.ts";
 import { MIME, mimeTypeOf } from "../geometry/image.ts";
+import type { Distortion, Intrinsics } from "../geometry/lens.ts";
 import { type OrientationVector, ORIGIN, type Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
@@ -72,12 +72,6 @@ export interface CameraProperties {
   readonly frameRate?: number;
   /** The frame that point clouds are in where it is not the camera's own. */
   readonly defaultReferenceFrame?: string;
-}
-
-/** A lens model and its parameters in the model's order, for example `brown_conrady` with k1, k2, k3, p1, p2. */
-export interface Distortion {
-  readonly model: string;
-  readonly parameters: readonly number[];
 }
 
 /** The depth sensor as seen from the colour sensor: millimetres and degrees. */

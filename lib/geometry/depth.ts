@@ -2,13 +2,12 @@
  * Depth images: how far away each pixel is, in millimetres, and what that looks like in space.
  *
  * Owns the published format image/vnd.viam.dep ("DEPTHMAP", width and height as big-endian 64-bit numbers, then
- * big-endian 16-bit pixels row by row) and the pinhole camera: +X right, +Y down, +Z forward, pixel centres on whole
- * numbers.
+ * big-endian 16-bit pixels row by row).
  */
 
 import { assert, SvcError } from "../base/error.ts";
-import { createCloud, pick, type PointCloud } from "./point_cloud.ts";
-import type { Vec3 } from "./pose.ts";
+import { checkIntrinsics, type Distortion, type Intrinsics, raysOf } from "./lens.ts";
+import { createCloud, type PointCloud, withoutMissing } from "./point_cloud.ts";
 
 export const DEPTH_MIME_TYPE = "image/vnd.viam.dep";
 
@@ -21,16 +20,6 @@ export interface DepthMap {
   readonly height: number;
   /** Millimetres row by row; 0 where there is no reading. */
   readonly data: Uint16Array;
-}
-
-/** A camera's lens, in pixels: the fields of the published message. */
-export interface Intrinsics {
-  readonly widthPx: number;
-  readonly heightPx: number;
-  readonly focalXPx: number;
-  readonly focalYPx: number;
-  readonly centerXPx: number;
-  readonly centerYPx: number;
 }
 
 export function encodeDepth({ width, height, data }: DepthMap): Uint8Array<ArrayBuffer> {
@@ -61,64 +50,37 @@ export function decodeDepth(bytes: Uint8Array): DepthMap {
   return { width: Number(width), height: Number(height), data };
 }
 
-/** @throws invalid_argument naming the first number that no lens has */
-export function checkIntrinsics(intrinsics: Intrinsics): void {
-  for (const name of ["widthPx", "heightPx", "focalXPx", "focalYPx", "centerXPx", "centerYPx"] as const) {
-    const value = intrinsics[name];
-    const wanted = name.startsWith("center") ? "a number" : "more than 0";
-    if (Number.isFinite(value) && (wanted === "a number" || value > 0)) continue;
-    throw new SvcError("invalid_argument", `intrinsics: ${name} is ${value}, wanted ${wanted}`);
-  }
-}
-
 export interface CloudOptions {
   /** A colour for each pixel, 0x00RRGGBB. */
   readonly rgb?: Uint32Array;
   /** Keep the grid, with missing points where there is no reading. */
   readonly organised?: boolean;
+  readonly distortion?: Distortion;
 }
 
 /**
  * The points that a depth image shows, in metres in the camera's frame.
  *
- * @throws invalid_argument when the lens is of an image of another size
+ * @throws invalid_argument when the lens is of an image of another size, or cannot be
  */
 export function depthToCloud(map: DepthMap, intrinsics: Intrinsics, options: CloudOptions = {}): PointCloud {
-  checkIntrinsics(intrinsics);
   const { width, height, data } = map;
-  const { widthPx, heightPx, focalXPx, focalYPx, centerXPx, centerYPx } = intrinsics;
+  const { widthPx, heightPx } = intrinsics;
+  checkIntrinsics(intrinsics);
   if (widthPx !== width || heightPx !== height) {
     const found = `a depth image of ${width} x ${height}`;
     throw new SvcError("invalid_argument", `${found} with intrinsics for ${widthPx} x ${heightPx}`);
   }
-  const [x, y, z] = [
-    new Float32Array(data.length),
-    new Float32Array(data.length),
-    new Float32Array(data.length),
-  ];
-  const seen = new Uint32Array(data.length);
-  let count = 0;
-  for (let v = 0, n = 0; v < height; v++) {
-    const slopeY = (v - centerYPx) / focalYPx;
-    for (let u = 0; u < width; u++, n++) {
-      const forward = data[n] === 0 ? NaN : data[n] * M_PER_MM;
-      x[n] = (u - centerXPx) / focalXPx * forward;
-      y[n] = slopeY * forward;
-      z[n] = forward;
-      if (data[n] !== 0) seen[count++] = n;
-    }
+  const { x, y } = raysOf(intrinsics, options.distortion);
+  const z = new Float32Array(data.length);
+  for (let n = 0; n < data.length; n++) {
+    const forward = data[n] === 0 ? NaN : data[n] * M_PER_MM;
+    x[n] *= forward;
+    y[n] *= forward;
+    z[n] = forward;
   }
   const cloud = createCloud({ width, height, x, y, z, rgb: options.rgb });
-  return options.organised ? cloud : pick(cloud, seen.subarray(0, count));
-}
-
-/** The pixel in which a point of the camera's frame is seen; `undefined` behind the camera or outside the image. */
-export function projectPoint(intrinsics: Intrinsics, point: Vec3): { u: number; v: number } | undefined {
-  if (!(point.z > 0)) return undefined;
-  const u = point.x / point.z * intrinsics.focalXPx + intrinsics.centerXPx;
-  const v = point.y / point.z * intrinsics.focalYPx + intrinsics.centerYPx;
-  const inside = u >= -0.5 && v >= -0.5 && u < intrinsics.widthPx - 0.5 && v < intrinsics.heightPx - 0.5;
-  return inside ? { u, v } : undefined;
+  return options.organised ? cloud : withoutMissing(cloud);
 }
 
 function invalid(found: string): SvcError {

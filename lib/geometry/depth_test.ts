@@ -1,6 +1,7 @@
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import { checkIntrinsics, decodeDepth, depthToCloud, encodeDepth, projectPoint } from "./depth.ts";
+import { decodeDepth, depthToCloud, encodeDepth } from "./depth.ts";
+import { checkIntrinsics, projectPoint } from "./lens.ts";
 import { boundingBox } from "./point_cloud.ts";
 
 const map = { width: 3, height: 2, data: Uint16Array.of(0, 1000, 2000, 65535, 0, 258) };

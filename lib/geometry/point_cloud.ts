@@ -59,7 +59,7 @@ export function boundingBox(cloud: PointCloud): BoundingBox | undefined {
   const max = { x: -Infinity, y: -Infinity, z: -Infinity };
   let points = 0;
   for (let n = 0; n < x.length; n++) {
-    if (!isThere(cloud, n)) continue;
+    if (!Number.isFinite(x[n] + y[n] + z[n])) continue;
     points++;
     if (x[n] < min.x) min.x = x[n];
     if (y[n] < min.y) min.y = y[n];
