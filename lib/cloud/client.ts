@@ -81,6 +81,11 @@ export class CloudClient {
     return this.#options.address;
   }
 
+  /** The part that asks. */
+  get partId(): string {
+    return this.#options.partId;
+  }
+
   /** The configuration of the part. */
   async config(limits: Limits = {}): Promise<RobotConfig> {
     const { partId: id, agent: agentInfo } = this.#options;

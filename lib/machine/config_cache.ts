@@ -9,6 +9,7 @@ import { chainOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
 import { isObject, type JsonObject } from "../base/schema.ts";
+import { fileNameOf } from "./placeholder.ts";
 
 const MODE = 0o600;
 
@@ -26,8 +27,7 @@ export class ConfigCache {
 
   constructor(parts: ConfigCacheParts) {
     this.#parts = parts;
-    // An id is what somebody else has written; it must not lead out of the folder.
-    this.#name = `cached_cloud_config_${parts.partId.replaceAll(/[^\w-]/g, "_")}.json`;
+    this.#name = `cached_cloud_config_${fileNameOf(parts.partId)}.json`;
   }
 
   get path(): string {

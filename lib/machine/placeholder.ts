@@ -23,6 +23,11 @@ export function homeFolder(env: (name: string) => string | undefined): string {
   return env("SVC_HOME") ?? env("VIAM_HOME") ?? `${env("HOME") ?? env("USERPROFILE") ?? "."}/.svc`;
 }
 
+/** An id as part of a file's name: it is what somebody else has written, and must not lead out of a folder. */
+export function fileNameOf(id: string): string {
+  return id.replaceAll(/[^\w-]/g, "_");
+}
+
 /** The published place of a package under the program's home folder. */
 export function packageFolder(home: string, { type, package: id, version }: PackageConfig): string {
   return `${home}/packages/data/${type}/${id.replaceAll("/", "-")}-${version.replaceAll(".", "_")}`;

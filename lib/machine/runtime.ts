@@ -17,6 +17,7 @@ import { reflection } from "../wire/reflection.ts";
 import { type Interceptor, ServiceTable } from "../wire/service.ts";
 import { buildTimeoutFrom } from "./builder.ts";
 import type { MachineConfig } from "./config.ts";
+import { sendLogs } from "./cloud_logs.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
 import { Frames } from "./frames.ts";
 import { Jobs } from "./jobs.ts";
@@ -26,12 +27,13 @@ import { MachinePort } from "./machine_port.ts";
 import { maintenanceAllowed } from "./maintenance.ts";
 import { Operations } from "./operations.ts";
 import { type Origin, originOf } from "./origin.ts";
+import { homeFolder } from "./placeholder.ts";
 import { Reconfiguration } from "./reconfiguration.ts";
 import { Remotes } from "./remotes.ts";
 import { followRestartOrders } from "./restart.ts";
 import { robotService, type StatusNode } from "./service.ts";
 import { Sessions } from "./sessions.ts";
-import { shutDown } from "./shutdown.ts";
+import { shutDown, type Stage } from "./shutdown.ts";
 
 export interface RuntimeOptions {
   readonly configPath: string;
@@ -77,15 +79,29 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   const { configPath: path, allowInsecureCredentials = false } = options;
   const logger = parts.logs.logger("rdk.config");
   const origin = await originOf({ ...parts, path, allowInsecureCredentials, logger });
+  const { client } = origin;
+  const home = homeFolder((name) => parts.host.env(name));
+  const logs = client && await sendLogs({ ...parts, client, home });
+  const disconnect = async () => {
+    await logs?.close();
+    client?.close();
+  };
   try {
-    return await start(options, parts, origin);
+    return await start(options, parts, { ...origin, disconnect });
   } catch (error) {
-    origin.client?.close();
+    await disconnect();
     throw error;
   }
 }
 
-async function start(options: RuntimeOptions, parts: RuntimeParts, origin: Origin): Promise<Runtime> {
+/** With what is last to be closed. */
+type ConnectedOrigin = Origin & { readonly disconnect: () => Promise<void> };
+
+async function start(
+  options: RuntimeOptions,
+  parts: RuntimeParts,
+  origin: ConnectedOrigin,
+): Promise<Runtime> {
   const { host, clock, logs } = parts;
   const logger = logs.logger("rdk");
   const machine = machineOf(options, parts);
@@ -140,15 +156,7 @@ async function start(options: RuntimeOptions, parts: RuntimeParts, origin: Origi
   };
   await diagnostics.begin(first.config);
   const ready = reconfiguration.begin(first).then(() => logger.info("machine is running", summary(machine)));
-  const stages = [
-    { name: "the port", close: () => port.close(DRAIN_MS) },
-    { name: "the configuration", close: () => reconfiguration.close() },
-    { name: "jobs", close: () => jobs.close() },
-    { name: "sessions", close: () => sessions.close() },
-    { name: "the control plane", close: () => restarts.close() },
-    { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
-    { name: "diagnostics", close: () => diagnostics.close() },
-  ];
+  const stages = stagesOf({ port, reconfiguration, jobs, sessions, restarts, machine, diagnostics, origin });
   return {
     get url() {
       return port.url;
@@ -157,6 +165,32 @@ async function start(options: RuntimeOptions, parts: RuntimeParts, origin: Origi
     ready,
     close: (forced = new AbortController().signal) => shutDown(stages, { clock, logger, forced }),
   };
+}
+
+interface Closed {
+  readonly port: MachinePort;
+  readonly reconfiguration: Reconfiguration;
+  readonly jobs: Jobs;
+  readonly sessions: Sessions;
+  readonly restarts: { close(): Promise<void> };
+  readonly machine: Machine;
+  readonly diagnostics: Diagnostics;
+  readonly origin: ConnectedOrigin;
+}
+
+/** The end, in its order: nobody calls any more, nothing changes any more, then what was called and changed. */
+function stagesOf(closed: Closed): Stage[] {
+  const { port, reconfiguration, jobs, sessions, restarts, machine, diagnostics, origin } = closed;
+  return [
+    { name: "the port", close: () => port.close(DRAIN_MS) },
+    { name: "the configuration", close: () => reconfiguration.close() },
+    { name: "jobs", close: () => jobs.close() },
+    { name: "sessions", close: () => sessions.close() },
+    { name: "orders to restart", close: () => restarts.close() },
+    { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
+    { name: "diagnostics", close: () => diagnostics.close() },
+    { name: "the control plane", close: () => origin.disconnect() },
+  ];
 }
 
 /** Restarting: what a supervisor asks before it does, and orders of the control plane unless the supervisor takes them. */
@@ -178,10 +212,7 @@ function restartsOf(
       restart_allowed: await mayRestart(),
       does_not_handle_needs_restart: orders === undefined,
     }),
-    close: async () => {
-      await orders?.();
-      client?.close();
-    },
+    close: async () => await orders?.(),
   };
 }
 

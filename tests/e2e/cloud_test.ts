@@ -138,6 +138,22 @@ Deno.test("an order to restart is followed when the machine may", () =>
     assertStringIncludes(server.output(), "shutting down: app_restart");
   }));
 
+Deno.test("what is logged arrives, also what was logged while nobody took it, over a restart", () =>
+  withApp({ revision: "r1", components: [part("a")] }, async ({ app, start }) => {
+    const first = await start();
+    await first.wrote("machine is running");
+    while (!app.logs.includes("machine is running")) await app.called("Log");
+    await app.close();
+    app.logs.length = 0;
+    assertEquals(await first.stop(), 0);
+    assertStringIncludes(first.output(), "logs for the cloud are left for the next start");
+    await app.open();
+    await start();
+    while (!app.logs.includes("shutting down: SIGTERM")) await app.called("Log");
+    while (!app.logs.includes("machine is running")) await app.called("Log");
+    assert(app.logs.indexOf("shutting down: SIGTERM") < app.logs.lastIndexOf("machine is running"));
+  }));
+
 Deno.test("the machine serves with the certificate that it is given", () =>
   withApp({}, async ({ app, start }) => {
     const { certPem: tlsCertificate, keyPem: tlsPrivateKey } = await selfSigned();
