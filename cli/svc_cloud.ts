@@ -1,28 +1,326 @@
 /**
  * `svc-cloud`: a control plane of one's own for machines, agents and training jobs.
  *
- * Owns its command line. Promises: it tells its version and its options; it says so and fails when it is asked
- * to do more than that.
+ * Owns its command line, and serving. Promises: what a machine or a person is told to have been saved is on disk; a
+ * command that fails says why on standard error and ends with 1, one that cannot be read with 2.
  */
 
+import { APIS } from "../lib/api/mod.ts";
+import { SystemClock } from "../lib/base/clock.ts";
+import { chainOf, SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
-import { begin, type Terminal } from "./program.ts";
+import type { Host } from "../lib/base/host.ts";
+import { suggest } from "../lib/base/suggest.ts";
+import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
+import type { Validate } from "../lib/cloud/context.ts";
+import { Fleet } from "../lib/cloud/fleet.ts";
+import { Keys, newKeySecret } from "../lib/cloud/keys.ts";
+import { openStore, type Store } from "../lib/cloud/store.ts";
+import { decodeConfig } from "../lib/machine/config.ts";
+import { Registry } from "../lib/resource/registry.ts";
+import { openPort, type TlsFiles } from "../lib/wire/port.ts";
+import { MODELS } from "../drivers/mod.ts";
+import { cloudSection, type Command, COMMANDS, createMachine, openDesk } from "./cloud_commands.ts";
+import type { Flag, Values } from "./flags.ts";
+import { openLogs } from "./logs.ts";
+import { begin } from "./program.ts";
+import { VERSION } from "./version.ts";
 
 const PROGRAM = {
   name: "svc-cloud",
   summary:
     "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody's cloud.",
   style: "gnu",
-  usage: "[flags]",
+  usage: "COMMAND [flags]",
   flags: [],
 } as const;
 
-/** Runs the program; gives its exit code. */
-export function main(args: readonly string[], terminal: Terminal): Promise<number> {
-  const begun = begin(PROGRAM, args, terminal);
-  if (begun.exitCode !== undefined) return Promise.resolve(begun.exitCode);
-  terminal.writeError("svc-cloud: this version only tells its version and its flags; see --help\n");
-  return Promise.resolve(1);
+/** Flags of every command. */
+const COMMON = [
+  {
+    name: "data",
+    type: "string",
+    default: "svc-cloud-data",
+    value: "FOLDER",
+    env: "SVC_CLOUD_DATA",
+    help: "Where everything is kept.",
+  },
+  {
+    name: "database",
+    type: "string",
+    default: "",
+    value: "URL",
+    env: "SVC_CLOUD_DATABASE",
+    help: "A database of PostgreSQL instead of the one in the folder: postgres://user:password@host/name",
+  },
+] as const satisfies readonly Flag[];
+const JSON_FLAG = { name: "json", type: "bool", default: false, help: "Print one JSON value." } as const;
+const LISTEN = {
+  name: "listen",
+  type: "string",
+  default: "localhost:8090",
+  value: "HOST:PORT",
+  help: "Where to serve; port 0 takes a free one.",
+} as const;
+
+const SERVE = {
+  ...PROGRAM,
+  name: "svc-cloud serve",
+  summary: "Serves the control plane until it is told to stop.",
+  usage: "[flags]",
+  flags: [
+    ...COMMON,
+    LISTEN,
+    { name: "demo", type: "bool", default: false, help: "At the first start, make an example as init does." },
+    {
+      name: "tls",
+      type: "bool",
+      default: false,
+      help: "Serve over TLS, with a certificate of the local authority.",
+    },
+    {
+      name: "tls-cert",
+      type: "string",
+      default: "",
+      value: "FILE",
+      help: "Serve over TLS with this certificate (PEM).",
+    },
+    {
+      name: "tls-key",
+      type: "string",
+      default: "",
+      value: "FILE",
+      help: "The key of that certificate (PEM).",
+    },
+    {
+      name: "log-file",
+      type: "string",
+      default: "",
+      value: "FILE",
+      help: "Write logs to a file with rotation.",
+    },
+    { name: "debug", type: "bool", default: false, help: "Write debug-level logs." },
+  ],
+} as const;
+
+const INIT = {
+  ...PROGRAM,
+  name: "svc-cloud init",
+  summary:
+    "Makes an example: an organization, a location, a machine, and keys for a person and for the machine.",
+  usage: "[flags]",
+  flags: [...COMMON, LISTEN, JSON_FLAG],
+} as const;
+
+const SHUTDOWN_MS = 5_000;
+
+export async function main(args: readonly string[], host: Host): Promise<number> {
+  const dash = args.findIndex((word) => word.startsWith("-"));
+  const words = args.slice(0, dash < 0 ? args.length : dash);
+  try {
+    if (words[0] === "serve") return await serve(args.slice(1), host);
+    if (words[0] === "init") return await init(args.slice(1), host);
+    const command = COMMANDS.find((one) =>
+      one.words === words.slice(0, one.words.split(" ").length).join(" ")
+    );
+    if (command) return await runCommand(command, args, host);
+    return noCommand(args, words, host);
+  } catch (error) {
+    host.writeError(`svc-cloud: ${chainOf(error)}\n`);
+    return 1;
+  }
+}
+
+function noCommand(args: readonly string[], words: readonly string[], host: Host): number {
+  const begun = begin(PROGRAM, words.length > 0 ? [] : args, host);
+  if (begun.exitCode === 0 && !args.includes("--version") && !args.includes("-v")) {
+    host.write(`\nCommands (each with --help):\n${listed()}`);
+  }
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const names = ["serve", "init", ...COMMANDS.map((one) => one.words)];
+  const near = suggest(words.slice(0, 2).join(" "), names) ??
+    names.find((name) => name.split(" ")[0] === words[0]);
+  const found = words.length === 0 ? "no command" : `unknown command "${words.slice(0, 2).join(" ")}"`;
+  host.writeError(`svc-cloud: ${found}${near ? `; did you mean ${near}?` : ""}; see --help\n`);
+  return 2;
+}
+
+function listed(): string {
+  const rows = [
+    { usage: "serve", summary: SERVE.summary },
+    { usage: "init", summary: INIT.summary },
+    ...COMMANDS.map(({ words, takes, summary }) => ({ usage: [words, ...takes].join(" "), summary })),
+  ];
+  const width = Math.max(...rows.map(({ usage }) => usage.length));
+  return rows.map(({ usage, summary }) => `  ${usage.padEnd(width)}  ${summary}\n`).join("");
+}
+
+async function runCommand(command: Command, args: readonly string[], host: Host): Promise<number> {
+  const program = {
+    ...PROGRAM,
+    name: `svc-cloud ${command.words}`,
+    summary: command.summary,
+    usage: [...command.takes, "[flags]"].join(" "),
+    flags: [...COMMON, JSON_FLAG, ...command.flags] as readonly Flag[],
+  };
+  const begun = begin(program, args, host);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const values = begun.values as Values<typeof INIT.flags>;
+  const given = begun.rest.slice(command.words.split(" ").length);
+  if (given.length !== command.takes.length) {
+    host.writeError(`${program.name}: found ${given.length} words, wanted ${program.usage}\n`);
+    return 2;
+  }
+  return await withStore(values, async (store) => {
+    await command.run(openDesk(store, host, validator(), values.json), given, values as never);
+    return 0;
+  });
+}
+
+async function init(args: readonly string[], host: Host): Promise<number> {
+  const begun = begin(INIT, args, host);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const { values } = begun;
+  return await withStore(values, async (store) => {
+    const example = await makeExample(store, `http://${values.listen}`);
+    if (!example) {
+      throw new SvcError("failed_precondition", "there is an organization already: init is for a new folder");
+    }
+    host.write(values.json ? `${JSON.stringify(example)}\n` : describeExample(example));
+    return 0;
+  });
+}
+
+async function serve(args: readonly string[], host: Host): Promise<number> {
+  const begun = begin(SERVE, args, host);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const { values } = begun;
+  const clock = new SystemClock();
+  using open = openLogs(PROGRAM.name, values.logFile, host, clock);
+  open.logs.configure([], values.debug);
+  const logger = open.logs.logger("cloud");
+  const { promise: stopped, resolve } = Promise.withResolvers<string>();
+  const ignore = host.onTermination(resolve);
+  try {
+    return await withStore(values, async (store) => {
+      logger.info("svc-cloud", { version: VERSION });
+      const cloud = await openCloud({ store, clock, logger, validate: validator() });
+      try {
+        const bind = addressOf(values.listen);
+        const pem = { status: 200, contentType: "application/x-pem-file", body: cloud.authority.certificate };
+        const port = await openPort({
+          table: cloud.table,
+          bind,
+          tls: await tlsOf(values, bind.host, cloud, host),
+          http: { routes: new Map([["/ca.pem", () => pem]]) },
+          clock,
+          logger,
+        });
+        const example = values.demo ? await makeExample(store, port.url) : undefined;
+        if (example) host.write(describeExample(example));
+        logger.info("serving", { url: port.url });
+        logger.info(`stopping: ${await stopped}`);
+        await port.close(SHUTDOWN_MS);
+        return 0;
+      } finally {
+        await cloud.close();
+      }
+    });
+  } finally {
+    ignore();
+  }
+}
+
+async function tlsOf(
+  { tls, tlsCert, tlsKey }: Values<typeof SERVE.flags>,
+  name: string,
+  { authority }: Cloud,
+  host: Host,
+): Promise<TlsFiles | undefined> {
+  if (tlsCert !== "" || tlsKey !== "") {
+    const [certPem, keyPem] = [await host.readTextFile(tlsCert), await host.readTextFile(tlsKey)];
+    return { certPem, keyPem, certName: tlsCert, keyName: tlsKey };
+  }
+  if (!tls) return undefined;
+  const names = new Set([name, host.hostname(), "localhost", "127.0.0.1"].filter((one) => one !== "0.0.0.0"));
+  const { certificate, privateKey } = await authority.issue([...names]);
+  return { certPem: certificate, keyPem: privateKey };
+}
+
+function addressOf(listen: string): { host: string; port: number } {
+  const { v6, host = v6, port } =
+    /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d+)$/.exec(listen)?.groups ?? {};
+  if (port !== undefined) return { host: host || "0.0.0.0", port: Number(port) };
+  throw new SvcError(
+    "invalid_argument",
+    `--listen: found "${listen}", wanted host:port such as localhost:8090`,
+  );
+}
+
+async function withStore(
+  { data, database }: { data: string; database: string },
+  run: (store: Store) => Promise<number>,
+): Promise<number> {
+  // What is in there is nobody else's business.
+  await Deno.mkdir(data, { recursive: true, mode: 0o700 });
+  const store = await openStore({ file: `${data}/cloud.db`, url: database }, new SystemClock());
+  try {
+    return await run(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** What the machine itself would say of a configuration. Only it knows its environment. */
+function validator(): Validate {
+  const registry = new Registry(APIS, MODELS);
+  return (json) => decodeConfig(json, registry, { env: () => "" }).problems;
+}
+
+/** The example, unless there is an organization already. */
+async function makeExample(store: Store, url: string) {
+  const [personal, own] = [await newKeySecret(), await newKeySecret()];
+  const nowMs = new SystemClock().nowMs();
+  return await store.transaction(async (sql) => {
+    const fleet = new Fleet(sql);
+    if ((await fleet.organizations()).length > 0) return undefined;
+    const organizationId = await fleet.createOrganization("example", nowMs);
+    const locationId = await fleet.createLocation(organizationId, "home", "", nowMs);
+    const owner = { role: "owner", kind: "organization", resourceId: organizationId } as const;
+    const ownerKey = await new Keys(sql).create(personal, "example owner", [owner], nowMs);
+    const machine = await createMachine(sql, own, locationId, "example-machine", nowMs);
+    const config = cloudSection(machine.partId, machine.key, url);
+    return {
+      url,
+      organizationId,
+      locationId,
+      machineId: machine.id,
+      partId: machine.partId,
+      ownerKey,
+      config,
+    };
+  });
+}
+
+function describeExample(example: NonNullable<Awaited<ReturnType<typeof makeExample>>>): string {
+  const { url, organizationId, locationId, machineId, partId, ownerKey, config } = example;
+  return [
+    "An example has been made. Its keys are shown this once.",
+    "",
+    `control plane  ${url}`,
+    `organization   ${organizationId}`,
+    `location       ${locationId}`,
+    `machine        ${machineId}`,
+    `part           ${partId}`,
+    `owner's key    id ${ownerKey.id}`,
+    `               key ${ownerKey.key}`,
+    "",
+    "For the file of the machine (svc-server -config FILE):",
+    "",
+    JSON.stringify(config, null, 2),
+    "",
+    "",
+  ].join("\n");
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));
