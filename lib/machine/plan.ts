@@ -6,7 +6,7 @@
  * dependency is used where it is available: when that changes, its holder is built anew.
  */
 
-import { levels, type Need, topological, wire, type Wiring, withUsers } from "../resource/graph.ts";
+import { levels, levelsOf, type Need, topological, wire, type Wiring, withUsers } from "../resource/graph.ts";
 
 /** A resource as it stands. */
 export interface Standing {
@@ -60,7 +60,7 @@ export function planOf(
   const gone = scope ? [] : [...standing.keys()].filter((full) => !wanted.has(full));
   const stale = new Set<string>();
   const build: string[] = [];
-  for (const full of topological(scope ?? wanted.keys(), wiring.uses)) {
+  for (const full of scope ? topological(scope, wiring.uses) : wiring.order) {
     const old = standing.get(full);
     const possible = wanted.get(full)!.problem === undefined && !wiring.blocked.has(full);
     if (old && old.condition !== "down") {
@@ -71,7 +71,7 @@ export function planOf(
   }
   const close = [...gone, ...stale];
   const holds = new Map(close.map((full) => [full, standing.get(full)!.holds]));
-  return { close: levels(close, holds).reverse(), build: levels(build, wiring.uses) };
+  return { close: levels(close, holds).reverse(), build: levelsOf(build, wiring.uses) };
 }
 
 /** Whether it holds exactly what it is to have, and all of that stays. */
@@ -105,7 +105,7 @@ export function unsettled(
   const without = new Set<string>();
   for (const full of built) {
     if (standing.get(full)?.condition !== "ready") continue;
-    for (const user of usedBy.get(full) ?? []) {
+    for (const user of usedBy(full)) {
       const holder = standing.get(user);
       if (holder?.condition !== "ready" || holder.holds.has(full)) continue;
       if (optional.get(user)?.has(full)) without.add(user);

@@ -5,7 +5,7 @@
  * is blocked with the reason, one that can goes without, and the others go on.
  */
 
-import { ResourceName } from "./name.ts";
+const NOTHING: ReadonlySet<string> = new Set();
 
 /** A resource named by another: short if unique among all, or full. */
 export interface Need {
@@ -18,12 +18,14 @@ export type Edges = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** Everything by full name. */
 export interface Wiring {
+  /** All resources, each after what it uses. */
+  readonly order: readonly string[];
   /** What each resource uses, optional or not, without cycles; those that use nothing have an empty set. */
   readonly uses: Edges;
   /** Those of its uses that a resource can do without; absent for resources that have none. */
   readonly optional: Edges;
-  /** The same edges as `uses` from the other end; absent for what nobody uses. */
-  readonly usedBy: Edges;
+  /** The same edges as `uses` from the other end: who uses a resource. */
+  usedBy(full: string): readonly string[];
   /** Why a resource cannot be built. */
   readonly blocked: ReadonlyMap<string, string>;
   /** Why a resource goes without something it named as optional. What is merely not there is not mentioned. */
@@ -32,27 +34,23 @@ export interface Wiring {
 
 /** Resolves what every resource needs among all resources, refusing unknown, ambiguous, self and cyclic edges. */
 export function wire(needs: ReadonlyMap<string, readonly Need[]>): Wiring {
-  const names = new Names(needs.keys());
-  const edges = new MutableWiring(needs.keys());
-  for (const [full, wanted] of needs) {
+  const fulls = [...needs.keys()];
+  const names = new Names(fulls);
+  const wires = new Wires(fulls, names.full);
+  for (const [owner, full] of fulls.entries()) {
     const missing: string[] = [];
-    for (const { name, optional } of wanted) {
+    wires.begin();
+    for (const { name, optional } of needs.get(full)!) {
       const found = names.find(name);
-      if (found.length === 0) {
-        if (!optional) missing.push(name);
-      } else if (found.length > 1) {
-        const choice = found.join(", ");
-        edges.refuse(full, `dependency "${name}" is ambiguous, name one of ${choice}`, optional);
-      } else if (found[0] === full) {
-        edges.refuse(full, `depends on itself through "${name}"`, optional);
-      } else {
-        edges.add(full, found[0], optional);
-      }
+      if (found.length === 1) wires.add(owner, found[0], name, optional);
+      else if (found.length > 1) {
+        const choice = found.map((one) => fulls[one]).join(", ");
+        wires.refuse(owner, `dependency "${name}" is ambiguous, name one of ${choice}`, optional);
+      } else if (!optional) missing.push(name);
     }
-    if (missing.length > 0) edges.refuse(full, unresolved(missing), false);
+    if (missing.length > 0) wires.refuse(owner, unresolved(missing), false);
   }
-  edges.refuseCycles();
-  return edges.wiring();
+  return wires.wiring();
 }
 
 /**
@@ -60,14 +58,16 @@ export function wire(needs: ReadonlyMap<string, readonly Need[]>): Wiring {
  * `uses` must be without cycles, as `wire` leaves it.
  */
 export function levels(names: Iterable<string>, uses: Edges): string[][] {
-  const members = new Set(names);
+  return levelsOf(topological(names, uses), uses);
+}
+
+/** As `levels`, of names that already come in an order in which each is after those of them that it uses. */
+export function levelsOf(order: readonly string[], uses: Edges): string[][] {
   const depths = new Map<string, number>();
   const groups: string[][] = [];
-  for (const name of topological(members, uses)) {
+  for (const name of order) {
     let depth = 0;
-    for (const used of uses.get(name) ?? []) {
-      if (members.has(used)) depth = Math.max(depth, depths.get(used)! + 1);
-    }
+    for (const used of uses.get(name) ?? NOTHING) depth = Math.max(depth, (depths.get(used) ?? -1) + 1);
     depths.set(name, depth);
     (groups[depth] ??= []).push(name);
   }
@@ -76,159 +76,229 @@ export function levels(names: Iterable<string>, uses: Edges): string[][] {
 
 /** `names` in an order in which each comes after those of them that it uses. `uses` must be without cycles. */
 export function topological(names: Iterable<string>, uses: Edges): string[] {
-  const members = new Set(names);
-  const waiting = new Map<string, number>();
-  const usedBy = new Map<string, string[]>();
-  for (const name of members) {
-    let count = 0;
-    for (const used of uses.get(name) ?? []) {
-      if (!members.has(used)) continue;
-      count++;
-      append(usedBy, used, name);
-    }
-    waiting.set(name, count);
-  }
-  const order = [...members].filter((name) => waiting.get(name) === 0);
-  for (let index = 0; index < order.length; index++) {
-    for (const user of usedBy.get(order[index]) ?? []) {
-      const left = waiting.get(user)! - 1;
-      waiting.set(user, left);
-      if (left === 0) order.push(user);
+  const list = [...names];
+  const indices = new Map(list.map((name, index) => [name, index]));
+  const links = new Links();
+  for (const name of list) {
+    links.begin();
+    for (const used of uses.get(name) ?? NOTHING) {
+      const index = indices.get(used);
+      if (index !== undefined) links.to.push(index);
     }
   }
-  return order;
+  return links.order(links.reversed()).map((index) => list[index]);
 }
 
 /** `names` and all that use one of them, directly or through others that `through` lets pass. */
 export function withUsers(
   names: Iterable<string>,
-  usedBy: Edges,
+  usedBy: Wiring["usedBy"],
   through: (name: string) => boolean = () => true,
 ): Set<string> {
   const found = new Set(names);
   // A set hands out what is added while it is gone through.
   for (const name of found) {
-    for (const user of usedBy.get(name) ?? []) if (through(user)) found.add(user);
+    for (const user of usedBy(name)) if (through(user)) found.add(user);
   }
   return found;
 }
 
-/** Who is called what. */
+/** Who is called what, by number. */
 class Names {
-  readonly #full = new Set<string>();
-  readonly #locals = new Map<string, string[]>();
-  readonly #remotes = new Map<string, string[]>();
+  readonly full = new Map<string, number>();
+  readonly #locals = new Map<string, number[]>();
+  readonly #remotes = new Map<string, number[]>();
 
-  constructor(fulls: Iterable<string>) {
-    for (const full of fulls) {
-      this.#full.add(full);
-      const { short, simple, isRemote } = ResourceName.parse(full);
-      if (isRemote) {
-        append(this.#remotes, short, full);
-        append(this.#remotes, simple, full);
-      } else append(this.#locals, short, full);
+  constructor(fulls: readonly string[]) {
+    for (const [index, full] of fulls.entries()) {
+      this.full.set(full, index);
+      const short = full.slice(full.indexOf("/") + 1);
+      const colon = short.indexOf(":");
+      if (colon < 0) append(this.#locals, short, index);
+      else {
+        append(this.#remotes, short, index);
+        append(this.#remotes, short.slice(colon + 1), index);
+      }
     }
   }
 
   /** A full name is one resource, a short one may be several; where a local one has it, remotes do not matter. */
-  find(name: string): readonly string[] {
-    if (this.#full.has(name)) return [name];
-    return this.#locals.get(name) ?? this.#remotes.get(name) ?? [];
+  find(name: string): readonly number[] {
+    const exact = this.full.get(name);
+    return exact === undefined ? this.#locals.get(name) ?? this.#remotes.get(name) ?? [] : [exact];
   }
 }
 
-class MutableWiring {
-  readonly #uses: Map<string, Set<string>>;
-  readonly #optional = new Map<string, Set<string>>();
+/** Edges between nodes that are numbers, node after node: small, for there may be many. */
+class Links {
+  /** Where the edges of a node begin in `to`, which has where each leads, or less than 0. */
+  readonly #starts: number[] = [];
+
+  constructor(readonly to: number[] = []) {}
+
+  /** What is added to `to` from now on belongs to the next node. */
+  begin(): void {
+    this.#starts.push(this.to.length);
+  }
+
+  start(node: number): number {
+    return this.#starts[node];
+  }
+
+  end(node: number): number {
+    return this.#starts[node + 1] ?? this.to.length;
+  }
+
+  of(node: number): number[] {
+    return this.to.slice(this.start(node), this.end(node)).filter((to) => to >= 0);
+  }
+
+  reversed(): Links {
+    const counts = this.#starts.map(() => 0);
+    let total = 0;
+    for (const to of this.to) {
+      if (to < 0) continue;
+      counts[to]++;
+      total++;
+    }
+    const links = new Links(new Array(total).fill(0));
+    let start = 0;
+    for (const count of counts) {
+      links.#starts.push(start);
+      start += count;
+    }
+    const next = [...links.#starts];
+    for (const node of this.#starts.keys()) {
+      for (let edge = this.start(node); edge < this.end(node); edge++) {
+        if (this.to[edge] >= 0) links.to[next[this.to[edge]]++] = node;
+      }
+    }
+    return links;
+  }
+
+  /** The nodes, each after those that it leads to; those on or above a cycle are left out. */
+  order(reversed: Links): number[] {
+    const waitingFor = this.#starts.map(() => 0);
+    for (const node of reversed.to) waitingFor[node]++;
+    const order: number[] = [];
+    for (const node of waitingFor.keys()) if (waitingFor[node] === 0) order.push(node);
+    // An array hands out what is added while it is gone through.
+    for (const node of order) {
+      for (let edge = reversed.start(node); edge < reversed.end(node); edge++) {
+        if (--waitingFor[reversed.to[edge]] === 0) order.push(reversed.to[edge]);
+      }
+    }
+    return order;
+  }
+}
+
+/** A wiring while it is made; resources are added one after the other. */
+class Wires {
+  readonly #links = new Links();
+  /** Of every link, whether its owner can do without. */
+  readonly #optional: boolean[] = [];
   readonly #blocked = new Map<string, string[]>();
   readonly #refused = new Map<string, string[]>();
 
-  constructor(fulls: Iterable<string>) {
-    this.#uses = new Map([...fulls].map((full) => [full, new Set<string>()]));
+  constructor(
+    private readonly fulls: readonly string[],
+    private readonly indices: ReadonlyMap<string, number>,
+  ) {}
+
+  begin(): void {
+    this.#links.begin();
   }
 
-  /** What is needed once as optional and once not is not optional. */
-  add(full: string, used: string, optional: boolean): void {
-    const uses = this.#uses.get(full)!;
-    const optionals = this.#optional.get(full);
-    if (!optional) optionals?.delete(used);
-    else if (!uses.has(used)) {
-      if (optionals) optionals.add(used);
-      else this.#optional.set(full, new Set([used]));
+  /** What is named twice is used once; and is needed, unless it is optional both times. */
+  add(owner: number, used: number, name: string, optional: boolean): void {
+    if (used === owner) return this.refuse(owner, `depends on itself through "${name}"`, optional);
+    const known = this.#links.to.indexOf(used, this.#links.start(owner));
+    if (known < 0) {
+      this.#links.to.push(used);
+      this.#optional.push(optional);
+    } else this.#optional[known] &&= optional;
+  }
+
+  refuse(owner: number, reason: string, optional: boolean): void {
+    append(optional ? this.#refused : this.#blocked, this.fulls[owner], reason);
+  }
+
+  wiring(): Wiring {
+    const { fulls } = this;
+    let usedBy = this.#links.reversed();
+    let order = this.#links.order(usedBy);
+    if (order.length < fulls.length) {
+      this.#refuseCycles(new Set(order));
+      usedBy = this.#links.reversed();
+      order = this.#links.order(usedBy);
     }
-    uses.add(used);
+    const reasons = (map: Map<string, string[]>) =>
+      new Map([...map].map(([full, all]) => [full, all.join("; ")]));
+    return {
+      order: order.map((index) => fulls[index]),
+      ...this.#edges(),
+      usedBy: (full) => usedBy.of(this.indices.get(full)!).map((index) => fulls[index]),
+      blocked: reasons(this.#blocked),
+      refused: reasons(this.#refused),
+    };
   }
 
-  refuse(full: string, reason: string, optional: boolean): void {
-    append(optional ? this.#refused : this.#blocked, full, reason);
+  #edges(): Pick<Wiring, "uses" | "optional"> {
+    const uses = new Map<string, ReadonlySet<string>>();
+    const optional = new Map<string, Set<string>>();
+    for (const [owner, full] of this.fulls.entries()) {
+      const used = this.#links.of(owner);
+      uses.set(full, used.length === 0 ? NOTHING : new Set(used.map((index) => this.fulls[index])));
+      for (let link = this.#links.start(owner); link < this.#links.end(owner); link++) {
+        if (!this.#optional[link] || this.#links.to[link] < 0) continue;
+        const without = optional.get(full) ?? new Set();
+        optional.set(full, without.add(this.fulls[this.#links.to[link]]));
+      }
+    }
+    return { uses, optional };
   }
 
   /** Takes one edge out of every cycle: one that its owner can do without, else the one found last. */
-  refuseCycles(): void {
-    const done = new Set<string>();
-    for (const start of this.#uses.keys()) if (!done.has(start)) this.#walk(start, done);
+  #refuseCycles(done: Set<number>): void {
+    for (const start of this.fulls.keys()) if (!done.has(start)) this.#walk(start, done);
   }
 
   /** An explicit stack: a chain of thousands of resources must not overflow the program's own. */
-  #walk(start: string, done: Set<string>): void {
-    const path = [this.#step(start)];
+  #walk(start: number, done: Set<number>): void {
+    const step = (node: number) => ({ node, rest: this.#links.of(node).values() });
+    const path = [step(start)];
     const onPath = new Set([start]);
     while (path.length > 0) {
-      const top = path[path.length - 1];
-      const { done: exhausted, value: next } = top.rest.next();
+      const { node, rest } = path[path.length - 1];
+      const { done: exhausted, value: next } = rest.next();
       if (exhausted) {
-        done.add(top.name);
-        onPath.delete(top.name);
+        done.add(node);
+        onPath.delete(node);
         path.pop();
       } else if (onPath.has(next)) {
-        const from = path.findIndex(({ name }) => name === next);
-        const cycle = [...path.slice(from).map(({ name }) => name), next];
+        const from = path.findIndex((one) => one.node === next);
+        const cycle = [...path.slice(from).map((one) => one.node), next];
         // What hung below the edge that goes is no longer on the path; it is walked again when it is come by.
-        for (const { name } of path.splice(from + this.#break(cycle) + 1)) onPath.delete(name);
+        for (const one of path.splice(from + this.#break(cycle) + 1)) onPath.delete(one.node);
       } else if (!done.has(next)) {
-        path.push(this.#step(next));
+        path.push(step(next));
         onPath.add(next);
       }
     }
   }
 
-  #step(name: string): { name: string; rest: Iterator<string> } {
-    return { name, rest: [...this.#uses.get(name)!].values() };
-  }
-
   /** Refuses one edge of the cycle and tells where in it the edge begins. */
-  #break(cycle: readonly string[]): number {
-    const isOptional = (index: number) => this.#optional.get(cycle[index])?.has(cycle[index + 1]) ?? false;
-    let index = cycle.length - 2;
-    while (index >= 0 && !isOptional(index)) index--;
+  #break(cycle: readonly number[]): number {
+    const link = (index: number) => this.#links.to.indexOf(cycle[index + 1], this.#links.start(cycle[index]));
+    const last = cycle.length - 2;
+    let index = last;
+    while (index >= 0 && !this.#optional[link(index)]) index--;
     const optional = index >= 0;
-    if (!optional) index = cycle.length - 2;
-    const [full, used] = [cycle[index], cycle[index + 1]];
-    const whole = [...cycle.slice(index, -1), ...cycle.slice(0, index + 1)];
-    this.#uses.get(full)!.delete(used);
-    this.#optional.get(full)?.delete(used);
-    this.refuse(full, `dependency on ${used} closes a cycle: ${shown(whole)}`, optional);
+    if (!optional) index = last;
+    const whole = [...cycle.slice(index, -1), ...cycle.slice(0, index + 1)].map((node) => this.fulls[node]);
+    this.refuse(cycle[index], `dependency on ${whole[1]} closes a cycle: ${shown(whole)}`, optional);
+    this.#links.to[link(index)] = -1;
     return index;
-  }
-
-  wiring(): Wiring {
-    const usedBy = new Map<string, Set<string>>();
-    for (const [full, uses] of this.#uses) {
-      for (const used of uses) {
-        const users = usedBy.get(used);
-        if (users) users.add(full);
-        else usedBy.set(used, new Set([full]));
-      }
-    }
-    const reasons = (map: Map<string, string[]>) =>
-      new Map([...map].map(([full, all]) => [full, all.join("; ")]));
-    return {
-      uses: this.#uses,
-      optional: this.#optional,
-      usedBy,
-      blocked: reasons(this.#blocked),
-      refused: reasons(this.#refused),
-    };
   }
 }
 
@@ -249,7 +319,7 @@ function unresolved(names: readonly string[]): string {
   }]`;
 }
 
-function append(map: Map<string, string[]>, key: string, value: string): void {
+function append<T>(map: Map<string, T[]>, key: string, value: T): void {
   const values = map.get(key);
   if (values) values.push(value);
   else map.set(key, [value]);

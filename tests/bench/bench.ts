@@ -15,11 +15,23 @@ import { SLAMService } from "../../proto/gen/slam_pb.ts";
 import { type ServerProcess, startServer, writeConfig } from "../server.ts";
 import { heading, median, rate, row } from "./figures.ts";
 import { logs } from "./log_bench.ts";
+import { changes, ends, plans } from "./machine_bench.ts";
+import { reloads } from "./reload_bench.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const clock = new SystemClock();
 
-const sections: Record<string, () => Promise<void>> = { start, calls, streams, resources, logs };
+const sections: Record<string, () => Promise<void>> = {
+  start,
+  calls,
+  streams,
+  resources,
+  plans,
+  changes,
+  reloads,
+  ends,
+  logs,
+};
 for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
   const section = sections[name];
   if (!section) {
