@@ -208,6 +208,21 @@ Deno.test("what a remote gets and loses while it is connected is seen", async ()
   await other.stop();
 });
 
+Deno.test("what a machine has left moving on a remote is stopped there when it is gone", async () => {
+  const network = { bind_address: "localhost:0", sessions: { heartbeat_window: "100ms" } };
+  const other = await start({ network, components: [motor("m")] });
+  const { runtime, stop } = await start({ remotes: [remote("far", other.port)] });
+  await until(runtime, (nodes) => ready(nodes, "far:m"));
+  await (runtime.machine.find(MOTOR, "m") as Motor).setPower(1);
+  const there = other.runtime.machine.find(MOTOR, "m") as Motor;
+  await clock.sleep(300);
+  assertEquals((await there.isPowered()).isOn, true, "as long as the machine is there, it moves");
+  await stop();
+  for (let turn = 0; turn < 500 && (await there.isPowered()).isOn; turn++) await clock.sleep(10);
+  assertEquals((await there.isPowered()).isOn, false);
+  await other.stop();
+});
+
 Deno.test("credentials open a remote; without TLS they travel only if that is allowed", async () => {
   const auth = { handlers: [{ type: "api-key", config: { id: "the key", keys: ["id"] } }] };
   const other = await start({ auth, components: [motor("m")] });

@@ -75,6 +75,7 @@ export class Machine {
   /** The passes under way; and whether the newest one is already out of date. */
   #running: Promise<void> | undefined;
   #outdated = false;
+  #retrying = false;
   #overtaken = new AbortController();
   #callOffRetry: () => void = () => {};
   #closed: Promise<void> | undefined;
@@ -89,9 +90,9 @@ export class Machine {
     parts.remotes?.follow(() => void this.refresh());
   }
 
-  /** A pass is under way. */
+  /** It changes to what is wanted. Another attempt at what failed does not count. */
   get busy(): boolean {
-    return this.#running !== undefined;
+    return this.#running !== undefined && !this.#retrying;
   }
 
   /** The configuration in force, and since when; none before the first pass has ended. */
@@ -187,7 +188,9 @@ export class Machine {
     this.#callOffRetry();
     this.#overtaken = new AbortController();
     try {
+      this.#retrying = retry;
       if (retry) await this.#retry(this.#overtaken.signal);
+      this.#retrying = false;
       while (this.#outdated && !this.#closed) {
         this.#outdated = false;
         this.#overtaken = new AbortController();

@@ -3,24 +3,28 @@
  *
  * For each remote of the configuration it keeps a connection, as far as there is one, and the list of what is
  * there. Promises that nobody waits for a remote: what changes is told, and asked for anew. The resources of a
- * remote that is away stay known, with the reason; those of a connection that came back are others than before.
+ * remote that is away stay known, with the reason; those of a connection that came back are others than before. What
+ * this machine has left moving there is stopped there when the connection is gone.
  */
 
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { toMs } from "../api/time.ts";
 import type { Clock } from "../base/clock.ts";
-import { chainOf, SvcError } from "../base/error.ts";
+import { chainOf, messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceName } from "../resource/name.ts";
 import type { AnyApi, Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
-import { type Channel, client } from "../wire/channel.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 import { connectGrpc, type GrpcOptions } from "../wire/grpc.ts";
 import { Metadata } from "../wire/metadata.ts";
 import type { RemoteConfig } from "./config.ts";
+import { SESSION_ID } from "./sessions.ts";
 
 /** How long a remote has to answer. */
 const ANSWER_TIMEOUT_MS = 10_000;
+const HEARTBEATS_A_WINDOW = 5;
 /** More of a remote is left aside; what is longer is no name that anybody gave. */
 const RESOURCES_MAX = 10_000;
 const FULL_NAME_MAX = 400;
@@ -173,6 +177,8 @@ class Remote {
         header.set("authorization", `Bearer ${accessToken}`);
       }
       const robot = client(RobotService, channel);
+      const session = await this.#openSession(robot, header, limits);
+      if (session) void this.#keepSession(robot, session, header, limits).catch((error) => over.abort(error));
       for (;;) {
         this.#take(channel, (await robot.resourceNames({}, limits)).resources);
         await clock.sleep(connectionCheckInterval, over.signal);
@@ -181,6 +187,32 @@ class Remote {
       closed.removeEventListener("abort", follow);
       this.#channel = undefined;
       channel.close();
+    }
+  }
+
+  /** What this machine moves there is stopped there when it is gone. `undefined` where there are no sessions. */
+  async #openSession(robot: Robot, header: Metadata, limits: CallOptions): Promise<Session | undefined> {
+    try {
+      const { id, heartbeatWindow } = await robot.startSession({}, limits);
+      header.set(SESSION_ID, id);
+      return { id, everyMs: toMs(heartbeatWindow) / HEARTBEATS_A_WINDOW };
+    } catch (error) {
+      if (SvcError.from(error).code === "unimplemented") return undefined;
+      throw error;
+    }
+  }
+
+  /** Rejects when the session can be kept no longer. */
+  async #keepSession(robot: Robot, first: Session, header: Metadata, limits: CallOptions): Promise<void> {
+    for (let session: Session | undefined = first; session;) {
+      await this.parts.clock.sleep(session.everyMs, limits.signal);
+      try {
+        await robot.sendSessionHeartbeat({ id: session.id }, limits);
+      } catch (error) {
+        // It came too late, this time.
+        if (messageOf(error) !== "SESSION_EXPIRED") throw error;
+        session = await this.#openSession(robot, header, limits);
+      }
     }
   }
 
@@ -246,6 +278,13 @@ class Remote {
     }
     return { entity: auth?.entity ?? entity, credentials };
   }
+}
+
+type Robot = ServiceClient<typeof RobotService>;
+
+interface Session {
+  readonly id: string;
+  readonly everyMs: number;
 }
 
 interface NameMessage {
