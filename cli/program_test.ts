@@ -1,6 +1,7 @@
 /** What every program answers: version, help, and a command line that is wrong. */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { DenoHost } from "../lib/base/host_deno.ts";
 import { main as agent } from "./svc_agent.ts";
 import { main as cloud } from "./svc_cloud.ts";
 import { main as ml } from "./svc_ml.ts";
@@ -11,11 +12,11 @@ const PROGRAMS = { "svc-agent": agent, "svc-cloud": cloud, "svc-ml": ml };
 /** Runs a program on a terminal that remembers. */
 async function run(program: keyof typeof PROGRAMS, args: string[], env: Record<string, string> = {}) {
   const found = { code: -1, output: "", errors: "" };
-  found.code = await PROGRAMS[program](args, {
-    write: (text) => void (found.output += text),
-    writeError: (text) => void (found.errors += text),
-    env: (name) => env[name],
-  });
+  const host = new DenoHost();
+  host.write = (text) => void (found.output += text);
+  host.writeError = (text) => void (found.errors += text);
+  host.env = (name) => env[name];
+  found.code = await PROGRAMS[program](args, host);
   return found;
 }
 
