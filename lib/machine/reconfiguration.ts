@@ -78,9 +78,7 @@ export class Reconfiguration {
   /** Applies the first configuration, which nothing holds back, and takes what comes from now on. */
   async begin(first: Candidate): Promise<void> {
     const { source } = this.#parts;
-    this.#unfollow = source.follow((news) => {
-      this.#work = this.#work.then(() => this.#closed ? undefined : this.#take(news));
-    });
+    this.#unfollow = source.follow((news) => this.#enqueue(() => this.#take(news)));
     await this.#apply(first);
   }
 
@@ -102,6 +100,15 @@ export class Reconfiguration {
     this.#callOffRetry();
     await this.#unfollow();
     await this.#work;
+  }
+
+  /** What goes wrong with one configuration must not be the end of all later ones. */
+  #enqueue(work: () => Promise<void>): void {
+    this.#work = this.#work.then(() => this.#closed ? undefined : work()).catch((error) => this.#bug(error));
+  }
+
+  #bug(error: unknown): void {
+    this.#parts.logger.error(`Bug: a configuration is taken only in part: ${chainOf(error)}`);
   }
 
   async #take(news: Draft | SvcError): Promise<void> {
@@ -143,12 +150,10 @@ export class Reconfiguration {
     }
     if (this.#heldBack?.reason !== reason) logger.info(`a new configuration is held back: ${reason}`);
     this.#heldBack = { candidate, reason, sinceMs: this.#heldBack?.sinceMs ?? clock.nowMs() };
-    this.#callOffRetry = clock.after(HELD_BACK_RETRY_MS, () => {
-      this.#work = this.#work.then(() => this.#closed ? undefined : this.#attempt(candidate));
-    });
+    this.#callOffRetry = clock.after(HELD_BACK_RETRY_MS, () => this.#enqueue(() => this.#attempt(candidate)));
   }
 
-  /** A pass that is under way when a newer configuration comes is the machine's to end or to give up. */
+  /** Never rejects. A pass that is under way when a newer configuration comes is the machine's to end or to give up. */
   async #apply({ draft, config }: Candidate): Promise<void> {
     const { source, logger, apply, showDiffs } = this.#parts;
     const old = this.#inForce;
@@ -163,7 +168,7 @@ export class Reconfiguration {
     } catch (error) {
       logger.warn(`the configuration is not kept for the next start: ${chainOf(error)}`);
     }
-    await apply(config);
+    await apply(config).catch((error) => this.#bug(error));
   }
 
   /** Throws `invalid_argument` with every problem of one that cannot be used; tells what is doubtful, once. */

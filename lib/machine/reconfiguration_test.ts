@@ -34,11 +34,15 @@ async function bench(
   const records: LogRecord[] = [];
   const diary: string[] = [];
   const window: { decision: Decision; passUnderWay?: Promise<void> } = { decision: { allowed: true } };
+  /** What throws when it is next done. */
+  const faults = new Set<string>();
   let hear: ((news: Draft | SvcError) => void) | undefined;
   const logs = new Logs(clock, [memorySink(records)]);
   logs.configure([], level === "debug");
-  const note = (what: string) => ({ revision }: Pick<MachineConfig, "revision">) =>
-    void diary.push(`${what} ${revision}`);
+  const note = (what: string) => ({ revision }: Pick<MachineConfig, "revision">) => {
+    diary.push(`${what} ${revision}`);
+    if (faults.delete(what)) throw new Error(`cannot ${what}`);
+  };
   const parts = {
     source: {
       name: "m.json",
@@ -50,10 +54,7 @@ async function bench(
           return Promise.resolve();
         };
       },
-      keep: (draft: Draft) => {
-        note("keep")(draft);
-        return Promise.resolve();
-      },
+      keep: (draft: Draft) => Promise.resolve(draft).then(note("keep")),
       kept: () => Promise.resolve(kept),
     },
     registry,
@@ -62,9 +63,9 @@ async function bench(
     logger: logs.logger("rdk.config"),
     adopt: note("adopt"),
     mayChange: () => Promise.resolve(window.decision),
-    apply: (config: MachineConfig) => {
+    apply: async (config: MachineConfig) => {
       note("apply")(config);
-      return window.passUnderWay ?? Promise.resolve();
+      await window.passUnderWay;
     },
     showDiffs: true,
   };
@@ -74,6 +75,7 @@ async function bench(
     reconfiguration,
     clock,
     window,
+    faults,
     records,
     took: () => diary.splice(0),
     told: () => records.splice(0).map(({ level, message }) => `${level} ${message}`),
@@ -215,6 +217,21 @@ Deno.test("a newer configuration does not wait for a pass under way", async () =
   await hear(draft({}, "2"));
   await hear(draft({}, "3"));
   assertEquals(took(), ["adopt 2", "keep 2", "apply 2", "adopt 3", "keep 3", "apply 3"]);
+  await reconfiguration.close();
+});
+
+Deno.test("whatever goes wrong with one configuration, the next is taken", async () => {
+  const { took, told, hear, faults, reconfiguration } = await bench(draft({}, "1"));
+  for (const fault of ["keep", "apply", "adopt"]) {
+    took();
+    told();
+    faults.add(fault);
+    await hear(draft({}, "2"));
+    assertStringIncludes(told().join(), `cannot ${fault}`);
+    assertEquals(took().includes("apply 2"), fault !== "adopt");
+    await hear(draft({}, "3"));
+    assertEquals([took(), told()], [["adopt 3", "keep 3", "apply 3"], []]);
+  }
   await reconfiguration.close();
 });
 

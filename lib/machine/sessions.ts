@@ -30,6 +30,7 @@ interface Session {
   readonly id: string;
   readonly owner: string;
   readonly peer: Peer;
+  windowMs: number;
   /** On the clock that never goes back. */
   deadlineMs: number;
   callOffExpiry: () => void;
@@ -43,7 +44,7 @@ export interface SessionsParts {
 }
 
 export class Sessions {
-  /** May change; sessions that live keep theirs until their next sign of life. */
+  /** Of sessions that start or resume from now on; the others keep the one that their clients know of. */
   heartbeatWindowMs: number;
   readonly #machine: SessionsParts["machine"];
   readonly #clock: Clock;
@@ -69,7 +70,9 @@ export class Sessions {
   /** Starts a session of the caller's, or goes on with the one called `resume` if it still lives. Answers its id. */
   start(ctx: CallContext, resume: string): string {
     const resumed = resume === "" ? undefined : this.#find(ctx, parseId(resume, "the session to resume"));
+    const windowMs = this.heartbeatWindowMs;
     if (resumed) {
+      resumed.windowMs = windowMs;
       this.#beat(resumed);
       return resumed.id;
     }
@@ -77,10 +80,11 @@ export class Sessions {
       throw new SvcError("resource_exhausted", `too many concurrent sessions, at most ${MAX_SESSIONS}`);
     }
     const id = crypto.randomUUID();
-    const session = { id, owner: ownerOf(ctx), peer: ctx.peer, deadlineMs: 0, callOffExpiry: () => {} };
+    const owner = ownerOf(ctx);
+    const session = { id, owner, peer: ctx.peer, windowMs, deadlineMs: 0, callOffExpiry: () => {} };
     this.#sessions.set(id, session);
     this.#beat(session);
-    this.#watch(session, this.heartbeatWindowMs);
+    this.#watch(session, windowMs);
     return id;
   }
 
@@ -138,7 +142,7 @@ export class Sessions {
   }
 
   #beat(session: Session): void {
-    session.deadlineMs = this.#clock.monotonicMs() + this.heartbeatWindowMs;
+    session.deadlineMs = this.#clock.monotonicMs() + session.windowMs;
   }
 
   /** One timer a session, set anew when it fires early: a heartbeat costs no more than writing a number. */

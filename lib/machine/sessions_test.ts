@@ -134,3 +134,20 @@ Deno.test("closing ends sessions without stopping anything", async () => {
   await settle();
   assertEquals([diary, clock.pending], [[], 0]);
 });
+
+Deno.test("a session keeps the window that its client knows of", async () => {
+  const { robot, sessions, close, clock } = bench({ heartbeatWindowMs: 300 });
+  const { id: old } = await robot.startSession({});
+  sessions.heartbeatWindowMs = 100;
+  const { id: fresh, heartbeatWindow } = await robot.startSession({});
+  assertEquals(heartbeatWindow?.nanos, 100_000_000);
+  await robot.sendSessionHeartbeat({ id: old });
+  await clock.advance(299);
+  const living = async () => (await robot.getSessions({})).sessions.map((one) => one.id);
+  assertEquals([await living(), fresh === old], [[old], false]);
+  await robot.startSession({ resume: old });
+  await clock.advance(100);
+  await clock.advance(200);
+  assertEquals(await living(), []);
+  await close();
+});
