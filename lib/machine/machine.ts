@@ -217,8 +217,9 @@ export class Machine {
     this.#arrange(config.revision);
     await this.#build(plan.build, overtaken);
     if (overtaken.aborted) return;
+    // A pass for another reason than a new configuration leaves the time of the last one.
+    if (this.#config !== config) this.#appliedMs = this.#clock.nowMs();
     this.#config = config;
-    this.#appliedMs = this.#clock.nowMs();
   }
 
   /** Touches nothing but what failed, what waits for it, and what may use it once it works. */
