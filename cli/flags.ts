@@ -241,9 +241,13 @@ const HELP: Flag = {
   help: "Print this help and exit.",
 };
 
-/** The rows of the help text, that of help itself included; in columns, at most 80 wide if the words allow it. */
+/** The rows of the help text, that of help itself included. */
 export function describeFlags(table: readonly Flag[], style: Style): string {
-  const rows = [...table, HELP].map((flag) => ({ left: leftOf(flag, style), right: rightOf(flag) }));
+  return columns([...table, HELP].map((flag) => ({ left: leftOf(flag, style), right: rightOf(flag) })));
+}
+
+/** Names and what they mean side by side, at most 80 wide if the words allow it. */
+export function columns(rows: readonly { left: string; right: string }[]): string {
   const left = Math.min(LEFT_LIMIT, Math.max(0, ...rows.map((row) => row.left.length)));
   const indent = " ".repeat(left + 4);
   const lines = rows.flatMap((row) => {

@@ -21,7 +21,7 @@ import { Registry } from "../lib/resource/registry.ts";
 import { openPort, type TlsFiles } from "../lib/wire/port.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { cloudSection, type Command, COMMANDS, createMachine, openDesk } from "./cloud_commands.ts";
-import type { Flag, Values } from "./flags.ts";
+import { columns, type Flag, type Values } from "./flags.ts";
 import { openLogs } from "./logs.ts";
 import { begin } from "./program.ts";
 import { VERSION } from "./version.ts";
@@ -146,13 +146,15 @@ function noCommand(args: readonly string[], words: readonly string[], host: Host
 }
 
 function listed(): string {
-  const rows = [
-    { usage: "serve", summary: SERVE.summary },
-    { usage: "init", summary: INIT.summary },
-    ...COMMANDS.map(({ words, takes, summary }) => ({ usage: [words, ...takes].join(" "), summary })),
-  ];
-  const width = Math.max(...rows.map(({ usage }) => usage.length));
-  return rows.map(({ usage, summary }) => `  ${usage.padEnd(width)}  ${summary}\n`).join("");
+  const commands = COMMANDS.map(({ words, takes, summary }) => ({
+    left: [words, ...takes].join(" "),
+    right: summary,
+  }));
+  return columns([
+    { left: "serve", right: SERVE.summary },
+    { left: "init", right: INIT.summary },
+    ...commands,
+  ]);
 }
 
 async function runCommand(command: Command, args: readonly string[], host: Host): Promise<number> {
