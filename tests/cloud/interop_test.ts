@@ -1,0 +1,84 @@
+/**
+ * The published client libraries and a control plane, each in a process and runtime of its own.
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
+import { type Example, serveCloud, svcCloud } from "./program.ts";
+
+const HERE = new URL("./", import.meta.url).pathname;
+const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
+
+for (const transport of ["grpc", "grpc-web"]) {
+  Deno.test(`the published TypeScript SDK in Node, over ${transport}`, () =>
+    withExample(async (url, { ownerKey: { id, key } }) => {
+      const folder = await nodeFolder();
+      await Deno.copyFile(`${HERE}cloud_tour.mjs`, `${folder}/cloud_tour.mjs`);
+      judge(await tour(["node", `${folder}/cloud_tour.mjs`, url, id, key, transport]));
+    }));
+}
+
+Deno.test("the published TypeScript SDK in Deno", () =>
+  withExample(async (url, { ownerKey: { id, key } }) => {
+    const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
+    judge(await tour([...deno, `${HERE}cloud_tour.mjs`, url, id, key]));
+  }));
+
+Deno.test("the published Python SDK", () =>
+  withExample(async (url, { ownerKey: { id, key } }) => {
+    const python = await pythonProgram();
+    if (python === undefined) return;
+    assertEquals(await tour([python, `${HERE}cloud_tour.py`, new URL(url).host, id, key]), {
+      organization: "example",
+      changed: { name: "renamed", maxRpm: 20 },
+      history: 2,
+      logs: 0,
+      robotsLeft: 0,
+    });
+  }));
+
+async function withExample(use: (url: string, example: Example) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  try {
+    const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
+    const cloud = await serveCloud(["--data", folder]);
+    try {
+      await use(cloud.url, example);
+    } finally {
+      assertEquals(await cloud.stop(), 0);
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function tour(command: string[]): Promise<Record<string, unknown>> {
+  const { code, stdout, stderr } = await run(command);
+  assertEquals(code, 0, `${command[0]} failed:\n${stderr}`);
+  return JSON.parse(stdout.trim().split("\n").at(-1)!);
+}
+
+function judge({ part, bad, ...seen }: Record<string, unknown>): void {
+  const { name, main, fqdn } = part as { name: string; main: boolean; fqdn: string };
+  assertEquals([name, main], ["rover-main", true]);
+  assertMatch(fqdn, /^rover-main\./);
+  assertMatch(String(bad), /components\.0\.attributes\.max_rpm: found "fast"/);
+  assertEquals(seen, {
+    organization: "example",
+    same: true,
+    locations: true,
+    machine: { name: "rover", here: true },
+    changed: { name: "renamed", maxRpm: 20 },
+    history: [{ maxRpm: 10, mine: true }, { maxRpm: null, mine: true }],
+    fragments: true,
+    ofMachine: [true],
+    keys: true,
+    operator: "rover",
+    denied: 7,
+    revoked: 16,
+    wrong: 16,
+    logs: 0,
+    summaries: ["rover"],
+    robotsLeft: 0,
+  });
+}

@@ -1,0 +1,73 @@
+/**
+ * `svc-cloud` in a process of its own, for tests that use it as a user would.
+ */
+
+const PROGRAM = new URL("../../cli/svc_cloud.ts", import.meta.url).pathname;
+
+export interface CloudProcess {
+  readonly url: string;
+  readonly pid: number;
+  /** What it has written. */
+  output(): string;
+  /** Asks it to end, or kills it; gives its exit code. */
+  stop(signal?: Deno.Signal): Promise<number>;
+}
+
+/** What `svc-cloud init --json` prints. */
+export interface Example {
+  readonly organizationId: string;
+  readonly locationId: string;
+  readonly machineId: string;
+  readonly partId: string;
+  readonly ownerKey: { readonly id: string; readonly key: string };
+  readonly config: { readonly cloud: { readonly api_key: { readonly id: string; readonly key: string } } };
+}
+
+/** Runs a command to its end; gives what it prints. Throws with its words where it fails. */
+export async function svcCloud(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", PROGRAM, ...args],
+    stdin: "null",
+    env: { USER: "tester" },
+  }).output();
+  const text = new TextDecoder();
+  if (code !== 0) throw new Error(`svc-cloud ${args.join(" ")}: ${code}: ${text.decode(stderr)}`);
+  return text.decode(stdout);
+}
+
+/** Starts serving; resolves when it does. */
+export async function serveCloud(flags: readonly string[], listen = "127.0.0.1:0"): Promise<CloudProcess> {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", PROGRAM, "serve", "--listen", listen, ...flags],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  let text = "";
+  const serving = Promise.withResolvers<string>();
+  const reading = (async () => {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      text += chunk;
+      const [, url] = /serving\t\{"url":"([^"]+)"/.exec(text) ?? [];
+      if (url) serving.resolve(url);
+    }
+    serving.reject(new Error(`svc-cloud ended:\n${text}`));
+  })();
+  serving.promise.catch(() => {});
+  const stop = async (signal: Deno.Signal = "SIGTERM") => {
+    try {
+      child.kill(signal);
+    } catch {
+      // It has ended already.
+    }
+    const { code } = await child.status;
+    await reading;
+    return code;
+  };
+  try {
+    return { url: await serving.promise, pid: child.pid, output: () => text, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
