@@ -29,6 +29,7 @@ import { FakeServo } from "./servo/fake.ts";
 import { FakeSlam } from "./slam/fake.ts";
 import { FakeSwitch } from "./switch/fake.ts";
 import { FakeVision } from "./vision/fake.ts";
+import { ObstaclesDepthVision } from "./vision/obstacles_depth.ts";
 
 export const MODELS: readonly AnyModel[] = [
   FakeArm,
@@ -57,4 +58,5 @@ export const MODELS: readonly AnyModel[] = [
   FakeSlam,
   FakeSwitch,
   FakeVision,
+  ObstaclesDepthVision,
 ];

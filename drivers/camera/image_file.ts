@@ -67,7 +67,8 @@ class ImageFile extends BaseComponent implements Camera {
   }
 
   async getPointCloud(): Promise<Uint8Array> {
-    const { pointcloudFilePath, colorImageFilePath, depthImageFilePath, intrinsicParameters } = this.settings;
+    const { pointcloudFilePath, colorImageFilePath, depthImageFilePath } = this.settings;
+    const { intrinsicParameters, distortionParameters: distortion } = this.settings;
     if (pointcloudFilePath) return await this.#read(pointcloudFilePath, (bytes) => writePcd(readPcd(bytes)));
     if (!intrinsicParameters) {
       const problem = "camera intrinsics not found in config";
@@ -86,7 +87,7 @@ class ImageFile extends BaseComponent implements Camera {
       const problem = `${found} and a depth image of ${depth.width} x ${depth.height}`;
       throw new SvcError("failed_precondition", `${this.name} cannot make a point cloud of ${problem}`);
     }
-    return writePcd(depthToCloud(depth, intrinsicParameters, { rgb: color && packedRgb(color) }));
+    return writePcd(depthToCloud(depth, intrinsicParameters, { rgb: color && packedRgb(color), distortion }));
   }
 
   getProperties(): Promise<CameraProperties> {

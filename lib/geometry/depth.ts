@@ -83,6 +83,18 @@ export function depthToCloud(map: DepthMap, intrinsics: Intrinsics, options: Clo
   return options.organised ? cloud : withoutMissing(cloud);
 }
 
+/** The middle one of the readings, the farther one of two; `undefined` where there is none. */
+export function medianDepth({ data }: DepthMap): number | undefined {
+  const counts = new Uint32Array(2 ** 16);
+  for (let n = 0; n < data.length; n++) counts[data[n]]++;
+  const rank = Math.floor((data.length - counts[0]) / 2);
+  for (let depth = 1, before = 0; depth < counts.length; depth++) {
+    before += counts[depth];
+    if (before > rank) return depth;
+  }
+  return undefined;
+}
+
 function invalid(found: string): SvcError {
   return new SvcError("invalid_argument", `reading depth image: ${found}`);
 }

@@ -1,6 +1,6 @@
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import { decodeDepth, depthToCloud, encodeDepth } from "./depth.ts";
+import { decodeDepth, depthToCloud, encodeDepth, medianDepth } from "./depth.ts";
 import { checkIntrinsics, projectPoint } from "./lens.ts";
 import { boundingBox } from "./point_cloud.ts";
 
@@ -57,4 +57,24 @@ Deno.test("a lens that cannot be, or of another image, is refused", () => {
   assertThrows(() => checkIntrinsics({ ...lens, centerXPx: NaN }), SvcError, "centerXPx is NaN");
   assertThrows(() => depthToCloud(map, { ...lens, widthPx: 4 }), SvcError, "3 x 2 with intrinsics for 4 x 2");
   assertThrows(() => encodeDepth({ ...map, width: 4 }), Error, "Bug: ");
+});
+
+Deno.test("the middle one of the readings; what is missing is not one", () => {
+  const median = (...data: number[]) =>
+    medianDepth({ width: data.length, height: 1, data: Uint16Array.from(data) });
+  assertEquals(median(0, 0, 0, 5, 7, 9), 7);
+  assertEquals(median(7, 5), 7);
+  assertEquals(median(65535), 65535);
+  assertEquals(median(0, 0), undefined);
+});
+
+Deno.test("a cloud through a lens with distortion", () => {
+  const bent = { model: "brown_conrady", parameters: [0.1, 0, 0, 0, 0] };
+  const cloud = depthToCloud(map, lens, { distortion: bent, organised: true });
+  const straight = depthToCloud(map, lens, { organised: true });
+  // Where the ray of the pixel is longer, it is shown farther out.
+  const [x, y] = [cloud.x[1] / cloud.z[1], cloud.y[1] / cloud.z[1]];
+  const longer = 1 + 0.1 * (x * x + y * y);
+  assertAlmostEquals(y * longer, straight.y[1] / straight.z[1], 1e-6);
+  assertEquals(cloud.z, straight.z);
 });

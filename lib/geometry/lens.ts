@@ -63,8 +63,13 @@ export function checkIntrinsics(intrinsics: Intrinsics): void {
   }
 }
 
-/** The same lens for pictures of another size. */
+/**
+ * The same lens for pictures of another size.
+ *
+ * @throws invalid_argument for numbers that no lens has
+ */
 export function scaleIntrinsics(intrinsics: Intrinsics, widthPx: number, heightPx: number): Intrinsics {
+  checkIntrinsics(intrinsics);
   const [right, down] = [widthPx / intrinsics.widthPx, heightPx / intrinsics.heightPx];
   return {
     widthPx,

@@ -5,7 +5,7 @@
  * within the limits everything seen is divided into objects, the floor included.
  */
 
-import { assert } from "../base/error.ts";
+import { assert, SvcError } from "../base/error.ts";
 import { Clusterer, type LinkLimits } from "./cluster.ts";
 import type { DepthMap } from "./depth.ts";
 import { type Distortion, type Intrinsics, type Rays, raysOf } from "./lens.ts";
@@ -45,6 +45,8 @@ export interface Segment {
 const UP: Vec3 = { x: 0, y: -1, z: 0 };
 /** A plane that no point is on. */
 const NOWHERE: Plane = { normal: ORIGIN, offsetMm: Infinity };
+/** Largest frame: buffers take 40 bytes for each pixel. */
+const PIXELS_MAX = 10_000_000;
 const WINDOW_MAX_PX = 8;
 /** The radius and strictness that leave the link distance as it is. */
 const STRICTNESS = 5;
@@ -69,13 +71,17 @@ export class Segmenter {
   readonly #pixels: Uint32Array;
   readonly #clusters: Int32Array;
 
-  /** @throws invalid_argument for a lens that cannot be */
+  /** @throws invalid_argument for a lens that cannot be, resource_exhausted for more than `PIXELS_MAX` */
   constructor(
     private readonly intrinsics: Intrinsics,
     private readonly limits: SegmentationLimits,
     distortion?: Distortion,
   ) {
     const { widthPx, heightPx } = intrinsics;
+    if (widthPx * heightPx > PIXELS_MAX) {
+      const found = `frames of ${widthPx} x ${heightPx}`;
+      throw new SvcError("resource_exhausted", `segmenting ${found}, wanted at most ${PIXELS_MAX} pixels`);
+    }
     this.#rays = raysOf(intrinsics, distortion);
     this.#finder = new GroundFinder(this.#rays, widthPx, heightPx);
     this.#clusterer = new Clusterer(widthPx, heightPx, linkLimits(intrinsics, limits));

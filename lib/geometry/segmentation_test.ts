@@ -148,5 +148,7 @@ Deno.test("pixels without a ray count as pixels without a reading", () => {
 
 Deno.test("a lens that cannot be is refused; a frame of another size is our bug", () => {
   assertThrows(() => new Segmenter({ ...LENS, focalXPx: 0 }, LIMITS), SvcError, "focalXPx is 0");
+  const huge = { ...LENS, widthPx: 100_000, heightPx: 1000 };
+  assertThrows(() => new Segmenter(huge, LIMITS), SvcError, "wanted at most 10000000 pixels");
   assertThrows(() => segment({ width: 2, height: 2, data: new Uint16Array(4) }), Error, "Bug: ");
 });
