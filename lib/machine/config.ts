@@ -14,6 +14,7 @@ import { logPattern, type LogRule } from "../base/log.ts";
 import { messageOf } from "../base/error.ts";
 import {
   bool,
+  type Infer,
   type Json,
   type JsonObject,
   list,
@@ -155,6 +156,7 @@ export function decodeConfig(
   const at = new Place();
   const file = machineRow.required().decode(json, at) ?? machineRow.required().decode({}, new Place());
   const fatal = at.failed;
+  if (!fatal) warnIfOpen(file, at.at("network").at("bind_address"));
   const packageConfigs = decodeEntries("packages", file.packages, packageRow, at);
   const placeholders: PlaceholderSource = { env, packages: packageConfigs, folderOf: packages };
   const context = { registry, placeholders };
@@ -187,6 +189,16 @@ export function decodeConfig(
     revision: file.revision ?? "",
   };
   return { config, problems: at.problems, fatal };
+}
+
+const ALL_INTERFACES = ["", "0.0.0.0", "::"];
+
+/** A managed machine knows who may call it; one of its own only what it is told. */
+function warnIfOpen({ network, auth, cloud }: NonNullable<Infer<typeof machineRow>>, at: Place): void {
+  const host = network?.bindAddress?.host;
+  if (host === undefined || !ALL_INTERFACES.includes(host) || cloud) return;
+  if (auth?.apiKeys || auth?.publicKeys.length || auth?.tlsAuthEntities.length) return;
+  at.warn("every interface, and no auth.handlers: whoever reaches this computer can move the machine");
 }
 
 /** The entries of a list that are without errors; of those with the same name only the first. */

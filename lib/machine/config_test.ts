@@ -206,6 +206,20 @@ Deno.test("an error in a setting of the machine is fatal, and everything else is
   ]);
 });
 
+Deno.test("a machine that everybody can reach and nobody needs a key for is told of", () => {
+  const warned = (network: JsonObject, more: JsonObject = {}) => decode({ network, ...more }).lines.length > 0;
+  const keys = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
+  assertEquals(decode({ network: { bind_address: ":8080" } }).lines, [
+    "warning network.bind_address: every interface, and no auth.handlers: " +
+    "whoever reaches this computer can move the machine",
+  ]);
+  assertEquals(warned({ bind_address: "[::]:8080" }), true);
+  assertEquals(warned({ bind_address: "localhost:8080" }), false);
+  assertEquals(warned({}), false);
+  assertEquals(warned({ bind_address: "0.0.0.0:8080" }, { auth: keys }), false);
+  assertEquals(warned({ bind_address: "0.0.0.0:8080" }, { cloud: { id: "part", secret: "s" } }), false);
+});
+
 Deno.test("namesakes become one resource that is unhealthy", () => {
   const { resources } = decode({ components: [motor(), motor({ name: "right" }), motor()] });
   assertEquals(resources.map(({ name, problems }) => `${name.short} ${problems.length}`), [
