@@ -1,12 +1,13 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
 import { DenoHost } from "../base/host_deno.ts";
-import { type LogRecord, Logs, memorySink } from "../base/log.ts";
+import { type Logger, type LogRecord, Logs, memorySink } from "../base/log.ts";
 import type { JsonObject } from "../base/schema.ts";
 import { ConfigCache } from "./config_cache.ts";
 
 async function withCache(
-  test: (cache: ConfigCache, bench: { home: string; records: LogRecord[] }) => Promise<void>,
+  test: (cache: ConfigCache, bench: { home: string; logger: Logger; records: LogRecord[] }) => Promise<void>,
   { partId = "part-1" } = {},
 ): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-" });
@@ -15,7 +16,7 @@ async function withCache(
   const logs = new Logs(new FakeClock(), [memorySink(records)], { everyLineOf: ["rdk.config"] });
   const logger = logs.logger("rdk.config");
   try {
-    await test(new ConfigCache({ home, partId, host: new DenoHost(), logger }), { home, records });
+    await test(new ConfigCache({ home, partId, host: new DenoHost(), logger }), { home, logger, records });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
@@ -33,6 +34,33 @@ Deno.test("what is kept is there the next time, for the user's eyes only", () =>
     assertEquals(await names(home), ["cached_cloud_config_part-1.json"]);
     if (Deno.build.os !== "windows") assertEquals((await Deno.stat(cache.path)).mode! & 0o777, 0o600);
     assertEquals(records, []);
+  }));
+
+Deno.test("halves that a crash left behind are cleared away, nothing else is", () =>
+  withCache(async (cache, { home }) => {
+    await cache.write({ a: 1 });
+    const others = [
+      "cached_cloud_config_part-2.json",
+      "cached_cloud_config_part-2.json.1234.tmp",
+      "notes.tmp",
+    ];
+    for (const name of [...others, "cached_cloud_config_part-1.json.1a2b3c4d.tmp"]) {
+      await Deno.writeTextFile(`${home}/${name}`, '{"a":');
+    }
+    assertEquals(await cache.read(), { a: 1 });
+    assertEquals(await names(home), ["cached_cloud_config_part-1.json", ...others]);
+  }));
+
+Deno.test("what cannot be written leaves what was kept, at whichever step it fails", () =>
+  withCache(async (cache, { home, logger }) => {
+    await cache.write({ a: 1 });
+    for (const step of ["makeFolder", "writeFile"] as const) {
+      const host = new DenoHost();
+      host[step] = () => Promise.reject(new SvcError("unknown", "the disk is full"));
+      const broken = new ConfigCache({ home, partId: "part-1", host, logger });
+      await assertRejects(() => broken.write({ a: 2 }), SvcError, "the disk is full");
+      assertEquals(await cache.read(), { a: 1 });
+    }
   }));
 
 Deno.test("a part's id does not lead out of the folder", () =>
