@@ -207,7 +207,8 @@ Deno.test("an error in a setting of the machine is fatal, and everything else is
 });
 
 Deno.test("a machine that everybody can reach and nobody needs a key for is told of", () => {
-  const warned = (network: JsonObject, more: JsonObject = {}) => decode({ network, ...more }).lines.length > 0;
+  const warned = (network: JsonObject, more: JsonObject = {}) =>
+    decode({ network, ...more }).lines.length > 0;
   const keys = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
   assertEquals(decode({ network: { bind_address: ":8080" } }).lines, [
     "warning network.bind_address: every interface, and no auth.handlers: " +
