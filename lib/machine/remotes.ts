@@ -297,7 +297,9 @@ interface NameMessage {
 function nameOf({ name: api }: AnyApi, short: string, far: string): ResourceName | undefined {
   const name = ResourceName.of(api, short, far);
   try {
-    return name.full.length <= FULL_NAME_MAX && ResourceName.parse(name.full) ? name : undefined;
+    return far !== "" && name.full.length <= FULL_NAME_MAX && ResourceName.parse(name.full)
+      ? name
+      : undefined;
   } catch {
     return undefined;
   }
