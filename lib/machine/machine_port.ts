@@ -9,6 +9,7 @@ import type { Clock } from "../base/clock.ts";
 import { chainOf } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
+import type { JsonObject } from "../base/schema.ts";
 import { ResourceName } from "../resource/name.ts";
 import { type Auth, auth } from "../wire/auth.ts";
 import type { HttpOptions } from "../wire/grpc_web.ts";
@@ -48,6 +49,7 @@ interface Door {
   readonly tls?: TlsFiles;
   readonly apiKeys?: Readonly<Record<string, string>>;
   readonly locationSecrets?: readonly string[];
+  readonly externalKeys?: readonly JsonObject[];
   readonly audience: readonly string[];
 }
 
@@ -160,15 +162,16 @@ function isInUse(error: unknown): boolean {
 }
 
 async function open(door: Door, { tableFor, http, clock, logger }: MachinePortParts): Promise<Port> {
-  const { bind, tls, apiKeys, locationSecrets, audience } = door;
-  const guarded = apiKeys !== undefined || locationSecrets !== undefined;
-  const guard = guarded ? auth({ handlers: { apiKeys, locationSecrets }, audience, clock }) : undefined;
+  const { bind, tls, apiKeys, locationSecrets, externalKeys, audience } = door;
+  const handlers = { apiKeys, locationSecrets, externalKeys };
+  const guarded = Object.values(handlers).some((handler) => handler !== undefined);
+  const guard = guarded ? auth({ handlers, audience, clock }) : undefined;
   return await openPort({ table: tableFor(guard), bind, tls, http, clock, logger });
 }
 
 /** Reads the certificate, if there is one. */
 async function doorOf(config: MachineConfig, { noTls, host }: MachinePortParts): Promise<Door> {
-  const { network, auth: { apiKeys }, cloud } = config;
+  const { network, auth: { apiKeys, publicKeys }, cloud } = config;
   const tls = noTls || network.noTls ? undefined : await tlsOf(config, host);
   const secrets = [cloud?.locationSecret, ...cloud?.locationSecrets.map((one) => one.secret) ?? []];
   const locationSecrets = secrets.flatMap((secret) => secret ? [secret.reveal()] : []);
@@ -178,6 +181,7 @@ async function doorOf(config: MachineConfig, { noTls, host }: MachinePortParts):
     tls,
     apiKeys: apiKeys && Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()])),
     locationSecrets: locationSecrets.length > 0 ? locationSecrets : undefined,
+    externalKeys: publicKeys.length > 0 ? publicKeys : undefined,
     audience: names.length > 0 ? names : ["localhost"],
   };
 }

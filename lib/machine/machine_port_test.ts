@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { FakeClock, SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
@@ -124,6 +125,15 @@ Deno.test("keys that come guard the same port, keys that go open it, and tokens 
     assertEquals(await serves(url, accessToken), "unauthenticated");
     await changed(port, at("localhost:0"), clock);
     assertEquals(await serves(url), true);
+  }));
+
+Deno.test("public keys of an outside issuer guard the port too", () =>
+  withPort(at("localhost:0"), async (port, { clock }) => {
+    const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const key = { ...publicKey.export({ format: "jwk" }), alg: "RS256", kid: "k" } as JsonObject;
+    const auth = { external_auth_config: { jwks: { keys: [key] } } };
+    await changed(port, { ...at("localhost:0"), auth }, clock);
+    assertEquals(await serves(port.url), "unauthenticated");
   }));
 
 Deno.test("a certificate that comes, changes and goes", () =>
