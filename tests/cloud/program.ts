@@ -1,6 +1,9 @@
 /**
- * `svc-cloud` in a process of its own, for tests that use it as a user would.
+ * `svc-cloud` for tests that use it as a user would: its commands, and serving in a process of its own.
  */
+
+import { main } from "../../cli/svc_cloud.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
 
 const PROGRAM = new URL("../../cli/svc_cloud.ts", import.meta.url).pathname;
 
@@ -23,16 +26,16 @@ export interface Example {
   readonly config: { readonly cloud: { readonly api_key: { readonly id: string; readonly key: string } } };
 }
 
-/** Runs a command to its end; gives what it prints. Throws with its words where it fails. */
+/** Runs a command in this process; gives what it prints. Throws with its words where it fails. */
 export async function svcCloud(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", PROGRAM, ...args],
-    stdin: "null",
-    env: { USER: "tester" },
-  }).output();
-  const text = new TextDecoder();
-  if (code !== 0) throw new Error(`svc-cloud ${args.join(" ")}: ${code}: ${text.decode(stderr)}`);
-  return text.decode(stdout);
+  const host = new DenoHost();
+  let [written, complaints] = ["", ""];
+  host.write = (text) => void (written += text);
+  host.writeError = (text) => void (complaints += text);
+  host.env = (name) => name === "USER" ? "tester" : Deno.env.get(name);
+  const code = await main(args, host);
+  if (code !== 0) throw new Error(`svc-cloud ${args.join(" ")}: ${code}: ${complaints}`);
+  return written;
 }
 
 /** Starts serving; resolves when it does. */

@@ -1,0 +1,131 @@
+/**
+ * The command line of svc-cloud, and control planes that share a database.
+ */
+
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
+import { type Example, serveCloud, svcCloud } from "./program.ts";
+import { storeTest } from "./stores.ts";
+import { newWorld, withCloud } from "./world.ts";
+
+storeTest("what the commands make is there for the next one", async ({ flags }) => {
+  const json = async (...args: string[]) => JSON.parse(await svcCloud(...args, ...flags, "--json"));
+  const example: Example = await json("init");
+  await assertRejects(() => svcCloud("init", ...flags), Error, "already");
+  const { partId, machineId } = example;
+  const file = `${flags[1]}/config.json`;
+  const save = async (text: string) => {
+    await Deno.writeTextFile(file, text);
+    return await svcCloud("config", "set", partId, file, ...flags);
+  };
+  await save('{"debug": true, /* a comment */}');
+  await save('{"debug": false}');
+  await assertRejects(() => save('{"debug": 5, "network": 1}'), Error, "debug: found 5");
+  const [last] = await json("config", "history", partId);
+  assertEquals([last.revision, last.who, last.diff], [2, "cli:tester", ["debug: true became false"]]);
+  assertEquals(await svcCloud("config", "restore", partId, "1", ...flags), "revision 3\n");
+  assertEquals(await json("config", "show", partId), { debug: true });
+  const key = await json("key", "create", "--role", "operator", "--on", `machine:${machineId}`);
+  await json("key", "rotate", key.id);
+  await json("key", "revoke", key.id);
+  assert(!(await json("key", "list")).some(({ id }: { id: string }) => id === key.id));
+  const actions = (await json("audit")).map(({ action }: { action: string }) => action);
+  assertEquals(actions.slice(0, 4), ["key revoke", "key rotate", "key create", "config restore"]);
+  await json("machine", "delete", machineId);
+  assertEquals(await json("machine", "list"), []);
+  await assertRejects(
+    () => svcCloud("config", "show", partId, ...flags),
+    Error,
+    `there is no part "${partId}"`,
+  );
+});
+
+storeTest(
+  "a token is good at every control plane on the database, and after a restart",
+  async ({ flags }) => {
+    const example: Example = JSON.parse(await svcCloud("init", ...flags, "--json"));
+    const [one, two] = [await serveCloud(flags), await serveCloud(flags)];
+    const clock = new SystemClock();
+    const { id, key } = example.ownerKey;
+    const token = await tokenAt(one.url, id, key);
+    const at = (url: string) => {
+      const header = Metadata.from([["authorization", `Bearer ${token}`]]);
+      return connectGrpc(new URL(url).host, { clock, header });
+    };
+    const channels = [at(one.url), at(two.url)];
+    try {
+      const [here, there] = channels.map((channel) => client(AppService, channel));
+      await here.updateRobotPart({ id: example.partId, name: "", robotConfig: { debug: true } });
+      const { config } = await client(RobotService, channels[1]).config({ id: example.partId });
+      assertEquals([config?.debug, config?.revision], [true, "1"]);
+      assertEquals((await there.getRobotPart({ id: example.partId })).part?.lastAccess !== undefined, true);
+      assertEquals(await one.stop(), 0);
+      const again = await serveCloud(flags);
+      channels.push(at(again.url));
+      const { part } = await client(AppService, channels[2]).getRobotPart({ id: example.partId });
+      assertEquals(part?.id, example.partId);
+      await svcCloud("key", "revoke", id, ...flags);
+      const error = await assertRejects(
+        () => client(AppService, channels[2]).listOrganizations({}),
+        SvcError,
+      );
+      assertEquals(error.code, "unauthenticated");
+      assertEquals(await again.stop(), 0);
+    } finally {
+      for (const channel of channels) channel.close();
+      assertEquals(await two.stop(), 0);
+    }
+  },
+);
+
+storeTest(
+  "refusals and changes are in the audit log, keys are nowhere to be read",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { owner, operator, machine } = await newWorld(store);
+      await assertRejects(async () => await (await app(operator)).deleteRobot({ id: machine }), SvcError);
+      await (await app(owner)).deleteRobot({ id: machine });
+      const rows = await store.query<{ who: string; action: string; resource: string; outcome: string }>(
+        "SELECT who, action, resource, outcome FROM audit ORDER BY at_ms, outcome DESC",
+      );
+      assertEquals(rows.map(({ who, action, resource, outcome }) => [who, action, resource, outcome]), [
+        [operator.id, "DeleteRobot", `machine ${machine}`, "refused"],
+        [owner.id, "DeleteRobot", `machine ${machine}`, "done"],
+      ]);
+      for (const { hash } of await store.query<{ hash: string }>("SELECT hash FROM api_keys")) {
+        assertMatch(hash, /^scrypt\$/);
+        assert(!hash.includes(owner.key) && !hash.includes(operator.key));
+      }
+    }),
+);
+
+Deno.test("over TLS with a certificate of the local authority", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
+  const ca = await svcCloud("authority", "--data", folder);
+  const cloud = await serveCloud(["--data", folder, "--tls"], "localhost:0");
+  try {
+    const { id, key } = example.ownerKey;
+    assertMatch(await tokenAt(cloud.url, id, key, ca), /^[\w-]+\.[\w-]+\.[\w-]+$/);
+  } finally {
+    assertEquals(await cloud.stop(), 0);
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+async function tokenAt(url: string, entity: string, payload: string, ca?: string): Promise<string> {
+  const { host } = new URL(url);
+  const channel = connectGrpc(host, { clock: new SystemClock(), tls: ca === undefined ? undefined : { ca } });
+  try {
+    const { authenticate } = client(AuthService, channel);
+    return (await authenticate({ entity, credentials: { type: "api-key", payload } })).accessToken;
+  } finally {
+    channel.close();
+  }
+}
