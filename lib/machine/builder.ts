@@ -53,7 +53,7 @@ export class Builder {
   readonly #clock: Clock;
   readonly #logger: Logger;
   #running = 0;
-  readonly #queue = new Set<() => void>();
+  readonly #queue: (() => void)[] = [];
   /** What nobody waits for any more but this: constructions given up, and closings of what came of them. */
   readonly #late = new Set<Promise<void>>();
 
@@ -63,27 +63,17 @@ export class Builder {
     this.#logger = logger;
   }
 
-  /** Waits until one more may be made; rejects when `signal` aborts first. Each is given back by `leave`. */
-  async enter(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    if (this.#running < this.#limits.concurrentBuilds) return void this.#running++;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const aborted = () => {
-      this.#queue.delete(resolve);
-      reject(signal.reason);
-    };
-    this.#queue.add(resolve);
-    signal.addEventListener("abort", aborted, { once: true });
-    await promise;
-    signal.removeEventListener("abort", aborted);
+  /** Waits until one more may be made; its place is given back by `leave`. */
+  async enter(): Promise<void> {
+    if (this.#running < this.#limits.concurrentBuilds) this.#running++;
+    else await new Promise<void>((resolve) => this.#queue.push(resolve));
   }
 
   leave(): void {
-    const [next] = this.#queue;
-    if (!next) return void this.#running--;
+    const next = this.#queue.shift();
     // The place is handed on.
-    this.#queue.delete(next);
-    next();
+    if (next) next();
+    else this.#running--;
   }
 
   /** What `construct` makes, unless `givenUp` aborts or its time is over first. */

@@ -335,14 +335,10 @@ export class Machine {
       if (other.instance) holds.add(used);
       else if (!this.#wiring.optional.get(full)?.has(used)) return this.#fail(node, waitsFor(other), other);
     }
-    try {
-      await this.#builder.enter(overtaken);
-    } catch {
-      return;
-    }
-    const givenUp = new AbortController();
+    await this.#builder.enter();
     // The next pass must see all that is being built, so nothing begins after it has.
     if (overtaken.aborted) return this.#builder.leave();
+    const givenUp = new AbortController();
     const done = this.#make(node, holds, givenUp.signal).finally(() => this.#builder.leave());
     const giveUp = () => givenUp.abort(new SvcError("canceled", `${full} is no longer wanted as it was`));
     node.build({ done, giveUp }, holds, this.#clock.nowMs());
