@@ -58,7 +58,7 @@ const LINK_PX_MIN = 1.1;
 /** Where to look for the ground's noise around a cluster: so many of its pixels, and so far around each. */
 const NOISE_SAMPLE = 300;
 const NOISE_REACH_PX = 3;
-/** Root mean square of the ground's distances, as a share of their limit, from which on part of it must be beyond. */
+/** Root mean square of the ground's distances as a share of their limit, above which part of it must be beyond. */
 const NOISY = 0.35;
 const M_PER_MM = 1e-3;
 
@@ -154,21 +154,26 @@ export class Segmenter {
     return ground !== undefined && this.#isNoisyGround(pixels, data, ground);
   }
 
-  /** Whether the ground around the pixels is so uneven that it nearly fills the distance in which it is taken away. */
+  /**
+   * Whether the ground around the pixels is so uneven that it nearly fills the distance in which it is taken away.
+   * It is judged by the other side of the plane, where the foot of an object does not count.
+   */
   #isNoisyGround(pixels: Uint32Array, data: Uint16Array, { normal, offsetMm }: Plane): boolean {
     const { x, y } = this.#rays;
     const width = this.intrinsics.widthPx;
     const limit = this.limits.maxDistFromPlaneMm;
+    const distance = (n: number) => data[n] * (normal.x * x[n] + normal.y * y[n] + normal.z) + offsetMm;
     let points = 0, squares = 0;
     for (let n = 0; n < pixels.length; n += Math.ceil(pixels.length / NOISE_SAMPLE)) {
+      const side = Math.sign(distance(pixels[n]));
       for (let down = -NOISE_REACH_PX; down <= NOISE_REACH_PX; down++) {
         for (let right = -NOISE_REACH_PX; right <= NOISE_REACH_PX; right++) {
           // Past the edge of a row is the next one, which is as good.
           const pixel = pixels[n] + down * width + right;
-          const distance = data[pixel] * (normal.x * x[pixel] + normal.y * y[pixel] + normal.z) + offsetMm;
-          if (!(Math.abs(distance) < limit) || data[pixel] === 0) continue;
+          const across = -side * distance(pixel);
+          if (!(across > 0 && across < limit && data[pixel] > 0)) continue;
           points++;
-          squares += distance * distance;
+          squares += across * across;
         }
       }
     }
