@@ -1,0 +1,69 @@
+/**
+ * A machine and its control plane, two processes: what is saved there runs here, what is logged here arrives there.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { create, toBinary } from "../../lib/wire/proto.ts";
+import { RobotConfigSchema } from "../../proto/gen/app_pb.ts";
+import { robotConfigJson } from "../../lib/cloud/config_json.ts";
+import { robotConfigMessage } from "../../lib/cloud/config_message.ts";
+import { startServer } from "../server.ts";
+import { type Example, serveCloud, svcCloud } from "./program.ts";
+
+Deno.test("a change is applied, an earlier revision restored, and an absence costs no log", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const data = ["--data", `${folder}/data`];
+  const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+  const { partId } = example;
+  let cloud = await serveCloud(data);
+  const { host } = new URL(cloud.url);
+  const file = `${folder}/machine.json`;
+  const own = { ...example.config.cloud, app_address: cloud.url, refresh_interval: "1s" };
+  await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));
+  const start = () => startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
+  const save = async (config: unknown) => {
+    await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
+    await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
+  };
+  const network = { bind_address: "localhost:0" };
+  const board = { name: "b", api: "rdk:component:board", model: "fake", attributes: { fail_new: false } };
+  await save({ network });
+  let server = await start();
+  try {
+    await server.wrote("machine is running");
+    await save({ network, components: [board] });
+    await server.wrote('"revision":"2","resources":1');
+    await svcCloud("config", "restore", partId, "1", ...data);
+    await server.wrote('"revision":"3","resources":0');
+
+    assertEquals(await cloud.stop("SIGKILL"), 137);
+    assertEquals(await server.stop(), 0);
+    cloud = await serveCloud(data, host);
+    server = await start();
+    await server.wrote("machine is running");
+    assertEquals(await server.stop(), 0);
+
+    const logs: { message: string; time: string }[] = JSON.parse(
+      await svcCloud("logs", partId, ...data, "--json"),
+    );
+    const count = (text: string) => logs.filter(({ message }) => message.includes(text)).length;
+    assertEquals([count("machine is running"), count("shutting down")], [2, 2]);
+    const times = logs.map(({ time }) => time);
+    assertEquals(times, times.toSorted());
+  } finally {
+    await server.stop();
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("configurations are the same after their way to the machine", async () => {
+  for (const name of ["../contract/machine.json", "../../examples/demo.json"]) {
+    const json = JSON.parse(await Deno.readTextFile(new URL(name, import.meta.url)));
+    const message = (config: typeof json) => create(RobotConfigSchema, robotConfigMessage(config));
+    const there = message(json);
+    const back = message(robotConfigJson(there));
+    assert(there.components.length > 0);
+    assertEquals(toBinary(RobotConfigSchema, back), toBinary(RobotConfigSchema, there), name);
+  }
+});
