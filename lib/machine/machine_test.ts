@@ -272,6 +272,22 @@ Deno.test("what an older configuration is building goes on if the newer one want
   await machine.close();
 });
 
+Deno.test("a configuration may come at any turn of the program while others are built", async () => {
+  for (let turns = 0; turns < 60; turns++) {
+    const { machine, took, said } = bench({ limits: { concurrentBuilds: 1 } });
+    void machine.apply(configOf({ a: {}, b: {}, c: { needs: ["b"] }, d: { may: ["c"] } }));
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+    await machine.apply(configOf({ a: { changed: true }, b: { changed: true }, c: { needs: ["b"] } }));
+    assertEquals(states(machine), { a: "ready", b: "ready", c: "ready" }, `after ${turns} turns`);
+    await machine.close();
+    const diary = took().replace(/\(.*?\)/g, "").split(", ");
+    const [built, closed] = ["build ", "close "].map((word) =>
+      diary.filter((line) => line.startsWith(word)).length
+    );
+    assertEquals([built, said("error")], [closed, []], `after ${turns} turns: ${diary.join(", ")}`);
+  }
+});
+
 Deno.test("the end closes what is still being built when it comes, and waits for it no longer than a while", async () => {
   const { machine, clock, took } = bench();
   void machine.apply(configOf({ slow: { slowMs: 3_000 }, never: { slowMs: 100_000 } }));
