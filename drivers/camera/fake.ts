@@ -1,5 +1,5 @@
 /**
- * A camera without hardware. It shows a gradient from yellow to blue, or with `scene` a floor with boxes on it as
+ * A camera without hardware. It shows a gradient from yellow to blue, or with `scene` a floor with bodies on it as
  * colours and as depth, so that what looks at pictures can be tried with the right answer known.
  *
  * What stands still is drawn and encoded once and every answer is the same bytes.
@@ -7,7 +7,7 @@
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { bool, choice, type Infer, integer, object } from "../../lib/base/schema.ts";
+import { bool, type Infer, integer, object } from "../../lib/base/schema.ts";
 import { depthToCloud } from "../../lib/geometry/depth.ts";
 import { type ColorImage, encodeImage, MIME, packedRgb } from "../../lib/geometry/image.ts";
 import type { Intrinsics } from "../../lib/geometry/lens.ts";
@@ -16,7 +16,8 @@ import { createCloud, type PointCloud } from "../../lib/geometry/point_cloud.ts"
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
-import { type Drawing, drawScene, type Scene, sceneLens, SCENES } from "./scene.ts";
+import { type Drawing, drawScene, type Scene, sceneLens } from "./scene.ts";
+import { sceneRow } from "./scene_settings.ts";
 import { chosenSources } from "./sources.ts";
 
 const SIZE_MAX_PX = 10_000;
@@ -45,10 +46,7 @@ const attributes = object({
   animated: bool("move the picture to the right by a pixel every 20 milliseconds").default(false),
   rtpPassthrough: bool("published setting of video streams; without effect on pictures").default(false),
   model: bool("tell lens parameters (always the same) in the properties").default(false),
-  scene: choice(
-    "look at a floor, or at boxes on it, and give depth and lens parameters too; a gradient when left out",
-    Object.keys(SCENES) as (keyof typeof SCENES)[],
-  ).with((name): Scene => SCENES[name]),
+  scene: sceneRow,
 }).required();
 
 type Attributes = Infer<typeof attributes>;

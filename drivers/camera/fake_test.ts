@@ -120,3 +120,33 @@ Deno.test("fake camera: a scene is seen as it is", async () => {
   assertAlmostEquals(lowest, 0, 0.002);
   assertAlmostEquals(highest, 0.4, 0.005);
 });
+
+Deno.test("fake camera: a scene of one's own", async () => {
+  const scene = {
+    height_mm: 500,
+    pitch_degs: 90,
+    boxes: [{ z_mm: 0, x_mm: -100, width_mm: 100, height_mm: 200 }],
+    balls: [{ z_mm: 0, x_mm: 100, radius_mm: 50, color: "#0000ff" }],
+  };
+  const camera = await construct(FakeCamera, { width: 160, height: 120, scene });
+  const { images } = await camera.getImages(["depth"]);
+  const { data } = decodeDepth(images[0].image);
+  // From 500 mm straight down: the floor, the top of the box, and the top of the ball.
+  assertEquals([data[0], Math.min(...data), data.filter((depth) => depth === 300).length > 500], [
+    500,
+    300,
+    true,
+  ]);
+  assertEquals(data[60 * 160 + 80 + Math.round(139.2 * 100 / 400)], 400);
+  const noisy = await construct(FakeCamera, { width: 160, height: 120, scene: { noise: 1, dropout: 0.5 } });
+  const depth = decodeDepth((await noisy.getImages(["depth"])).images[0].image).data;
+  const holes = depth.subarray(-8000).filter((one) => one === 0).length;
+  assert(holes > 3800 && holes < 4200, `${holes}`);
+  assertEquals(problemsOf(FakeCamera, { scene: "moon" }), [
+    'scene: found "moon", wanted one of "floor", "boxes"',
+  ]);
+  assertEquals(problemsOf(FakeCamera, { scene: { boxes: [{}], balls: [{ z_mm: 1, color: "red" }] } }), [
+    "scene.boxes.0.z_mm: missing required field, wanted a number",
+    'scene.balls.0.color: found "red", wanted a colour such as #c83c32',
+  ]);
+});

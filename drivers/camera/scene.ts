@@ -70,7 +70,8 @@ const ERROR_MM = 0.5;
 const ERROR_PER_MM = 1.5e-6;
 const FLOOR_COLOR = 0x8c8c80;
 const SKY_COLOR = 0xb4d2f0;
-const VIEW = { heightMm: 600, pitchDeg: 20 };
+/** From where a scene is seen unless it says otherwise. */
+export const VIEW = { heightMm: 600, pitchDeg: 20 };
 
 /** Scenes by their names in the configuration. */
 export const SCENES = {

@@ -4,6 +4,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { sceneLens } from "../../drivers/camera/scene.ts";
+import { decodePng } from "../../lib/geometry/png.ts";
 import { Segmenter } from "../../lib/geometry/segmentation.ts";
 import { LIMITS, readFrames, scoreOf, summaryOf, tableShare } from "./mosd.ts";
 import { DEFAULTS, problemsOf, randomScene } from "./scenes.ts";
@@ -57,6 +58,20 @@ for (
     }
   });
 }
+
+Deno.test("the example draws its ground and its four bodies", async () => {
+  const file = await Deno.makeTempFile({ suffix: ".png" });
+  const example = new URL("../../examples/obstacles", import.meta.url).pathname;
+  const { success, stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", `${example}.ts`, `${example}.json`, file],
+  }).output();
+  const written = new TextDecoder().decode(stdout);
+  assert(success, written);
+  assertEquals(written.match(/^object \d+: \d+ points around/gm)?.length, 4, written);
+  const { width, height } = decodePng(await Deno.readFile(file));
+  await Deno.remove(file);
+  assertEquals([width, height], [1280, 480]);
+});
 
 Deno.test("stricter clustering never has fewer pieces, a larger radius never more", () => {
   const limits = { ...DEFAULTS, minPointsInSegment: 1 };
