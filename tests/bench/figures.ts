@@ -16,7 +16,7 @@ export function heading(text: string): void {
 }
 
 export function row(name: string, ...figures: string[]): void {
-  console.log(`  ${name.padEnd(30)}${figures.map((figure) => figure.padEnd(22)).join("")}`.trimEnd());
+  console.log(`  ${name.padEnd(30)}${figures.map((figure) => figure.padEnd(20)).join("  ")}`.trimEnd());
 }
 
 export function rate(perSecond: number): string {
