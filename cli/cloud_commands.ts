@@ -5,6 +5,7 @@
  * for people, or with --json one value; hints go to standard error.
  */
 
+import type { LogEntry } from "../proto/gen/common_pb.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { messageOf, SvcError } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
@@ -302,21 +303,38 @@ const records: readonly Command[] = [
       { name: "filter", type: "string", default: "", value: "TEXT", help: "Only entries that contain this." },
       { name: "level", type: "string", default: "", value: "LEVEL", help: "Only entries of this level." },
       { name: "limit", type: "int", default: 100, help: "How many entries." },
+      {
+        name: "follow",
+        short: "f",
+        type: "bool",
+        default: false,
+        help: "Go on with what comes in, until told to stop.",
+      },
     ],
-    async ({ store, clock, print }, [part], { filter, level, limit }) => {
+    async ({ store, clock, host, print }, [part], { filter, level, limit, follow }) => {
+      await new Fleet(store).part(part);
       const levels = level === "" ? [] : [level];
-      const found = await new Logs(store, clock).find(part, { filter, levels, limit, order: "newest first" });
-      const entries = found.reverse().map(
-        ({ entry: { time, level, loggerName: logger, message, fields } }) => {
-          return { time: timeOf(toMs(time)), level, logger, message, fields };
-        },
-      );
-      print(
-        entries,
-        entries.map(({ time, level, logger, message }) =>
-          [time, level.toUpperCase(), logger, message].join("\t")
-        ),
-      );
+      const logs = new Logs(store, clock);
+      const tell = (entries: readonly LogEntry[]) => {
+        const plain = entries.map(plainEntry);
+        print(
+          plain,
+          plain.map((one) => [one.time, one.level.toUpperCase(), one.logger, one.message].join("\t")),
+        );
+      };
+      const found = await logs.find(part, { filter, levels, limit, order: "newest first" });
+      const after = found.at(0)?.number;
+      tell(found.reverse().map(({ entry }) => entry));
+      if (!follow) return;
+      const stop = new AbortController();
+      const ignore = host.onTermination(() => stop.abort());
+      try {
+        for await (const entries of logs.follow(part, { filter, levels, after }, stop.signal)) tell(entries);
+      } catch (error) {
+        if (!stop.signal.aborted) throw error;
+      } finally {
+        ignore();
+      }
     },
   ),
   command(
@@ -343,6 +361,10 @@ const records: readonly Command[] = [
     },
   ),
 ];
+
+function plainEntry({ time, level, loggerName: logger, message, fields }: LogEntry) {
+  return { time: timeOf(toMs(time)), level, logger, message, fields };
+}
 
 /** Every command but `serve` and `init`. */
 export const COMMANDS: readonly Command[] = [

@@ -317,7 +317,9 @@ function describeExample(example: NonNullable<Awaited<ReturnType<typeof makeExam
     `owner's key    id ${ownerKey.id}`,
     `               key ${ownerKey.key}`,
     "",
-    "For the file of the machine (svc-server -config FILE):",
+    `For the file of the machine (svc-server -config FILE${
+      url.startsWith("http:") ? " -allow-insecure-creds" : ""
+    }):`,
     "",
     JSON.stringify(config, null, 2),
     "",

@@ -56,12 +56,21 @@ interface Scope {
   readonly machine?: string;
 }
 
+interface Enclosing {
+  readonly organization: string;
+  readonly location?: string;
+  /** What the location is in. */
+  readonly parent?: string | null;
+  readonly machine?: string;
+}
+
 const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   organization: "SELECT id AS organization FROM organizations WHERE id = ?",
-  location: "SELECT organization_id AS organization, id AS location FROM locations WHERE id = ?",
-  machine: `SELECT l.organization_id AS organization, l.id AS location, m.id AS machine
+  location: `SELECT organization_id AS organization, id AS location, parent_id AS parent
+    FROM locations WHERE id = ?`,
+  machine: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
     FROM machines m JOIN locations l ON l.id = m.location_id WHERE m.id = ?`,
-  part: `SELECT l.organization_id AS organization, l.id AS location, m.id AS machine
+  part: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
     FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
   fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
 };
@@ -136,13 +145,11 @@ export class Access {
       if (rows.length === 0) throw missing(kind, id);
       return (await Promise.all(rows.map((row) => this.#scopes(row)))).flat();
     }
-    const [row] = await this.sql.query<{ organization: string; location?: string; machine?: string }>(
-      ENCLOSING[kind],
-      id,
-    );
+    const [row] = await this.sql.query<Enclosing>(ENCLOSING[kind], id);
     if (!row) throw missing(kind, id);
-    const { organization, location, machine } = row;
-    return [{ organization, machine, locations: location ? await locationsAbove(this.sql, location) : [] }];
+    const { organization, location, parent, machine } = row;
+    const above = parent ? await locationsAbove(this.sql, parent) : [];
+    return [{ organization, machine, locations: location ? [location, ...above] : [] }];
   }
 }
 

@@ -104,13 +104,13 @@ export class Logs {
     return rows.map(({ number, entry }) => ({ number, entry: fromBinary(LogEntrySchema, entry) }));
   }
 
-  /** Entries that come in from now on, until `signal` aborts; then it throws the signal's reason. */
+  /** Entries that come in from now on (or after that with a number), until `signal` aborts; then it throws the signal's reason. */
   async *follow(
     partId: string,
-    query: Pick<LogQuery, "filter" | "levels">,
+    query: Pick<LogQuery, "filter" | "levels" | "after">,
     signal: AbortSignal,
   ): AsyncGenerator<LogEntry[]> {
-    let after = await this.#head(partId);
+    let after = query.after ?? await this.#head(partId);
     for (;;) {
       const heard = this.#listen(partId);
       try {

@@ -1,0 +1,147 @@
+/**
+ * Many machines on one svc-cloud: how fast it answers, and what it takes.
+ *
+ * Each machine is a connection and a key of its own; it polls, asks whether to restart and sends logs at the pace of a
+ * real one, the first time at a random moment. The control plane is a process of its own, in a folder of its own.
+ *
+ * Use: deno run -A tests/cloud/load_bench.ts [machines (1000)] [seconds (30)]
+ */
+
+import { RobotService } from "../../proto/gen/app_pb.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { toTimestamp } from "../../lib/api/time.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { Fleet } from "../../lib/cloud/fleet.ts";
+import { Keys, newKeySecret } from "../../lib/cloud/keys.ts";
+import { openStore } from "../../lib/cloud/store.ts";
+import { type Channel, client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
+import { serveCloud } from "./program.ts";
+
+const [machines = 1000, seconds = 30] = Deno.args.map(Number);
+const POLL_MS = 10_000;
+const RESTART_CHECK_MS = 5_000;
+const LOG_MS = 5_000;
+const LOG_ENTRIES = 5;
+/** All machines have started after this. */
+const START_MS = 10_000;
+
+const clock = new SystemClock();
+const took: { [call: string]: number[] } = { authenticate: [], config: [], needsRestart: [], log: [] };
+
+interface Machine {
+  readonly partId: string;
+  readonly keyId: string;
+}
+
+async function makeMachines(folder: string): Promise<{ machines: Machine[]; key: string }> {
+  const store = await openStore({ file: `${folder}/cloud.db` }, clock);
+  // The same secret for all: making a thousand takes a while.
+  const secret = await newKeySecret();
+  const made: Machine[] = [];
+  await store.transaction(async (sql) => {
+    const fleet = new Fleet(sql);
+    const organization = await fleet.createOrganization("load", 0);
+    const location = await fleet.createLocation(organization, "hall", "", 0);
+    for (let number = 0; number < machines; number++) {
+      const { id, partId } = await fleet.createMachine(location, `m${number}`, 0);
+      const grant = { role: "operator", kind: "machine", resourceId: id } as const;
+      made.push({ partId, keyId: (await new Keys(sql).create(secret, "m", [grant], 0)).id });
+    }
+  });
+  await store.close();
+  return { machines: made, key: secret.key };
+}
+
+async function timed<T>(call: string, work: Promise<T>): Promise<T> {
+  const start = performance.now();
+  const value = await work;
+  took[call].push(performance.now() - start);
+  return value;
+}
+
+async function run(
+  host: string,
+  { partId: id, keyId }: Machine,
+  key: string,
+  until: AbortSignal,
+): Promise<Channel> {
+  await clock.sleep(Math.random() * START_MS, until).catch(() => {});
+  const first = connectGrpc(host, { clock });
+  const credentials = { type: "api-key", payload: key };
+  const { authenticate } = client(AuthService, first);
+  const { accessToken } = await timed("authenticate", authenticate({ entity: keyId, credentials }));
+  first.close();
+  const header = Metadata.from([["authorization", `Bearer ${accessToken}`]]);
+  const channel = connectGrpc(host, { clock, header });
+  const robot = client(RobotService, channel);
+  let number = 0;
+  const log = () => {
+    const entry = () => ({
+      message: `the motor turned ${number++} times and is at ${Math.random().toFixed(3)}`,
+      level: "info",
+      loggerName: "rdk.resource_manager.rdk:component:motor/left",
+      time: toTimestamp(Date.now()),
+    });
+    return timed("log", robot.log({ id, logs: Array.from({ length: LOG_ENTRIES }, entry) }));
+  };
+  const every = async (ms: number, call: () => Promise<unknown>) => {
+    await clock.sleep(Math.random() * ms, until).catch(() => {});
+    while (!until.aborted) {
+      await call();
+      await clock.sleep(ms, until).catch(() => {});
+    }
+  };
+  await Promise.all([
+    every(POLL_MS, () => timed("config", robot.config({ id }))),
+    every(RESTART_CHECK_MS, () => timed("needsRestart", robot.needsRestart({ id }))),
+    every(LOG_MS, log),
+  ]);
+  return channel;
+}
+
+const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+const { machines: all, key } = await makeMachines(folder);
+const sizeOf = async () =>
+  (await Promise.all(
+    ["", "-wal"].map((end) => Deno.stat(`${folder}/cloud.db${end}`).catch(() => ({ size: 0 }))),
+  ))
+    .reduce((sum, { size }) => sum + size, 0);
+const before = await sizeOf();
+const cloud = await serveCloud(["--data", folder]);
+const over = new AbortController();
+const started = performance.now();
+const running = all.map((machine) => run(new URL(cloud.url).host, machine, key, over.signal));
+await Promise.race([clock.sleep(seconds * 1000), Promise.all(running)]);
+over.abort();
+for (const channel of await Promise.all(running)) channel.close();
+const elapsed = (performance.now() - started) / 1000;
+const memory = /VmRSS:\s*(\d+)/.exec(await Deno.readTextFile(`/proc/${cloud.pid}/status`))?.[1];
+const ticks = (await Deno.readTextFile(`/proc/${cloud.pid}/stat`)).split(") ")[1].split(" ");
+const cpuSeconds = (Number(ticks[11]) + Number(ticks[12])) / 100;
+await cloud.stop();
+
+const at = (sorted: number[], share: number) =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
+for (const [call, times] of Object.entries(took)) {
+  const sorted = times.toSorted((a, b) => a - b);
+  const [p50, p99, max] = [at(sorted, 0.5), at(sorted, 0.99), sorted.at(-1)!].map((ms) => ms?.toFixed(1));
+  console.log(
+    `${call.padEnd(14)} ${
+      String(times.length).padStart(6)
+    } calls   p50 ${p50} ms   p99 ${p99} ms   max ${max} ms`,
+  );
+}
+const calls = Object.values(took).reduce((sum, { length }) => sum + length, 0);
+const entries = took.log.length * LOG_ENTRIES;
+console.log(`${machines} machines, ${elapsed.toFixed(0)} s: ${(calls / elapsed).toFixed(0)} requests/s`);
+console.log(`processor ${cpuSeconds.toFixed(1)} s, ${(cpuSeconds / calls * 1000).toFixed(2)} ms a request`);
+console.log(`memory of svc-cloud ${(Number(memory) / 1024).toFixed(0)} MiB`);
+const grown = await sizeOf() - before;
+console.log(
+  `database grew ${(grown / 1e6).toFixed(1)} MB for ${entries} log entries (${
+    (grown / entries).toFixed(0)
+  } bytes each)`,
+);
+await Deno.remove(folder, { recursive: true });
