@@ -92,7 +92,7 @@ export class Machine {
 
   /** It changes to what is wanted. Another attempt at what failed does not count. */
   get busy(): boolean {
-    return this.#running !== undefined && !this.#retrying;
+    return this.#outdated || (this.#running !== undefined && !this.#retrying);
   }
 
   /** The configuration in force, and since when; none before the first pass has ended. */

@@ -131,9 +131,15 @@ class Run {
         this.#world.wrong.push(`${full} did not change and was not left alone`);
       }
     }
-    for (let turn = 0; turn < 60 && machine.busy; turn++) await clock.advance(2_000);
-    if (machine.busy) this.#world.wrong.push("the pass does not end");
-    await applied;
+    await this.#ended(applied, "the pass");
+  }
+
+  /** Lets time pass until `work` has ended. */
+  async #ended(work: Promise<unknown>, what: string): Promise<void> {
+    let over = false;
+    void work.then(() => over = true);
+    for (let turn = 0; turn < 60 && !over; turn++) await this.#world.clock.advance(5_000);
+    if (!over) throw new Error(`${what} does not end`);
   }
 
   /** What must be true at any moment. */
@@ -170,9 +176,9 @@ class Run {
 
   async #end(machines: readonly Machine[]): Promise<void> {
     const { clock, live, wrong } = this.#world;
-    const closed = Promise.all(machines.map((machine) => machine.close()));
-    for (let turn = 0; turn < 30; turn++) await clock.advance(5_000);
-    await closed;
+    await this.#ended(Promise.all(machines.map((machine) => machine.close())), "the end");
+    // What was given up is closed when it comes.
+    await clock.advance(60_000);
     assertEquals([...live].map(({ name }) => name.full), [], "these were never closed");
     assertEquals(clock.pending, 0, "timers are left");
     assertEquals(wrong, []);
