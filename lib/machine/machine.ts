@@ -12,13 +12,14 @@ import { chainOf, messageOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger, Logs } from "../base/log.ts";
 import type { Problem } from "../base/schema.ts";
+import { wire } from "../resource/graph.ts";
 import { ResourceName } from "../resource/name.ts";
 import { type AnyModel, Dependencies, type Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
 import { type MachineConfig, type ResourceConfig, resourceLogger } from "./config.ts";
 import { GraphNode, type Node, type NodeReachability } from "./node.ts";
-import { obstacle, planOf, retryScope, unsettled, type Wanted, wiringOf } from "./plan.ts";
+import { obstacle, planOf, retryScope, unsettled, type Wanted } from "./plan.ts";
 import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
 
 export type { Node, NodeState } from "./node.ts";
@@ -67,7 +68,7 @@ export class Machine {
   #watching: readonly string[] = [];
   #changed = false;
   #wanted: ReadonlyMap<string, Entry> = new Map();
-  #wiring = wiringOf(new Map());
+  #wiring = wire(new Map());
   /** The newest configuration, and the one in force. */
   #target: MachineConfig | undefined;
   #config: MachineConfig | undefined;
@@ -208,7 +209,7 @@ export class Machine {
     this.#parts.remotes?.configure(config.remotes);
     const { refused } = this.#wiring;
     this.#wanted = this.#entries(config);
-    this.#wiring = wiringOf(this.#wanted);
+    this.#wiring = wire(this.#wanted);
     for (const [full, reason] of this.#wiring.refused) {
       if (refused.get(full) !== reason) this.#logger.warn(`${full} does without: ${reason}`);
     }

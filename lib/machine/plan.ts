@@ -37,10 +37,6 @@ export interface Plan {
 type Stand = ReadonlyMap<string, Standing>;
 type Want = ReadonlyMap<string, Wanted>;
 
-export function wiringOf(wanted: Want): Wiring {
-  return wire(new Map([...wanted].map(([full, { needs }]) => [full, needs])));
-}
-
 /** Why a wanted resource cannot be built; `undefined` if it can. */
 export function obstacle(full: string, wanted: Want, { blocked }: Wiring): string | undefined {
   const reasons = [wanted.get(full)?.problem, blocked.get(full)].filter((reason) => reason !== undefined);
@@ -54,7 +50,7 @@ export function obstacle(full: string, wanted: Want, { blocked }: Wiring): strin
 export function planOf(
   standing: Stand,
   wanted: Want,
-  wiring: Wiring = wiringOf(wanted),
+  wiring: Wiring = wire(wanted),
   scope?: ReadonlySet<string>,
 ): Plan {
   const gone = scope ? [] : [...standing.keys()].filter((full) => !wanted.has(full));
@@ -82,13 +78,17 @@ function holdsRight(
   { uses, optional }: Wiring,
   stale: ReadonlySet<string>,
 ): boolean {
-  for (const used of holds) if (!uses.get(full)!.has(used) || stale.has(used)) return false;
+  let held = 0;
   for (const used of uses.get(full)!) {
-    if (holds.has(used)) continue;
+    if (holds.has(used)) {
+      if (stale.has(used)) return false;
+      held++;
+      continue;
+    }
     const available = standing.get(used)?.condition === "ready" && !stale.has(used);
     if (available || !optional.get(full)?.has(used)) return false;
   }
-  return true;
+  return held === holds.size;
 }
 
 /** The scope of another attempt at `failed`: they and those that wait for them. */

@@ -1,6 +1,7 @@
 // What plans are right stands in tests/golden/plans; here is what a person cannot read there.
 import { assertEquals } from "@std/assert";
-import { planOf, retryScope, type Standing, unsettled, type Wanted, wiringOf } from "./plan.ts";
+import { wire, type Wiring } from "../resource/graph.ts";
+import { planOf, retryScope, type Standing, unsettled, type Wanted } from "./plan.ts";
 
 const full = (short: string) => `rdk:component:generic/${short}`;
 const shorts = (names: Iterable<string>) => [...names].map((name) => name.split("/")[1]).join(" ");
@@ -31,10 +32,10 @@ function standing(texts: Record<string, string>): Map<string, Standing> {
 function steps(
   from: Record<string, string>,
   to: Record<string, string>,
-  scope?: (stand: Map<string, Standing>, wiring: ReturnType<typeof wiringOf>) => Set<string>,
+  scope?: (stand: Map<string, Standing>, wiring: Wiring) => Set<string>,
 ): string {
   const [stand, want] = [standing(from), wanted(to)];
-  const wiring = wiringOf(want);
+  const wiring = wire(want);
   const { close, build } = planOf(stand, want, wiring, scope?.(stand, wiring));
   const show = (groups: readonly (readonly string[])[]) => groups.map(shorts).join(", ");
   return `close: ${show(close)}; build: ${show(build)}`;
@@ -52,20 +53,19 @@ Deno.test("what is being built and is wanted otherwise is given up, like what st
 Deno.test("another attempt touches what failed and what waits for it, not those that do without", () => {
   const from = { a: "1!", b: "1!", c: "1", d: "1 c", e: "1!" };
   const to = { a: "1", b: "1 a", c: "1 a?", d: "1 c", e: "1" };
-  const retry = (stand: Map<string, Standing>, wiring: ReturnType<typeof wiringOf>) =>
-    retryScope([full("a")], stand, wiring);
+  const retry = (stand: Map<string, Standing>, wiring: Wiring) => retryScope([full("a")], stand, wiring);
   assertEquals(steps(from, to, retry), "close: ; build: a, b");
 });
 
 Deno.test("once it works, those that did without are built anew with their users", () => {
   const from = { a: "1", b: "1 a", c: "1", d: "1 c", e: "1!" };
   const to = { a: "1", b: "1 a", c: "1 a?", d: "1 c", e: "1" };
-  const scope = (stand: Map<string, Standing>, wiring: ReturnType<typeof wiringOf>) =>
+  const scope = (stand: Map<string, Standing>, wiring: Wiring) =>
     unsettled([full("a"), full("b")], stand, wiring);
   assertEquals(steps(from, to, scope), "close: d, c; build: c, d");
 });
 
 Deno.test("nothing is left to do where nobody goes without", () => {
   const stand = standing({ a: "1", c: "1 a" });
-  assertEquals(unsettled([full("a")], stand, wiringOf(wanted({ a: "1", c: "1 a?" }))).size, 0);
+  assertEquals(unsettled([full("a")], stand, wire(wanted({ a: "1", c: "1 a?" }))).size, 0);
 });

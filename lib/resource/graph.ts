@@ -5,7 +5,7 @@
  * is blocked with the reason, one that can goes without, and the others go on.
  */
 
-const NOTHING: ReadonlySet<string> = new Set();
+const NOTHING: readonly string[] = [];
 
 /** A resource named by another: short if unique among all, or full. */
 export interface Need {
@@ -14,16 +14,16 @@ export interface Need {
   readonly optional: boolean;
 }
 
-export type Edges = ReadonlyMap<string, ReadonlySet<string>>;
+export type Edges = ReadonlyMap<string, Iterable<string>>;
 
 /** Everything by full name. */
 export interface Wiring {
   /** All resources, each after what it uses. */
   readonly order: readonly string[];
-  /** What each resource uses, optional or not, without cycles; those that use nothing have an empty set. */
-  readonly uses: Edges;
+  /** What each resource uses, optional or not, without cycles; those that use nothing have an empty list. */
+  readonly uses: ReadonlyMap<string, readonly string[]>;
   /** Those of its uses that a resource can do without; absent for resources that have none. */
-  readonly optional: Edges;
+  readonly optional: ReadonlyMap<string, ReadonlySet<string>>;
   /** The same edges as `uses` from the other end: who uses a resource. */
   usedBy(full: string): readonly string[];
   /** Why a resource cannot be built. */
@@ -33,17 +33,17 @@ export interface Wiring {
 }
 
 /** Resolves what every resource needs among all resources, refusing unknown, ambiguous, self and cyclic edges. */
-export function wire(needs: ReadonlyMap<string, readonly Need[]>): Wiring {
-  const fulls = [...needs.keys()];
+export function wire(resources: ReadonlyMap<string, { readonly needs: readonly Need[] }>): Wiring {
+  const fulls = [...resources.keys()];
   const names = new Names(fulls);
   const wires = new Wires(fulls, names.full);
   for (const [owner, full] of fulls.entries()) {
     const missing: string[] = [];
     wires.begin();
-    for (const { name, optional } of needs.get(full)!) {
+    for (const { name, optional } of resources.get(full)!.needs) {
       const found = names.find(name);
-      if (found.length === 1) wires.add(owner, found[0], name, optional);
-      else if (found.length > 1) {
+      if (typeof found === "number") wires.add(owner, found, name, optional);
+      else if (found) {
         const choice = found.map((one) => fulls[one]).join(", ");
         wires.refuse(owner, `dependency "${name}" is ambiguous, name one of ${choice}`, optional);
       } else if (!optional) missing.push(name);
@@ -103,35 +103,39 @@ export function withUsers(
   return found;
 }
 
-/** Who is called what, by number. */
+/** Who is called what, by number: one, or several that cannot be told apart. */
 class Names {
   readonly full = new Map<string, number>();
-  readonly #locals = new Map<string, number[]>();
-  readonly #remotes = new Map<string, number[]>();
+  readonly #locals = new Map<string, number | number[]>();
+  readonly #remotes = new Map<string, number | number[]>();
 
   constructor(fulls: readonly string[]) {
     for (const [index, full] of fulls.entries()) {
       this.full.set(full, index);
       const short = full.slice(full.indexOf("/") + 1);
       const colon = short.indexOf(":");
-      if (colon < 0) append(this.#locals, short, index);
+      if (colon < 0) join(this.#locals, short, index);
       else {
-        append(this.#remotes, short, index);
-        append(this.#remotes, short.slice(colon + 1), index);
+        join(this.#remotes, short, index);
+        join(this.#remotes, short.slice(colon + 1), index);
       }
     }
   }
 
   /** A full name is one resource, a short one may be several; where a local one has it, remotes do not matter. */
-  find(name: string): readonly number[] {
-    const exact = this.full.get(name);
-    return exact === undefined ? this.#locals.get(name) ?? this.#remotes.get(name) ?? [] : [exact];
+  find(name: string): number | readonly number[] | undefined {
+    return this.full.get(name) ?? this.#locals.get(name) ?? this.#remotes.get(name);
   }
+}
+
+function join(map: Map<string, number | number[]>, name: string, index: number): void {
+  const known = map.get(name);
+  map.set(name, known === undefined ? index : [known, index].flat());
 }
 
 /** Edges between nodes that are numbers, node after node: small, for there may be many. */
 class Links {
-  /** Where the edges of a node begin in `to`, which has where each leads, or less than 0. */
+  /** Where the edges of a node begin in `to`, which has where each leads; -1 is one that was taken out. */
   readonly #starts: number[] = [];
 
   constructor(readonly to: number[] = []) {}
@@ -150,7 +154,8 @@ class Links {
   }
 
   of(node: number): number[] {
-    return this.to.slice(this.start(node), this.end(node)).filter((to) => to >= 0);
+    const all = this.to.slice(this.start(node), this.end(node));
+    return all.includes(-1) ? all.filter((to) => to >= 0) : all;
   }
 
   reversed(): Links {
@@ -244,11 +249,11 @@ class Wires {
   }
 
   #edges(): Pick<Wiring, "uses" | "optional"> {
-    const uses = new Map<string, ReadonlySet<string>>();
+    const uses = new Map<string, readonly string[]>();
     const optional = new Map<string, Set<string>>();
     for (const [owner, full] of this.fulls.entries()) {
       const used = this.#links.of(owner);
-      uses.set(full, used.length === 0 ? NOTHING : new Set(used.map((index) => this.fulls[index])));
+      uses.set(full, used.length === 0 ? NOTHING : used.map((index) => this.fulls[index]));
       for (let link = this.#links.start(owner); link < this.#links.end(owner); link++) {
         if (!this.#optional[link] || this.#links.to[link] < 0) continue;
         const without = optional.get(full) ?? new Set();
