@@ -16,7 +16,8 @@ const BUSY_MS = 10_000;
 const LOOK_MS = 5;
 /** The same for what SQLite itself waits for, holding up everything else: opening a file, mending it after a crash. */
 const OPENING_MS = 5_000;
-/** Transactions that share a commit. */
+/** How long transactions are collected that share a commit, and how many do at most. */
+const COLLECT_MS = 2;
 const GROUP_MAX = 256;
 const STATEMENTS_MAX = 500;
 
@@ -67,9 +68,9 @@ export class SqliteStore implements Store {
   }
 
   async #pump(): Promise<void> {
-    // Lets those who come in the same turn come along.
-    await Promise.resolve();
     while (this.#waiting.length > 0) {
+      // Writing to disk holds up everything: those who come meanwhile are to share the next time.
+      await this.clock.sleep(COLLECT_MS);
       const group = this.#waiting.splice(0, GROUP_MAX);
       try {
         const outcomes = await this.#commit(group);
