@@ -30,28 +30,32 @@ export interface GroundLimits {
 type Form = readonly [number, number, number];
 
 const SEED = 1;
-const SAMPLE_POINTS = 8192;
-/** Every so many sample points a candidate is scored on. */
-const SCORE_STEP = 4;
+const SAMPLE_POINTS = 16_384;
+/** Points of the sample that a candidate is judged by. */
+const SCORE_POINTS = 2048;
 const ROUNDS_MAX = 500;
 /** Rounds end when a better plane has been missed with this probability. */
 const MISS = 1e-4;
 /** Draws of a second and third point around the first, as shares of the picture's size: near points more often
  * lie on the same surface, far ones give the better direction. */
 const REACHES = [1, 0.25, 0.12];
-const FITS = 4;
+/** How often a candidate is fitted to what is near it, and the best one at last. */
+const FITS = 3;
+const LAST_FITS = 4;
 /** Planes that are larger than the ground, such as walls, after which no more are looked for. */
 const OTHERS_MAX = 3;
 /** The ground's share in the points that it takes away; the rest may be on those larger planes. */
 const OWN_SHARE = 0.7;
 /** Deviation of a reading that still counts as noise: of unevenness, and growing with the square of the depth. */
-const NOISE_MM = 15;
-const NOISE_PER_MM = 1e-5;
+const NOISE_MM = 8;
+const NOISE_PER_MM = 6e-6;
 
 /** Finds ground planes in frames of one size through one lens. Its buffers are used again for each frame. */
 export class GroundFinder {
   readonly #columns: number;
   readonly #rows: number;
+  /** Every so many sample points a candidate is judged by one. */
+  #scoreStep: number;
   /** Of each sample point: its pixel, and its place in mm; z is 0 where there is no reading. */
   readonly #pixels: Uint32Array;
   readonly #x: Float64Array;
@@ -62,10 +66,13 @@ export class GroundFinder {
   readonly #sharpness: Float64Array;
 
   constructor(private readonly rays: Rays, width: number, height: number) {
-    const step = Math.max(1, Math.floor(Math.sqrt(width * height / SAMPLE_POINTS)));
+    const step = Math.max(1, Math.round(Math.sqrt(width * height / SAMPLE_POINTS)));
     this.#columns = Math.floor((width - 1) / step) + 1;
     this.#rows = Math.floor((height - 1) / step) + 1;
     const count = this.#columns * this.#rows;
+    this.#scoreStep = Math.ceil(count / SCORE_POINTS);
+    // A common divisor would leave out whole columns.
+    while (commonDivisor(this.#scoreStep, this.#columns) > 1) this.#scoreStep++;
     this.#pixels = Uint32Array.from(
       { length: count },
       (_, n) => Math.floor(n / this.#columns) * step * width + n % this.#columns * step,
@@ -84,7 +91,7 @@ export class GroundFinder {
       this.#forget(found.best!);
       found = this.#search(random, least);
     }
-    const form = found.within && this.#fit(found.within, 1);
+    const form = found.within && this.#fit(found.within, 1, LAST_FITS);
     if (!form || upness(form) < least || !this.#holdsItsOwn(form, maxDistMm)) return undefined;
     const length = Math.hypot(...form);
     const [x, y, z] = form.map((part) => -part / length);
@@ -116,12 +123,12 @@ export class GroundFinder {
       if (drawnScore <= (mayBe ? triedWithin : tried)) continue;
       if (mayBe) triedWithin = drawnScore;
       else tried = drawnScore;
-      const fitted = this.#fit(drawn, SCORE_STEP);
+      const fitted = this.#fit(drawn, this.#scoreStep, FITS);
       const score = fitted ? this.#score(fitted) : 0;
       if (score > withinScore && upness(fitted!) >= least) [within, withinScore] = [fitted, score];
       if (score <= bestScore) continue;
       [best, bestScore] = [fitted, score];
-      rounds = Math.min(ROUNDS_MAX, roundsFor(score * SCORE_STEP / this.#z.length));
+      rounds = Math.min(ROUNDS_MAX, roundsFor(score * this.#scoreStep / this.#z.length));
     }
     return { best, within };
   }
@@ -170,8 +177,9 @@ export class GroundFinder {
   /** How many sample points are on the plane, each counting the less the farther off it is. */
   #score([mx, my, mz]: Form): number {
     const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
+    const step = this.#scoreStep;
     let score = 0;
-    for (let n = 0; n < z.length; n += SCORE_STEP) {
+    for (let n = 0; n < z.length; n += step) {
       const off = mx * x[n] + my * y[n] + mz * z[n] - 1;
       const share = off * off * sharpness[n];
       if (share < 1) score += 1 - share;
@@ -180,10 +188,10 @@ export class GroundFinder {
   }
 
   /** The plane drawn to the points near it; `undefined` when they are on a line. */
-  #fit(from: Form, step: number): Form | undefined {
+  #fit(from: Form, step: number, turns: number): Form | undefined {
     const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
     let form: Form | undefined = from;
-    for (let turn = 0; turn < FITS && form; turn++) {
+    for (let turn = 0; turn < turns && form; turn++) {
       const [mx, my, mz]: Form = form;
       let xx = 0, xy = 0, xz = 0, yy = 0, yz = 0, zz = 0, sx = 0, sy = 0, sz = 0;
       for (let n = 0; n < z.length; n += step) {
@@ -191,7 +199,7 @@ export class GroundFinder {
         const share = off * off * sharpness[n];
         if (!(share < 1)) continue;
         const weight = (1 - share) / (z[n] * z[n]);
-        const [wx, wy, wz] = [weight * x[n], weight * y[n], weight * z[n]];
+        const wx = weight * x[n], wy = weight * y[n], wz = weight * z[n];
         xx += wx * x[n], xy += wx * y[n], xz += wx * z[n];
         yy += wy * y[n], yz += wy * z[n], zz += wz * z[n];
         sx += wx, sy += wy, sz += wz;
@@ -200,6 +208,10 @@ export class GroundFinder {
     }
     return form;
   }
+}
+
+function commonDivisor(a: number, b: number): number {
+  return b === 0 ? a : commonDivisor(b, a % b);
 }
 
 /** Cosine of the angle between the plane's normal and the camera's up; below 0 for what is above the camera. */

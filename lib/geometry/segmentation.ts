@@ -111,15 +111,16 @@ export class Segmenter {
     const { x: nx, y: ny, z: nz } = normal;
     const pixels = this.#pixels;
     const limit = this.limits.maxDistFromPlaneMm;
-    let off = 0, on = 0;
+    let off = 0, seen = 0;
     for (let n = 0; n < data.length; n++) {
-      if (data[n] === 0) continue;
       const distance = Math.abs(data[n] * (nx * x[n] + ny * y[n] + nz) + offsetMm);
-      // A pixel whose ray is not a number is neither.
-      if (distance >= limit) pixels[off++] = n;
-      else if (distance < limit) on++;
+      // Written always and kept when it counts: noise would make a branch expensive.
+      pixels[off] = n;
+      const there = data[n] !== 0 ? 1 : 0;
+      off += distance >= limit ? there : 0;
+      seen += there;
     }
-    return { off, on };
+    return { off, on: seen - off };
   }
 
   /** The clusters that are objects, nearest first. */

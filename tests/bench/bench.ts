@@ -16,6 +16,7 @@ import { type ServerProcess, startServer, writeConfig } from "../server.ts";
 import { heading, median, rate, row } from "./figures.ts";
 import { logs } from "./log_bench.ts";
 import { changes, ends, plans } from "./machine_bench.ts";
+import { obstacles } from "./obstacles_bench.ts";
 import { reloads } from "./reload_bench.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -31,6 +32,7 @@ const sections: Record<string, () => Promise<void>> = {
   reloads,
   ends,
   logs,
+  obstacles,
 };
 for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
   const section = sections[name];
