@@ -2,7 +2,8 @@
  * Which parts are there: a part is online while it keeps asking for its configuration.
  *
  * What was heard is kept in memory and brought to the database now and then, many parts at a time: of a crash, only
- * the last seconds of it are lost, and the next poll makes up for them.
+ * the last seconds of it are lost, and the next poll makes up for them. It stays in memory after that, so that whoever
+ * read the database just before still finds here what has come since.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -25,7 +26,9 @@ interface Heard {
 export type Online = "online" | "offline" | "never";
 
 export class Presence {
-  #heard = new Map<string, Heard>();
+  readonly #heard = new Map<string, Heard>();
+  /** Those of which the database does not have the latest. */
+  readonly #unsaved = new Set<string>();
   #saving: Promise<void> | undefined;
   #callOff: (() => void) | undefined;
   #closed = false;
@@ -40,6 +43,7 @@ export class Presence {
   saw(partId: string, info?: JsonObject): void {
     const text = info ? JSON.stringify(info) : this.#heard.get(partId)?.info;
     this.#heard.set(partId, { atMs: this.clock.nowMs(), info: text });
+    this.#unsaved.add(partId);
     if (this.#closed || this.#callOff) return;
     this.#callOff = this.clock.after(SAVE_MS, () => {
       this.#callOff = undefined;
@@ -70,14 +74,13 @@ export class Presence {
   }
 
   async #save(): Promise<void> {
-    const heard = this.#heard;
-    if (heard.size === 0) return;
-    // Until it is in the database, it is to be found here.
-    const batch = new Map(heard);
+    if (this.#unsaved.size === 0) return;
+    const batch = new Map([...this.#unsaved].map((id) => [id, this.#heard.get(id)!]));
+    this.#unsaved.clear();
     try {
       await this.store.transaction((sql) => new Fleet(sql).saw(batch));
-      for (const [id, one] of batch) if (heard.get(id) === one) heard.delete(id);
     } catch (error) {
+      for (const id of batch.keys()) this.#unsaved.add(id);
       this.logger.warn(`cannot save which machines are online: ${messageOf(error)}`);
     }
   }
