@@ -10,6 +10,7 @@ import { FakeBoard } from "./board/fake.ts";
 import { FakeButton } from "./button/fake.ts";
 import { FakeCamera } from "./camera/fake.ts";
 import { ImageFileCamera } from "./camera/image_file.ts";
+import { ReplayCamera } from "./camera/replay.ts";
 import { FakeEncoder } from "./encoder/fake.ts";
 import { IncrementalEncoder } from "./encoder/incremental.ts";
 import { SingleEncoder } from "./encoder/single.ts";
@@ -28,6 +29,7 @@ import { FakeSensor } from "./sensor/fake.ts";
 import { FakeServo } from "./servo/fake.ts";
 import { FakeSlam } from "./slam/fake.ts";
 import { FakeSwitch } from "./switch/fake.ts";
+import { ColorDetectorVision } from "./vision/color_detector.ts";
 import { FakeVision } from "./vision/fake.ts";
 import { ObstaclesDepthVision } from "./vision/obstacles_depth.ts";
 
@@ -39,6 +41,7 @@ export const MODELS: readonly AnyModel[] = [
   FakeButton,
   FakeCamera,
   ImageFileCamera,
+  ReplayCamera,
   FakeEncoder,
   IncrementalEncoder,
   SingleEncoder,
@@ -57,6 +60,7 @@ export const MODELS: readonly AnyModel[] = [
   FakeServo,
   FakeSlam,
   FakeSwitch,
+  ColorDetectorVision,
   FakeVision,
   ObstaclesDepthVision,
 ];

@@ -7,23 +7,15 @@
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { chainOf, SvcError } from "../../lib/base/error.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { choice, type Infer, object, text } from "../../lib/base/schema.ts";
-import { type DepthMap, depthToCloud } from "../../lib/geometry/depth.ts";
-import {
-  type ColorImage,
-  decodeImage,
-  encodeImage,
-  imageSize,
-  MIME,
-  mimeTypeOf,
-  packedRgb,
-} from "../../lib/geometry/image.ts";
+import { MIME } from "../../lib/geometry/image.ts";
 import { readPcd, writePcd } from "../../lib/geometry/pcd.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
+import { jpegOf, PictureFiles } from "./files.ts";
 import { distortionRow, intrinsicsRow } from "./lens.ts";
 import { pictureOf, PICTURES } from "./pictures.ts";
 import { chosenSources } from "./sources.ts";
@@ -42,13 +34,16 @@ type Attributes = Infer<typeof attributes>;
 type Source = "preloaded" | "color" | "depth";
 
 class ImageFile extends BaseComponent implements Camera {
+  readonly #files: PictureFiles;
+
   constructor(
     name: ResourceName,
     private readonly settings: Attributes,
-    private readonly host: Host,
+    host: Host,
     private readonly clock: Clock,
   ) {
     super(name);
+    this.#files = new PictureFiles(name, host);
   }
 
   async getImages(sourceNames: readonly string[] = []): Promise<Images> {
@@ -69,7 +64,9 @@ class ImageFile extends BaseComponent implements Camera {
   async getPointCloud(): Promise<Uint8Array> {
     const { pointcloudFilePath, colorImageFilePath, depthImageFilePath } = this.settings;
     const { intrinsicParameters, distortionParameters: distortion } = this.settings;
-    if (pointcloudFilePath) return await this.#read(pointcloudFilePath, (bytes) => writePcd(readPcd(bytes)));
+    if (pointcloudFilePath) {
+      return await this.#files.read(pointcloudFilePath, (bytes) => writePcd(readPcd(bytes)));
+    }
     if (!intrinsicParameters) {
       const problem = "camera intrinsics not found in config";
       throw new SvcError("failed_precondition", `${this.name} cannot make a point cloud: ${problem}`);
@@ -80,14 +77,12 @@ class ImageFile extends BaseComponent implements Camera {
         `${this.name} cannot make a point cloud: no depth image in config`,
       );
     }
-    const depth = await this.#read(depthImageFilePath, depthOf);
-    const color = colorImageFilePath ? await this.#read(colorImageFilePath, colorOf) : undefined;
-    if (color && (color.width !== depth.width || color.height !== depth.height)) {
-      const found = `a colour image of ${color.width} x ${color.height} pixels`;
-      const problem = `${found} and a depth image of ${depth.width} x ${depth.height}`;
-      throw new SvcError("failed_precondition", `${this.name} cannot make a point cloud of ${problem}`);
-    }
-    return writePcd(depthToCloud(depth, intrinsicParameters, { rgb: color && packedRgb(color), distortion }));
+    return await this.#files.readCloud(
+      depthImageFilePath,
+      colorImageFilePath,
+      intrinsicParameters,
+      distortion,
+    );
   }
 
   getProperties(): Promise<CameraProperties> {
@@ -115,25 +110,9 @@ class ImageFile extends BaseComponent implements Camera {
   #image(source: Source): Promise<Uint8Array> {
     const { preloadedImage, colorImageFilePath, depthImageFilePath } = this.settings;
     if (source === "preloaded") return Promise.resolve(jpegOf(pictureOf(preloadedImage!)));
-    if (source === "color") return this.#read(colorImageFilePath, asJpeg);
-    return this.#read(
-      depthImageFilePath,
-      (bytes) => encodeImage({ kind: "depth", map: depthOf(bytes) }, MIME.depth),
-    );
-  }
-
-  async #read<T>(path: string, decode: (bytes: Uint8Array) => T): Promise<T> {
-    try {
-      return decode(await this.host.readFile(path));
-    } catch (cause) {
-      throw new SvcError(
-        SvcError.from(cause).code,
-        `${this.name} cannot show the file ${path}: ${chainOf(cause)}`,
-        {
-          cause,
-        },
-      );
-    }
+    return source === "color"
+      ? this.#files.readColor(colorImageFilePath)
+      : this.#files.readDepth(depthImageFilePath);
   }
 }
 
@@ -144,29 +123,3 @@ export const ImageFileCamera = model({
   attributes,
   construct: ({ name, attributes, host, clock }) => new ImageFile(name, attributes, host, clock),
 });
-
-/** A file that is a JPEG already goes out as it is. */
-function asJpeg(bytes: Uint8Array): Uint8Array {
-  if (mimeTypeOf(bytes) !== MIME.jpeg) return jpegOf(colorOf(bytes));
-  imageSize(bytes);
-  return bytes;
-}
-
-function jpegOf(image: ColorImage): Uint8Array {
-  return encodeImage({ kind: "color", image }, MIME.jpeg);
-}
-
-function colorOf(bytes: Uint8Array): ColorImage {
-  const decoded = decodeImage(bytes);
-  if (decoded.kind === "color") return decoded.image;
-  throw new SvcError("invalid_argument", "it is a depth image, wanted a colour image");
-}
-
-function depthOf(bytes: Uint8Array): DepthMap {
-  const decoded = decodeImage(bytes);
-  if (decoded.kind === "depth") return decoded.map;
-  throw new SvcError(
-    "invalid_argument",
-    "it is a colour or 8-bit image, wanted a depth image (16-bit grey PNG or image/vnd.viam.dep)",
-  );
-}

@@ -1,0 +1,81 @@
+/**
+ * Pictures in files, for the cameras that show them: read anew each time, in the form in which they travel.
+ */
+
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { type DepthMap, depthToCloud } from "../../lib/geometry/depth.ts";
+import {
+  type ColorImage,
+  decodeImage,
+  encodeImage,
+  imageSize,
+  MIME,
+  mimeTypeOf,
+  packedRgb,
+} from "../../lib/geometry/image.ts";
+import type { Distortion, Intrinsics } from "../../lib/geometry/lens.ts";
+import { writePcd } from "../../lib/geometry/pcd.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+
+export class PictureFiles {
+  constructor(private readonly camera: ResourceName, private readonly host: Host) {}
+
+  async read<T>(path: string, decode: (bytes: Uint8Array) => T): Promise<T> {
+    try {
+      return decode(await this.host.readFile(path));
+    } catch (cause) {
+      const problem = `${this.camera} cannot show the file ${path}: ${chainOf(cause)}`;
+      throw new SvcError(SvcError.from(cause).code, problem, { cause });
+    }
+  }
+
+  /** A colour image as JPEG; a file that is one already goes out as it is. */
+  readColor(path: string): Promise<Uint8Array> {
+    return this.read(path, (bytes) => {
+      if (mimeTypeOf(bytes) !== MIME.jpeg) return jpegOf(colorOf(bytes));
+      imageSize(bytes);
+      return bytes;
+    });
+  }
+
+  readDepth(path: string): Promise<Uint8Array> {
+    return this.read(path, (bytes) => encodeImage({ kind: "depth", map: depthOf(bytes) }, MIME.depth));
+  }
+
+  /** The points that a depth image shows, with the colours of the colour image where there is one; a PCD file. */
+  async readCloud(
+    depthPath: string,
+    colorPath: string | undefined,
+    lens: Intrinsics,
+    distortion?: Distortion,
+  ): Promise<Uint8Array> {
+    const depth = await this.read(depthPath, depthOf);
+    const color = colorPath ? await this.read(colorPath, colorOf) : undefined;
+    if (color && (color.width !== depth.width || color.height !== depth.height)) {
+      const found = `a colour image of ${color.width} x ${color.height} pixels`;
+      const problem = `${found} and a depth image of ${depth.width} x ${depth.height}`;
+      throw new SvcError("failed_precondition", `${this.camera} cannot make a point cloud of ${problem}`);
+    }
+    return writePcd(depthToCloud(depth, lens, { rgb: color && packedRgb(color), distortion }));
+  }
+}
+
+export function jpegOf(image: ColorImage): Uint8Array {
+  return encodeImage({ kind: "color", image }, MIME.jpeg);
+}
+
+function colorOf(bytes: Uint8Array): ColorImage {
+  const decoded = decodeImage(bytes);
+  if (decoded.kind === "color") return decoded.image;
+  throw new SvcError("invalid_argument", "it is a depth image, wanted a colour image");
+}
+
+function depthOf(bytes: Uint8Array): DepthMap {
+  const decoded = decodeImage(bytes);
+  if (decoded.kind === "depth") return decoded.map;
+  throw new SvcError(
+    "invalid_argument",
+    "it is a colour or 8-bit image, wanted a depth image (16-bit grey PNG or image/vnd.viam.dep)",
+  );
+}

@@ -1,0 +1,135 @@
+/**
+ * `color_detector`: boxes around regions of one hue. Black, white and greys have no hue and are never found.
+ */
+
+import { type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { type Infer, integer, number, object, text } from "../../lib/base/schema.ts";
+import { type ColorImage, decodeImage } from "../../lib/geometry/image.ts";
+import { regionsOf } from "../../lib/geometry/regions.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { type Skills, VisionModel } from "./vision_model.ts";
+
+const SATURATION_CUTOFF = 0.2;
+const VALUE_CUTOFF = 0.3;
+
+/** Names of hues, each in the middle of its 30 degrees. */
+// deno-fmt-ignore
+const HUES = [
+  "red", "orange", "yellow", "lime-green", "green", "green-blue",
+  "cyan", "light-blue", "blue", "violet", "magenta", "rose",
+];
+
+const attributes = object({
+  detectColor: text("the colour to find, #RRGGBB; one that has a hue", {
+    pattern: /^#[0-9a-fA-F]{6}$/,
+    wanted: "a colour such as #1C4599",
+  }).required(),
+  hueTolerancePct: number("how far hues may differ: near 0 hardly, at 1 every hue will do", {
+    above: 0,
+    max: 1,
+  })
+    .required(),
+  segmentSizePx: integer("pixels that a region must have", { min: 0 }).required(),
+  saturationCutoffPct: number("pixels with less saturation are grey; 0 stands for the default", {
+    min: 0,
+    max: 1,
+  })
+    .default(SATURATION_CUTOFF).with((value) => value || SATURATION_CUTOFF),
+  valueCutoffPct: number("darker pixels are black; 0 stands for the default", { min: 0, max: 1 })
+    .default(VALUE_CUTOFF).with((value) => value || VALUE_CUTOFF),
+  label: text("class name of what is found; the name of the hue when left out").default(""),
+  cameraName: text("camera for requests that name none").names("camera"),
+}).required().with((settings, at) => {
+  const { detectColor, saturationCutoffPct, valueCutoffPct } = settings;
+  const [, saturation, value] = hsv(...rgbOf(detectColor));
+  const place = at.at("detect_color");
+  if (saturation === 0) {
+    return place.error(`the chosen color to detect has a saturation of 0: ${detectColor}`);
+  }
+  if (saturation < saturationCutoffPct) {
+    const cutoff = `saturation_cutoff_pct ${saturationCutoffPct}`;
+    return place.error(
+      `${detectColor} is too unsaturated: its saturation ${saturation.toFixed(3)} is below ${cutoff}`,
+    );
+  }
+  if (value < valueCutoffPct) {
+    const cutoff = `value_cutoff_pct ${valueCutoffPct}`;
+    return place.error(`${detectColor} is too dark: its value ${value.toFixed(3)} is below ${cutoff}`);
+  }
+  return settings;
+});
+
+type Attributes = Infer<typeof attributes>;
+
+export const ColorDetectorVision = model({
+  api: VisionApi,
+  name: "rdk:builtin:color_detector",
+  doc: "draws boxes around regions of one hue",
+  attributes,
+  construct: (from) => new VisionModel(from, skillsOf(from.attributes), from.attributes.cameraName),
+});
+
+function skillsOf(settings: Attributes): Skills {
+  const [hueDeg] = hsv(...rgbOf(settings.detectColor));
+  const className = settings.label || HUES[Math.round(hueDeg / 30) % HUES.length];
+  return {
+    detect({ image }: EncodedImage): Promise<Detection[]> {
+      return Promise.try(() => {
+        const picture = colorOf(image);
+        const { width, height } = picture;
+        return regionsOf(maskOf(picture, hueDeg, settings), width)
+          .filter(({ pixels }) => pixels >= settings.segmentSizePx)
+          .sort((a, b) => b.pixels - a.pixels)
+          .map(({ pixels: _, ...box }) => ({
+            className,
+            confidence: 1,
+            box,
+            normalized: {
+              xMin: box.xMin / width,
+              yMin: box.yMin / height,
+              xMax: box.xMax / width,
+              yMax: box.yMax / height,
+            },
+          }));
+      });
+    },
+  };
+}
+
+function colorOf(image: Uint8Array): ColorImage {
+  const decoded = decodeImage(image);
+  if (decoded.kind === "color") return decoded.image;
+  throw new SvcError("invalid_argument", "detecting colours: found a depth image, wanted a colour image");
+}
+
+/** 1 for the pixels of the hue. */
+function maskOf({ rgba }: ColorImage, hueDeg: number, settings: Attributes): Uint8Array {
+  const { hueTolerancePct, saturationCutoffPct, valueCutoffPct } = settings;
+  const mask = new Uint8Array(rgba.length / 4);
+  for (let pixel = 0, at = 0; pixel < mask.length; pixel++, at += 4) {
+    const [hue, saturation, value] = hsv(rgba[at], rgba[at + 1], rgba[at + 2]);
+    if (saturation === 0 || saturation < saturationCutoffPct || value < valueCutoffPct) continue;
+    const apart = Math.abs(hue - hueDeg);
+    if (Math.min(apart, 360 - apart) <= 180 * hueTolerancePct) mask[pixel] = 1;
+  }
+  return mask;
+}
+
+function rgbOf(written: string): [red: number, green: number, blue: number] {
+  const word = parseInt(written.slice(1), 16);
+  return [word >> 16, word >> 8 & 255, word & 255];
+}
+
+/** Hue in degrees, saturation and value from 0 to 1, of a colour whose parts are from 0 to 255. */
+function hsv(red: number, green: number, blue: number): [hueDeg: number, saturation: number, value: number] {
+  const most = Math.max(red, green, blue);
+  const range = most - Math.min(red, green, blue);
+  if (range === 0) return [0, 0, most / 255];
+  const sixth = most === red
+    ? (green - blue) / range
+    : most === green
+    ? (blue - red) / range + 2
+    : (red - green) / range + 4;
+  return [(60 * sixth + 360) % 360, range / most, most / 255];
+}
