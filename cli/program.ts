@@ -29,6 +29,8 @@ export interface Program<T extends readonly Flag[]> {
   readonly usage: string;
   /** Without `version` and `help`, which every program has. */
   readonly flags: T;
+  /** What the help text ends with. */
+  readonly more?: string;
 }
 
 /** What was read of a command line, or the exit code when it was answered here. */
@@ -61,9 +63,9 @@ export function begin<const T extends readonly Flag[]>(
 
 /** The whole help text of a program. */
 export function helpText(program: Program<readonly Flag[]>): string {
-  const { name, summary, style, usage } = program;
+  const { name, summary, style, usage, more = "" } = program;
   const about = wrap(summary, 80).join("\n");
-  return `${about}\n\nUsage: ${name} ${usage}\n\nFlags:\n${describeFlags(tableOf(program), style)}`;
+  return `${about}\n\nUsage: ${name} ${usage}\n\nFlags:\n${describeFlags(tableOf(program), style)}${more}`;
 }
 
 function tableOf({ flags }: Program<readonly Flag[]>): readonly Flag[] {

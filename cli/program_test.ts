@@ -26,6 +26,7 @@ for (const program of Object.keys(PROGRAMS) as (keyof typeof PROGRAMS)[]) {
       const { code, output, errors } = await run(program, [flag]);
       assertEquals([code, errors], [0, ""]);
       assertStringIncludes(output, `${program} ${VERSION} (built from source, `);
+      assertEquals(output.split("\n").length, 2);
     }
     for (const flag of ["--help", "-help", "-h"]) {
       const { code, output, errors } = await run(program, [flag]);

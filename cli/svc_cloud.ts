@@ -132,10 +132,8 @@ export async function main(args: readonly string[], host: Host): Promise<number>
 }
 
 function noCommand(args: readonly string[], words: readonly string[], host: Host): number {
-  const begun = begin(PROGRAM, words.length > 0 ? [] : args, host);
-  if (begun.exitCode === 0 && !args.includes("--version") && !args.includes("-v")) {
-    host.write(`\nCommands (each with --help):\n${listed()}`);
-  }
+  const more = `\nCommands (each with --help):\n${listed()}`;
+  const begun = begin({ ...PROGRAM, more }, words.length > 0 ? [] : args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const names = ["serve", "init", ...COMMANDS.map((one) => one.words)];
   const near = suggest(words.slice(0, 2).join(" "), names) ??
