@@ -8,7 +8,7 @@
 import { Buffer } from "node:buffer";
 import * as http2 from "node:http2";
 import { assert, assertStringIncludes } from "@std/assert";
-import { parse } from "@std/jsonc";
+import { parseJsonc } from "../../lib/base/jsonc.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../../lib/wire/proto.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
@@ -106,7 +106,10 @@ async function checkServer(report: Report, sandbox: Sandbox, path: string): Prom
   await report.check(
     "svc-server serves the example machine over gRPC (h2c) and stops when told",
     async () => {
-      const config = parse(await Deno.readTextFile(EXAMPLE)) as { components?: unknown[]; network?: object };
+      const config = parseJsonc(await Deno.readFile(EXAMPLE), { file: EXAMPLE }) as {
+        components?: unknown[];
+        network?: object;
+      };
       config.network = { ...config.network, bind_address: "127.0.0.1:0" };
       const file = `${sandbox.folder}/machine.json`;
       await Deno.writeTextFile(file, JSON.stringify(config));
