@@ -6,13 +6,14 @@
  */
 
 import { APIS } from "../lib/api/mod.ts";
-import { SystemClock } from "../lib/base/clock.ts";
+import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
 import type { Validate } from "../lib/cloud/context.ts";
+import { FileStore } from "../lib/cloud/files.ts";
 import { Fleet } from "../lib/cloud/fleet.ts";
 import { Keys, newKeySecret } from "../lib/cloud/keys.ts";
 import { openStore, type Store } from "../lib/cloud/store.ts";
@@ -113,6 +114,8 @@ const INIT = {
 } as const;
 
 const SHUTDOWN_MS = 5_000;
+/** An upload that is older was left behind by a process that is no more. */
+const UNFINISHED_MS = 24 * 3600 * 1000;
 
 export async function main(args: readonly string[], host: Host): Promise<number> {
   const dash = args.findIndex((word) => word.startsWith("-"));
@@ -204,7 +207,8 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
   try {
     return await withStore(values, async (store) => {
       logger.info("svc-cloud", { version: VERSION });
-      const cloud = await openCloud({ store, clock, logger, validate: validator() });
+      const files = await filesIn(values.data, clock);
+      const cloud = await openCloud({ store, files, clock, logger, validate: validator() });
       try {
         const bind = addressOf(values.listen);
         const pem = { status: 200, contentType: "application/x-pem-file", body: cloud.authority.certificate };
@@ -269,6 +273,11 @@ async function withStore(
   } finally {
     await store.close();
   }
+}
+
+/** What is uploaded, beside the database. Control planes that share a database share this folder too. */
+function filesIn(data: string, clock: Clock): Promise<FileStore> {
+  return FileStore.open(`${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS });
 }
 
 /** What the machine itself would say of a configuration. Only it knows its environment. */

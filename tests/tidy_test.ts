@@ -12,6 +12,7 @@ const ORDER = [
   "lib/base",
   "lib/wire",
   "lib/geometry",
+  "lib/learn",
   "lib/resource",
   "lib/slam",
   "lib/api",

@@ -24,7 +24,10 @@ export interface Ref {
 /** `nobody`: the call needs no token. `anybody`: any good one; the handler shows each caller what is theirs. */
 export type Need = "nobody" | "anybody" | Role;
 
-/** Where a request names something: its field has the id, or (a list of) authorizations. */
+/**
+ * Where a request names something: its field has the id, a list of ids, or (a list of) authorizations. A field of a
+ * message inside is written with dots: `metadata.partId`.
+ */
 export interface Place {
   readonly kind: Kind | "authorized";
   readonly field: string;
@@ -38,7 +41,9 @@ export interface Rule {
   readonly on: readonly Place[];
 }
 
-type Field<M extends { input: DescMessage }> = keyof MessageShape<M["input"]> & string;
+type Field<M extends { input: DescMessage }> =
+  | (keyof MessageShape<M["input"]> & string)
+  | `${string}.${string}`;
 
 /** One row of the table: `rule(method, "owner", ["machine", "id"])`. */
 export function rule<M extends DescMethod & { input: DescMessage }>(
@@ -163,19 +168,31 @@ function missing(kind: Kind, id: string): SvcError {
 }
 
 /** What a request is about. Throws `invalid_argument` where it does not say. */
-function refsOf({ on, path }: Rule, request: unknown): Ref[] {
-  const message = request as { readonly [field: string]: unknown } | undefined;
+function refsOf({ on, path, method }: Rule, request: unknown): Ref[] {
   const refs: Ref[] = [];
   for (const [index, { kind, field }] of on.entries()) {
-    const value = message?.[field];
-    if (kind === "authorized") refs.push(...[value].flat().map(authorizedOn));
-    else if (typeof value === "string" && value !== "") refs.push({ kind, id: value });
+    const values = [valueAt(method.input, request, field)].flat();
+    if (kind === "authorized") refs.push(...values.map(authorizedOn));
+    else {refs.push(
+        ...values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref),
+      );}
     if (index === 0 && refs.length === 0) {
       throw new SvcError("invalid_argument", `${path}: ${field} is empty, wanted the id of a ${kind}`);
     }
   }
   if (refs.length === 0) throw new SvcError("permission_denied", `${path}: its rule names no resource`);
   return refs;
+}
+
+/** What a message has in a field, be it in a message inside or one of several that exclude each other. */
+function valueAt(desc: DescMessage, message: unknown, path: string): unknown {
+  const [name, ...rest] = path.split(".");
+  const field = desc.field[name];
+  const fields = message as { readonly [name: string]: unknown } | undefined;
+  const chosen = field?.oneof &&
+    fields?.[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
+  const value = chosen ? (chosen.case === name ? chosen.value : undefined) : fields?.[name];
+  return rest.length > 0 && field?.message ? valueAt(field.message, value, rest.join(".")) : value;
 }
 
 /** The published words for the kinds of things that roles are given on. */

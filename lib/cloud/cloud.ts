@@ -22,6 +22,7 @@ import { partHandlers } from "./app_parts.ts";
 import { Audit } from "./audit.ts";
 import { Authority } from "./authority.ts";
 import { actorOf, type CloudContext, type Validate } from "./context.ts";
+import type { FileStore } from "./files.ts";
 import { Keys } from "./keys.ts";
 import { Presence } from "./presence.ts";
 import { Logs } from "./logs.ts";
@@ -35,6 +36,7 @@ const SWEEP_MS = 3600 * 1000;
 
 export interface CloudOptions {
   readonly store: Store;
+  readonly files: FileStore;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly validate: Validate;

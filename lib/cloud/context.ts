@@ -9,6 +9,7 @@ import type { Problem } from "../base/schema.ts";
 import type { CallContext } from "../wire/service.ts";
 import type { Access } from "./access.ts";
 import type { Actor, Audit } from "./audit.ts";
+import type { FileStore } from "./files.ts";
 import type { Presence } from "./presence.ts";
 import type { Store } from "./store.ts";
 
@@ -17,6 +18,7 @@ export type Validate = (json: unknown) => readonly Problem[];
 
 export interface CloudContext {
   readonly store: Store;
+  readonly files: FileStore;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly access: Access;

@@ -111,4 +111,12 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE UNIQUE INDEX logs_by_entry ON logs (part_id, entry_id)`,
     `CREATE INDEX logs_by_age ON logs (received_ms)`,
   ],
+  // Packages and the registry.
+  [],
+  // Captured data and datasets.
+  [],
+  // Training jobs.
+  [],
+  // Agents, and the telemetry of the fleet.
+  [],
 ];

@@ -90,7 +90,8 @@ export function service<S extends DescService>(desc: S, handlers: ServiceImpl<S>
 
 /**
  * Runs around every call. It may refuse it by throwing; the function it returns, if any, runs once when the call
- * has ended. `request` is the decoded message of methods that take exactly one.
+ * has ended. `request` is the first message; there is none in an empty stream, nor where both sides stream
+ * and either may begin.
  */
 export type Interceptor = (
   ctx: CallContext,
@@ -162,11 +163,13 @@ export class ServiceTable {
     try {
       ctx.signal.throwIfAborted();
       const requests = decoded(bound.method, call.requests);
-      const single = bound.method.methodKind === "unary" || bound.method.methodKind === "server_streaming";
-      const request = single ? await race(only(requests, bound.method), ctx.signal) : undefined;
+      const { methodKind } = bound.method;
+      const single = methodKind === "unary" || methodKind === "server_streaming";
+      const opening = single || methodKind === "client_streaming";
+      const first = opening ? await race(opened(requests, bound.method), ctx.signal) : undefined;
       if (!bound.handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
-      ended = await this.#intercept(ctx, request);
-      const answer = bound.handler(request ?? requests, ctx);
+      ended = await this.#intercept(ctx, first);
+      const answer = bound.handler(single ? first : first ? resumed(first, requests) : requests, ctx);
       await respond(bound.method, answer, ctx, sink);
       ended.forEach((end) => end());
       sink.end({ code: 0, message: "" }, ctx.responseTrailer);
@@ -261,9 +264,17 @@ function decode(desc: DescMessage, bytes: Uint8Array, method: DescMethod): Messa
   }
 }
 
-async function only(requests: AsyncIterable<Message>, method: DescMethod): Promise<Message> {
-  for await (const request of requests) return request;
+async function opened(requests: AsyncGenerator<Message>, method: DescMethod): Promise<Message | undefined> {
+  const { value, done } = await requests.next();
+  if (!done) return value;
+  if (method.methodKind === "client_streaming") return undefined;
   throw new SvcError("internal", `${pathOf(method)} takes one request message, got none`);
+}
+
+/** A stream with its first message before it again. */
+async function* resumed(first: Message, rest: AsyncGenerator<Message>): AsyncGenerator<Message> {
+  yield first;
+  yield* rest;
 }
 
 async function respond(method: DescMethod, answer: unknown, ctx: Context, sink: RawSink): Promise<void> {

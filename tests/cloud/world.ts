@@ -8,6 +8,7 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { silentLogs } from "../../lib/base/log.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
 import type { Validate } from "../../lib/cloud/context.ts";
+import { FileStore } from "../../lib/cloud/files.ts";
 import { Fleet } from "../../lib/cloud/fleet.ts";
 import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/keys.ts";
 import type { Store } from "../../lib/cloud/store.ts";
@@ -48,7 +49,8 @@ export async function withCloud(
 ): Promise<void> {
   const store = await database.open();
   const real = new SystemClock();
-  const cloud = await openCloud({ store, clock, logger: silentLogs(real).logger("cloud"), validate });
+  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const cloud = await openCloud({ store, files, clock, logger: silentLogs(real).logger("cloud"), validate });
   const port = await openPort({ table: cloud.table, bind: { host: "127.0.0.1", port: 0 }, clock: real });
   const channels: Channel[] = [];
   const connect = (header?: Metadata) => {
