@@ -442,6 +442,8 @@ async function dial(address: string, options: GrpcOptions, signal: AbortSignal):
   socket.once(tls ? "secureConnect" : "connect", resolve).once("error", onError).once("close", onClose);
   try {
     await promise;
+    // Whoever closed the channel just now will not come back for this socket.
+    signal.throwIfAborted();
     if (!tls) socket.setNoDelay(true);
     return socket;
   } catch (error) {
