@@ -11,6 +11,7 @@ import { RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { toTimestamp } from "../../lib/api/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/fleet.ts";
 import { Keys, newKeySecret } from "../../lib/cloud/keys.ts";
 import { openStore } from "../../lib/cloud/store.ts";
@@ -30,7 +31,7 @@ const START_MS = 20_000;
 const LIMITS = { timeoutMs: 30_000 };
 
 const clock = new SystemClock();
-let failures = 0;
+const failures = new Map<string, number>();
 const took: { [call: string]: number[] } = { authenticate: [], config: [], needsRestart: [], log: [] };
 
 interface Machine {
@@ -57,17 +58,19 @@ async function makeMachines(folder: string): Promise<{ machines: Machine[]; key:
   return { machines: made, key: secret.key };
 }
 
-/** Calls until it succeeds, as a machine does. */
-async function timed<T>(call: string, work: () => Promise<T>): Promise<T> {
-  for (;;) {
+/** Calls until it succeeds, as a machine does; gives nothing when the time is over before. */
+async function timed<T>(call: string, work: () => Promise<T>, until: AbortSignal): Promise<T | undefined> {
+  while (!until.aborted) {
     const start = performance.now();
     try {
       const value = await work();
       took[call].push(performance.now() - start);
       return value;
-    } catch {
-      failures++;
-      await clock.sleep(1000);
+    } catch (error) {
+      const { code, message } = SvcError.from(error);
+      const failure = `${call}: ${code}: ${message}`;
+      failures.set(failure, (failures.get(failure) ?? 0) + 1);
+      await clock.sleep(1000, until).catch(() => {});
     }
   }
 }
@@ -82,12 +85,14 @@ async function run(
   const first = connectGrpc(host, { clock });
   const credentials = { type: "api-key", payload: key };
   const { authenticate } = client(AuthService, first);
-  const { accessToken } = await timed(
+  const login = await timed(
     "authenticate",
     () => authenticate({ entity: keyId, credentials }, LIMITS),
+    until,
   );
+  if (!login) return first;
   first.close();
-  const header = Metadata.from([["authorization", `Bearer ${accessToken}`]]);
+  const header = Metadata.from([["authorization", `Bearer ${login.accessToken}`]]);
   const channel = connectGrpc(host, { clock, header });
   const robot = client(RobotService, channel);
   let number = 0;
@@ -98,7 +103,8 @@ async function run(
       loggerName: "rdk.resource_manager.rdk:component:motor/left",
       time: toTimestamp(Date.now()),
     });
-    return timed("log", () => robot.log({ id, logs: Array.from({ length: LOG_ENTRIES }, entry) }, LIMITS));
+    const logs = () => Array.from({ length: LOG_ENTRIES }, entry);
+    return timed("log", () => robot.log({ id, logs: logs() }, LIMITS), until);
   };
   const every = async (ms: number, call: () => Promise<unknown>) => {
     await clock.sleep(Math.random() * ms, until).catch(() => {});
@@ -108,8 +114,8 @@ async function run(
     }
   };
   await Promise.all([
-    every(POLL_MS, () => timed("config", () => robot.config({ id }, LIMITS))),
-    every(RESTART_CHECK_MS, () => timed("needsRestart", () => robot.needsRestart({ id }, LIMITS))),
+    every(POLL_MS, () => timed("config", () => robot.config({ id }, LIMITS), until)),
+    every(RESTART_CHECK_MS, () => timed("needsRestart", () => robot.needsRestart({ id }, LIMITS), until)),
     every(LOG_MS, log),
   ]);
   return channel;
@@ -150,10 +156,11 @@ for (const [call, times] of Object.entries(took)) {
 const calls = Object.values(took).reduce((sum, { length }) => sum + length, 0);
 const entries = took.log.length * LOG_ENTRIES;
 console.log(
-  `${machines} machines, ${elapsed.toFixed(0)} s: ${
-    (calls / elapsed).toFixed(0)
-  } requests/s, ${failures} failed`,
+  `${machines} machines, ${elapsed.toFixed(0)} s: ${(calls / elapsed).toFixed(0)} requests/s, ${
+    [...failures.values()].reduce((sum, count) => sum + count, 0)
+  } failed`,
 );
+for (const [failure, count] of failures) console.log(`  ${count} times ${failure}`);
 console.log(`processor ${cpuSeconds.toFixed(1)} s, ${(cpuSeconds / calls * 1000).toFixed(2)} ms a request`);
 console.log(`memory of svc-cloud ${(Number(memory) / 1024).toFixed(0)} MiB`);
 const grown = await sizeOf() - before;
