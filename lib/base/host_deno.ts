@@ -6,8 +6,16 @@ import { cpuUsage } from "node:process";
 import { dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
 import { type Code, messageOf, SvcError } from "./error.ts";
 import type { AppendFile, Host } from "./host.ts";
+import {
+  type Exit,
+  linesOf,
+  type ProcessCommand,
+  type ProcessHost,
+  type RunningProcess,
+  type Signal,
+} from "./process.ts";
 
-export class DenoHost implements Host {
+export class DenoHost implements Host, ProcessHost {
   env(name: string): string | undefined {
     return Deno.env.get(name);
   }
@@ -129,6 +137,10 @@ export class DenoHost implements Host {
     return { residentBytes, heapUsedBytes, cpuUs: user + system };
   }
 
+  spawn(command: ProcessCommand): RunningProcess {
+    return attemptNow("run", command.command, () => new DenoProcess(command));
+  }
+
   /** Makes a rename durable; Windows has no such call and needs none. */
   async #syncFolder(path: string): Promise<void> {
     if (Deno.build.os === "windows") return;
@@ -162,6 +174,56 @@ class DenoAppendFile implements AppendFile {
 
   close(): void {
     this.#file.close();
+  }
+}
+
+/**
+ * Runs its arguments as the leader of its group, beside a watch that kills the group when our end of the pipe closes:
+ * the pipe closes with us, whatever became of us.
+ */
+const LEASH = `exec 3<&0; ( ( cat <&3; kill -KILL 0 ) >/dev/null 2>&1 & ); exec "$@" </dev/null 3<&-`;
+
+class DenoProcess implements RunningProcess {
+  readonly pid: number;
+  readonly stdout: AsyncIterable<string>;
+  readonly stderr: AsyncIterable<string>;
+  readonly exited: Promise<Exit>;
+  readonly #grouped: boolean;
+  #exited = false;
+
+  constructor({ command, args = [], env, bare, cwd, ownGroup, leash }: ProcessCommand) {
+    const leashed = leash === true && Deno.build.os !== "windows";
+    this.#grouped = (ownGroup || leashed) && Deno.build.os !== "windows";
+    const child = new Deno.Command(leashed ? "sh" : command, {
+      args: leashed ? ["-c", LEASH, command, command, ...args] : [...args],
+      env: { ...env },
+      clearEnv: bare,
+      cwd,
+      stdin: leashed ? "piped" : "null",
+      stdout: "piped",
+      stderr: "piped",
+      detached: this.#grouped,
+    }).spawn();
+    this.pid = child.pid;
+    this.stdout = linesOf(child.stdout);
+    this.stderr = linesOf(child.stderr);
+    this.exited = child.status.then(async ({ code, signal }) => {
+      this.#exited = true;
+      if (leashed) await child.stdin.close().catch(() => {});
+      return { code, signal: signal ?? undefined };
+    });
+  }
+
+  signal(name: Signal, { group = false } = {}): void {
+    if (this.#exited && !(group && this.#grouped)) return;
+    try {
+      Deno.kill(group && this.#grouped ? -this.pid : this.pid, name);
+    } catch (error) {
+      // It has exited, and so has its group.
+      if (!(error instanceof Deno.errors.NotFound) && !this.#exited) {
+        throw failure("signal", String(this.pid), error);
+      }
+    }
   }
 }
 

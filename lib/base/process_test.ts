@@ -1,0 +1,119 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { FakeClock, SystemClock } from "./clock.ts";
+import { SvcError } from "./error.ts";
+import { FakeProcesses } from "./fake_processes.ts";
+import { DenoHost } from "./host_deno.ts";
+import { endProcess, LINE_CHARS_MAX, linesOf, type RunningProcess } from "./process.ts";
+
+const host = new DenoHost();
+const posix = { ignore: Deno.build.os === "windows" };
+
+async function all(lines: AsyncIterable<string>): Promise<string[]> {
+  const found: string[] = [];
+  for await (const line of lines) found.push(line);
+  return found;
+}
+
+async function finished(process: RunningProcess) {
+  const [out, err, exit] = await Promise.all([all(process.stdout), all(process.stderr), process.exited]);
+  return { out, err, ...exit };
+}
+
+async function first(lines: AsyncIterable<string>): Promise<string> {
+  const { value } = await lines[Symbol.asyncIterator]().next();
+  return value;
+}
+
+Deno.test("lines: across chunks and letters, written over, too long, not ended", async () => {
+  async function* bytes() {
+    const text = "one\ntwö\r\n10%\r50%\r100%\n" + "x".repeat(LINE_CHARS_MAX + 2) + "\n\nlast";
+    for (const byte of new TextEncoder().encode(text)) yield Uint8Array.of(byte);
+  }
+  assertEquals(await all(linesOf(bytes())), [
+    "one",
+    "twö",
+    "100%",
+    "x".repeat(LINE_CHARS_MAX),
+    "xx",
+    "",
+    "last",
+  ]);
+});
+
+Deno.test({
+  ...posix,
+  name: "a process: what it writes, its environment and its end",
+  fn: async () => {
+    const args = ["-c", `echo "$A $HOME"; echo bad >&2; exit 3`];
+    const bare = await finished(host.spawn({ command: "sh", args, env: { A: "a" }, bare: true, cwd: "/" }));
+    assertEquals(bare, { out: ["a "], err: ["bad"], code: 3, signal: undefined });
+    const error = assertThrows(() => host.spawn({ command: "/no/such/program" }), SvcError);
+    assertEquals(error.code, "not_found");
+  },
+});
+
+Deno.test({
+  ...posix,
+  name: "a group that does not listen is killed with all that it started",
+  fn: async () => {
+    const script = `trap '' TERM; sleep 1000 & echo $!; wait; wait`;
+    const process = host.spawn({ command: "sh", args: ["-c", script], ownGroup: true });
+    const reading = all(process.stderr);
+    const inner = Number(await first(process.stdout));
+    assertEquals((await endProcess(process, new SystemClock(), 20)).signal, "SIGKILL");
+    await reading;
+    await gone(inner);
+  },
+});
+
+Deno.test({
+  ...posix,
+  name: "on a leash: nothing outlives the process, nor us",
+  fn: async () => {
+    const script = `sleep 1000 >/dev/null 2>&1 & echo $!; test -z "$(cat)" && exit 5`;
+    const own = await finished(host.spawn({ command: "sh", args: ["-c", script], leash: true }));
+    assertEquals([own.code, own.err], [5, []]);
+    await gone(Number(own.out[0]));
+
+    const program = `import { DenoHost } from "${import.meta.resolve("./host_deno.ts")}";
+      const p = new DenoHost().spawn({ command: "sh", args: ["-c", "echo $$; sleep 1000"], leash: true });
+      for await (const line of p.stdout) console.log(line);`;
+    const args = ["run", "-A", "--ext=ts", "-"];
+    const us = new Deno.Command(Deno.execPath(), { args, stdin: "piped", stdout: "piped", detached: true })
+      .spawn();
+    const writer = us.stdin.getWriter();
+    await writer.write(new TextEncoder().encode(program));
+    await writer.close();
+    const inner = Number(await first(linesOf(us.stdout)));
+    assert(inner > 0);
+    Deno.kill(-us.pid, "SIGKILL");
+    await us.status;
+    await gone(inner);
+  },
+});
+
+Deno.test("ending a process: at once when it listens, killed after its time when not", async () => {
+  const clock = new FakeClock();
+  const processes = new FakeProcesses();
+  assertEquals(await endProcess(processes.spawn({ command: "a" }), clock, 1000), {
+    code: 143,
+    signal: "SIGTERM",
+  });
+  const deaf = processes.spawn({ command: "b" });
+  deaf.onSignal = () => {};
+  const ending = endProcess(deaf, clock, 1000);
+  await clock.advance(999);
+  assertEquals(deaf.signals, ["SIGTERM group"]);
+  await clock.advance(1);
+  assertEquals((await ending).signal, "SIGKILL");
+});
+
+/** Resolves when there is no such process any more; one that is dead and not yet buried counts as gone. */
+async function gone(pid: number): Promise<void> {
+  for (;;) {
+    const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", String(pid)] }).output();
+    const state = new TextDecoder().decode(stdout).trim();
+    if (state === "" || state.startsWith("Z")) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
