@@ -3,7 +3,14 @@
  * back.
  */
 
-import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { RobotService } from "../proto/gen/robot_pb.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { type Arm, ArmApi } from "../lib/api/arm.ts";
@@ -16,6 +23,8 @@ import { type LogRecord, Logs, memorySink } from "../lib/base/log.ts";
 import type { JsonObject } from "../lib/base/schema.ts";
 import type { Node } from "../lib/machine/node.ts";
 import { type Runtime, startRuntime } from "../lib/machine/runtime.ts";
+import { readPcd, writePcd } from "../lib/geometry/pcd.ts";
+import { createCloud } from "../lib/geometry/point_cloud.ts";
 import { ResourceName } from "../lib/resource/name.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { client } from "../lib/wire/channel.ts";
@@ -259,4 +268,68 @@ Deno.test("clients reach a remote's resources through the machine, by the names 
   channel.close();
   await stop();
   await other.stop();
+});
+
+Deno.test("the frames of a remote stand where its setting says, under its prefix; its arms move them", async () => {
+  const at = (parent: string, x: number) => ({ frame: { parent, translation: { x, y: 0, z: 0 } } });
+  const far = {
+    components: [
+      { name: "a", api: ARM, model: "fake", attributes: { "arm-model": "ur5e" }, ...at("world", 10) },
+      motor("tool", at("a", 5)),
+      motor("plate", at("world", 1)),
+    ],
+  };
+  const other = await start(far);
+  const quick = { connection_check_interval: "20ms", prefix: "their-" };
+  const { runtime, stop } = await start({
+    remotes: [remote("far", other.port, { ...quick, ...at("table", 1000) }), remote("nowhere", other.port)],
+    components: [motor("table", at("world", 100)), motor("guest", at("their-plate", 7))],
+  });
+  await until(runtime, (nodes) => ready(nodes, "far:their-a", "nowhere:a"));
+  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const robot = client(RobotService, channel);
+  const parts = async () => {
+    const { frameSystemConfigs } = await robot.frameSystemConfig({});
+    return frameSystemConfigs.map(({ frame }) =>
+      `${frame!.referenceFrame} in ${frame!.poseInObserverFrame!.referenceFrame}`
+    );
+  };
+  for (let turn = 0; turn < 500 && (await parts()).length < 6; turn++) await clock.sleep(10);
+  assertEquals(await parts(), [
+    "table in world",
+    "far_world in table",
+    "their-a in far_world",
+    "their-plate in far_world",
+    "their-tool in their-a",
+    "guest in their-plate",
+  ]);
+  const xOf = async (name: string) => {
+    const { pose } = await robot.getPose({ componentName: name, destinationFrame: "world" });
+    return pose!.pose!.x;
+  };
+  assertEquals([await xOf("far_world"), await xOf("guest")], [1100, 1108]);
+  const theirX = async () => {
+    const theirs = connectGrpc(new URL(other.runtime.url).host, { clock });
+    const { pose } = await client(RobotService, theirs).getPose({ componentName: "tool" });
+    theirs.close();
+    return pose!.pose!.x;
+  };
+  for (const degrees of [[0, 0, 0, 0, 0, 0], [10, 20, 30, 40, 50, 60]]) {
+    await (runtime.machine.find(ARM, "their-a") as Arm).moveToJointPositions(degrees);
+    assertAlmostEquals(await xOf("their-tool"), await theirX() + 1100, 1e-6);
+  }
+  const one = (value: number) => Float32Array.of(value);
+  const cloud = readPcd(
+    (await robot.transformPCD({
+      pointCloudPcd: writePcd(createCloud({ x: one(1), y: one(2), z: one(3) })),
+      source: "their-plate",
+      destination: "table",
+    })).pointCloudPcd,
+  );
+  assertEquals([cloud.x[0], cloud.y[0], cloud.z[0]].map((m) => Math.round(m * 1000)), [2001, 2000, 3000]);
+  await other.stop();
+  await until(runtime, (nodes) => nodes.get("far:their-a")?.state === "unhealthy");
+  assertEquals(await parts(), ["table in world"]);
+  channel.close();
+  await stop();
 });

@@ -1,6 +1,6 @@
 /**
  * The machine's frame system: the frames of its configuration, with what its arms, gantries and grippers say of
- * themselves at the moment of asking.
+ * themselves at the moment of asking, and the frames of its remotes as they last told of them.
  *
  * A part that cannot be placed is left out and the log says why, once. Joints are read only where the answer hangs
  * on them, so an arm that does not answer stands in nobody's way but that of what rides on it.
@@ -38,21 +38,24 @@ const JOINTS: { readonly [api: string]: (part: Resource, call: Call) => Promise<
   "rdk:component:gripper": (gripper, call) => (gripper as Gripper).getCurrentInputs(call),
 };
 
-/** A component of the machine, as a part. */
+/** A component of the machine, or a frame of a remote, as a part. */
 interface Placed {
   readonly part: FramePart;
-  readonly node: Node;
+  /** None where a frame of a remote is no resource of it. */
+  readonly node?: Node;
 }
 
+type FramesOf = Pick<Machine, "nodes" | "remoteFrames">;
+
 export class Frames {
-  readonly #machine: Pick<Machine, "nodes">;
+  readonly #machine: FramesOf;
   readonly #logger: Logger;
   readonly #settings = new WeakMap<ResourceConfig, FrameSettings | string>();
   readonly #models = new WeakMap<Resource, KinematicModel>();
   /** What was last said of a part, so that it is said once. */
   readonly #said = new Map<string, string>();
 
-  constructor({ machine, logger }: { machine: Pick<Machine, "nodes">; logger: Logger }) {
+  constructor({ machine, logger }: { machine: FramesOf; logger: Logger }) {
     this.#machine = machine;
     this.#logger = logger;
   }
@@ -60,7 +63,7 @@ export class Frames {
   /** The parts that are linked to the world, each after its parent, and with them those of `supplemental`. */
   async parts(supplemental: readonly FramePart[], call: Call): Promise<readonly FramePart[]> {
     const placed = await this.#placed(call);
-    const shaped = await Promise.all(placed.map(({ part, node }) => withGeometry(part, node, call)));
+    const shaped = await Promise.all(placed.map((one) => withGeometry(one, call)));
     const system = this.#system(shaped);
     // Asking for the world in itself places the supplemental frames, and refuses those that cannot be.
     transformBetween(system, "world", "world", { supplemental });
@@ -99,20 +102,7 @@ export class Frames {
       asked.noted.has(part.name) && part.kinematics!.joints.length > 0
     );
     if (moving.length === 0) return answer;
-    const inputs = await Promise.all(moving.map(async ({ part, node }) => {
-      try {
-        return [part.name, await JOINTS[node.name.api](node.instance!, call)] as const;
-      } catch (cause) {
-        throw new SvcError(
-          SvcError.from(cause).code,
-          `reading the joints of ${node.name}: ${chainOf(cause)}`,
-          {
-            cause,
-          },
-        );
-      }
-    }));
-    return question(system, new Map(inputs));
+    return question(system, new Map(await Promise.all(moving.map((placed) => jointsOf(placed, call)))));
   }
 
   async #placed(call: Call): Promise<Placed[]> {
@@ -126,7 +116,21 @@ export class Frames {
         this.#warnOnce(node.name.full, `the frame of ${node.name} is left out: ${chainOf(error)}`);
       }
     }));
-    return placed.filter((one) => one !== undefined);
+    return [...placed.filter((one) => one !== undefined), ...this.#ofRemotes()];
+  }
+
+  /** The frames of remotes, each with the resource that moves it. */
+  #ofRemotes(): Placed[] {
+    const frames = this.#machine.remoteFrames;
+    if (frames.length === 0) return [];
+    const moving = new Map<string, Node>();
+    for (const node of this.#machine.nodes) {
+      if (node.name.isRemote && JOINTS[node.name.api]) moving.set(node.name.short, node);
+    }
+    return frames.map(({ remote, part }) => ({
+      part,
+      node: part.kinematics && moving.get(`${remote}:${part.name}`),
+    }));
   }
 
   async #part(node: Node, call: Call): Promise<FramePart> {
@@ -194,8 +198,23 @@ class NotingMap<V> extends Map<string, V> {
   }
 }
 
+/** Where the joints of a part are now, beside the part's name. */
+async function jointsOf({ part, node }: Placed, call: Call): Promise<[string, readonly number[]]> {
+  if (!node?.instance) {
+    const why = node?.error ?? "no arm, gantry or gripper of this name is known here";
+    throw new SvcError("failed_precondition", `reading the joints of frame ${part.name}: ${why}`);
+  }
+  try {
+    return [part.name, await JOINTS[node.name.api](node.instance, call)];
+  } catch (cause) {
+    const { code } = SvcError.from(cause);
+    throw new SvcError(code, `reading the joints of ${node.name}: ${chainOf(cause)}`, { cause });
+  }
+}
+
 /** A part that does not move and whose configuration gives no shape has the one its component tells, if any. */
-async function withGeometry(part: FramePart, { instance }: Node, call: Call): Promise<FramePart> {
+async function withGeometry({ part, node }: Placed, call: Call): Promise<FramePart> {
+  const instance = node?.instance;
   if (part.geometry || part.kinematics || !instance) return part;
   const { getGeometries } = instance as Partial<Component>;
   try {

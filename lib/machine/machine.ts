@@ -20,6 +20,7 @@ import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
 import { type MachineConfig, type ResourceConfig, resourceLogger } from "./config.ts";
 import { GraphNode, type Node, type NodeReachability } from "./node.ts";
 import { obstacle, planOf, retryScope, unsettled, type Wanted } from "./plan.ts";
+import type { RemoteFrame } from "./remote_frames.ts";
 import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
 
 export type { Node, NodeState } from "./node.ts";
@@ -113,6 +114,11 @@ export class Machine {
   /** The remotes themselves. */
   get remotes(): readonly RemoteStatus[] {
     return this.#parts.remotes?.statuses ?? [];
+  }
+
+  /** The frames of remotes that are connected. */
+  get remoteFrames(): readonly RemoteFrame[] {
+    return this.#parts.remotes?.frames ?? [];
   }
 
   /** The healthy instances. */

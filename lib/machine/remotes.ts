@@ -8,7 +8,7 @@
  */
 
 import { AuthService } from "../../proto/gen/auth_pb.ts";
-import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { type FrameSystemConfig, RobotService } from "../../proto/gen/robot_pb.ts";
 import { toMs } from "../api/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../base/error.ts";
@@ -20,6 +20,7 @@ import { type CallOptions, type Channel, client, type ServiceClient } from "../w
 import { connectGrpc, type GrpcOptions } from "../wire/grpc.ts";
 import { Metadata } from "../wire/metadata.ts";
 import type { RemoteConfig } from "./config.ts";
+import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
 import { SESSION_ID } from "./sessions.ts";
 
 /** How long a remote has to answer. */
@@ -76,6 +77,11 @@ export class Remotes {
     return [...this.#remotes.values()].map((remote) => remote.status);
   }
 
+  /** The frames of those that are connected and have a place here, as they were when last asked. */
+  get frames(): RemoteFrame[] {
+    return [...this.#remotes.values()].flatMap((remote) => remote.frames);
+  }
+
   /** `changed` is told of everything but what `configure` changes. */
   follow(changed: () => void): void {
     this.#changed = changed;
@@ -88,6 +94,7 @@ export class Remotes {
     for (const config of configs) {
       const known = old.get(config.name);
       const kept = known?.isOf(config) ? known : new Remote(config, this.#parts, () => this.#changed());
+      kept.adopt(config);
       this.#remotes.set(config.name, kept);
       if (kept === known) old.delete(config.name);
     }
@@ -110,8 +117,13 @@ class Remote {
   /** What is there, by full name. */
   #names: ReadonlyMap<string, { name: ResourceName; api: AnyApi }> = new Map();
 
+  #frames: readonly RemoteFrame[] = [];
+  #told: readonly FrameSystemConfig[] = [];
+  /** What was last said of its frames, so that it is said once. */
+  #saidOfFrames = "";
+
   constructor(
-    private readonly config: RemoteConfig,
+    private config: RemoteConfig,
     private readonly parts: RemotesParts,
     private readonly changed: () => void,
   ) {
@@ -126,6 +138,16 @@ class Remote {
 
   isOf(config: RemoteConfig): boolean {
     return this.#settings === settingsOf(config);
+  }
+
+  /** Takes over what can change while the connection stays: where it is. */
+  adopt(config: RemoteConfig): void {
+    this.config = config;
+    this.#place(this.#told);
+  }
+
+  get frames(): readonly RemoteFrame[] {
+    return this.#channel ? this.#frames : [];
   }
 
   get resources(): RemoteResource[] {
@@ -181,6 +203,7 @@ class Remote {
       if (session) void this.#keepSession(robot, session, header, limits).catch((error) => over.abort(error));
       for (;;) {
         this.#take(channel, (await robot.resourceNames({}, limits)).resources);
+        if (this.config.frame) await this.#askFrames(robot, limits);
         await clock.sleep(connectionCheckInterval, over.signal);
       }
     } finally {
@@ -232,6 +255,30 @@ class Remote {
     this.#channel = channel;
     this.#names = names;
     this.changed();
+  }
+
+  /** A remote that does not tell its frames is as good as before in all else. */
+  async #askFrames(robot: Robot, limits: CallOptions): Promise<void> {
+    try {
+      this.#place((await robot.frameSystemConfig({}, limits)).frameSystemConfigs);
+    } catch (error) {
+      if (!limits.signal?.aborted) this.#warnOfFrames([`they are as before: ${chainOf(error)}`]);
+    }
+  }
+
+  #place(told: readonly FrameSystemConfig[]): void {
+    const problems: string[] = [];
+    this.#told = told;
+    this.#frames = remoteFrames(this.config, told, (problem) => problems.push(problem));
+    this.#warnOfFrames(problems);
+  }
+
+  #warnOfFrames(problems: readonly string[]): void {
+    const said = problems.join("; ");
+    if (said !== "" && said !== this.#saidOfFrames) {
+      this.parts.logger.warn(`frames of remote "${this.config.name}": ${said}`);
+    }
+    this.#saidOfFrames = said;
   }
 
   #lose(reason: string): void {
