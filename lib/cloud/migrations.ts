@@ -114,7 +114,83 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   // Packages and the registry.
   [],
   // Captured data and datasets.
-  [],
+  [
+    // Where data comes from. The id is made of all the rest; machines and parts may be gone, their data stays.
+    `CREATE TABLE data_origins (
+      id TEXT PRIMARY KEY,
+      organization_id TEXT NOT NULL REFERENCES organizations (id),
+      location_id TEXT NOT NULL,
+      machine_id TEXT NOT NULL,
+      machine_name TEXT NOT NULL,
+      part_id TEXT NOT NULL,
+      part_name TEXT NOT NULL,
+      component_type TEXT NOT NULL,
+      component_name TEXT NOT NULL,
+      method_name TEXT NOT NULL,
+      parameters TEXT NOT NULL
+    )`,
+    `CREATE INDEX data_origins_by_part ON data_origins (part_id)`,
+    `CREATE INDEX data_origins_by_organization ON data_origins (organization_id)`,
+    // Two uploads with one key are one and the same. Times of captures are in microseconds.
+    `CREATE TABLE binary_data (
+      id TEXT PRIMARY KEY,
+      origin_id TEXT NOT NULL REFERENCES data_origins (id),
+      upload_key TEXT NOT NULL UNIQUE,
+      captured_us BIGINT NOT NULL,
+      received_us BIGINT NOT NULL,
+      stored_ms BIGINT NOT NULL,
+      file_name TEXT NOT NULL,
+      file_ext TEXT NOT NULL,
+      mime_type TEXT NOT NULL,
+      sha256 TEXT NOT NULL,
+      bytes BIGINT NOT NULL
+    )`,
+    `CREATE INDEX binary_data_by_time ON binary_data (captured_us, id)`,
+    `CREATE INDEX binary_data_by_origin ON binary_data (origin_id, captured_us, id)`,
+    `CREATE INDEX binary_data_by_content ON binary_data (sha256)`,
+    `CREATE TABLE data_tags (
+      data_id TEXT NOT NULL REFERENCES binary_data (id) ON DELETE CASCADE,
+      tag TEXT NOT NULL,
+      PRIMARY KEY (data_id, tag)
+    )`,
+    // A box where there are coordinates, from 0 to 1; else a classification.
+    `CREATE TABLE annotations (
+      id TEXT PRIMARY KEY,
+      data_id TEXT NOT NULL REFERENCES binary_data (id) ON DELETE CASCADE,
+      label TEXT NOT NULL,
+      confidence DOUBLE PRECISION,
+      x_min DOUBLE PRECISION,
+      y_min DOUBLE PRECISION,
+      x_max DOUBLE PRECISION,
+      y_max DOUBLE PRECISION
+    )`,
+    `CREATE INDEX annotations_by_data ON annotations (data_id)`,
+    `CREATE TABLE datasets (
+      id TEXT PRIMARY KEY,
+      organization_id TEXT NOT NULL REFERENCES organizations (id),
+      name TEXT NOT NULL,
+      type TEXT NOT NULL,
+      created_ms BIGINT NOT NULL,
+      UNIQUE (organization_id, name)
+    )`,
+    `CREATE TABLE dataset_data (
+      dataset_id TEXT NOT NULL REFERENCES datasets (id) ON DELETE CASCADE,
+      data_id TEXT NOT NULL REFERENCES binary_data (id) ON DELETE CASCADE,
+      PRIMARY KEY (dataset_id, data_id)
+    )`,
+    `CREATE INDEX dataset_data_by_data ON dataset_data (data_id)`,
+    // The payload is an encoded google.protobuf.Struct, the tags are JSON.
+    `CREATE TABLE tabular_data (
+      origin_id TEXT NOT NULL REFERENCES data_origins (id),
+      captured_us BIGINT NOT NULL,
+      entry_id TEXT NOT NULL,
+      received_us BIGINT NOT NULL,
+      stored_ms BIGINT NOT NULL,
+      tags TEXT NOT NULL,
+      payload BYTEA NOT NULL,
+      PRIMARY KEY (origin_id, captured_us, entry_id)
+    )`,
+  ],
   // Training jobs.
   [],
   // Agents, and the telemetry of the fleet.

@@ -1,0 +1,51 @@
+/**
+ * The published form of a dataset: one line of JSON for each image, as training scripts read it.
+ */
+
+import type { DatasetImage } from "./datasets.ts";
+
+/**
+ * The line of one image, without the line end. Tags and classifications are one list of labels there; a
+ * classification stands for the tag of its name.
+ */
+export function datasetLine(image: DatasetImage, imagePath: string): string {
+  const classified = new Set(image.classifications.map(({ label }) => label));
+  const labels = [
+    ...image.tags.filter((tag) => !classified.has(tag)).map((label) => ({ label })),
+    ...image.classifications,
+  ];
+  return JSON.stringify({
+    image_path: imagePath,
+    classification_annotations: labels.map((
+      { label, confidence }: { label: string; confidence?: number },
+    ) => ({
+      annotation_label: label,
+      confidence,
+    })),
+    bounding_box_annotations: image.boxes.map(({ id, label, xMin, yMin, xMax, yMax, confidence }) => ({
+      id,
+      annotation_label: label,
+      x_min_normalized: xMin,
+      x_max_normalized: xMax,
+      y_min_normalized: yMin,
+      y_max_normalized: yMax,
+      confidence,
+    })),
+    binary_data_id: image.id,
+    timestamp: goTime(image.capturedMs),
+    robot_id: image.machineId || undefined,
+    part_id: image.partId,
+    component_name: image.componentName,
+    organization_id: image.organizationId || undefined,
+    location_id: image.locationId || undefined,
+  });
+}
+
+/** `2024-01-02 03:04:05.678 +0000 UTC`, to the microsecond and without the zeros behind. */
+function goTime(timeMs: number): string {
+  const micros = Math.round(timeMs * 1000);
+  const seconds = Math.floor(micros / 1e6);
+  const [date, time] = new Date(seconds * 1000).toISOString().slice(0, 19).split("T");
+  const fraction = String(micros - seconds * 1e6).padStart(6, "0").replace(/0+$/, "");
+  return `${date} ${time}${fraction && `.${fraction}`} +0000 UTC`;
+}
