@@ -13,6 +13,7 @@ import { BoardService } from "../../proto/gen/board_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SLAMService } from "../../proto/gen/slam_pb.ts";
 import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { clouds } from "./cloud_bench.ts";
 import { heading, median, rate, row } from "./figures.ts";
 import { logs } from "./log_bench.ts";
 import { changes, ends, plans } from "./machine_bench.ts";
@@ -30,6 +31,7 @@ const sections: Record<string, () => Promise<void>> = {
   plans,
   changes,
   reloads,
+  clouds,
   ends,
   logs,
   obstacles,
