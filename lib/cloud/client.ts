@@ -155,7 +155,8 @@ export class CloudClient {
   }
 }
 
-function parseAddress(address: string): { target: string; plain: boolean } {
+/** `host:port` of the address of a control plane, and whether it is one without TLS. */
+export function parseAddress(address: string): { target: string; plain: boolean } {
   const [, scheme = "https", host, port] = /^(?:(\w+):\/\/)?([^/]+?)(?::(\d+))?\/?$/.exec(address) ?? [];
   if (host === undefined || !["http", "https"].includes(scheme)) {
     const wanted = "https://host:port";
