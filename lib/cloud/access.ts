@@ -13,7 +13,7 @@ import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "./fleet.ts";
 import type { Sql } from "./store.ts";
 
-export type Kind = GrantKind | "part" | "key" | "fragment";
+export type Kind = GrantKind | "part" | "key" | "fragment" | "data" | "dataset";
 
 /** Something that a call is about. */
 export interface Ref {
@@ -26,7 +26,7 @@ export type Need = "nobody" | "anybody" | Role;
 
 /**
  * Where a request names something: its field has the id, a list of ids, or (a list of) authorizations. A field of a
- * message inside is written with dots: `metadata.partId`.
+ * message inside is written with dots: `metadata.partId`; of older and newer fields with a bar between them all count.
  */
 export interface Place {
   readonly kind: Kind | "authorized";
@@ -39,6 +39,8 @@ export interface Rule {
   readonly need: Need;
   /** The first one is always there; others where their field is not empty. */
   readonly on: readonly Place[];
+  /** Nothing need be named: the handler keeps to what the caller has (`Access.reach`). */
+  readonly open?: boolean;
 }
 
 type Field<M extends { input: DescMessage }> =
@@ -78,6 +80,12 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   part: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
     FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
   fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
+  // Data may have outlived the location that it comes from.
+  data: `SELECT o.organization_id AS organization, o.location_id AS location, l.parent_id AS parent,
+      o.machine_id AS machine
+    FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
+    WHERE d.id = ?`,
+  dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
 };
 
 export class Access {
@@ -118,6 +126,11 @@ export class Access {
     );
     if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
     return rows.filter((row): row is Grant & { id: string } => Boolean(row.role));
+  }
+
+  /** On what a key has a role, in so far as it is enough for `need`. */
+  async reach(keyId: string | undefined, need: Role): Promise<Grant[]> {
+    return (await this.grantsOf(keyId)).filter(({ role }) => need === "operator" || role === "owner");
   }
 
   /** The organizations that a key has something in. */
@@ -168,23 +181,25 @@ function missing(kind: Kind, id: string): SvcError {
 }
 
 /** What a request is about. Throws `invalid_argument` where it does not say. */
-function refsOf({ on, path, method }: Rule, request: unknown): Ref[] {
+function refsOf({ on, path, method, open }: Rule, request: unknown): Ref[] {
   const refs: Ref[] = [];
   for (const [index, { kind, field }] of on.entries()) {
-    const values = [valueAt(method.input, request, field)].flat();
+    const values = field.split("|").flatMap((one) => valueAt(method.input, request, one));
     if (kind === "authorized") refs.push(...values.map(authorizedOn));
     else {refs.push(
         ...values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref),
       );}
-    if (index === 0 && refs.length === 0) {
+    if (index === 0 && refs.length === 0 && !open) {
       throw new SvcError("invalid_argument", `${path}: ${field} is empty, wanted the id of a ${kind}`);
     }
   }
-  if (refs.length === 0) throw new SvcError("permission_denied", `${path}: its rule names no resource`);
+  if (refs.length === 0 && !open) {
+    throw new SvcError("permission_denied", `${path}: its rule names no resource`);
+  }
   return refs;
 }
 
-/** What a message has in a field, be it in a message inside or one of several that exclude each other. */
+/** What a message has in a field, be it in a message inside, in a list of them or one of several that exclude each other. */
 function valueAt(desc: DescMessage, message: unknown, path: string): unknown {
   const [name, ...rest] = path.split(".");
   const field = desc.field[name];
@@ -192,7 +207,8 @@ function valueAt(desc: DescMessage, message: unknown, path: string): unknown {
   const chosen = field?.oneof &&
     fields?.[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
   const value = chosen ? (chosen.case === name ? chosen.value : undefined) : fields?.[name];
-  return rest.length > 0 && field?.message ? valueAt(field.message, value, rest.join(".")) : value;
+  if (rest.length === 0 || !field?.message) return value;
+  return [value].flat().map((one) => valueAt(field.message!, one, rest.join(".")));
 }
 
 /** The published words for the kinds of things that roles are given on. */

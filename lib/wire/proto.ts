@@ -4,6 +4,7 @@
 
 export {
   create,
+  createFileRegistry,
   type DescExtension,
   type DescFile,
   type DescMessage,
@@ -20,4 +21,15 @@ export {
   toJson,
 } from "@bufbuild/protobuf";
 export { type GenService } from "@bufbuild/protobuf/codegenv2";
-export { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+export { type FileDescriptorProto, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+export {
+  type Any,
+  anyPack,
+  anyUnpack,
+  BoolValueSchema,
+  DoubleValueSchema,
+  Int64ValueSchema,
+  StringValueSchema,
+  StructSchema,
+  ValueSchema,
+} from "@bufbuild/protobuf/wkt";
