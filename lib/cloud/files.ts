@@ -1,15 +1,24 @@
 /**
  * Files by what is in them: whole, immutable, and found by the SHA-256 of their content.
  *
- * Owns one folder. A file is written under another name, synced and then renamed, so that what has a name is whole
+ * Owns one folder. A file is written under another name, synced and then named, so that what has a name is whole
  * and outlives a power loss. Control planes that share a database share this folder too.
  */
 
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf, SvcError } from "../base/error.ts";
+
+/** A content that has come in, and that stays whatever others do to the one of the same hash. */
+export interface Upload {
+  readonly file: StoredFile;
+  /** Whoever uploads it refers to it by now: from here on it is there for as long as somebody does. */
+  settle(): Promise<void>;
+  /** Nothing has come of the upload. The content stays, as others may refer to it: see `releaseFile`. */
+  abandon(): Promise<void>;
+}
 
 export interface StoredFile {
   /** 64 hexadecimal digits. */
@@ -39,18 +48,32 @@ export class FileStore {
 
   /** Keeps a content. Throws `resource_exhausted` where it has more than `bytesMax` bytes. */
   async put(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<StoredFile> {
+    const upload = await this.receive(content, bytesMax);
+    await upload.settle();
+    return upload.file;
+  }
+
+  /** The same where others may remove the content at the same time: it is held under a second name until settled. */
+  async receive(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<Upload> {
     const temporary = join(this.folder, `${randomUUID()}${TEMPORARY}`);
+    const drop = () => rm(temporary, { force: true });
     return await attempt(`write a file to ${this.folder}`, async () => {
       try {
-        const stored = await write(temporary, content, bytesMax);
-        const path = this.#path(stored.sha256);
+        const file = await write(temporary, content, bytesMax);
+        const path = this.#path(file.sha256);
         await mkdir(join(path, ".."), { recursive: true });
-        await rename(temporary, path);
-        await syncFolder(join(path, ".."));
-        await syncFolder(this.folder);
-        return stored;
+        await this.#publish(temporary, path);
+        return {
+          file,
+          settle: () =>
+            attempt(`keep the file ${file.sha256}`, async () => {
+              await this.#publish(temporary, path);
+              await drop();
+            }),
+          abandon: drop,
+        };
       } catch (error) {
-        await rm(temporary, { force: true });
+        await drop();
         throw error;
       }
     });
@@ -73,6 +96,37 @@ export class FileStore {
 
   async remove(sha256: string): Promise<void> {
     await attempt(`remove the file ${sha256}`, () => rm(this.#path(sha256), { force: true }));
+  }
+
+  /** Removes a content unless `isNeeded` says otherwise, which is asked while nobody can find the content. */
+  async removeUnless(sha256: string, isNeeded: () => Promise<boolean>): Promise<void> {
+    const path = this.#path(sha256);
+    const aside = join(this.folder, `${randomUUID()}${TEMPORARY}`);
+    await attempt(`remove the file ${sha256}`, async () => {
+      try {
+        await rename(path, aside);
+      } catch (error) {
+        if ((error as { code?: string }).code === "ENOENT") return;
+        throw error;
+      }
+      // Where it cannot be known, the content stays.
+      const needed = await isNeeded().catch((error) => ({ error }));
+      if (needed !== false) await this.#publish(aside, path);
+      await rm(aside, { force: true });
+      if (typeof needed === "object") throw needed.error;
+    });
+  }
+
+  /** Gives a file its name, unless its content is there already. */
+  async #publish(from: string, path: string): Promise<void> {
+    try {
+      await link(from, path);
+    } catch (error) {
+      if ((error as { code?: string }).code === "EEXIST") return;
+      throw error;
+    }
+    await syncFolder(join(path, ".."));
+    await syncFolder(this.folder);
   }
 
   #path(sha256: string): string {

@@ -112,7 +112,38 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE INDEX logs_by_age ON logs (received_ms)`,
   ],
   // Packages and the registry.
-  [],
+  [
+    `ALTER TABLE organizations ADD COLUMN namespace TEXT`,
+    `CREATE UNIQUE INDEX organizations_by_namespace ON organizations (namespace)`,
+    `CREATE TABLE registry_items (
+      id TEXT PRIMARY KEY,
+      organization_id TEXT NOT NULL REFERENCES organizations (id),
+      name TEXT NOT NULL,
+      kind TEXT NOT NULL,
+      visibility TEXT NOT NULL,
+      description TEXT NOT NULL,
+      url TEXT NOT NULL,
+      markdown TEXT NOT NULL,
+      -- What only items of its kind have, as JSON.
+      details TEXT NOT NULL,
+      created_ms BIGINT NOT NULL,
+      updated_ms BIGINT NOT NULL,
+      UNIQUE (organization_id, name)
+    )`,
+    `CREATE TABLE packages (
+      id TEXT PRIMARY KEY,
+      item_id TEXT NOT NULL REFERENCES registry_items (id),
+      version TEXT NOT NULL,
+      -- Empty where it is for every platform.
+      platform TEXT NOT NULL,
+      sha256 TEXT NOT NULL,
+      bytes BIGINT NOT NULL,
+      metadata TEXT NOT NULL,
+      created_ms BIGINT NOT NULL,
+      UNIQUE (item_id, version, platform)
+    )`,
+    `CREATE INDEX packages_by_content ON packages (sha256)`,
+  ],
   // Captured data and datasets.
   [
     // Where data comes from. The id is made of all the rest; machines and parts may be gone, their data stays.
@@ -194,5 +225,26 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   // Training jobs.
   [],
   // Agents, and the telemetry of the fleet.
-  [],
+  [
+    // Programs that agents install.
+    `CREATE TABLE releases (
+      id TEXT PRIMARY KEY,
+      name TEXT NOT NULL,
+      version TEXT NOT NULL,
+      platform TEXT NOT NULL,
+      -- Empty where only its version leads to it.
+      channel TEXT NOT NULL,
+      sha256 TEXT NOT NULL,
+      bytes BIGINT NOT NULL,
+      created_ms BIGINT NOT NULL,
+      UNIQUE (name, version, platform)
+    )`,
+    `CREATE INDEX releases_by_content ON releases (sha256)`,
+    // What a part's agent last told, as JSON.
+    `CREATE TABLE agents (
+      part_id TEXT PRIMARY KEY REFERENCES parts (id) ON DELETE CASCADE,
+      report TEXT NOT NULL,
+      at_ms BIGINT NOT NULL
+    )`,
+  ],
 ];

@@ -1,0 +1,143 @@
+/**
+ * Packages: what is kept of them, which version is meant, and contents that come and go.
+ */
+
+import { assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import { CONTENT_TABLES, keepFile, releaseFile } from "../../lib/cloud/file_refs.ts";
+import { FileStore } from "../../lib/cloud/files.ts";
+import { type NewPackage, Packages } from "../../lib/cloud/packages.ts";
+import type { Store } from "../../lib/cloud/store.ts";
+import { newWorld } from "./world.ts";
+import { storeTest } from "./stores.ts";
+
+const FILE = { sha256: "a".repeat(64), bytes: 3 };
+
+async function add(store: Store, info: Partial<NewPackage> & { organizationId: string }, nowMs = 0) {
+  const whole: NewPackage = {
+    name: "fruit",
+    version: "1.0.0",
+    type: "ml_model",
+    platform: "",
+    metadata: {},
+    file: FILE,
+    ...info,
+  };
+  return await store.transaction((sql) => new Packages(sql).add(whole, nowMs));
+}
+
+async function codeOf(run: Promise<unknown>): Promise<string> {
+  return (await assertRejects(() => run, SvcError)).code;
+}
+
+storeTest("the version that is meant is found under both spellings of the id", async (database) => {
+  const store = await database.open();
+  const { organization: organizationId } = await newWorld(store);
+  await store.transaction((sql) => new Packages(sql).setNamespace(organizationId, "acme"));
+  let nowMs = 0;
+  for (const version of ["1.0.0", "2.1.0", "2.2.0-rc1", "1.5.0"]) {
+    await add(store, { organizationId, version, metadata: { version } }, ++nowMs);
+  }
+  const packages = new Packages(store);
+  const meant: Record<string, string> = {};
+  for (const version of ["1.0.0", "latest", "", "stable", "dev", "^1", "~2.1", ">=2"]) {
+    meant[version] = (await packages.find(`${organizationId}/fruit`, version)).version;
+  }
+  assertEquals(meant, {
+    "1.0.0": "1.0.0",
+    "latest": "1.5.0",
+    "": "1.5.0",
+    "stable": "2.1.0",
+    "dev": "2.2.0-rc1",
+    "^1": "1.5.0",
+    "~2.1": "2.1.0",
+    ">=2": "2.1.0",
+  });
+  for (const id of [`${organizationId}:fruit`, "acme:fruit", "acme/fruit"]) {
+    assertEquals((await packages.find(id, "1.0.0")).metadata, { version: "1.0.0" });
+  }
+  assertEquals(await codeOf(packages.find("acme:fruit", "^3")), "not_found");
+  assertEquals(await codeOf(packages.find("acme:vegetable", "latest")), "not_found");
+  assertEquals(await codeOf(packages.find("fruit", "latest")), "invalid_argument");
+  assertEquals(await packages.has(organizationId, "fruit", "1.0.0", "ml_model"), true);
+  assertEquals(await packages.has(organizationId, "fruit", "1.0.0", "module"), false);
+});
+
+storeTest("a version is there once for each platform, and never changes", async (database) => {
+  const store = await database.open();
+  const { organization: organizationId } = await newWorld(store);
+  const module = { organizationId, type: "module" as const };
+  await add(store, { ...module, platform: "linux/amd64" });
+  await add(store, { ...module, platform: "linux/any", version: "1.1.0" }, 1);
+  assertEquals(await codeOf(add(store, { ...module, platform: "linux/amd64" })), "already_exists");
+  assertEquals(await codeOf(add(store, { organizationId, version: "2.0.0" })), "already_exists");
+  assertEquals(await codeOf(add(store, { ...module, platform: "amiga" })), "invalid_argument");
+  assertEquals(await codeOf(add(store, { ...module, version: "stable" })), "invalid_argument");
+  assertEquals(await codeOf(add(store, { ...module, name: "../etc" })), "invalid_argument");
+  const packages = new Packages(store);
+  const id = `${organizationId}/fruit`;
+  assertEquals((await packages.find(id, "latest", "linux/arm64")).version, "1.1.0");
+  assertEquals((await packages.find(id, "^1", "linux/amd64")).version, "1.1.0");
+  assertEquals((await packages.find(id, "1.0.0", "linux/amd64")).platform, "linux/amd64");
+  assertEquals(await codeOf(packages.find(id, "latest", "windows/amd64")), "not_found");
+});
+
+storeTest("a public namespace is given once, to one organization", async (database) => {
+  const store = await database.open();
+  const [mine, other] = [await newWorld(store), await newWorld(store)];
+  const name = (organization: string, namespace: string) =>
+    store.transaction((sql) => new Packages(sql).setNamespace(organization, namespace));
+  await name(mine.organization, "acme");
+  await name(mine.organization, "acme");
+  assertEquals(await codeOf(name(mine.organization, "better")), "failed_precondition");
+  assertEquals(await codeOf(name(other.organization, "acme")), "already_exists");
+  assertEquals(await codeOf(name(other.organization, "No Good")), "invalid_argument");
+});
+
+storeTest("a content stays for as long as something refers to it, and no longer", async (database) => {
+  const store = await database.open();
+  const { organization: organizationId } = await newWorld(store);
+  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const content = async function* () {
+    yield new TextEncoder().encode("abc");
+  };
+  const keep = (name: string) =>
+    keepFile(store, files, content(), 10, async (file) => {
+      await add(store, { organizationId, name, file });
+      return file.sha256;
+    });
+  const remove = async (name: string) => {
+    const gone = await store.transaction((sql) =>
+      new Packages(sql).delete(`${organizationId}:${name}`, "1.0.0")
+    );
+    for (const one of gone) await releaseFile(store, files, one);
+  };
+  const sha256 = await keep("one");
+  await keep("two");
+  assertEquals(await codeOf(keep("two")), "already_exists");
+  await remove("one");
+  assertEquals(await files.size(sha256), 3);
+  await remove("two");
+  assertEquals(await codeOf(files.size(sha256)), "not_found");
+  await keep("three");
+  // Others remove and upload the same content all the time: whoever was told that it is kept finds it.
+  for (let round = 0; round < 10; round++) {
+    await Promise.all([remove("three"), keep(`more-${round}`)]);
+    assertEquals(await files.size(sha256), 3);
+    await Promise.all([remove(`more-${round}`), keep("three")]);
+    assertEquals(await files.size(sha256), 3);
+  }
+  await remove("three");
+  assertEquals([...Deno.readDirSync(`${database.folder}/files`)].filter(({ isFile }) => isFile), []);
+});
+
+storeTest("every table of contents is among those that keep them", async (database) => {
+  const store = await database.open();
+  const text = database.kind === "sqlite"
+    ? `SELECT m.name AS name FROM sqlite_master m JOIN pragma_table_info(m.name) c
+       WHERE m.type = 'table' AND c.name = 'sha256'`
+    : `SELECT table_name AS name FROM information_schema.columns
+       WHERE column_name = 'sha256' AND table_schema = current_schema()`;
+  const tables = await store.query<{ name: string }>(text);
+  assertEquals(tables.map(({ name }) => name).sort(), [...CONTENT_TABLES].sort());
+});
