@@ -20,22 +20,25 @@ import { SystemClock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../lib/base/log.ts";
-import type { JsonObject } from "../lib/base/schema.ts";
+import { anyObject, type JsonObject } from "../lib/base/schema.ts";
 import type { Node } from "../lib/machine/node.ts";
 import { type Runtime, startRuntime } from "../lib/machine/runtime.ts";
 import { readPcd, writePcd } from "../lib/geometry/pcd.ts";
 import { createCloud } from "../lib/geometry/point_cloud.ts";
 import { ResourceName } from "../lib/resource/name.ts";
-import { Registry } from "../lib/resource/registry.ts";
+import { type Api, model, Registry } from "../lib/resource/registry.ts";
+import { BaseResource } from "../lib/resource/resource.ts";
 import { client } from "../lib/wire/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc.ts";
+import { create, createFileRegistry, FileDescriptorProtoSchema } from "../lib/wire/proto.ts";
+import { describeService } from "../lib/wire/reflection_client.ts";
 
 const clock = new SystemClock();
 const ARM = "rdk:component:arm";
 const MOTOR = "rdk:component:motor";
 
 /** A runtime on a port of its own, or on the one given. */
-async function start(config: JsonObject, port = 0) {
+async function start(config: JsonObject, port = 0, registry = new Registry(APIS, MODELS)) {
   const records: LogRecord[] = [];
   const path = await Deno.makeTempFile({ prefix: "svc-", suffix: ".json" });
   await Deno.writeTextFile(
@@ -43,7 +46,7 @@ async function start(config: JsonObject, port = 0) {
     JSON.stringify({ network: { bind_address: `localhost:${port}` }, ...config }),
   );
   const logs = new Logs(clock, [memorySink(records)]);
-  const parts = { registry: new Registry(APIS, MODELS), host: new DenoHost(), clock, logs, version: "1.0.0" };
+  const parts = { registry, host: new DenoHost(), clock, logs, version: "1.0.0" };
   const diagnostics = { ftdc: false, webProfile: false, telemetry: false };
   const options = { configPath: path, debug: false, noTls: true, showConfigDiffs: false, diagnostics };
   const runtime = await startRuntime({
@@ -332,4 +335,115 @@ Deno.test("the frames of a remote stand where its setting says, under its prefix
   assertEquals(await parts(), ["table in world"]);
   channel.close();
   await stop();
+});
+
+/** An API that only one machine is built with: all four kinds of calls, answered with what was asked. */
+function gizmo() {
+  /** Numbers of descriptor.proto. */
+  const [OPTIONAL, STRING, INT64] = [1, 9, 3];
+  const field = (name: string, number: number, type: number) => ({ name, number, type, label: OPTIONAL });
+  const file = create(FileDescriptorProtoSchema, {
+    name: "acme/gizmo.proto",
+    package: "acme.gizmo.v1",
+    syntax: "proto3",
+    messageType: [{
+      name: "Turn",
+      field: [
+        field("name", 1, STRING),
+        field("turns", 7, INT64),
+      ],
+    }],
+    service: [{
+      name: "GizmoService",
+      method: ["One", "Out", "In", "Both"].map((name) => ({
+        name,
+        inputType: ".acme.gizmo.v1.Turn",
+        outputType: ".acme.gizmo.v1.Turn",
+        serverStreaming: name === "Out" || name === "Both",
+        clientStreaming: name === "In" || name === "Both",
+      })),
+    }],
+  });
+  const desc = createFileRegistry(file, () => undefined).getService("acme.gizmo.v1.GizmoService")!;
+  class Gizmo extends BaseResource {
+    turned: bigint[] = [];
+  }
+  type Turn = { name: string; turns: bigint };
+  const api: Api<Gizmo> = {
+    name: "acme:component:gizmo",
+    desc,
+    client: (name) => new Gizmo(name),
+    serve: (find) => {
+      const both = async function* (requests: AsyncIterable<Turn>) {
+        for await (const { name, turns } of requests) {
+          find(name).turned.push(turns);
+          yield { name, turns: turns + 1n };
+        }
+      };
+      const alone = (request: Turn) => ({ name: find(request.name).name.short, turns: request.turns + 1n });
+      const handlers = {
+        one: alone,
+        out: async function* (request: Turn) {
+          yield await Promise.resolve(alone(request));
+          yield alone(request);
+        },
+        in: async (requests: AsyncIterable<Turn>) => (await Array.fromAsync(both(requests))).at(-1)!,
+        both,
+      };
+      return { desc, handlers };
+    },
+  };
+  const doc = "for tests";
+  const attributes = anyObject().default({});
+  const fake = model({
+    api,
+    name: "acme:gizmo:fake",
+    doc,
+    attributes,
+    construct: ({ name }) => new Gizmo(name),
+  });
+  return { api, fake, desc };
+}
+
+Deno.test("a remote's resources of an API that only it knows are reached through the machine, and through its own remotes", async () => {
+  const { api, fake, desc } = gizmo();
+  const registry = new Registry([...APIS, api], [...MODELS, fake]);
+  const far = { components: [{ name: "g", api: api.name, model: fake.name }] };
+  let third = await start(far, 0, registry);
+  const second = await start({ remotes: [remote("third", third.port, { prefix: "t-" })] });
+  const { runtime, stop } = await start({
+    remotes: [remote("second", second.port, { prefix: "s-", connection_check_interval: "20ms" })],
+    components: [motor("user", { depends_on: ["s-t-g"] })],
+  });
+  await until(runtime, (nodes) => ready(nodes, "second:s-t-g", "user"));
+  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const robot = client(RobotService, channel);
+  const { resources } = await robot.resourceNames({});
+  const listed = resources.map(({ namespace, subtype, name }) => `${namespace} ${subtype} ${name}`);
+  assertEquals(listed.sort(), ["acme gizmo s-t-g", "rdk motor user"]);
+  // As a client would that has never heard of the API either.
+  const told = await describeService(channel, desc.typeName, {});
+  // deno-lint-ignore no-explicit-any
+  const methods = client(told, channel) as any;
+  const each = async function* (...turns: bigint[]) {
+    for (const one of turns) yield await Promise.resolve({ name: "s-t-g", turns: one });
+  };
+  const request = { name: "s-t-g", turns: 1n };
+  assertEquals((await methods.one(request)).turns, 2n);
+  assertEquals((await Array.fromAsync(methods.out(request))).length, 2);
+  assertEquals((await methods.in(each(1n, 2n, 3n))).turns, 4n);
+  const answers = await Array.fromAsync(methods.both(each(5n, 6n)) as AsyncIterable<{ turns: bigint }>);
+  assertEquals(answers.map(({ turns }) => turns), [6n, 7n]);
+  const lost = await assertRejects(() => methods.one({ name: "g" }), SvcError);
+  assertStringIncludes(lost.message, "no node found with api acme:component:gizmo and name g");
+
+  await third.stop();
+  await until(runtime, (nodes) => nodes.get("user")?.state === "unhealthy");
+  third = await start(far, third.port, registry);
+  await until(runtime, (nodes) => ready(nodes, "second:s-t-g", "user"));
+  assertEquals((await methods.one(request)).turns, 2n);
+  channel.close();
+  await stop();
+  await second.stop();
+  await third.stop();
 });

@@ -14,7 +14,7 @@ import type { Logger, Logs } from "../base/log.ts";
 import type { Problem } from "../base/schema.ts";
 import { wire } from "../resource/graph.ts";
 import { ResourceName } from "../resource/name.ts";
-import { type AnyModel, Dependencies, type Registry } from "../resource/registry.ts";
+import { type AnyApi, type AnyModel, Dependencies, type Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
 import { type MachineConfig, type ResourceConfig, resourceLogger } from "./config.ts";
@@ -114,6 +114,15 @@ export class Machine {
   /** The remotes themselves. */
   get remotes(): readonly RemoteStatus[] {
     return this.#parts.remotes?.statuses ?? [];
+  }
+
+  /** Every API that a resource of this machine may have; those that only remotes know come last. */
+  get apis(): AnyApi[] {
+    return [...this.registry.apis, ...this.foreignApis];
+  }
+
+  get foreignApis(): readonly AnyApi[] {
+    return this.#parts.remotes?.foreignApis ?? [];
   }
 
   /** The frames of remotes that are connected. */

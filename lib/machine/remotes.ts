@@ -20,6 +20,7 @@ import { type CallOptions, type Channel, client, type ServiceClient } from "../w
 import { connectGrpc, type GrpcOptions } from "../wire/grpc.ts";
 import { Metadata } from "../wire/metadata.ts";
 import type { RemoteConfig } from "./config.ts";
+import { ForeignApis } from "./foreign_apis.ts";
 import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
 import { SESSION_ID } from "./sessions.ts";
 
@@ -82,6 +83,15 @@ export class Remotes {
     return [...this.#remotes.values()].flatMap((remote) => remote.frames);
   }
 
+  /** The APIs that only they know; where two know one, it is the first's. */
+  get foreignApis(): AnyApi[] {
+    const apis = new Map<string, AnyApi>();
+    for (const remote of this.#remotes.values()) {
+      for (const api of remote.foreignApis) if (!apis.has(api.name)) apis.set(api.name, api);
+    }
+    return [...apis.values()];
+  }
+
   /** `changed` is told of everything but what `configure` changes. */
   follow(changed: () => void): void {
     this.#changed = changed;
@@ -118,6 +128,8 @@ class Remote {
   #names: ReadonlyMap<string, { name: ResourceName; api: AnyApi }> = new Map();
 
   #frames: readonly RemoteFrame[] = [];
+  /** Of the newest connection; what is known stays known while there is none. */
+  #foreign: ForeignApis | undefined;
   #told: readonly FrameSystemConfig[] = [];
   /** What was last said of its frames, so that it is said once. */
   #saidOfFrames = "";
@@ -148,6 +160,10 @@ class Remote {
 
   get frames(): readonly RemoteFrame[] {
     return this.#channel ? this.#frames : [];
+  }
+
+  get foreignApis(): Iterable<AnyApi> {
+    return this.#foreign?.all ?? [];
   }
 
   get resources(): RemoteResource[] {
@@ -192,6 +208,7 @@ class Remote {
     const lost = () => over.abort(new SvcError("unavailable", "the connection was lost"));
     const channel = connect(address, { clock, tls: insecure ? undefined : {}, header, lost });
     const limits = { timeoutMs: ANSWER_TIMEOUT_MS, signal: over.signal };
+    const foreign = new ForeignApis({ ...this.parts, remote: this.config.name, channel });
     try {
       const credentials = this.#credentials();
       if (credentials) {
@@ -202,7 +219,9 @@ class Remote {
       const session = await this.#openSession(robot, header, limits);
       if (session) void this.#keepSession(robot, session, header, limits).catch((error) => over.abort(error));
       for (;;) {
-        this.#take(channel, (await robot.resourceNames({}, limits)).resources);
+        const { resources } = await robot.resourceNames({}, limits);
+        await foreign.learn(this.#unknownApis(resources), over.signal);
+        this.#take(channel, resources, foreign);
         if (this.config.frame) await this.#askFrames(robot, limits);
         await clock.sleep(connectionCheckInterval, over.signal);
       }
@@ -240,9 +259,10 @@ class Remote {
   }
 
   /** Takes over what the remote says it has. */
-  #take(channel: Channel, messages: readonly NameMessage[]): void {
+  #take(channel: Channel, messages: readonly NameMessage[], foreign: ForeignApis): void {
     const { clock, logger } = this.parts;
     const { name, address } = this.config;
+    this.#foreign = foreign;
     const names = this.#namesOf(messages);
     const connected = this.#channel === undefined;
     const same = names.size === this.#names.size && [...names.keys()].every((full) => this.#names.has(full));
@@ -300,16 +320,22 @@ class Remote {
     // Machines list in no particular order; here the same list always reads the same.
     const sorted = messages.slice(0, RESOURCES_MAX).sort((a, b) => a.name < b.name ? -1 : 1);
     for (const { namespace, type, subtype, name: far } of sorted) {
-      const api = registry.api(`${namespace}:${type}:${subtype}`);
-      const name = api && nameOf(api, `${remote}:${prefix}${far}`, far);
-      if (api && name) names.set(name.full, { name, api });
+      const apiName = `${namespace}:${type}:${subtype}`;
+      const api = registry.api(apiName) ?? this.#foreign?.get(apiName);
+      if (!api) continue;
+      const name = nameOf(api, `${remote}:${prefix}${far}`, far);
+      if (name) names.set(name.full, { name, api });
       else {
-        const shown = `${namespace}:${type}:${subtype}/${far}`.slice(0, FULL_NAME_MAX);
-        const why = api ? "it cannot be a name here" : "its API is not known here";
-        logger.debug(`${shown} of remote "${remote}" is left out: ${why}`);
+        const shown = `${apiName}/${far}`.slice(0, FULL_NAME_MAX);
+        logger.debug(`${shown} of remote "${remote}" is left out: it cannot be a name here`);
       }
     }
     return names;
+  }
+
+  #unknownApis(messages: readonly NameMessage[]): Set<string> {
+    const names = messages.map(({ namespace, type, subtype }) => `${namespace}:${type}:${subtype}`);
+    return new Set(names.filter((name) => !this.parts.registry.api(name)));
   }
 
   #credentials() {

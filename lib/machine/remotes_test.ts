@@ -49,6 +49,12 @@ function bench(allowInsecureCredentials = true) {
         far.asked.push(`names ${options.header!.get("authorization") ?? ""}`.trim());
         return far.mute ? new Promise(() => {}) : { resources: far.names };
       },
+      resourceRPCSubtypes: () => ({
+        resourceRpcSubtypes: [{
+          subtype: { namespace: "acme", type: "component", subtype: "trap" },
+          protoService: "proto.rpc.v1.AuthService",
+        }],
+      }),
       startSession: () => ({ id: "session", heartbeatWindow: { seconds: 2n, nanos: 0 } }),
       sendSessionHeartbeat: () => {
         far.asked.push("heartbeat");
@@ -144,7 +150,22 @@ Deno.test("names get the prefix as it is; what cannot be named or has no known A
     ["rdk:component:motor/far:left-m", "left-m", "m"],
     ["rdk:component:motor/far:left-third:n", "left-third:n", "third:n"],
   ]);
-  assertEquals(said("debug").length, 4);
+  assertEquals(said("debug").length, 3);
+  assertEquals(said("warn").length, 1);
+  assertStringIncludes(
+    said("warn")[0],
+    'resources of API acme:component:motor of remote "far" are left out:',
+  );
+  await remotes.close();
+});
+
+Deno.test("no remote answers in the name of the machine's own services", async () => {
+  const { far, remotes, said } = bench();
+  far.names = [{ ...motor("t"), namespace: "acme", subtype: "trap" }];
+  remotes.configure([configOf()]);
+  await settle();
+  assertEquals([shorts(remotes), remotes.foreignApis], [[], []]);
+  assertStringIncludes(said("warn").join(), "proto.rpc.v1.AuthService is a machine's own");
   await remotes.close();
 });
 

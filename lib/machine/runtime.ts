@@ -9,12 +9,12 @@
 import type { Clock } from "../base/clock.ts";
 import type { Host } from "../base/host.ts";
 import type { Fields, Logger, Logs } from "../base/log.ts";
-import type { Registry } from "../resource/registry.ts";
+import type { AnyApi, Registry } from "../resource/registry.ts";
 import type { Auth } from "../wire/auth.ts";
 import { health } from "../wire/health.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import { reflection } from "../wire/reflection.ts";
-import { type Interceptor, ServiceTable } from "../wire/service.ts";
+import { type Interceptor, type Service, ServiceTable } from "../wire/service.ts";
 import { buildTimeoutFrom } from "./builder.ts";
 import type { MachineConfig } from "./config.ts";
 import { sendLogs } from "./cloud_logs.ts";
@@ -248,13 +248,13 @@ function tables(
   const frames = new Frames({ machine, logger: logs.logger("rdk.framesystem") });
   const around = [requestLimit({ host }), operations.interceptor, sessions.interceptor];
   const robot = { ...served, operations, frames, version, logs, clock, shutdown: stop };
+  const serve = (api: AnyApi) => api.serve((name) => machine.find(api.name, name));
+  const foreign = new WeakMap<AnyApi, Service>();
+  const visiting = () => machine.foreignApis.map((api) => foreign.getOrInsertComputed(api, serve));
   return (guard) => {
-    const table = new ServiceTable(clock, [
-      ...outermost,
-      ...(guard ? [guard.interceptor] : []),
-      ...around,
-    ]);
-    for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
+    const interceptors = [...outermost, ...(guard ? [guard.interceptor] : []), ...around];
+    const table = new ServiceTable(clock, interceptors, visiting);
+    for (const api of registry.apis) table.add(serve(api));
     for (const service of [robotService(robot), health(table), ...reflection(table)]) table.add(service);
     if (guard) table.add(guard.service);
     return table;

@@ -77,7 +77,7 @@ function resourceMethods({ machine, jobs, internal = () => [] }: RobotServicePar
     resourceNames: () => ({ resources: shuffled(machine.names.map(nameMessage)) }),
     resourceRPCSubtypes: () => {
       const names = new Set(machine.names.map(({ api }) => api));
-      const used = machine.registry.apis.filter((api) => names.has(api.name));
+      const used = machine.apis.filter((api) => names.has(api.name));
       return {
         resourceRpcSubtypes: used.map(({ name, desc }) => ({
           subtype: apiMessage(name),

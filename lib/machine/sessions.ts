@@ -37,7 +37,7 @@ interface Session {
 }
 
 export interface SessionsParts {
-  readonly machine: Pick<Machine, "find" | "registry">;
+  readonly machine: Pick<Machine, "find" | "apis">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly heartbeatWindowMs: number;
@@ -193,7 +193,7 @@ export class Sessions {
   /** The resource a call is addressed to, if the machine has it. */
   #addressed(method: DescMethod, request: Message | undefined): ResourceName | undefined {
     const short = resourceNamed(request);
-    const api = this.#machine.registry.apis.find(({ desc }) => desc.typeName === method.parent.typeName);
+    const api = this.#machine.apis.find(({ desc }) => desc.typeName === method.parent.typeName);
     if (short === undefined || !api) return undefined;
     try {
       return this.#machine.find(api.name, short).name;

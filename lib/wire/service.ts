@@ -137,10 +137,16 @@ export class ServiceTable {
   readonly #bound = new Map<string, Bound>();
   readonly #services = new Map<string, Service>();
 
-  constructor(private readonly clock: Clock, private readonly interceptors: readonly Interceptor[] = []) {}
+  /** `visiting` are services that come and go; those that the table has itself go before them. */
+  constructor(
+    private readonly clock: Clock,
+    private readonly interceptors: readonly Interceptor[] = [],
+    private readonly visiting: () => readonly Service[] = () => [],
+  ) {}
 
-  get services(): Iterable<Service> {
-    return this.#services.values();
+  get services(): Service[] {
+    const visiting = this.visiting().filter(({ desc }) => !this.#services.has(desc.typeName));
+    return [...this.#services.values(), ...visiting];
   }
 
   add(service: Service): void {
@@ -151,12 +157,20 @@ export class ServiceTable {
   }
 
   find(path: string): Bound | undefined {
-    return this.#bound.get(path);
+    return this.#bound.get(path) ?? this.#findVisiting(path);
+  }
+
+  #findVisiting(path: string): Bound | undefined {
+    const [, typeName, name] = path.split("/");
+    if (this.#services.has(typeName)) return undefined;
+    const service = this.visiting().find(({ desc }) => desc.typeName === typeName);
+    const method = service?.desc.methods.find((method) => method.name === name);
+    return method && { method, handler: service?.handlers[method.localName] };
   }
 
   /** Serves one call. Never rejects; every outcome is one `end`. */
   async handle(call: RawCall, sink: RawSink): Promise<void> {
-    const bound = this.#bound.get(call.path);
+    const bound = this.find(call.path);
     if (!bound) return sink.end(unimplemented(call.path), new Metadata());
     const ctx = new Context(call, bound.method, this.clock);
     let ended: ((error?: SvcError) => void)[] = [];
