@@ -22,6 +22,8 @@ export interface Target {
   readonly addon: string;
   /** That of the same system and processor with another libc. */
   readonly foreignAddon?: string;
+  /** The folder of ONNX Runtime's libraries for it. */
+  readonly onnx: string;
 }
 
 export const TARGETS: readonly Target[] = [
@@ -31,6 +33,7 @@ export const TARGETS: readonly Target[] = [
     suffix: "",
     addon: "linux-x64-gnu",
     foreignAddon: "linux-x64-musl",
+    onnx: "linux/x64",
   },
   {
     name: "linux-arm64",
@@ -38,8 +41,15 @@ export const TARGETS: readonly Target[] = [
     suffix: "",
     addon: "linux-arm64-gnu",
     foreignAddon: "linux-arm64-musl",
+    onnx: "linux/arm64",
   },
-  { name: "windows-x64", triple: "x86_64-pc-windows-msvc", suffix: ".exe", addon: "win32-x64-msvc" },
+  {
+    name: "windows-x64",
+    triple: "x86_64-pc-windows-msvc",
+    suffix: ".exe",
+    addon: "win32-x64-msvc",
+    onnx: "win32/x64",
+  },
 ];
 
 export interface Executable {
@@ -205,20 +215,38 @@ async function lockFor(imports: Record<string, string>) {
   return { version, specifiers: Object.fromEntries(kept), npm };
 }
 
-/** Options that leave out the addon for the target's other libc: Deno does not tell them apart. */
+/** Options that leave out native code for other systems, which Deno does not tell apart. */
 async function exclusions(
   { deno }: Compiler,
   imports: Record<string, string>,
   target: Target,
 ): Promise<string[]> {
-  if (target.foreignAddon === undefined || !("node-datachannel" in imports)) return [];
-  const version = imports["node-datachannel"].split("@").at(-1);
+  const foreign = foreignPaths(imports, target);
+  if (foreign.length === 0) return [];
   const { npmCache } = await folders(deno);
   const registries = await Array.fromAsync(Deno.readDir(npmCache));
-  // Only the folder of the version is heeded; it need not be there yet.
-  return registries.map(({ name }) =>
-    `--exclude=${npmCache}/${name}/@node-datachannel/${target.foreignAddon}/${version}`
-  );
+  // They need not be there yet.
+  return registries.flatMap(({ name }) => foreign.map((path) => `--exclude=${npmCache}/${name}/${path}`));
+}
+
+/** Where ONNX Runtime has its libraries, each with what only graphics processors need. */
+const ONNX_FOLDERS = ["darwin", "linux/x64", "linux/arm64", "win32/x64", "win32/arm64"];
+const ONNX_GRAPHICS = ["DirectML.dll", "dxcompiler.dll", "dxil.dll"];
+
+/** What of the packages is for another system than `target`, from the folder of a registry's packages. */
+export function foreignPaths(imports: Record<string, string>, target: Target): string[] {
+  const version = (name: string) => imports[name].split("@").at(-1);
+  const paths: string[] = [];
+  // Of an addon's package only the folder of the version is heeded.
+  if ("node-datachannel" in imports && target.foreignAddon !== undefined) {
+    paths.push(`@node-datachannel/${target.foreignAddon}/${version("node-datachannel")}`);
+  }
+  if ("onnxruntime-node" in imports) {
+    const folder = `onnxruntime-node/${version("onnxruntime-node")}/bin/napi-v6`;
+    paths.push(...ONNX_FOLDERS.filter((one) => one !== target.onnx).map((one) => `${folder}/${one}`));
+    paths.push(...ONNX_GRAPHICS.map((name) => `${folder}/${target.onnx}/${name}`));
+  }
+  return paths;
 }
 
 /** Where Deno keeps what it downloads. */
