@@ -10,7 +10,13 @@ import type { FileStore, StoredFile } from "./files.ts";
 import type { Sql } from "./store.ts";
 
 /** The tables with a column `sha256`. */
-export const CONTENT_TABLES: readonly string[] = ["packages", "releases", "binary_data"];
+export const CONTENT_TABLES: readonly string[] = [
+  "packages",
+  "releases",
+  "binary_data",
+  "training_jobs",
+  "training_images",
+];
 
 /** Removes a content if nobody refers to it. To be called after the transaction that let go of it. */
 export async function releaseFile(sql: Sql, files: FileStore, sha256: string): Promise<void> {

@@ -210,7 +210,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       PRIMARY KEY (dataset_id, data_id)
     )`,
     `CREATE INDEX dataset_data_by_data ON dataset_data (data_id)`,
-    // The payload is an encoded google.protobuf.Struct, the tags are JSON.
+    // The payload is an encoded SensorData with nothing but its struct, the tags are JSON.
     `CREATE TABLE tabular_data (
       origin_id TEXT NOT NULL REFERENCES data_origins (id),
       captured_us BIGINT NOT NULL,
@@ -223,7 +223,59 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
   ],
   // Training jobs.
-  [],
+  [
+    `CREATE TABLE training_jobs (
+      id TEXT PRIMARY KEY,
+      organization_id TEXT NOT NULL REFERENCES organizations (id),
+      -- Jobs of a queue are worked on in the order of their numbers.
+      queue TEXT NOT NULL,
+      number BIGINT NOT NULL,
+      state TEXT NOT NULL,
+      dataset_id TEXT NOT NULL,
+      model_name TEXT NOT NULL,
+      model_version TEXT NOT NULL,
+      model_type TEXT NOT NULL,
+      model_framework TEXT NOT NULL,
+      labels TEXT NOT NULL,
+      -- Of a custom job, as JSON; its content for as long as it is needed, and the key that it is given.
+      script TEXT,
+      sha256 TEXT,
+      key_id TEXT REFERENCES api_keys (id) ON DELETE SET NULL,
+      created_ms BIGINT NOT NULL,
+      modified_ms BIGINT NOT NULL,
+      started_ms BIGINT,
+      ended_ms BIGINT,
+      error_code BIGINT,
+      error_message TEXT,
+      model_id TEXT,
+      -- Who works on it, and until when it is believed to live.
+      runner TEXT,
+      lease_ms BIGINT
+    )`,
+    `CREATE UNIQUE INDEX training_jobs_by_model ON training_jobs (organization_id, model_name, model_version)
+      WHERE state IN ('pending', 'in_progress', 'canceling')`,
+    `CREATE INDEX training_jobs_by_organization ON training_jobs (organization_id, number)`,
+    `CREATE INDEX training_jobs_by_state ON training_jobs (state, queue, number)`,
+    `CREATE INDEX training_jobs_by_content ON training_jobs (sha256)`,
+    // What jobs that have not ended learn from, each image as JSON.
+    `CREATE TABLE training_images (
+      job_id TEXT NOT NULL REFERENCES training_jobs (id) ON DELETE CASCADE,
+      position BIGINT NOT NULL,
+      sha256 TEXT NOT NULL,
+      image TEXT NOT NULL,
+      PRIMARY KEY (job_id, position)
+    )`,
+    `CREATE INDEX training_images_by_content ON training_images (sha256)`,
+    `CREATE TABLE training_logs (
+      job_id TEXT NOT NULL REFERENCES training_jobs (id) ON DELETE CASCADE,
+      number BIGINT NOT NULL,
+      at_ms BIGINT NOT NULL,
+      level TEXT NOT NULL,
+      message TEXT NOT NULL,
+      PRIMARY KEY (job_id, number)
+    )`,
+    `CREATE INDEX training_logs_by_age ON training_logs (at_ms)`,
+  ],
   // Agents, and the telemetry of the fleet.
   [
     // Programs that agents install.
