@@ -2,7 +2,8 @@
  * The builder: makes and closes instances, each within its time.
  *
  * Promises that at most so many are being made at once, that a slow one is told of while it lasts, and that what
- * comes too late, or is no longer wanted when it comes, is closed.
+ * comes too late, or is no longer wanted when it comes, is closed. What is past its time has no place any more, even
+ * if it never comes.
  */
 
 import { type Clock, deadline, race } from "../base/clock.ts";
@@ -52,8 +53,8 @@ export class Builder {
   readonly #limits: BuildLimits;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  #running = 0;
-  readonly #queue: (() => void)[] = [];
+  readonly #places: Places;
+  readonly #slowPlaces: Places;
   /** What nobody waits for any more but this: constructions given up, and closings of what came of them. */
   readonly #late = new Set<Promise<void>>();
 
@@ -61,19 +62,22 @@ export class Builder {
     this.#limits = limits;
     this.#clock = clock;
     this.#logger = logger;
+    this.#places = new Places(limits.concurrentBuilds);
+    this.#slowPlaces = new Places(Math.max(1, Math.floor(limits.concurrentBuilds / 2)));
   }
 
-  /** Waits until one more may be made; its place is given back by `leave`. */
-  async enter(): Promise<void> {
-    if (this.#running < this.#limits.concurrentBuilds) this.#running++;
-    else await new Promise<void>((resolve) => this.#queue.push(resolve));
+  /**
+   * Waits until one more may be made; its place is given back by `leave`. Those that were `slow` when they were last
+   * tried have no more than half of the places, so that however many there are the others need not wait for them.
+   */
+  async enter(slow: boolean): Promise<void> {
+    if (slow) await this.#slowPlaces.enter();
+    await this.#places.enter();
   }
 
-  leave(): void {
-    const next = this.#queue.shift();
-    // The place is handed on.
-    if (next) next();
-    else this.#running--;
+  leave(slow: boolean): void {
+    this.#places.leave();
+    if (slow) this.#slowPlaces.leave();
   }
 
   /** What `construct` makes, unless `givenUp` aborts or its time is over first. */
@@ -147,5 +151,27 @@ export class Builder {
     };
     tellAt(SLOW_FIRST_MS);
     return () => callOff();
+  }
+}
+
+/** So many at once; the others wait in the order in which they came. */
+class Places {
+  #free: number;
+  readonly #queue: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async enter(): Promise<void> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#queue.push(resolve));
+  }
+
+  leave(): void {
+    const next = this.#queue.shift();
+    // The place is handed on.
+    if (next) next();
+    else this.#free++;
   }
 }

@@ -351,11 +351,12 @@ export class Machine {
       if (other.instance) holds.add(used);
       else if (!this.#wiring.optional.get(full)?.has(used)) return this.#fail(node, waitsFor(other), other);
     }
-    await this.#builder.enter();
+    const slow = node.isSlow;
+    await this.#builder.enter(slow);
     // The next pass must see all that is being built, so nothing begins after it has.
-    if (overtaken.aborted) return this.#builder.leave();
+    if (overtaken.aborted) return this.#builder.leave(slow);
     const givenUp = new AbortController();
-    const done = this.#make(node, holds, givenUp.signal).finally(() => this.#builder.leave());
+    const done = this.#make(node, holds, givenUp.signal).finally(() => this.#builder.leave(slow));
     const giveUp = () => givenUp.abort(new SvcError("canceled", `${full} is no longer wanted as it was`));
     node.build({ done, giveUp }, holds, this.#clock.nowMs());
     await done;
@@ -377,6 +378,7 @@ export class Machine {
     } catch (error) {
       if (givenUp.aborted) return;
       this.#failed.add(node.name.full);
+      if (SvcError.from(error).code === "deadline_exceeded") node.tooSlow();
       this.#fail(node, `resource build error: ${chainOf(error)}`);
     }
   }

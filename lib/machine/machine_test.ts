@@ -245,6 +245,25 @@ Deno.test("a slow one is told of while it lasts; one that is not built in time i
   await machine.close();
 });
 
+Deno.test("drivers that hang have no place past their time, and no more than half of the places from then on", async () => {
+  const { machine, clock, took } = bench({ limits: { buildTimeoutMs: 60_000 } });
+  const never = { slowMs: 1e9 };
+  const hanging = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`h${index}`, never]));
+  const applied = machine.apply(configOf({ ...hanging, x: {} }));
+  await clock.advance(59_999);
+  assertEquals(took(), "", "all places are taken");
+  await clock.advance(1);
+  await applied;
+  assertEquals([took(), states(machine).h0], ["build x", "unhealthy"]);
+  await clock.advance(6_000);
+  void machine.apply(configOf({ ...hanging, x: {}, y: {} }));
+  await settle();
+  assertEquals(took(), "build y", "they are being tried again, and are in nobody's way");
+  const closing = machine.close();
+  await clock.advance(10_000);
+  await closing;
+});
+
 Deno.test("a newer configuration does not wait for what an older one is building", async () => {
   const { machine, clock, took } = bench();
   void machine.apply(configOf({ slow: { slowMs: 60_000 }, a: {}, user: { needs: ["a"] } }));

@@ -64,6 +64,8 @@ export class GraphNode implements Node, Standing {
   #holds = NOTHING;
   #instance: Resource | undefined;
   #building: Building | undefined;
+  /** What it was to be built from when it took too long. */
+  #slowFingerprint: string | undefined;
 
   constructor(
     config: ResourceConfig,
@@ -121,12 +123,23 @@ export class GraphNode implements Node, Standing {
     this.#holds = holds;
   }
 
+  /** It was not built in time; to be told before `fail`. */
+  tooSlow(): void {
+    this.#slowFingerprint = this.fingerprint;
+  }
+
+  /** The last attempt at it, as it is to be now, took too long. */
+  get isSlow(): boolean {
+    return this.#slowFingerprint === this.fingerprint;
+  }
+
   /** Is about to change. */
   configure(nowMs: number): void {
     if (this.#state === "unconfigured" || this.#state === "ready") this.#move("configuring", nowMs);
   }
 
   ready(instance: Resource, nowMs: number): void {
+    this.#slowFingerprint = undefined;
     this.#building = undefined;
     this.#instance = instance;
     this.#move("ready", nowMs);
