@@ -1,0 +1,196 @@
+/**
+ * A convolutional network: layers in the order in which they are computed, and the optimiser of their weights.
+ *
+ * Owns the weights. Promises that the same calls with the same numbers give the same bits, and that `use` (what
+ * is exported) and `forward` (what is trained) are the same network.
+ */
+
+import { Convolution, type ConvolutionShape, type Parameter, type Tensor } from "./convolution.ts";
+import { Matrices, ROWS } from "./matrix.ts";
+
+/** The finer tensor with the coarser one, twice enlarged, added to it. */
+interface Merge {
+  readonly kind: "merge";
+  readonly fine: Tensor;
+  readonly coarse: Tensor;
+  readonly output: Tensor;
+}
+
+/** The mean of each channel over the picture. */
+interface Mean {
+  readonly kind: "mean";
+  readonly input: Tensor;
+  readonly output: Tensor;
+}
+
+export type Layer = { readonly kind: "convolution"; readonly convolution: Convolution } | Merge | Mean;
+
+/** Channels of a picture in memory: red, green, blue and one that is always zero, for the multiplication. */
+export const PICTURE_CHANNELS = 4;
+
+export class Network {
+  readonly picture: Tensor;
+  readonly layers: Layer[] = [];
+  readonly #matrices = new Matrices();
+  readonly #random: () => number;
+
+  /** For square pictures of `side` pixels, `batch` at a time (a multiple of 4). */
+  constructor(readonly batch: number, side: number, random: () => number) {
+    if (batch % ROWS !== 0) throw new Error(`Bug: a batch of ${batch}, wanted a multiple of ${ROWS}`);
+    this.#random = random;
+    const data = this.#matrices.space(batch * side * side * PICTURE_CHANNELS);
+    this.picture = { height: side, width: side, channels: PICTURE_CHANNELS, data };
+  }
+
+  convolution(input: Tensor, shape: ConvolutionShape): Convolution {
+    const convolution = new Convolution(this.#matrices, this.batch, input, shape, this.#random);
+    this.layers.push({ kind: "convolution", convolution });
+    return convolution;
+  }
+
+  merge(fine: Tensor, coarse: Tensor): Tensor {
+    const output = this.#tensor(fine.height, fine.width, fine.channels);
+    this.layers.push({ kind: "merge", fine, coarse, output });
+    return output;
+  }
+
+  mean(input: Tensor): Tensor {
+    const output = this.#tensor(1, 1, input.channels);
+    this.layers.push({ kind: "mean", input, output });
+    return output;
+  }
+
+  /** Computes what the batch in `picture` gives while training, and sets all gradients to zero. */
+  forward(): void {
+    for (const { gradient } of this.parameters()) gradient.fill(0);
+    for (const layer of this.layers) {
+      outputOf(layer).gradient!.fill(0);
+      compute(layer, this.batch, (convolution) => convolution.forward());
+    }
+  }
+
+  /** Takes the gradients of the last tensors back to all parameters. */
+  backward(): void {
+    for (const layer of this.layers.toReversed()) {
+      if (layer.kind === "convolution") layer.convolution.backward();
+      else if (layer.kind === "merge") mergeBack(layer, this.batch);
+      else meanBack(layer, this.batch);
+    }
+  }
+
+  /** Makes ready for `use` after a change of the weights. */
+  fold(): void {
+    for (const convolution of this.#convolutions()) convolution.fold();
+  }
+
+  /** Computes what the exported network gives. */
+  use(): void {
+    for (const layer of this.layers) compute(layer, this.batch, (convolution) => convolution.use());
+  }
+
+  parameters(): readonly Parameter[] {
+    return this.#convolutions().flatMap(({ parameters }) => parameters);
+  }
+
+  /** All that has been learned, as parts that may be read and overwritten. */
+  state(): readonly Float32Array[] {
+    const own = this.#convolutions();
+    return own.flatMap((
+      { parameters, statistics },
+    ) => [...parameters.map(({ value }) => value), ...statistics]);
+  }
+
+  #convolutions(): Convolution[] {
+    return this.layers.flatMap((layer) => layer.kind === "convolution" ? [layer.convolution] : []);
+  }
+
+  #tensor(height: number, width: number, channels: number): Tensor {
+    const count = this.batch * height * width * channels;
+    const [data, gradient] = [this.#matrices.space(count), this.#matrices.space(count)];
+    return { height, width, channels, data, gradient };
+  }
+}
+
+function outputOf(layer: Layer): Tensor {
+  return layer.kind === "convolution" ? layer.convolution.output : layer.output;
+}
+
+function compute(layer: Layer, batch: number, convolve: (convolution: Convolution) => void): void {
+  if (layer.kind === "convolution") return convolve(layer.convolution);
+  const { data, channels } = layer.output;
+  if (layer.kind === "merge") {
+    data.set(layer.fine.data);
+    merged(layer, batch, (fine, coarse) => data[fine] += layer.coarse.data[coarse]);
+    return;
+  }
+  data.fill(0);
+  const pixels = layer.input.height * layer.input.width;
+  for (let at = 0; at < layer.input.data.length; at++) {
+    data[Math.floor(at / (pixels * channels)) * channels + at % channels] += layer.input.data[at] / pixels;
+  }
+}
+
+function mergeBack(layer: Merge, batch: number): void {
+  const gradient = layer.output.gradient!;
+  const [fineGradient, coarseGradient] = [layer.fine.gradient!, layer.coarse.gradient!];
+  merged(layer, batch, (fine, coarse) => {
+    fineGradient[fine] += gradient[fine];
+    coarseGradient[coarse] += gradient[fine];
+  });
+}
+
+/** Each number of the finer tensor with the one of the coarser tensor that belongs to it. */
+function merged({ fine, coarse }: Merge, batch: number, each: (fine: number, coarse: number) => void): void {
+  const { width, channels } = fine;
+  for (let row = 0; row < batch * fine.height; row++) {
+    // Rows are counted through all pictures, and each picture has an even number of them.
+    for (let x = 0; x < width; x++) {
+      const at = (row * width + x) * channels;
+      const below = ((row >> 1) * coarse.width + (x >> 1)) * channels;
+      for (let channel = 0; channel < channels; channel++) each(at + channel, below + channel);
+    }
+  }
+}
+
+function meanBack({ input, output }: Mean, batch: number): void {
+  const numbers = input.data.length / batch;
+  const pixels = input.height * input.width;
+  const [into, from] = [input.gradient!, output.gradient!];
+  for (let at = 0; at < into.length; at++) {
+    into[at] += from[Math.floor(at / numbers) * input.channels + at % input.channels] / pixels;
+  }
+}
+
+/** Adam with decoupled weight decay. */
+export class Adam {
+  readonly #parameters: readonly Parameter[];
+  readonly #moments: readonly { readonly first: Float32Array; readonly second: Float32Array }[];
+  #steps = 0;
+
+  constructor(parameters: readonly Parameter[], readonly decay: number) {
+    this.#parameters = parameters;
+    this.#moments = parameters.map(({ value }) => ({
+      first: new Float32Array(value.length),
+      second: new Float32Array(value.length),
+    }));
+  }
+
+  /** One step along the gradients, at the given learning rate. */
+  step(rate: number): void {
+    const [keepFirst, keepSecond] = [0.9, 0.99];
+    this.#steps++;
+    const first = rate / (1 - keepFirst ** this.#steps);
+    const second = 1 / (1 - keepSecond ** this.#steps);
+    this.#parameters.forEach(({ value, gradient, decays }, index) => {
+      const moments = this.#moments[index];
+      const shrink = decays ? 1 - rate * this.decay : 1;
+      for (let at = 0; at < value.length; at++) {
+        const slope = gradient[at];
+        moments.first[at] = keepFirst * moments.first[at] + (1 - keepFirst) * slope;
+        moments.second[at] = keepSecond * moments.second[at] + (1 - keepSecond) * slope * slope;
+        const length = Math.sqrt(moments.second[at] * second) + 1e-8;
+        value[at] = value[at] * shrink - first * moments.first[at] / length;
+      }
+    });
+  }
+}
