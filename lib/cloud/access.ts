@@ -208,7 +208,7 @@ function valueAt(desc: DescMessage, message: unknown, path: string): unknown {
     fields?.[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
   const value = chosen ? (chosen.case === name ? chosen.value : undefined) : fields?.[name];
   if (rest.length === 0 || !field?.message) return value;
-  return [value].flat().map((one) => valueAt(field.message!, one, rest.join(".")));
+  return [value].flat().flatMap((one) => valueAt(field.message!, one, rest.join(".")));
 }
 
 /** The published words for the kinds of things that roles are given on. */

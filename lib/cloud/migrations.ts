@@ -221,6 +221,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       payload BYTEA NOT NULL,
       PRIMARY KEY (origin_id, captured_us, entry_id)
     )`,
+    `CREATE INDEX tabular_data_by_time ON tabular_data (captured_us, origin_id, entry_id)`,
   ],
   // Training jobs.
   [
