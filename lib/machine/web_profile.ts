@@ -64,7 +64,7 @@ async function guarded(
   audience: Audience,
 ): Promise<RouteAnswer> {
   if (audience === "nobody") return text(404, `there is nothing at ${path}`);
-  if (audience === "this computer" && !isLoopback(request.remoteAddress)) {
+  if (audience === "this computer" && !isLoopback(request.peer.remoteAddress)) {
     return text(
       403,
       `${path} answers only callers on the same machine, unless it was started with -webprofile`,

@@ -16,7 +16,9 @@ function pages(audience: Audience, signal = new AbortController().signal) {
   const routes = profileRoutes({ machine, clock, audience: () => audience, signal });
   return async (target: string, remoteAddress = "127.0.0.1", method = "GET") => {
     const [path, query] = target.split("?");
-    const answer = await routes.get(path)!({ method, query: new URLSearchParams(query), remoteAddress });
+    const peer = { kind: "grpc", remoteAddress } as const;
+    const asked = { method, path, query: new URLSearchParams(query), fields: [], peer, signal };
+    const answer = await routes.get(path)!(asked);
     return { status: answer.status, body: String(answer.body) };
   };
 }

@@ -47,11 +47,12 @@ export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => Strea
  * Takes the streams of a server's connection as calls to `table`. Calls that the client gave up count until
  * their handlers have ended, so that resetting streams buys nobody more than the limit.
  */
-export function acceptGrpc(table: ServiceTable, peer: Peer, others?: OtherStreams) {
+export function acceptGrpc(table: ServiceTable, connected: Peer, others?: OtherStreams) {
   let running = 0;
   return (stream: Stream, fields: Fields | undefined): StreamListener => {
     if (!fields) return refuse(stream, "the call has more header fields than are taken");
     const values = new Map(fields);
+    const peer = { ...connected, origin: `${values.get(":scheme")}://${values.get(":authority")}` };
     if (!isGrpc(values.get("content-type"))) {
       return others?.(stream, fields, peer) ?? refuseHttp(stream, "415");
     }

@@ -39,6 +39,8 @@ export interface WebResponse {
   /** Sends a part of the body; a returned promise asks to wait. */
   send(bytes: Uint8Array): Promise<void> | undefined;
   end(): void;
+  /** Breaks off, so that the client can tell that the body is not whole. */
+  abort(): void;
 }
 
 /** Takes the body of a request as it comes. */
@@ -49,25 +51,33 @@ export interface WebBody {
   gone(error: SvcError): void;
 }
 
-/** A page of the port: its method and query in, a whole answer out. */
+/** A page of the port: a request without its body in, an answer out. */
 export type Route = (request: RouteRequest) => RouteAnswer | Promise<RouteAnswer>;
 
 export interface RouteRequest {
   readonly method: string;
+  readonly path: string;
   readonly query: URLSearchParams;
-  readonly remoteAddress?: string;
+  readonly fields: Fields;
+  readonly peer: Peer;
+  /** Aborts when the client goes away. */
+  readonly signal: AbortSignal;
 }
 
 export interface RouteAnswer {
   readonly status: number;
   readonly contentType: string;
-  readonly body: string | Uint8Array;
+  /** A stream is read as fast as the client takes it, and not at all for HEAD. */
+  readonly body: string | Uint8Array | AsyncIterable<Uint8Array>;
+  /** How long a stream is. */
+  readonly bytes?: number;
+  readonly fields?: Fields;
 }
 
 export interface HttpOptions {
   /** What `GET /restart_status` answers, as JSON, to callers on this machine. */
   readonly restartStatus?: () => unknown;
-  /** Further pages by path; each decides on its methods. */
+  /** Further pages by path, `/files/*` for all beneath a folder; each decides on its methods. */
   readonly routes?: ReadonlyMap<string, Route>;
 }
 
@@ -81,10 +91,13 @@ export class WebServer {
     const type = field(fields, "content-type") ?? "";
     if (method === "OPTIONS") return preflight(fields, response);
     if (method === "POST" && isGrpcWeb(type)) return this.#call(path, type, request, response);
-    this.#answer(method, path, query, type, request.peer)
+    const over = new AbortController();
+    const { peer } = request;
+    const asked = { method, path, query: new URLSearchParams(query), fields, peer, signal: over.signal };
+    this.#answer(asked, type)
       .catch((error) => text(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
-      .then((answer) => send(response, answer, method));
-    return IGNORED;
+      .then((answer) => send(response, answer, asked));
+    return { ...IGNORED, gone: (error) => over.abort(error) };
   }
 
   #call(path: string, type: string, request: WebRequest, response: WebResponse): WebBody {
@@ -93,18 +106,10 @@ export class WebServer {
     return call;
   }
 
-  async #answer(
-    method: string,
-    path: string,
-    query: string,
-    type: string,
-    peer: Peer,
-  ): Promise<RouteAnswer> {
-    const route = this.options.routes?.get(path);
-    if (route) {
-      const { remoteAddress } = peer;
-      return await route({ method, query: new URLSearchParams(query), remoteAddress });
-    }
+  async #answer(request: RouteRequest, type: string): Promise<RouteAnswer> {
+    const { method, path, peer } = request;
+    const route = this.#routeFor(path);
+    if (route) return await route(request);
     const isPage = path === "/" || (path === "/restart_status" && this.options.restartStatus !== undefined);
     if (isPage && method !== "GET" && method !== "HEAD") {
       return text(405, `${path} answers GET, not ${method}`);
@@ -121,6 +126,17 @@ export class WebServer {
       return text(415, "gRPC takes HTTP/2; over this connection use gRPC-web");
     }
     return text(415, `content type is "${type}", wanted application/grpc-web or application/grpc-web-text`);
+  }
+
+  #routeFor(path: string): Route | undefined {
+    const { routes } = this.options;
+    const exact = routes?.get(path);
+    if (exact) return exact;
+    for (let end = path.lastIndexOf("/"); end >= 0; end = end === 0 ? -1 : path.lastIndexOf("/", end - 1)) {
+      const route = routes?.get(`${path.slice(0, end)}/*`);
+      if (route) return route;
+    }
+    return undefined;
   }
 
   async #restartStatus(peer: Peer): Promise<RouteAnswer> {
@@ -148,7 +164,8 @@ function split(target: string): [path: string, query: string] {
   return at < 0 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
 }
 
-function field(fields: Fields, name: string): string | undefined {
+/** The first value of a header field; names are in lower case. */
+export function field(fields: Fields, name: string): string | undefined {
   return fields.find(([key]) => key === name)?.[1];
 }
 
@@ -156,16 +173,41 @@ function text(status: number, line: string): RouteAnswer {
   return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
 }
 
-function send(response: WebResponse, answer: RouteAnswer, method: string): void {
-  const body = Buffer.from(answer.body);
-  response.start(answer.status, [
-    ["content-type", answer.contentType],
-    ["content-length", String(body.length)],
+async function send(response: WebResponse, answer: RouteAnswer, request: RouteRequest): Promise<void> {
+  const { status, contentType, body, bytes, fields = [] } = answer;
+  const whole = typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body) : undefined;
+  const length = whole?.length ?? bytes;
+  response.start(status, [
+    ["content-type", contentType],
+    ...(length === undefined || status === 304
+      ? []
+      : [["content-length", String(length)] as [string, string]]),
     ["access-control-allow-origin", "*"],
     ["x-content-type-options", "nosniff"],
+    ...fields,
   ]);
-  if (method !== "HEAD" && body.length > 0) response.send(body);
-  response.end();
+  try {
+    if (request.method !== "HEAD") await sendBody(response, whole ?? body, request.signal);
+    response.end();
+  } catch {
+    // The answer has begun: all that is left to say is that it is not complete.
+    response.abort();
+  }
+}
+
+async function sendBody(
+  response: WebResponse,
+  body: RouteAnswer["body"],
+  signal: AbortSignal,
+): Promise<void> {
+  if (typeof body === "string" || body instanceof Uint8Array) {
+    if (body.length > 0) response.send(Buffer.from(body));
+    return;
+  }
+  for await (const chunk of body) {
+    if (signal.aborted) return;
+    await response.send(chunk);
+  }
 }
 
 /** Lets pages of every origin call: who may do what is a matter of tokens, which browsers do not add by themselves. */

@@ -1,12 +1,12 @@
 /** gRPC-web as browsers speak it, over HTTP/1.1 with plain `fetch`, and the plain answers beside it. */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { connect } from "node:net";
 import { EchoRequestSchema, EchoResponseSchema } from "../../proto/gen/echo_pb.ts";
-import { withPort } from "./echo_fixture.ts";
+import { selfSigned, withPort } from "./echo_fixture.ts";
 import { framed, MAX_MESSAGE_BYTES } from "./grpc_message.ts";
-import { WebServer } from "./grpc_web.ts";
+import { type Route, WebServer } from "./grpc_web.ts";
 import type { Fields } from "./hpack.ts";
 import { Connection } from "./http2.ts";
 import type { Port } from "./port.ts";
@@ -263,7 +263,7 @@ Deno.test("HTTP: the restart status is for this machine only", async () => {
     const got = await new Promise<number>((resolve) => {
       const peer = { kind: "grpc", remoteAddress, localAddress } as const;
       const request = { method: "GET", target: "/restart_status", fields: [], peer, taken() {} };
-      web.open(request, { start: resolve, send: () => undefined, end() {} });
+      web.open(request, { start: resolve, send: () => undefined, end() {}, abort() {} });
     });
     assertEquals(got, want, remoteAddress);
   }
@@ -292,3 +292,73 @@ Deno.test("HTTP: requests in small pieces, several in a row on one connection, a
     });
     assertEquals(answer.split("HTTP/1.1 200 OK").length, 4);
   }));
+
+/** Runs over HTTP/1.1 and over HTTP/2. */
+async function overBoth(
+  routes: ReadonlyMap<string, Route>,
+  run: (get: (path: string, init?: RequestInit) => Promise<Response>) => Promise<void>,
+): Promise<void> {
+  await withPort({ http: { routes } }, (port) => run((path, init) => fetch(port.url + path, init)));
+  const tls = await selfSigned();
+  using client = Deno.createHttpClient({ caCerts: [tls.certPem], http1: false, http2: true });
+  await withPort({ http: { routes }, tls }, async (port) => {
+    await run((path, init) => fetch(`https://localhost:${port.port}${path}`, { ...init, client }));
+  });
+}
+
+Deno.test("HTTP: a long answer comes as fast as it is read, and is complete", async () => {
+  const chunk = new Uint8Array(64 * 1024).fill(7);
+  const [count, total] = [400, 400 * chunk.length];
+  let made = 0;
+  async function* body() {
+    for (made = 0; made < count; made++) yield chunk;
+  }
+  const answer = () => ({ status: 200, contentType: "application/octet-stream", body: body(), bytes: total });
+  await overBoth(new Map([["/files/*", answer]]), async (get) => {
+    const head = await get("/files/a/b", { method: "HEAD" });
+    assertEquals([head.headers.get("content-length"), await head.text()], [String(total), ""]);
+    const response = await get("/files/a/b");
+    const reader = response.body!.getReader();
+    let read = (await reader.read()).value!.length;
+    // Nobody reads on: what the kernel and the client keep is far less than all.
+    for (let last = -1; last !== made;) {
+      last = made;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    assert(made < count, `${made} of ${count} chunks were made for a client that does not read`);
+    for (let next = await reader.read(); !next.done; next = await reader.read()) read += next.value.length;
+    assertEquals(read, total);
+    assertEquals((await (await get("/filesystem")).text()).trim(), "there is nothing at /filesystem");
+  });
+});
+
+Deno.test("HTTP: an answer that breaks off does not look whole, and one that nobody wants ends", async () => {
+  const ended = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+  let run = 0;
+  async function* endless() {
+    const { resolve } = ended[run++];
+    try {
+      for (;;) yield new Uint8Array(64 * 1024);
+    } finally {
+      resolve("ended");
+    }
+  }
+  async function* broken() {
+    yield new Uint8Array(10);
+    throw new Error("disk");
+  }
+  const answer = (body: AsyncIterable<Uint8Array>) => ({ status: 200, contentType: "a/b", body, bytes: 100 });
+  const routes = new Map<string, Route>([["/broken", () => answer(broken())], [
+    "/endless",
+    () => ({ ...answer(endless()), bytes: undefined }),
+  ]]);
+  await overBoth(routes, async (get) => {
+    await assertRejects(async () => await (await get("/broken")).arrayBuffer());
+    const at = run;
+    const stop = new AbortController();
+    const response = await get("/endless", { signal: stop.signal });
+    await response.body!.getReader().read();
+    stop.abort();
+    assertEquals(await ended[at].promise, "ended");
+  });
+});

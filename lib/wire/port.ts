@@ -23,6 +23,7 @@ import { acceptGrpc } from "./grpc.ts";
 import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
 import type { Fields } from "./hpack.ts";
 import { Connection } from "./http2.ts";
+import { H2 } from "./http2_frame.ts";
 import type { Stream, StreamListener } from "./http2_stream.ts";
 import type { Peer, ServiceTable } from "./service.ts";
 
@@ -276,6 +277,7 @@ class OpenPort implements Port {
       start: (status, answer) => stream.headers([[":status", String(status)], ...answer], false),
       send: (bytes) => stream.send(bytes),
       end: () => stream.end(),
+      abort: () => stream.fail(H2.internal, "the answer broke off"),
     });
     return {
       headers() {},
@@ -293,7 +295,7 @@ class OpenPort implements Port {
       method: message.method ?? "",
       target: message.url ?? "",
       fields: pairs(message.rawHeaders),
-      peer: peerOf(message.socket),
+      peer: { ...peerOf(message.socket), origin: originOf(this.#scheme, message.headers.host) },
       taken(bytes) {
         unread -= bytes;
         if (unread <= BODY_BYTES) message.resume();
@@ -367,6 +369,14 @@ class HttpResponse implements WebResponse {
   end(): void {
     if (!this.response.destroyed) this.response.end();
   }
+
+  abort(): void {
+    this.response.destroy();
+  }
+}
+
+function originOf(scheme: string, host: string | undefined): string | undefined {
+  return host === undefined ? undefined : `${scheme}://${host}`;
 }
 
 function pairs(raw: readonly string[]): [string, string][] {

@@ -25,6 +25,8 @@ export interface Peer {
   readonly kind: "grpc" | "webrtc" | "memory";
   readonly remoteAddress?: string;
   readonly localAddress?: string;
+  /** As what the caller knows this server: `https://host:port`. */
+  readonly origin?: string;
   /** Who the caller is, where the transport itself has found out. */
   readonly entity?: string;
 }
@@ -41,6 +43,8 @@ export interface CallContext {
   /** Aborts when the client goes away or cancels, at the deadline, or by `cancel`. Its reason is an `SvcError`. */
   readonly signal: AbortSignal;
   readonly peer: Peer;
+  /** The first message, when it comes; `undefined` when the call ends without one. Never rejects. */
+  readonly firstRequest: Promise<Message | undefined>;
   /** Who the caller has proven to be; the interceptor that authenticates sets it. */
   entity?: string;
   /** Ends the call with this error. */
@@ -91,7 +95,7 @@ export function service<S extends DescService>(desc: S, handlers: ServiceImpl<S>
 /**
  * Runs around every call. It may refuse it by throwing; the function it returns, if any, runs once when the call
  * has ended. `request` is the first message; there is none in an empty stream, nor where both sides stream
- * and either may begin.
+ * and either may begin: there `ctx.firstRequest` tells of it.
  */
 export type Interceptor = (
   ctx: CallContext,
@@ -181,9 +185,11 @@ export class ServiceTable {
       const single = methodKind === "unary" || methodKind === "server_streaming";
       const opening = single || methodKind === "client_streaming";
       const first = opening ? await race(opened(requests, bound.method), ctx.signal) : undefined;
+      if (opening) ctx.heard(first);
       if (!bound.handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
       ended = await this.#intercept(ctx, first);
-      const answer = bound.handler(single ? first : first ? resumed(first, requests) : requests, ctx);
+      const rest = opening ? requests : ctx.hearing(requests);
+      const answer = bound.handler(single ? first : first ? resumed(first, rest) : rest, ctx);
       await respond(bound.method, answer, ctx, sink);
       ended.forEach((end) => end());
       sink.end({ code: 0, message: "" }, ctx.responseTrailer);
@@ -232,6 +238,7 @@ class Context implements CallContext {
   readonly peer: Peer;
   entity?: string;
   readonly signal: AbortSignal;
+  readonly #first = Promise.withResolvers<Message | undefined>();
   readonly #controller = new AbortController();
   readonly #call: RawCall;
   readonly #cancelTimer: () => void;
@@ -251,6 +258,22 @@ class Context implements CallContext {
     if (call.signal.aborted) this.#gone();
   }
 
+  get firstRequest(): Promise<Message | undefined> {
+    return this.#first.promise;
+  }
+
+  heard(first: Message | undefined): void {
+    this.#first.resolve(first);
+  }
+
+  /** The same messages; the first one is told when it comes. */
+  async *hearing(requests: AsyncIterable<Message>): AsyncGenerator<Message> {
+    for await (const request of requests) {
+      this.heard(request);
+      yield request;
+    }
+  }
+
   readonly #gone = () => this.cancel(new SvcError("canceled", `${this.path} was canceled by the caller`));
 
   cancel(reason: SvcError): void {
@@ -259,6 +282,7 @@ class Context implements CallContext {
 
   /** Lets go of timer and listener; with an error, also tells the handler that the call is over. */
   release(error?: SvcError): void {
+    this.heard(undefined);
     this.#cancelTimer();
     this.#call.signal.removeEventListener("abort", this.#gone);
     if (error) this.cancel(error);
