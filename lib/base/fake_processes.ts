@@ -2,7 +2,7 @@
  * Processes that are not there, for tests: each does what the test says.
  */
 
-import type { Exit, ProcessCommand, ProcessHost, RunningProcess, Signal } from "./process.ts";
+import type { Exit, FoundProcess, ProcessCommand, ProcessHost, RunningProcess, Signal } from "./process.ts";
 
 export class FakeProcesses implements ProcessHost {
   /** All that were started, in order. */
@@ -17,6 +17,12 @@ export class FakeProcesses implements ProcessHost {
     this.run(process);
     return process;
   }
+
+  findMarked(name: string, value: string): Promise<FoundProcess[]> {
+    const running = this.started.filter((process) => !process.over);
+    const marked = running.filter(({ command }) => command.env?.[name] === value);
+    return Promise.resolve(marked.map((process) => ({ process, env: process.command.env! })));
+  }
 }
 
 export class FakeProcess implements RunningProcess {
@@ -26,6 +32,7 @@ export class FakeProcess implements RunningProcess {
   readonly signals: string[] = [];
   /** What it does with other signals than SIGKILL; without it SIGTERM and SIGINT end it. */
   onSignal?: (name: Signal) => void;
+  over = false;
   readonly #exited = Promise.withResolvers<Exit>();
 
   constructor(readonly command: ProcessCommand, readonly pid: number) {}
@@ -35,6 +42,7 @@ export class FakeProcess implements RunningProcess {
   }
 
   exit(code: number, signal?: string): void {
+    this.over = true;
     this.stdout.end();
     this.stderr.end();
     this.#exited.resolve({ code, signal });

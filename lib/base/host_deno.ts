@@ -6,8 +6,11 @@ import { cpuUsage } from "node:process";
 import { dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
 import { type Code, messageOf, SvcError } from "./error.ts";
 import type { AppendFile, Host } from "./host.ts";
+import type { Clock } from "./clock.ts";
 import {
   type Exit,
+  EXIT_UNKNOWN,
+  type FoundProcess,
   linesOf,
   type ProcessCommand,
   type ProcessHost,
@@ -141,6 +144,21 @@ export class DenoHost implements Host, ProcessHost {
     return attemptNow("run", command.command, () => new DenoProcess(command));
   }
 
+  async findMarked(name: string, value: string, clock: Clock, until: AbortSignal): Promise<FoundProcess[]> {
+    if (Deno.build.os !== "linux") return [];
+    const found: FoundProcess[] = [];
+    for await (const { name: entry } of Deno.readDir("/proc")) {
+      const pid = Number(entry);
+      if (!Number.isInteger(pid) || pid === Deno.pid) continue;
+      const env = environmentOf(pid);
+      const stat = env?.[name] === value ? procStat(pid) : undefined;
+      if (env && stat?.group === pid) {
+        found.push({ env, process: new FoundDenoProcess(pid, stat.started, clock, until) });
+      }
+    }
+    return found;
+  }
+
   /** Makes a rename durable; Windows has no such call and needs none. */
   async #syncFolder(path: string): Promise<void> {
     if (Deno.build.os === "windows") return;
@@ -191,22 +209,27 @@ class DenoProcess implements RunningProcess {
   readonly #grouped: boolean;
   #exited = false;
 
-  constructor({ command, args = [], env, bare, cwd, ownGroup, leash }: ProcessCommand) {
-    const leashed = leash === true && Deno.build.os !== "windows";
-    this.#grouped = (ownGroup || leashed) && Deno.build.os !== "windows";
-    const child = new Deno.Command(leashed ? "sh" : command, {
-      args: leashed ? ["-c", LEASH, command, command, ...args] : [...args],
+  constructor(wanted: ProcessCommand) {
+    const { command, args = [], env, bare, cwd, ownGroup, inheritOutput } = wanted;
+    const unix = Deno.build.os !== "windows";
+    const leashed = wanted.leash === true && unix;
+    const errorFile = unix ? wanted.errorFile : undefined;
+    this.#grouped = (ownGroup || leashed) && unix;
+    const script = `${leashed ? LEASH : 'exec "$@"'}${errorFile === undefined ? "" : ' 2>>"$0"'}`;
+    const shell = leashed || errorFile !== undefined;
+    const child = new Deno.Command(shell ? "sh" : command, {
+      args: shell ? ["-c", script, errorFile ?? command, command, ...args] : [...args],
       env: { ...env },
       clearEnv: bare,
       cwd,
       stdin: leashed ? "piped" : "null",
-      stdout: "piped",
-      stderr: "piped",
+      stdout: inheritOutput ? "inherit" : "piped",
+      stderr: inheritOutput ? "inherit" : "piped",
       detached: this.#grouped,
     }).spawn();
     this.pid = child.pid;
-    this.stdout = linesOf(child.stdout);
-    this.stderr = linesOf(child.stderr);
+    this.stdout = inheritOutput ? NO_LINES : linesOf(child.stdout);
+    this.stderr = inheritOutput ? NO_LINES : linesOf(child.stderr);
     this.exited = child.status.then(async ({ code, signal }) => {
       this.#exited = true;
       if (leashed) await child.stdin.close().catch(() => {});
@@ -224,6 +247,64 @@ class DenoProcess implements RunningProcess {
         throw failure("signal", String(this.pid), error);
       }
     }
+  }
+}
+
+const NO_LINES: AsyncIterable<string> = { async *[Symbol.asyncIterator]() {} };
+
+/** How often a process that is not our child is looked at. */
+const LOOK_MS = 500;
+
+/** One that somebody else started: known by its number and its start, for numbers are used again. */
+class FoundDenoProcess implements RunningProcess {
+  readonly stdout = NO_LINES;
+  readonly stderr = NO_LINES;
+  readonly exited: Promise<Exit>;
+
+  constructor(readonly pid: number, private readonly started: string, clock: Clock, until: AbortSignal) {
+    this.exited = this.#watch(clock, until);
+    this.exited.catch(() => {});
+  }
+
+  async #watch(clock: Clock, until: AbortSignal): Promise<Exit> {
+    while (this.#alive()) await clock.sleep(LOOK_MS, until);
+    return { code: EXIT_UNKNOWN };
+  }
+
+  signal(name: Signal, { group = false } = {}): void {
+    if (!this.#alive() && !group) return;
+    try {
+      Deno.kill(group ? -this.pid : this.pid, name);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw failure("signal", String(this.pid), error);
+    }
+  }
+
+  #alive(): boolean {
+    return procStat(this.pid)?.started === this.started;
+  }
+}
+
+/** What Linux tells of a process: its group, and when it began (proc(5)). Nothing of one that only waits for its parent. */
+function procStat(pid: number): { group: number; started: string } | undefined {
+  try {
+    const text = Deno.readTextFileSync(`/proc/${pid}/stat`);
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    return fields[0] === "Z" ? undefined : { group: Number(fields[2]), started: fields[19] };
+  } catch {
+    return undefined;
+  }
+}
+
+function environmentOf(pid: number): Record<string, string> | undefined {
+  try {
+    const entries = Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0").filter((entry) => entry !== "");
+    return Object.fromEntries(entries.map((entry) => {
+      const equals = entry.indexOf("=");
+      return [entry.slice(0, equals), entry.slice(equals + 1)];
+    }));
+  } catch {
+    return undefined;
   }
 }
 

@@ -19,6 +19,10 @@ export interface ProcessCommand {
    * the programs `sh` and `cat`.
    */
   readonly leash?: boolean;
+  /** It writes where we write, also when we are no more; there are no lines of it to read. */
+  readonly inheritOutput?: boolean;
+  /** What it writes to standard error is added to this file. Not on Windows; needs the program `sh`. */
+  readonly errorFile?: string;
 }
 
 export type Signal = "SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGKILL" | "SIGUSR1" | "SIGUSR2" | "SIGTERM";
@@ -45,7 +49,21 @@ export interface RunningProcess {
 export interface ProcessHost {
   /** Starts a program; its standard input is empty. Throws an `SvcError` where it cannot: `not_found`, … */
   spawn(command: ProcessCommand): RunningProcess;
+  /**
+   * Processes that lead a group of their own and have this in their environment, whoever started them. Their exit is
+   * seen within a moment, without its code, until the signal aborts: then `exited` rejects with its reason. Only Linux
+   * knows of any.
+   */
+  findMarked(name: string, value: string, clock: Clock, until: AbortSignal): Promise<FoundProcess[]>;
 }
+
+export interface FoundProcess {
+  readonly process: RunningProcess;
+  readonly env: { readonly [name: string]: string };
+}
+
+/** The exit code of a process that was somebody else's child. */
+export const EXIT_UNKNOWN = -1;
 
 /** Longer lines are given in pieces. */
 export const LINE_CHARS_MAX = 16 * 1024;

@@ -3,7 +3,7 @@ import { FakeClock, SystemClock } from "./clock.ts";
 import { SvcError } from "./error.ts";
 import { FakeProcesses } from "./fake_processes.ts";
 import { DenoHost } from "./host_deno.ts";
-import { endProcess, LINE_CHARS_MAX, linesOf, type RunningProcess } from "./process.ts";
+import { endProcess, EXIT_UNKNOWN, LINE_CHARS_MAX, linesOf, type RunningProcess } from "./process.ts";
 
 const host = new DenoHost();
 const posix = { ignore: Deno.build.os === "windows" };
@@ -117,3 +117,31 @@ async function gone(pid: number): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
+
+Deno.test({
+  name: "a process that outlived its parent is found by its mark, and its end is seen",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const clock = new SystemClock();
+    const until = new AbortController();
+    const mark = crypto.randomUUID();
+    const errorFile = await Deno.makeTempFile();
+    const parent = host.spawn({
+      command: "sh",
+      args: ["-c", "echo lost >&2; setsid -f sleep 1000"],
+      env: { SVC_TEST_MARK: mark },
+      inheritOutput: true,
+      errorFile,
+    });
+    assertEquals((await parent.exited).code, 0);
+    const find = async () => (await host.findMarked("SVC_TEST_MARK", mark, clock, until.signal)).at(0);
+    let found = await find();
+    while (!found) found = await find();
+    assertEquals(found.env.SVC_TEST_MARK, mark);
+    found.process.signal("SIGKILL", { group: true });
+    assertEquals((await found.process.exited).code, EXIT_UNKNOWN);
+    assertEquals(await find(), undefined);
+    assertEquals(await Deno.readTextFile(errorFile), "lost\n");
+    await Deno.remove(errorFile);
+  },
+});
