@@ -6,8 +6,8 @@ import { DenoHost } from "../base/host_deno.ts";
 import { Logs } from "../base/log.ts";
 import type { QueuedLog } from "../base/log_queue.ts";
 import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/proto.ts";
-import { logEntryMessage, sendLogs } from "./cloud_logs.ts";
-import { readLogEntry } from "./log_entry.ts";
+import { logEntryMessage, sendLogs } from "./log_sender.ts";
+import { readLogEntry } from "../machine/log_entry.ts";
 
 const ENTRY: QueuedLog = {
   id: "1a2b3c4d-17",

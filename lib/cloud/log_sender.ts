@@ -1,5 +1,5 @@
 /**
- * The machine's logs on their way to its control plane: everything that is logged, in the published encoding.
+ * A program's logs on their way to its control plane: everything that is logged, in the published encoding.
  *
  * The queue keeps what cannot be sent now, on disk, also for the next start; here is only what it sends and where.
  */
@@ -11,9 +11,8 @@ import type { Host } from "../base/host.ts";
 import type { Logs } from "../base/log.ts";
 import { LogQueue, type LogQueueParts, type QueuedLog } from "../base/log_queue.ts";
 import type { Json, JsonObject } from "../base/schema.ts";
-import type { CloudClient } from "../cloud/client.ts";
+import type { CloudClient } from "./client.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
-import { fileNameOf } from "./placeholder.ts";
 
 /** Numbers of zap's field types. */
 const ZAP = { bool: 4, float64: 9, int64: 11, string: 15, reflect: 23 } as const;
@@ -36,7 +35,7 @@ export async function sendLogs(
   const queue = await LogQueue.open({
     host,
     clock,
-    folder: `${home}/cloud_logs/${fileNameOf(client.partId)}`,
+    folder: `${home}/cloud_logs/${client.partId.replaceAll(/[^\w-]/g, "_")}`,
     logger: logs.logger("rdk.NetAppender"),
     send: (batch, signal) => client.log(batch.map((entry) => logEntryMessage(entry, hostname)), { signal }),
   });

@@ -3,7 +3,7 @@
  * again. An order is followed when the machine may restart, and asked for again until it may.
  */
 
-import type { CloudClient } from "../cloud/client.ts";
+import type { CloudClient } from "./client.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
