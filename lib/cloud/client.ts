@@ -6,6 +6,11 @@
  */
 
 import {
+  AgentDeviceService,
+  type DeviceAgentConfigRequestSchema,
+  type DeviceAgentConfigResponse,
+} from "../../proto/gen/agent_pb.ts";
+import {
   type ConfigRequestSchema,
   type LogRequestSchema,
   type RobotConfig,
@@ -112,6 +117,15 @@ export class CloudClient {
       (with_) => this.#robot.needsRestart({ id }, with_),
     );
     return { mustRestart, intervalMs: toMs(restartCheckInterval) };
+  }
+
+  /** What an agent is to run, and the settings it is to apply. */
+  deviceAgentConfig(
+    request: MessageInitShape<typeof DeviceAgentConfigRequestSchema>,
+    limits: Limits = {},
+  ): Promise<DeviceAgentConfigResponse> {
+    const { deviceAgentConfig } = client(AgentDeviceService, this.#channel);
+    return this.#call(limits, (with_) => deviceAgentConfig({ ...request, id: this.partId }, with_));
   }
 
   /** Hands over log entries. */
