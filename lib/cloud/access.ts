@@ -13,7 +13,7 @@ import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "./fleet.ts";
 import type { Sql } from "./store.ts";
 
-export type Kind = GrantKind | "part" | "key" | "fragment" | "data" | "dataset";
+export type Kind = GrantKind | "part" | "key" | "fragment" | "data" | "dataset" | "training_job";
 
 /** Something that a call is about. */
 export interface Ref {
@@ -86,6 +86,7 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
     FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
     WHERE d.id = ?`,
   dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
+  training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",
 };
 
 export class Access {

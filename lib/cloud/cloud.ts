@@ -29,6 +29,8 @@ import { Logs } from "./logs.ts";
 import { robotService } from "./robot_service.ts";
 import { RULES } from "./rules.ts";
 import { secretOf, type Store } from "./store.ts";
+import { mlTrainingService } from "./ml_service.ts";
+import { type TrainingOptions, TrainingRunner } from "./training_runner.ts";
 
 /** Whom tokens are for. */
 const AUDIENCE = ["svc-cloud"];
@@ -40,6 +42,8 @@ export interface CloudOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly validate: Validate;
+  /** Left out where others train. */
+  readonly training?: TrainingOptions;
 }
 
 export interface Cloud {
@@ -77,16 +81,20 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   const app = { ...fleetHandlers(context), ...partHandlers(context), ...keyHandlers(context) };
   table.add(service(AppService, { ...app, ...logHandlers(logs, clock) }));
   table.add(robotService(context, authority, logs));
+  const trainings = options.training && new TrainingRunner({ ...options, ...options.training });
+  table.add(mlTrainingService(context, trainings));
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
   const sweep = new Sweep(context, async () => {
     await logs.forgetOld();
     await audit.forgetOld();
+    await trainings?.forgetOld();
   });
   return {
     table,
     authority,
     close: async () => {
+      await trainings?.close();
       await sweep.close();
       await presence.close();
     },

@@ -5,12 +5,14 @@
 import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { Health } from "../../proto/gen/health_pb.ts";
+import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
 import { ServerReflection } from "../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../proto/gen/reflection_v1alpha_pb.ts";
 import { type Rule, rule } from "./access.ts";
 
 const app = AppService.method;
 const robot = RobotService.method;
+const training = MLTrainingService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "nobody"),
@@ -67,6 +69,15 @@ export const RULES: readonly Rule[] = [
   rule(app.rotateKey, "owner", ["key", "id"]),
   rule(app.deleteKey, "owner", ["key", "id"]),
   rule(app.createKeyFromExistingKeyAuthorizations, "owner", ["key", "id"]),
+
+  rule(training.submitTrainingJob, "owner", ["organization", "organizationId"]),
+  rule(training.submitCustomTrainingJob, "owner", ["organization", "organizationId"]),
+  rule(training.getTrainingJob, "operator", ["training_job", "id"]),
+  rule(training.listTrainingJobs, "operator", ["organization", "organizationId"]),
+  rule(training.cancelTrainingJob, "owner", ["training_job", "id"]),
+  rule(training.deleteCompletedTrainingJob, "owner", ["training_job", "id"]),
+  rule(training.getTrainingJobLogs, "operator", ["training_job", "id"]),
+  rule(training.listSupportedContainers, "anybody"),
 
   // What a machine calls, with a key of its own that need be no more than an operator's.
   rule(robot.config, "operator", ["part", "id"]),

@@ -132,7 +132,7 @@ export class TrainingJobs {
     try {
       await this.sql.query(
         `INSERT INTO training_jobs (id, organization_id, queue, dataset_id, model_name, model_version, model_type,
-           model_framework, labels, script, key_id AS "keyId", created_ms, modified_ms, state, number)
+           model_framework, labels, script, sha256, created_ms, modified_ms, state, number)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending',
            (SELECT COALESCE(MAX(number), 0) + 1 FROM training_jobs))`,
         ...values,

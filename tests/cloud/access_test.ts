@@ -10,6 +10,8 @@ import { Fragments } from "../../lib/cloud/fragments.ts";
 import type { Rule } from "../../lib/cloud/access.ts";
 import type { Channel } from "../../lib/wire/channel.ts";
 import { create, type DescMessage, type Message, toBinary } from "../../lib/wire/proto.ts";
+import { TrainingJobs } from "../../lib/cloud/training.ts";
+import { newJob } from "./training_world.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
@@ -178,7 +180,14 @@ async function somethingIn({ store }: ServedCloud, { organization, owner }: Worl
   const fragment = await store.transaction((sql) =>
     new Fragments(sql).create(organization, world.part, {}, 0)
   );
-  return { ...world, organization, key, fragment, owner };
+  const training_job = await store.transaction(async (sql) => {
+    const jobs = new TrainingJobs(sql);
+    const id = await jobs.add(newJob(organization), [], 0);
+    // One that may be deleted; that it cannot be cancelled is no refusal.
+    await jobs.cancel(id, 0);
+    return id;
+  });
+  return { ...world, organization, key, fragment, owner, training_job };
 }
 
 async function codeOf(

@@ -8,6 +8,7 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { silentLogs } from "../../lib/base/log.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
 import type { Validate } from "../../lib/cloud/context.ts";
+import type { Executors } from "../../lib/cloud/executor.ts";
 import { FileStore } from "../../lib/cloud/files.ts";
 import { Fleet } from "../../lib/cloud/fleet.ts";
 import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/keys.ts";
@@ -23,6 +24,7 @@ const DEADLINE_MS = 2_000;
 export interface ServedCloud {
   readonly store: Store;
   readonly cloud: Cloud;
+  readonly files: FileStore;
   readonly url: string;
   /** A connection without credentials, or with those of a key. */
   channel(key?: NewKey): Promise<Channel>;
@@ -41,16 +43,30 @@ export interface World {
   readonly operator: NewKey;
 }
 
+export interface WorldOptions {
+  readonly clock?: Clock;
+  readonly validate?: Validate;
+  readonly training?: Executors;
+}
+
 /** Serves the database for as long as `run` takes. */
 export async function withCloud(
   database: TestDatabase,
   run: (cloud: ServedCloud) => Promise<void>,
-  { clock = new SystemClock() as Clock, validate = (() => []) as Validate } = {},
+  { clock = new SystemClock(), validate = () => [], training }: WorldOptions = {},
 ): Promise<void> {
   const store = await database.open();
   const real = new SystemClock();
   const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
-  const cloud = await openCloud({ store, files, clock, logger: silentLogs(real).logger("cloud"), validate });
+  const logger = silentLogs(real).logger("cloud");
+  const cloud = await openCloud({
+    store,
+    files,
+    clock,
+    logger,
+    validate,
+    training: training && { folder: `${database.folder}/training`, executors: training },
+  });
   const port = await openPort({ table: cloud.table, bind: { host: "127.0.0.1", port: 0 }, clock: real });
   const channels: Channel[] = [];
   const connect = (header?: Metadata) => {
@@ -69,6 +85,7 @@ export async function withCloud(
     await run({
       store,
       cloud,
+      files,
       url: port.url,
       channel,
       token,

@@ -1,0 +1,379 @@
+/**
+ * Runs training jobs: takes those that wait, oldest first, looks after those that run, and publishes what comes of
+ * them.
+ *
+ * Any number of runners may share a database: a job is worked on by one of them, which says again and again that it
+ * lives; when it does not any more, another one resolves its jobs. Promises: every job that was started ends, and
+ * its model is published if and only if it has completed.
+ */
+
+import { randomUUID } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { lstat, mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type ArchiveFile, packed } from "../base/archive.ts";
+import { type Clock, deadline } from "../base/clock.ts";
+import { chainOf, SvcError } from "../base/error.ts";
+import type { Logger } from "../base/log.ts";
+import type { JsonObject } from "../base/schema.ts";
+import type { Executors, Work } from "./executor.ts";
+import { keepFile, releaseFile } from "./file_refs.ts";
+import type { FileStore } from "./files.ts";
+import { Keys, type NewKey, newKeySecret } from "./keys.ts";
+import { PACKAGE_BYTES_MAX, Packages } from "./packages.ts";
+import type { Sql, Store } from "./store.ts";
+import { type Ended, LOGS_KEPT_MS, type Queue, type TrainingJob, TrainingJobs } from "./training.ts";
+import { TrainingLog } from "./training_log.ts";
+import { hasEnded, type TrainingState } from "./training_state.ts";
+
+export interface TrainingOptions {
+  readonly executors: Executors;
+  /** Where jobs are worked on. Control planes that share a database may share it too. */
+  readonly folder: string;
+}
+
+interface RunnerOptions extends TrainingOptions {
+  readonly store: Store;
+  readonly files: FileStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** How soon one hears of what another control plane was told. */
+const LOOK_MS = 1_000;
+/** For how long a runner is believed to live, and how often it says so. Clocks agree to well within the first. */
+const LEASE_MS = 15_000;
+const RENEW_MS = 5_000;
+/** How long a job may take. */
+const JOB_MS_MAX = 24 * 3600 * 1000;
+/** How many jobs that wait are told of their place when it changes. */
+const TOLD_MAX = 20;
+const QUEUES: readonly Queue[] = ["managed", "custom"];
+const PAUSE_MS = 1_000;
+
+interface Running {
+  readonly queue: Queue;
+  readonly cancel: AbortController;
+  done: Promise<void>;
+}
+
+/** Nobody needs to be told any more: the job is another one's, or is no more. */
+class Lost extends SvcError {
+  constructor(id: string) {
+    super("aborted", `training job ${id} is not ours any more`);
+  }
+}
+
+export class TrainingRunner {
+  readonly #id = randomUUID();
+  readonly #running = new Map<string, Running>();
+  readonly #closing = new AbortController();
+  #woken = Promise.withResolvers<void>();
+  #renewAtMs = -Infinity;
+  readonly #looking: Promise<void>;
+
+  constructor(private readonly options: RunnerOptions) {
+    this.#looking = this.#look();
+  }
+
+  get executors(): Executors {
+    return this.options.executors;
+  }
+
+  /** Looks at once: a job has come in, or is to be cancelled. */
+  wake(): void {
+    this.#woken.resolve();
+  }
+
+  /** Jobs that run are interrupted, and said to be. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.wake();
+    await this.#looking;
+    for (const { cancel } of this.#running.values()) {
+      cancel.abort(new SvcError("aborted", "interrupted: the control plane was stopped while the job ran"));
+    }
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
+  }
+
+  async forgetOld(): Promise<void> {
+    const { store, clock } = this.options;
+    await store.transaction((sql) => new TrainingJobs(sql).forgetLogs(clock.nowMs() - LOGS_KEPT_MS));
+  }
+
+  async #look(): Promise<void> {
+    const { clock, logger } = this.options;
+    const { signal } = this.#closing;
+    await this.#clearFolder().catch((error) =>
+      logger.warn(`cannot clear the folder of jobs: ${chainOf(error)}`)
+    );
+    while (!signal.aborted) {
+      this.#woken = Promise.withResolvers();
+      await this.#lookOnce().catch((error) =>
+        logger.warn(`cannot look after training jobs: ${chainOf(error)}`)
+      );
+      const over = new AbortController();
+      const pause = clock.sleep(LOOK_MS, over.signal).catch(() => {});
+      await Promise.race([pause, this.#woken.promise]);
+      over.abort();
+      await pause;
+    }
+  }
+
+  async #lookOnce(): Promise<void> {
+    const { store, clock } = this.options;
+    if (clock.monotonicMs() >= this.#renewAtMs) {
+      if (this.#running.size > 0) {
+        await store.transaction((sql) => new TrainingJobs(sql).renew(this.#id, clock.nowMs() + LEASE_MS));
+      }
+      await this.#resolveLost();
+      this.#renewAtMs = clock.monotonicMs() + RENEW_MS;
+    }
+    if (this.#running.size > 0) await this.#lookAfterOwn();
+    for (const queue of QUEUES) while (await this.#startNext(queue));
+  }
+
+  /** Ends what somebody wants cancelled, and what has been taken for dead. */
+  async #lookAfterOwn(): Promise<void> {
+    const ours = new Map(
+      (await new TrainingJobs(this.options.store).running({ runner: this.#id })).map((job) => [job.id, job]),
+    );
+    for (const [id, { cancel }] of this.#running) {
+      const state = ours.get(id)?.state;
+      if (state === "canceling") cancel.abort(new SvcError("canceled", "canceled on request"));
+      if (state === undefined) cancel.abort(new Lost(id));
+    }
+  }
+
+  /** Jobs of runners that are no more. */
+  async #resolveLost(): Promise<void> {
+    const { store, clock } = this.options;
+    const lapsed = { lapsedMs: clock.nowMs() };
+    for (const { id } of await new TrainingJobs(store).running(lapsed)) {
+      if (this.#running.has(id)) continue;
+      const message = "interrupted: the control plane that ran the job went away";
+      await this.#end(id, async (sql, nowMs) => {
+        const still = (await new TrainingJobs(sql).running({ lapsedMs: nowMs })).some((job) => job.id === id);
+        if (!still) throw new Lost(id);
+        return await new TrainingJobs(sql).fail(id, "interrupt", new SvcError("aborted", message), nowMs);
+      }).catch((error) => {
+        if (!(error instanceof Lost)) throw error;
+      });
+      await rm(this.#folderOf(id), { recursive: true, force: true });
+    }
+  }
+
+  /** Whether there was one, and room for it. */
+  async #startNext(queue: Queue): Promise<boolean> {
+    const { store, clock, executors } = this.options;
+    const executor = executors[queue];
+    const busy = [...this.#running.values()].filter((one) => one.queue === queue).length;
+    if (!executor || busy >= executor.capacity || this.#closing.signal.aborted) return false;
+    if ((await new TrainingJobs(store).waiting(queue, 1)).length === 0) return false;
+    const job = await store.transaction(async (sql) => {
+      const jobs = new TrainingJobs(sql);
+      const [first, ...others] = await jobs.waiting(queue, 1 + TOLD_MAX);
+      if (!first) return undefined;
+      const nowMs = clock.nowMs();
+      for (const [index, { id }] of others.entries()) {
+        await jobs.log(id, [{ atMs: nowMs, level: "info", message: queueLine(index) }]);
+      }
+      return await jobs.start(first.id, this.#id, nowMs + LEASE_MS, nowMs);
+    });
+    if (!job) return false;
+    const running: Running = { queue, cancel: new AbortController(), done: Promise.resolve() };
+    this.#running.set(job.id, running);
+    running.done = this.#run(job, running.cancel).finally(() => {
+      this.#running.delete(job.id);
+      this.wake();
+    });
+    return true;
+  }
+
+  async #run(job: TrainingJob, cancel: AbortController): Promise<void> {
+    const { store, clock, logger } = this.options;
+    const tooLong = () => {
+      return new SvcError("deadline_exceeded", `the job took more than ${JOB_MS_MAX / 3600_000} hours`);
+    };
+    const { signal, done } = deadline(clock, JOB_MS_MAX, tooLong, cancel.signal);
+    const log = new TrainingLog(job.id, store, clock, logger);
+    try {
+      log.write("info", "training begins");
+      const facts = await this.#work(job, log, signal);
+      signal.throwIfAborted();
+      await log.close();
+      await this.#publish(job, facts);
+    } catch (thrown) {
+      await log.close();
+      await this.#giveUp(job, signal.aborted ? signal.reason : SvcError.from(thrown));
+    } finally {
+      done();
+      await rm(this.#folderOf(job.id), { recursive: true, force: true }).catch((error) =>
+        logger.warn(`cannot remove the folder of training job ${job.id}: ${chainOf(error)}`)
+      );
+    }
+  }
+
+  async #work(job: TrainingJob, log: TrainingLog, signal: AbortSignal): Promise<JsonObject> {
+    const { store, files, executors } = this.options;
+    const executor = job.script ? executors.custom : executors.managed;
+    const folder = this.#folderOf(job.id);
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(join(folder, "output"), { recursive: true, mode: 0o700 });
+    const work: Work = {
+      job,
+      folder,
+      signal,
+      images: await new TrainingJobs(store).images(job.id),
+      read: (sha256) => files.read(sha256),
+      log: (level, message) => log.write(level, message),
+      apiKey: job.script && await this.#keyFor(job),
+    };
+    return await executor!.run(work);
+  }
+
+  async #keyFor({ id, organizationId, script }: TrainingJob): Promise<NewKey> {
+    const secret = await newKeySecret();
+    const grant = { role: "operator", kind: "organization", resourceId: organizationId } as const;
+    return await this.options.store.transaction(async (sql) => {
+      const name = `training job ${id} (${script!.id})`;
+      const key = await new Keys(sql).create(secret, name, [grant], this.options.clock.nowMs());
+      await new TrainingJobs(sql).giveKey(id, key.id);
+      return key;
+    });
+  }
+
+  /** The model's package and the end of the job are one transaction. */
+  async #publish(job: TrainingJob, metadata: JsonObject): Promise<void> {
+    const { store, files } = this.options;
+    const { id, organizationId, modelName: name, modelVersion: version } = job;
+    const output = join(this.#folderOf(id), "output");
+    if ((await pathsIn(output)).length === 0) {
+      throw new SvcError("failed_precondition", "nothing came of it: the output folder is empty");
+    }
+    await keepFile(
+      store,
+      files,
+      packed(filesIn(output)),
+      PACKAGE_BYTES_MAX,
+      (file) =>
+        this.#end(id, async (sql, nowMs) => {
+          const jobs = new TrainingJobs(sql);
+          await this.#ours(jobs, id);
+          const add = async () => {
+            const info = {
+              organizationId,
+              name,
+              version,
+              type: "ml_model",
+              platform: "",
+              metadata,
+              file,
+            } as const;
+            return (await new Packages(sql).add(info, nowMs)).id;
+          };
+          return await jobs.complete(id, add, nowMs);
+        }),
+    );
+  }
+
+  /** Tells why a job has ended; again and again for as long as nobody else can have. */
+  async #giveUp(job: TrainingJob, error: SvcError): Promise<void> {
+    if (error instanceof Lost) return;
+    const { clock, logger } = this.options;
+    const untilMs = clock.monotonicMs() + LEASE_MS;
+    for (;;) {
+      try {
+        await this.#end(job.id, async (sql, nowMs) => {
+          const jobs = new TrainingJobs(sql);
+          await this.#ours(jobs, job.id);
+          return await jobs.fail(job.id, "fail", error, nowMs);
+        });
+        return;
+      } catch (failure) {
+        if (failure instanceof Lost) return;
+        logger.warn(`cannot end training job ${job.id}: ${chainOf(failure)}`);
+        if (clock.monotonicMs() >= untilMs) return;
+        await clock.sleep(PAUSE_MS);
+      }
+    }
+  }
+
+  async #ours(jobs: TrainingJobs, id: string): Promise<void> {
+    if ((await jobs.running({ runner: this.#id })).some((job) => job.id === id)) return;
+    throw new Lost(id);
+  }
+
+  async #end(id: string, work: (sql: Sql, nowMs: number) => Promise<Ended>): Promise<TrainingState> {
+    const { store, clock } = this.options;
+    const { state, contents } = await store.transaction(async (sql) => {
+      const nowMs = clock.nowMs();
+      const ended = await work(sql, nowMs);
+      await logEnd(new TrainingJobs(sql), id, nowMs);
+      return ended;
+    });
+    await letGo(this.options, contents);
+    return state;
+  }
+
+  #folderOf(id: string): string {
+    return join(this.options.folder, id);
+  }
+
+  /** Removes what earlier runners left behind. */
+  async #clearFolder(): Promise<void> {
+    const { folder, store } = this.options;
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    for (const name of await readdir(folder)) {
+      const job = await new TrainingJobs(store).get(name).catch(() => undefined);
+      if (!job || hasEnded(job.state)) await rm(join(folder, name), { recursive: true, force: true });
+    }
+  }
+}
+
+/** Contents that a job does not need any more are removed if nobody else does. */
+export async function letGo(
+  { store, files, logger }: Pick<RunnerOptions, "store" | "files" | "logger">,
+  contents: readonly string[],
+): Promise<void> {
+  for (const sha256 of contents) {
+    await releaseFile(store, files, sha256).catch((error) =>
+      logger.warn(`cannot remove the file ${sha256}: ${chainOf(error)}`)
+    );
+  }
+}
+
+/** What a job that waits is told. */
+export function queueLine(before: number): string {
+  return before === 0 ? "waiting: next in the queue" : `waiting: ${before} before it in the queue`;
+}
+
+/** The last line of a job's log. */
+export async function logEnd(jobs: TrainingJobs, id: string, nowMs: number): Promise<void> {
+  const { state, error, modelName, modelVersion } = await jobs.get(id);
+  const message = state === "completed"
+    ? `completed: version "${modelVersion}" of model "${modelName}" is in the registry`
+    : error
+    ? `failed: ${error.message}`
+    : state;
+  await jobs.log(id, [{ atMs: nowMs, level: error ? "error" : "info", message }]);
+}
+
+/** Regular files, in a settled order; links are left out, for they may lead anywhere. */
+async function pathsIn(folder: string, below = ""): Promise<string[]> {
+  const paths: string[] = [];
+  for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
+    const path = below ? `${below}/${entry.name}` : entry.name;
+    if (entry.isDirectory() && path !== "tmp") paths.push(...await pathsIn(folder, path));
+    if (entry.isFile()) paths.push(path);
+  }
+  return paths.sort();
+}
+
+async function* filesIn(folder: string): AsyncGenerator<ArchiveFile> {
+  for (const path of await pathsIn(folder)) {
+    const full = join(folder, path);
+    const { size: bytes, mode } = await lstat(full);
+    yield { path, bytes, executable: (mode & 0o100) !== 0, content: createReadStream(full) };
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * Datasets to learn from, and an executor that does what a test says.
+ */
+
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { SvcError } from "../../lib/base/error.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import { BinaryData, type BinaryUpload } from "../../lib/cloud/data_binary.ts";
+import { Datasets, type DatasetType } from "../../lib/cloud/datasets.ts";
+import type { Executor, Work } from "../../lib/cloud/executor.ts";
+import type { FileStore, StoredFile } from "../../lib/cloud/files.ts";
+import { Packages } from "../../lib/cloud/packages.ts";
+import type { Store } from "../../lib/cloud/store.ts";
+import type { NewJob } from "../../lib/cloud/training.ts";
+import type { World } from "./world.ts";
+
+export function newJob(organizationId: string): NewJob {
+  return {
+    organizationId,
+    datasetId: "a dataset",
+    modelName: "model",
+    modelVersion: crypto.randomUUID(),
+    modelType: "object_detection",
+    modelFramework: "onnx",
+    labels: ["thing"],
+  };
+}
+
+/** An image of a dataset: what is in it, and what it is said to show. */
+export interface TestImage {
+  readonly bytes: Uint8Array;
+  readonly tags?: readonly string[];
+  readonly boxes?: BinaryUpload["boxes"];
+}
+
+/** As many images as are asked for, half of them tagged `cat` and half `dog`; no two are the same. */
+export function catsAndDogs(count = 16): TestImage[] {
+  return Array.from({ length: count }, (_, index) => ({
+    bytes: new TextEncoder().encode(`image ${index} ${crypto.randomUUID()}`),
+    tags: [index % 2 === 0 ? "cat" : "dog"],
+  }));
+}
+
+let datasets = 0;
+
+export async function newDataset(
+  store: Store,
+  files: FileStore,
+  { organization, location, machine, part }: World,
+  images: readonly TestImage[],
+  type: DatasetType = "images",
+): Promise<string> {
+  const stored: StoredFile[] = [];
+  for (const { bytes } of images) stored.push(await files.put(stream(bytes)));
+  const origin = {
+    organizationId: organization,
+    locationId: location,
+    machineId: machine,
+    machineName: "rover",
+    partId: part,
+    partName: "rover-main",
+    componentType: "rdk:component:camera",
+    componentName: "eye",
+    methodName: "GetImages",
+    parameters: "{}",
+  };
+  return await store.transaction(async (sql) => {
+    const id = await new Datasets(sql).create(organization, `dataset ${++datasets}`, type, 0);
+    for (const [index, { tags = [], boxes = [] }] of images.entries()) {
+      const upload: BinaryUpload = {
+        origin,
+        capturedUs: 1_700_000_000_000_000 + index,
+        fileName: `${index}.png`,
+        fileExt: ".png",
+        mimeType: "image/png",
+        tags,
+        boxes,
+        classifications: [],
+        datasetIds: [id],
+      };
+      await new BinaryData(sql).add(upload, stored[index], 0);
+    }
+    return id;
+  });
+}
+
+/** Puts a training script into the registry; gives its id there. */
+export async function newScript(
+  store: Store,
+  files: FileStore,
+  organizationId: string,
+  archive: AsyncIterable<Uint8Array>,
+): Promise<string> {
+  const file = await files.put(archive);
+  const info = {
+    organizationId,
+    name: "script",
+    version: "1.0.0",
+    type: "ml_training",
+    platform: "",
+  } as const;
+  const metadata = { model_type: "single_label_classification", model_framework: "tensorflow" };
+  await store.transaction((sql) => new Packages(sql).add({ ...info, metadata, file }, 0));
+  return `${organizationId}:script`;
+}
+
+export async function* stream(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+/** A job that an executor works on, until the test says what comes of it. */
+export interface FakeWork extends Work {
+  /** Leaves a file as the model. */
+  finish(text?: string): Promise<void>;
+  fail(error: SvcError): void;
+}
+
+/** Works on jobs one at a time, or as many as it is told. */
+export class FakeExecutor implements Executor {
+  readonly environments = [
+    { key: "python:3", uri: "python3", framework: "", description: "the one of this machine" },
+    { key: "python:2", uri: "python2", framework: "", description: "the old one" },
+  ];
+  /** Every job that it was given. */
+  readonly begun: FakeWork[] = [];
+  #waiting: ((work: FakeWork) => void)[] = [];
+  #taken = 0;
+
+  constructor(readonly capacity = 1) {}
+
+  /** The next job that it has been given or will be. */
+  next(): Promise<FakeWork> {
+    const there = this.begun[this.#taken++];
+    return there ? Promise.resolve(there) : new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  async run(work: Work): Promise<JsonObject> {
+    const done = Promise.withResolvers<void>();
+    const stop = () => done.reject(work.signal.reason);
+    work.signal.addEventListener("abort", stop);
+    const fake: FakeWork = {
+      ...work,
+      finish: async (text = `model of job ${work.job.id}`) => {
+        await writeFile(join(work.folder, "output", "model.txt"), text);
+        done.resolve();
+      },
+      fail: done.reject,
+    };
+    this.begun.push(fake);
+    this.#waiting.shift()?.(fake);
+    try {
+      await done.promise;
+    } finally {
+      work.signal.removeEventListener("abort", stop);
+    }
+    return { model_type: work.job.modelType, model_framework: "onnx" };
+  }
+}
