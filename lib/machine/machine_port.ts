@@ -33,6 +33,8 @@ export interface MachinePortParts {
   readonly tableFor: (guard?: Auth) => ServiceTable;
   readonly http: HttpOptions;
   readonly noTls: boolean;
+  /** Hears where it serves, whenever that changes. */
+  readonly serving: (url: string) => void;
   readonly host: Pick<Host, "readTextFile">;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -68,7 +70,7 @@ export class MachinePort {
     this.#parts = parts;
     this.#door = door;
     this.#port = port;
-    parts.logger.info("serving", { url: this.url });
+    parts.serving(this.url);
   }
 
   /** Throws where the port cannot be opened as `config` wants it. */
@@ -148,7 +150,7 @@ export class MachinePort {
     }
     this.#isOpen = true;
     this.#door = door;
-    this.#parts.logger.info("serving", { url: this.url });
+    this.#parts.serving(this.url);
     await oldPort.close(REOPEN_DRAIN_MS);
   }
 }

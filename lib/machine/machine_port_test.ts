@@ -48,6 +48,7 @@ async function withPort(
     },
     http: {},
     noTls: false,
+    serving: () => {},
     host: {
       readTextFile: (path: string) => {
         const text = files.get(path);

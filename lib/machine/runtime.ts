@@ -7,6 +7,7 @@
  */
 
 import type { Clock } from "../base/clock.ts";
+import { chainOf } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Fields, Logger, Logs } from "../base/log.ts";
 import type { AnyApi, Registry } from "../resource/registry.ts";
@@ -74,6 +75,9 @@ const RESTARTS_HANDLED = [
   "VIAM_AGENT_HANDLES_NEEDS_RESTART_CHECKING",
 ];
 
+/** Whoever supervises the program names a file here, to find out where it serves. */
+const SERVING_FILE = "SVC_SERVING_FILE";
+
 /** Starts serving. Rejects, with every problem, where the configuration cannot be used or the port not opened. */
 export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts): Promise<Runtime> {
   const { configPath: path, allowInsecureCredentials = false } = options;
@@ -92,6 +96,20 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
     await disconnect();
     throw error;
   }
+}
+
+/** Tells where the program serves: in the log and, where somebody asked for it, in a file. */
+function serving({ host, logs }: RuntimeParts): (url: string) => void {
+  const logger = logs.logger("rdk");
+  const file = host.env(SERVING_FILE);
+  let telling = Promise.resolve();
+  return (url) => {
+    logger.info("serving", { url });
+    if (!file) return;
+    telling = telling.then(() => host.writeFile(file, `${JSON.stringify({ url })}\n`)).catch((error) =>
+      logger.warn(`cannot tell where it serves: ${chainOf(error)}`)
+    );
+  };
 }
 
 /** With what is last to be closed. */
@@ -137,6 +155,7 @@ async function start(
     tableFor,
     http,
     noTls: options.noTls,
+    serving: serving(parts),
     host,
     clock,
     logger,
