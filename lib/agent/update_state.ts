@@ -1,0 +1,259 @@
+/**
+ * The update of one program as a pure state machine: what is on record and what is seen give the next step.
+ *
+ *     downloaded → verified → prepared → switched → probation → committed | rolled back
+ *
+ * Every step is a list of durable writes in an order that lets the power fail between any two of them: whatever of
+ * it is done, the boot rule starts a version that works, or comes back to one, and `plan` goes on from there. No
+ * step depends on the time of day. `tests/agent/update_model_test.ts` walks through every state there is.
+ */
+
+import { type Count, type LinkName, type Links, STARTS_MAX } from "./update_boot.ts";
+
+/** A version that is wanted. */
+export interface Wish {
+  /** Two wishes with the same key are for the same bytes. */
+  readonly key: string;
+  readonly version: string;
+}
+
+/** A version on the disk. */
+export interface Build extends Wish {
+  /** Its name in the `cache` folder. */
+  readonly file: string;
+  /** Hexadecimal. */
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+export type Stage = "downloaded" | "verified" | "prepared" | "switched" | "probation";
+
+export interface Trial {
+  readonly build: Build;
+  readonly stage: Stage;
+}
+
+/** A version that is not tried again while it is what is wanted. */
+export interface Refusal extends Wish {
+  readonly reason: string;
+}
+
+/** What is on record of one program. */
+export interface Slot {
+  /** The last version that proved itself. */
+  readonly good?: Build;
+  /** The one before it. */
+  readonly previous?: Build;
+  /** The one that may follow. */
+  readonly trial?: Trial;
+  readonly refused?: Refusal;
+}
+
+/** What is true now. */
+export interface Seen {
+  /** What the cloud wants; `undefined` where it has not been heard. */
+  readonly target?: Wish;
+  readonly links: Links;
+  /** Names of the builds that are on the disk in full length. */
+  readonly files: ReadonlySet<string>;
+  readonly count?: Count;
+  /** The file that runs. */
+  readonly running?: string;
+  /** Of what runs: `healthy` when it has been for long enough, `failed` when it had its time. */
+  readonly health: "starting" | "healthy" | "failed";
+  /** Why it is `failed`. */
+  readonly reason?: string;
+  /** What runs may be stopped for an update. */
+  readonly maySwitch: boolean;
+  /** No earlier download has to be waited for. */
+  readonly mayFetch: boolean;
+}
+
+/** One durable write. */
+export type Op =
+  | { readonly op: "save"; readonly slot: Slot }
+  | { readonly op: "link"; readonly link: LinkName; readonly file: string }
+  | { readonly op: "unlink"; readonly link: LinkName }
+  | { readonly op: "forget_count" };
+
+export type Step =
+  /** Download it; then `downloaded`. */
+  | { readonly do: "fetch" }
+  /** Read it back and try it; then `verified` or `refused`. */
+  | { readonly do: "check"; readonly build: Build }
+  | { readonly do: "write"; readonly why: string; readonly ops: readonly Op[] }
+  /** Stop what runs, and apply the boot rule. */
+  | { readonly do: "restart"; readonly why: string }
+  | { readonly do: "wait"; readonly why: string };
+
+export function plan(slot: Slot, seen: Seen): Step {
+  return restore(slot, seen) ?? (slot.trial ? advance(slot, slot.trial, seen) : begin(slot, seen));
+}
+
+/** What becomes of the record after a download. */
+export function downloaded(slot: Slot, build: Build): Slot {
+  return { ...slot, trial: { build, stage: "downloaded" } };
+}
+
+/** What becomes of the record after a check that went well. */
+export function verified(slot: Slot): Slot {
+  return atStage(slot, "verified");
+}
+
+/** What becomes of the record when the wish cannot be taken, whatever is done: a bad file, a failed trial. */
+export function refused({ trial: _, ...slot }: Slot, { key, version }: Wish, reason: string): Slot {
+  return { ...slot, refused: { key, version, reason } };
+}
+
+/** The way back to the version before, which a user asked for; `undefined` where there is none. */
+export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | undefined {
+  const { good, previous, trial } = slot;
+  if (trial && isSwitched(trial)) return good && rollBack(slot, trial, reason).ops;
+  if (!good || !previous || !seen.files.has(previous.file)) return undefined;
+  return [
+    { op: "link", link: "current", file: previous.file },
+    { op: "save", slot: refused({ good: previous, previous: good }, good, reason) },
+  ];
+}
+
+/** Makes record and disk say the same, where a power loss or the boot rule left them apart. */
+function restore(slot: Slot, seen: Seen): Step | undefined {
+  const { good, previous, trial } = slot;
+  const { links, files } = seen;
+  if (trial && (links.broken === trial.build.file || gaveUp(trial.build.file, seen))) {
+    return rollBack(slot, trial, `it did not start ${STARTS_MAX} times in a row`);
+  }
+  if (trial && isSwitched(trial)) {
+    if (links.current === trial.build.file && files.has(trial.build.file)) return undefined;
+    return rollBack(slot, trial, "it was left for the version before it");
+  }
+  if (good && (links.current !== good.file || !files.has(good.file) || gaveUp(good.file, seen))) {
+    // A switch that was not put on record.
+    if (trial?.stage === "prepared" && links.current === trial.build.file) return undefined;
+    return amend(slot, good, seen);
+  }
+  // It is prepared for this very trial.
+  if (trial?.stage === "prepared") return undefined;
+  if (previous && links.previous !== previous.file && files.has(previous.file)) {
+    return write("the way back is restored", { op: "link", link: "previous", file: previous.file });
+  }
+  if (links.broken !== undefined) return write("it is known", { op: "unlink", link: "broken" });
+  if (seen.health === "healthy" && seen.count && seen.count.file === seen.running) {
+    return write("it is well", { op: "forget_count" });
+  }
+}
+
+/** The good version is not what is started. */
+function amend(slot: Slot, good: Build, seen: Seen): Step {
+  const { previous } = slot;
+  const { links, files } = seen;
+  const fallen = links.current === previous?.file || !files.has(good.file) || gaveUp(good.file, seen);
+  if (!fallen) return write("the link is restored", { op: "link", link: "current", file: good.file });
+  if (previous && files.has(previous.file)) {
+    // Not refused: it may have been the machine's fault, and it gets another trial once this one is well.
+    return write(
+      `${good.version} no longer starts, back to ${previous.version}`,
+      { op: "link", link: "current", file: previous.file },
+      { op: "save", slot: { ...unprepared(slot), good: previous, previous: good } },
+    );
+  }
+  if (files.has(good.file)) return write("nothing else", { op: "link", link: "current", file: good.file });
+  const { good: _, previous: __, ...rest } = unprepared(slot);
+  return write(`${good.version} is gone from the disk`, { op: "save", slot: rest });
+}
+
+function advance(slot: Slot, trial: Trial, seen: Seen): Step {
+  const { build, stage } = trial;
+  const { target, files, running, health, maySwitch } = seen;
+  const { trial: _, ...without } = slot;
+  switch (stage) {
+    case "downloaded":
+    case "verified":
+      if (target && target.key !== build.key) {
+        return write(`${build.version} is no longer wanted`, { op: "save", slot: without });
+      }
+      if (!files.has(build.file)) return write(`${build.version} is gone`, { op: "save", slot: without });
+      if (stage === "downloaded") return { do: "check", build };
+      if (running !== undefined && health === "starting") return wait("what runs has to be well first");
+      if (running !== undefined && !maySwitch) return wait("what runs may not be stopped now");
+      return write(
+        `${build.version} is prepared`,
+        { op: "forget_count" },
+        ...(slot.good ? [{ op: "link", link: "previous", file: slot.good.file } as const] : []),
+        { op: "save", slot: atStage(slot, "prepared") },
+      );
+    case "prepared":
+      if (!files.has(build.file)) return write(`${build.version} is gone`, { op: "save", slot: without });
+      return write(
+        `${build.version} is next`,
+        { op: "link", link: "current", file: build.file },
+        { op: "save", slot: atStage(slot, "switched") },
+      );
+    case "switched":
+      if (running === build.file) {
+        return write(`${build.version} is on probation`, { op: "save", slot: atStage(slot, "probation") });
+      }
+      if (running !== undefined && !maySwitch) return wait("what runs may not be stopped now");
+      return { do: "restart", why: `${build.version} is to run` };
+    case "probation":
+      if (running !== build.file) return { do: "restart", why: `${build.version} is to run` };
+      if (health === "failed") return rollBack(slot, trial, seen.reason ?? "it did not get well in its time");
+      if (health === "starting") return wait("it is on probation");
+      return write(
+        `${build.version} has proved itself`,
+        { op: "save", slot: { good: build, previous: slot.good ?? slot.previous } },
+        { op: "forget_count" },
+      );
+  }
+}
+
+function begin(slot: Slot, seen: Seen): Step {
+  const { good, refused: no } = slot;
+  const { target, running, links } = seen;
+  if (running !== undefined && running !== links.current) {
+    return { do: "restart", why: `${links.current ?? "nothing"} is to run` };
+  }
+  if (!target) return wait("the cloud has not been heard");
+  if (target.key === good?.key) return wait("it is what is wanted");
+  if (no && no.key === target.key) return wait(`${no.version} was refused: ${no.reason}`);
+  if (no) {
+    const { refused: _, ...rest } = slot;
+    return write("something else is wanted", { op: "save", slot: rest });
+  }
+  return seen.mayFetch ? { do: "fetch" } : wait("the next attempt to download it comes later");
+}
+
+function rollBack(slot: Slot, { build }: Trial, reason: string) {
+  const { good } = slot;
+  return write(
+    `back from ${build.version}: ${reason}`,
+    good ? { op: "link", link: "current", file: good.file } : { op: "unlink", link: "current" },
+    { op: "save", slot: refused(slot, build, reason) },
+  );
+}
+
+function write(why: string, ...ops: Op[]) {
+  return { do: "write", why, ops } as const;
+}
+
+function wait(why: string): Step {
+  return { do: "wait", why };
+}
+
+function atStage(slot: Slot, stage: Stage): Slot {
+  return { ...slot, trial: { ...slot.trial!, stage } };
+}
+
+/** A trial whose preparation counts no more. */
+function unprepared(slot: Slot): Slot {
+  return slot.trial?.stage === "prepared" ? verified(slot) : slot;
+}
+
+function isSwitched({ stage }: Trial): boolean {
+  return stage === "switched" || stage === "probation";
+}
+
+/** The boot rule gave it up and could not write so, for want of space. */
+function gaveUp(file: string, { count, running }: Seen): boolean {
+  return count?.file === file && count.starts >= STARTS_MAX && running !== undefined && running !== file;
+}

@@ -1,0 +1,385 @@
+/**
+ * Every state that updates can get into, with the power failing between any two durable writes.
+ *
+ * Explores breadth first what `plan` and `bootPlan` do under every order of events: releases that are good, crash,
+ * hang, turn bad later or are no program at all; targets that change; a full disk; processes that die; a power cut
+ * after each write; a record of which the last copy or both are lost; a version whose file is lost; a user's
+ * rollback; cleaning. There is no event for a clock that jumps, for nothing here has a clock.
+ *
+ * In every state: the boot rule alone comes to a version that works (for the runtime: with the agent beside it);
+ * it starts one at once unless one is on trial; and when nothing more goes wrong, what is wanted runs or is refused.
+ *
+ *     deno task model:updates
+ */
+
+import { bootPlan, type Count, type Links, STARTS_MAX } from "../../lib/agent/update_boot.ts";
+import {
+  type Build,
+  downloaded,
+  goBack,
+  type Op,
+  plan,
+  refused,
+  type Seen,
+  type Slot,
+  verified,
+} from "../../lib/agent/update_state.ts";
+import { inUse, rebuilt } from "../../lib/agent/update_record.ts";
+
+/** What a version does once it runs. */
+const NATURE: Readonly<Record<string, "good" | "crashes" | "hangs" | "turns" | "wrong">> = {
+  a: "good",
+  b: "good",
+  c: "crashes",
+  h: "hangs",
+  t: "turns",
+  w: "wrong",
+};
+
+const NAMES = Object.keys(NATURE);
+
+const BUILDS = Object.fromEntries(
+  NAMES.map((name) => [name, { key: name, version: name, file: name, sha256: name, sizeBytes: 1 }]),
+) as Readonly<Record<string, Build>>;
+
+export type Mode = "agent" | "runtime";
+
+interface State {
+  // On the disk.
+  readonly slot: Slot;
+  /** The copy of the record before the last. */
+  readonly before: Slot;
+  readonly links: Links;
+  readonly count?: Count;
+  /** Sorted. */
+  readonly files: string;
+  // In memory.
+  readonly passing?: Count;
+  readonly running?: string;
+  readonly health: Seen["health"];
+  // The world.
+  readonly target: string;
+  readonly full: boolean;
+  /** The version that turns has turned. */
+  readonly turned: boolean;
+  /** A loss of data has happened: one is survived, not any number. */
+  readonly lost: boolean;
+}
+
+export interface Explored {
+  readonly states: number;
+  readonly transitions: number;
+  /** Those in which the power may fail between two writes of a step. */
+  readonly cuts: number;
+  readonly violations: readonly string[];
+}
+
+const VIOLATIONS_MAX = 5;
+
+export function explore(mode: Mode, statesMax = 20_000_000): Explored {
+  const start: State = {
+    slot: { good: BUILDS.a },
+    before: { good: BUILDS.a },
+    links: { current: "a" },
+    files: "a",
+    health: "starting",
+    target: "a",
+    full: false,
+    turned: false,
+    lost: false,
+  };
+  const model = new Model(mode);
+  const from = new Map<string, { parent?: string; event: string }>([[keyOf(start), { event: "start" }]]);
+  let edge: State[] = [start];
+  const violations: string[] = [];
+  while (edge.length > 0 && violations.length < VIOLATIONS_MAX && from.size < statesMax) {
+    const next: State[] = [];
+    for (const state of edge) {
+      const parent = keyOf(state);
+      const wrong = model.wrong(state);
+      if (wrong && violations.length < VIOLATIONS_MAX) violations.push(`${wrong}\n${history(from, parent)}`);
+      for (const [event, after] of model.events(state)) {
+        const key = keyOf(after);
+        if (from.has(key)) continue;
+        from.set(key, { parent, event });
+        next.push(after);
+      }
+    }
+    edge = next;
+  }
+  return { states: from.size, transitions: model.transitions, cuts: model.cuts, violations };
+}
+
+function keyOf({ slot, before, links, count, passing, ...rest }: State): string {
+  return [
+    ...[slot, before].map(({ good, previous, trial, refused }) =>
+      [good?.key, previous?.key, trial?.build.key, trial?.stage, refused?.key].join()
+    ),
+    [links.current, links.previous, links.broken].join(),
+    ...[count, passing].map((one) => one ? `${one.file}${one.starts}` : ""),
+    [rest.files, rest.running, rest.health, rest.target, rest.full, rest.turned, rest.lost].join(),
+  ].join(";");
+}
+
+function history(from: ReadonlyMap<string, { parent?: string; event: string }>, key: string): string {
+  const lines: string[] = [];
+  for (let at: string | undefined = key; at !== undefined; at = from.get(at)?.parent) {
+    lines.unshift(`  ${from.get(at)!.event}  ->  ${at}`);
+  }
+  return lines.join("\n");
+}
+
+class Model {
+  transitions = 0;
+  cuts = 0;
+  readonly #ends = new Map<string, string | undefined>();
+
+  constructor(private readonly mode: Mode) {}
+
+  *events(state: State): Generator<[string, State]> {
+    for (const event of this.#all(state)) {
+      this.transitions++;
+      yield event;
+    }
+  }
+
+  *#all(state: State): Generator<[string, State]> {
+    const { running, links, slot, lost } = state;
+    yield ["power cut", cut(state)];
+    if (!lost) {
+      yield ["power cut, the last record lost", { ...cut(state), slot: state.before, lost: true }];
+      const slot = rebuilt(links, (file) => has(state, file) ? BUILDS[file] : undefined);
+      yield ["power cut, both records lost", { ...cut(state), slot, before: slot, lost: true }];
+    }
+    yield [state.full ? "there is space" : "the disk is full", { ...state, full: !state.full }];
+    for (const target of NAMES) if (target !== state.target) yield [`wanted: ${target}`, { ...state, target }];
+    if (running === undefined) yield* this.#boot(state);
+    else {
+      yield ["it dies", { ...state, running: undefined, health: "starting" }];
+      yield* this.#lives(state, running);
+    }
+    if (running === undefined && this.mode === "agent") return;
+    for (const maySwitch of [true, false]) yield* this.#step(state, maySwitch);
+    const back = goBack(slot, this.#seen(state, true), "asked for");
+    if (back) yield* this.#write("rollback", state, back);
+    const used = inUse(slot, links, running, BUILDS[state.target]);
+    const files = [...state.files].filter((file) => used.has(file)).join("");
+    if (files !== state.files) yield ["clean", { ...state, files }];
+  }
+
+  /** What a version does that runs, and what may happen to the good ones: each once, the other being well. */
+  *#lives(state: State, running: string): Generator<[string, State]> {
+    const { health, turned, links, slot, lost } = state;
+    if (health === "starting" && works(state, running)) yield ["it is well", { ...state, health: "healthy" }];
+    if (health === "starting" && NATURE[running] === "hangs") yield ["time is up", { ...state, health: "failed" }];
+    const settled = !["prepared", "switched", "probation"].includes(slot.trial?.stage ?? "");
+    const wayBack = links.previous !== undefined && links.previous !== links.current &&
+      NATURE[links.previous] === "good" && has(state, links.previous);
+    if (!settled || !wayBack || lost) return;
+    if (!turned) yield ["t turns bad", { ...state, turned: true, lost: true, health: "starting" }];
+    const files = [...state.files].filter((file) => file !== links.current).join("");
+    yield ["the file of what runs is lost", { ...state, files, lost: true }];
+  }
+
+  *#boot(state: State): Generator<[string, State]> {
+    const { file, ops } = bootOf(state);
+    let at = state;
+    for (const one of ops) {
+      if (one.op === "count") {
+        if (!at.full) {
+          at = { ...at, count: one.count };
+          this.cuts++;
+          yield ["boot, power cut", cut(at)];
+        }
+        at = { ...at, passing: one.count };
+      } else if (!at.full) {
+        at = { ...at, links: { ...at.links, [one.link]: one.file } };
+        this.cuts++;
+        yield ["boot, power cut", cut(at)];
+      }
+    }
+    if (file !== undefined) yield [`boot ${file}`, { ...at, running: file, health: "starting" }];
+  }
+
+  *#step(state: State, maySwitch: boolean): Generator<[string, State]> {
+    const step = plan(state.slot, this.#seen(state, maySwitch));
+    switch (step.do) {
+      case "write":
+        return yield* this.#write(step.why, state, step.ops);
+      case "restart":
+        return yield [step.why, { ...state, running: undefined, health: "starting" }];
+      case "fetch": {
+        if (state.full) return;
+        const files = [...new Set([...state.files, state.target])].sort().join("");
+        const slot = downloaded(state.slot, BUILDS[state.target]);
+        return yield* this.#write("fetched", { ...state, files }, [{ op: "save", slot }]);
+      }
+      case "check": {
+        const bad = NATURE[step.build.key] === "wrong";
+        const slot = bad ? refused(state.slot, step.build, "no program") : verified(state.slot);
+        return yield* this.#write("checked", state, [{ op: "save", slot }]);
+      }
+    }
+  }
+
+  /** All the ways a list of writes can end: the power fails, or the disk is full, before or after each of them. */
+  *#write(why: string, state: State, ops: readonly Op[]): Generator<[string, State]> {
+    let at = state;
+    for (const op of ops) {
+      this.cuts++;
+      yield [`${why}, power cut`, cut(at)];
+      const grows = op.op === "save" || op.op === "link";
+      if (grows) yield [`${why}, disk full`, { ...at, full: true }];
+      if (grows && at.full) return;
+      at = done(at, op);
+    }
+    yield [why, at];
+  }
+
+  #seen(state: State, maySwitch: boolean): Seen {
+    const { slot, links, target, running, health, files } = state;
+    const counts = [state.count, state.passing].filter((one) => one !== undefined)
+      .filter((one) => one.file === links.current);
+    return {
+      target: BUILDS[target],
+      links,
+      files: new Set(files),
+      count: counts.sort((x, y) => y.starts - x.starts)[0],
+      running,
+      health,
+      maySwitch: maySwitch && slot !== undefined,
+      mayFetch: true,
+    };
+  }
+
+  /** What must hold in a state and does not. */
+  wrong(state: State): string | undefined {
+    const { slot, links, lost, count, passing } = state;
+    if (this.mode === "agent") {
+      const wrong = bootsWrong(state);
+      if (wrong) return wrong;
+    }
+    const switched = ["prepared", "switched", "probation"].includes(slot.trial?.stage ?? "");
+    const tired = [count, passing].some((one) => one?.file === links.current && one!.starts >= STARTS_MAX);
+    const first = bootOf(state).file;
+    if (!switched && !lost && !tired && (first === undefined || !works(state, first))) {
+      return `${first} would be started, though nothing is on trial`;
+    }
+    return this.#end({ ...state, full: false });
+  }
+
+  /** Where it ends when nothing more goes wrong: what is wanted runs, or it is refused and something good runs. */
+  #end(start: State): string | undefined {
+    const passed: string[] = [];
+    let state = start;
+    let end: string | undefined;
+    for (let steps = 0;; steps++) {
+      const key = keyOf(state);
+      if (this.#ends.has(key)) {
+        end = this.#ends.get(key);
+        break;
+      }
+      passed.push(key);
+      const after = this.#fair(state);
+      if (after === undefined) {
+        end = endOf(state);
+        break;
+      }
+      if (steps > 200) {
+        end = "it does not come to rest";
+        break;
+      }
+      state = after;
+    }
+    for (const key of passed) this.#ends.set(key, end);
+    return end;
+  }
+
+  /** What happens next when everything behaves as it is made; `undefined` at rest. */
+  #fair(state: State): State | undefined {
+    const { running, health } = state;
+    if (running === undefined) {
+      const booted = [...this.#boot(state)].at(-1)?.[1];
+      return booted?.running === undefined ? undefined : booted;
+    }
+    // Hanging is found out by the time it takes, by the watchdog at the latest.
+    if (!works(state, running)) {
+      if (NATURE[running] === "hangs" && health === "starting") return { ...state, health: "failed" };
+      const last = NATURE[running] === "hangs" ? [...this.#step(state, true)].at(-1) : undefined;
+      return last && keyOf(last[1]) !== keyOf(state)
+        ? last[1]
+        : { ...state, running: undefined, health: "starting" };
+    }
+    const last = [...this.#step(state, true)].at(-1)?.[1];
+    if (last) return last;
+    return health === "starting" ? { ...state, health: "healthy" } : undefined;
+  }
+}
+
+function endOf(state: State): string | undefined {
+  const { running, health, slot, target, links } = state;
+  if (running === undefined || !works(state, running)) return `at rest ${running ?? "nothing"} runs`;
+  if (health !== "healthy") return "at rest it is not well";
+  if (slot.good?.key !== running || links.current !== running) return "record and disk differ at rest";
+  if (running !== target && slot.refused?.key !== target) return `at rest ${running} runs, not ${target}`;
+}
+
+/** Starts after each other, each of which fails if it can: one that works has to be among the first few. */
+function bootsWrong(start: State): string | undefined {
+  let state: State = { ...start, running: undefined };
+  for (let boots = 0; boots <= 2 * STARTS_MAX; boots++) {
+    const { file, ops } = bootOf(state);
+    if (file === undefined) return "nothing can be started";
+    if (works(state, file)) return undefined;
+    for (const one of ops) {
+      if (one.op === "count") {
+        state = { ...state, passing: one.count, count: state.full ? state.count : one.count };
+      } else if (!state.full) state = { ...state, links: { ...state.links, [one.link]: one.file } };
+    }
+  }
+  return `nothing that works is started in ${2 * STARTS_MAX} times`;
+}
+
+function bootOf(state: State) {
+  const { links, count, passing } = state;
+  return bootPlan({ links, count, passing, runnable: (file) => has(state, file) });
+}
+
+function works({ turned }: State, file: string): boolean {
+  return NATURE[file] === "good" || (NATURE[file] === "turns" && !turned);
+}
+
+function has({ files }: State, file: string): boolean {
+  return files.includes(file);
+}
+
+function cut(state: State): State {
+  return { ...state, running: undefined, health: "starting", passing: undefined };
+}
+
+function done(state: State, op: Op): State {
+  switch (op.op) {
+    case "save":
+      return { ...state, before: state.slot, slot: op.slot };
+    case "link":
+      return { ...state, links: { ...state.links, [op.link]: op.file } };
+    case "unlink":
+      return { ...state, links: { ...state.links, [op.link]: undefined } };
+    case "forget_count":
+      return { ...state, count: undefined, passing: undefined };
+  }
+}
+
+/** Tells what was explored; `false` where something does not hold. */
+export function report({ states, transitions, cuts, violations }: Explored, mode: Mode): boolean {
+  const power = `${cuts} of them a power cut between two writes`;
+  console.log(`updates of the ${mode}: ${states} states, ${transitions} transitions, ${power}`);
+  for (const violation of violations) console.log(`violated: ${violation}`);
+  return violations.length === 0;
+}
+
+if (import.meta.main) {
+  const held = (["agent", "runtime"] as const).map((mode) => report(explore(mode), mode));
+  console.log(held.every(Boolean) ? "every one of them comes back to a version that works" : "it does not hold");
+  Deno.exit(held.every(Boolean) ? 0 : 1);
+}
