@@ -40,6 +40,7 @@ async function withPort(
   const files = new Map<string, string>();
   // Of timers only those of the port's own retries matter here; sockets have the time of the system.
   const fake = new FakeClock();
+  const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
   const parts = {
     tableFor: (guard?: Auth) => {
       const table = new ServiceTable(clock, guard ? [guard.interceptor] : []);
@@ -48,7 +49,7 @@ async function withPort(
     },
     http: {},
     noTls: false,
-    serving: () => {},
+    serving: (url: string) => logger.info("serving", { url }),
     host: {
       readTextFile: (path: string) => {
         const text = files.get(path);
@@ -58,7 +59,7 @@ async function withPort(
       },
     },
     clock: fake,
-    logger: new Logs(clock, [memorySink(records)]).logger("rdk"),
+    logger,
   };
   const port = await MachinePort.open(configOf(json), parts);
   try {
