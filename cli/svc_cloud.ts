@@ -216,7 +216,7 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
           table: cloud.table,
           bind,
           tls: await tlsOf(values, bind.host, cloud, host),
-          http: { routes: new Map([["/ca.pem", () => pem]]) },
+          http: { routes: new Map([...cloud.routes, ["/ca.pem", () => pem]]) },
           clock,
           logger,
         });

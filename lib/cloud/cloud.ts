@@ -11,10 +11,14 @@ import type { Clock } from "../base/clock.ts";
 import { chainOf } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 import { auth } from "../wire/auth.ts";
+import type { Route } from "../wire/grpc_web.ts";
 import { health } from "../wire/health.ts";
 import { reflection } from "../wire/reflection.ts";
 import { type CallContext, service, ServiceTable } from "../wire/service.ts";
 import { Access } from "./access.ts";
+import { dataService } from "./app_data.ts";
+import { dataSyncService } from "./app_data_sync.ts";
+import { datasetService } from "./app_datasets.ts";
 import { fleetHandlers } from "./app_fleet.ts";
 import { keyHandlers } from "./app_keys.ts";
 import { logHandlers } from "./app_logs.ts";
@@ -22,6 +26,7 @@ import { partHandlers } from "./app_parts.ts";
 import { Audit } from "./audit.ts";
 import { Authority } from "./authority.ts";
 import { actorOf, type CloudContext, type Validate } from "./context.ts";
+import { DataLinks } from "./data_links.ts";
 import type { FileStore } from "./files.ts";
 import { Keys } from "./keys.ts";
 import { Presence } from "./presence.ts";
@@ -50,6 +55,8 @@ export interface Cloud {
   /** Everything it serves, its own checks of who calls included. */
   readonly table: ServiceTable;
   readonly authority: Authority;
+  /** Pages of its port, for what is downloaded. */
+  readonly routes: ReadonlyMap<string, Route>;
   /** Saves what is only in memory. The store stays open. */
   close(): Promise<void>;
 }
@@ -81,6 +88,10 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   const app = { ...fleetHandlers(context), ...partHandlers(context), ...keyHandlers(context) };
   table.add(service(AppService, { ...app, ...logHandlers(logs, clock) }));
   table.add(robotService(context, authority, logs));
+  const links = await DataLinks.open(context);
+  for (const one of [dataService(context, links), dataSyncService(context), datasetService(context)]) {
+    table.add(one);
+  }
   const trainings = options.training && new TrainingRunner({ ...options, ...options.training });
   table.add(mlTrainingService(context, trainings));
   table.add(health(table));
@@ -93,6 +104,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   return {
     table,
     authority,
+    routes: links.routes,
     close: async () => {
       await trainings?.close();
       await sweep.close();

@@ -25,6 +25,8 @@ export interface CloudContext {
   readonly audit: Audit;
   readonly presence: Presence;
   readonly validate: Validate;
+  /** As what others know this control plane, where that is not as what they address it. */
+  readonly publicUrl?: string;
 }
 
 export function actorOf({ entity, method }: CallContext): Actor {

@@ -24,6 +24,7 @@ export interface StoredReading extends Reading, Origin {
   /** Among those with the same time. */
   readonly id: string;
   readonly storedMs: number;
+  readonly bytes: number;
   readonly tags: readonly string[];
 }
 
@@ -90,7 +91,7 @@ export class TabularData {
     const direction = newest ? "DESC" : "ASC";
     const rows = await this.sql.query<Row>(
       `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
-         d.received_us AS "receivedUs", d.stored_ms AS "storedMs", d.tags, d.payload, ${ORIGIN_COLUMNS}
+         d.received_us AS "receivedUs", d.stored_ms AS "storedMs", d.tags, d.payload, ${BYTES} AS bytes, ${ORIGIN_COLUMNS}
        FROM ${FROM} WHERE ${found.text}
        ORDER BY d.captured_us ${direction}, d.origin_id ${direction}, d.entry_id ${direction} LIMIT ?`,
       ...found.values,

@@ -7,6 +7,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
+import { extensionOf } from "./mime_types.ts";
 import { places, type Sql } from "./store.ts";
 
 /** Sequences are datasets by their type alone: they hold no images. */
@@ -69,12 +70,6 @@ const COLUMNS =
   `SELECT id, organization_id AS "organizationId", name, type, created_ms AS "createdMs" FROM datasets`;
 export const ANNOTATION_COLUMNS = `a.id, a.data_id AS "dataId", a.label, a.confidence,
   a.x_min AS "xMin", a.y_min AS "yMin", a.x_max AS "xMax", a.y_max AS "yMax"`;
-const EXTENSIONS: { readonly [mimeType: string]: string } = {
-  "image/jpeg": ".jpg",
-  "image/png": ".png",
-  "video/mp4": ".mp4",
-  "pointcloud/pcd": ".pcd",
-};
 
 export class Datasets {
   constructor(private readonly sql: Sql) {}
@@ -235,8 +230,9 @@ export function sorted(
   return { boxes, classifications };
 }
 
-function fileNameOf(id: string, name: string, extension: string, mimeType: string): string {
+/** Without folders, with its extension. */
+export function fileNameOf(id: string, name: string, extension: string, mimeType: string): string {
   const last = name.split(/[/\\]/).at(-1)!.replace(/^\.+/, "") || id;
-  const wanted = extension || (last.includes(".") ? "" : EXTENSIONS[mimeType] ?? "");
+  const wanted = extension || (last.includes(".") ? "" : extensionOf(mimeType));
   return last.endsWith(wanted) ? last : last + wanted;
 }

@@ -9,6 +9,7 @@ import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
 import { ServerReflection } from "../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../proto/gen/reflection_v1alpha_pb.ts";
 import { type Rule, rule } from "./access.ts";
+import { DATA_RULES } from "./data_rules.ts";
 
 const app = AppService.method;
 const robot = RobotService.method;
@@ -84,4 +85,6 @@ export const RULES: readonly Rule[] = [
   rule(robot.certificate, "operator", ["part", "id"]),
   rule(robot.needsRestart, "operator", ["part", "id"]),
   rule(robot.log, "operator", ["part", "id"]),
+
+  ...DATA_RULES,
 ];

@@ -6,8 +6,11 @@ import { assert, assertEquals } from "@std/assert";
 import { AuthorizationSchema } from "../../proto/gen/app_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { RULES } from "../../lib/cloud/rules.ts";
+import { BinaryData } from "../../lib/cloud/data_binary.ts";
+import { Datasets } from "../../lib/cloud/datasets.ts";
 import { Fragments } from "../../lib/cloud/fragments.ts";
 import type { Rule } from "../../lib/cloud/access.ts";
+import type { Sql } from "../../lib/cloud/store.ts";
 import type { Channel } from "../../lib/wire/channel.ts";
 import { create, type DescMessage, type Message, toBinary } from "../../lib/wire/proto.ts";
 import { TrainingJobs } from "../../lib/cloud/training.ts";
@@ -187,7 +190,38 @@ async function somethingIn({ store }: ServedCloud, { organization, owner }: Worl
     await jobs.cancel(id, 0);
     return id;
   });
-  return { ...world, organization, key, fragment, owner, training_job };
+  const { data, dataset } = await store.transaction((sql) => capturedIn(sql, organization, world));
+  return { ...world, organization, key, fragment, data, dataset, owner, training_job };
+}
+
+/** An image of a machine, and a dataset. */
+async function capturedIn(sql: Sql, organizationId: string, { location, machine, part }: World) {
+  const origin = {
+    organizationId,
+    locationId: location,
+    machineId: machine,
+    machineName: "rover",
+    partId: part,
+    partName: "rover-main",
+    componentType: "camera",
+    componentName: "cam",
+    methodName: "GetImages",
+    parameters: "{}",
+  };
+  const image = {
+    origin,
+    fileName: "",
+    fileExt: ".jpg",
+    mimeType: "image/jpeg",
+    tags: [],
+    datasetIds: [],
+    boxes: [],
+    classifications: [],
+  };
+  return {
+    data: await new BinaryData(sql).add(image, { sha256: "0".repeat(64), bytes: 0 }, 0),
+    dataset: await new Datasets(sql).create(organizationId, part, "images", 0),
+  };
 }
 
 async function codeOf(
@@ -221,9 +255,10 @@ async function codeOf(
 
 /** Sets a field, as one of a list where it is one; `metadata.partId` is one of a message inside. */
 function put(desc: DescMessage, message: Message, path: string, value: unknown): void {
-  const [name, ...rest] = path.split(".");
+  const [name, ...rest] = path.split("|")[0].split(".");
   const field = desc.field[name];
-  const inside = rest.length > 0 ? create(field.message!) : undefined;
+  const there = (message as unknown as Record<string, unknown>)[name] as Message | undefined;
+  const inside = rest.length > 0 ? there ?? create(field.message!) : undefined;
   if (inside) put(field.message!, inside, rest.join("."), value);
   const set = inside ?? (field.fieldKind === "list" ? [value] : value);
   const target = message as unknown as Record<string, unknown>;

@@ -67,7 +67,8 @@ export async function withCloud(
     validate,
     training: training && { folder: `${database.folder}/training`, executors: training },
   });
-  const port = await openPort({ table: cloud.table, bind: { host: "127.0.0.1", port: 0 }, clock: real });
+  const { table, routes } = cloud;
+  const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock: real, http: { routes } });
   const channels: Channel[] = [];
   const connect = (header?: Metadata) => {
     const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock: real, header });

@@ -1,0 +1,84 @@
+/**
+ * Links to the contents of captured data: whoever has one may download that content over HTTP until the link ends.
+ */
+
+import { Buffer } from "node:buffer";
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { messageOf, SvcError } from "../base/error.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../wire/grpc_web.ts";
+import type { Peer } from "../wire/service.ts";
+import type { CloudContext } from "./context.ts";
+import { BinaryData } from "./data_binary.ts";
+import { fileNameOf } from "./datasets.ts";
+import { secretOf } from "./store.ts";
+
+const PATH = "/data/v1/files";
+const MINUTES = { usual: 15, max: 7 * 24 * 60 };
+
+export class DataLinks {
+  private constructor(private readonly cloud: CloudContext, private readonly secret: string) {}
+
+  static async open(cloud: CloudContext): Promise<DataLinks> {
+    const secret = await secretOf(cloud.store, "data-links", () => randomBytes(32).toString("base64url"));
+    return new DataLinks(cloud, secret);
+  }
+
+  get routes(): Map<string, Route> {
+    return new Map([[`${PATH}/*`, (request) => this.#answer(request)]]);
+  }
+
+  /** A link that is good for so many minutes; by whom it is asked for says where it leads. */
+  make(id: string, minutes: number = MINUTES.usual, { origin }: Peer): { url: string; expiresMs: number } {
+    if (minutes < 1 || minutes > MINUTES.max) {
+      const wanted = `wanted 1 to ${MINUTES.max}`;
+      throw new SvcError("invalid_argument", `found a link for ${minutes} minutes, ${wanted}`);
+    }
+    const expiresMs = Math.ceil(this.cloud.clock.nowMs() + minutes * 60_000);
+    const query = `expires=${expiresMs}&signature=${this.#signature(id, expiresMs)}`;
+    const base = this.cloud.publicUrl ?? origin ?? "http://localhost";
+    return { url: `${base}${PATH}/${id}?${query}`, expiresMs };
+  }
+
+  async #answer({ method, path, query }: RouteRequest): Promise<RouteAnswer> {
+    if (method !== "GET" && method !== "HEAD") return text(405, `${path} answers GET, not ${method}`);
+    const id = path.slice(PATH.length + 1);
+    const expiresMs = Number(query.get("expires"));
+    if (!same(query.get("signature") ?? "", this.#signature(id, expiresMs))) {
+      return text(403, "the link is not one that has been handed out here");
+    }
+    if (!(this.cloud.clock.nowMs() < expiresMs)) {
+      return text(403, "the link is no longer good: ask for a new one");
+    }
+    try {
+      const [item] = await new BinaryData(this.cloud.store).get([id]);
+      const name = fileNameOf(item.id, item.fileName, item.fileExt, item.mimeType);
+      return {
+        status: 200,
+        contentType: item.mimeType,
+        body: this.cloud.files.read(item.sha256),
+        bytes: item.bytes,
+        fields: [
+          ["cache-control", "private"],
+          // What somebody has uploaded is not run in the name of this site.
+          ["content-security-policy", "sandbox; default-src 'none'"],
+          ["x-content-type-options", "nosniff"],
+          ["content-disposition", `attachment; filename="${name.replace(/[^\w.+-]/g, "_")}"`],
+        ],
+      };
+    } catch (error) {
+      return text(SvcError.from(error).code === "not_found" ? 404 : 503, messageOf(error));
+    }
+  }
+
+  #signature(id: string, expiresMs: number): string {
+    return createHmac("sha256", this.secret).update(`${id}\n${expiresMs}`).digest("base64url");
+  }
+}
+
+function same(found: string, wanted: string): boolean {
+  return found.length === wanted.length && timingSafeEqual(Buffer.from(found), Buffer.from(wanted));
+}
+
+function text(status: number, line: string): RouteAnswer {
+  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
+}

@@ -1,0 +1,36 @@
+/**
+ * Kinds of captured files: their extensions and their MIME types.
+ */
+
+const TYPES: readonly (readonly [mimeType: string, ...extensions: string[]])[] = [
+  ["image/jpeg", ".jpg", ".jpeg"],
+  ["image/png", ".png"],
+  ["image/gif", ".gif"],
+  ["image/webp", ".webp"],
+  ["image/vnd.viam.dep", ".dep"],
+  ["image/vnd.viam.rgba", ".rgba"],
+  ["pointcloud/pcd", ".pcd"],
+  ["video/mp4", ".mp4"],
+  ["audio/mpeg", ".mp3"],
+  ["audio/wav", ".wav"],
+  ["application/json", ".json"],
+  ["application/pdf", ".pdf"],
+  ["application/zip", ".zip"],
+  ["application/gzip", ".gz"],
+  ["application/octet-stream", ".dat", ".bin"],
+  ["text/csv", ".csv"],
+  ["text/plain", ".txt", ".log"],
+];
+
+export const ANY_BYTES = "application/octet-stream";
+
+/** `.jpg`, or nothing for a type that is not known. */
+export function extensionOf(mimeType: string): string {
+  if (mimeType === ANY_BYTES) return "";
+  return TYPES.find(([type]) => type === mimeType)?.[1] ?? "";
+}
+
+export function mimeTypeOf(extension: string): string {
+  const found = TYPES.find(([, ...extensions]) => extensions.includes(extension.toLowerCase()));
+  return found?.[0] ?? ANY_BYTES;
+}
