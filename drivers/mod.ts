@@ -21,6 +21,7 @@ import { FakeGripper } from "./gripper/fake.ts";
 import { FakeInputController } from "./input_controller/fake.ts";
 import { WebgamepadInputController } from "./input_controller/webgamepad.ts";
 import { FakeMlModel } from "./ml_model/fake.ts";
+import { OnnxCpuMlModel } from "./ml_model/onnx_cpu.ts";
 import { FakeMotor } from "./motor/fake.ts";
 import { GpioMotor } from "./motor/gpio.ts";
 import { FakeMovementSensor } from "./movement_sensor/fake.ts";
@@ -31,6 +32,7 @@ import { FakeSlam } from "./slam/fake.ts";
 import { FakeSwitch } from "./switch/fake.ts";
 import { ColorDetectorVision } from "./vision/color_detector.ts";
 import { FakeVision } from "./vision/fake.ts";
+import { MlModelVision } from "./vision/mlmodel.ts";
 import { ObstaclesDepthVision } from "./vision/obstacles_depth.ts";
 
 export const MODELS: readonly AnyModel[] = [
@@ -52,6 +54,7 @@ export const MODELS: readonly AnyModel[] = [
   FakeInputController,
   WebgamepadInputController,
   FakeMlModel,
+  OnnxCpuMlModel,
   FakeMotor,
   GpioMotor,
   FakeMovementSensor,
@@ -62,5 +65,6 @@ export const MODELS: readonly AnyModel[] = [
   FakeSwitch,
   ColorDetectorVision,
   FakeVision,
+  MlModelVision,
   ObstaclesDepthVision,
 ];

@@ -43,11 +43,23 @@ export interface OnnxTensorInfo {
   readonly shape: readonly number[];
 }
 
+export type OnnxData =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
+
 /** Values in rows of the last dimension; as many as the product of the dimensions. */
 export interface OnnxTensor {
   readonly type: OnnxType;
   readonly shape: readonly number[];
-  readonly data: InstanceType<(typeof ARRAYS)[OnnxType]>;
+  readonly data: OnnxData;
 }
 
 export type OnnxTensors = { readonly [name: string]: OnnxTensor };
@@ -58,7 +70,7 @@ export interface OnnxSession extends OnnxGraph {
    * `resource_exhausted` past `RUNS_WAITING_MAX`; `signal` ends the wait, not the computation.
    */
   run(inputs: OnnxTensors, signal?: AbortSignal): Promise<OnnxTensors>;
-  /** Gives back the memory; runs still waiting are refused. */
+  /** Gives back the memory, after the runs that were asked for. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -95,7 +107,7 @@ export async function openOnnx(
 }
 
 /** The type of a tensor with this data, but for `bool`, whose data is that of `uint8`. */
-export function typeOfData(data: OnnxTensor["data"]): OnnxType {
+export function typeOfData(data: OnnxData): OnnxType {
   return (Object.keys(ARRAYS) as OnnxType[]).find((type) => data instanceof ARRAYS[type])!;
 }
 

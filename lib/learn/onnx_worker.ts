@@ -13,7 +13,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { type Code, messageOf, SvcError } from "../base/error.ts";
-import type { OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./onnx_session.ts";
+import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./onnx_session.ts";
 
 /** The name by which this module knows that it is the thread, and not merely imported. */
 export const ONNX_WORKER = "svc-onnx";
@@ -97,7 +97,7 @@ function infoOf(value: InferenceSession.ValueMetadata): OnnxTensorInfo {
 }
 
 function tensorOf({ type, dims, data }: Tensor): OnnxTensor {
-  return { type: type as OnnxType, shape: dims, data: data as OnnxTensor["data"] };
+  return { type: type as OnnxType, shape: dims, data: data as OnnxData };
 }
 
 function firstLine(cause: unknown): string {

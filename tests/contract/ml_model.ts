@@ -15,11 +15,12 @@ export const contract: Contract<MlModel> = {
     },
     "answers with tensors whose shapes fit their data": async (model) => {
       const { inputs } = await model.getMetadata();
-      if (inputs.some(({ dataType }) => dataType !== "float32")) return;
-      const given = inputs.map(({ name, shape }) => {
+      const given = inputs.map(({ name, shape, dataType }) => {
+        assert(dataType === "float32" || dataType === "uint8", dataType);
         const sizes = shape.map((size) => size > 0 ? size : 2);
         const count = sizes.reduce((product, size) => product * size, 1);
-        return [name, { shape: sizes, data: new Float32Array(count).fill(0.5) }];
+        const data = dataType === "uint8" ? new Uint8Array(count) : new Float32Array(count);
+        return [name, { shape: sizes, data: data.fill(1) }];
       });
       for (const { shape, data } of Object.values(await model.infer(Object.fromEntries(given)))) {
         assertEquals(data.length, shape.reduce((product, size) => product * size, 1));

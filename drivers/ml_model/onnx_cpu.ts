@@ -1,0 +1,195 @@
+/**
+ * `onnx_cpu`: an ONNX model run on the processor.
+ *
+ * What the model takes and gives is read from its graph; `metadata.json` beside it (the published `Metadata` message
+ * as JSON) adds names and descriptions, `labels.txt` beside it names the classes. A model package unpacks to such a
+ * folder, so `model_path` may name the folder: `${packages.ml_model.NAME}`.
+ */
+
+import { basename, dirname, join } from "node:path";
+import {
+  type MlMetadata,
+  type MlModel,
+  MlModelApi,
+  type TensorInfo,
+  type Tensors,
+} from "../../lib/api/ml_model.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { anyObject, type Infer, integer, list, object, Place, text } from "../../lib/base/schema.ts";
+import {
+  MODEL_BYTES_MAX,
+  type OnnxSession,
+  type OnnxTensor,
+  type OnnxTensorInfo,
+  openOnnx,
+  typeOfData,
+} from "../../lib/learn/onnx_session.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseResource, type Call } from "../../lib/resource/resource.ts";
+
+const attributes = object({
+  modelPath: text("an .onnx file, or a folder with one, labels.txt and metadata.json").required(),
+  labelPath: text("a file with a label a line; labels.txt beside the model when left out").default(""),
+  numThreads: integer("threads that share one inference; the number of cores when left out", {
+    min: 1,
+    max: 256,
+  }),
+}).required();
+
+const describedTensor = object({
+  name: text().required(),
+  description: text().default(""),
+  extra: anyObject(),
+}).required();
+
+/** The published `Metadata`; what it says of types and shapes the graph knows better. */
+const metadataFile = object({
+  name: text().default(""),
+  type: text().default(""),
+  description: text().default(""),
+  inputInfo: list(describedTensor).default([]),
+  outputInfo: list(describedTensor).default([]),
+}).required();
+
+class OnnxCpu extends BaseResource implements MlModel {
+  constructor(
+    name: ResourceName,
+    private readonly session: OnnxSession,
+    private readonly metadata: MlMetadata,
+  ) {
+    super(name);
+  }
+
+  async infer(inputs: Tensors, call?: Call): Promise<Tensors> {
+    const given = Object.entries(inputs).map(([name, { shape, data }]): [string, OnnxTensor] => {
+      const wanted = this.session.inputs.find((input) => input.name === name)?.type;
+      // On the wire there is no type for truth values: they come and go as bytes.
+      const type = wanted === "bool" && data instanceof Uint8Array ? wanted : typeOfData(data);
+      return [name, { type, shape, data }];
+    });
+    return await this.session.run(Object.fromEntries(given), call?.signal);
+  }
+
+  getMetadata(): Promise<MlMetadata> {
+    return Promise.resolve(this.metadata);
+  }
+
+  override async close(): Promise<void> {
+    await this.session.close();
+  }
+}
+
+export const OnnxCpuMlModel = model({
+  api: MlModelApi,
+  name: "rdk:builtin:onnx_cpu",
+  doc: "an ONNX model run on the processor",
+  attributes,
+  construct: async ({ name, attributes: { modelPath, labelPath, numThreads }, host, signal }) => {
+    const path = await modelFile(host, modelPath);
+    const metadata = await metadataBeside(host, path);
+    const labels = await labelsFile(host, labelPath, path);
+    const session = await open(host, path, { threads: numThreads, signal });
+    return new OnnxCpu(name, session, describe(session, metadata, labels, path));
+  },
+});
+
+async function open(
+  host: Host,
+  path: string,
+  options: { threads?: number; signal: AbortSignal },
+): Promise<OnnxSession> {
+  const bytes = await host.fileSize(path);
+  if (bytes !== undefined && bytes > MODEL_BYTES_MAX) {
+    throw new SvcError(
+      "invalid_argument",
+      `model_path ${path} has ${bytes} bytes, wanted at most ${MODEL_BYTES_MAX}`,
+    );
+  }
+  const content = await host.readFile(path);
+  try {
+    return await openOnnx(content, options);
+  } catch (cause) {
+    const { code, message } = SvcError.from(cause);
+    throw new SvcError(code, `model_path ${path}: ${message}`, { cause });
+  }
+}
+
+/** The path itself, or the one model in the folder that it names. */
+async function modelFile(host: Host, path: string): Promise<string> {
+  const names = await host.readFolder(path).catch(() => undefined);
+  if (names === undefined) return path;
+  const models = names.filter((name) => name.endsWith(".onnx"));
+  const chosen = models.includes("model.onnx") ? "model.onnx" : models[0];
+  if (chosen !== undefined && (chosen === "model.onnx" || models.length === 1)) return join(path, chosen);
+  const found = models.length > 0 ? `holds ${models.join(", ")}` : "holds no .onnx file";
+  throw new SvcError(
+    "not_found",
+    `model_path ${path} is a folder that ${found}, wanted model.onnx or a single one`,
+  );
+}
+
+/** The file of labels, which must be there if it was asked for. */
+async function labelsFile(host: Host, asked: string, model: string): Promise<string | undefined> {
+  const path = asked || join(dirname(model), "labels.txt");
+  if (await host.fileSize(path) !== undefined) return path;
+  if (!asked) return undefined;
+  throw new SvcError("not_found", `label_path ${asked}: there is no such file`);
+}
+
+async function metadataBeside(host: Host, model: string): Promise<Infer<typeof metadataFile> | undefined> {
+  const path = join(dirname(model), "metadata.json");
+  if (await host.fileSize(path) === undefined) return undefined;
+  const at = new Place();
+  let decoded;
+  try {
+    decoded = metadataFile.decode(JSON.parse(await host.readTextFile(path)), at);
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `cannot read the model's ${path}: ${messageOf(cause)}`, { cause });
+  }
+  if (!at.failed) return decoded;
+  const [{ path: key, message }] = at.problems.filter(({ severity }) => severity === "error");
+  throw new SvcError("invalid_argument", `the model's ${path}${key && ` at ${key}`}: ${message}`);
+}
+
+function describe(
+  { inputs, outputs }: OnnxSession,
+  said: Infer<typeof metadataFile> | undefined,
+  labels: string | undefined,
+  path: string,
+): MlMetadata {
+  const info = (tensor: OnnxTensorInfo, described: readonly Infer<typeof describedTensor>[]): TensorInfo => {
+    const words = described.find(({ name }) => name === tensor.name);
+    return {
+      name: tensor.name,
+      description: words?.description ?? "",
+      dataType: tensor.type,
+      shape: tensor.shape,
+      associatedFiles: [],
+      extra: words?.extra,
+    };
+  };
+  return {
+    name: said?.name || basename(path, ".onnx"),
+    type: said?.type || typeOf(outputs.map(({ name }) => name)),
+    description: said?.description ?? "",
+    inputs: inputs.map((tensor) => info(tensor, said?.inputInfo ?? [])),
+    outputs: outputs.map((tensor, index) => {
+      const described = info(tensor, said?.outputInfo ?? []);
+      return index === 0 && labels !== undefined ? labelled(described, labels) : described;
+    }),
+  };
+}
+
+/** Where a vision service looks for the labels. */
+function labelled(info: TensorInfo, labels: string): TensorInfo {
+  const file = { name: labels, description: "names of the classes", labelType: "tensor_axis" as const };
+  return { ...info, associatedFiles: [file], extra: { ...info.extra, labels } };
+}
+
+/** The published words for what a model is for, from the published names of its outputs. */
+function typeOf(outputs: readonly string[]): string {
+  if (["location", "category", "score"].every((name) => outputs.includes(name))) return "object_detector";
+  return outputs.includes("probability") ? "classifier" : "other";
+}

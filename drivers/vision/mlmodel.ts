@@ -1,0 +1,295 @@
+/**
+ * `mlmodel`: classes and boxes from an ML model service.
+ *
+ * What the model can do is found out once, with a grey picture: it classifies if it gives probabilities, detects if
+ * it gives boxes and scores. A model that does neither, or whose labels do not fit it, is refused with what it gives
+ * and what is wanted.
+ */
+
+import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../lib/api/ml_model.ts";
+import { type Classification, type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import type { Logger } from "../../lib/base/log.ts";
+import { bool, type Infer, integer, list, mapOf, number, object, text } from "../../lib/base/schema.ts";
+import { type ColorImage, decodeImage } from "../../lib/geometry/image.ts";
+import { model } from "../../lib/resource/registry.ts";
+import type { Call } from "../../lib/resource/resource.ts";
+import {
+  classesOf,
+  type DetectorNames,
+  detectorNames,
+  foundIn,
+  imageTensor,
+  type InputForm,
+  layoutOf,
+  probabilityName,
+} from "./tensors.ts";
+import { type Skills, VisionModel } from "./vision_model.ts";
+
+/** As published: y_min, x_min, y_max, x_max. */
+const BOX_ORDER = [1, 0, 3, 2];
+
+/** As published, for numbers from 0 to 1: a picture is given as -1 to 1. */
+const HALF = [0.5, 0.5, 0.5];
+
+/** Of the picture with which a model is tried whose input has no size of its own. */
+const TRIAL_PX = 64;
+
+const perColor = (doc: string) =>
+  list(number(), doc).with((values, at) =>
+    values.length >= 3
+      ? values.slice(0, 3)
+      : at.error(`found ${values.length} numbers, wanted one for each of 3 colours`)
+  );
+
+const attributes = object({
+  mlmodelName: text("the ML model service").required().names("mlmodel"),
+  remapInputNames: mapOf(
+    text(),
+    "the model's names of inputs, each with the published one it stands for (image)",
+  )
+    .default({}),
+  remapOutputNames: mapOf(
+    text(),
+    "the model's names of outputs, each with the published one it stands for: probability, location, category, score",
+  ).default({}),
+  xminYminXmaxYmaxOrder: list(
+    integer("", { min: 0, max: 3 }),
+    "which of x_min (0), y_min (1), x_max (2) and y_max (3) stands at each place of a box; [1, 0, 3, 2] when left out",
+  ).with((order, at) =>
+    order.length === 0 || order.length === 4 && new Set(order).size === 4
+      ? order
+      : at.error(`found [${order.join(", ")}], wanted each of 0, 1, 2 and 3 once`)
+  ),
+  inputImageMeanValue: perColor(
+    "for float32 inputs, what to subtract from each colour; of 0 to 1, or where a number is above 1, of 0 to 255",
+  ),
+  inputImageStdDev: perColor("for float32 inputs, by what to divide each colour then, likewise").with((
+    values,
+    at,
+  ) => values.every((value) => value !== 0) ? values : at.error("found 0, by which nothing can be divided")),
+  inputImageBgr: bool("the model takes blue, green, red").default(false),
+  defaultMinimumConfidence: number("what is less certain is left out", { min: 0, max: 1 }).default(0),
+  labelConfidences: mapOf(
+    number("", { min: 0, max: 1 }),
+    "only these labels, each with its least confidence; default_minimum_confidence is then not heeded",
+  ).default({}),
+  labelPath: text("a file with a label a line; what the model's description names when left out").default(""),
+  cameraName: text("camera for requests that name none").names("camera"),
+}).required();
+
+type Attributes = Infer<typeof attributes>;
+
+export const MlModelVision = model({
+  api: VisionApi,
+  name: "rdk:builtin:mlmodel",
+  doc: "classes and boxes from an ML model service",
+  attributes,
+  construct: async (from) => {
+    const { attributes, dependencies, host, logger, signal } = from;
+    const mlModel = dependencies.get(MlModelApi, attributes.mlmodelName);
+    const metadata = await mlModel.getMetadata({ signal });
+    const labels = await labelsFor(attributes.labelPath, metadata, host, logger);
+    const runner = new Runner(mlModel, metadata, attributes, labels);
+    return new VisionModel(from, await runner.skills({ signal }), attributes.cameraName);
+  },
+});
+
+/** One model with its settings: pictures in, classes and boxes out. */
+class Runner {
+  readonly #form: InputForm;
+  readonly #input: string;
+  readonly #order: readonly number[];
+  readonly #outputs: ReadonlyMap<string, string>;
+  readonly #accepts: (label: string, confidence: number) => boolean;
+
+  constructor(
+    private readonly model: MlModel,
+    private readonly metadata: MlMetadata,
+    private readonly settings: Attributes,
+    private readonly labels: Labels | undefined,
+  ) {
+    const inputs = publishedNames(settings.remapInputNames);
+    const wanted = inputs.get("image") ?? "image";
+    const info = metadata.inputs.find(({ name }) => name === wanted) ?? metadata.inputs[0];
+    if (!info) {
+      throw new SvcError("failed_precondition", `${model.name} does not say what it takes, wanted its input`);
+    }
+    this.#input = info.name;
+    const { mean, deviation } = normalization(settings.inputImageMeanValue, settings.inputImageStdDev);
+    this.#form = { ...layoutOf(info), bgr: settings.inputImageBgr, mean, deviation };
+    this.#outputs = publishedNames(settings.remapOutputNames);
+    this.#order = boxOrder(settings.xminYminXmaxYmaxOrder, metadata, this.#outputs);
+    this.#accepts = filterOf(settings);
+  }
+
+  /** What it can do, having tried it. */
+  async skills(call: Call): Promise<Skills> {
+    const size = { width: this.#form.width ?? TRIAL_PX, height: this.#form.height ?? TRIAL_PX };
+    const grey = { ...size, rgba: new Uint8Array(size.width * size.height * 4).fill(127) };
+    const outputs = await this.#infer(grey, call);
+    const skills: Skills = {};
+    const probability = probabilityName(outputs, this.#outputs);
+    if (probability !== undefined) {
+      this.#classes(outputs, probability);
+      skills.classify = async ({ image }: EncodedImage, call) =>
+        this.#classes(await this.#infer(colorOf(image), call), probability);
+    }
+    const names = detectorNames(outputs, this.metadata.outputs.map(({ name }) => name), this.#outputs);
+    if (names) {
+      this.#detections(outputs, names, grey);
+      skills.detect = async ({ image }: EncodedImage, call) => {
+        const picture = colorOf(image);
+        return this.#detections(await this.#infer(picture, call), names, picture);
+      };
+    }
+    if (skills.classify || skills.detect) return skills;
+    const given = Object.entries(outputs).map(([name, { shape }]) => `${name} [${shape.join(", ")}]`).join(
+      ", ",
+    );
+    const wanted = "probability, or location [1, n, 4] with category and score";
+    const problem = `${this.model.name} gives ${
+      given || "nothing"
+    }, wanted ${wanted}; remap_output_names can say so`;
+    throw new SvcError("failed_precondition", problem);
+  }
+
+  #infer(picture: ColorImage, call?: Call): Promise<Tensors> {
+    return this.model.infer({ [this.#input]: imageTensor(picture, this.#form) }, { signal: call?.signal });
+  }
+
+  #classes(outputs: Tensors, name: string): Classification[] {
+    const tensor = outputOf(outputs, name);
+    const found = classesOf(name, tensor, this.labels?.forCount(tensor.data.length));
+    return found.filter(({ className, confidence }) => this.#accepts(className, confidence));
+  }
+
+  #detections(outputs: Tensors, names: DetectorNames, { width, height }: ColorImage): Detection[] {
+    for (const name of Object.values(names)) if (name !== undefined) outputOf(outputs, name);
+    const form = {
+      order: this.#order,
+      width: this.#form.width ?? width,
+      height: this.#form.height ?? height,
+    };
+    const found: Detection[] = [];
+    for (const { category, confidence, box: normalized } of foundIn(outputs, names, form)) {
+      if (confidence < this.#floor) continue;
+      const className = this.labels?.at(category) ?? String(category);
+      if (!this.#accepts(className, confidence)) continue;
+      const box = {
+        xMin: Math.round(normalized.xMin * width),
+        yMin: Math.round(normalized.yMin * height),
+        xMax: Math.round(normalized.xMax * width),
+        yMax: Math.round(normalized.yMax * height),
+      };
+      found.push({ className, confidence, box, normalized });
+    }
+    return found.sort((a, b) => b.confidence - a.confidence);
+  }
+
+  /** Nothing below is accepted under any label. */
+  get #floor(): number {
+    const { labelConfidences, defaultMinimumConfidence } = this.settings;
+    const least = Object.values(labelConfidences);
+    return least.length > 0 ? Math.min(...least) : defaultMinimumConfidence;
+  }
+}
+
+/** Names of classes, as a file has them. */
+class Labels {
+  readonly #lines: readonly string[];
+
+  constructor(text: string, private readonly path: string) {
+    const lines = text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== "");
+    // A single line is a list if it has commas; a label may be of several words.
+    this.#lines = lines.length === 1 && lines[0].includes(",")
+      ? lines[0].split(",").map((label) => label.trim())
+      : lines;
+  }
+
+  /** For a model of `count` classes; that of a single line, its words if they are as many. */
+  forCount(count: number): readonly string[] {
+    const words = this.#lines.length === 1 ? this.#lines[0].split(/\s+/) : [];
+    return words.length === count ? words : this.#lines;
+  }
+
+  at(category: number): string {
+    if (category < this.#lines.length) return this.#lines[category];
+    const found = `class ${category} of the model has no label in ${this.path}`;
+    throw new SvcError(
+      "failed_precondition",
+      `${found}, which has ${this.#lines.length}; wanted a label a line`,
+    );
+  }
+}
+
+async function labelsFor(
+  asked: string,
+  { outputs }: MlMetadata,
+  host: Host,
+  logger: Logger,
+): Promise<Labels | undefined> {
+  const named = outputs.map(({ extra }) => extra?.labels).find((labels) => typeof labels === "string");
+  const path = asked || named;
+  if (!path) return undefined;
+  try {
+    return new Labels(await host.readTextFile(path as string), path as string);
+  } catch (cause) {
+    if (asked) throw new SvcError(SvcError.from(cause).code, `label_path: ${chainOf(cause)}`, { cause });
+    logger.warn(`classes are told by their numbers: the model's labels cannot be read: ${chainOf(cause)}`);
+    return undefined;
+  }
+}
+
+/** From published names to the model's own. */
+function publishedNames(remapped: Attributes["remapInputNames"]): ReadonlyMap<string, string> {
+  return new Map(Object.entries(remapped).map(([own, published]) => [published, own]));
+}
+
+/** What is subtracted and divided by, both in terms of 0 to 255. */
+function normalization(mean: readonly number[] = HALF, deviation: readonly number[] = HALF) {
+  const scale = [...mean, ...deviation].some((value) => value > 1) ? 1 : 255;
+  const scaled = (values: readonly number[], given: boolean) =>
+    values.map((value) => value * (given ? scale : 255));
+  return { mean: scaled(mean, mean !== HALF), deviation: scaled(deviation, deviation !== HALF) };
+}
+
+function boxOrder(
+  asked: readonly number[] | undefined,
+  { outputs }: MlMetadata,
+  named: ReadonlyMap<string, string>,
+): readonly number[] {
+  if (asked?.length === 4) return asked;
+  const location = named.get("location") ?? "location";
+  const said = outputs.find(({ name }) => name === location)?.extra?.boxOrder;
+  const valid = Array.isArray(said) && said.length === 4 && [0, 1, 2, 3].every((edge) => said.includes(edge));
+  return valid ? said as number[] : BOX_ORDER;
+}
+
+/** Which labels are told, at what confidence. Letter case does not matter. */
+function filterOf({ labelConfidences, defaultMinimumConfidence }: Attributes) {
+  const least = new Map(
+    Object.entries(labelConfidences).map(([label, value]) => [label.toLowerCase(), value]),
+  );
+  return (label: string, confidence: number) => {
+    const floor = least.size > 0 ? least.get(label.toLowerCase()) : defaultMinimumConfidence;
+    return floor !== undefined && confidence >= floor;
+  };
+}
+
+function outputOf(outputs: Tensors, name: string) {
+  const found = outputs[name];
+  if (found) return found;
+  const there = Object.keys(outputs).join(", ") || "none";
+  throw new SvcError(
+    "failed_precondition",
+    `the model gave no output "${name}" this time; its outputs: ${there}`,
+  );
+}
+
+function colorOf(image: Uint8Array): ColorImage {
+  const decoded = decodeImage(image);
+  if (decoded.kind === "color") return decoded.image;
+  throw new SvcError("invalid_argument", "asking a model: found a depth image, wanted a colour image");
+}

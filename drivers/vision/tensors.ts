@@ -1,0 +1,249 @@
+/**
+ * Pictures as the tensors that vision models take, and the tensors they give as classes and boxes: the published
+ * conventions, without state. Everything that does not fit is an `invalid_argument` that names the tensor.
+ */
+
+import type { Tensor, TensorInfo, Tensors } from "../../lib/api/ml_model.ts";
+import type { Box, Classification } from "../../lib/api/vision.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { ColorImage } from "../../lib/geometry/image.ts";
+
+/** How a picture becomes a tensor. */
+export interface InputForm {
+  readonly type: "uint8" | "float32";
+  /** Colours as planes, [1, 3, height, width], rather than in pixels, [1, height, width, 3]. */
+  readonly planes: boolean;
+  /** `undefined`: as wide or high as the picture is. */
+  readonly width: number | undefined;
+  readonly height: number | undefined;
+  readonly bgr: boolean;
+  /** Taken from each of the three colours, of 0 to 255, before it is divided; for float32. */
+  readonly mean: readonly number[];
+  readonly deviation: readonly number[];
+}
+
+/** A box with its class by number. Edges are fractions of the picture. */
+export interface Found {
+  readonly category: number;
+  readonly confidence: number;
+  readonly box: Box;
+}
+
+type Layout = Pick<InputForm, "type" | "planes" | "width" | "height">;
+
+/** The layout that the model's own description asks for. */
+export function layoutOf({ name, dataType, shape }: TensorInfo): Layout {
+  const found = `the model's input "${name}" is ${dataType} [${shape.join(", ")}]`;
+  if (dataType !== "uint8" && dataType !== "float32") throw bad(`${found}, wanted uint8 or float32`);
+  const planes = shape[1] === 3 && shape[3] !== 3;
+  const fits = shape.length === 4 && (shape[0] === 1 || shape[0] === -1) && (planes || shape[3] === 3);
+  if (!fits) throw bad(`${found}, wanted [1, height, width, 3] or [1, 3, height, width]`);
+  const [height, width] = planes ? shape.slice(2) : shape.slice(1, 3);
+  const size = (pixels: number) => pixels > 0 ? pixels : undefined;
+  return { type: dataType, planes, width: size(width), height: size(height) };
+}
+
+/** The whole picture, stretched to the model's size without keeping its proportions. */
+export function imageTensor(image: ColorImage, form: InputForm): Tensor {
+  const { planes, bgr, mean, deviation } = form;
+  const width = form.width ?? image.width, height = form.height ?? image.height;
+  const pixels = width * height;
+  const data = form.type === "uint8" ? new Uint8Array(pixels * 3) : new Float32Array(pixels * 3);
+  const [step, apart] = planes ? [1, pixels] : [3, 1];
+  const columns = samples(image.width, width), rows = samples(image.height, height);
+  for (let channel = 0; channel < 3; channel++) {
+    const source = image.rgba.subarray(bgr ? 2 - channel : channel);
+    const [less, by] = form.type === "uint8" ? [0, 1] : [mean[channel], deviation[channel]];
+    // Typed arrays of bytes cut what stands behind the point.
+    const round = form.type === "uint8" ? 0.5 : 0;
+    let to = channel * apart;
+    for (const { at: row, next: below, share: down } of rows) {
+      const upper = row * image.width, lower = below * image.width;
+      for (const { at: column, next: right, share: across } of columns) {
+        const above = mix(source[(upper + column) * 4], source[(upper + right) * 4], across);
+        const under = mix(source[(lower + column) * 4], source[(lower + right) * 4], across);
+        data[to] = (mix(above, under, down) - less) / by + round;
+        to += step;
+      }
+    }
+  }
+  return { shape: planes ? [1, 3, height, width] : [1, height, width, 3], data };
+}
+
+/** Between which two of `from` pixels each of `to` lies, with pixels' middles as their places. */
+function samples(from: number, to: number): { at: number; next: number; share: number }[] {
+  return Array.from({ length: to }, (_, index) => {
+    const place = Math.min(Math.max((index + 0.5) * from / to - 0.5, 0), from - 1);
+    const at = Math.floor(place);
+    return { at, next: Math.min(at + 1, from - 1), share: place - at };
+  });
+}
+
+function mix(a: number, b: number, share: number): number {
+  return a + (b - a) * share;
+}
+
+/** The name of the output with the classes' probabilities, if there is one. */
+export function probabilityName(outputs: Tensors, named: ReadonlyMap<string, string>): string | undefined {
+  const asked = named.get("probability") ?? "probability";
+  if (asked in outputs) return asked;
+  const names = Object.keys(outputs);
+  // One row of numbers can be nothing else.
+  const single = names.length === 1 && outputs[names[0]].shape.filter((size) => size !== 1).length <= 1;
+  return single ? names[0] : undefined;
+}
+
+/** One class for each number of the output, named by `labels`, or by their numbers where there are none. */
+export function classesOf(
+  name: string,
+  tensor: Tensor,
+  labels: readonly string[] | undefined,
+): Classification[] {
+  const confidences = probabilities(tensor);
+  if (labels && labels.length !== confidences.length) {
+    throw bad(
+      `the model's output "${name}" has ${confidences.length} classes and the file of labels ${labels.length}`,
+    );
+  }
+  return confidences.map((confidence, index) => ({
+    className: labels?.[index] ?? String(index),
+    confidence,
+  }));
+}
+
+/** Bytes are fractions of 255; of other numbers those outside 0 to 1 are what a softmax (for one, a sigmoid) takes. */
+function probabilities({ data }: Tensor): number[] {
+  const values = Array.from<number | bigint, number>(data as ArrayLike<number | bigint>, Number);
+  if (data instanceof Uint8Array) return values.map((value) => value / 255);
+  if (values.every((value) => value >= 0 && value <= 1)) return values;
+  if (values.length === 1) return [1 / (1 + Math.exp(-values[0]))];
+  const most = Math.max(...values);
+  const powers = values.map((value) => Math.exp(value - most));
+  const sum = powers.reduce((total, power) => total + power, 0);
+  return powers.map((power) => power / sum);
+}
+
+/** Which outputs hold a detector's boxes, classes and confidences. Without `category` the scores tell the class. */
+export interface DetectorNames {
+  readonly location: string;
+  readonly score: string;
+  readonly category?: string;
+}
+
+/**
+ * By their published or remapped names, otherwise by what they hold, in the order in which the model lists them;
+ * `undefined` for outputs that are no detector's.
+ */
+export function detectorNames(
+  outputs: Tensors,
+  order: readonly string[],
+  named: ReadonlyMap<string, string>,
+): DetectorNames | undefined {
+  const left = new Set([...order.filter((name) => name in outputs), ...Object.keys(outputs)]);
+  const take = (role: string, fits: (tensor: Tensor, name: string) => boolean): string | undefined => {
+    const asked = named.get(role) ?? role;
+    const name = left.has(asked) ? asked : [...left].find((one) => fits(outputs[one], one));
+    if (name !== undefined) left.delete(name);
+    return name;
+  };
+  // A published name is never taken for something else.
+  const free = (name: string) =>
+    !["location", "category", "score"].some((role) => (named.get(role) ?? role) === name);
+  const location = take("location", ({ shape }, name) => shape.length === 3 && shape[2] === 4 && free(name));
+  if (location === undefined) return undefined;
+  const count = outputs[location].data.length / 4;
+  const whole = ({ data }: Tensor) =>
+    !(data instanceof Float32Array || data instanceof Float64Array) ||
+    data.some((value) => value >= 1) && data.every(Number.isInteger);
+  const category = take(
+    "category",
+    (tensor, name) => free(name) && tensor.data.length === count && whole(tensor),
+  );
+  const score = take("score", (tensor, name) => {
+    const fits = category === undefined
+      ? tensor.data.length % Math.max(count, 1) === 0
+      : tensor.data.length === count;
+    return free(name) && fits && tensor.shape.length >= 2;
+  });
+  return score === undefined ? undefined : { location, score, category };
+}
+
+/** How a detector's boxes are written. */
+export interface BoxForm {
+  /** Which of x_min, y_min, x_max and y_max (0 to 3) stands at each place. */
+  readonly order: readonly number[];
+  /** Of the model's input, for boxes in pixels. */
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Boxes without any confidence, which fill a tensor of fixed length, are left out. */
+export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): Found[] {
+  const edges = numbersOf(outputs[names.location]);
+  const count = edges.length / 4;
+  const { scores, categories } = scored(outputs, names, count);
+  // Proportions may reach a little beyond the picture, boxes in pixels are wider than that somewhere.
+  const proportional = edges.every((edge) => Math.abs(edge) <= 2);
+  const [across, down] = proportional ? [1, 1] : [form.width, form.height];
+  const place = [0, 1, 2, 3].map((edge) => form.order.indexOf(edge));
+  const within = (edge: number) => Math.min(Math.max(edge, 0), 1);
+  const found: Found[] = [];
+  for (let index = 0; index < count; index++) {
+    const confidence = scores[index];
+    if (!(confidence > 0)) continue;
+    const [xMin, yMin, xMax, yMax] = place.map((at, edge) =>
+      within(edges[index * 4 + at] / (edge % 2 ? down : across))
+    );
+    const box = {
+      xMin: Math.min(xMin, xMax),
+      yMin: Math.min(yMin, yMax),
+      xMax: Math.max(xMin, xMax),
+      yMax: Math.max(yMin, yMax),
+    };
+    found.push({
+      category: Math.max(0, Math.round(categories[index])),
+      confidence: Math.min(confidence, 1),
+      box,
+    });
+  }
+  return found;
+}
+
+function scored(outputs: Tensors, { location, score, category }: DetectorNames, count: number) {
+  const all = numbersOf(outputs[score]);
+  const scale = outputs[score].data instanceof Uint8Array ? 255 : 1;
+  const scores = all.map((value) => value / scale);
+  if (category !== undefined) {
+    const categories = numbersOf(outputs[category]);
+    if (scores.length === count && categories.length === count) return { scores, categories };
+    const found =
+      `"${location}" ${count} boxes, "${score}" ${scores.length}, "${category}" ${categories.length}`;
+    throw bad(`the model's outputs do not fit: ${found}`);
+  }
+  const classes = count === 0 ? 0 : scores.length / count;
+  if (!Number.isInteger(classes)) {
+    throw bad(
+      `the model's outputs do not fit: "${location}" ${count} boxes, "${score}" ${scores.length} numbers`,
+    );
+  }
+  // [1, boxes, classes], or [1, classes, boxes].
+  const { shape } = outputs[score];
+  const turned = shape.length === 3 && shape[2] === count && shape[1] !== count;
+  const best = { scores: [] as number[], categories: [] as number[] };
+  for (let box = 0; box < count; box++) {
+    let most = 0;
+    const at = (one: number) => scores[turned ? one * count + box : box * classes + one];
+    for (let one = 1; one < classes; one++) if (at(one) > at(most)) most = one;
+    best.scores.push(at(most));
+    best.categories.push(most);
+  }
+  return best;
+}
+
+function numbersOf({ data }: Tensor): number[] {
+  return Array.from<number | bigint, number>(data as ArrayLike<number | bigint>, Number);
+}
+
+function bad(problem: string): SvcError {
+  return new SvcError("invalid_argument", problem);
+}
