@@ -43,6 +43,8 @@ export interface Host {
   openAppend(path: string): AppendFile;
   /** Renames a file, at once; one that has the new name already is replaced. */
   moveFile(from: string, to: string): void;
+  /** Empties a file that others add to, at once. */
+  emptyFile(path: string): void;
   /** Removes a file, at once. */
   removeFile(path: string): void;
   /** Writes to standard output / standard error, for what is data rather than log. */

@@ -95,6 +95,10 @@ export class DenoHost implements Host, ProcessHost {
     attemptNow("rename", from, () => Deno.renameSync(from, to));
   }
 
+  emptyFile(path: string): void {
+    attemptNow("empty", path, () => Deno.truncateSync(path));
+  }
+
   removeFile(path: string): void {
     attemptNow("remove", path, () => Deno.removeSync(path));
   }
