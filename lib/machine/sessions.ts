@@ -96,11 +96,21 @@ export class Sessions {
   readonly interceptor: Interceptor = (ctx, request) => {
     if (!this.#isMonitored(ctx.method)) return;
     const session = this.#sessionOf(ctx);
+    if (request) this.#moves(ctx, request, session);
+    // Where both sides stream, the resource is named later, by when the session may have ended.
+    else {void ctx.firstRequest.then((first) => {
+        if (!first) return;
+        if (session && !this.#sessions.has(session.id)) ctx.cancel(expired());
+        else this.#moves(ctx, first, session);
+      });}
+  };
+
+  #moves(ctx: CallContext, request: Message, session: Session | undefined): void {
     const name = this.#addressed(ctx.method, request);
     if (!name) return;
     if (session) this.#movers.set(name.full, session);
     else this.#movers.delete(name.full);
-  };
+  }
 
   /**
    * For a handler that moves a resource on behalf of another's caller: the caller's session answers for `name` too,
@@ -131,8 +141,7 @@ export class Sessions {
 
   #living(ctx: CallContext, id: string): Session {
     const session = this.#find(ctx, id);
-    // Clients start anew on exactly this text.
-    if (!session) throw new SvcError("invalid_argument", "SESSION_EXPIRED");
+    if (!session) throw expired();
     return session;
   }
 
@@ -191,7 +200,7 @@ export class Sessions {
   }
 
   /** The resource a call is addressed to, if the machine has it. */
-  #addressed(method: DescMethod, request: Message | undefined): ResourceName | undefined {
+  #addressed(method: DescMethod, request: Message): ResourceName | undefined {
     const short = resourceNamed(request);
     const api = this.#machine.apis.find(({ desc }) => desc.typeName === method.parent.typeName);
     if (short === undefined || !api) return undefined;
@@ -206,4 +215,9 @@ export class Sessions {
 /** Who a session belongs to: the authenticated caller; on an open machine, whoever knows its id. */
 function ownerOf(ctx: CallContext): string {
   return ctx.entity ?? "";
+}
+
+/** Clients start anew on exactly this text. */
+function expired(): SvcError {
+  return new SvcError("invalid_argument", "SESSION_EXPIRED");
 }

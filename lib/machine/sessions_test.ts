@@ -67,6 +67,41 @@ Deno.test("only the last to move a resource answers for it", async () => {
   await close();
 });
 
+Deno.test("who moves an arm by a stream answers for it from the message on that names it", async () => {
+  const { robot, arms, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
+  await apply({ components: [component("arm", "a")] });
+  const follow = async (id: string, begin: Promise<void>, end: Promise<void>) => {
+    const requests = async function* () {
+      await begin;
+      yield { name: "a", message: { case: "init", value: {} } } as const;
+      await end;
+    };
+    await Array.fromAsync(arms.moveThroughJointPositionsStreamed(requests(), inSession(id)));
+  };
+  const never = Promise.withResolvers<void>();
+  const { id } = await robot.startSession({});
+  const moving = follow(id, Promise.resolve(), never.promise);
+  await clock.advance(299);
+  assertEquals(diary, []);
+  await clock.advance(1);
+  assertEquals(diary, ["stop a"]);
+  never.resolve();
+  await moving;
+
+  const begin = Promise.withResolvers<void>();
+  const { id: late } = await robot.startSession({});
+  const tooLate = assertRejects(
+    () => follow(late, begin.promise, Promise.resolve()),
+    SvcError,
+    "SESSION_EXPIRED",
+  );
+  await clock.advance(300);
+  begin.resolve();
+  await tooLate;
+  assertEquals(diary, ["stop a"]);
+  await close();
+});
+
 Deno.test("a session is its owner's alone, and can be resumed while it lives", async () => {
   const { robot, close, clock } = bench();
   const ada = header([ENTITY, "ada"]);

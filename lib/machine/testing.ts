@@ -50,6 +50,7 @@ export interface Bench {
   readonly shutdowns: string[];
   readonly robot: ReturnType<typeof robotClient>;
   readonly motors: ReturnType<typeof motorClient>;
+  readonly arms: ReturnType<typeof armClient>;
   apply(json: JsonObject): Promise<void>;
   close(): Promise<void>;
 }
@@ -89,6 +90,7 @@ export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
     shutdowns,
     robot: robotClient(channel),
     motors: motorClient(channel),
+    arms: armClient(channel),
     apply: async (json) => {
       const config = configOf(json, registry);
       await machine.apply(config);
@@ -119,6 +121,10 @@ function robotClient(channel: ReturnType<typeof memoryChannel>) {
 
 function motorClient(channel: ReturnType<typeof memoryChannel>) {
   return client(MotorApi.desc as typeof import("../../proto/gen/motor_pb.ts").MotorService, channel);
+}
+
+function armClient(channel: ReturnType<typeof memoryChannel>) {
+  return client(ArmApi.desc as typeof import("../../proto/gen/arm_pb.ts").ArmService, channel);
 }
 
 function configOf(json: JsonObject, registry: Registry): MachineConfig {
@@ -167,6 +173,19 @@ function registryOf({ diary, faults, joints }: Scene): Registry {
     getJointPositions() {
       if (faults.has(this.name.short)) return Promise.reject(new SvcError("unavailable", "no answer"));
       return Promise.resolve([joints.get(this.name.short) ?? 0]);
+    }
+
+    async *moveThroughJointPositionsStreamed(batches: AsyncIterable<unknown>) {
+      for await (const _ of batches) yield;
+    }
+
+    stop(): Promise<void> {
+      diary.push(`stop ${this.name.short}`);
+      return Promise.resolve();
+    }
+
+    isMoving(): Promise<boolean> {
+      return Promise.resolve(true);
     }
   }
   class TestPart extends BaseComponent {
