@@ -13,11 +13,12 @@ export function inUse(slot: Slot, links: Links, running: string | undefined, _ta
 }
 
 /**
- * The record when every copy of it is lost: what is started counts as good. If it was on trial and is bad, the boot
- * rule gives it up for what it was to replace.
+ * The record when every copy of it is lost: what is started was perhaps on trial, so it proves itself anew where
+ * there is another to go back to.
  */
 export function rebuilt({ current, previous }: Links, build: (file: string) => Build | undefined): Slot {
-  const good = current === undefined ? undefined : build(current);
+  const first = current === undefined ? undefined : build(current);
   const before = previous === undefined || previous === current ? undefined : build(previous);
-  return { ...((good ?? before) && { good: good ?? before }), ...(good && before && { previous: before }) };
+  if (!first || !before) return first ?? before ? { good: first ?? before } : {};
+  return { good: before, trial: { build: first, stage: "switched" } };
 }

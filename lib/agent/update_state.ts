@@ -105,29 +105,30 @@ export function refused({ trial: _, ...slot }: Slot, { key, version }: Wish, rea
   return { ...slot, refused: { key, version, reason } };
 }
 
-/** The way back to the version before, which a user asked for; `undefined` where there is none. */
+/**
+ * The way back to the version before, which a user asked for; `undefined` where there is none. That version is on
+ * trial then like any other; what is left is not taken again while it is what is wanted.
+ */
 export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | undefined {
   const { good, previous, trial } = slot;
   if (trial && isSwitched(trial)) return good && rollBack(slot, trial, reason).ops;
   if (!good || !previous || !seen.files.has(previous.file)) return undefined;
-  return [
-    { op: "link", link: "current", file: previous.file },
-    { op: "save", slot: refused({ good: previous, previous: good }, good, reason) },
-  ];
+  const back: Slot = { ...refused(slot, good, reason), trial: { build: previous, stage: "verified" } };
+  return [{ op: "save", slot: back }];
 }
 
 /** Makes record and disk say the same, where a power loss or the boot rule left them apart. */
 function restore(slot: Slot, seen: Seen): Step | undefined {
   const { good, previous, trial } = slot;
   const { links, files } = seen;
-  if (trial && (links.broken === trial.build.file || gaveUp(trial.build.file, seen))) {
+  if (trial && (links.broken === trial.build.file || gaveUp(trial.build, good, seen))) {
     return rollBack(slot, trial, `it did not start ${STARTS_MAX} times in a row`);
   }
   if (trial && isSwitched(trial)) {
     if (links.current === trial.build.file && files.has(trial.build.file)) return undefined;
     return rollBack(slot, trial, "it was left for the version before it");
   }
-  if (good && (links.current !== good.file || !files.has(good.file) || gaveUp(good.file, seen))) {
+  if (good && (links.current !== good.file || !files.has(good.file) || gaveUp(good, previous, seen))) {
     // A switch that was not put on record.
     if (trial?.stage === "prepared" && links.current === trial.build.file) return undefined;
     return amend(slot, good, seen);
@@ -147,7 +148,7 @@ function restore(slot: Slot, seen: Seen): Step | undefined {
 function amend(slot: Slot, good: Build, seen: Seen): Step {
   const { previous } = slot;
   const { links, files } = seen;
-  const fallen = links.current === previous?.file || !files.has(good.file) || gaveUp(good.file, seen);
+  const fallen = links.current === previous?.file || !files.has(good.file) || gaveUp(good, previous, seen);
   if (!fallen) return write("the link is restored", { op: "link", link: "current", file: good.file });
   if (previous && files.has(previous.file)) {
     // Not refused: it may have been the machine's fault, and it gets another trial once this one is well.
@@ -169,7 +170,8 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
   switch (stage) {
     case "downloaded":
     case "verified":
-      if (target && target.key !== build.key) {
+      // A way back that a user asked for leaves what is wanted.
+      if (target && target.key !== build.key && target.key !== slot.refused?.key) {
         return write(`${build.version} is no longer wanted`, { op: "save", slot: without });
       }
       if (!files.has(build.file)) return write(`${build.version} is gone`, { op: "save", slot: without });
@@ -201,7 +203,7 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
       if (health === "starting") return wait("it is on probation");
       return write(
         `${build.version} has proved itself`,
-        { op: "save", slot: { good: build, previous: slot.good ?? slot.previous } },
+        { op: "save", slot: { ...without, good: build, previous: slot.good ?? slot.previous } },
         { op: "forget_count" },
       );
   }
@@ -253,7 +255,8 @@ function isSwitched({ stage }: Trial): boolean {
   return stage === "switched" || stage === "probation";
 }
 
-/** The boot rule gave it up and could not write so, for want of space. */
-function gaveUp(file: string, { count, running }: Seen): boolean {
-  return count?.file === file && count.starts >= STARTS_MAX && running !== undefined && running !== file;
+/** The boot rule gave it up for the other, and could not write so for want of space. */
+function gaveUp({ file }: Build, other: Build | undefined, { count, running }: Seen): boolean {
+  return count?.file === file && count.starts >= STARTS_MAX && running !== file && running === other?.file &&
+    running !== undefined;
 }
