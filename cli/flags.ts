@@ -4,7 +4,8 @@
  * Two styles are read. `go` is that of Go's flag package: single or double dash, `-x=v` or `-x v`, the first
  * word that is no flag ends the flags. `gnu` has `--x=v` or `--x v`, `--no-x`, clusters of short letters, and
  * words between the flags. Parsing never throws: what is wrong comes back as a list of problems, all at once.
- * A flag that stands twice has its last value; a value on the command line wins over one in the environment.
+ * A flag that stands twice has its last value, or both if it is a list; a value on the command line wins over one
+ * in the environment.
  */
 
 import { parseDurationMs } from "../lib/base/schema.ts";
@@ -31,12 +32,16 @@ export type Flag =
   | Row<"bool", boolean>
   | Row<"string", string>
   | Row<"int", number>
+  | Row<"list", readonly string[]>
   | Row<"duration", number>;
 
 type Camel<N extends string> = N extends `${infer Head}-${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}`
   : N;
 type Key<F extends Flag> = F["type"] extends "duration" ? `${Camel<F["name"]>}Ms` : Camel<F["name"]>;
-type ValueOf<T> = T extends "bool" ? boolean : T extends "string" ? string : number;
+type ValueOf<T> = T extends "bool" ? boolean
+  : T extends "string" ? string
+  : T extends "list" ? readonly string[]
+  : number;
 
 /** The values under camelCase names; those of durations end in `Ms`: `no-tls` is `noTls`, `wait` is `waitMs`. */
 export type Values<T extends readonly Flag[]> = { [F in T[number] as Key<F>]: ValueOf<F["type"]> };
@@ -84,17 +89,22 @@ const BOOLEANS = new Map<string, boolean>([
 const WANTED = {
   bool: "true or false",
   string: "text",
+  list: "text",
   int: "a whole number",
   duration: 'a duration such as "10s" or "1m30s"',
 };
 
+type Value = boolean | string | number | readonly string[];
+
 /** The value that `text` stands for, or `undefined` if it is none of that type. */
-function decode(type: Flag["type"], text: string): boolean | string | number | undefined {
+function decode(type: Flag["type"], text: string): Value | undefined {
   switch (type) {
     case "bool":
       return BOOLEANS.get(text);
     case "string":
       return text;
+    case "list":
+      return [text];
     case "int":
       return /^[+-]?\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined;
     case "duration":
@@ -109,7 +119,7 @@ function keyOf(flag: Flag): string {
 
 /** One pass over one command line. */
 class Reader {
-  readonly values = new Map<string, boolean | string | number>();
+  readonly values = new Map<string, Value>();
   readonly rest: string[] = [];
   readonly problems: FlagProblem[] = [];
   help = false;
@@ -117,6 +127,8 @@ class Reader {
   readonly #table: readonly Flag[];
   readonly #args: readonly string[];
   readonly #dashes: string;
+  /** Lists that the command line has begun. */
+  readonly #lists = new Set<Flag>();
   #next = 0;
 
   constructor(table: readonly Flag[], style: Style, args: readonly string[]) {
@@ -212,7 +224,10 @@ class Reader {
   #give(flag: Flag, where: string, text: string | undefined): void {
     const taken = text ?? (flag.type === "bool" ? "true" : this.#args[this.#next++]);
     if (taken === undefined) this.problems.push({ message: `${where} needs a value: ${WANTED[flag.type]}` });
-    else this.#set(flag, taken, where);
+    else if (flag.type !== "list" || !this.#lists.has(flag)) {
+      this.#lists.add(flag);
+      this.#set(flag, taken, where);
+    } else this.values.set(keyOf(flag), [...this.values.get(keyOf(flag)) as readonly string[], taken]);
   }
 
   #set(flag: Flag, text: string, where: string): void {
@@ -276,13 +291,15 @@ export function wrap(text: string, width: number): string[] {
 
 function leftOf(flag: Flag, style: Style): string {
   const short = style === "go" ? "-" : flag.short === undefined ? "    --" : `-${flag.short}, --`;
-  const placeholder = flag.value ?? { bool: "", string: "TEXT", int: "N", duration: "DURATION" }[flag.type];
+  const placeholder = flag.value ??
+    { bool: "", string: "TEXT", list: "TEXT", int: "N", duration: "DURATION" }[flag.type];
   return placeholder === "" ? `${short}${flag.name}` : `${short}${flag.name} ${placeholder}`;
 }
 
 function rightOf(flag: Flag): string {
   const notes: string[] = [];
-  if (flag.type === "bool" ? flag.default : flag.default !== "" && flag.default !== 0) {
+  if (flag.type === "list") notes.push("may be repeated");
+  else if (flag.type === "bool" ? flag.default : flag.default !== "" && flag.default !== 0) {
     notes.push(`default ${flag.type === "duration" ? `${flag.default}ms` : flag.default}`);
   }
   if (flag.env !== undefined) notes.push(`env ${flag.env}`);

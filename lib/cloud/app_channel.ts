@@ -72,7 +72,7 @@ class AppChannel implements Channel {
       yield* this.#channel.call(method, requests, this.#signed(options, await this.#tokenFor(options)));
       return;
     }
-    const limited = { timeoutMs: ANSWER_TIMEOUT_MS, ...options };
+    const limited = { ...options, timeoutMs: options.timeoutMs ?? ANSWER_TIMEOUT_MS };
     const request: Uint8Array[] = [];
     for await (const bytes of requests) request.push(bytes);
     for (let fresh = this.#token === undefined;; fresh = true) {

@@ -1,0 +1,255 @@
+/**
+ * The commands on datasets: made, filled from files, checked before training, and written to a folder.
+ *
+ * Adding and writing can be repeated after an interruption: what is there already is left as it is.
+ */
+
+import { basename, join } from "node:path";
+import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../proto/gen/datasync_pb.ts";
+import { ListDatasetsByOrganizationIDResponseSchema } from "../proto/gen/dataset_pb.ts";
+import { toTimestamp } from "../lib/api/time.ts";
+import { SvcError } from "../lib/base/error.ts";
+import type { DatasetImage } from "../lib/cloud/datasets.ts";
+import { datasetLine } from "../lib/cloud/jsonl.ts";
+import { ModelType, parseModelType } from "../lib/cloud/ml_client.ts";
+import { create, type MessageInitShape } from "../lib/wire/proto.ts";
+import { type Command, command, commaWords, EXIT, table, timeText } from "./ml_command.ts";
+import { type LocalImage, localImages, type Skipped } from "./ml_local_images.ts";
+import { findDataset, findPart, imagesOf } from "./ml_lookup.ts";
+import { describePreflight, preflight } from "./ml_preflight.ts";
+import type { Services, Session } from "./ml_session.ts";
+import { MODEL_TYPE, TAGS } from "./ml_submit.ts";
+
+/** Images on their way at the same time. */
+const PARALLEL = 4;
+const CHUNK_BYTES = 256 * 1024;
+const TRANSFER_MS = 5 * 60 * 1000;
+const EXTENSIONS: { readonly [mimeType: string]: string } = { "image/jpeg": ".jpg", "image/png": ".png" };
+
+export const DATASET_COMMANDS: readonly Command[] = [
+  command("dataset create", ["NAME"], "Makes an empty dataset.", [], async (session, [name]) => {
+    const { datasets } = await session.services();
+    const organizationId = await session.organization();
+    const { id } = await datasets.createDataset({ name, organizationId }, session.limits);
+    session.print({ id, name }, [id]);
+    session.note(`add images with: svc-ml dataset add ${id} FOLDER`);
+  }),
+  command("dataset list", [], "Lists the datasets of an organization.", [], async (session) => {
+    const { datasets } = await session.services();
+    const organizationId = await session.organization();
+    const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, session.limits)).datasets;
+    all.sort((a, b) => a.name < b.name ? -1 : 1);
+    session.printMessage(
+      ListDatasetsByOrganizationIDResponseSchema,
+      create(ListDatasetsByOrganizationIDResponseSchema, { datasets: all }),
+      table(
+        ["ID", "NAME", "CREATED"],
+        all.map(({ id, name, timeCreated }) => [id, name, timeText(timeCreated)]),
+      ),
+    );
+  }),
+  command(
+    "dataset add",
+    ["DATASET", "PATH..."],
+    "Uploads images into a dataset: files, folders with one folder for each label, or folders with a dataset.jsonl.",
+    [
+      ...TAGS.map((flag) => ({
+        ...flag,
+        help: flag.help.replace(/^Labels.*$/, "Labels of all of these images."),
+      })),
+      {
+        name: "part-id",
+        type: "string",
+        default: "",
+        value: "PART",
+        help: "The part that they are said to come from; may be left out where there is one machine.",
+      },
+    ],
+    async (session, [wanted, ...paths], flags) => {
+      const { tags, labels, partId: part } = flags as unknown as {
+        tags: string[];
+        labels: string[];
+        partId: string;
+      };
+      const { images, skipped } = await localImages(session, paths, commaWords(tags, labels));
+      if (images.length === 0) {
+        const found = skipped.map(({ path, reason }) => `${path}: ${reason}`).join("; ");
+        throw new SvcError(
+          "invalid_argument",
+          `there is no JPEG or PNG in ${paths.join(", ")}${found && `: ${found}`}`,
+        );
+      }
+      const services = await session.services();
+      const dataset = await findDataset(session, wanted);
+      const partId = await findPart(session, part);
+      const ids = await eachOf(
+        session,
+        "added",
+        images,
+        (image) => upload(session, services, image, partId, dataset.id),
+      );
+      tellSkipped(session, skipped);
+      session.print({ datasetId: dataset.id, binaryDataIds: ids, skipped }, [
+        `${ids.length} images are in ${dataset.name}${
+          skipped.length > 0 ? `, ${skipped.length} files left out` : ""
+        }`,
+      ]);
+    },
+  ),
+  command(
+    "dataset check",
+    ["[DATASET]"],
+    "Tells whether a model can be trained on a dataset: labels, images that are left out, and what is missing.",
+    [{ ...MODEL_TYPE, default: "object-detection" }, ...TAGS],
+    async (session, [wanted = ""], { modelType, tags, labels }) => {
+      const type = parseModelType(modelType);
+      const dataset = await findDataset(session, wanted);
+      const found = preflight(
+        dataset.id,
+        type,
+        commaWords(tags, labels),
+        await imagesOf(session, dataset.id),
+      );
+      session.print(found, describePreflight(found));
+      if (found.ready) {
+        const spelled = ModelType[type].toLowerCase().replaceAll("_", "-");
+        session.note(`train with: svc-ml submit --model-type ${spelled} --dataset ${dataset.id}`);
+      }
+      return found.ready ? EXIT.ok : EXIT.conflict;
+    },
+  ),
+  command(
+    "dataset export",
+    ["DATASET"],
+    "Writes a dataset to a folder: data/ with the images, and dataset.jsonl as training scripts read it.",
+    [{
+      name: "destination",
+      short: "d",
+      type: "string",
+      default: "",
+      value: "FOLDER",
+      help: "Where to; a folder of the dataset's name where left out.",
+    }],
+    async (session, [wanted], { destination }) => {
+      const services = await session.services();
+      const dataset = await findDataset(session, wanted);
+      const images = await imagesOf(session, dataset.id);
+      const folder = destination || fileNameOf(dataset.name);
+      await session.host.makeFolder(join(folder, "data"));
+      let there = 0;
+      await eachOf(session, "written", images, async (image) => {
+        const path = join(folder, imagePath(image));
+        // Files are written whole or not at all.
+        if (image.bytes > 0 && await session.host.fileSize(path) === image.bytes) there++;
+        else await session.host.writeFile(path, await contentOf(session, services, image));
+      });
+      const lines = images.map((image) => `${datasetLine(image, imagePath(image))}\n`);
+      await session.host.writeFile(join(folder, "dataset.jsonl"), lines.join(""));
+      if (there > 0) session.note(`${there} of them were there already`);
+      session.print({ datasetId: dataset.id, destination: folder, images: images.length }, [
+        `${images.length} images of ${dataset.name} are in ${folder}`,
+      ]);
+    },
+  ),
+];
+
+/** One image with all that is known of it. The same file again is the same image there. */
+async function upload(
+  session: Session,
+  { dataSync }: Services,
+  { path, fileName, mimeType, labels, boxes, capturedMs }: LocalImage,
+  partId: string,
+  datasetId: string,
+): Promise<string> {
+  const content = await session.host.readFile(path);
+  const uploadMetadata = {
+    partId,
+    type: DataType.BINARY_SENSOR,
+    fileName,
+    fileExtension: /\.[A-Za-z0-9]+$/.exec(fileName)?.[0] ?? EXTENSIONS[mimeType] ?? "",
+    mimeType,
+    tags: labels.filter(({ confidence }) => confidence === undefined).map(({ label }) => label),
+    datasetIds: [datasetId],
+  };
+  const annotations = {
+    bboxes: boxes.map(({ label, confidence, xMin, yMin, xMax, yMax }) => ({
+      label,
+      confidence,
+      xMinNormalized: xMin,
+      yMinNormalized: yMin,
+      xMaxNormalized: xMax,
+      yMaxNormalized: yMax,
+    })),
+    classifications: labels.filter(({ confidence }) => confidence !== undefined),
+  };
+  const sensorMetadata = {
+    timeRequested: toTimestamp(capturedMs),
+    timeReceived: toTimestamp(capturedMs),
+    annotations,
+  };
+  async function* packets(): AsyncGenerator<Packet> {
+    yield { uploadPacket: { case: "metadata", value: { uploadMetadata, sensorMetadata } } };
+    for (let at = 0; at < content.length; at += CHUNK_BYTES) {
+      yield { uploadPacket: { case: "data", value: content.subarray(at, at + CHUNK_BYTES) } };
+    }
+  }
+  const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
+  try {
+    return (await dataSync.streamingDataCaptureUpload(packets(), limits)).binaryDataId;
+  } catch (cause) {
+    const { code, message } = SvcError.from(cause);
+    throw new SvcError(code, `cannot add ${path}: ${message}; run the command again to go on`, { cause });
+  }
+}
+
+type Packet = MessageInitShape<typeof StreamingDataCaptureUploadRequestSchema>;
+
+async function contentOf(session: Session, { data }: Services, image: DatasetImage): Promise<Uint8Array> {
+  const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
+  const request = { binaryDataIds: [image.id], includeBinary: true };
+  const [found] = (await data.binaryDataByIDs(request, limits)).data;
+  if (found && (image.bytes === 0 || found.binary.length === image.bytes)) return found.binary;
+  const problem = `image ${image.id}: found ${found?.binary.length ?? 0} bytes, wanted ${image.bytes}`;
+  throw new SvcError("data_loss", problem);
+}
+
+/** Where an image of an exported dataset is, from the folder of the dataset. */
+function imagePath({ id, fileName, mimeType }: DatasetImage): string {
+  const name = fileNameOf(basename(fileName));
+  const extension = /\.[A-Za-z0-9]+$/.test(name) ? "" : EXTENSIONS[mimeType] ?? "";
+  return `data/${[fileNameOf(id), name].filter(Boolean).join("_")}${extension}`;
+}
+
+function fileNameOf(text: string): string {
+  return text.replace(/[^\w.-]+/g, "_").replace(/^\.+/, "");
+}
+
+/** Works on a few at a time and tells how far it is; the answers are in the order of the items. */
+async function eachOf<T, R>(
+  session: Session,
+  verb: string,
+  items: readonly T[],
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = [];
+  let [next, done] = [0, 0];
+  const worker = async () => {
+    for (let at = next++; at < items.length; at = next++) {
+      session.signal.throwIfAborted();
+      results[at] = await work(items[at]);
+      done++;
+      if (session.lively) session.host.writeError(`\r\x1b[2K${done}/${items.length} ${verb}`);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: PARALLEL }, worker));
+  } finally {
+    next = items.length;
+    if (session.lively && items.length > 0) session.host.writeError("\r\x1b[2K");
+  }
+  return results;
+}
+
+function tellSkipped(session: Session, skipped: readonly Skipped[]): void {
+  for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
+}

@@ -1,0 +1,199 @@
+/**
+ * Images on this computer that are to go into a dataset, with their labels and boxes.
+ *
+ * A folder with a `dataset.jsonl` is read by it, in the published form; of any other folder each folder in it is a
+ * label. What is no JPEG or PNG is left out with the reason.
+ */
+
+import { basename, isAbsolute, join } from "node:path";
+import { messageOf, SvcError } from "../lib/base/error.ts";
+import { any, type Infer, list, number, object, Place, type Row, text } from "../lib/base/schema.ts";
+import { isPng } from "../lib/geometry/png.ts";
+import type { Box, Label } from "../lib/cloud/datasets.ts";
+import type { Session } from "./ml_session.ts";
+
+export interface LocalImage {
+  readonly path: string;
+  readonly fileName: string;
+  readonly mimeType: string;
+  readonly labels: readonly Label[];
+  readonly boxes: readonly Omit<Box, "id">[];
+  readonly capturedMs: number;
+}
+
+export interface Skipped {
+  readonly path: string;
+  readonly reason: string;
+}
+
+interface Found {
+  readonly path: string;
+  readonly labels: readonly Label[];
+  readonly boxes: readonly Omit<Box, "id">[];
+  readonly capturedMs?: number;
+}
+
+const LINES = "dataset.jsonl";
+/** Folders within each other that are looked into. */
+const DEPTH_MAX = 8;
+/** Of a file, as many tell what it is. */
+const HEAD_BYTES = 64;
+
+const share = () => number("", { min: 0, max: 1 });
+const lineRow = object({
+  imagePath: text().required(),
+  classificationAnnotations: list(object({ annotationLabel: text().required(), confidence: share() }))
+    .default([]),
+  boundingBoxAnnotations: list(object({
+    id: any(),
+    annotationLabel: text().required(),
+    xMinNormalized: share().required(),
+    yMinNormalized: share().required(),
+    xMaxNormalized: share().required(),
+    yMaxNormalized: share().required(),
+    confidence: share(),
+  })).default([]),
+  timestamp: text(),
+});
+
+export async function localImages(
+  session: Session,
+  paths: readonly string[],
+  tags: readonly string[],
+): Promise<{ images: LocalImage[]; skipped: Skipped[] }> {
+  const found = (await Promise.all(paths.map((path) => filesIn(session, path)))).flat();
+  const images: LocalImage[] = [];
+  const skipped: Skipped[] = [];
+  for (const { path, labels, boxes, capturedMs } of found) {
+    const { mimeType, modifiedMs } = await look(path);
+    if (mimeType === undefined) {
+      skipped.push({ path, reason: "it is no JPEG or PNG" });
+      continue;
+    }
+    const all = [...tags.map((label) => ({ label })), ...labels];
+    const named = new Map<string, Label>(all.map((one) => [one.label, one]));
+    images.push({
+      path,
+      fileName: basename(path),
+      mimeType,
+      labels: [...named.values()],
+      boxes,
+      capturedMs: capturedMs ?? modifiedMs,
+    });
+  }
+  return { images, skipped };
+}
+
+async function filesIn(session: Session, path: string): Promise<Found[]> {
+  const { isDirectory } = await stat(path);
+  if (!isDirectory) return [{ path, labels: [], boxes: [] }];
+  const lines = join(path, LINES);
+  if (await session.host.fileSize(lines) !== undefined) return await fromLines(session, path, lines);
+  return await inFolder(session, path, undefined, 0);
+}
+
+/** The files of a folder and the folders in it; of the latter the outermost name is the label. */
+async function inFolder(
+  session: Session,
+  folder: string,
+  label: string | undefined,
+  depth: number,
+): Promise<Found[]> {
+  if (depth > DEPTH_MAX) {
+    throw new SvcError("invalid_argument", `${folder} is ${depth} folders deep, wanted ${DEPTH_MAX}`);
+  }
+  const found: Found[] = [];
+  for (const name of await session.host.readFolder(folder)) {
+    if (name.startsWith(".")) continue;
+    const path = join(folder, name);
+    if ((await stat(path)).isDirectory) {
+      found.push(...await inFolder(session, path, label ?? name, depth + 1));
+    } else found.push({ path, labels: label === undefined ? [] : [{ label }], boxes: [] });
+  }
+  return found;
+}
+
+async function fromLines(session: Session, folder: string, file: string): Promise<Found[]> {
+  const lines = (await session.host.readTextFile(file)).split("\n");
+  const found: Found[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (line.trim() === "") continue;
+    const at = `${file}:${index + 1}`;
+    const one = decoded(lineRow, line, at);
+    found.push({
+      path: await imageFile(session, folder, one.imagePath, at),
+      labels: one.classificationAnnotations.map(({ annotationLabel: label, confidence }) => ({
+        label,
+        confidence,
+      })),
+      boxes: one.boundingBoxAnnotations.map((box) => ({
+        label: box.annotationLabel,
+        confidence: box.confidence,
+        xMin: box.xMinNormalized,
+        yMin: box.yMinNormalized,
+        xMax: box.xMaxNormalized,
+        yMax: box.yMaxNormalized,
+      })),
+      capturedMs: instant(one.timestamp),
+    });
+  }
+  return found;
+}
+
+function decoded<T>(row: Row<T>, line: string, at: string): NonNullable<T> {
+  let json: unknown;
+  try {
+    json = JSON.parse(line);
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `${at}: ${messageOf(cause)}, wanted one JSON object in a line`, {
+      cause,
+    });
+  }
+  const place = new Place();
+  const value: Infer<Row<T>> = row.decode(json, place);
+  const wrong = place.problems.filter(({ severity }) => severity === "error");
+  if (wrong.length === 0) return value!;
+  throw new SvcError(
+    "invalid_argument",
+    wrong.map(({ path, message }) => `${at}: ${path}: ${message}`).join("; "),
+  );
+}
+
+/** Paths are from the folder; other exporters write them from where they were started. */
+async function imageFile(session: Session, folder: string, path: string, at: string): Promise<string> {
+  const data = path.lastIndexOf("data/");
+  const places = [
+    isAbsolute(path) ? path : join(folder, path),
+    path,
+    ...data < 0 ? [] : [join(folder, path.slice(data))],
+  ];
+  for (const place of places) if (await session.host.fileSize(place) !== undefined) return place;
+  throw new SvcError("not_found", `${at}: there is no image ${places[0]}`);
+}
+
+/** `2024-01-02 03:04:05 +0000 UTC`, as Go writes it, and what else JavaScript can read. */
+function instant(written: string | undefined): number | undefined {
+  if (written === undefined) return undefined;
+  const [, date, time, zone] = /^(\S+) (\S+) ([+-]\d{4})(?: \S+)?$/.exec(written) ?? [];
+  const ms = Date.parse(date ? `${date}T${time}${zone.slice(0, 3)}:${zone.slice(3)}` : written);
+  return Number.isFinite(ms) ? ms : undefined;
+}
+
+async function stat(path: string): Promise<Deno.FileInfo> {
+  try {
+    return await Deno.stat(path);
+  } catch (cause) {
+    const why = cause instanceof Deno.errors.NotFound ? "it does not exist" : messageOf(cause);
+    throw new SvcError("not_found", `cannot read "${path}": ${why}`, { cause });
+  }
+}
+
+async function look(path: string): Promise<{ mimeType: string | undefined; modifiedMs: number }> {
+  const { mtime } = await stat(path);
+  using file = await Deno.open(path);
+  const head = new Uint8Array(HEAD_BYTES);
+  await file.read(head);
+  const isJpeg = head[0] === 0xff && head[1] === 0xd8 && head[2] === 0xff;
+  const mimeType = isPng(head) ? "image/png" : isJpeg ? "image/jpeg" : undefined;
+  return { mimeType, modifiedMs: mtime?.getTime() ?? 0 };
+}

@@ -1,0 +1,79 @@
+/**
+ * What people name on the command line, found in the control plane: datasets, their images, parts.
+ */
+
+import { Order } from "../proto/gen/data_pb.ts";
+import type { Dataset } from "../proto/gen/dataset_pb.ts";
+import { SvcError } from "../lib/base/error.ts";
+import { suggest } from "../lib/base/suggest.ts";
+import type { DatasetImage } from "../lib/cloud/datasets.ts";
+import { imageOf } from "./ml_preflight.ts";
+import type { Session } from "./ml_session.ts";
+
+const PAGE_IMAGES = 100n;
+
+/** The dataset with an id or a name; where that is empty, the only one. */
+export async function findDataset(session: Session, wanted: string): Promise<Dataset> {
+  const { datasets } = await session.services();
+  const organizationId = await session.organization();
+  const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, session.limits)).datasets;
+  const found = wanted === "" ? all : all.filter(({ id, name }) => id === wanted || name === wanted);
+  if (found.length === 1) return found[0];
+  const names = all.map(({ name }) => name);
+  if (found.length > 1) {
+    const tell = wanted === ""
+      ? `tell which one with --dataset: ${names.join(", ")}`
+      : "give the id of one of them";
+    throw new SvcError(
+      "invalid_argument",
+      `there are ${found.length} datasets${wanted && ` "${wanted}"`}: ${tell}`,
+    );
+  }
+  if (wanted === "") {
+    throw new SvcError("not_found", "there is no dataset yet: make one with svc-ml dataset create NAME");
+  }
+  const near = suggest(wanted, names);
+  throw new SvcError("not_found", `there is no dataset "${wanted}"${near ? `; did you mean ${near}?` : ""}`);
+}
+
+/** What is in a dataset, the oldest image first and of the same age by id, without the contents. */
+export async function imagesOf(session: Session, datasetId: string): Promise<DatasetImage[]> {
+  const { data } = await session.services();
+  const images: DatasetImage[] = [];
+  for (let last = "";;) {
+    const dataRequest = { filter: { datasetId }, limit: PAGE_IMAGES, last, sortOrder: Order.ASCENDING };
+    const page = await data.binaryDataByFilter({ dataRequest, includeBinary: false }, session.limits);
+    images.push(...page.data.map(imageOf));
+    if (page.data.length === 0 || page.last === "" || page.last === last) break;
+    last = page.last;
+  }
+  return images.sort((a, b) => a.capturedMs - b.capturedMs || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+}
+
+/** The part that uploads are said to come from: the one that is given, or the only machine's. */
+export async function findPart(session: Session, wanted: string): Promise<string> {
+  if (wanted !== "") return wanted;
+  const { app } = await session.services();
+  const organizationId = await session.organization();
+  const { locationSummaries } = await app.listMachineSummaries({ organizationId }, session.limits);
+  const machines = locationSummaries.flatMap((location) => location.machineSummaries);
+  if (machines.length === 0) {
+    throw new SvcError(
+      "failed_precondition",
+      "what is uploaded belongs to a machine and there is none yet: svc-cloud machine create NAME makes one",
+    );
+  }
+  const parts = machines.flatMap(({ machineName, partSummaries }) =>
+    partSummaries.map((part) => ({ ...part, machineName }))
+  );
+  if (machines.length > 1 || parts.length === 0) {
+    const listed = parts.slice(0, 10).map(({ partId, machineName }) => `${partId} (${machineName})`).join(
+      ", ",
+    );
+    throw new SvcError(
+      "invalid_argument",
+      `there are ${machines.length} machines: tell with --part-id whose data it is to be: ${listed}`,
+    );
+  }
+  return (parts.find(({ isMainPart }) => isMainPart) ?? parts[0]).partId;
+}

@@ -1,0 +1,69 @@
+/**
+ * How a training goes on, from the lines of its log, and how that looks on one line of a terminal.
+ *
+ * A job tells its progress as `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: names and numbers after the epoch.
+ * Everything here is a function of what it is given.
+ */
+
+export interface Progress {
+  readonly epoch: number;
+  readonly epochs: number;
+  /** What stands on the line besides: `loss`, `validation`, `mAP`, in its order. */
+  readonly figures: readonly (readonly [name: string, value: number])[];
+}
+
+const LINE = /^epoch (\d+)\/(\d+)((?: [A-Za-z][\w@.-]* -?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?%?)*)$/;
+
+/** What a line of the log tells; `undefined` where it tells something else. */
+export function parseProgress(message: string): Progress | undefined {
+  const [, epoch, epochs, rest] = LINE.exec(message.trim()) ?? [];
+  if (epoch === undefined) return undefined;
+  const words = rest.trim().split(" ").filter(Boolean);
+  const figures = words.flatMap((word, at) =>
+    at % 2 === 0 ? [[word, parseFloat(words[at + 1])] as const] : []
+  );
+  return { epoch: Number(epoch), epochs: Number(epochs), figures };
+}
+
+const BARS = "▁▂▃▄▅▆▇█";
+const BAR_CELLS = 20;
+const SPARK_CELLS = 24;
+
+/** The values as a row of bars; of more than `cells`, each bar is the mean of its share. */
+export function sparkline(values: readonly number[], cells = SPARK_CELLS): string {
+  const finite = values.filter(Number.isFinite);
+  const count = Math.min(cells, finite.length);
+  const means = Array.from({ length: count }, (_, cell) => {
+    const share = finite.slice(
+      Math.floor(cell * finite.length / count),
+      Math.floor((cell + 1) * finite.length / count),
+    );
+    return share.reduce((sum, one) => sum + one, 0) / share.length;
+  });
+  const [low, high] = [Math.min(...means), Math.max(...means)];
+  const level = (value: number) =>
+    high === low ? 0 : Math.round((value - low) / (high - low) * (BARS.length - 1));
+  return means.map((value) => BARS[level(value)]).join("");
+}
+
+/** `━━━━━━╺╺╺╺  12/60  loss 0.41 ▇▅▃▁  mAP 0.71` */
+export function progressLine(progress: Progress, losses: readonly number[], coloured: boolean): string {
+  const { epoch, epochs, figures } = progress;
+  const done = epochs === 0 ? 0 : Math.min(BAR_CELLS, Math.round(epoch / epochs * BAR_CELLS));
+  const paint = (code: number, text: string) => coloured ? `\x1b[${code}m${text}\x1b[0m` : text;
+  const bar = paint(32, "█".repeat(done)) + paint(90, "░".repeat(BAR_CELLS - done));
+  const told = figures.map(([name, value]) => {
+    const curve = name === "loss" && losses.length > 1 ? ` ${paint(36, sparkline(losses))}` : "";
+    return `${name} ${figure(value)}${curve}`;
+  });
+  return [bar, `epoch ${epoch}/${epochs}`, ...told].join("  ");
+}
+
+function figure(value: number): string {
+  return String(Number(value.toPrecision(3)));
+}
+
+/** The value that a loss is told under. */
+export function lossOf({ figures }: Progress): number | undefined {
+  return figures.find(([name]) => name === "loss")?.[1];
+}

@@ -1,0 +1,224 @@
+/**
+ * The commands on training scripts: packed and uploaded, and run here as the control plane would run them.
+ *
+ * A script is a folder with `setup.py` (or `pyproject.toml`) and `model/training.py`; what it is for and how it is
+ * called is the published contract.
+ */
+
+import { resolve } from "node:path";
+import { Visibility } from "../proto/gen/app_pb.ts";
+import { type CreatePackageRequestSchema, PackageType } from "../proto/gen/packages_pb.ts";
+import { SvcError } from "../lib/base/error.ts";
+import { ModelFramework, ModelType, parseFramework, parseModelType } from "../lib/cloud/ml_client.ts";
+import type { MessageInitShape } from "../lib/wire/proto.ts";
+import type { Flag, Values } from "./flags.ts";
+import { type Command, command, EXIT, newVersion, pairsOf, sizeText } from "./ml_command.ts";
+import { scriptArchive } from "./ml_script_folder.ts";
+import { testLocal } from "./ml_script_run.ts";
+import type { Session } from "./ml_session.ts";
+
+const CHUNK_BYTES = 256 * 1024;
+const UPLOAD_MS = 10 * 60 * 1000;
+const VISIBILITIES: { readonly [name: string]: Visibility } = {
+  private: Visibility.PRIVATE,
+  public: Visibility.PUBLIC,
+  "public-unlisted": Visibility.PUBLIC_UNLISTED,
+};
+
+/** What tells of a script, and of what it makes. */
+export const SCRIPT_FLAGS = [
+  {
+    name: "script-name",
+    type: "string",
+    default: "",
+    value: "SCRIPT",
+    help: "The script: its name, or org:name for that of another organization.",
+  },
+  {
+    name: "version",
+    type: "string",
+    default: "",
+    value: "VERSION",
+    help: "The script's version; for one that is uploaded the time where left out, else the latest.",
+  },
+  { name: "path", type: "string", default: "", value: "PATH", help: "Upload this folder or .tar.gz first." },
+  { name: "framework", type: "string", default: "", value: "FRAMEWORK", help: "What the models are for." },
+  { name: "type", type: "string", default: "", value: "TYPE", help: "The type of the models." },
+  { name: "url", type: "string", default: "", value: "URL", help: "Where more is told about the script." },
+  { name: "draft", type: "bool", default: false, help: "It is not ready for others." },
+] as const satisfies readonly Flag[];
+
+type ScriptFlags = Values<typeof SCRIPT_FLAGS>;
+
+export const SCRIPT_COMMANDS: readonly Command[] = [
+  command(
+    "script upload",
+    ["[PATH]"],
+    "Uploads a training script: a folder, which is packed, or a .tar.gz.",
+    [
+      ...SCRIPT_FLAGS,
+      {
+        name: "visibility",
+        type: "string",
+        default: "",
+        value: "WHO",
+        help: `Who may use it: ${Object.keys(VISIBILITIES).join(", ")}.`,
+      },
+      {
+        name: "description",
+        type: "string",
+        default: "",
+        value: "TEXT",
+        help: "What it is for; wanted of a public one.",
+      },
+    ],
+    async (session, [path = ""], flags) => {
+      const given = { ...flags, path: path || flags.path };
+      if (given.path === "") {
+        throw new SvcError("invalid_argument", "found no PATH of a script, wanted a folder or .tar.gz");
+      }
+      if (flags.scriptName === "") {
+        throw new SvcError("invalid_argument", "--script-name is missing, wanted a name for the script");
+      }
+      const visibility = visibilityOf(flags.visibility, flags.description);
+      const organizationId = await session.organization();
+      const { id, version } = await uploadScript(session, organizationId, given);
+      if (visibility !== undefined || flags.description !== "") {
+        const { app } = await session.services();
+        await app.updateRegistryItem({
+          itemId: id,
+          type: PackageType.ML_TRAINING,
+          description: flags.description,
+          visibility: visibility ?? Visibility.PRIVATE,
+        }, session.limits);
+      }
+      session.print({ id, version }, [`${id} ${version}`]);
+      session.note(`train with: svc-ml submit-custom --script-name ${id} --version ${version}`);
+    },
+  ),
+  command(
+    "script test-local",
+    ["SCRIPT"],
+    "Runs a training script on an exported dataset, in an environment of its own on this computer.",
+    [
+      {
+        name: "dataset-root",
+        type: "string",
+        default: ".",
+        value: "FOLDER",
+        help: "The folder of the dataset; the script is run in it.",
+      },
+      {
+        name: "dataset-file",
+        type: "string",
+        default: "dataset.jsonl",
+        value: "FILE",
+        help: "The lines of the dataset, from its folder.",
+      },
+      {
+        name: "model-output-directory",
+        type: "string",
+        default: "model_output",
+        value: "FOLDER",
+        help: "Where the script is to put its model.",
+      },
+      {
+        name: "arg",
+        type: "list",
+        default: [],
+        value: "KEY=VALUE",
+        help: "An argument, passed as --KEY=VALUE.",
+      },
+      {
+        name: "python",
+        type: "string",
+        default: "python3",
+        value: "PROGRAM",
+        help: "The Python to run it with.",
+      },
+      {
+        name: "install",
+        type: "bool",
+        default: true,
+        help:
+          "Install the script with pip first, as the control plane does; with --no-install what is here is used.",
+      },
+    ],
+    async (session, [folder], flags) => {
+      const files = await testLocal(session, {
+        script: resolve(folder),
+        datasetRoot: resolve(flags.datasetRoot),
+        datasetFile: flags.datasetFile,
+        output: resolve(flags.modelOutputDirectory),
+        arguments: pairsOf("arg", flags.arg),
+        python: flags.python,
+        install: flags.install,
+      });
+      session.print({ modelOutputDirectory: flags.modelOutputDirectory, files }, files);
+      return EXIT.ok;
+    },
+  ),
+];
+
+/** Uploads a script under a name of the organization; gives what it is found by. */
+export async function uploadScript(
+  session: Session,
+  organizationId: string,
+  { path, scriptName, version: wanted, framework, type, url, draft }: ScriptFlags,
+): Promise<{ id: string; version: string }> {
+  const { packages } = await session.services();
+  const name = ownName(scriptName, organizationId);
+  const version = wanted || newVersion(session.clock.nowMs());
+  const content = await scriptArchive(path);
+  const metadata = {
+    ...framework && { model_framework: ModelFramework[parseFramework(framework)].toLowerCase() },
+    ...type && { model_type: ModelType[parseModelType(type)].toLowerCase() },
+    ...url && { url },
+    draft,
+  };
+  const info = {
+    organizationId,
+    name,
+    version,
+    type: PackageType.ML_TRAINING,
+    files: content.files,
+    metadata,
+  };
+  async function* parts(): AsyncGenerator<MessageInitShape<typeof CreatePackageRequestSchema>> {
+    yield { package: { case: "info", value: info } };
+    for await (const bytes of content.bytes) {
+      for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+        yield { package: { case: "contents", value: bytes.subarray(at, at + CHUNK_BYTES) } };
+      }
+    }
+  }
+  await packages.createPackage(parts(), { timeoutMs: UPLOAD_MS, ...session.limits });
+  session.note(
+    `uploaded script ${name}, version ${version} (${content.files.length} files, ${sizeText(content.size)})`,
+  );
+  return { id: `${organizationId}:${name}`, version };
+}
+
+/** The name of a script of one's own organization. */
+function ownName(script: string, organizationId: string): string {
+  const [name, owner = organizationId] = script.split(":").reverse();
+  if (owner === organizationId && name !== "") return name;
+  const problem = `script "${script}" belongs to another organization than ${organizationId}`;
+  throw new SvcError("invalid_argument", `--script-name: ${problem}, wanted a name for one of your own`);
+}
+
+function visibilityOf(text: string, description: string): Visibility | undefined {
+  if (text === "") return undefined;
+  const found = VISIBILITIES[text.toLowerCase().replaceAll("_", "-")];
+  if (found === undefined) {
+    const wanted = Object.keys(VISIBILITIES).join(", ");
+    throw new SvcError("invalid_argument", `--visibility: found "${text}", wanted ${wanted}`);
+  }
+  if (found !== Visibility.PRIVATE && description === "") {
+    throw new SvcError(
+      "invalid_argument",
+      "--description is missing: a script that others see tells what it is for",
+    );
+  }
+  return found;
+}
