@@ -13,7 +13,7 @@ import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "./fleet.ts";
 import type { Sql } from "./store.ts";
 
-export type Kind = GrantKind | "part" | "key" | "fragment" | "data" | "dataset" | "training_job";
+export type Kind = GrantKind | "part" | "key" | "fragment" | "data" | "dataset" | "training_job" | "package";
 
 /** Something that a call is about. */
 export interface Ref {
@@ -79,6 +79,10 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
     FROM machines m JOIN locations l ON l.id = m.location_id WHERE m.id = ?`,
   part: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
     FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
+  // By each of the ids that `Packages.item` takes.
+  package: `SELECT i.organization_id AS organization FROM registry_items i
+    JOIN organizations o ON o.id = i.organization_id WHERE ? IN (i.organization_id || ':' || i.name,
+    i.organization_id || '/' || i.name, o.namespace || ':' || i.name, o.namespace || '/' || i.name)`,
   fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
   // Data may have outlived the location that it comes from.
   data: `SELECT o.organization_id AS organization, o.location_id AS location, l.parent_id AS parent,
@@ -140,6 +144,18 @@ export class Access {
       this.#scopes({ kind, id: resourceId })
     );
     return [...new Set((await Promise.all(scopes)).flat().map(({ organization }) => organization))];
+  }
+
+  /** Whether a key may do on something what `need` may. */
+  async may(keyId: string | undefined, need: Role, ref: Ref): Promise<boolean> {
+    const grants = await this.grantsOf(keyId);
+    try {
+      await this.#require(grants, need, ref);
+      return true;
+    } catch (error) {
+      if (["permission_denied", "not_found"].includes((error as SvcError).code)) return false;
+      throw error;
+    }
   }
 
   async #require(grants: readonly Grant[], need: Role, ref: Ref): Promise<void> {

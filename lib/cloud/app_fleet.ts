@@ -16,6 +16,8 @@ import type { MessageInitShape } from "../wire/proto.ts";
 import type { ServiceImpl } from "../wire/service.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { Fleet, type Location, type Machine, type Organization, type Part } from "./fleet.ts";
+import { Keys } from "./keys.ts";
+import { Packages } from "./packages.ts";
 import type { Online } from "./presence.ts";
 
 const STATES: { readonly [K in Online]: OnlineState } = {
@@ -50,9 +52,19 @@ function organizationHandlers({ store, access, audit }: CloudContext) {
     async getOrganization({ organizationId }) {
       return { organization: organizationMessage(await fleet.organization(organizationId)) };
     },
-    async updateOrganization({ organizationId: id, name }, ctx) {
+    /** Whoever makes an organization owns it. */
+    async createOrganization({ name }, ctx) {
+      const id = await audit.change(actorOf(ctx), { kind: "organization", id: name }, async (sql, nowMs) => {
+        const made = await new Fleet(sql).createOrganization(name, nowMs);
+        await new Keys(sql).grant(ctx.entity!, { role: "owner", kind: "organization", resourceId: made });
+        return made;
+      });
+      return { organization: organizationMessage(await fleet.organization(id)) };
+    },
+    async updateOrganization({ organizationId: id, name, publicNamespace }, ctx) {
       await audit.change(actorOf(ctx), { kind: "organization", id }, async (sql) => {
         if (name !== undefined) await new Fleet(sql).renameOrganization(id, name);
+        if (publicNamespace) await new Packages(sql).setNamespace(id, publicNamespace);
       });
       return { organization: organizationMessage(await fleet.organization(id)) };
     },
@@ -179,9 +191,9 @@ function machineHandlers(cloud: CloudContext) {
 }
 
 function organizationMessage(
-  { id, name, createdMs }: Organization,
+  { id, name, createdMs, namespace }: Organization,
 ): MessageInitShape<typeof OrganizationSchema> {
-  return { id, name, createdOn: toTimestamp(createdMs) };
+  return { id, name, createdOn: toTimestamp(createdMs), publicNamespace: namespace ?? "" };
 }
 
 function locationMessage(location: Location): MessageInitShape<typeof LocationSchema> {

@@ -14,8 +14,10 @@ import { Fleet } from "./fleet.ts";
 import { type ApiKey, type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "./keys.ts";
 
 const API_KEY = "api-key";
+/** Permissions that only look at things or operate them; owners have all others too. */
+const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
 
-export function keyHandlers({ store, audit }: CloudContext) {
+export function keyHandlers({ store, audit, access }: CloudContext) {
   const keys = new Keys(store);
   const onKey = (id: string): Ref => ({ kind: "key", id });
   return {
@@ -70,6 +72,36 @@ export function keyHandlers({ store, audit }: CloudContext) {
       await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).revoke(id, grant));
       return {};
     },
+    async changeRole({ oldAuthorization, newAuthorization }, ctx) {
+      const [before, after] = [grantOf(oldAuthorization!), grantOf(newAuthorization!)];
+      const id = identityOf(oldAuthorization!);
+      if (identityOf(newAuthorization!) !== id) {
+        throw new SvcError(
+          "invalid_argument",
+          "the two authorizations are of different identities, wanted one",
+        );
+      }
+      const on: Ref = { kind: after.kind, id: after.resourceId };
+      await audit.change(actorOf(ctx), on, async (sql) => {
+        await new Keys(sql).revoke(id, before);
+        await new Keys(sql).grant(id, after);
+      });
+      return {};
+    },
+    async checkPermissions({ permissions: asked }, ctx) {
+      const authorizedPermissions = [];
+      for (const { resourceType, resourceId, permissions } of asked) {
+        const kind = GRANT_KINDS.find((one) => RESOURCE_TYPES[one] === resourceType);
+        if (!kind) throw unknownType(resourceType, resourceId);
+        const may = { operator: false, owner: false };
+        for (const role of ROLES) may[role] = await access.may(ctx.entity, role, { kind, id: resourceId });
+        const granted = permissions.filter((word) => may[READING.test(word) ? "operator" : "owner"]);
+        if (granted.length > 0) {
+          authorizedPermissions.push({ resourceType, resourceId, permissions: granted });
+        }
+      }
+      return { authorizedPermissions };
+    },
     async listAuthorizations({ organizationId, resourceIds }) {
       const ids = await within(new Fleet(store), organizationId);
       const wanted = resourceIds.length === 0 ? ids : ids.filter((id) => resourceIds.includes(id));
@@ -109,6 +141,14 @@ function authorizationMessage({ role, kind, resourceId }: Grant) {
 function identityOf({ identityId, identityType }: Authorization): string {
   if (identityType === "" || identityType === API_KEY) return identityId;
   throw new SvcError("invalid_argument", `found identity_type "${identityType}", wanted "${API_KEY}"`);
+}
+
+function unknownType(resourceType: string, resourceId: string): SvcError {
+  const known = Object.values(RESOURCE_TYPES).join(", ");
+  return new SvcError(
+    "invalid_argument",
+    `found resource_type "${resourceType}" for "${resourceId}", wanted one of ${known}`,
+  );
 }
 
 function grantOf({ authorizationId, authorizationType, resourceType, resourceId }: Authorization): Grant {

@@ -8,10 +8,10 @@
 import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import type { Clock } from "../base/clock.ts";
-import { chainOf } from "../base/error.ts";
+import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 import { auth } from "../wire/auth.ts";
-import type { Route } from "../wire/grpc_web.ts";
+import { field, type Route } from "../wire/grpc_web.ts";
 import { health } from "../wire/health.ts";
 import { reflection } from "../wire/reflection.ts";
 import { type CallContext, service, ServiceTable } from "../wire/service.ts";
@@ -25,10 +25,15 @@ import { logHandlers } from "./app_logs.ts";
 import { partHandlers } from "./app_parts.ts";
 import { Audit } from "./audit.ts";
 import { Authority } from "./authority.ts";
+import { agentService } from "./agent_service.ts";
+import { registryHandlers } from "./app_registry.ts";
 import { actorOf, type CloudContext, type Validate } from "./context.ts";
+import { Downloads, type Identify } from "./downloads.ts";
 import { DataLinks } from "./data_links.ts";
 import type { FileStore } from "./files.ts";
 import { Keys } from "./keys.ts";
+import { Metrics } from "./metrics.ts";
+import { packageService } from "./package_service.ts";
 import { Presence } from "./presence.ts";
 import { Logs } from "./logs.ts";
 import { robotService } from "./robot_service.ts";
@@ -47,6 +52,8 @@ export interface CloudOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly validate: Validate;
+  /** As what others know it, where that is not as what they address it: behind a proxy, say. */
+  readonly publicUrl?: string;
   /** Left out where others train. */
   readonly training?: TrainingOptions;
 }
@@ -54,9 +61,9 @@ export interface CloudOptions {
 export interface Cloud {
   /** Everything it serves, its own checks of who calls included. */
   readonly table: ServiceTable;
-  readonly authority: Authority;
-  /** Pages of its port, for what is downloaded. */
+  /** Pages beside it: downloads and figures. */
   readonly routes: ReadonlyMap<string, Route>;
+  readonly authority: Authority;
   /** Saves what is only in memory. The store stays open. */
   close(): Promise<void>;
 }
@@ -68,7 +75,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   const presence = new Presence(store, clock, logger);
   const context: CloudContext = { ...options, access, audit, presence };
   const keys = new Keys(store);
-  const { service: authService, interceptor } = auth({
+  const { service: authService, interceptor, entityOf } = auth({
     handlers: { apiKeys: (id, key) => keys.isKey(id, key) },
     audience: AUDIENCE,
     signingKey: createPrivateKey(await secretOf(store, "signing-key", newSigningKey)),
@@ -81,11 +88,23 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
       logger.error(`${ctx.path}: ${chainOf(error)}`);
     }
   };
-  const table = new ServiceTable(clock, [told, access.interceptor(interceptor, refused)]);
+  const metrics = new Metrics();
+  const table = new ServiceTable(clock, [
+    told,
+    metrics.interceptor,
+    access.interceptor(interceptor, refused),
+  ]);
   table.add(authService);
   const logs = new Logs(store, clock);
   const authority = await Authority.open(store, clock);
-  const app = { ...fleetHandlers(context), ...partHandlers(context), ...keyHandlers(context) };
+  const identify = identifier(keys, entityOf);
+  const downloads = await Downloads.open(context, identify);
+  const app = {
+    ...fleetHandlers(context),
+    ...partHandlers(context),
+    ...keyHandlers(context),
+    ...registryHandlers(context),
+  };
   table.add(service(AppService, { ...app, ...logHandlers(logs, clock) }));
   table.add(robotService(context, authority, logs));
   const links = await DataLinks.open(context);
@@ -94,6 +113,8 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   }
   const trainings = options.training && new TrainingRunner({ ...options, ...options.training });
   table.add(mlTrainingService(context, trainings));
+  table.add(packageService(context, downloads));
+  table.add(agentService(context, downloads, logs));
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
   const sweep = new Sweep(context, async () => {
@@ -103,13 +124,31 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   });
   return {
     table,
+    routes: new Map([
+      ...links.routes,
+      ...downloads.routes,
+      ["/metrics", metrics.route(context, identify)],
+    ]),
     authority,
-    routes: links.routes,
     close: async () => {
       await trainings?.close();
       await sweep.close();
       await presence.close();
     },
+  };
+}
+
+/** By a token, or as published downloaders show who they are: by the headers `key_id` and `key`. */
+function identifier(keys: Keys, entityOf: (token: string) => string): Identify {
+  return async (fields) => {
+    const [, token] = /^Bearer (.+)$/i.exec(field(fields, "authorization") ?? "") ?? [];
+    if (token !== undefined) return entityOf(token);
+    const [id, key] = [field(fields, "key_id"), field(fields, "key")];
+    if (id !== undefined && key !== undefined && await keys.isKey(id, key)) return id;
+    throw new SvcError(
+      "unauthenticated",
+      "wanted a header `authorization: Bearer <token>`, or `key_id` and `key` of an API key",
+    );
   };
 }
 

@@ -8,25 +8,30 @@ import { randomInt, randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
 import type { Sql, SqlValue } from "./store.ts";
 
-export interface Organization {
+interface Named {
   readonly id: string;
   readonly name: string;
   readonly createdMs: number;
 }
 
-export interface Location extends Organization {
+export interface Organization extends Named {
+  /** Its public name, by which others find what it shares. */
+  readonly namespace: string | null;
+}
+
+export interface Location extends Named {
   readonly organizationId: string;
   readonly parentId: string | null;
   readonly machines: number;
 }
 
-export interface Machine extends Organization {
+export interface Machine extends Named {
   readonly locationId: string;
   /** When one of its parts was last heard of. */
   readonly seenMs: number | null;
 }
 
-export interface Part extends Organization {
+export interface Part extends Named {
   readonly machineId: string;
   readonly machineName: string;
   readonly locationId: string;
@@ -41,7 +46,7 @@ export interface Part extends Organization {
 const NAME_LENGTH_MAX = 200;
 const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
 
-const ORGANIZATIONS = `SELECT id, name, created_ms AS "createdMs" FROM organizations`;
+const ORGANIZATIONS = `SELECT id, name, created_ms AS "createdMs", namespace FROM organizations`;
 const LOCATIONS = `SELECT l.id, l.name, l.created_ms AS "createdMs", l.organization_id AS "organizationId",
     l.parent_id AS "parentId", (SELECT COUNT(*) FROM machines m WHERE m.location_id = l.id) AS machines
   FROM locations l`;
@@ -186,6 +191,11 @@ export class Fleet {
       `${PARTS} WHERE l.organization_id = ? ORDER BY m.name, p.main DESC, p.name`,
       organizationId,
     );
+  }
+
+  /** When each part was last heard of. */
+  seen(): Promise<{ readonly id: string; readonly seenMs: number | null }[]> {
+    return this.sql.query(`SELECT id, seen_ms AS "seenMs" FROM parts`);
   }
 
   part(id: string): Promise<Part> {

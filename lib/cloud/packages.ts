@@ -70,7 +70,8 @@ export const PACKAGE_BYTES_MAX = 4 * 1024 ** 3;
 const NAME = /^[A-Za-z0-9][\w.-]{0,199}$/;
 const VERSION = /^[A-Za-z0-9][\w.:+-]{0,99}$/;
 const PLATFORM = /^(?:[a-z0-9]{1,20}\/[a-z0-9_]{1,20})?$/;
-const NAMESPACE = /^[a-z0-9][a-z0-9-]{0,99}$/;
+/** None may look like the id of an organization. */
+const NAMESPACE = /^(?![0-9a-f]{8}-)[a-z0-9][a-z0-9-]{0,99}$/;
 /** Versions that are looked for by these words have none of their own. */
 const CHANNELS = ["latest", "stable", "dev"];
 

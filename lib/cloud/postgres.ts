@@ -57,6 +57,12 @@ export class PostgresStore implements Store {
     });
   }
 
+  async bytes(): Promise<number> {
+    const text = "SELECT pg_database_size(current_database()) AS bytes";
+    const [{ bytes }] = await this.query<{ bytes: number }>(text);
+    return bytes;
+  }
+
   close(): Promise<void> {
     return this.#closing ??= this.#client.end({ timeout: 5 });
   }

@@ -2,10 +2,12 @@
  * The table of rules: for each call that is served, the role that it needs and what it is needed on.
  */
 
+import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { Health } from "../../proto/gen/health_pb.ts";
 import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
+import { PackageService } from "../../proto/gen/packages_pb.ts";
 import { ServerReflection } from "../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../proto/gen/reflection_v1alpha_pb.ts";
 import { type Rule, rule } from "./access.ts";
@@ -13,6 +15,7 @@ import { DATA_RULES } from "./data_rules.ts";
 
 const app = AppService.method;
 const robot = RobotService.method;
+const packages = PackageService.method;
 const training = MLTrainingService.method;
 
 export const RULES: readonly Rule[] = [
@@ -24,6 +27,8 @@ export const RULES: readonly Rule[] = [
   rule(ServerReflectionAlpha.method.serverReflectionInfo, "anybody"),
 
   rule(app.listOrganizations, "anybody"),
+  rule(app.createOrganization, "anybody"),
+  rule(app.checkPermissions, "anybody"),
   rule(app.getOrganization, "operator", ["organization", "organizationId"]),
   rule(app.updateOrganization, "owner", ["organization", "organizationId"]),
 
@@ -63,6 +68,7 @@ export const RULES: readonly Rule[] = [
   rule(app.createKey, "owner", ["authorized", "authorizations"]),
   rule(app.addRole, "owner", ["authorized", "authorization"]),
   rule(app.removeRole, "owner", ["authorized", "authorization"]),
+  rule(app.changeRole, "owner", ["authorized", "oldAuthorization"], ["authorized", "newAuthorization"]),
   rule(app.listAuthorizations, "owner", ["organization", "organizationId"]),
   rule(app.listKeys, "owner", ["organization", "orgId"]),
   rule(app.getRobotAPIKeys, "owner", ["machine", "robotId"]),
@@ -80,11 +86,28 @@ export const RULES: readonly Rule[] = [
   rule(training.getTrainingJobLogs, "operator", ["training_job", "id"]),
   rule(training.listSupportedContainers, "anybody"),
 
+  // Who finds what in the registry is a matter of each item's visibility.
+  rule(packages.createPackage, "owner", ["organization", "info.organizationId"]),
+  rule(packages.deletePackage, "owner", ["package", "id"]),
+  rule(packages.getPackage, "anybody"),
+  rule(packages.listPackages, "operator", ["organization", "organizationId"]),
+  rule(app.getRegistryItem, "anybody"),
+  rule(app.listRegistryItems, "anybody"),
+  rule(app.createRegistryItem, "owner", ["organization", "organizationId"]),
+  rule(app.updateRegistryItem, "owner", ["package", "itemId"]),
+  rule(app.deleteRegistryItem, "owner", ["package", "itemId"]),
+  rule(app.getModule, "anybody"),
+  rule(app.listModules, "anybody"),
+  rule(app.createModule, "owner", ["organization", "organizationId"]),
+  rule(app.updateModule, "owner", ["package", "moduleId"]),
+  rule(app.uploadModuleFile, "owner", ["package", "moduleFileInfo.moduleId"]),
+
   // What a machine calls, with a key of its own that need be no more than an operator's.
   rule(robot.config, "operator", ["part", "id"]),
   rule(robot.certificate, "operator", ["part", "id"]),
   rule(robot.needsRestart, "operator", ["part", "id"]),
   rule(robot.log, "operator", ["part", "id"]),
+  rule(AgentDeviceService.method.deviceAgentConfig, "operator", ["part", "id"]),
 
   ...DATA_RULES,
 ];

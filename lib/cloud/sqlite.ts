@@ -59,6 +59,12 @@ export class SqliteStore implements Store {
     return this.transaction(work);
   }
 
+  async bytes(): Promise<number> {
+    const text = "SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()";
+    const [{ bytes }] = await this.query<{ bytes: number }>(text);
+    return bytes;
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

@@ -32,6 +32,8 @@ export interface Store extends Sql {
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /** The same for changes of the tables themselves: no two of them run at once, not even in two processes. */
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** What it takes on disk. */
+  bytes(): Promise<number>;
   close(): Promise<void>;
 }
 

@@ -43,6 +43,8 @@ export interface Auth {
   readonly service: Service;
   /** Refuses calls without a good token, and says on the context whose token it is. */
   readonly interceptor: Interceptor;
+  /** Whose token it is. Throws `unauthenticated`. */
+  entityOf(token: string): string;
 }
 
 const API_KEY = "api-key";
@@ -81,6 +83,7 @@ export function auth(options: AuthOptions): Auth {
         return { accessToken: tokens.issue(entity, given.type) };
       },
     }),
+    entityOf: (token) => tokens.entityOf(token),
     interceptor(ctx) {
       // Callers over other transports have shown who they are before their first call.
       if (ctx.peer.kind === "grpc" && ctx.path !== AUTHENTICATE) ctx.entity = tokens.entityOf(tokenOf(ctx));

@@ -8,6 +8,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { RULES } from "../../lib/cloud/rules.ts";
 import { BinaryData } from "../../lib/cloud/data_binary.ts";
 import { Datasets } from "../../lib/cloud/datasets.ts";
+import { Packages } from "../../lib/cloud/packages.ts";
 import { Fragments } from "../../lib/cloud/fragments.ts";
 import type { Rule } from "../../lib/cloud/access.ts";
 import type { Sql } from "../../lib/cloud/store.ts";
@@ -190,8 +191,21 @@ async function somethingIn({ store }: ServedCloud, { organization, owner }: Worl
     await jobs.cancel(id, 0);
     return id;
   });
+  const item = await store.transaction((sql) =>
+    new Packages(sql).createItem(organization, `item-${world.part}`, "module", 0)
+  );
   const { data, dataset } = await store.transaction((sql) => capturedIn(sql, organization, world));
-  return { ...world, organization, key, fragment, data, dataset, owner, training_job };
+  return {
+    ...world,
+    organization,
+    key,
+    fragment,
+    data,
+    dataset,
+    owner,
+    training_job,
+    package: `${organization}:${item.name}`,
+  };
 }
 
 /** An image of a machine, and a dataset. */

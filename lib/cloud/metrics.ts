@@ -1,0 +1,80 @@
+/**
+ * Figures of a running control plane, as a page in the text form of OpenMetrics.
+ *
+ * Counts from the start of the process on. Programs on the same computer read it as it is, others with a token or key.
+ */
+
+import { RobotService } from "../../proto/gen/app_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { Route } from "../wire/grpc_web.ts";
+import { type Interceptor, pathOf } from "../wire/service.ts";
+import type { CloudContext } from "./context.ts";
+import type { Identify } from "./downloads.ts";
+import { Fleet } from "./fleet.ts";
+
+const TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const LOG = pathOf(RobotService.method.log);
+
+interface Sample {
+  readonly labels?: string;
+  readonly value: number;
+}
+
+export class Metrics {
+  /** By their labels. */
+  readonly #requests = new Map<string, number>();
+  #logLines = 0;
+
+  /** Counts calls with their outcome. Methods that are not served never come here: labels are limited. */
+  readonly interceptor: Interceptor = (ctx, request) => {
+    const lines = ctx.path === LOG
+      ? (request as { logs?: readonly unknown[] } | undefined)?.logs?.length ?? 0
+      : 0;
+    return (error) => {
+      const labels = `method="${ctx.path.slice(1)}",code="${error?.code ?? "ok"}"`;
+      this.#requests.set(labels, (this.#requests.get(labels) ?? 0) + 1);
+      if (!error) this.#logLines += lines;
+    };
+  };
+
+  route(cloud: CloudContext, identify: Identify): Route {
+    return async ({ method, peer, fields }) => {
+      if (method !== "GET" && method !== "HEAD") return text(405, "/metrics answers GET");
+      const local = /^(?:::ffff:)?127\.|^::1$/.test(peer.remoteAddress ?? "");
+      try {
+        if (!local) await identify(fields);
+        return { status: 200, contentType: TYPE, body: await this.#page(cloud) };
+      } catch (error) {
+        const { code, message } = SvcError.from(error);
+        return text(code === "unauthenticated" ? 401 : 503, message);
+      }
+    };
+  }
+
+  async #page({ store, presence }: CloudContext): Promise<string> {
+    const seen = await new Fleet(store).seen();
+    const online = seen.filter(({ id, seenMs }) => presence.state(presence.seenMs(id, seenMs)) === "online");
+    const requests = [...this.#requests].map(([labels, value]) => ({ labels, value }));
+    const families = [
+      counter("svc_cloud_requests", "Calls by method and outcome.", requests),
+      counter("svc_cloud_log_lines", "Log entries taken from machines.", [{ value: this.#logLines }]),
+      gauge("svc_cloud_parts", "Parts of machines.", seen.length),
+      gauge("svc_cloud_parts_online", "Parts that have been heard of a moment ago.", online.length),
+      gauge("svc_cloud_database_bytes", "Size of the database.", await store.bytes()),
+    ];
+    return `${families.flat().join("\n")}\n# EOF\n`;
+  }
+}
+
+function counter(name: string, help: string, samples: readonly Sample[]): string[] {
+  const lines = samples.map(({ labels, value }) => `${name}_total${labels ? `{${labels}}` : ""} ${value}`);
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} counter`, ...lines];
+}
+
+function gauge(name: string, help: string, value: number): string[] {
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} gauge`, `${name} ${value}`];
+}
+
+function text(status: number, line: string) {
+  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
+}
