@@ -9,7 +9,7 @@
 import { type Clock, deadline, race } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
-import { formatDuration, parseDurationMs } from "../base/schema.ts";
+import { formatDuration } from "../base/schema.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Resource } from "../resource/resource.ts";
 
@@ -33,21 +33,11 @@ export const BUILD_LIMITS: BuildLimits = {
 const SLOW_FIRST_MS = 2_000;
 const SLOW_EVERY_MS = 5_000;
 
-const TIMEOUT_VARIABLES = ["SVC_RESOURCE_CONFIGURATION_TIMEOUT", "VIAM_RESOURCE_CONFIGURATION_TIMEOUT"];
-
-/** The time a resource has to be built, as the environment says. */
-export function buildTimeoutFrom(env: (name: string) => string | undefined, logger: Logger): number {
-  const name = TIMEOUT_VARIABLES.find((one) => env(one));
-  const text = name === undefined ? undefined : env(name)!;
-  const ms = text === undefined ? undefined : parseDurationMs(text);
-  if (ms !== undefined && ms > 0) return ms;
-  const { buildTimeoutMs } = BUILD_LIMITS;
-  if (text !== undefined) {
-    const used = formatDuration(buildTimeoutMs);
-    logger.warn(`${name} is "${text}", wanted a duration such as 90s; ${used} is used`);
-  }
-  return buildTimeoutMs;
-}
+/** Where a user sets another `buildTimeoutMs`; the second is the published name. */
+export const BUILD_TIMEOUT_VARIABLES = [
+  "SVC_RESOURCE_CONFIGURATION_TIMEOUT",
+  "VIAM_RESOURCE_CONFIGURATION_TIMEOUT",
+] as const;
 
 export class Builder {
   readonly #limits: BuildLimits;

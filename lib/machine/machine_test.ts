@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { GenericApi } from "../api/generic.ts";
 import { GenericServiceApi } from "../api/generic_service.ts";
 import { FakeClock, settle } from "../base/clock.ts";
@@ -9,7 +9,6 @@ import { anyObject, type JsonObject } from "../base/schema.ts";
 import { ResourceName } from "../resource/name.ts";
 import { type Dependencies, model, Registry } from "../resource/registry.ts";
 import { BaseComponent } from "../resource/resource.ts";
-import { buildTimeoutFrom } from "./builder.ts";
 import type { MachineConfig, ResourceConfig } from "./config.ts";
 import { Machine } from "./machine.ts";
 import { GraphNode } from "./node.ts";
@@ -336,21 +335,4 @@ Deno.test("a node's move that is not legal is reported, and made", () => {
   assertEquals(bugs, []);
   node.remove(2);
   assertEquals(bugs, [`${API}/a moves from removing to removing`]);
-});
-
-Deno.test("buildTimeoutFrom() takes a Go duration from either variable, and tells what it cannot take", () => {
-  const clock = new FakeClock();
-  const records: LogRecord[] = [];
-  const logger = new Logs(clock, [memorySink(records)]).logger("t");
-  const from = (env: Record<string, string>) => buildTimeoutFrom((name) => env[name], logger);
-  assertEquals(from({}), 120_000);
-  assertEquals(from({ VIAM_RESOURCE_CONFIGURATION_TIMEOUT: "1m30s" }), 90_000);
-  const both = { SVC_RESOURCE_CONFIGURATION_TIMEOUT: "3s", VIAM_RESOURCE_CONFIGURATION_TIMEOUT: "1m" };
-  assertEquals(from(both), 3_000);
-  assert(records.length === 0);
-  for (const bad of ["soon", "-1s", "0s", "10"]) {
-    assertEquals(from({ SVC_RESOURCE_CONFIGURATION_TIMEOUT: bad }), 120_000, bad);
-  }
-  assertEquals(records.length, 4);
-  assertStringIncludes(records[0].message, '"soon", wanted a duration such as 90s; 2m is used');
 });

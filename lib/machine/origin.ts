@@ -7,12 +7,13 @@ import { CloudClient } from "../cloud/client.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
-import { type JsonObject, parseDurationMs } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema.ts";
 import type { Registry } from "../resource/registry.ts";
 import { CloudSource } from "./cloud_source.ts";
 import { type CloudConfig, decodeConfig } from "./config.ts";
 import { ConfigCache } from "./config_cache.ts";
 import type { ConfigSource } from "./config_source.ts";
+import { envDurationMs } from "./env_duration.ts";
 import { FileSource } from "./file_source.ts";
 import { homeFolder } from "./placeholder.ts";
 
@@ -58,7 +59,7 @@ export async function originOf(parts: OriginParts): Promise<Origin> {
     logger,
   });
   const refreshMs = cloud.refreshInterval;
-  const firstTimeoutMs = firstTimeout(parts);
+  const firstTimeoutMs = envDurationMs(TIMEOUT_VARIABLES, undefined, (name) => host.env(name), logger);
   return {
     source: new CloudSource({ client, local, cache, refreshMs, firstTimeoutMs, clock, logger }),
     client,
@@ -86,13 +87,4 @@ function leftAside(local: JsonObject, { path, logger }: OriginParts, address: st
   if (there.length > 0) {
     logger.warn(`${path}: ${there.join(", ")}: left aside, the configuration comes from ${address}`);
   }
-}
-
-function firstTimeout({ host, logger }: OriginParts): number | undefined {
-  const name = TIMEOUT_VARIABLES.find((one) => host.env(one));
-  if (name === undefined) return undefined;
-  const ms = parseDurationMs(host.env(name)!);
-  if (ms !== undefined && ms > 0) return ms;
-  logger.warn(`${name} is "${host.env(name)}", wanted a duration such as 15s; it does not count`);
-  return undefined;
 }

@@ -16,10 +16,11 @@ import { health } from "../wire/health.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import { reflection } from "../wire/reflection.ts";
 import { type Interceptor, type Service, ServiceTable } from "../wire/service.ts";
-import { buildTimeoutFrom } from "./builder.ts";
+import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./builder.ts";
 import type { MachineConfig } from "./config.ts";
 import { sendLogs } from "../cloud/log_sender.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
+import { envDurationMs } from "./env_duration.ts";
 import { Frames } from "./frames.ts";
 import { Jobs } from "./jobs.ts";
 import { requestLimit } from "./limits.ts";
@@ -34,7 +35,7 @@ import { Remotes } from "./remotes.ts";
 import { followRestartOrders } from "../cloud/restart.ts";
 import { robotService, type StatusNode } from "./service.ts";
 import { Sessions } from "./sessions.ts";
-import { shutDown, type Stage } from "./shutdown.ts";
+import { shutDown, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_TIMEOUT_VARIABLES, type Stage } from "./shutdown.ts";
 
 export interface RuntimeOptions {
   readonly configPath: string;
@@ -173,6 +174,8 @@ async function start(
     jobs.apply(config.jobs);
     logger.info("configuration applied", { revision: config.revision, ...summary(machine) });
   };
+  const env = (name: string) => host.env(name);
+  const timeoutMs = envDurationMs(SHUTDOWN_TIMEOUT_VARIABLES, SHUTDOWN_TIMEOUT_MS, env, logger);
   await diagnostics.begin(first.config);
   const ready = reconfiguration.begin(first).then(() => logger.info("machine is running", summary(machine)));
   const stages = stagesOf({ port, reconfiguration, jobs, sessions, restarts, machine, diagnostics, origin });
@@ -182,7 +185,7 @@ async function start(
     },
     machine,
     ready,
-    close: (forced = new AbortController().signal) => shutDown(stages, { clock, logger, forced }),
+    close: (forced = new AbortController().signal) => shutDown(stages, { clock, logger, forced, timeoutMs }),
   };
 }
 
@@ -244,7 +247,12 @@ function machineOf({ allowInsecureCredentials }: RuntimeOptions, parts: RuntimeP
   const { registry, host, clock, logs } = parts;
   const logger = logs.logger("rdk.networking.remotes");
   const remotes = new Remotes({ registry, clock, logger, allowInsecureCredentials });
-  const buildTimeoutMs = buildTimeoutFrom((name) => host.env(name), logs.logger("rdk.resource_manager"));
+  const buildTimeoutMs = envDurationMs(
+    BUILD_TIMEOUT_VARIABLES,
+    BUILD_LIMITS.buildTimeoutMs,
+    (name) => host.env(name),
+    logs.logger("rdk.resource_manager"),
+  );
   return new Machine({ registry, logs, clock, host, remotes, limits: { buildTimeoutMs } });
 }
 

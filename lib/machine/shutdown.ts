@@ -9,8 +9,9 @@ import { type Clock, deadline, race } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 
-/** The whole of it. */
+/** The whole of it, unless the environment says otherwise. */
 export const SHUTDOWN_TIMEOUT_MS = 60_000;
+export const SHUTDOWN_TIMEOUT_VARIABLES = ["SVC_SHUTDOWN_TIMEOUT"] as const;
 /** Between two reports of what is still closing. */
 export const SHUTDOWN_REPORT_MS = 10_000;
 
@@ -22,15 +23,23 @@ export interface Stage {
   remaining?(): readonly string[];
 }
 
+export interface ShutdownParts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Ends it at once. */
+  readonly forced: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
 /** Closes the stages one after the other. Whether all of it was closed, in time and without errors. Never rejects. */
 export async function shutDown(
   stages: readonly Stage[],
-  { clock, logger, forced }: { clock: Clock; logger: Logger; forced: AbortSignal },
+  { clock, logger, forced, timeoutMs = SHUTDOWN_TIMEOUT_MS }: ShutdownParts,
 ): Promise<boolean> {
   let [stage, ...later] = stages;
   const left = () => [...stage.remaining?.() ?? [stage.name], ...later.map(({ name }) => name)].join(", ");
-  const late = () => new SvcError("deadline_exceeded", `not closed within ${SHUTDOWN_TIMEOUT_MS / 1000} s`);
-  const { signal, done } = deadline(clock, SHUTDOWN_TIMEOUT_MS, late, forced);
+  const late = () => new SvcError("deadline_exceeded", `not closed within ${timeoutMs / 1000} s`);
+  const { signal, done } = deadline(clock, timeoutMs, late, forced);
   const callOffReports = every(clock, SHUTDOWN_REPORT_MS, (ms) => {
     logger.warn(`still closing after ${ms / 1000} s: ${left()}`);
   });

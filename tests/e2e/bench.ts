@@ -37,13 +37,13 @@ export function text(config: JsonObject): string {
 export async function withServer(
   config: JsonObject,
   test: (bench: Bench) => Promise<void>,
-  { args = [] as string[], ready = "machine is running" } = {},
+  { args = [] as string[], env = {} as Record<string, string>, ready = "machine is running" } = {},
 ): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-" });
   const path = `${folder}/machine.json`;
   await Deno.writeTextFile(path, text(config));
   const command = [Deno.execPath(), "run", "-A", PROGRAM];
-  const server = await startServer(path, { command, args });
+  const server = await startServer(path, { command, args, env });
   try {
     await server.wrote(ready);
     await test({ folder, path, server });

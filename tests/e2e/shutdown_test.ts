@@ -49,6 +49,25 @@ Deno.test({
 });
 
 Deno.test({
+  name: "what never closes is left behind at the deadline: the program ends by itself, with 1",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withServer(
+      { components: [part("stuck", { close: "hangs", uses: ["ok"] }), part("ok")] },
+      async ({ server }) => {
+        Deno.kill(server.pid, "SIGTERM");
+        assertEquals(await server.ended, 1);
+        const output = server.output();
+        assertStringIncludes(output, "shutting down: SIGTERM");
+        assertStringIncludes(output, "closed stuck");
+        assertStringIncludes(output, "the end is forced (not closed within 0.5 s), left behind: ");
+        assertStringIncludes(output, "rdk:component:generic/stuck");
+      },
+      { env: { SVC_SHUTDOWN_TIMEOUT: "500ms" } },
+    ),
+});
+
+Deno.test({
   name: "a resource that cannot be closed is told, the others close",
   ignore: Deno.build.os === "windows",
   fn: () =>
