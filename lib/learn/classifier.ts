@@ -1,0 +1,108 @@
+/**
+ * Classification: what a whole picture shows, one label of several (softmax) or any of them (sigmoid).
+ *
+ * The exported model answers `probability` [1, labels]. Labels with few pictures count more in the loss.
+ */
+
+import { type Answer, type Learner, type Metrics, sigmoid, type Target } from "./learner.ts";
+import type { Convolution } from "./convolution.ts";
+import { Network } from "./network.ts";
+import type { OnnxGraph } from "./onnx_writer.ts";
+
+/** How much more or less than one picture a picture may count. */
+const WEIGHT_MAX = 4;
+
+export class Classifier implements Learner {
+  readonly network: Network;
+  readonly #end: Convolution;
+  readonly #labels: number;
+  /** By label: what a picture with it counts, and what one without it counts. */
+  readonly #weights: readonly { readonly having: number; readonly lacking: number }[];
+
+  /** `one`: exactly one label belongs to each picture. */
+  constructor(
+    private readonly one: boolean,
+    labels: number,
+    learned: readonly Target[],
+    batch: number,
+    side: number,
+    random: () => number,
+  ) {
+    this.#labels = labels;
+    const network = this.network = new Network(batch, side, random);
+    let tensor = network.picture;
+    for (const [channels, stride] of [[16, 2], [32, 2], [32, 1], [64, 2], [64, 1], [96, 2]] as const) {
+      tensor = network.convolution(tensor, { channels, stride, size: 3, rectified: true }).output;
+    }
+    const mean = network.mean(tensor);
+    this.#end = network.convolution(mean, { channels: labels, size: 1, stride: 1, rectified: false });
+    this.#weights = Array.from({ length: labels }, (_, label) => {
+      const having = learned.filter((target) => target.labels.includes(label)).length;
+      const even = one ? learned.length / labels : learned.length / 2;
+      const weight = (count: number) => Math.min(WEIGHT_MAX, Math.sqrt(even / Math.max(1, count)));
+      return { having: weight(having), lacking: one ? 1 : weight(learned.length - having) };
+    });
+  }
+
+  loss(targets: readonly Target[]): number {
+    const { channels } = this.#end.output;
+    const gradient = this.#end.output.gradient!.fill(0);
+    let sum = 0;
+    targets.forEach(({ labels }, index) => {
+      const probabilities = this.answer(index).probability;
+      for (let label = 0; label < this.#labels; label++) {
+        const has = labels.includes(label);
+        const weight = this.one
+          ? this.#weights[labels[0]].having
+          : this.#weights[label][has ? "having" : "lacking"];
+        const right = has ? probabilities[label] : 1 - probabilities[label];
+        if (has || !this.one) sum -= weight * Math.log(Math.max(1e-7, right)) / targets.length;
+        gradient[index * channels + label] = weight * (probabilities[label] - (has ? 1 : 0)) / targets.length;
+      }
+    });
+    return sum;
+  }
+
+  answer(index: number): Answer {
+    const { data, channels } = this.#end.output;
+    const values = data.subarray(index * channels, index * channels + this.#labels);
+    if (!this.one) return { probability: values.map(sigmoid) };
+    const largest = Math.max(...values);
+    const powers = values.map((value) => Math.exp(value - largest));
+    const sum = powers.reduce((total, power) => total + power, 0);
+    return { probability: powers.map((power) => power / sum) };
+  }
+
+  /** Accuracy (of all labels of all pictures if any may apply) and F1, the mean over labels that occur. */
+  metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics {
+    const counts = Array.from({ length: this.#labels }, () => ({ right: 0, said: 0, there: 0, agreed: 0 }));
+    answers.forEach(({ probability }, index) => {
+      const best = probability.indexOf(Math.max(...probability));
+      counts.forEach((count, label) => {
+        const said = this.one ? label === best : probability[label] >= 0.5;
+        const there = targets[index].labels.includes(label);
+        count.said += Number(said);
+        count.there += Number(there);
+        count.right += Number(said && there);
+        count.agreed += Number(said === there);
+      });
+    });
+    const total = (pick: (count: typeof counts[number]) => number) =>
+      counts.reduce((sum, count) => sum + pick(count), 0);
+    const accuracy = this.one
+      ? total(({ right }) => right) / answers.length
+      : total(({ agreed }) => agreed) / (answers.length * this.#labels);
+    const occurring = counts.filter(({ there }) => there > 0);
+    const f1 = occurring.reduce((sum, { right, said, there }) => sum + 2 * right / (said + there), 0);
+    const macro = occurring.length === 0 ? 0 : f1 / occurring.length;
+    return this.one ? { accuracy, "macro F1": macro } : { "macro F1": macro, accuracy };
+  }
+
+  finish(graph: OnnxGraph, end: string): void {
+    const shape = [1, this.#labels];
+    const flat = graph.node("Reshape", [end, graph.integers(shape)]);
+    if (this.one) graph.node("Softmax", [flat], { axis: 1 }, "probability");
+    else graph.node("Sigmoid", [flat], {}, "probability");
+    graph.output("probability", "float32", shape);
+  }
+}

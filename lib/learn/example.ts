@@ -1,0 +1,178 @@
+/**
+ * What is learned from: labelled pictures, how they are checked, shared out and looked at.
+ *
+ * Owns the rules for what can be learned from, and the split into pictures to learn from and held-back ones.
+ * Promises that the split depends on what the pictures are, not on their order, and that equal pictures are
+ * never on both sides of it.
+ */
+
+import { SvcError } from "../base/error.ts";
+import { fitted } from "./picture.ts";
+
+/** Sides as proportions of the picture, 0 to 1. */
+export interface LabelledBox {
+  readonly label: string;
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+export interface Example {
+  readonly width: number;
+  readonly height: number;
+  /** Rows from the top, three bytes a pixel. */
+  readonly rgb: Uint8Array;
+  readonly labels: readonly string[];
+  readonly boxes: readonly LabelledBox[];
+}
+
+export const TASK_KINDS = [
+  "single_label_classification",
+  "multi_label_classification",
+  "object_detection",
+] as const;
+
+export type TaskKind = typeof TASK_KINDS[number];
+
+export interface TrainingTask {
+  readonly kind: TaskKind;
+  /** What the model is to tell apart, in the order of its outputs. Other labels of examples are ignored. */
+  readonly labels: readonly string[];
+  /** The same seed gives the same model, byte for byte. */
+  readonly seed: number;
+  /** Rounds through the pictures; as many as their number suggests without it. */
+  readonly epochsMax?: number;
+  /** Side of the square that the model takes, a multiple of 16 up to 128; as its kind suggests without it. */
+  readonly side?: number;
+}
+
+/** A box with the number of its label. */
+export interface Box {
+  readonly label: number;
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+/** An example as the trainer uses it: labels by number, the picture no larger than it needs. */
+export interface Sample {
+  readonly width: number;
+  readonly height: number;
+  readonly rgb: Uint8Array;
+  readonly labels: readonly number[];
+  readonly boxes: readonly Box[];
+}
+
+export const EXAMPLES_MIN = 10;
+export const EXAMPLES_MAX = 5_000;
+export const LABELS_MAX = 200;
+/** One in so many examples is held back. */
+const HELD_BACK = 5;
+
+/**
+ * The examples as samples. Throws `invalid_argument` for a wrong task or picture, `failed_precondition` for
+ * too few pictures or a label without any; both say which.
+ */
+export function samplesOf(task: TrainingTask, examples: readonly Example[]): Sample[] {
+  checkLabels(task.labels);
+  if (examples.length < EXAMPLES_MIN || examples.length > EXAMPLES_MAX) {
+    const wanted = `wanted ${EXAMPLES_MIN} to ${EXAMPLES_MAX}`;
+    throw refusal("failed_precondition", `there are ${examples.length} pictures, ${wanted}`);
+  }
+  const samples = examples.map((example, index) => sampleOf(task, example, `picture ${index + 1}`));
+  const counts = task.labels.map((_, label) => samples.filter((sample) => namesOf(sample, task).has(label)));
+  const missing = task.labels.filter((_, label) => counts[label].length === 0);
+  if (missing.length > 0) {
+    const all = task.labels.map((label, index) => `${label} ${counts[index].length}`).join(", ");
+    const what = task.kind === "object_detection" ? "with a box labelled" : "labelled";
+    throw refusal("failed_precondition", `there is no picture ${what} ${missing.join(", ")} (${all})`);
+  }
+  return samples;
+}
+
+function checkLabels(labels: readonly string[]): void {
+  if (labels.length === 0 || labels.length > LABELS_MAX) {
+    throw refusal("invalid_argument", `there are ${labels.length} labels, wanted 1 to ${LABELS_MAX}`);
+  }
+  const twice = labels.find((label, index) => label.trim() === "" || labels.indexOf(label) !== index);
+  if (twice === undefined) return;
+  throw refusal(
+    "invalid_argument",
+    twice.trim() === "" ? "a label is empty" : `the label ${twice} is given twice`,
+  );
+}
+
+function sampleOf(task: TrainingTask, example: Example, name: string): Sample {
+  const { width, height, rgb } = example;
+  if (!(width > 0 && height > 0) || rgb.length !== 3 * width * height) {
+    const found = `${name} is ${width} x ${height} with ${rgb.length} bytes`;
+    throw refusal("invalid_argument", `${found}, wanted three bytes for each pixel`);
+  }
+  const known = [...new Set(example.labels)].map((label) => task.labels.indexOf(label));
+  const labels = known.filter((label) => label >= 0).sort((a, b) => a - b);
+  if (task.kind === "single_label_classification" && labels.length !== 1) {
+    const found = labels.length === 0 ? "none" : labels.map((label) => task.labels[label]).join(" and ");
+    throw refusal("invalid_argument", `${name} has ${found} of the labels, wanted exactly one`);
+  }
+  const boxes = example.boxes.flatMap((box) => {
+    const { xMin, yMin, xMax, yMax } = box;
+    const right = 0 <= xMin && xMin < xMax && xMax <= 1 && 0 <= yMin && yMin < yMax && yMax <= 1;
+    const label = task.labels.indexOf(box.label);
+    if (label < 0 || task.kind !== "object_detection") return [];
+    if (right) return [{ label, xMin, yMin, xMax, yMax }];
+    const found = `${name} has a box ${box.label} from ${xMin}, ${yMin} to ${xMax}, ${yMax}`;
+    throw refusal("invalid_argument", `${found}, wanted sides from 0 to 1 and the lower one first`);
+  });
+  return { ...fitted(example), labels, boxes };
+}
+
+function refusal(code: "invalid_argument" | "failed_precondition", found: string): SvcError {
+  return new SvcError(code, `Cannot train: ${found}`);
+}
+
+/** The numbers of what is in a sample: of its boxes or of its labels. */
+function namesOf(sample: Sample, { kind }: TrainingTask): ReadonlySet<number> {
+  return new Set(kind === "object_detection" ? sample.boxes.map(({ label }) => label) : sample.labels);
+}
+
+export interface Split {
+  readonly learned: readonly Sample[];
+  readonly heldBack: readonly Sample[];
+}
+
+/** Four fifths to learn from and one fifth held back, of each combination of labels alike. */
+export function split(task: TrainingTask, samples: readonly Sample[]): Split {
+  const keyed = samples.map((sample) => {
+    const group = [...namesOf(sample, task)].sort((a, b) => a - b).join(" ");
+    return { sample, group, mark: hashOf(sample, task.seed), rest: JSON.stringify(sample.boxes) };
+  });
+  const order = (a: string, b: string) => a < b ? -1 : a > b ? 1 : 0;
+  keyed.sort((a, b) => order(a.group, b.group) || order(a.mark, b.mark) || order(a.rest, b.rest));
+  // The same picture twice goes where the first of them went, whatever its labels are.
+  const sides = new Map<string, boolean>();
+  let [place, heldBackCount] = [0, 0];
+  for (const { mark } of keyed) {
+    if (sides.has(mark)) continue;
+    const heldBack = place++ % HELD_BACK === HELD_BACK >> 1;
+    if (heldBack) heldBackCount++;
+    sides.set(mark, heldBack);
+  }
+  if (heldBackCount === 0) {
+    throw refusal("failed_precondition", `of ${samples.length} pictures only ${sides.size} differ`);
+  }
+  const side = (heldBack: boolean) =>
+    keyed.filter(({ mark }) => sides.get(mark) === heldBack).map(({ sample }) => sample);
+  return { learned: side(false), heldBack: side(true) };
+}
+
+/** A mark of a picture's content, mixed with the seed (two 32-bit sums after Fowler, Noll and Vo). */
+function hashOf({ rgb, width }: Sample, seed: number): string {
+  let [first, second] = [0x811c9dc5 ^ seed, 0x1000193 ^ width];
+  for (let at = 0; at < rgb.length; at++) {
+    first = Math.imul(first ^ rgb[at], 0x01000193);
+    second = Math.imul(second ^ rgb[at], 0x85ebca6b) ^ (second >>> 15);
+  }
+  return `${(first >>> 0).toString(16).padStart(8, "0")}${(second >>> 0).toString(16).padStart(8, "0")}`;
+}

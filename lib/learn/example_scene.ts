@@ -1,0 +1,191 @@
+/**
+ * Pictures to learn from, made up: cones, balls and boxes of any colour, size and turn before a cluttered
+ * background, none to four in a picture. For the example dataset of `svc-cloud serve --demo`, and for tests.
+ *
+ * Promises the same pictures for the same seed, and boxes that fit what was painted to the pixel.
+ */
+
+import { randomFrom } from "../geometry/random.ts";
+import type { Example, LabelledBox } from "./example.ts";
+
+export const EXAMPLE_LABELS = ["cone", "ball", "box"] as const;
+type Shape = typeof EXAMPLE_LABELS[number];
+
+const [WIDTH, HEIGHT] = [160, 120];
+/** Half the size of a thing, in pixels. */
+const [RADIUS_MIN, RADIUS_MAX] = [9, 30];
+/** How much of a thing's box another one's may cover. */
+const COVER_MAX = 0.25;
+const TRIES_MAX = 30;
+const NOISE = 8;
+
+type Color = readonly [number, number, number];
+type Random = () => number;
+
+interface SceneOptions {
+  /** How many things a picture has at least and at most. */
+  readonly things?: readonly [number, number];
+}
+
+/** `count` pictures with their boxes, and as labels the names of what is in them. */
+export function exampleImages(
+  count: number,
+  seed: number,
+  { things = [0, 4] }: SceneOptions = {},
+): Example[] {
+  return Array.from(
+    { length: count },
+    (_, index) => picture(randomFrom(Math.imul(seed, 7919) + index), things),
+  );
+}
+
+function picture(random: Random, [fewest, most]: readonly [number, number]): Example {
+  const canvas = new Canvas(random);
+  canvas.clutter();
+  const boxes: LabelledBox[] = [];
+  const count = fewest + Math.floor(random() * (most - fewest + 1));
+  for (let tries = 0; boxes.length < count && tries < TRIES_MAX; tries++) {
+    const label = EXAMPLE_LABELS[Math.floor(random() * EXAMPLE_LABELS.length)];
+    const radius = RADIUS_MIN * (RADIUS_MAX / RADIUS_MIN) ** random();
+    const x = radius + random() * (WIDTH - 2 * radius);
+    const y = radius + random() * (HEIGHT - 2 * radius);
+    const room = { label, ...sides(x - radius, y - radius, x + radius, y + radius) };
+    if (boxes.some((box) => cover(room, box) > COVER_MAX)) continue;
+    boxes.push({ label, ...canvas.paint(label, x, y, radius) });
+  }
+  canvas.noise();
+  const labels = EXAMPLE_LABELS.filter((label) => boxes.some((box) => box.label === label));
+  return { width: WIDTH, height: HEIGHT, rgb: canvas.rgb, labels, boxes };
+}
+
+class Canvas {
+  readonly rgb = new Uint8Array(3 * WIDTH * HEIGHT);
+
+  constructor(private readonly random: Random) {}
+
+  /** A ground that changes from side to side, and patches, bars and crosses that are none of the things. */
+  clutter(): void {
+    const [from, to] = [this.#color(), this.#color()];
+    const turn = this.#between(0, 2 * Math.PI);
+    this.#each((x, y) => {
+      const share = 0.5 + ((x / WIDTH - 0.5) * Math.cos(turn) + (y / HEIGHT - 0.5) * Math.sin(turn)) * 0.8;
+      return mixed(from, to, share);
+    });
+    for (let count = Math.floor(this.#between(3, 10)); count > 0; count--) {
+      const [x, y, angle] = [this.#between(0, WIDTH), this.#between(0, HEIGHT), this.#between(0, Math.PI)];
+      const [length, thickness] = [this.#between(10, 60), this.#between(1.5, 5)];
+      const [color, strength, kind] = [this.#color(), this.#between(0.3, 1), this.random()];
+      this.#each((px, py, old) => {
+        const u = (px - x) * Math.cos(angle) + (py - y) * Math.sin(angle);
+        const v = (py - y) * Math.cos(angle) - (px - x) * Math.sin(angle);
+        const bar = Math.abs(u) < length && Math.abs(v) < thickness;
+        const across = Math.abs(v) < length / 2 && Math.abs(u) < thickness;
+        if (kind < 0.4) return bar ? mixed(old, color, strength) : old;
+        if (kind < 0.6) return bar || across ? mixed(old, color, strength) : old;
+        const distance = (u / length) ** 2 + (v / (0.6 * length)) ** 2;
+        return mixed(old, color, strength * Math.exp(-2 * distance));
+      });
+    }
+  }
+
+  /** Paints a thing; returns its sides in proportions of the picture. */
+  paint(shape: Shape, x: number, y: number, radius: number): Omit<LabelledBox, "label"> {
+    const angle = shape === "cone" ? this.#between(-0.6, 0.6) : this.#between(-Math.PI, Math.PI);
+    const light = this.#between(0, 2 * Math.PI);
+    const color = this.#color();
+    const [stripe, proportion] = [this.random() < 0.5, this.#between(0.75, 1)];
+    let [left, top, right, bottom] = [WIDTH, HEIGHT, 0, 0];
+    this.#each((px, py, old) => {
+      const [dx, dy] = [(px - x) / radius, (py - y) / radius];
+      const u = (dx * Math.cos(angle) + dy * Math.sin(angle)) / (shape === "ball" ? 1 : proportion);
+      const v = dy * Math.cos(angle) - dx * Math.sin(angle);
+      const shade = SHADES[shape](u, v, light);
+      if (shade === undefined) return old;
+      [left, top] = [Math.min(left, px - 0.5), Math.min(top, py - 0.5)];
+      [right, bottom] = [Math.max(right, px + 0.5), Math.max(bottom, py + 0.5)];
+      const base = stripe && shape === "cone" && v > -0.1 && v < 0.25 ? [235, 235, 235] as const : color;
+      return base.map((value) =>
+        value * Math.min(1, shade) + 255 * Math.max(0, shade - 1)
+      ) as unknown as Color;
+    });
+    return sides(left, top, right, bottom);
+  }
+
+  noise(): void {
+    const { rgb } = this;
+    const light = this.#between(0.75, 1.15);
+    for (let at = 0; at < rgb.length; at++) {
+      const value = light * rgb[at] + NOISE * (this.random() + this.random() + this.random() - 1.5);
+      rgb[at] = Math.min(255, Math.max(0, Math.round(value)));
+    }
+  }
+
+  /** Repaints each pixel, told by its middle. */
+  #each(paint: (x: number, y: number, old: Color) => Color): void {
+    for (let y = 0, at = 0; y < HEIGHT; y++) {
+      for (let x = 0; x < WIDTH; x++, at += 3) {
+        const old = [this.rgb[at], this.rgb[at + 1], this.rgb[at + 2]] as const;
+        const color = paint(x + 0.5, y + 0.5, old);
+        if (color === old) continue;
+        for (let channel = 0; channel < 3; channel++) {
+          this.rgb[at + channel] = Math.min(255, Math.max(0, Math.round(color[channel])));
+        }
+      }
+    }
+  }
+
+  #color(): Color {
+    return [this.#between(20, 235), this.#between(20, 235), this.#between(20, 235)];
+  }
+
+  #between(low: number, high: number): number {
+    return low + this.random() * (high - low);
+  }
+}
+
+/** How light each shape is at a place within -1 to 1, `light` being where it comes from; undefined outside. */
+const SHADES: { readonly [shape in Shape]: (u: number, v: number, light: number) => number | undefined } = {
+  ball: (u, v, light) => {
+    const depth = 1 - u * u - v * v;
+    if (depth < 0) return undefined;
+    const towards = 0.6 * (u * Math.cos(light) + v * Math.sin(light)) + 0.8 * Math.sqrt(depth);
+    return 0.35 + 0.65 * Math.max(0, towards) + 0.6 * Math.max(0, towards) ** 12;
+  },
+  cone: (u, v, light) => {
+    const half = 0.7 * (v + 1) / 1.8;
+    const foot = v > 0.8 ? (u / 0.7) ** 2 + ((v - 0.8) / 0.2) ** 2 < 1 : v > -1 && Math.abs(u) < half;
+    if (!foot) return undefined;
+    return 0.65 + 0.35 * Math.cos(1.4 * (u / Math.max(0.1, half) - Math.cos(light)));
+  },
+  box: (u, v, light) => {
+    const [sides, bright] = [[0.5, 0.75, 1], Math.floor(light) % 3];
+    const corner = 0.4;
+    if (u > -1 && u < corner && v > -corner && v < 1) return sides[bright];
+    const slide = -corner - v;
+    if (slide >= 0 && v > -1 && u - slide > -1 && u - slide < corner) return sides[(bright + 1) % 3];
+    const back = u - corner;
+    if (back >= 0 && back < 1 - corner && v + back > -corner && v + back < 1) return sides[(bright + 2) % 3];
+    return undefined;
+  },
+};
+
+function mixed(from: Color, to: Color, share: number): Color {
+  const part = Math.min(1, Math.max(0, share));
+  return [
+    from[0] + (to[0] - from[0]) * part,
+    from[1] + (to[1] - from[1]) * part,
+    from[2] + (to[2] - from[2]) * part,
+  ];
+}
+
+function sides(left: number, top: number, right: number, bottom: number): Omit<LabelledBox, "label"> {
+  return { xMin: left / WIDTH, yMin: top / HEIGHT, xMax: right / WIDTH, yMax: bottom / HEIGHT };
+}
+
+/** The larger share of either box that the other one covers. */
+function cover(a: LabelledBox, b: LabelledBox): number {
+  const width = Math.min(a.xMax, b.xMax) - Math.max(a.xMin, b.xMin);
+  const height = Math.min(a.yMax, b.yMax) - Math.max(a.yMin, b.yMin);
+  const area = (box: LabelledBox) => (box.xMax - box.xMin) * (box.yMax - box.yMin);
+  return width <= 0 || height <= 0 ? 0 : width * height / Math.min(area(a), area(b));
+}

@@ -1,0 +1,103 @@
+/**
+ * What the three kinds of model have in common: a network for square pictures, a loss, answers and their measure,
+ * and the graph that is exported.
+ */
+
+import type { Tensor } from "./convolution.ts";
+import type { Box } from "./example.ts";
+import type { Network } from "./network.ts";
+import { OnnxGraph } from "./onnx_writer.ts";
+
+/** What should be found in a picture. */
+export interface Target {
+  readonly labels: readonly number[];
+  readonly boxes: readonly Box[];
+}
+
+/** Outputs of a model for one picture by their published names, in rows. */
+export type Answer = { readonly [output: string]: Float32Array };
+
+export type Metrics = { readonly [name: string]: number };
+
+export interface Learner {
+  readonly network: Network;
+  /** The mean loss of the batch last computed; its slope is written as the gradient of the network's end. */
+  loss(targets: readonly Target[]): number;
+  /** What the exported model answers for picture `index` of the batch last computed with `use`. */
+  answer(index: number): Answer;
+  /** How good answers are: the first metric is the one by which a model is chosen. All are 0 to 1. */
+  metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics;
+  /** The last nodes of the exported graph: from the network's end, named `end`, to the named outputs. */
+  finish(graph: OnnxGraph, end: string): void;
+}
+
+/** The model as an ONNX file: bytes of a picture `image` [1, side, side, 3] in, published outputs out. */
+export function onnxOf(learner: Learner, kind: string, labels: readonly string[]): Uint8Array<ArrayBuffer> {
+  const { network } = learner;
+  const graph = new OnnxGraph();
+  const image = graph.input("image", "uint8", [1, network.picture.height, network.picture.width, 3]);
+  const floats = graph.node("Cast", [image], { to: 1 });
+  const scaled = graph.node("Div", [floats, graph.floats([127.5], [])]);
+  const centred = graph.node("Sub", [scaled, graph.floats([1], [])]);
+  const names = new Map<Tensor, string>();
+  names.set(network.picture, graph.node("Transpose", [centred], { perm: [0, 3, 1, 2] }));
+  let end = "";
+  for (const layer of network.layers) {
+    if (layer.kind === "convolution") {
+      const { input, output, shape, folded } = layer.convolution;
+      const from = input === network.picture ? 3 : input.channels;
+      const weights = reordered(
+        folded.weights,
+        shape.size,
+        input.channels,
+        output.channels,
+        from,
+        shape.channels,
+      );
+      const sizes = [shape.channels, from, shape.size, shape.size];
+      const bias = graph.floats(folded.bias.subarray(0, shape.channels), [shape.channels]);
+      end = graph.node("Conv", [names.get(input)!, graph.floats(weights, sizes), bias], {
+        kernel_shape: [shape.size, shape.size],
+        strides: [shape.stride, shape.stride],
+        pads: Array(4).fill(shape.size >> 1),
+      });
+      if (shape.rectified) end = graph.node("Relu", [end]);
+      names.set(output, end);
+    } else if (layer.kind === "merge") {
+      const scales = graph.floats([1, 1, 2, 2], [4]);
+      const enlarged = graph.node("Resize", [names.get(layer.coarse)!, "", scales], {
+        mode: "nearest",
+        coordinate_transformation_mode: "asymmetric",
+        nearest_mode: "floor",
+      });
+      names.set(layer.output, graph.node("Add", [names.get(layer.fine)!, enlarged]));
+    } else names.set(layer.output, graph.node("GlobalAveragePool", [names.get(layer.input)!]));
+  }
+  learner.finish(graph, end);
+  return graph.model(kind, "svc", { labels: labels.join("\n") });
+}
+
+/** Weights [size, size, in, out] as [out, in, size, size], without the channels that only fill up. */
+function reordered(
+  weights: Float32Array,
+  size: number,
+  inputs: number,
+  outputs: number,
+  inputsKept: number,
+  outputsKept: number,
+): Float32Array {
+  const kept = new Float32Array(outputsKept * inputsKept * size * size);
+  let at = 0;
+  for (let output = 0; output < outputsKept; output++) {
+    for (let input = 0; input < inputsKept; input++) {
+      for (let place = 0; place < size * size; place++) {
+        kept[at++] = weights[(place * inputs + input) * outputs + output];
+      }
+    }
+  }
+  return kept;
+}
+
+export function sigmoid(value: number): number {
+  return 1 / (1 + Math.exp(-value));
+}

@@ -1,0 +1,146 @@
+/**
+ * How a network looks at a picture: a part of it, bilinearly stretched to a square, and how that is varied while
+ * learning.
+ *
+ * The whole picture is stretched without keeping its proportions, as the vision service does it, so that a model
+ * sees in use what it has seen in training.
+ */
+
+import type { Box } from "./example.ts";
+import { PICTURE_CHANNELS } from "./network.ts";
+
+/** What a network takes: squares of 64 to 128 pixels; twice that leaves room for enlarging. */
+const SIDE_MAX = 256;
+/** What lies beyond the picture: the middle of the range, which the network sees as zero. */
+const OUTSIDE = 127.5;
+/** A box of which less than this is left in the part looked at is no longer asked for. */
+const BOX_SHARE_MIN = 0.4;
+
+interface Picture {
+  readonly width: number;
+  readonly height: number;
+  readonly rgb: Uint8Array;
+}
+
+/** The part of a picture to look at (in proportions; may reach beyond it) and how light and colours change. */
+export interface View {
+  readonly left: number;
+  readonly top: number;
+  readonly width: number;
+  readonly height: number;
+  readonly mirrored: boolean;
+  /** Each of red, green and blue is multiplied, then raised. */
+  readonly gain: readonly [number, number, number];
+  readonly lift: number;
+}
+
+export const WHOLE: View = {
+  left: 0,
+  top: 0,
+  width: 1,
+  height: 1,
+  mirrored: false,
+  gain: [1, 1, 1],
+  lift: 0,
+};
+
+/** A view drawn at random: moved, enlarged or made smaller, mirrored, lighter or darker, with other colours. */
+export function variedView(random: () => number): View {
+  const around = (spread: number) => spread * (2 * random() - 1);
+  const size = Math.exp(around(0.3));
+  const [width, height] = [size * Math.exp(around(0.1)), size * Math.exp(around(0.1))];
+  const light = Math.exp(around(0.25));
+  return {
+    left: (1 - width) * random(),
+    top: (1 - height) * random(),
+    width,
+    height,
+    mirrored: random() < 0.5,
+    gain: [light * Math.exp(around(0.1)), light * Math.exp(around(0.1)), light * Math.exp(around(0.1))],
+    lift: around(20),
+  };
+}
+
+/** The boxes as they lie in a view, without what is outside. */
+export function boxesIn(view: View, boxes: readonly Box[]): Box[] {
+  return boxes.flatMap((box) => {
+    const x = [(box.xMin - view.left) / view.width, (box.xMax - view.left) / view.width];
+    const y = [(box.yMin - view.top) / view.height, (box.yMax - view.top) / view.height];
+    const [left, right] = view.mirrored ? [1 - x[1], 1 - x[0]] : x;
+    const inside = (value: number) => Math.min(1, Math.max(0, value));
+    const [xMin, xMax, yMin, yMax] = [left, right, ...y].map(inside);
+    const left_over = (xMax - xMin) * (yMax - yMin) / ((right - left) * (y[1] - y[0]));
+    return left_over < BOX_SHARE_MIN ? [] : [{ label: box.label, xMin, yMin, xMax, yMax }];
+  });
+}
+
+/** Writes a view of a picture as place `index` of a batch of squares: -1 for black to 1 for white. */
+export function show(picture: Picture, view: View, into: Float32Array, index: number, side: number): void {
+  const columns = taps(picture.width, view.left, view.width, side, view.mirrored);
+  const rows = taps(picture.height, view.top, view.height, side, false);
+  const { rgb, width } = picture;
+  let at = index * side * side * PICTURE_CHANNELS;
+  for (let y = 0; y < side; y++) {
+    const [upper, lower, down] = [3 * width * rows.first[y], 3 * width * rows.second[y], rows.share[y]];
+    for (let x = 0; x < side; x++, at += PICTURE_CHANNELS) {
+      const [left, right, across] = [3 * columns.first[x], 3 * columns.second[x], columns.share[x]];
+      const outside = left < 0 || upper < 0;
+      for (let channel = 0; channel < 3; channel++) {
+        let value = OUTSIDE;
+        if (!outside) {
+          const a = rgb[upper + left + channel], b = rgb[upper + right + channel];
+          const c = rgb[lower + left + channel], d = rgb[lower + right + channel];
+          const [above, below] = [a + (b - a) * across, c + (d - c) * across];
+          const varied = (above + (below - above) * down) * view.gain[channel] + view.lift;
+          // Rounded: in use the network is given bytes.
+          value = varied < 0 ? 0 : varied > 255 ? 255 : Math.round(varied);
+        }
+        into[at + channel] = value / 127.5 - 1;
+      }
+    }
+  }
+}
+
+/** For each of `side` places: the two pixels it lies between and the share of the second; -1 when outside. */
+function taps(count: number, start: number, length: number, side: number, mirrored: boolean) {
+  const [first, second, share] = [new Int32Array(side), new Int32Array(side), new Float64Array(side)];
+  for (let place = 0; place < side; place++) {
+    const part = (mirrored ? side - 1 - place : place) + 0.5;
+    const along = (start + length * part / side) * count;
+    const at = Math.min(count - 1, Math.max(0, along - 0.5));
+    first[place] = along < 0 || along > count ? -1 : Math.floor(at);
+    second[place] = Math.min(count - 1, first[place] + 1);
+    share[place] = at - Math.floor(at);
+  }
+  return { first, second, share };
+}
+
+/** The whole picture as a square of bytes, three for each pixel. */
+export function square(picture: Picture, side: number): Uint8Array {
+  return resized(picture, side, side);
+}
+
+/** The picture made smaller if it is larger than training needs, else a copy. */
+export function fitted({ width, height, rgb }: Picture): Picture {
+  const size = [Math.min(width, SIDE_MAX), Math.min(height, SIDE_MAX)] as const;
+  return { width: size[0], height: size[1], rgb: resized({ width, height, rgb }, ...size) };
+}
+
+function resized({ width, height, rgb }: Picture, toWidth: number, toHeight: number): Uint8Array {
+  if (width === toWidth && height === toHeight) return rgb.slice();
+  const columns = taps(width, 0, 1, toWidth, false);
+  const rows = taps(height, 0, 1, toHeight, false);
+  const bytes = new Uint8Array(3 * toWidth * toHeight);
+  for (let y = 0, at = 0; y < toHeight; y++) {
+    const [upper, lower] = [3 * width * rows.first[y], 3 * width * rows.second[y]];
+    for (let x = 0; x < toWidth; x++) {
+      for (let channel = 0; channel < 3; channel++, at++) {
+        const [left, right] = [3 * columns.first[x] + channel, 3 * columns.second[x] + channel];
+        const above = rgb[upper + left] + (rgb[upper + right] - rgb[upper + left]) * columns.share[x];
+        const below = rgb[lower + left] + (rgb[lower + right] - rgb[lower + left]) * columns.share[x];
+        bytes[at] = Math.round(above + (below - above) * rows.share[y]);
+      }
+    }
+  }
+  return bytes;
+}

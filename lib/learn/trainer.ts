@@ -1,0 +1,114 @@
+/**
+ * Trains models from labelled pictures, off the caller's thread.
+ *
+ * Owns the thread. Promises: the same task, seed and pictures, in whatever order, give the same bytes; a model is
+ * given out only when ONNX Runtime answers for held-back pictures what the trainer does; an aborted training has
+ * ended and given back its memory.
+ */
+
+import { assert, SvcError } from "../base/error.ts";
+import { type Example, samplesOf, type TrainingTask } from "./example.ts";
+import { openOnnx } from "./onnx_session.ts";
+import { differenceOf, type Draft, type Progress } from "./training.ts";
+import { TRAINER_WORKER, type TrainerMessage, type TrainerRequest } from "./trainer_worker.ts";
+
+export { type Example, type LabelledBox, TASK_KINDS, type TrainingTask } from "./example.ts";
+export type { Progress } from "./training.ts";
+
+export interface TrainedModel {
+  /** An ONNX file: `image` uint8 [1, side, side, 3] in, the published outputs of its kind out. */
+  readonly onnx: Uint8Array;
+  readonly labels: readonly string[];
+  /** Measured on the held-back pictures. */
+  readonly metrics: { readonly [name: string]: number };
+  /** Rounds that were run. */
+  readonly epochs: number;
+}
+
+/** The largest difference between the trainer's own answer and that of ONNX Runtime. */
+export const DIFFERENCE_MAX = 1e-3;
+
+interface Options {
+  readonly onProgress?: (progress: Progress) => void;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Trains. Throws `invalid_argument` or `failed_precondition` for what cannot be learned from (see `samplesOf`),
+ * `canceled` when the signal aborts, `internal` when the exported model does not answer as it should.
+ */
+export async function trainInWorker(
+  task: TrainingTask,
+  examples: readonly Example[],
+  { onProgress, signal }: Options = {},
+): Promise<TrainedModel> {
+  const samples = samplesOf(task, examples);
+  try {
+    const draft = await drafted({ task, samples }, onProgress, signal);
+    await check(draft, signal);
+    const { onnx, metrics, epochs } = draft;
+    return { onnx, labels: task.labels, metrics, epochs };
+  } catch (thrown) {
+    if (signal?.aborted) throw new SvcError("canceled", "The training was canceled");
+    throw thrown;
+  }
+}
+
+async function drafted(
+  request: TrainerRequest,
+  onProgress?: (progress: Progress) => void,
+  signal?: AbortSignal,
+): Promise<Draft> {
+  const done = Promise.withResolvers<Draft>();
+  signal?.throwIfAborted();
+  const cancel = () => done.reject(signal!.reason);
+  signal?.addEventListener("abort", cancel, { once: true });
+  const worker = new Worker(new URL("./trainer_worker.ts", import.meta.url), {
+    type: "module",
+    name: TRAINER_WORKER,
+  });
+  worker.onmessage = ({ data }: MessageEvent<TrainerMessage>) => {
+    if ("code" in data) return done.reject(new SvcError(data.code, data.message));
+    if ("draft" in data) return done.resolve(data.draft);
+    try {
+      onProgress?.(data.progress);
+    } catch (thrown) {
+      done.reject(thrown);
+    }
+  };
+  worker.onerror = (event) => {
+    event.preventDefault();
+    done.reject(new SvcError("internal", `The training's thread failed: ${event.message}`));
+  };
+  try {
+    worker.postMessage(request, request.samples.map(({ rgb }) => rgb.buffer as ArrayBuffer));
+    return await done.promise;
+  } finally {
+    signal?.removeEventListener("abort", cancel);
+    worker.terminate();
+  }
+}
+
+/** Throws `internal` unless ONNX Runtime answers as the trainer did. */
+async function check(draft: Draft, signal?: AbortSignal): Promise<void> {
+  const session = await openOnnx(draft.onnx, { threads: 1, signal });
+  try {
+    const { shape } = session.inputs[0];
+    for (const { image, answer } of draft.probes) {
+      const outputs = await session.run({ image: { type: "uint8", shape, data: image } }, signal);
+      const found = Object.fromEntries(
+        Object.entries(outputs).map(([name, { data }]) => {
+          assert(data instanceof Float32Array, `output ${name} is not float32`);
+          return [name, data];
+        }),
+      );
+      const difference = differenceOf(answer, found);
+      if (difference <= DIFFERENCE_MAX) continue;
+      const wanted = `wanted at most ${DIFFERENCE_MAX}`;
+      const text = `The trained model is not given out: ONNX Runtime answers ${difference} off, ${wanted}`;
+      throw new SvcError("internal", text);
+    }
+  } finally {
+    await session.close();
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * The thread of one training. `trainer.ts` starts it and imports it too, so that an executable embeds it.
+ */
+
+import { type Code, SvcError } from "../base/error.ts";
+import type { Sample, TrainingTask } from "./example.ts";
+import { type Draft, type Progress, training } from "./training.ts";
+
+/** The name by which this module knows that it is the thread, and not merely imported. */
+export const TRAINER_WORKER = "svc-trainer";
+
+export interface TrainerRequest {
+  readonly task: TrainingTask;
+  readonly samples: readonly Sample[];
+}
+
+export type TrainerMessage =
+  | { readonly progress: Progress }
+  | { readonly draft: Draft }
+  | { readonly code: Code; readonly message: string };
+
+/** What the scope of a worker has that is used here. */
+interface Scope {
+  readonly name?: string;
+  onmessage: ((event: { data: TrainerRequest }) => void) | null;
+  postMessage(message: TrainerMessage): void;
+}
+
+function run({ task, samples }: TrainerRequest, say: (message: TrainerMessage) => void): void {
+  try {
+    const steps = training(task, samples);
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done) return say({ draft: value });
+      say({ progress: value });
+    }
+  } catch (thrown) {
+    const { code, message } = SvcError.from(thrown);
+    say({ code, message });
+  }
+}
+
+const scope = globalThis as unknown as Scope;
+if (scope.name === TRAINER_WORKER) {
+  scope.onmessage = ({ data }) => run(data, (message) => scope.postMessage(message));
+}

@@ -1,0 +1,182 @@
+/**
+ * One training from its pictures to a model: rounds through the varied pictures, measured on those held back,
+ * the best weights kept.
+ *
+ * Owns the schedule. Deterministic: no time, no randomness but the seed's, and the pictures' order does not matter.
+ */
+
+import { randomFrom } from "../geometry/random.ts";
+import { Classifier } from "./classifier.ts";
+import { detectionDifference, Detector } from "./detector.ts";
+import { type Sample, split, type TrainingTask } from "./example.ts";
+import { type Answer, type Learner, type Metrics, onnxOf } from "./learner.ts";
+import { Adam } from "./network.ts";
+import { boxesIn, show, square, variedView, WHOLE } from "./picture.ts";
+
+export interface Progress {
+  /** Rounds done, from 1, and rounds at most. */
+  readonly epoch: number;
+  readonly epochs: number;
+  readonly loss: number;
+  readonly validationLoss: number;
+  /** Measured on the held-back pictures; the first is the one by which the model is chosen. */
+  readonly metrics: Metrics;
+}
+
+/** A model and what its answers should be. */
+export interface Draft {
+  readonly onnx: Uint8Array<ArrayBuffer>;
+  readonly metrics: Metrics;
+  readonly epochs: number;
+  /** Held-back pictures as the model takes them, with the trainer's own answers. */
+  readonly probes: readonly { readonly image: Uint8Array; readonly answer: Answer }[];
+}
+
+const BATCH = 16;
+const PROBES = 8;
+const DECAY = 0.02;
+/** Pictures are shown so many times in all, fewer of them more often, within these bounds. */
+const SHOWN = 14_000;
+const EPOCHS_MIN = 12;
+const EPOCHS_MAX = 80;
+/** Training stops early after this share of the rounds without anything better. */
+const PATIENCE = 0.4;
+/** The weights measured and kept are a running mean: each step moves them by this share, more at the start. */
+const MEAN_RATE = 0.01;
+
+const SIDES = { single_label_classification: 96, multi_label_classification: 96, object_detection: 128 };
+const RATES = { single_label_classification: 2e-3, multi_label_classification: 2e-3, object_detection: 2e-3 };
+
+/** Trains round by round. Throws `failed_precondition` when no picture can be held back. */
+export function* training(task: TrainingTask, samples: readonly Sample[]): Generator<Progress, Draft> {
+  const { learned, heldBack } = split(task, samples);
+  const random = randomFrom(task.seed);
+  const learner = learnerOf(task, learned, random);
+  const epochs = task.epochsMax ?? epochsFor(learned.length);
+  const stepsInAll = epochs * Math.ceil(learned.length / BATCH);
+  const adam = new Adam(learner.network.parameters(), DECAY);
+  const mean = new RunningMean(learner.network.state());
+  let best: { rank: number; metrics: Metrics; state: readonly Float32Array[]; epoch: number } | undefined;
+  let [step, epoch] = [0, 0];
+  while (epoch < epochs && !(best && epoch - best.epoch >= Math.max(5, PATIENCE * epochs))) {
+    epoch++;
+    let loss = 0;
+    const order = shuffled(learned, random);
+    for (let start = 0; start < order.length; start += BATCH) {
+      const batch = Array.from({ length: BATCH }, (_, index) => order[(start + index) % order.length]);
+      loss += learn(learner, batch, random) / Math.ceil(order.length / BATCH);
+      adam.step(RATES[task.kind] * pace(step++ / stepsInAll));
+      mean.add();
+    }
+    mean.swap();
+    const { metrics, validationLoss } = measure(learner, heldBack);
+    const rank = Object.values(metrics)[0] - 1e-3 * validationLoss;
+    if (!best || rank > best.rank) {
+      best = { rank, metrics, epoch, state: learner.network.state().map((part) => part.slice()) };
+    }
+    mean.swap();
+    yield { epoch, epochs, loss, validationLoss, metrics };
+  }
+  learner.network.state().forEach((part, index) => part.set(best!.state[index]));
+  learner.network.fold();
+  const probes = probesOf(learner, heldBack.slice(0, PROBES));
+  const onnx = onnxOf(learner, task.kind, task.labels);
+  return { onnx, metrics: best!.metrics, epochs: epoch, probes };
+}
+
+/** The largest difference between two answers that should be the same. */
+export function differenceOf(expected: Answer, found: Answer): number {
+  if (!("probability" in expected)) return detectionDifference(expected, found);
+  return Math.max(...expected.probability.map((value, label) => Math.abs(value - found.probability[label])));
+}
+
+function learnerOf(task: TrainingTask, learned: readonly Sample[], random: () => number): Learner {
+  const side = task.side ?? SIDES[task.kind];
+  if (task.kind === "object_detection") return new Detector(task.labels, learned, BATCH, side, random);
+  const labels = task.labels.length;
+  return new Classifier(task.kind === "single_label_classification", labels, learned, BATCH, side, random);
+}
+
+function epochsFor(pictures: number): number {
+  return Math.min(EPOCHS_MAX, Math.max(EPOCHS_MIN, Math.ceil(SHOWN / pictures)));
+}
+
+/** The learning rate's share along the training: up over the first twentieth, then down as a cosine. */
+function pace(share: number): number {
+  return Math.min(1, 0.01 + 20 * share) * (1 + Math.cos(Math.PI * share)) / 2;
+}
+
+/** One step's gradients from a batch of varied pictures; returns the loss. */
+function learn(learner: Learner, batch: readonly Sample[], random: () => number): number {
+  const { network } = learner;
+  const targets = batch.map((sample, index) => {
+    const view = variedView(random);
+    show(sample, view, network.picture.data, index, network.picture.height);
+    return { labels: sample.labels, boxes: boxesIn(view, sample.boxes) };
+  });
+  network.forward();
+  const loss = learner.loss(targets);
+  network.backward();
+  return loss;
+}
+
+function measure(learner: Learner, samples: readonly Sample[]) {
+  learner.network.fold();
+  const answers: Answer[] = [];
+  let validationLoss = 0;
+  for (let start = 0; start < samples.length; start += BATCH) {
+    const batch = samples.slice(start, start + BATCH);
+    use(learner, batch);
+    validationLoss += learner.loss(batch) * batch.length / samples.length;
+    answers.push(...batch.map((_, index) => learner.answer(index)));
+  }
+  return { metrics: learner.metrics(answers, samples), validationLoss };
+}
+
+function probesOf(learner: Learner, samples: readonly Sample[]): Draft["probes"] {
+  use(learner, samples);
+  const side = learner.network.picture.height;
+  return samples.map((sample, index) => ({ image: square(sample, side), answer: learner.answer(index) }));
+}
+
+function use({ network }: Learner, samples: readonly Sample[]): void {
+  const { data, height } = network.picture;
+  samples.forEach((sample, index) => show(sample, WHOLE, data, index, height));
+  network.use();
+}
+
+/** The mean of a network's numbers over its last steps: steadier than any one of them. */
+class RunningMean {
+  readonly #own: readonly Float32Array[];
+  #steps = 0;
+
+  constructor(private readonly state: readonly Float32Array[]) {
+    this.#own = state.map((part) => part.slice());
+  }
+
+  add(): void {
+    const rate = Math.max(MEAN_RATE, 1 / ++this.#steps ** 0.75);
+    this.state.forEach((part, index) => {
+      const own = this.#own[index];
+      for (let at = 0; at < part.length; at++) own[at] += rate * (part[at] - own[at]);
+    });
+  }
+
+  /** Puts the mean in the place of the present numbers, or back. */
+  swap(): void {
+    this.state.forEach((part, index) => {
+      const kept = part.slice();
+      part.set(this.#own[index]);
+      this.#own[index].set(kept);
+    });
+  }
+}
+
+function shuffled<T>(values: readonly T[], random: () => number): T[] {
+  const order = [...values];
+  for (let last = order.length - 1; last > 0; last--) {
+    const other = Math.floor(random() * (last + 1));
+    [order[last], order[other]] = [order[other], order[last]];
+  }
+  return order;
+}
