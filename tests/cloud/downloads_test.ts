@@ -1,0 +1,289 @@
+/**
+ * Downloads, signatures and releases: what agents and machines fetch, whole, in parts and only if they may.
+ */
+
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
+import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
+import { FakeClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { KeyRing, pinnedKey, type ReleaseKey } from "../../lib/base/release_signature.ts";
+import { agentReports } from "../../lib/cloud/agent_service.ts";
+import { Crc32c } from "../../lib/cloud/crc32c.ts";
+import { FileStore } from "../../lib/cloud/files.ts";
+import { Packages } from "../../lib/cloud/packages.ts";
+import { PartConfigs } from "../../lib/cloud/part_config.ts";
+import { ReleaseKeys } from "../../lib/cloud/release_keys.ts";
+import { Releases } from "../../lib/cloud/releases.ts";
+import type { Store } from "../../lib/cloud/store.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { storeTest, type TestDatabase } from "./stores.ts";
+
+const BYTES = Uint8Array.from({ length: 100_000 }, (_, i) => (i * 7) % 251);
+const NOW = 1_700_000_000_000;
+
+async function kept(database: TestDatabase, bytes = BYTES) {
+  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  return await files.put((async function* () {
+    yield bytes;
+  })());
+}
+
+/** A package that is there, and its address as it is handed out. */
+async function packageIn(database: TestDatabase, served: ServedCloud, { organization, owner }: World) {
+  const file = await kept(database);
+  const info = {
+    organizationId: organization,
+    name: "map",
+    version: "1",
+    type: "slam_map",
+    platform: "",
+  } as const;
+  await served.store.transaction((sql) => new Packages(sql).add({ ...info, metadata: {}, file }, NOW));
+  const packages = client(PackageService, await served.channel(owner));
+  const id = `${organization}/map`;
+  const asked = { id, version: "latest", includeUrl: true, type: PackageType.SLAM_MAP };
+  return { url: (await packages.getPackage(asked)).package!.url, sha256: file.sha256 };
+}
+
+async function get(url: string, headers: Record<string, string> = {}, method = "GET") {
+  const answer = await fetch(url, { headers, method });
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  return { status: answer.status, headers: answer.headers, bytes, text: new TextDecoder().decode(bytes) };
+}
+
+storeTest(
+  "a package is downloaded whole, in parts, and on from where it broke off",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { url, sha256 } = await packageIn(database, served, await newWorld(served.store));
+      const etag = `"${sha256}"`;
+      const whole = await get(url);
+      assertEquals([whole.status, whole.headers.get("etag")], [200, etag]);
+      assertEquals(whole.bytes, BYTES);
+      // What published machines look at.
+      const checksum = new Crc32c();
+      checksum.update(BYTES);
+      assertEquals(whole.headers.get("content-type"), "application/x-gzip");
+      assertEquals(whole.headers.get("x-goog-hash"), `crc32c=${checksum.base64()}`);
+      const head = await get(url, {}, "HEAD");
+      assertEquals([head.status, head.headers.get("content-length"), head.bytes.length], [200, "100000", 0]);
+      const cases: [headers: Record<string, string>, status: number, from: number, to: number][] = [
+        [{ range: "bytes=0-9" }, 206, 0, 10],
+        [{ range: "bytes=99000-" }, 206, 99_000, 100_000],
+        [{ range: "bytes=99990-200000" }, 206, 99_990, 100_000],
+        [{ range: "bytes=-5" }, 206, 99_995, 100_000],
+        [{ range: "bytes=60000-", "if-range": etag }, 206, 60_000, 100_000],
+        [{ range: "bytes=60000-", "if-range": '"other"' }, 200, 0, 100_000],
+        [{ range: "bytes=0-1,5-6" }, 200, 0, 100_000],
+        [{ range: "lines=1-2" }, 200, 0, 100_000],
+        [{ range: "bytes=5-2" }, 200, 0, 100_000],
+      ];
+      for (const [headers, status, from, to] of cases) {
+        const answer = await get(url, headers);
+        assertEquals([answer.status, answer.bytes.length], [status, to - from], JSON.stringify(headers));
+        assertEquals(answer.bytes, BYTES.slice(from, to));
+        const range = status === 206 ? `bytes ${from}-${to - 1}/100000` : null;
+        assertEquals(answer.headers.get("content-range"), range);
+      }
+      const beyond = await get(url, { range: "bytes=100000-" });
+      assertEquals([beyond.status, beyond.headers.get("content-range")], [416, "bytes */100000"]);
+      assertEquals((await get(url, { "if-none-match": etag })).status, 304);
+      assertEquals((await get(url, {}, "POST")).status, 405);
+    }),
+);
+
+storeTest("only who may read a package downloads it", (database) => {
+  const clock = new FakeClock(NOW);
+  return withCloud(database, async (served) => {
+    const [mine, other] = [await newWorld(served.store), await newWorld(served.store)];
+    const { url } = await packageIn(database, served, mine);
+    const plain = url.split("?")[0];
+    const status = async (headers: Record<string, string>, where = plain) =>
+      (await get(where, headers)).status;
+    const bearer = async (world: World) => ({
+      authorization: `Bearer ${await served.token(world.operator)}`,
+    });
+    assertEquals(await status({}), 401);
+    assertEquals(await status({ authorization: "Bearer nonsense" }), 401);
+    assertEquals(await status({ key_id: mine.operator.id, key: "wrong" }), 401);
+    assertEquals(await status({ key_id: mine.operator.id, key: mine.operator.key }), 200);
+    assertEquals(await status(await bearer(mine)), 200);
+    assertEquals(await status(await bearer(other)), 404);
+    assertEquals(await status({}, url.replace(/signature=.{5}/, "signature=AAAAA")), 403);
+    assertEquals(await status({}, url.replace(/expires=\d/, "expires=9")), 403);
+    assertEquals(await status({}, `${plain}/more`), 404);
+    assertEquals(await status({}), 401);
+    assertEquals(await status({}, url), 200);
+    await clock.advance(2 * 3600 * 1000);
+    assertEquals(await status({}, url), 403);
+  }, { clock });
+});
+
+storeTest(
+  "each content has a signature by a key that leads back to the first one",
+  (database) =>
+    withCloud(database, async (served) => {
+      const world = await newWorld(served.store);
+      const { url, sha256 } = await packageIn(database, served, world);
+      const list = async () =>
+        JSON.parse((await get(`${served.url}/releases/keys.json`)).text).keys as readonly ReleaseKey[];
+      const [first] = await list();
+      const pinned = new KeyRing([pinnedKey(first.public_key)]);
+      const sig = async () => JSON.parse((await get(url.replace("?", ".sig?"))).text);
+      assertEquals(pinned.verify(await sig()), {
+        name: `${world.organization}/map`,
+        version: "1",
+        platform: "",
+        sha256,
+        size: BYTES.length,
+        signed_ms: NOW,
+      });
+      await new ReleaseKeys(served.store, new FakeClock(NOW)).rotate();
+      const signed = await sig();
+      assertEquals(
+        (await assertRejects(async () => void pinned.verify(await sig()), SvcError)).code,
+        "permission_denied",
+      );
+      assertEquals(pinned.follow(await list()).verify(signed).sha256, sha256);
+    }),
+);
+
+async function publish(
+  database: TestDatabase,
+  store: Store,
+  name: string,
+  version: string,
+  channel: string,
+  platform = "linux/amd64",
+) {
+  const file = await kept(database, new TextEncoder().encode(`${name} ${version} ${platform}`));
+  await store.transaction((sql) => new Releases(sql).add({ name, version, channel, platform, file }, NOW));
+}
+
+storeTest(
+  "an agent gets the versions that are chosen for it, and its settings",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { store } = served;
+      const world = await newWorld(store);
+      for (const [version, channel] of [["1.0.0", "stable"], ["1.1.0-rc1", "dev"], ["0.9.0", "none"]]) {
+        await publish(database, store, "svc-server", version, channel);
+      }
+      await publish(database, store, "svc-agent", "2.0.0", "stable", "linux/arm64");
+      const agent = client(AgentDeviceService, await served.channel(world.operator));
+      const ask = (platform = "linux/amd64") =>
+        agent.deviceAgentConfig({
+          id: world.part,
+          hostInfo: { platform, distro: "debian:13", tags: ["rpi"] },
+          versionInfo: { agentRunning: "1.9.0", viamServerRunning: "0.9.0", viamServerInstalled: "1.0.0" },
+          agentUptime: { seconds: 90n },
+        });
+      const choose = (version_control: Record<string, string>, more = {}) =>
+        store.transaction((sql) =>
+          new PartConfigs(sql).set(world.part, { agent: { version_control, ...more } }, "test", NOW)
+        );
+      const first = await ask();
+      assertEquals([first.viamServerUpdateInfo?.version, first.agentUpdateInfo], ["1.0.0", undefined]);
+      const info = first.viamServerUpdateInfo!;
+      assertEquals(info.filename, "svc-server-v1.0.0-linux-amd64");
+      const downloaded = await get(info.url);
+      assertEquals(downloaded.text, "svc-server 1.0.0 linux/amd64");
+      assertEquals(downloaded.headers.get("etag"), `"${info.sha256.toHex()}"`);
+      const sig = JSON.parse((await get(`${info.url}.sig`)).text);
+      assertEquals([sig.statement.name, sig.statement.platform], ["svc-server", "linux/amd64"]);
+      const newest = await get(`${served.url}/releases/svc-server/stable/linux-amd64`);
+      assertEquals([newest.text, newest.headers.get("x-svc-version")], [downloaded.text, "1.0.0"]);
+      assertEquals((await ask("linux/aarch64")).agentUpdateInfo?.version, "2.0.0");
+
+      const chosen = async (version: string) => {
+        await choose({ "svc-server": version });
+        return (await ask()).viamServerUpdateInfo;
+      };
+      assertEquals((await chosen("dev"))?.version, "1.1.0-rc1");
+      assertEquals((await chosen("0.9.0"))?.version, "0.9.0");
+      assertEquals((await chosen("v1.0.0"))?.version, "1.0.0");
+      const custom = await chosen("https://example.com/builds/svc-server?x=1");
+      assertEquals([custom?.version, custom?.filename, custom?.sha256.length], [
+        "customURL",
+        "svc-server",
+        0,
+      ]);
+      assertEquals((await chosen("file:///opt/svc-server"))?.url, "file:///opt/svc-server");
+      // One that is not there is told once, and leaves the device with what it has.
+      assertEquals(await chosen("7.7.7"), undefined);
+      await ask();
+      const app = await served.app(world.owner);
+      const { logs } = await app.getRobotPartLogs({ id: world.part, levels: ["error"] });
+      assertEquals(logs.length, 1);
+      assertMatch(logs[0].message, /svc-server: there is no release "7.7.7".*1\.0\.0 \(stable\)/);
+
+      const settings = {
+        advanced_settings: { debug: true },
+        additional_networks: { home: { type: "wifi" } },
+      };
+      await choose({ "viam-server": "stable" }, settings);
+      const answer = await ask();
+      assertEquals(answer.viamServerUpdateInfo?.version, "1.0.0");
+      assertEquals([answer.advancedSettings, answer.additionalNetworks], [
+        settings.advanced_settings,
+        settings.additional_networks,
+      ]);
+      const report = (await agentReports(store, [world.part])).get(world.part)!;
+      assertEquals([report.agentRunning, report.serverInstalled, report.platform], [
+        "1.9.0",
+        "1.0.0",
+        "linux/amd64",
+      ]);
+      assertEquals([report.agentUptimeMs, report.serverUptimeMs], [90_000, null]);
+    }),
+);
+
+storeTest(
+  "releases never change, and move between channels",
+  (database) =>
+    withCloud(database, async ({ store }) => {
+      const add = (version: string, platform = "linux/amd64", name = "svc-agent") =>
+        publish(database, store, name, version, "dev", platform);
+      const code = async (run: Promise<unknown>) => (await assertRejects(() => run, SvcError)).code;
+      await add("1.0.0");
+      await add("1.0.0", "windows/amd64");
+      assertEquals(await code(add("1.0.0")), "already_exists");
+      assertEquals(await code(add("1.0")), "invalid_argument");
+      assertEquals(await code(add("1.0.0", "plan9/amd64")), "invalid_argument");
+      assertEquals(await code(add("1.0.0", "linux/amd64", "svc-else")), "invalid_argument");
+      const releases = new Releases(store);
+      assertEquals(await code(releases.find("svc-agent", "stable", "linux/amd64")), "not_found");
+      await store.transaction((sql) => new Releases(sql).setChannel("svc-agent", "1.0.0", "stable"));
+      assertEquals((await releases.find("svc-agent", "stable", "windows/amd64")).version, "1.0.0");
+      const move = (version: string, channel: string) =>
+        store.transaction((sql) => new Releases(sql).setChannel("svc-agent", version, channel));
+      assertEquals(await code(move("3.0.0", "dev")), "not_found");
+      assertEquals(await code(move("1.0.0", "beta")), "invalid_argument");
+    }),
+);
+
+storeTest(
+  "the figures of a control plane can be read",
+  (database) =>
+    withCloud(database, async ({ store, app, robot, url }) => {
+      const world = await newWorld(store);
+      await (await app(world.owner)).listOrganizations({});
+      const machine = await robot(world.operator);
+      await machine.log({ id: world.part, logs: [{ message: "a" }, { message: "b" }] });
+      await assertRejects(() => machine.config({ id: "nothing" }));
+      const { text, headers } = await get(`${url}/metrics`);
+      assertMatch(headers.get("content-type")!, /^application\/openmetrics-text/);
+      for (
+        const line of [
+          'svc_cloud_requests_total{method="viam.app.v1.AppService/ListOrganizations",code="ok"} 1',
+          'svc_cloud_requests_total{method="viam.app.v1.RobotService/Config",code="not_found"} 1',
+          "svc_cloud_log_lines_total 2",
+          "svc_cloud_parts_online 1",
+        ]
+      ) assert(text.includes(`${line}\n`), `${line} is not in\n${text}`);
+      assert(Number(/svc_cloud_database_bytes (\d+)/.exec(text)?.[1]) > 10_000);
+      assert(text.endsWith("# EOF\n"));
+    }),
+);
