@@ -35,7 +35,7 @@ export const SCRIPT_FLAGS = [
     help: "The script: its name, or org:name for that of another organization.",
   },
   {
-    name: "version",
+    name: "script-version",
     type: "string",
     default: "",
     value: "VERSION",
@@ -93,7 +93,7 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         }, session.limits);
       }
       session.print({ id, version }, [`${id} ${version}`]);
-      session.note(`train with: svc-ml submit-custom --script-name ${id} --version ${version}`);
+      session.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
     },
   ),
   command(
@@ -164,7 +164,7 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
 export async function uploadScript(
   session: Session,
   organizationId: string,
-  { path, scriptName, version: wanted, framework, type, url, draft }: ScriptFlags,
+  { path, scriptName, scriptVersion: wanted, framework, type, url, draft }: ScriptFlags,
 ): Promise<{ id: string; version: string }> {
   const { packages } = await session.services();
   const name = ownName(scriptName, organizationId);

@@ -219,7 +219,7 @@ export const SUBMIT_COMMANDS: readonly Command[] = [
       const dataset = await findDataset(session, flags.datasetId || flags.dataset);
       const organizationId = dataset.organizationId;
       const script = flags.path === "" || flags.dryRun
-        ? { id: scriptId(flags.scriptName, organizationId), version: flags.version || "latest" }
+        ? { id: scriptId(flags.scriptName, organizationId), version: flags.scriptVersion || "latest" }
         : await uploadScript(session, organizationId, flags);
       const request = create(SubmitCustomTrainingJobRequestSchema, {
         organizationId,

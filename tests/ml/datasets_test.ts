@@ -1,0 +1,186 @@
+/** Datasets on the command line: filled from files in several forms, checked, and written to a folder. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import { type FakeCloud, PNG, THEN_MS, withFakeCloud } from "./fake_cloud.ts";
+import { envOf, svcMl } from "./program.ts";
+
+/** A fake with a dataset, and a folder for files. */
+function datasetTest(name: string, run: (cloud: FakeCloud, folder: string) => Promise<void>): void {
+  Deno.test(name, () =>
+    withFakeCloud(async (cloud) => {
+      cloud.datasets.push({ id: "dataset-1", name: "shapes" });
+      const folder = await Deno.makeTempDir({ prefix: "svc-ml-" });
+      try {
+        await run(cloud, folder);
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    }));
+}
+
+async function write(folder: string, files: Record<string, Uint8Array | string>): Promise<void> {
+  for (const [path, content] of Object.entries(files)) {
+    await Deno.mkdir(`${folder}/${path}`.replace(/\/[^/]*$/, ""), { recursive: true });
+    if (typeof content === "string") await Deno.writeTextFile(`${folder}/${path}`, content);
+    else await Deno.writeFile(`${folder}/${path}`, content);
+  }
+}
+
+datasetTest("dataset create and list", async (cloud) => {
+  const made = await svcMl(["dataset", "create", "faces"], { env: envOf(cloud) });
+  assertEquals([made.code, made.output], [0, "dataset-2\n"]);
+  const { output } = await svcMl(["dataset", "list"], { env: envOf(cloud) });
+  assertEquals(output.split("\n").slice(1, 3), [
+    "dataset-2  faces   2024-01-02 03:04:05",
+    "dataset-1  shapes  2024-01-02 03:04:05",
+  ]);
+  const json = JSON.parse((await svcMl(["dataset", "list", "--json"], { env: envOf(cloud) })).output);
+  assertEquals(json.datasets.map(({ name }: { name: string }) => name), ["faces", "shapes"]);
+});
+
+datasetTest(
+  "dataset add takes the folders in a folder as labels, and leaves out what is no image",
+  async (cloud, folder) => {
+    await write(folder, {
+      "circle/a.png": PNG,
+      "circle/deep/b.png": PNG,
+      "square/c.jpg": Uint8Array.of(0xff, 0xd8, 0xff, 0xe0),
+      "d.png": PNG,
+      "notes.txt": "not an image",
+      ".hidden/e.png": PNG,
+    });
+    const { code, output, errors } = await svcMl(["dataset", "add", "shapes", folder, "--tags", "all"], {
+      env: envOf(cloud),
+    });
+    assertEquals(code, 0, errors);
+    assertEquals(output, "4 images are in shapes, 1 files left out\n");
+    assertStringIncludes(errors, `left out ${folder}/notes.txt: it is no JPEG or PNG\n`);
+    const found = [...cloud.images].map((
+      [name, { tags, mimeType, datasets }],
+    ) => [name, tags, mimeType, datasets]);
+    assertEquals(found.sort(), [
+      ["a.png", ["all", "circle"], "image/png", ["dataset-1"]],
+      ["b.png", ["all", "circle"], "image/png", ["dataset-1"]],
+      ["c.jpg", ["all", "square"], "image/jpeg", ["dataset-1"]],
+      ["d.png", ["all"], "image/png", ["dataset-1"]],
+    ]);
+    assertEquals(cloud.images.get("a.png")!.content, PNG);
+  },
+);
+
+datasetTest(
+  "dataset add reads the published lines, wherever they say that the images are",
+  async (cloud, folder) => {
+    const line = {
+      image_path: "/elsewhere/export/data/a.png",
+      classification_annotations: [{ annotation_label: "red" }, { annotation_label: "big", confidence: 0.5 }],
+      bounding_box_annotations: [{
+        id: "1",
+        annotation_label: "circle",
+        x_min_normalized: 0.1,
+        y_min_normalized: 0.2,
+        x_max_normalized: 0.3,
+        y_max_normalized: 0.4,
+      }],
+      timestamp: "2024-01-02 03:04:05 +0000 UTC",
+    };
+    await write(folder, { "data/a.png": PNG, "dataset.jsonl": `${JSON.stringify(line)}\n\n` });
+    const { code, errors } = await svcMl(["dataset", "add", "dataset-1", folder], { env: envOf(cloud) });
+    assertEquals(code, 0, errors);
+    const { tags, boxes, classifications, timeMs } = cloud.images.get("a.png")!;
+    assertEquals([tags, timeMs], [["red"], THEN_MS]);
+    assertEquals(classifications!.map(({ label, confidence }) => [label, confidence]), [["big", 0.5]]);
+    assertEquals(boxes.map((box) => [box.label, box.xMinNormalized, box.yMaxNormalized]), [[
+      "circle",
+      0.1,
+      0.4,
+    ]]);
+  },
+);
+
+datasetTest("dataset add tells what is wrong with a line, and where", async (cloud, folder) => {
+  for (
+    const [line, told] of [
+      ["{", "dataset.jsonl:2: "],
+      ["[]", "dataset.jsonl:2: : found an empty array, wanted an object"],
+      [
+        '{"image_path": "a.png", "bounding_box_annotations": [{"annotation_label": "x"}]}',
+        "x_min_normalized: missing",
+      ],
+      ['{"image_path": "b.png"}', `dataset.jsonl:2: there is no image ${folder}/b.png`],
+    ]
+  ) {
+    await write(folder, { "a.png": PNG, "dataset.jsonl": `{"image_path": "a.png"}\n${line}\n` });
+    const { code, errors } = await svcMl(["dataset", "add", "shapes", folder], { env: envOf(cloud) });
+    assertEquals(code, line.includes("b.png") ? 4 : 2);
+    assertStringIncludes(errors, told);
+  }
+  assertEquals(cloud.images.size, 0);
+  const none = await svcMl(["dataset", "add", "shapes", `${folder}/none`], { env: envOf(cloud) });
+  assertEquals(none.code, 4);
+  assertStringIncludes(none.errors, `cannot read "${folder}/none": it does not exist`);
+});
+
+datasetTest("dataset check counts labels, and tells what is left out and what is missing", async (cloud) => {
+  for (let at = 0; at < 16; at++) {
+    cloud.addImage(`image-${at}`, "dataset-1", { tags: [at < 12 ? "cat" : "dog"] });
+  }
+  cloud.addImage("both", "dataset-1", { tags: ["cat", "dog"] });
+  const single = ["dataset", "check", "shapes", "--model-type", "single-label-classification"];
+  const ready = await svcMl(single, { env: envOf(cloud) });
+  assertEquals(ready.code, 0, ready.output);
+  assertEquals(
+    ready.output,
+    `17 images, 17 of them labeled
+LABEL  IMAGES
+cat    13
+dog    5
+1 images are left out:
+  both.png: it has 2 of the labels, cat, dog: one image shows one thing here
+warning: "dog" has 5 images: with fewer than 10 a model learns little
+ready to train
+`,
+  );
+  assertStringIncludes(ready.errors, "train with: svc-ml submit --model-type single-label-classification");
+  const boxes = await svcMl(["dataset", "check", "--json"], { env: envOf(cloud) });
+  assertEquals(boxes.code, 5);
+  const { images, labeled, ready: can, problems } = JSON.parse(boxes.output);
+  assertEquals([images, labeled, can, problems.length], [17, 0, false, 2]);
+});
+
+datasetTest(
+  "dataset export is the same each time, and goes on after an interruption",
+  async (cloud, folder) => {
+    for (let at = 0; at < 7; at++) {
+      cloud.addImage(`image-${at}`, "dataset-1", {
+        tags: ["t"],
+        boxes: ["circle"],
+        name: "a.png",
+      });
+    }
+    const args = ["dataset", "export", "shapes", "--destination", `${folder}/out`];
+    cloud.failures.push({ method: "binaryDataByIDs", error: new SvcError("unavailable", "gone") });
+    assertEquals((await svcMl(args, { env: envOf(cloud) })).code, 1);
+    const before = cloud.of("binaryDataByIDs").length;
+    const { code, output } = await svcMl(args, { env: envOf(cloud) });
+    assertEquals([code, output], [0, `7 images of shapes are in ${folder}/out\n`]);
+    const lines = await Deno.readTextFile(`${folder}/out/dataset.jsonl`);
+    const paths = lines.trimEnd().split("\n").map((line) => JSON.parse(line).image_path);
+    assertEquals(paths, Array.from({ length: 7 }, (_, at) => `data/image-${at}_a.png`));
+    assertEquals(JSON.parse(lines.split("\n")[0]).bounding_box_annotations[0].annotation_label, "circle");
+    assertEquals(await Deno.readFile(`${folder}/out/${paths[3]}`), PNG);
+    // What was there was not fetched again.
+    assertEquals(cloud.of("binaryDataByIDs").length <= before + 6, true);
+    const fetched = cloud.of("binaryDataByIDs").length;
+    const again = await svcMl(args, { env: envOf(cloud) });
+    assertStringIncludes(again.errors, "7 of them were there already");
+    assertEquals(cloud.of("binaryDataByIDs").length, fetched);
+    assertEquals(await Deno.readTextFile(`${folder}/out/dataset.jsonl`), lines);
+    // What was exported can be added again.
+    cloud.images.clear();
+    const added = await svcMl(["dataset", "add", "shapes", `${folder}/out`], { env: envOf(cloud) });
+    assertEquals(added.code, 0, added.errors);
+    assertEquals(cloud.images.get("image-0_a.png")!.timeMs, THEN_MS);
+  },
+);

@@ -1,0 +1,346 @@
+/** The commands on jobs, each as a person and as a program uses it: what is printed, what is asked, the exit code. */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { CODES, SvcError } from "../../lib/base/error.ts";
+import { toTimestamp } from "../../lib/api/time.ts";
+import { ModelType, TrainingStatus } from "../../lib/cloud/ml_client.ts";
+import { type FakeCloud, THEN_MS, withFakeCloud } from "./fake_cloud.ts";
+import { envOf, svcMl } from "./program.ts";
+
+/** A dataset of 16 squares and circles, and a finished, a failed and a running job. */
+function fill(cloud: FakeCloud): void {
+  cloud.datasets.push({ id: "dataset-1", name: "shapes" });
+  for (let at = 0; at < 16; at++) {
+    const label = at % 2 === 0 ? "circle" : "square";
+    cloud.addImage(`image-${at}`, "dataset-1", { tags: [label], boxes: [label] });
+  }
+  const job = { datasetId: "dataset-1", modelName: "shapes" };
+  for (
+    const one of [
+      {
+        ...job,
+        id: "job-1",
+        modelVersion: "one",
+        status: TrainingStatus.COMPLETED,
+        modelType: ModelType.OBJECT_DETECTION,
+        tags: ["circle", "square"],
+        createdOn: toTimestamp(THEN_MS),
+        trainingStarted: toTimestamp(THEN_MS + 1000),
+        trainingEnded: toTimestamp(THEN_MS + 131_000),
+      },
+      {
+        ...job,
+        id: "job-2",
+        modelVersion: "two",
+        status: TrainingStatus.FAILED,
+        isCustomJob: true,
+        registryItemId: "org-1:train",
+        arguments: { epochs: "3" },
+        errorStatus: { code: CODES.unknown, message: "no images" },
+        createdOn: toTimestamp(THEN_MS + 60_000),
+      },
+      {
+        ...job,
+        id: "job-3",
+        modelVersion: "three",
+        status: TrainingStatus.IN_PROGRESS,
+        createdOn: toTimestamp(THEN_MS + 30_000),
+      },
+    ]
+  ) cloud.addJob(one);
+}
+
+const LIST = `ID     STATUS       MODEL   VERSION  TYPE              CREATED              TOOK
+job-2  FAILED       shapes  two      custom            2024-01-02 03:05:05  -
+job-3  IN_PROGRESS  shapes  three    unspecified       2024-01-02 03:04:35  -
+job-1  COMPLETED    shapes  one      object-detection  2024-01-02 03:04:05  2m 10s
+`;
+const GET = `id            job-1
+status        COMPLETED
+model         shapes
+version       one
+type          object-detection
+dataset       dataset-1
+organization  org-1
+labels        circle, square
+created       2024-01-02 03:04:05
+started       2024-01-02 03:04:06
+ended         2024-01-02 03:06:16
+took          2m 10s
+`;
+
+interface Case {
+  readonly args: string;
+  readonly code?: number;
+  /** All of standard output. */
+  readonly output?: string;
+  /** What standard output says as JSON. */
+  readonly json?: unknown;
+  /** Part of standard error. */
+  readonly errors?: string;
+}
+
+const CASES: readonly Case[] = [
+  { args: "list", output: LIST },
+  { args: "list --sort created --limit 1", output: firstAnd(LIST, "job-1"), errors: "2 more; see --limit" },
+  { args: "list --status running", output: firstAnd(LIST, "job-3").replace(/ +/g, " "), errors: "" },
+  { args: "list --status TRAINING_STATUS_FAILED --json", json: { jobs: ["job-2"] } },
+  {
+    args: "list --status ended",
+    code: 2,
+    errors: 'found training status "ended", wanted pending, in-progress',
+  },
+  { args: "list --sort age", code: 2, errors: '--sort: found "age", wanted created, ended, status, model' },
+  { args: "list --output yaml", code: 2, errors: '--output: found "yaml", wanted table or json' },
+  {
+    args: "list --org-id other",
+    code: 4,
+    errors: 'no organization "other" for this key, which sees example (org-1)',
+  },
+  { args: "get job-1", output: GET },
+  { args: "get job-9", code: 4, errors: 'svc-ml get: there is no training job "job-9"\n' },
+  { args: "get", code: 2, errors: "svc-ml get: found no JOB, wanted svc-ml get JOB [flags]\n" },
+  { args: "get job-1 job-2", code: 2, errors: 'found "job-2" more than it takes' },
+  { args: "cancel job-3", output: "job-3\n", errors: "svc-ml wait job-3" },
+  { args: "cancel job-1", code: 5, errors: 'training job "job-1" is completed' },
+  { args: "delete job-2 --json", json: { id: "job-2" } },
+  { args: "delete job-9", code: 4 },
+  { args: "wait job-1", output: GET, errors: "completed after 2m 10s: model shapes, version one" },
+  { args: "wait job-2", code: 1, errors: "failed: no images\n" },
+  {
+    args: "wait job-3 --timeout 20ms",
+    code: 124,
+    errors: "the job goes on without you; go on with: svc-ml logs -f job-3",
+  },
+  {
+    args: "containers",
+    output:
+      "KEY          FRAMEWORK  END OF LIFE  DESCRIPTION\npython:3.11  any        -            Python on this computer\n",
+  },
+  { args: "submit", code: 2, errors: "--model-type is missing, wanted one of single-label-classification" },
+  {
+    args: "submit --model-type object",
+    code: 2,
+    errors: 'found model type "object", wanted single-label-classification',
+  },
+  {
+    args: "submit --model-type object-detection --if-not-exists",
+    code: 2,
+    errors: "--if-not-exists needs --model-version",
+  },
+  {
+    args: "submit --model-type object-detection --dataset shape",
+    code: 4,
+    errors: 'there is no dataset "shape"; did you mean shapes?',
+  },
+  {
+    args: "submit --model-type object-detection --model-version one --labels circle",
+    code: 5,
+    errors: 'version "one" is there already',
+  },
+  {
+    args: "submit --model-type object-detection --model-version four",
+    output: "job-4\n",
+    errors: "labels: circle, square\n",
+  },
+  {
+    args: "submit --model-type object-detection --model-version one --if-not-exists",
+    output: "job-1\n",
+    errors: "this version has been submitted already",
+  },
+  {
+    args: "submit --model-type object-detection --model-version one --if-not-exists --tags circle",
+    code: 5,
+    errors: "labels circle, square, not circle; choose another version",
+  },
+  { args: "submit-custom --dataset shapes", code: 2, errors: "--script-name is missing" },
+  {
+    args: "submit-custom --script-name train --arg epochs",
+    code: 2,
+    errors: '--arg: found "epochs", wanted key=value',
+  },
+  { args: "nothing", code: 2, errors: 'unknown command "nothing"' },
+  { args: "dataset chekc shapes", code: 2, errors: "did you mean dataset check?" },
+  { args: "--json list --limit=1", json: { jobs: ["job-2"] } },
+];
+
+for (const { args, code = 0, output, json, errors } of CASES) {
+  Deno.test(`svc-ml ${args}`, () =>
+    withFakeCloud(async (cloud) => {
+      fill(cloud);
+      const found = await svcMl(args.split(" "), { env: envOf(cloud) });
+      assertEquals(found.code, code, found.errors);
+      if (output !== undefined) assertEquals(found.output.replace(/ +/g, " "), output.replace(/ +/g, " "));
+      if (errors !== undefined) assertStringIncludes(found.errors, errors);
+      if (json === undefined) return;
+      const value = JSON.parse(found.output);
+      assertEquals(value.jobs ? { jobs: value.jobs.map(({ id }: { id: string }) => id) } : value, json);
+    }));
+}
+
+/** The line of names and that of one job. */
+function firstAnd(table: string, id: string): string {
+  const lines = table.split("\n");
+  return `${lines[0]}\n${lines.find((line) => line.startsWith(id))}\n`;
+}
+
+Deno.test("what is printed as JSON has the names of protobuf, and enums by name", () =>
+  withFakeCloud(async (cloud) => {
+    fill(cloud);
+    const job = JSON.parse((await svcMl(["get", "job-2", "-o", "json"], { env: envOf(cloud) })).output);
+    assertEquals(job, {
+      id: "job-2",
+      datasetId: "dataset-1",
+      organizationId: "org-1",
+      modelName: "shapes",
+      modelVersion: "two",
+      isCustomJob: true,
+      registryItemId: "org-1:train",
+      arguments: { epochs: "3" },
+      status: "TRAINING_STATUS_FAILED",
+      errorStatus: { code: 2, message: "no images" },
+      createdOn: "2024-01-02T03:05:05Z",
+    });
+  }));
+
+Deno.test("submit takes a model type in every spelling, and labels in several", () =>
+  withFakeCloud(async (cloud) => {
+    fill(cloud);
+    const types = [
+      "single-label-classification",
+      "SINGLE_LABEL_CLASSIFICATION",
+      "Model_Type_Single_Label_Classification",
+    ];
+    for (const type of types) {
+      const args = [
+        "submit",
+        "--model-type",
+        type,
+        "--tags",
+        "circle, square",
+        "--labels=square",
+        "--framework",
+        "ONNX",
+      ];
+      const { code, errors } = await svcMl([...args, "--dataset-id", "dataset-1"], { env: envOf(cloud) });
+      assertEquals(code, 0, errors);
+    }
+    const asked = cloud.of("submitTrainingJob") as Record<string, unknown>[];
+    assertEquals(
+      asked.map((one) => [one.modelType, one.tags, one.modelFramework, one.modelName]),
+      types.map(() => [
+        ModelType.SINGLE_LABEL_CLASSIFICATION,
+        ["circle", "square"],
+        4,
+        "shapes",
+      ]),
+    );
+    // Submitted within the same second, and still all different.
+    assertEquals(new Set(asked.map((one) => one.modelVersion)).size, types.length);
+    assertMatch(String(asked[0].modelVersion), /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}-[0-9a-f]{4}$/);
+  }));
+
+Deno.test("a dry run tells what would be submitted and what would be wrong with it, and submits nothing", () =>
+  withFakeCloud(async (cloud) => {
+    fill(cloud);
+    const args = ["submit", "--model-type", "object-detection", "--model-version", "v", "--dry-run"];
+    const told = await svcMl(args, { env: envOf(cloud) });
+    assertEquals(told.code, 0, told.errors);
+    assertStringIncludes(told.output, "model    shapes, version v\n");
+    assertStringIncludes(told.output, "circle  8\nsquare  8\n");
+    assertStringIncludes(told.output, "ready to train\n");
+    assertStringIncludes(told.errors, "nothing has been submitted\n");
+    const { code, output } = await svcMl([...args, "--json", "--tags", "circle,star"], { env: envOf(cloud) });
+    assertEquals(code, 5);
+    const { request, check } = JSON.parse(output);
+    assertEquals(request, {
+      datasetId: "dataset-1",
+      organizationId: "org-1",
+      modelName: "shapes",
+      modelVersion: "v",
+      modelType: "MODEL_TYPE_OBJECT_DETECTION",
+      tags: ["circle", "star"],
+    });
+    assertEquals([check.ready, check.labels], [false, { circle: 8, star: 0 }]);
+    assertStringIncludes(check.problems[0], 'wanted at least one image with "star"');
+    assertEquals(cloud.of("submitTrainingJob"), []);
+  }));
+
+Deno.test("submit-custom splits arguments at the first =, and takes more from a file", () =>
+  withFakeCloud(async (cloud) => {
+    fill(cloud);
+    const file = await Deno.makeTempFile({ suffix: ".json" });
+    await Deno.writeTextFile(file, '{ "epochs": 3, "name": "from file" }');
+    const args = [
+      "submit-custom",
+      "--script-name",
+      "train",
+      "--script-version",
+      "v1",
+      "--arg",
+      "labels=a=b,c",
+      "--arg=name=x",
+    ];
+    const { code, errors } = await svcMl([...args, "--args-file", file], { env: envOf(cloud) });
+    await Deno.remove(file);
+    assertEquals(code, 0, errors);
+    const [asked] = cloud.of("submitCustomTrainingJob") as Record<string, unknown>[];
+    assertEquals(asked.arguments, { epochs: "3", name: "x", labels: "a=b,c" });
+    assertEquals([asked.registryItemId, asked.registryItemVersion], ["org-1:train", "v1"]);
+  }));
+
+Deno.test("when somebody else was quicker to submit the same, their job is taken", () =>
+  withFakeCloud(async (cloud) => {
+    fill(cloud);
+    const { jobs } = cloud;
+    const [quicker] = jobs.splice(0, 1);
+    cloud.failures.push({ method: "submitTrainingJob", error: new SvcError("already_exists", "just now") });
+    // It appears after the first look for it.
+    const list = jobs.filter.bind(jobs);
+    let looks = 0;
+    jobs.filter = ((...given: Parameters<typeof list>) => {
+      if (looks++ === 1) jobs.push(quicker);
+      return list(...given);
+    }) as typeof jobs.filter;
+    const args = ["submit", "--model-type", "object-detection", "--model-version", "one", "--if-not-exists"];
+    const { code, output, errors } = await svcMl(args, { env: envOf(cloud) });
+    assertEquals([code, output], [0, "job-1\n"], errors);
+  }));
+
+Deno.test("a token that is no longer good is exchanged once", () =>
+  withFakeCloud(async (cloud) => {
+    fill(cloud);
+    cloud.failures.push({
+      method: "listTrainingJobs",
+      error: new SvcError("unauthenticated", "token is expired"),
+    });
+    const { code, errors } = await svcMl(["list"], { env: envOf(cloud) });
+    assertEquals(code, 0, errors);
+    assertEquals(cloud.of("authenticate").length, 2);
+  }));
+
+Deno.test("who may not is told with exit code 3, and where nobody answers with 1", async () => {
+  await withFakeCloud(async (cloud) => {
+    const env = { ...envOf(cloud), SVC_API_KEY: "wrong" };
+    const found = await svcMl(["list"], { env });
+    assertEquals([found.code, found.output], [3, ""]);
+    assertStringIncludes(found.errors, "invalid credentials");
+    cloud.failures.push({
+      method: "listTrainingJobs",
+      error: new SvcError("permission_denied", "owners only"),
+    });
+    assertEquals((await svcMl(["list"], { env: envOf(cloud) })).code, 3);
+  });
+  const nobody = await svcMl(["list"], { env: { SVC_HOME: "/nowhere" } });
+  assertEquals(nobody.code, 3);
+  assertStringIncludes(nobody.errors, "svc-ml login");
+  const env = {
+    SVC_BASE_URL: "http://127.0.0.1:1",
+    SVC_API_KEY_ID: "a",
+    SVC_API_KEY: "b",
+    SVC_HOME: "/nowhere",
+  };
+  assertEquals((await svcMl(["list"], { env })).code, 1);
+  const far = await svcMl(["list"], { env: { ...env, SVC_BASE_URL: "http://cloud.example" } });
+  assertStringIncludes(far.errors, "an API key does not travel without TLS to http://cloud.example");
+});

@@ -1,0 +1,235 @@
+/** Models and scripts on the command line: packed, uploaded, downloaded with interruptions, tried on an image. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { createHash } from "node:crypto";
+import { create } from "../../lib/wire/proto.ts";
+import { PackageInfoSchema } from "../../proto/gen/packages_pb.ts";
+import { packed, unpacked } from "../../lib/base/archive.ts";
+import { type FakeCloud, ORGANIZATION, PackageType, PNG, withFakeCloud } from "./fake_cloud.ts";
+import { envOf, svcMl } from "./program.ts";
+
+async function modelArchive(): Promise<Uint8Array<ArrayBuffer>> {
+  // Random, so that it does not get smaller.
+  const model = crypto.getRandomValues(new Uint8Array(20_000));
+  const files = [
+    { path: "model.onnx", bytes: model.length, content: [model] },
+    { path: "labels.txt", bytes: 7, content: [new TextEncoder().encode("circle\n")] },
+  ];
+  return new Uint8Array(await new Response(ReadableStream.from(packed(files))).arrayBuffer());
+}
+
+function addModel(cloud: FakeCloud, content: Uint8Array): void {
+  const info = create(PackageInfoSchema, {
+    organizationId: ORGANIZATION.id,
+    name: "shapes",
+    version: "v1",
+    type: PackageType.ML_MODEL,
+    metadata: { model_type: "object_detection", model_framework: "onnx" },
+  });
+  cloud.packages.push({ info, content, checksum: createHash("sha256").update(content).digest("hex") });
+}
+
+async function inFolder(run: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-ml-" });
+  try {
+    await run(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("models list", () =>
+  withFakeCloud(async (cloud) => {
+    addModel(cloud, PNG);
+    const { output } = await svcMl(["models", "list"], { env: envOf(cloud) });
+    assertEquals(
+      output,
+      "NAME    VERSION  TYPE              FRAMEWORK  CREATED\nshapes  v1       object-detection  onnx       2024-01-02 03:04:05\n",
+    );
+    const json = JSON.parse((await svcMl(["models", "list", "--json"], { env: envOf(cloud) })).output);
+    assertEquals(json.packages[0].info.type, "PACKAGE_TYPE_ML_MODEL");
+  }));
+
+Deno.test("models download goes on where it broke off, and keeps only what is whole", () =>
+  withFakeCloud((cloud) =>
+    inFolder(async (folder) => {
+      const content = await modelArchive();
+      addModel(cloud, content);
+      cloud.breaks.push(15_000);
+      // An earlier run was interrupted.
+      await Deno.mkdir(`${folder}/models`);
+      await Deno.writeFile(`${folder}/models/shapes-v1.tar.gz.part`, content.subarray(0, 9_000));
+      const args = ["models", "download", "shapes", "-d", `${folder}/models`];
+      const { code, output, errors } = await svcMl(args, { env: envOf(cloud) });
+      assertEquals([code, output], [0, `${folder}/models/shapes-v1.tar.gz\n`], errors);
+      assertEquals(await Deno.readFile(`${folder}/models/shapes-v1.tar.gz`), content);
+      assertEquals([cloud.downloads.length, cloud.downloads[0]], [2, "bytes=9000-"]);
+      assertStringIncludes(errors, "trying again\n");
+      const again = await svcMl([...args, "--extract", "--json"], { env: envOf(cloud) });
+      assertStringIncludes(again.errors, "is there already");
+      assertEquals(JSON.parse(again.output).files, ["model.onnx", "labels.txt"]);
+      assertEquals(await Deno.readTextFile(`${folder}/models/shapes-v1/labels.txt`), "circle\n");
+      assertEquals(cloud.downloads.length, 2);
+    })
+  ));
+
+Deno.test("a download that is not what was published is not kept", () =>
+  withFakeCloud((cloud) =>
+    inFolder(async (folder) => {
+      addModel(cloud, PNG);
+      cloud.packages[0] = { ...cloud.packages[0], checksum: "0".repeat(64) };
+      const { code, errors } = await svcMl(["models", "download", "shapes", "-d", folder], {
+        env: envOf(cloud),
+      });
+      assertEquals(code, 1);
+      assertStringIncludes(errors, "what was downloaded is not what was published");
+      assertEquals([...Deno.readDirSync(folder)], []);
+      const other = await svcMl(["models", "download", "shape", "-d", folder], { env: envOf(cloud) });
+      assertEquals(other.code, 4);
+      assertStringIncludes(other.errors, 'there is no model "shape"; did you mean shapes?');
+    })
+  ));
+
+Deno.test("infer uploads an image, tells what is seen on it, and removes it", () =>
+  withFakeCloud((cloud) =>
+    inFolder(async (folder) => {
+      await Deno.writeFile(`${folder}/a.png`, PNG);
+      cloud.addImage("uploaded a.png", "none", {});
+      const { code, output, errors } = await svcMl(["infer", `${folder}/a.png`, "--model", "shapes"], {
+        env: envOf(cloud),
+      });
+      assertEquals(code, 0, errors);
+      assertEquals(
+        output,
+        "LABEL   CONFIDENCE  BOX (x y to x y)\ncircle  87.5 %      0.100 0.200 0.300 0.400\n",
+      );
+      const [asked] = cloud.of("getInference") as Record<string, unknown>[];
+      assertEquals(
+        [asked.registryItemId, asked.registryItemVersion, asked.binaryDataId],
+        ["org-1:shapes", "latest", "uploaded a.png"],
+      );
+      assertEquals(cloud.images.size, 0);
+    })
+  ));
+
+/** A script without packages, which writes what it was given. */
+const SCRIPT: Record<string, string> = {
+  "setup.py":
+    "from setuptools import find_packages, setup\nsetup(name='model', version='0.1', packages=find_packages())\n",
+  "model/__init__.py": "",
+  "model/training.py": `import json, os, sys
+given = dict(one[2:].split("=", 1) for one in sys.argv[1:])
+lines = open(given["dataset_file"]).read().splitlines()
+print("read", len(lines), "lines")
+if given.get("fail"): sys.exit(3)
+if not given.get("empty"):
+    json.dump(given, open(os.path.join(given["model_output_directory"], "model.json"), "w"))
+`,
+};
+
+async function writeScript(folder: string): Promise<void> {
+  await Deno.mkdir(`${folder}/script/model/__pycache__`, { recursive: true });
+  for (const [path, text] of Object.entries(SCRIPT)) {
+    await Deno.writeTextFile(`${folder}/script/${path}`, text);
+  }
+  await Deno.writeTextFile(`${folder}/script/model/__pycache__/training.pyc`, "left behind");
+}
+
+Deno.test("script upload packs a folder, without what tools leave behind", () =>
+  withFakeCloud((cloud) =>
+    inFolder(async (folder) => {
+      await writeScript(folder);
+      const args = [
+        "script",
+        "upload",
+        `${folder}/script`,
+        "--script-name",
+        "train",
+        "--script-version",
+        "v1",
+      ];
+      const more = [
+        "--framework",
+        "ONNX",
+        "--type",
+        "object-detection",
+        "--visibility",
+        "public",
+        "--description",
+        "shapes",
+      ];
+      const { code, output, errors } = await svcMl([...args, ...more], { env: envOf(cloud) });
+      assertEquals([code, output], [0, "org-1:train v1\n"], errors);
+      const [{ info, content }] = cloud.packages;
+      assertEquals([info.name, info.version, info.type], ["train", "v1", PackageType.ML_TRAINING]);
+      assertEquals(info.metadata, { model_framework: "onnx", model_type: "object_detection", draft: false });
+      const names: string[] = [];
+      for await (
+        const { path } of unpacked(ReadableStream.from([content]), { filesMax: 9, bytesMax: 9e6 })
+      ) names.push(path);
+      assertEquals(names, ["model/__init__.py", "model/training.py", "setup.py"]);
+      assertEquals(info.files.map(({ name }) => name), names);
+      assertEquals((cloud.of("updateRegistryItem")[0] as Record<string, unknown>).visibility, 2);
+      const [again] = [await svcMl(args, { env: envOf(cloud) })];
+      assertEquals(again.code, 0);
+      assertEquals(cloud.packages[1].content, content);
+      const wrong = await svcMl(["script", "upload", folder, "--script-name", "train"], {
+        env: envOf(cloud),
+      });
+      assertEquals(wrong.code, 2);
+      assertStringIncludes(
+        wrong.errors,
+        "it has no setup.py or pyproject.toml and no model/training.py; script/ in it",
+      );
+    })
+  ));
+
+Deno.test("submit-custom --path uploads the script, then submits", () =>
+  withFakeCloud((cloud) =>
+    inFolder(async (folder) => {
+      await writeScript(folder);
+      cloud.datasets.push({ id: "dataset-1", name: "shapes" });
+      const args = [
+        "submit-custom",
+        "--path",
+        `${folder}/script`,
+        "--script-name",
+        "train",
+        "--arg",
+        "epochs=2",
+      ];
+      const { code, output, errors } = await svcMl(args, { env: envOf(cloud) });
+      assertEquals([code, output], [0, "job-1\n"], errors);
+      const [asked] = cloud.of("submitCustomTrainingJob") as Record<string, unknown>[];
+      assertEquals([asked.registryItemId, asked.registryItemVersion], [
+        "org-1:train",
+        cloud.packages[0].info.version,
+      ]);
+    })
+  ));
+
+Deno.test("script test-local runs a script as the contract says, and judges it as the control plane does", () =>
+  inFolder(async (folder) => {
+    await writeScript(folder);
+    await Deno.writeTextFile(`${folder}/dataset.jsonl`, '{"image_path": "a.png"}\n');
+    const args = ["script", "test-local", `${folder}/script`, "--dataset-root", folder, "--no-install"];
+    const run = (...more: string[]) => {
+      return svcMl([...args, "--model-output-directory", `${folder}/${more[0] ?? "out"}`, ...more.slice(1)]);
+    };
+    const { code, output, errors } = await run("out", "--arg", "labels=a b=$HOME");
+    assertEquals([code, output], [0, "model.json\n"], errors);
+    assertStringIncludes(errors, "read 1 lines\n");
+    assertEquals(JSON.parse(await Deno.readTextFile(`${folder}/out/model.json`)), {
+      dataset_file: "dataset.jsonl",
+      model_output_directory: `${folder}/out`,
+      labels: "a b=$HOME",
+    });
+    const failed = await run("failed", "--arg", "fail=1");
+    assertEquals(failed.code, 1);
+    assertStringIncludes(failed.errors, "the script ended with exit code 3: the job would have failed");
+    const empty = await run("empty", "--arg", "empty=1");
+    assertEquals(empty.code, 1);
+    assertStringIncludes(empty.errors, `the script left nothing in ${folder}/empty`);
+    const outside = await run("out", "--dataset-file", "../dataset.jsonl");
+    assertEquals(outside.code, 2);
+  }));

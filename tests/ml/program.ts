@@ -1,0 +1,70 @@
+/**
+ * `svc-ml` for tests: run in this process, with a terminal that remembers and a clock that does not let it wait.
+ */
+
+import { main } from "../../cli/svc_ml.ts";
+import type { World } from "../../cli/ml_session.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { type FakeCloud, KEY, ORGANIZATION } from "./fake_cloud.ts";
+
+export interface Outcome {
+  readonly code: number;
+  readonly output: string;
+  readonly errors: string;
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly terminal?: boolean;
+  /** What the person answers, one after the other. */
+  readonly answers?: string[];
+  /** Gets what Ctrl-C does. */
+  readonly onTermination?: (interrupt: () => void) => void;
+  readonly clock?: EagerClock;
+}
+
+/** Sleeps are over at once, and remembered. */
+export class EagerClock extends SystemClock {
+  readonly slept: number[] = [];
+
+  override async sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    this.slept.push(ms);
+    await super.sleep(0, signal);
+  }
+}
+
+/** The environment of somebody who uses the fake. */
+export function envOf(cloud: FakeCloud): Record<string, string> {
+  return {
+    SVC_BASE_URL: cloud.url,
+    SVC_API_KEY_ID: KEY.id,
+    SVC_API_KEY: KEY.key,
+    SVC_ORG_ID: ORGANIZATION.id,
+    SVC_HOME: "/nowhere",
+  };
+}
+
+export async function svcMl(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+  const { env = {}, terminal = false, answers = [], onTermination = () => {}, clock = new EagerClock() } =
+    options;
+  const host = new DenoHost();
+  let [output, errors] = ["", ""];
+  host.write = (text) => void (output += text);
+  host.writeError = (text) => void (errors += text);
+  host.env = (name) => env[name];
+  host.onTermination = (run) => {
+    onTermination(() => run("SIGINT"));
+    return () => {};
+  };
+  const world: Partial<World> = {
+    clock,
+    terminal: { input: terminal, output: terminal, errors: terminal },
+    ask: (question) => {
+      errors += question;
+      return answers.shift();
+    },
+  };
+  const code = await main(args, host, world);
+  return { code, output, errors };
+}
