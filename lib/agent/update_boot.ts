@@ -2,8 +2,7 @@
  * The boot rule: which version of a program is started, decided from links and a count of failed starts alone.
  *
  * It needs no record, no clock and no cloud, so it holds when all of those are gone. A version that has failed
- * `STARTS_MAX` times in a row, or cannot be run at all, is given up for the one that was good before it; where
- * both fail they take turns. The agent applies it to the runtime; to the agent itself a shell script applies it
+ * `STARTS_MAX` times in a row, or cannot be run at all, is given up for the one that was good before it. The agent applies it to the runtime; to the agent itself a shell script applies it
  * (`loader.ts`), which a test holds against this function.
  */
 
@@ -27,17 +26,22 @@ export interface Count {
   readonly failures: number;
 }
 
+/** The count that a full disk does not stop; gone after a power loss. */
+export interface PassingCount extends Count {
+  /** What `current` was: where that could not be changed, `file` is started in its place. */
+  readonly over: string | undefined;
+}
+
 export interface BootSeen {
   readonly links: Links;
-  /** As it survives a power loss. */
   readonly count?: Count;
-  /** As it survives a full disk. */
-  readonly passing?: Count;
+  readonly passing?: PassingCount;
   readonly runnable: (file: string) => boolean;
 }
 
 export type BootOp =
   | { readonly op: "link"; readonly link: LinkName; readonly file: string }
+  /** Both counts; the passing one notes what `current` is then. */
   | { readonly op: "count"; readonly count: Count };
 
 export interface BootPlan {
@@ -52,24 +56,41 @@ export interface BootPlan {
 /** So many failed starts in a row and a version is given up. */
 export const STARTS_MAX = 3;
 
-export function bootPlan({ links, count, passing, runnable }: BootSeen): BootPlan {
+export function bootPlan(seen: BootSeen): BootPlan {
+  const { links, count, passing, runnable } = seen;
   const { current, previous, broken } = links;
-  const starts = Math.max(0, ...[count, passing].map((one) => one?.file === current ? one!.starts : 0));
+  const instead = startedInstead(seen);
+  const now = instead ?? current;
+  const starts = passing && passing.over === current && passing.file === now
+    ? passing.starts
+    : count?.file === now
+    ? count!.starts
+    : 0;
   const failures = Math.max(count?.failures ?? 0, passing?.failures ?? 0);
   // A machine that has lost power starts at once, however often that was.
   const delayMs = restartDelayMs(passing?.failures ?? 0);
   const counted = (file: string, starts: number): BootOp => {
     return { op: "count", count: { file, starts, failures: failures + 1 } };
   };
-  const usable = current !== undefined && runnable(current);
-  const other = [previous, broken].find((file) => file && file !== current && runnable(file));
+  const usable = now !== undefined && runnable(now);
+  // What was given up is better than nothing, no more.
+  const others = usable ? [previous, current] : [previous, current, broken];
+  const other = others.find((file) => file && file !== now && runnable(file));
   if (other === undefined || (usable && starts < STARTS_MAX)) {
-    return usable ? { file: current, ops: [counted(current, starts + 1)], delayMs } : { ops: [], delayMs };
+    return usable ? { file: now, ops: [counted(now, starts + 1)], delayMs } : { ops: [], delayMs };
   }
-  const ops: BootOp[] = [{ op: "link", link: "current", file: other }, counted(other, 1)];
+  const ops = [counted(other, 1)];
+  if (other !== current) ops.unshift({ op: "link", link: "current", file: other });
   // Told first: what runs then can only have come here by giving up.
-  if (current !== undefined) ops.unshift({ op: "link", link: "broken", file: current });
+  if (other !== current && current !== undefined) ops.unshift({ op: "link", link: "broken", file: current });
   return { file: other, ops, delayMs };
+}
+
+/** What is started in the place of `current`, which was given up while the disk took no change of a link. */
+export function startedInstead({ links, passing }: Pick<BootSeen, "links" | "passing">): string | undefined {
+  return passing && passing.over === links.current && passing.file !== links.current
+    ? passing.file
+    : undefined;
 }
 
 const DELAY_FIRST_MS = 1_000;

@@ -8,7 +8,7 @@
  * step depends on the time of day. `tests/agent/update_model_test.ts` walks through every state there is.
  */
 
-import { type Count, type LinkName, type Links, STARTS_MAX } from "./update_boot.ts";
+import { type LinkName, type Links, STARTS_MAX } from "./update_boot.ts";
 
 /** A version that is wanted. */
 export interface Wish {
@@ -56,7 +56,10 @@ export interface Seen {
   readonly links: Links;
   /** Names of the builds that are on the disk in full length. */
   readonly files: ReadonlySet<string>;
-  readonly count?: Count;
+  /** Starts have been counted that are not forgotten. */
+  readonly counted: boolean;
+  /** The boot rule starts another file than `current`, which it could not change. */
+  readonly gaveUp: boolean;
   /** The file that runs. */
   readonly running?: string;
   /** Of what runs: `healthy` when it has been for long enough, `failed` when it had its time. */
@@ -121,14 +124,15 @@ export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | 
 function restore(slot: Slot, seen: Seen): Step | undefined {
   const { good, previous, trial } = slot;
   const { links, files } = seen;
-  if (trial && (links.broken === trial.build.file || gaveUp(trial.build, good, seen))) {
+  const gaveUp = seen.gaveUp ? links.current : undefined;
+  if (trial && [links.broken, gaveUp].includes(trial.build.file)) {
     return rollBack(slot, trial, `it did not start ${STARTS_MAX} times in a row`);
   }
   if (trial && isSwitched(trial)) {
     if (links.current === trial.build.file && files.has(trial.build.file)) return undefined;
     return rollBack(slot, trial, "it was left for the version before it");
   }
-  if (good && (links.current !== good.file || !files.has(good.file) || gaveUp(good, previous, seen))) {
+  if (good && (links.current !== good.file || !files.has(good.file) || gaveUp === good.file)) {
     // A switch that was not put on record.
     if (trial?.stage === "prepared" && links.current === trial.build.file) return undefined;
     return amend(slot, good, seen);
@@ -139,7 +143,7 @@ function restore(slot: Slot, seen: Seen): Step | undefined {
     return write("the way back is restored", { op: "link", link: "previous", file: previous.file });
   }
   if (links.broken !== undefined) return write("it is known", { op: "unlink", link: "broken" });
-  if (seen.health === "healthy" && seen.count && seen.count.file === seen.running) {
+  if (seen.health === "healthy" && seen.counted && links.current === seen.running) {
     return write("it is well", { op: "forget_count" });
   }
 }
@@ -148,7 +152,7 @@ function restore(slot: Slot, seen: Seen): Step | undefined {
 function amend(slot: Slot, good: Build, seen: Seen): Step {
   const { previous } = slot;
   const { links, files } = seen;
-  const fallen = links.current === previous?.file || !files.has(good.file) || gaveUp(good, previous, seen);
+  const fallen = links.current === previous?.file || !files.has(good.file) || seen.gaveUp;
   if (!fallen) return write("the link is restored", { op: "link", link: "current", file: good.file });
   if (previous && files.has(previous.file)) {
     // Not refused: it may have been the machine's fault, and it gets another trial once this one is well.
@@ -158,7 +162,13 @@ function amend(slot: Slot, good: Build, seen: Seen): Step {
       { op: "save", slot: { ...unprepared(slot), good: previous, previous: good } },
     );
   }
-  if (files.has(good.file)) return write("nothing else", { op: "link", link: "current", file: good.file });
+  if (files.has(good.file)) {
+    return write(
+      "there is nothing else",
+      { op: "link", link: "current", file: good.file },
+      { op: "forget_count" },
+    );
+  }
   const { good: _, previous: __, ...rest } = unprepared(slot);
   return write(`${good.version} is gone from the disk`, { op: "save", slot: rest });
 }
@@ -253,10 +263,4 @@ function unprepared(slot: Slot): Slot {
 
 function isSwitched({ stage }: Trial): boolean {
   return stage === "switched" || stage === "probation";
-}
-
-/** The boot rule gave it up for the other, and could not write so for want of space. */
-function gaveUp({ file }: Build, other: Build | undefined, { count, running }: Seen): boolean {
-  return count?.file === file && count.starts >= STARTS_MAX && running !== file && running === other?.file &&
-    running !== undefined;
 }

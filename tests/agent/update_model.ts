@@ -12,7 +12,14 @@
  *     deno task model:updates
  */
 
-import { bootPlan, type Count, type Links, STARTS_MAX } from "../../lib/agent/update_boot.ts";
+import {
+  bootPlan,
+  type Count,
+  type Links,
+  type PassingCount,
+  startedInstead,
+  STARTS_MAX,
+} from "../../lib/agent/update_boot.ts";
 import {
   type Build,
   downloaded,
@@ -54,7 +61,7 @@ interface State {
   /** Sorted. */
   readonly files: string;
   // In memory.
-  readonly passing?: Count;
+  readonly passing?: PassingCount;
   readonly running?: string;
   readonly health: Seen["health"];
   // The world.
@@ -110,15 +117,21 @@ export function explore(mode: Mode, statesMax = 20_000_000): Explored {
   return { states: from.size, transitions: model.transitions, cuts: model.cuts, violations };
 }
 
-function keyOf({ slot, before, links, count, passing, ...rest }: State): string {
-  return [
-    ...[slot, before].map(({ good, previous, trial, refused }) =>
-      [good?.key, previous?.key, trial?.build.key, trial?.stage, refused?.key].join()
-    ),
-    [links.current, links.previous, links.broken].join(),
-    ...[count, passing].map((one) => one ? `${one.file}${one.starts}` : ""),
-    [rest.files, rest.running, rest.health, rest.target, rest.full, rest.turned, rest.lost].join(),
-  ].join(";");
+function keyOf(state: State): string {
+  const { slot, before, links, count, passing, files, running, health, target, full, turned, lost } = state;
+  // Where a loss has happened the older copy is not read any more.
+  const disk = `${slotKey(slot)}${
+    lost ? "" : slotKey(before)
+  } ${links.current},${links.previous},${links.broken}`;
+  const counts = `${count ? count.file + count.starts : ""} ${
+    passing ? passing.file + passing.starts + passing.over : ""
+  }`;
+  const world = `${target}${full ? "F" : ""}${turned ? "T" : ""}${lost ? "L" : ""}`;
+  return `${disk} ${counts} ${files} ${running ?? "-"}${health} ${world}`;
+}
+
+function slotKey({ good, previous, trial, refused }: Slot): string {
+  return `(${good?.key},${previous?.key},${trial ? trial.build.key + trial.stage : ""},${refused?.key})`;
 }
 
 function history(from: ReadonlyMap<string, { parent?: string; event: string }>, key: string): string {
@@ -152,7 +165,9 @@ class Model {
       yield ["power cut, both records lost", { ...cut(state), slot, before: slot, lost: true }];
     }
     yield [state.full ? "there is space" : "the disk is full", { ...state, full: !state.full }];
-    for (const target of NAMES) if (target !== state.target) yield [`wanted: ${target}`, { ...state, target }];
+    for (const target of NAMES) {
+      if (target !== state.target) yield [`wanted: ${target}`, { ...state, target }];
+    }
     if (running === undefined) yield* this.#boot(state);
     else {
       yield ["it dies", { ...state, running: undefined, health: "starting" }];
@@ -162,7 +177,7 @@ class Model {
     for (const maySwitch of [true, false]) yield* this.#step(state, maySwitch);
     const back = goBack(slot, this.#seen(state, true), "asked for");
     if (back) yield* this.#write("rollback", state, back);
-    const used = inUse(slot, links, running, BUILDS[state.target]);
+    const used = inUse(slot, links, running);
     const files = [...state.files].filter((file) => used.has(file)).join("");
     if (files !== state.files) yield ["clean", { ...state, files }];
   }
@@ -171,7 +186,9 @@ class Model {
   *#lives(state: State, running: string): Generator<[string, State]> {
     const { health, turned, links, slot, lost } = state;
     if (health === "starting" && works(state, running)) yield ["it is well", { ...state, health: "healthy" }];
-    if (health === "starting" && NATURE[running] === "hangs") yield ["time is up", { ...state, health: "failed" }];
+    if (health === "starting" && NATURE[running] === "hangs") {
+      yield ["time is up", { ...state, health: "failed" }];
+    }
     const settled = !["prepared", "switched", "probation"].includes(slot.trial?.stage ?? "");
     const wayBack = links.previous !== undefined && links.previous !== links.current &&
       NATURE[links.previous] === "good" && has(state, links.previous);
@@ -191,7 +208,7 @@ class Model {
           this.cuts++;
           yield ["boot, power cut", cut(at)];
         }
-        at = { ...at, passing: one.count };
+        at = { ...at, passing: { ...one.count, over: at.links.current } };
       } else if (!at.full) {
         at = { ...at, links: { ...at.links, [one.link]: one.file } };
         this.cuts++;
@@ -237,17 +254,16 @@ class Model {
   }
 
   #seen(state: State, maySwitch: boolean): Seen {
-    const { slot, links, target, running, health, files } = state;
-    const counts = [state.count, state.passing].filter((one) => one !== undefined)
-      .filter((one) => one.file === links.current);
+    const { links, target, running, health, files } = state;
     return {
       target: BUILDS[target],
       links,
       files: new Set(files),
-      count: counts.sort((x, y) => y.starts - x.starts)[0],
+      counted: state.count !== undefined || state.passing !== undefined,
+      gaveUp: startedInstead(state) !== undefined,
       running,
       health,
-      maySwitch: maySwitch && slot !== undefined,
+      maySwitch,
       mayFetch: true,
     };
   }
@@ -260,7 +276,7 @@ class Model {
       if (wrong) return wrong;
     }
     const switched = ["prepared", "switched", "probation"].includes(slot.trial?.stage ?? "");
-    const tired = [count, passing].some((one) => one?.file === links.current && one!.starts >= STARTS_MAX);
+    const tired = [count, passing].some((one) => one && one.starts >= STARTS_MAX);
     const first = bootOf(state).file;
     if (!switched && !lost && !tired && (first === undefined || !works(state, first))) {
       return `${first} would be started, though nothing is on trial`;
@@ -286,7 +302,7 @@ class Model {
         break;
       }
       if (steps > 200) {
-        end = "it does not come to rest";
+        end = `it does not come to rest:\n  ${passed.slice(-20).join("\n  ")}`;
         break;
       }
       state = after;
@@ -299,6 +315,8 @@ class Model {
   #fair(state: State): State | undefined {
     const { running, health } = state;
     if (running === undefined) {
+      const step = this.mode === "runtime" ? [...this.#step(state, true)].at(-1)?.[1] : undefined;
+      if (step && keyOf(step) !== keyOf(state)) return step;
       const booted = [...this.#boot(state)].at(-1)?.[1];
       return booted?.running === undefined ? undefined : booted;
     }
@@ -333,7 +351,8 @@ function bootsWrong(start: State): string | undefined {
     if (works(state, file)) return undefined;
     for (const one of ops) {
       if (one.op === "count") {
-        state = { ...state, passing: one.count, count: state.full ? state.count : one.count };
+        const passing = { ...one.count, over: state.links.current };
+        state = { ...state, passing, count: state.full ? state.count : one.count };
       } else if (!state.full) state = { ...state, links: { ...state.links, [one.link]: one.file } };
     }
   }
@@ -380,6 +399,8 @@ export function report({ states, transitions, cuts, violations }: Explored, mode
 
 if (import.meta.main) {
   const held = (["agent", "runtime"] as const).map((mode) => report(explore(mode), mode));
-  console.log(held.every(Boolean) ? "every one of them comes back to a version that works" : "it does not hold");
+  console.log(
+    held.every(Boolean) ? "every one of them comes back to a version that works" : "it does not hold",
+  );
   Deno.exit(held.every(Boolean) ? 0 : 1);
 }
