@@ -1,0 +1,96 @@
+/**
+ * A disk with a Debian system on it, for a virtual machine: made from Debian's packages, systemd as its first process.
+ *
+ * Needs root and the packages debootstrap, e2fsprogs and qemu-system-x86. The image is made once and kept in
+ * dist/vm; machines work on copies of it.
+ */
+
+import { exists, ROOT } from "../../cli/build/compiler.ts";
+
+const SUITE = "bookworm";
+const PACKAGES = [
+  "systemd",
+  "systemd-sysv",
+  "dbus",
+  "iproute2",
+  "isc-dhcp-client",
+  "ca-certificates",
+  "curl",
+  "procps",
+  "libstdc++6",
+  "linux-image-cloud-amd64",
+];
+const DISK_BYTES = 3 * 1024 ** 3;
+
+/** A root shell on the second serial line, for the test to work with; it says nothing that was not asked for. */
+const SHELL_UNIT = `[Unit]
+Description=Shell for tests
+After=multi-user.target
+
+[Service]
+ExecStart=/bin/sh -c 'stty raw -echo; exec /bin/sh'
+Environment=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root PS1= PS2=
+TimeoutStopSec=1
+StandardInput=tty-force
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/ttyS1
+Restart=always
+RestartSec=0
+
+[Install]
+WantedBy=multi-user.target
+`;
+
+const NETWORK = `[Match]
+Name=en*
+
+[Network]
+DHCP=yes
+`;
+
+/** What is in the image's folder. */
+export interface Image {
+  readonly kernel: string;
+  readonly initrd: string;
+  readonly disk: string;
+}
+
+/** The image, made where there is none yet: that takes two minutes. */
+export async function image(): Promise<Image> {
+  const folder = `${ROOT}dist/vm`;
+  const found: Image = {
+    kernel: `${folder}/vmlinuz`,
+    initrd: `${folder}/initrd`,
+    disk: `${folder}/disk.img`,
+  };
+  if (await exists(found.disk)) return found;
+  await Deno.mkdir(folder, { recursive: true });
+  const root = `${folder}/root`;
+  await Deno.remove(root, { recursive: true }).catch(() => {});
+  console.log(`making a Debian system (${SUITE}) in dist/vm`);
+  await run("debootstrap", "--variant=minbase", `--include=${PACKAGES.join(",")}`, SUITE, root);
+  await Deno.writeTextFile(`${root}/etc/systemd/system/test-shell.service`, SHELL_UNIT);
+  await Deno.mkdir(`${root}/etc/systemd/network`, { recursive: true });
+  await Deno.writeTextFile(`${root}/etc/systemd/network/all.network`, NETWORK);
+  await Deno.writeTextFile(`${root}/etc/hostname`, "device\n");
+  await Deno.writeTextFile(`${root}/etc/fstab`, "/dev/vda / ext4 rw,errors=remount-ro 0 1\n");
+  await Deno.mkdir(`${root}/var/log/journal`, { recursive: true });
+  await run("chroot", root, "systemctl", "enable", "test-shell", "systemd-networkd");
+  for await (const { name } of Deno.readDir(`${root}/boot`)) {
+    if (name.startsWith("vmlinuz")) await Deno.copyFile(`${root}/boot/${name}`, found.kernel);
+    if (name.startsWith("initrd")) await Deno.copyFile(`${root}/boot/${name}`, found.initrd);
+  }
+  const unfinished = `${found.disk}.new`;
+  await run("mke2fs", "-q", "-F", "-t", "ext4", "-d", root, unfinished, String(DISK_BYTES / 1024) + "k");
+  await Deno.rename(unfinished, found.disk);
+  await Deno.remove(root, { recursive: true });
+  return found;
+}
+
+async function run(command: string, ...args: string[]): Promise<void> {
+  const { code, stdout, stderr } = await new Deno.Command(command, { args, stdin: "null" }).output();
+  if (code === 0) return;
+  const said = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("").trim().slice(-2000);
+  throw new Error(`${command} ${args.join(" ")} ended with ${code}:\n${said}`);
+}

@@ -1,0 +1,197 @@
+/**
+ * A virtual machine with a disk of its own: switched on, worked with through a root shell, and cut off from its power.
+ *
+ * It reaches this computer's loopback at 10.0.2.2. Its processor is emulated, so that it runs anywhere; that takes
+ * some ten times as long as the real thing.
+ */
+
+import type { Image } from "./image.ts";
+
+/** This computer, as the machine sees it. */
+export const HOST = "10.0.2.2";
+
+const BOOT_MS = 180_000;
+const COMMAND_MS = 60_000;
+const MEMORY_MB = 1536;
+
+export class Machine {
+  #process: Deno.ChildProcess | undefined;
+  #shell: Deno.UnixConn | undefined;
+  #text = "";
+  #more = Promise.withResolvers<void>();
+  #number = 0;
+  #console = "";
+
+  private constructor(private readonly image: Image, private readonly folder: string) {}
+
+  /** A machine with a copy of the image's disk, in a folder of its own. It is off. */
+  static async make(image: Image, folder: string): Promise<Machine> {
+    await Deno.mkdir(folder, { recursive: true });
+    const copy = new Deno.Command("cp", { args: ["--sparse=always", image.disk, `${folder}/disk.img`] });
+    if (!(await copy.output()).success) throw new Error(`cannot copy ${image.disk} to ${folder}`);
+    return new Machine(image, folder);
+  }
+
+  /** What it wrote to its console since it was last switched on. */
+  get console(): string {
+    return this.#console;
+  }
+
+  /** Switches it on; resolves when its shell answers. `clock` is what its hardware clock says: `1970-01-01`. */
+  async on({ clock }: { clock?: string } = {}): Promise<void> {
+    const shell = `${this.folder}/shell`;
+    await Deno.remove(shell).catch(() => {});
+    this.#console = "";
+    this.#process = new Deno.Command("qemu-system-x86_64", {
+      args: [
+        ...["-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "2", "-m", String(MEMORY_MB)],
+        ...["-display", "none", "-no-reboot", "-serial", "stdio"],
+        ...[
+          "-chardev",
+          `socket,id=shell,path=${shell},server=on,wait=off`,
+          "-device",
+          "isa-serial,chardev=shell",
+        ],
+        ...["-kernel", this.image.kernel, "-initrd", this.image.initrd],
+        ...["-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=0 quiet"],
+        ...["-drive", `file=${this.folder}/disk.img,format=raw,if=virtio,cache=writeback`],
+        ...["-nic", "user,model=virtio-net-pci", "-device", "virtio-rng-pci"],
+        ...(clock ? ["-rtc", `base=${clock}`] : []),
+      ],
+      stdin: "null",
+      stdout: "piped",
+      stderr: "inherit",
+    }).spawn();
+    void this.#follow(this.#process.stdout);
+    await this.#connect(shell);
+  }
+
+  /** Runs a command; gives what it writes. Throws where it fails. */
+  async run(command: string, timeoutMs = COMMAND_MS): Promise<string> {
+    const { code, output } = await this.try(command, timeoutMs);
+    if (code === 0) return output;
+    throw new Error(`in the machine: ${command}\nended with ${code}:\n${output}`);
+  }
+
+  /** Runs a command; gives its exit code and what it writes, both of its streams. */
+  async try(command: string, timeoutMs = COMMAND_MS): Promise<{ code: number; output: string }> {
+    const mark = `done-${++this.#number}-${crypto.randomUUID().slice(0, 8)}`;
+    // The mark is put together by the shell, so that it is not taken for the command itself.
+    await this.#write(`( ${command}\n) 2>&1 </dev/null; echo "${mark.slice(0, 4)}""${mark.slice(4)} $?"\n`);
+    const found = await this.#until(new RegExp(`^([^]*?)${mark} (\\d+)\\r?\\n`), timeoutMs, command);
+    return { output: found[1].replaceAll("\r\n", "\n").trim(), code: Number(found[2]) };
+  }
+
+  /** Runs a command again and again until it succeeds. */
+  async eventually(command: string, timeoutMs: number): Promise<string> {
+    const until = performance.now() + timeoutMs;
+    for (;;) {
+      const { code, output } = await this.try(command);
+      if (code === 0) return output;
+      if (performance.now() > until) {
+        throw new Error(
+          `in the machine: ${command}\nnot within ${
+            timeoutMs / 1000
+          } s; last it ended with ${code}:\n${output}`,
+        );
+      }
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+  }
+
+  /** Puts a file of this computer into the machine. */
+  async put(path: string, text: string): Promise<void> {
+    const encoded = btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+    await this.run(`mkdir -p "$(dirname ${path})"; echo ${encoded} | base64 -d > ${path}`);
+  }
+
+  /** Takes its power away: what it has not written to its disk is lost. */
+  async cut(): Promise<void> {
+    this.#shell?.close();
+    this.#shell = undefined;
+    this.#process?.kill("SIGKILL");
+    await this.#process?.status;
+    this.#process = undefined;
+  }
+
+  /** Shuts it down in order. */
+  async off(): Promise<void> {
+    await this.#write("systemctl poweroff\n").catch(() => {});
+    await this.#process?.status;
+    await this.cut().catch(() => {});
+  }
+
+  async #connect(path: string): Promise<void> {
+    const until = performance.now() + BOOT_MS;
+    for (;;) {
+      try {
+        this.#shell = await Deno.connect({ transport: "unix", path });
+        break;
+      } catch (error) {
+        if (performance.now() > until) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    }
+    void this.#listen(this.#shell);
+    // What is written before the shell is there is lost, or comes late: it is asked until it answers.
+    for (;;) {
+      try {
+        await this.try("true", 1000);
+        return;
+      } catch (error) {
+        if (performance.now() > until) {
+          throw new Error(
+            `the machine did not start within ${BOOT_MS / 1000} s:\n${this.#console.slice(-3000)}`,
+            {
+              cause: error,
+            },
+          );
+        }
+      }
+    }
+  }
+
+  async #write(text: string): Promise<void> {
+    const bytes = new TextEncoder().encode(text);
+    for (let at = 0; at < bytes.length;) at += await this.#shell!.write(bytes.subarray(at));
+  }
+
+  async #until(pattern: RegExp, timeoutMs: number, command: string): Promise<RegExpExecArray> {
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(
+      () => late.reject(new Error(`in the machine: ${command}\ndid not end within ${timeoutMs / 1000} s`)),
+      timeoutMs,
+    );
+    try {
+      for (;;) {
+        const found = pattern.exec(this.#text);
+        if (found) {
+          this.#text = this.#text.slice(found[0].length);
+          return found;
+        }
+        await Promise.race([this.#more.promise, late.promise]);
+      }
+    } finally {
+      clearTimeout(timer);
+      late.promise.catch(() => {});
+    }
+  }
+
+  async #listen(shell: Deno.UnixConn): Promise<void> {
+    const decoder = new TextDecoder();
+    this.#text = "";
+    try {
+      for await (const chunk of shell.readable) {
+        this.#text += decoder.decode(chunk, { stream: true });
+        this.#more.resolve();
+        this.#more = Promise.withResolvers();
+      }
+    } catch {
+      // The machine was cut off.
+    }
+  }
+
+  async #follow(stream: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const chunk of stream.pipeThrough(new TextDecoderStream())) this.#console += chunk;
+  }
+}
