@@ -17,6 +17,8 @@ import {
   RobotService,
 } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
+import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../api/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
@@ -126,6 +128,27 @@ export class CloudClient {
   ): Promise<DeviceAgentConfigResponse> {
     const { deviceAgentConfig } = client(AgentDeviceService, this.#channel);
     return this.#call(limits, (with_) => deviceAgentConfig({ ...request, id: this.partId }, with_));
+  }
+
+  /** Where a package is downloaded from, and what its content must be. */
+  async package(
+    request: MessageInitShape<typeof GetPackageRequestSchema>,
+    limits: Limits = {},
+  ): Promise<Package> {
+    const { getPackage } = client(PackageService, this.#channel);
+    const asked = { ...request, includeUrl: true };
+    const { package: found } = await this.#call(limits, (with_) => getPackage(asked, with_));
+    if (found) return found;
+    throw new SvcError("not_found", `${this.address} answered without a package for "${request.id}"`);
+  }
+
+  /** Hands over captured data; how long that may take is up to `signal`. */
+  dataSync<T>(
+    signal: AbortSignal,
+    make: (sync: ServiceClient<typeof DataSyncService>, options: CallOptions) => Promise<T>,
+  ): Promise<T> {
+    const sync = client(DataSyncService, this.#channel);
+    return this.#call({ timeoutMs: Infinity, signal }, ({ header }) => make(sync, { signal, header }));
   }
 
   /** Hands over log entries. */

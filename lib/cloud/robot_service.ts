@@ -7,6 +7,7 @@
 
 import { type ConfigResponse, ConfigResponseSchema, RobotService } from "../../proto/gen/app_pb.ts";
 import { toDuration } from "../api/time.ts";
+import type { SvcError } from "../base/error.ts";
 import { create } from "../wire/proto.ts";
 import { type Service, service } from "../wire/service.ts";
 import type { Authority } from "./authority.ts";
@@ -15,6 +16,7 @@ import type { CloudContext } from "./context.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { Fragments } from "./fragments.ts";
 import type { Logs } from "./logs.ts";
+import { Packages } from "./packages.ts";
 import { PartConfigs } from "./part_config.ts";
 import { places } from "./store.ts";
 
@@ -87,7 +89,16 @@ interface Kept {
   /** Everything that the message is made of but the fragments. */
   readonly stamp: string;
   readonly fragments: ReadonlyMap<string, number>;
+  /** Packages whose version is not written out, and the one that it stands for. */
+  readonly packages: readonly Floating[];
   readonly response: ConfigResponse;
+}
+
+interface Floating {
+  readonly id: string;
+  readonly wanted: string;
+  /** Undefined where there is none. */
+  readonly version: string | undefined;
 }
 
 class ConfigMessages {
@@ -103,20 +114,34 @@ class ConfigMessages {
     );
     const stamp = [revision, name, machineId, locationId, organizationId].join("\n");
     const kept = this.#kept.get(id);
-    if (kept?.stamp === stamp && await this.#isCurrent(kept.fragments)) return kept.response;
+    if (kept?.stamp === stamp && await this.#isCurrent(kept, organizationId)) return kept.response;
     const made = await this.#make(part, stamp);
     if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
     this.#kept.set(id, made);
     return made.response;
   }
 
-  async #isCurrent(fragments: ReadonlyMap<string, number>): Promise<boolean> {
+  async #isCurrent({ fragments, packages }: Kept, organizationId: string): Promise<boolean> {
+    for (const { id, wanted, version } of packages) {
+      if (await this.#versionOf(id, wanted, organizationId) !== version) return false;
+    }
     if (fragments.size === 0) return true;
     const rows = await this.cloud.store.query<{ id: string; revision: number }>(
       `SELECT id, revision FROM fragments WHERE id IN (${places([...fragments])})`,
       ...fragments.keys(),
     );
     return rows.length === fragments.size && rows.every(({ id, revision }) => fragments.get(id) === revision);
+  }
+
+  /** The version of a package that is meant, if there is one that the organization may have. */
+  async #versionOf(id: string, wanted: string, organizationId: string): Promise<string | undefined> {
+    try {
+      const { item, version } = await new Packages(this.cloud.store).find(id, wanted);
+      return item.visibility === "private" && item.organizationId !== organizationId ? undefined : version;
+    } catch (error) {
+      if (["not_found", "invalid_argument"].includes((error as SvcError).code)) return undefined;
+      throw error;
+    }
   }
 
   async #make(part: Part, stamp: string): Promise<Kept> {
@@ -128,18 +153,29 @@ class ConfigMessages {
       logger.warn(`configuration of part ${part.id}: ${path}: ${message}`);
     }
     const fragments = new Map(resolved.fragments.map((one) => [one.id, one.revision]));
+    const message = robotConfigMessage(resolved.config);
+    const packages: Floating[] = [];
+    for (const one of message.packages) {
+      const { package: id, version: wanted } = one;
+      const version = await this.#versionOf(id, wanted, organizationId);
+      if (version === wanted) continue;
+      packages.push({ id, wanted, version });
+      // Where there is none, the machine hears why when it asks for it.
+      one.version = version ?? wanted;
+    }
+    const floating = packages.map(({ id, version }) => `${id}@${version ?? "none"}`);
     const inIt = [...fragments].map(([id, number]) => `${id.slice(0, 8)}.${number}`);
     const { id, locationId, machineId } = part;
     const response = create(ConfigResponseSchema, {
       config: {
-        ...robotConfigMessage(resolved.config),
-        revision: [revision, ...inIt].join("+"),
+        ...message,
+        revision: [revision, ...inIt, ...floating].join("+"),
         overwriteFragmentStatus: resolved.problems.map(({ path, message }) => ({
           error: `${path}: ${message}`,
         })),
         cloud: { id, ...partNames(part), primaryOrgId: organizationId, locationId, machineId },
       },
     });
-    return { stamp, fragments, response };
+    return { stamp, fragments, packages, response };
   }
 }

@@ -34,6 +34,8 @@ export interface ReconfigurationParts {
   /** Takes over how the machine logs and is reached. Does not wait, never throws. */
   readonly adopt: (config: MachineConfig) => void;
   readonly mayChange: (config: MachineConfig) => Promise<Decision>;
+  /** Gets ready what a configuration needs before it takes force. False where a newer one has taken its place. */
+  readonly prepare?: (config: MachineConfig) => Promise<boolean>;
   readonly apply: (config: MachineConfig) => Promise<void>;
   /** Write to the debug log what changes. */
   readonly showDiffs: boolean;
@@ -155,7 +157,8 @@ export class Reconfiguration {
 
   /** Never rejects. A pass that is under way when a newer configuration comes is the machine's to end or to give up. */
   async #apply({ draft, config }: Candidate): Promise<void> {
-    const { source, logger, apply, showDiffs } = this.#parts;
+    const { source, logger, prepare, apply, showDiffs } = this.#parts;
+    if (prepare && !await prepare(config)) return;
     const old = this.#inForce;
     this.#inForce = config;
     if (showDiffs && old) {

@@ -18,6 +18,7 @@ import { reflection } from "../wire/reflection.ts";
 import { type Interceptor, type Service, ServiceTable } from "../wire/service.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./builder.ts";
 import type { MachineConfig } from "./config.ts";
+import { uplinkOf } from "../cloud/data_uplink.ts";
 import { sendLogs } from "../cloud/log_sender.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
 import { envDurationMs } from "./env_duration.ts";
@@ -29,6 +30,7 @@ import { MachinePort } from "./machine_port.ts";
 import { maintenanceAllowed } from "./maintenance.ts";
 import { Operations } from "./operations.ts";
 import { type Origin, originOf } from "./origin.ts";
+import { MachinePackages } from "./packages.ts";
 import { homeFolder } from "./placeholder.ts";
 import { Reconfiguration } from "./reconfiguration.ts";
 import { Remotes } from "./remotes.ts";
@@ -123,7 +125,8 @@ async function start(
 ): Promise<Runtime> {
   const { host, clock, logs } = parts;
   const logger = logs.logger("rdk");
-  const machine = machineOf(options, parts);
+  const machine = machineOf(options, parts, origin.client && uplinkOf(origin.client));
+  const packages = packagesOf(origin, parts);
   const reconfiguration = new Reconfiguration({
     ...parts,
     source: origin.source,
@@ -131,6 +134,7 @@ async function start(
     logger: logs.logger("rdk.config"),
     adopt: (config) => adopt(config),
     mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
+    prepare: (config) => packages.fetch(config.packages),
     apply: (config) => apply(config),
     showDiffs: options.showConfigDiffs,
   });
@@ -172,13 +176,24 @@ async function start(
     // A newer one may have overtaken it.
     if (machine.config !== config) return;
     jobs.apply(config.jobs);
+    void packages.clean(config.packages);
     logger.info("configuration applied", { revision: config.revision, ...summary(machine) });
   };
   const env = (name: string) => host.env(name);
   const timeoutMs = envDurationMs(SHUTDOWN_TIMEOUT_VARIABLES, SHUTDOWN_TIMEOUT_MS, env, logger);
   await diagnostics.begin(first.config);
   const ready = reconfiguration.begin(first).then(() => logger.info("machine is running", summary(machine)));
-  const stages = stagesOf({ port, reconfiguration, jobs, sessions, restarts, machine, diagnostics, origin });
+  const stages = stagesOf({
+    packages,
+    port,
+    reconfiguration,
+    jobs,
+    sessions,
+    restarts,
+    machine,
+    diagnostics,
+    origin,
+  });
   return {
     get url() {
       return port.url;
@@ -190,6 +205,7 @@ async function start(
 }
 
 interface Closed {
+  readonly packages: MachinePackages;
   readonly port: MachinePort;
   readonly reconfiguration: Reconfiguration;
   readonly jobs: Jobs;
@@ -202,9 +218,10 @@ interface Closed {
 
 /** The end, in its order: nobody calls any more, nothing changes any more, then what was called and changed. */
 function stagesOf(closed: Closed): Stage[] {
-  const { port, reconfiguration, jobs, sessions, restarts, machine, diagnostics, origin } = closed;
+  const { packages, port, reconfiguration, jobs, sessions, restarts, machine, diagnostics, origin } = closed;
   return [
     { name: "the port", close: () => port.close(DRAIN_MS) },
+    { name: "packages", close: () => packages.close() },
     { name: "the configuration", close: () => reconfiguration.close() },
     { name: "jobs", close: () => jobs.close() },
     { name: "sessions", close: () => sessions.close() },
@@ -236,6 +253,11 @@ function restartsOf(
     }),
     close: async () => await orders?.(),
   };
+}
+
+function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): MachinePackages {
+  const home = homeFolder((name) => host.env(name));
+  return new MachinePackages({ home, client, host, clock, logger: logs.logger("rdk.package_manager") });
 }
 
 function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs }: RuntimeParts): Sessions {
@@ -294,10 +316,8 @@ function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs)
 }
 
 function warnOfUnused(config: MachineConfig, logger: Logger): void {
-  for (const key of ["modules", "packages"] as const) {
-    const section = config[key];
-    const used = Array.isArray(section) ? section.length > 0 : section !== undefined;
-    if (used) logger.warn(`${key}: this version reads and checks it, but does not act on it`);
+  if (config.modules.length > 0) {
+    logger.warn("modules: this version reads and checks it, but does not act on it");
   }
 }
 
