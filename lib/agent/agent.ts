@@ -1,0 +1,469 @@
+/**
+ * The agent: hears from the cloud what is wanted, and brings the device there.
+ *
+ * One loop sees what there is and takes the next steps; nothing in it waits for the cloud, so a device without one
+ * goes on with what it knows. Promises: the runtime is stopped only where it allows that or the cloud orders it; the
+ * agent's own end leaves the runtime running unless the agent is told to stop.
+ */
+
+import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
+import { toDuration, toMs } from "../api/time.ts";
+import type { Clock } from "../base/clock.ts";
+import { chainOf } from "../base/error.ts";
+import type { Host } from "../base/host.ts";
+import type { Logger } from "../base/log.ts";
+import type { Json, JsonObject, Problem } from "../base/schema.ts";
+import type { CloudClient } from "../cloud/client.ts";
+import type { MessageInitShape } from "../wire/proto.ts";
+import { rebootDue } from "./offline.ts";
+import type { Device } from "./device.ts";
+import type { Probe } from "./probe.ts";
+import { releaseOf } from "./release.ts";
+import type { Runtime, RuntimeSettings } from "./runtime.ts";
+import {
+  type AgentSettings,
+  decideSettings,
+  type LastGood,
+  readDefaults,
+  readLastGood,
+  writeLastGood,
+} from "./settings.ts";
+import type { AgentStatus, Requests } from "./status.ts";
+import type { Subsystem } from "./subsystem.ts";
+import type { Updater } from "./updater.ts";
+
+export interface AgentOptions {
+  /** The agent's folder. */
+  readonly base: string;
+  readonly defaultsPath: string;
+  readonly version: string;
+  /** Versions are brought up to date before the runtime starts; `undefined` leaves it to the settings. */
+  readonly waitForUpdate?: boolean;
+  readonly debug: boolean;
+  /** The file in the cache that this process runs, if it is one. */
+  readonly ownFile?: string;
+}
+
+export interface AgentParts {
+  readonly options: AgentOptions;
+  readonly device: Device;
+  readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
+  readonly updaters: { readonly agent: Updater; readonly server: Updater };
+  /** Makes the runtime; `changed` is to be called with every change of its state. */
+  readonly runtime: (settings: RuntimeSettings, changed: () => void) => Runtime;
+  readonly probe: Probe;
+  readonly subsystems: readonly Subsystem[];
+  readonly requests: Requests;
+  readonly reboot: (reason: string) => Promise<void>;
+  /** Reboots that were made because the device was offline, since it was last online; survives them. */
+  readonly reboots: { get(): Promise<number>; set(count: number): Promise<void> };
+  /** Hears that the agent is alive and what it does, for whoever watches it. */
+  readonly alive: (status: AgentStatus) => void;
+  /** Levels of the log. */
+  readonly configureLogs: (debug: boolean, deduplicate: boolean) => void;
+  readonly host: Pick<Host, "readFile" | "readTextFile" | "fileSize" | "writeFile" | "makeFolder">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** `stopped`: it was told to, and so is the runtime. `replaced`: the next agent takes over what runs. */
+export type AgentEnd = "stopped" | "replaced";
+
+const TICK_MS = 5_000;
+const POLL_MS = 60_000;
+const POLL_MIN_MS = 5_000;
+const RESTART_POLL_MIN_MS = 5_000;
+/** Of the interval, so that a fleet does not ask all at once. */
+const JITTER = 0.05;
+const ANSWER_MS = 15_000;
+/** Without waiting for updates the first answer is waited for this long. */
+const FIRST_ANSWER_MS = 2_000;
+const WAIT_MS = 60_000;
+/** A version is believed when it has been well for this long, and given up when it was not within the other. */
+const PROBATION_MS = 60_000;
+const PROBATION_LIMIT_MS = 15 * 60_000;
+const SUBSYSTEMS_MS = 5 * 60_000;
+/** What nothing points to is removed this often, and not soon after the start. */
+const CLEAN_MS = 24 * 3600_000;
+const CLEAN_FIRST_MS = 15 * 60_000;
+const KEPT_MS = 30 * 24 * 3600_000;
+
+export class Agent {
+  readonly #parts: AgentParts;
+  readonly #startedMs: number;
+  #settings: AgentSettings;
+  #lastGood: LastGood | undefined;
+  #runtime!: Runtime;
+  #problems: readonly Problem[] = [];
+  readonly #told = new Set<string>();
+  #lastOnlineMs: number | undefined;
+  #offlineWhy = "";
+  #nextPollMs = 0;
+  #nextOrderMs = 0;
+  #nextApplyMs = 0;
+  #nextCleanMs: number;
+  #trial: { readonly file: string; readonly sinceMs: number } | undefined;
+  #replaced = false;
+  #wake = Promise.withResolvers<void>();
+
+  constructor(parts: AgentParts) {
+    this.#parts = parts;
+    this.#startedMs = parts.clock.monotonicMs();
+    this.#nextCleanMs = this.#startedMs + CLEAN_FIRST_MS;
+    this.#settings = decideSettings({}).settings;
+  }
+
+  /** Works until the signal aborts or a new agent is to take over. */
+  async run(signal: AbortSignal): Promise<AgentEnd> {
+    const { host, options, updaters, logger } = this.#parts;
+    this.#lastGood = await readLastGood(host, options.base);
+    await this.#decide(undefined);
+    this.#runtime = this.#parts.runtime(this.#runtimeSettings(), () => this.#wake.resolve());
+    for (const updater of [updaters.agent, updaters.server]) await updater.open();
+    await this.#firstAnswer(signal);
+    const over = new AbortController();
+    const stop = () => {
+      over.abort(signal.reason);
+      this.#wake.resolve();
+    };
+    signal.addEventListener("abort", stop);
+    if (signal.aborted) stop();
+    const running = this.#replaced ? Promise.resolve() : this.#runtime.run(over.signal);
+    try {
+      while (!signal.aborted && !this.#replaced) {
+        await this.#tick(signal).catch((error) =>
+          logger.error(`a pass of the agent failed: ${chainOf(error)}`)
+        );
+        if (!this.#replaced && !signal.aborted) await this.#pause(TICK_MS, signal);
+      }
+      if (this.#replaced) this.#runtime.leave();
+      await running;
+      return this.#replaced ? "replaced" : "stopped";
+    } finally {
+      signal.removeEventListener("abort", stop);
+      for (const subsystem of this.#parts.subsystems) await subsystem.close();
+    }
+  }
+
+  get status(): AgentStatus {
+    const { options, updaters, clock } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    return {
+      version: options.version,
+      uptimeMs: nowMs - this.#startedMs,
+      online: this.#isOnline,
+      offlineWhy: this.#isOnline ? undefined : this.#offlineWhy,
+      sinceOnlineMs: this.#lastOnlineMs === undefined ? undefined : nowMs - this.#lastOnlineMs,
+      runtime: this.#runtime.state,
+      versions: { "svc-agent": updaters.agent.status(), "svc-server": updaters.server.status() },
+      problems: this.#problems.map(({ severity, path, message }) => `${severity}: ${path}: ${message}`),
+    };
+  }
+
+  /** One look at everything that there is to do. */
+  async #tick(signal: AbortSignal): Promise<void> {
+    const { clock, alive } = this.#parts;
+    await this.#obey();
+    if (clock.monotonicMs() >= this.#nextPollMs) await this.#poll(ANSWER_MS, signal);
+    await this.#order(signal);
+    if (clock.monotonicMs() >= this.#nextApplyMs) await this.#apply(signal);
+    await this.#update(signal);
+    if (this.#replaced) return;
+    await this.#rebootIfOffline();
+    await this.#clean();
+    alive(this.status);
+  }
+
+  // What the cloud wants.
+
+  async #firstAnswer(signal: AbortSignal): Promise<void> {
+    const { options, clock, logger } = this.#parts;
+    const { waitForUpdate = this.#settings.advanced.waitForUpdateCheck ?? false } = options;
+    if (!waitForUpdate) return await this.#poll(FIRST_ANSWER_MS, signal);
+    logger.info(`waiting up to ${WAIT_MS / 1000} s for the cloud before anything starts`);
+    const untilMs = clock.monotonicMs() + WAIT_MS;
+    while (!signal.aborted && clock.monotonicMs() < untilMs) {
+      await this.#poll(Math.min(ANSWER_MS, untilMs - clock.monotonicMs()), signal);
+      if (this.#isOnline) return await this.#update(signal);
+      await clock.sleep(Math.min(POLL_MIN_MS, Math.max(0, untilMs - clock.monotonicMs())), signal).catch(
+        () => {},
+      );
+    }
+    logger.warn("the cloud cannot be reached, starting with what there is");
+  }
+
+  async #poll(timeoutMs: number, signal: AbortSignal): Promise<void> {
+    const { cloud, clock, logger } = this.#parts;
+    let intervalMs = POLL_MS;
+    try {
+      const answer = await cloud.deviceAgentConfig(this.#report(), { timeoutMs, signal });
+      intervalMs = toMs(answer.checkInterval) || POLL_MS;
+      if (!this.#isOnline) logger.info("the cloud is reached");
+      this.#lastOnlineMs = clock.monotonicMs();
+      this.#isOnline = true;
+      await this.#parts.reboots.set(0);
+      await this.#decide(sectionsOf(answer));
+      this.#aim(answer);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#offlineWhy = chainOf(error);
+      this.#once(
+        `offline: ${this.#offlineWhy}`,
+        () => logger.warn(`the cloud cannot be asked: ${this.#offlineWhy}`),
+      );
+      this.#isOnline = false;
+      intervalMs = POLL_MIN_MS * 2;
+    }
+    const jitter = 1 + JITTER * (Math.random() * 2 - 1);
+    this.#nextPollMs = clock.monotonicMs() + Math.max(POLL_MIN_MS, intervalMs * jitter);
+  }
+  #isOnline = false;
+
+  #report(): MessageInitShape<typeof DeviceAgentConfigRequestSchema> {
+    const { options, device, updaters, clock } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const { good: agent } = updaters.agent.status();
+    const { good: server } = updaters.server.status();
+    const state = this.#runtime?.state;
+    const running = state?.startedMs !== undefined;
+    return {
+      hostInfo: { platform: device.platform, distro: device.distro, tags: [...device.tags] },
+      versionInfo: {
+        agentRunning: options.version,
+        agentInstalled: agent?.version ?? "",
+        viamServerRunning: running ? this.#versionOf(state.file) : "",
+        viamServerInstalled: server?.version ?? "",
+      },
+      agentUptime: toDuration(nowMs - this.#startedMs),
+      viamServerUptime: running ? toDuration(nowMs - state.startedMs!) : undefined,
+    };
+  }
+
+  #versionOf(file: string | undefined): string {
+    const { good, previous, trial } = this.#parts.updaters.server.status();
+    return [trial?.build, good, previous].find((build) => build?.file === file)?.version ?? "";
+  }
+
+  /** Settles what is set; `cloud` is what was heard, or nothing. */
+  async #decide(cloud: JsonObject | undefined): Promise<void> {
+    const { host, options, logger, configureLogs } = this.#parts;
+    const read = await readDefaults(host, options.defaultsPath);
+    const { settings, problems, lastGood } = decideSettings({
+      defaults: read.defaults,
+      cloud,
+      lastGood: this.#lastGood,
+    });
+    this.#problems = [...read.problems, ...problems];
+    for (const { severity, path, message } of this.#problems) {
+      this.#once(
+        `${path}: ${message}`,
+        () => logger[severity === "error" ? "error" : "warn"](`${path}: ${message}`),
+      );
+    }
+    if (JSON.stringify(lastGood) !== JSON.stringify(this.#lastGood)) {
+      await writeLastGood(host, options.base, lastGood).catch((error) =>
+        this.#once(
+          `cache: ${chainOf(error)}`,
+          () => logger.error(`cannot keep the settings: ${chainOf(error)}`),
+        )
+      );
+      this.#lastGood = lastGood;
+      this.#nextApplyMs = 0;
+    }
+    this.#settings = settings;
+    configureLogs(
+      options.debug || settings.advanced.debug === true,
+      !settings.advanced.disableLogDeduplication,
+    );
+    this.#runtime?.configure(this.#runtimeSettings());
+  }
+
+  #runtimeSettings(): RuntimeSettings {
+    const { disableRuntime, runtimeStartTimeoutMs, runtimeEnv } = this.#settings.advanced;
+    return { enabled: !disableRuntime, startTimeoutMs: runtimeStartTimeoutMs, env: runtimeEnv };
+  }
+
+  #aim({ agentUpdateInfo, viamServerUpdateInfo }: DeviceAgentConfigResponse): void {
+    const { updaters, logger } = this.#parts;
+    const wishes = [
+      ["svc-agent", agentUpdateInfo, updaters.agent],
+      ["svc-server", viamServerUpdateInfo, updaters.server],
+    ] as const;
+    for (const [name, info, updater] of wishes) {
+      try {
+        if (info) updater.aim(releaseOf(name, info));
+      } catch (error) {
+        this.#once(
+          `${name}: ${chainOf(error)}`,
+          () => logger.error(`no update of ${name}: ${chainOf(error)}`),
+        );
+      }
+    }
+  }
+
+  /** An order to restart is followed at once, whatever the runtime says of its maintenance. */
+  async #order(signal: AbortSignal): Promise<void> {
+    const { cloud, probe, clock, logger } = this.#parts;
+    if (!this.#isOnline || clock.monotonicMs() < this.#nextOrderMs) return;
+    this.#nextOrderMs = clock.monotonicMs() + RESTART_POLL_MIN_MS;
+    if (this.#runtime.state.phase === "running") {
+      const status = await probe.restartStatus(signal);
+      if (status && !status.handledByAgent) return;
+    }
+    try {
+      const { mustRestart, intervalMs } = await cloud.needsRestart({ timeoutMs: ANSWER_MS, signal });
+      this.#nextOrderMs = clock.monotonicMs() + Math.max(RESTART_POLL_MIN_MS, intervalMs);
+      if (mustRestart) await this.#runtime.restart("the cloud has ordered a restart");
+    } catch (error) {
+      logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
+    }
+  }
+
+  // What somebody at the device wants.
+
+  async #obey(): Promise<void> {
+    const { requests, updaters, logger } = this.#parts;
+    for (const name of await requests.rollbacks()) {
+      const updater = name === "svc-agent" ? updaters.agent : updaters.server;
+      await updater.goBack("somebody asked for the version before").catch((error) =>
+        logger.error(`cannot go back with ${name}: ${chainOf(error)}`)
+      );
+    }
+  }
+
+  // Bringing it there.
+
+  async #apply(signal: AbortSignal): Promise<void> {
+    const { subsystems, clock, logger } = this.#parts;
+    this.#nextApplyMs = clock.monotonicMs() + SUBSYSTEMS_MS;
+    for (const subsystem of subsystems) {
+      await subsystem.apply(this.#settings, signal).catch((error) =>
+        this.#once(
+          `${subsystem.name}: ${chainOf(error)}`,
+          () => logger.error(`${subsystem.name}: ${chainOf(error)}`),
+        )
+      );
+    }
+  }
+
+  async #update(signal: AbortSignal): Promise<void> {
+    const { updaters, options } = this.#parts;
+    const allowed = await this.#mayStop(signal);
+    const maySwitchReason = allowed ? undefined : "svc-server does not allow a restart now";
+    const server = await updaters.server.pass(
+      { ...this.#verdict(), maySwitch: allowed, maySwitchReason },
+      signal,
+    );
+    if (server.restart) await this.#runtime.restart("another version is to run");
+    else if (this.#runtime.state.stale && allowed) {
+      await this.#runtime.restart("its environment has changed");
+    }
+    // The runtime goes on while the agent is replaced: nobody needs to allow that.
+    const own = { running: options.ownFile, ...this.#ownVerdict(), maySwitch: true };
+    this.#replaced = (await updaters.agent.pass(own, signal)).restart;
+  }
+
+  /** Nothing runs that could mind, or it says that it does not. */
+  async #mayStop(signal: AbortSignal): Promise<boolean> {
+    const { phase } = this.#runtime.state;
+    if (phase === "stopped" || phase === "waiting") return true;
+    return (await this.#parts.probe.restartStatus(signal))?.restartAllowed ?? false;
+  }
+
+  /** How the runtime does, as far as its version is to be judged by it. */
+  #verdict(): { running?: string; health: "starting" | "healthy" | "failed"; reason?: string } {
+    const { clock, updaters } = this.#parts;
+    const { phase, file, healthySinceMs, lastFailure } = this.#runtime.state;
+    const nowMs = clock.monotonicMs();
+    const running = phase === "starting" || phase === "running" ? file : undefined;
+    const { trial } = updaters.server.status();
+    const onTrial = trial?.stage === "probation" && trial.build.file === file ? file : undefined;
+    if (onTrial !== this.#trial?.file) {
+      this.#trial = onTrial === undefined ? undefined : { file: onTrial, sinceMs: nowMs };
+    }
+    if (healthySinceMs !== undefined && nowMs - healthySinceMs >= PROBATION_MS) {
+      return { running, health: "healthy" };
+    }
+    const limitMs = Math.max(
+      PROBATION_LIMIT_MS,
+      this.#settings.advanced.runtimeStartTimeoutMs + 2 * PROBATION_MS,
+    );
+    if (this.#trial && nowMs - this.#trial.sinceMs >= limitMs) {
+      const minutes = Math.round(limitMs / 60_000);
+      const reason = `it was not well for a minute within ${minutes} minutes${
+        lastFailure ? `; last it ${lastFailure}` : ""
+      }`;
+      return { running, health: "failed", reason };
+    }
+    return { running, health: "starting" };
+  }
+
+  /** The agent is well when it has worked for a while and the cloud, its way to the next version, has answered. */
+  #ownVerdict(): { health: "starting" | "healthy" | "failed"; reason?: string } {
+    const uptimeMs = this.#parts.clock.monotonicMs() - this.#startedMs;
+    if (this.#lastOnlineMs !== undefined) {
+      return { health: uptimeMs >= PROBATION_MS ? "healthy" : "starting" };
+    }
+    if (uptimeMs < PROBATION_LIMIT_MS) return { health: "starting" };
+    return {
+      health: "failed",
+      reason: `it did not reach the cloud within ${PROBATION_LIMIT_MS / 60_000} minutes`,
+    };
+  }
+
+  async #rebootIfOffline(): Promise<void> {
+    const { clock, reboots, reboot, logger } = this.#parts;
+    const { deviceRebootAfterOfflineMs: rebootAfterMs } = this.#settings.network;
+    if (this.#isOnline || rebootAfterMs === 0) return;
+    const forMs = clock.monotonicMs() - (this.#lastOnlineMs ?? this.#startedMs);
+    const before = await reboots.get();
+    if (!rebootDue({ forMs, rebootAfterMs, reboots: before })) return;
+    // Counted before it happens: a count that cannot be kept allows no reboot, or there might be no end of them.
+    await reboots.set(before + 1);
+    const minutes = Math.floor(forMs / 60_000);
+    logger.warn(
+      `offline for ${minutes} minutes, the device is rebooted (device_reboot_after_offline_minutes)`,
+    );
+    await reboot(`offline for ${minutes} minutes`);
+  }
+
+  async #clean(): Promise<void> {
+    const { clock, updaters, logger } = this.#parts;
+    if (clock.monotonicMs() < this.#nextCleanMs) return;
+    this.#nextCleanMs = clock.monotonicMs() + CLEAN_MS;
+    for (const updater of [updaters.agent, updaters.server]) {
+      const removed = await updater.clean(KEPT_MS);
+      if (removed.length > 0) logger.info("what is not needed any more is removed", { files: removed });
+    }
+  }
+
+  /** Tells something that stays true only once. */
+  #once(what: string, tell: () => void): void {
+    if (this.#told.has(what)) return;
+    if (this.#told.size >= TOLD_MAX) this.#told.clear();
+    this.#told.add(what);
+    tell();
+  }
+
+  async #pause(ms: number, signal: AbortSignal): Promise<void> {
+    const wait = new AbortController();
+    const stop = () => wait.abort();
+    signal.addEventListener("abort", stop, { once: true });
+    const time = this.#parts.clock.sleep(ms, wait.signal).catch(() => {});
+    await Promise.race([this.#wake.promise, time]);
+    signal.removeEventListener("abort", stop);
+    wait.abort();
+    this.#wake = Promise.withResolvers();
+  }
+}
+
+const TOLD_MAX = 1000;
+
+function sectionsOf(answer: DeviceAgentConfigResponse): JsonObject {
+  return {
+    advanced_settings: (answer.advancedSettings ?? {}) as Json,
+    network_configuration: (answer.networkConfiguration ?? {}) as Json,
+    additional_networks: (answer.additionalNetworks ?? {}) as Json,
+    system_configuration: (answer.systemConfiguration ?? {}) as Json,
+  };
+}

@@ -1,0 +1,292 @@
+import { assert, assertEquals } from "@std/assert";
+import {
+  type DeviceAgentConfigRequest,
+  DeviceAgentConfigRequestSchema,
+  DeviceAgentConfigResponseSchema,
+} from "../../proto/gen/agent_pb.ts";
+import { toDuration } from "../api/time.ts";
+import { FakeClock, settle } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { FakeProcesses } from "../base/fake_processes.ts";
+import { type LogRecord, Logs, memorySink } from "../base/log.ts";
+import type { JsonObject } from "../base/schema.ts";
+import { create, type MessageInitShape } from "../wire/proto.ts";
+import { Agent, type AgentOptions } from "./agent.ts";
+import type { AgentStatus } from "./status.ts";
+import { Runtime } from "./runtime.ts";
+import type { BinaryName } from "./release.ts";
+import type { AgentSettings } from "./settings.ts";
+import type { Now, Updater, UpdaterStatus } from "./updater.ts";
+
+const BASE = "/opt/svc";
+const BUILD = { key: "1:a", version: "1.0.0", file: "svc-server-1.0.0-a", sha256: "a", sizeBytes: 1 };
+
+/** Updates that do what the test says. */
+class FakeUpdater {
+  readonly wishes: (string | undefined)[] = [];
+  readonly passes: Now[] = [];
+  readonly backs: string[] = [];
+  state: UpdaterStatus = { good: BUILD };
+  restart = false;
+
+  open = () => Promise.resolve();
+  aim = (release?: { version: string }) => void this.wishes.push(release?.version);
+  pass = (now: Now) => {
+    this.passes.push(now);
+    const { restart } = this;
+    this.restart = false;
+    return Promise.resolve({ restart });
+  };
+  goBack = (reason: string) => Promise.resolve(void this.backs.push(reason));
+  status = () => this.state;
+  clean = () => Promise.resolve([]);
+  idle = () => Promise.resolve();
+  boot = () => Promise.resolve({ file: BUILD.file, path: `${BASE}/cache/${BUILD.file}`, delayMs: 0 });
+  settled = () => Promise.resolve();
+}
+
+type Answer = MessageInitShape<typeof DeviceAgentConfigResponseSchema>;
+
+/** An agent in a world of the test's making. */
+function scene(options: Partial<AgentOptions> = {}) {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logs = new Logs(clock, [memorySink(records)]);
+  const files = new Map<string, string>();
+  const processes = new FakeProcesses();
+  const world = {
+    answer: { checkInterval: toDuration(60_000) } as Answer | Error,
+    asked: [] as DeviceAgentConfigRequest[],
+    mustRestart: false,
+    restartAllowed: true as boolean | undefined,
+    url: "http://localhost:8080" as string | undefined,
+    rollbacks: [] as BinaryName[],
+    reboots: 0,
+    rebooted: [] as string[],
+    applied: [] as AgentSettings[],
+    status: undefined as AgentStatus | undefined,
+  };
+  const [agent, server] = [new FakeUpdater(), new FakeUpdater()];
+  const host = {
+    readFile: (path: string) => Promise.reject(new SvcError("not_found", path)),
+    readTextFile: (path: string) => Promise.resolve(files.get(path) ?? ""),
+    fileSize: (path: string) => Promise.resolve(files.get(path)?.length),
+    writeFile: (path: string, text: string | Uint8Array) =>
+      Promise.resolve(void files.set(path, String(text))),
+    emptyFile: (path: string) => void files.set(path, ""),
+    removeFile: (path: string) => void files.delete(path),
+    makeFolder: () => Promise.resolve(),
+  };
+  const probe = {
+    serving: () => Promise.resolve(world.url),
+    restartStatus: () => {
+      const { restartAllowed } = world;
+      return Promise.resolve(
+        restartAllowed === undefined ? undefined : { restartAllowed, handledByAgent: true },
+      );
+    },
+  };
+  const subject = new Agent({
+    options: { base: BASE, defaultsPath: "/etc/d.json", version: "0.1.0", debug: false, ...options },
+    device: { platform: "linux/amd64", distro: "debian:12", tags: [] },
+    cloud: {
+      deviceAgentConfig: (request) => {
+        world.asked.push(create(DeviceAgentConfigRequestSchema, request));
+        if (world.answer instanceof Error) return Promise.reject(world.answer);
+        return Promise.resolve(create(DeviceAgentConfigResponseSchema, world.answer));
+      },
+      needsRestart: () => {
+        const { mustRestart } = world;
+        world.mustRestart = false;
+        return Promise.resolve({ mustRestart, intervalMs: 0 });
+      },
+    },
+    updaters: { agent: agent as unknown as Updater, server: server as unknown as Updater },
+    runtime: (settings, changed) =>
+      new Runtime({
+        ...{ base: BASE, args: [], boots: server, probe, processes, host, clock, changed },
+        logger: logs.logger("svc-agent"),
+        errors: logs.logger("errors"),
+      }, settings),
+    probe,
+    subsystems: [{
+      name: "system",
+      apply: (settings) => Promise.resolve(void world.applied.push(settings)),
+      close: () => Promise.resolve(),
+    }],
+    requests: { rollbacks: () => Promise.resolve(world.rollbacks.splice(0)) },
+    reboot: (reason) => Promise.resolve(void world.rebooted.push(reason)),
+    reboots: {
+      get: () => Promise.resolve(world.reboots),
+      set: (count) => Promise.resolve(void (world.reboots = count)),
+    },
+    alive: (status) => world.status = status,
+    configureLogs: () => {},
+    host,
+    clock,
+    logger: logs.logger("svc-agent"),
+  });
+  const stop = new AbortController();
+  const begin = () => {
+    const done = subject.run(stop.signal);
+    const end = async () => {
+      stop.abort();
+      await settle();
+      const how = await done;
+      assertEquals(clock.pending, 0, "timers are left");
+      return how;
+    };
+    return { done, end };
+  };
+  return { begin, subject, clock, records, world, agent, server, processes, files };
+}
+
+const sections = (advanced: JsonObject, network: JsonObject = {}) => ({
+  checkInterval: toDuration(60_000),
+  advancedSettings: advanced,
+  networkConfiguration: network,
+});
+
+Deno.test("it runs what there is, reports it, and aims at what the cloud wants", async () => {
+  const { begin, clock, world, server, agent, processes } = scene();
+  const info = { filename: "f", url: "http://x/f", version: "1.1.0", sha256: new Uint8Array(32) };
+  world.answer = { checkInterval: toDuration(60_000), viamServerUpdateInfo: info };
+  const { end } = begin();
+  await clock.advance(6_000);
+  assertEquals(processes.started.length, 1);
+  assertEquals([server.wishes, agent.wishes], [["1.1.0"], []]);
+  await clock.advance(60_000);
+  assert(world.asked.length >= 2);
+  const { versionInfo, hostInfo } = world.asked.at(-1)!;
+  assertEquals([versionInfo?.viamServerRunning, versionInfo?.agentRunning], ["1.0.0", "0.1.0"]);
+  assertEquals(hostInfo?.platform, "linux/amd64");
+  assertEquals([world.status?.online, world.status?.runtime.phase], [true, "running"]);
+  assertEquals(await end(), "stopped");
+  assertEquals(processes.started[0].over, true);
+});
+
+Deno.test("without a cloud it runs what there is; a bad setting costs nothing but itself", async () => {
+  const { begin, clock, world, processes, records } = scene();
+  world.answer = new SvcError("unavailable", "nobody there");
+  const { end } = begin();
+  await clock.advance(30_000);
+  assertEquals([processes.started.length, world.status?.online], [1, false]);
+  const told = records.filter(({ message }) => message.includes("nobody there")).length;
+  assertEquals(told, 1, "told once");
+  world.answer = sections({ disable_viam_server: "yes", viam_server_env: { A: "1" } });
+  await clock.advance(30_000);
+  assertEquals(world.status?.problems.length, 1);
+  assertEquals(processes.started.at(-1)?.command.env?.A, "1");
+  assertEquals(processes.started.length, 2, "restarted for its environment, not disabled");
+  await end();
+});
+
+Deno.test("a changed environment waits for the maintenance window", async () => {
+  const { begin, clock, world, processes } = scene();
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.restartAllowed = false;
+  world.answer = sections({ svc_server_env: { A: "2" } });
+  await clock.advance(120_000);
+  assertEquals(processes.started.length, 1);
+  world.restartAllowed = true;
+  await clock.advance(10_000);
+  assertEquals(processes.started.map(({ command }) => command.env?.A), [undefined, "2"]);
+  await end();
+});
+
+Deno.test("an order of the cloud does not wait for it", async () => {
+  const { begin, clock, world, processes } = scene();
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.restartAllowed = false;
+  world.mustRestart = true;
+  await clock.advance(10_000);
+  assertEquals(processes.started.length, 2);
+  await end();
+});
+
+Deno.test("the runtime is restarted for another version, and judged by how it does", async () => {
+  const { begin, clock, world, server, processes } = scene();
+  const { end } = begin();
+  await clock.advance(70_000);
+  assertEquals(server.passes.at(-1)?.health, "healthy");
+  assertEquals(server.passes.at(-1)?.running, BUILD.file);
+  server.restart = true;
+  server.state = { good: BUILD, trial: { build: BUILD, stage: "probation" } };
+  world.url = undefined;
+  await clock.advance(10_000);
+  assertEquals([processes.started.length, server.passes.at(-1)?.health], [2, "starting"]);
+  await clock.advance(15 * 60_000);
+  assertEquals(server.passes.at(-1)?.health, "failed");
+  await end();
+});
+
+Deno.test("a new agent takes over a runtime that goes on", async () => {
+  const { begin, clock, agent, processes } = scene();
+  const { done } = begin();
+  await clock.advance(10_000);
+  agent.restart = true;
+  await clock.advance(10_000);
+  assertEquals(await done, "replaced");
+  assertEquals([processes.started.length, processes.started[0].over], [1, false]);
+});
+
+Deno.test("an agent that never reaches the cloud is not believed", async () => {
+  const { begin, clock, agent, world } = scene();
+  world.answer = new SvcError("unavailable", "nobody there");
+  const { end } = begin();
+  await clock.advance(5 * 60_000);
+  assertEquals(agent.passes.at(-1)?.health, "starting");
+  await clock.advance(11 * 60_000);
+  assertEquals(agent.passes.at(-1)?.health, "failed");
+  world.answer = {};
+  await clock.advance(30_000);
+  assertEquals(agent.passes.at(-1)?.health, "healthy");
+  await end();
+});
+
+Deno.test("a device that is offline for long is rebooted, and less and less often", async () => {
+  const { begin, clock, world } = scene();
+  world.answer = sections({}, { device_reboot_after_offline_minutes: 10 });
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.answer = new SvcError("unavailable", "nobody there");
+  await clock.advance(12 * 60_000);
+  assertEquals([world.rebooted, world.reboots], [["offline for 10 minutes"], 1]);
+  await clock.advance(7 * 60_000);
+  assertEquals(world.rebooted.length, 1);
+  await clock.advance(3 * 60_000);
+  assertEquals(world.rebooted.length, 2);
+  world.answer = {};
+  await clock.advance(60_000);
+  assertEquals(world.reboots, 0);
+  await end();
+});
+
+Deno.test("with --wait nothing starts before the cloud has answered, or a minute has passed", async () => {
+  const waiting = scene({ waitForUpdate: true });
+  waiting.world.answer = new SvcError("unavailable", "nobody there");
+  const { end } = waiting.begin();
+  await waiting.clock.advance(50_000);
+  assertEquals(waiting.processes.started.length, 0);
+  await waiting.clock.advance(12_000);
+  assertEquals(waiting.processes.started.length, 1);
+  await end();
+
+  const updating = scene({ waitForUpdate: true });
+  updating.agent.restart = true;
+  const { done } = updating.begin();
+  await updating.clock.advance(1_000);
+  assertEquals([await done, updating.processes.started.length], ["replaced", 0]);
+});
+
+Deno.test("what somebody at the device asks for is done", async () => {
+  const { begin, clock, world, server } = scene();
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.rollbacks.push("svc-server");
+  await clock.advance(5_000);
+  assertEquals(server.backs.length, 1);
+  await end();
+});
