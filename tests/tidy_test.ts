@@ -49,6 +49,23 @@ Deno.test("imports point one way: what is general never knows what is particular
   assertEquals(wrong, []);
 });
 
+Deno.test("svc-agent and svc-ml reach no drivers, no slam and no machine, whatever they import", () => {
+  const imports = new Map(sources.map(({ path, imports }) => [path, imports]));
+  for (const program of ["cli/svc_agent.ts", "cli/svc_ml.ts"]) {
+    const reached = new Set([program]);
+    for (const path of reached) {
+      for (const target of (imports.get(path) ?? []).filter((one) => one.startsWith("."))) {
+        reached.add(new URL(target, new URL(path, ROOT)).href.slice(ROOT.href.length));
+      }
+    }
+    assertEquals(
+      [...reached].filter((path) => /^(drivers|lib\/slam|lib\/machine)\//.test(path)),
+      [],
+      program,
+    );
+  }
+});
+
 Deno.test("a driver never imports a driver of another type: what it needs it asks for by name", () => {
   const wrong: string[] = [];
   for (const { path, imports } of product.filter(({ path }) => /^drivers\/\w+\//.test(path))) {
@@ -74,8 +91,8 @@ Deno.test("an outside package enters through one file, so that it can be changed
   assertEquals(many, []);
 });
 
-Deno.test("only host_deno.ts and cli touch Deno, so that everything else runs on any host", () => {
-  assertEquals(having(/(?<!["'])\bDeno\./, /^(lib\/base\/host_deno\.ts|cli\/)/), []);
+Deno.test("only host_deno.ts, device_deno.ts and cli touch Deno, so that everything else runs on any host", () => {
+  assertEquals(having(/(?<!["'])\bDeno\./, /^(lib\/base\/(host|device)_deno\.ts|cli\/)/), []);
 });
 
 Deno.test("only clock.ts has timers and the date, so that every wait can be tested", () => {
