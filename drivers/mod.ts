@@ -11,6 +11,7 @@ import { FakeButton } from "./button/fake.ts";
 import { FakeCamera } from "./camera/fake.ts";
 import { ImageFileCamera } from "./camera/image_file.ts";
 import { ReplayCamera } from "./camera/replay.ts";
+import { BuiltinDataManager } from "./data_manager/builtin.ts";
 import { FakeEncoder } from "./encoder/fake.ts";
 import { IncrementalEncoder } from "./encoder/incremental.ts";
 import { SingleEncoder } from "./encoder/single.ts";
@@ -44,6 +45,7 @@ export const MODELS: readonly AnyModel[] = [
   FakeCamera,
   ImageFileCamera,
   ReplayCamera,
+  BuiltinDataManager,
   FakeEncoder,
   IncrementalEncoder,
   SingleEncoder,

@@ -8,6 +8,7 @@ import { BaseApi } from "./base.ts";
 import { BoardApi } from "./board.ts";
 import { ButtonApi } from "./button.ts";
 import { CameraApi } from "./camera.ts";
+import { DataManagerApi } from "./data_manager.ts";
 import { EncoderApi } from "./encoder.ts";
 import { GantryApi } from "./gantry.ts";
 import { GenericApi } from "./generic.ts";
@@ -31,6 +32,7 @@ export const APIS: readonly AnyApi[] = [
   BoardApi,
   ButtonApi,
   CameraApi,
+  DataManagerApi,
   EncoderApi,
   GantryApi,
   GenericApi,

@@ -148,7 +148,7 @@ export class CloudClient {
     make: (sync: ServiceClient<typeof DataSyncService>, options: CallOptions) => Promise<T>,
   ): Promise<T> {
     const sync = client(DataSyncService, this.#channel);
-    return this.#call({ timeoutMs: Infinity, signal }, ({ header }) => make(sync, { signal, header }));
+    return this.#call({ signal }, ({ header }) => make(sync, { signal, header }));
   }
 
   /** Hands over log entries. */

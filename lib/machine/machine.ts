@@ -11,11 +11,12 @@ import { type Clock, race } from "../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger, Logs } from "../base/log.ts";
-import type { Problem } from "../base/schema.ts";
+import type { JsonObject, Problem } from "../base/schema.ts";
 import { wire } from "../resource/graph.ts";
 import { ResourceName } from "../resource/name.ts";
 import { type AnyApi, type AnyModel, Dependencies, type Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
+import type { Uplink } from "../resource/uplink.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
 import { type MachineConfig, type ResourceConfig, resourceLogger } from "./config.ts";
 import { GraphNode, type Node, type NodeReachability } from "./node.ts";
@@ -38,6 +39,8 @@ export interface MachineParts {
   readonly clock: Clock;
   readonly host: Host;
   readonly limits?: Partial<MachineLimits>;
+  /** Where captured data goes. */
+  readonly uplink?: Uplink;
   /** Without them, what the configuration says of remotes is left aside. The machine closes them. */
   readonly remotes?: Remotes;
 }
@@ -396,6 +399,7 @@ export class Machine {
       get seen() {
         return seen();
       },
+      serviceConfigs: ({ full }: ResourceName, api: string) => this.#serviceConfigs(full, api),
     };
     return model.construct({
       name,
@@ -404,8 +408,14 @@ export class Machine {
       logger: this.#parts.logs.logger(resourceLogger(name)),
       clock: this.#clock,
       host: this.#parts.host,
+      uplink: this.#parts.uplink,
       signal,
     });
+  }
+
+  #serviceConfigs(full: string, api: string): JsonObject[] {
+    const all = this.#wanted.get(full)?.config.serviceConfigs ?? [];
+    return all.filter(({ type }) => type === api).map(({ attributes }) => attributes ?? {});
   }
 
   #seen({ sees }: AnyModel, own: string): Resource[] {

@@ -10,17 +10,14 @@ import { isObject, type Json, type JsonObject, type Place } from "../base/schema
 import { suggest } from "../base/suggest.ts";
 import type { PackageConfig } from "./settings.ts";
 
+export { homeFolder } from "../base/home.ts";
+
 /** Where values come from. */
 export interface PlaceholderSource {
   readonly env: (name: string) => string | undefined;
   readonly packages: readonly PackageConfig[];
   /** The folder that a package is in. */
   readonly folderOf: (one: PackageConfig) => string;
-}
-
-/** Where the programs keep their files. */
-export function homeFolder(env: (name: string) => string | undefined): string {
-  return env("SVC_HOME") ?? env("VIAM_HOME") ?? `${env("HOME") ?? env("USERPROFILE") ?? "."}/.svc`;
 }
 
 /** An id as part of a file's name: it is what somebody else has written, and must not lead out of a folder. */

@@ -11,6 +11,7 @@ import { chainOf } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Fields, Logger, Logs } from "../base/log.ts";
 import type { AnyApi, Registry } from "../resource/registry.ts";
+import type { Uplink } from "../resource/uplink.ts";
 import type { Auth } from "../wire/auth.ts";
 import { health } from "../wire/health.ts";
 import { memoryChannel } from "../wire/memory.ts";
@@ -265,7 +266,11 @@ function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs 
   return new Sessions({ machine, clock, logger, heartbeatWindowMs: network.heartbeatWindowMs });
 }
 
-function machineOf({ allowInsecureCredentials }: RuntimeOptions, parts: RuntimeParts): Machine {
+function machineOf(
+  { allowInsecureCredentials }: RuntimeOptions,
+  parts: RuntimeParts,
+  uplink: Uplink | undefined,
+): Machine {
   const { registry, host, clock, logs } = parts;
   const logger = logs.logger("rdk.networking.remotes");
   const remotes = new Remotes({ registry, clock, logger, allowInsecureCredentials });
@@ -275,7 +280,7 @@ function machineOf({ allowInsecureCredentials }: RuntimeOptions, parts: RuntimeP
     (name) => host.env(name),
     logs.logger("rdk.resource_manager"),
   );
-  return new Machine({ registry, logs, clock, host, remotes, limits: { buildTimeoutMs } });
+  return new Machine({ registry, logs, clock, host, remotes, uplink, limits: { buildTimeoutMs } });
 }
 
 interface Served {

@@ -15,6 +15,7 @@ import type { DescService } from "../wire/proto.ts";
 import type { Service } from "../wire/service.ts";
 import { ResourceName } from "./name.ts";
 import type { Resource } from "./resource.ts";
+import type { Uplink } from "./uplink.ts";
 
 /** A kind of resource. */
 export interface Api<R extends Resource = Resource> {
@@ -40,6 +41,8 @@ export interface Construction<A> {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly host: Host;
+  /** Takes captured data; there is none without a control plane. */
+  readonly uplink?: Uplink;
   /** Aborts when the machine no longer waits for the resource. */
   readonly signal: AbortSignal;
 }
@@ -73,6 +76,8 @@ export interface View {
   find(api: string, name: string): Resource;
   /** Those that its model sees. */
   readonly seen: readonly Resource[];
+  /** What the configuration of a resource has for services of an API. */
+  serviceConfigs(resource: ResourceName, api: string): readonly JsonObject[];
 }
 
 /** The resources that one resource may use. */
@@ -112,6 +117,11 @@ export class Dependencies {
   /** The resources that the model sees, as they are at this moment. Not to be kept. */
   get seen(): readonly Resource[] {
     return this.view?.seen ?? [];
+  }
+
+  /** What the configuration of a resource that the model sees has for services of an API. */
+  serviceConfigs(resource: Resource, api: AnyApi): readonly JsonObject[] {
+    return this.view?.serviceConfigs(resource.name, api.name) ?? [];
   }
 
   /** Every dependency of an API. */

@@ -1,0 +1,134 @@
+/**
+ * What captures one method of one resource, at its own pace.
+ *
+ * A call that takes longer than the time between two makes the next one late, and they do not add up. A failure is
+ * told when it changes.
+ */
+
+import { type Clock, deadline, race } from "../../lib/base/clock.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import type { Logger } from "../../lib/base/log.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import type { Resource } from "../../lib/resource/resource.ts";
+import type { CaptureSource } from "../../lib/resource/uplink.ts";
+import { type Take, takeOf } from "./methods.ts";
+import type { Spool } from "./spool.ts";
+
+export interface CaptureSettings {
+  readonly method: string;
+  readonly intervalMs: number;
+  readonly parameters: JsonObject;
+  readonly tags: readonly string[];
+  /** Of readings that are collected for one upload. */
+  readonly collectedBytes?: number;
+}
+
+export interface CollectorParts {
+  readonly resource: Resource;
+  readonly settings: CaptureSettings;
+  readonly spool: Spool;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** A call has at least so long, or until the next one is due. */
+const CALL_MS = 10_000;
+/** The smallest step between times: a microsecond. */
+const STEP_MS = 0.001;
+/** By which published models say that there is nothing to capture this time. */
+const NOTHING = "no capture from filter module";
+
+export class Collector {
+  readonly resource: Resource;
+  readonly #closing = new AbortController();
+  readonly #source: CaptureSource;
+  readonly #take: Take;
+  readonly #working: Promise<void>;
+  #lastMs = 0;
+  #failure: string | undefined;
+
+  /** Throws `invalid_argument` where the resource has no such method. */
+  constructor(private readonly parts: CollectorParts) {
+    const { resource, settings: { method, parameters, tags } } = parts;
+    this.resource = resource;
+    this.#take = takeOf(resource.name.api, method);
+    this.#source = {
+      componentType: resource.name.api,
+      componentName: resource.name.short,
+      methodName: method,
+      parameters,
+      tags,
+      datasetIds: [],
+    };
+    this.#working = this.#work();
+  }
+
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new SvcError("canceled", "it is no longer captured"));
+    await this.#working;
+  }
+
+  async #work(): Promise<void> {
+    const { clock, settings: { intervalMs } } = this.parts;
+    const { signal } = this.#closing;
+    for (let dueMs = clock.monotonicMs() + intervalMs; !signal.aborted; dueMs += intervalMs) {
+      const nowMs = clock.monotonicMs();
+      dueMs = Math.max(dueMs, nowMs);
+      await clock.sleep(dueMs - nowMs, signal).catch(() => {});
+      if (!signal.aborted) await this.#capture();
+    }
+  }
+
+  async #capture(): Promise<void> {
+    const { resource, logger, settings: { method } } = this.parts;
+    try {
+      await this.#takeOnce();
+      if (this.#failure !== undefined) logger.info(`${resource.name} ${method} is captured again`);
+      this.#failure = undefined;
+    } catch (error) {
+      const failure = messageOf(error);
+      if (this.#closing.signal.aborted || failure.includes(NOTHING)) return;
+      if (failure !== this.#failure) logger.warn(`cannot capture ${resource.name} ${method}: ${failure}`);
+      this.#failure = failure;
+    }
+  }
+
+  async #takeOnce(): Promise<void> {
+    const { resource, settings: { parameters, intervalMs, collectedBytes }, clock, spool } = this.parts;
+    const limitMs = Math.max(CALL_MS, intervalMs);
+    const late = () => new SvcError("deadline_exceeded", `no answer within ${limitMs} ms`);
+    const { signal, done } = deadline(clock, limitMs, late, this.#closing.signal);
+    try {
+      const atMs = clock.nowMs();
+      const call = { extra: { ...parameters, fromDataManagement: true }, signal };
+      const taken = await race(this.#take(resource, parameters, call), signal);
+      const receivedMs = clock.nowMs();
+      if ("reading" in taken) {
+        const reading = { timeMs: this.#time(atMs), receivedMs, payload: taken.reading };
+        return await spool.addReading(this.#source, reading, collectedBytes);
+      }
+      for (const file of taken.files) {
+        const timeMs = this.#time(atMs);
+        await spool.addFile({
+          kind: "file",
+          source: this.#source,
+          timeMs,
+          receivedMs,
+          fileName: "",
+          ...file,
+        });
+      }
+    } finally {
+      done();
+    }
+  }
+
+  /** No two things of one source have the same time: by it an upload that comes again is known. */
+  #time(atMs: number): number {
+    return this.#lastMs = Math.max(atMs, this.#lastMs + STEP_MS);
+  }
+}

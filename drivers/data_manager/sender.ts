@@ -1,0 +1,133 @@
+/**
+ * What brings the spool's data to the control plane: one file after the other, the oldest first.
+ *
+ * A file leaves the spool once its acknowledgement is there. While the control plane is away the same file is tried
+ * again after pauses that grow; what it refuses for good is set aside, so that the others get through.
+ */
+
+import { type Clock, deadline, race } from "../../lib/base/clock.ts";
+import { type Code, messageOf, SvcError } from "../../lib/base/error.ts";
+import type { Logger } from "../../lib/base/log.ts";
+import type { Captured, Uplink } from "../../lib/resource/uplink.ts";
+import type { Spool } from "./spool.ts";
+
+/** The pause after a failure; each one in a row doubles it. */
+const PAUSE_MS = 1_000;
+const PAUSE_MAX_MS = 60_000;
+/** How long one file may take, and longer by its size. */
+const SEND_MS = 30_000;
+const SLOWEST_BYTES_PER_MS = 32;
+/** Answers after which the same data would be refused again. */
+const REFUSALS: readonly Code[] = [
+  "invalid_argument",
+  "not_found",
+  "failed_precondition",
+  "already_exists",
+  "out_of_range",
+  "unimplemented",
+];
+
+export interface SenderParts {
+  readonly spool: Spool;
+  readonly uplink: Uplink;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Between two rounds; without one it sends only when asked to. */
+  readonly intervalMs?: number;
+  /** Puts further files into the spool, before each round. */
+  readonly collect: () => Promise<void>;
+}
+
+export class Sender {
+  readonly #closing = new AbortController();
+  readonly #working: Promise<void>;
+  #round: Promise<void> | undefined;
+  #lastMs: number | undefined;
+  #failure: string | undefined;
+
+  constructor(private readonly parts: SenderParts) {
+    this.#working = parts.intervalMs === undefined ? Promise.resolve() : this.#work(parts.intervalMs);
+  }
+
+  /** When a round last got everything through, and why the newest one did not. */
+  get status(): { lastMs?: number; failure?: string } {
+    return { lastMs: this.#lastMs, failure: this.#failure };
+  }
+
+  /** Sends everything that is there now. Throws what keeps it from that. */
+  async sync(signal?: AbortSignal): Promise<void> {
+    const sending = (async () => {
+      // The one under way may have begun before the newest data was there.
+      await this.#round?.catch(() => {});
+      await this.#begin();
+    })();
+    await (signal ? race(sending, signal) : sending);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new SvcError("canceled", "the data manager closes"));
+    await this.#working;
+    await this.#round?.catch(() => {});
+  }
+
+  async #work(intervalMs: number): Promise<void> {
+    const { clock } = this.parts;
+    const { signal } = this.#closing;
+    for (let pauseMs = 0; !signal.aborted;) {
+      await clock.sleep(pauseMs || intervalMs, signal).catch(() => {});
+      if (signal.aborted) return;
+      pauseMs = await this.#begin().then(
+        () => 0,
+        () => Math.min(Math.max(PAUSE_MS, pauseMs * 2), PAUSE_MAX_MS),
+      );
+    }
+  }
+
+  #begin(): Promise<void> {
+    return this.#round ??= this.#send().finally(() => this.#round = undefined);
+  }
+
+  async #send(): Promise<void> {
+    const { spool, clock, logger, collect } = this.parts;
+    try {
+      await collect();
+      await spool.seal();
+      for (let next = await spool.next(); next; next = await spool.next()) {
+        await this.#hand(next.number, next.data);
+      }
+    } catch (error) {
+      const failure = messageOf(error);
+      if (failure !== this.#failure && !this.#closing.signal.aborted) {
+        logger.warn(`captured data does not reach the cloud: ${failure}`, { waiting: spool.counts.waiting });
+      }
+      this.#failure = failure;
+      throw error;
+    }
+    if (this.#failure !== undefined) logger.info("captured data reaches the cloud again");
+    this.#failure = undefined;
+    this.#lastMs = clock.nowMs();
+  }
+
+  async #hand(number: number, data: Captured): Promise<void> {
+    const { spool, uplink, clock, logger } = this.parts;
+    const bytes = data.kind === "file" ? data.content.length : 0;
+    const limitMs = SEND_MS + bytes / SLOWEST_BYTES_PER_MS;
+    const late = () =>
+      new SvcError("deadline_exceeded", `cannot hand over captured data: no answer within ${limitMs} ms`);
+    const { signal, done } = deadline(clock, limitMs, late, this.#closing.signal);
+    try {
+      await race(uplink.send(data, signal), signal);
+      spool.done(number);
+    } catch (thrown) {
+      const error = SvcError.from(thrown);
+      if (!REFUSALS.includes(error.code)) throw error;
+      const { componentName, methodName } = data.source;
+      logger.error(`the cloud refuses captured data of ${componentName || "files"}: ${error.message}`, {
+        method: methodName,
+      });
+      spool.refuse(number);
+    } finally {
+      done();
+    }
+  }
+}

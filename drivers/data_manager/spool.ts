@@ -1,0 +1,358 @@
+/**
+ * Captured data on disk until it has been handed over: a folder of numbered files, each of which is one upload.
+ *
+ * A file that has its final name is whole and outlives a power loss. Readings are collected in a file of their source
+ * first, under another name: what is in it outlives the process. The spool is bounded: where something new has no room
+ * the oldest goes. What cannot be handed over ever, because it was refused, is set aside and is the first to go.
+ */
+
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { LineFile } from "../../lib/base/line_file.ts";
+import type { Logger } from "../../lib/base/log.ts";
+import type { Captured, CapturedFile, CapturedReading, CaptureSource } from "../../lib/resource/uplink.ts";
+
+export type SpoolHost = Pick<
+  Host,
+  | "readFolder"
+  | "readFile"
+  | "writeFile"
+  | "fileSize"
+  | "makeFolder"
+  | "openAppend"
+  | "moveFile"
+  | "removeFile"
+>;
+
+export interface SpoolLimits {
+  /** Of all files together. */
+  readonly bytes: number;
+  /** Of the readings that are collected for one upload. */
+  readonly collectedBytes: number;
+  /** Where there is no room, every so manieth file goes, from the oldest on. */
+  readonly removeEvery: number;
+}
+
+interface Stored {
+  readonly number: number;
+  readonly bytes: number;
+  /** Ready to be handed over, being collected, or refused. */
+  readonly state: "ready" | "collecting" | "refused";
+}
+
+/** Readings of one source on their way to a file. */
+interface Collecting {
+  readonly number: number;
+  readonly header: string;
+  readonly lines: string[];
+  readonly file: LineFile;
+}
+
+const SUFFIXES = { ready: "data", collecting: "part", refused: "refused" } as const;
+const NAME = /^(\d{16})\.(data|part|refused)$/;
+/** Readings of one upload. */
+const READINGS_MAX = 5_000;
+/** What is freed besides, as a share of all. */
+const SPARE = 0.01;
+const ENCODER = new TextEncoder();
+const NEWLINE = 10;
+
+export class Spool {
+  /** By number, in their order but for those that were refused. */
+  readonly #stored = new Map<number, Stored>();
+  /** By source. */
+  readonly #collecting = new Map<string, Collecting>();
+  /** Full or due, and not under their final names yet. */
+  readonly #unsealed = new Set<Collecting>();
+  #sealing = Promise.resolve();
+  #next = 1;
+  #bytes = 0;
+  /** Being handed over: not to be removed meanwhile. */
+  #held: number | undefined;
+  #removed = 0;
+  #told = false;
+
+  private constructor(
+    private readonly host: SpoolHost,
+    private readonly folder: string,
+    private readonly limits: SpoolLimits,
+    private readonly logger: Logger,
+  ) {}
+
+  /** Takes up what an earlier process left. */
+  static async open(host: SpoolHost, folder: string, limits: SpoolLimits, logger: Logger): Promise<Spool> {
+    const spool = new Spool(host, folder, limits, logger);
+    await host.makeFolder(folder);
+    await spool.#recover();
+    return spool;
+  }
+
+  /** What waits to be handed over or is collected, and what was refused or removed for want of room. */
+  get counts(): { waiting: number; bytes: number; refused: number; removed: number } {
+    const refused = [...this.#stored.values()].filter(({ state }) => state === "refused").length;
+    return { waiting: this.#stored.size - refused, bytes: this.#bytes, refused, removed: this.#removed };
+  }
+
+  /** Keeps a reading: when it returns, the end of the process does not take it back. Throws where it cannot. */
+  async addReading(source: CaptureSource, reading: CapturedReading, collectedBytes?: number): Promise<void> {
+    const header = `${encode({ kind: "readings", source })}\n`;
+    const line = `${encode(reading)}\n`;
+    const lineBytes = ENCODER.encode(line).length;
+    let open = this.#collecting.get(header);
+    const bytesMax = Math.min(collectedBytes ?? Infinity, this.limits.collectedBytes);
+    const { bytes } = open ? this.#stored.get(open.number)! : { bytes: 0 };
+    const full = open !== undefined && (bytes + lineBytes > bytesMax || open.lines.length >= READINGS_MAX);
+    if (full) {
+      this.#endCollecting(open!);
+      open = undefined;
+    }
+    this.#makeRoom(lineBytes + (open ? 0 : header.length));
+    open ??= this.#collect(header);
+    open.file.append(line);
+    open.lines.push(line);
+    this.#grow(open.number, lineBytes);
+    // Where that fails, the next time tells.
+    if (full) await this.#sealAll().catch(() => {});
+  }
+
+  /** Keeps a file: when it resolves, not even a power loss takes it back. Throws where it cannot. */
+  async addFile({ content, ...rest }: CapturedFile): Promise<void> {
+    const header = ENCODER.encode(`${encode({ ...rest, bytes: content.length })}\n`);
+    const whole = new Uint8Array(header.length + content.length);
+    whole.set(header);
+    whole.set(content, header.length);
+    this.#makeRoom(whole.length);
+    const number = this.#next++;
+    this.#store({ number, bytes: whole.length, state: "collecting" });
+    try {
+      await this.host.writeFile(this.#path({ number, state: "ready" }), whole);
+      this.#ready(number);
+    } catch (error) {
+      this.#forget(this.#stored.get(number)!);
+      throw error;
+    }
+  }
+
+  /** Makes what has been collected ready. */
+  async seal(): Promise<void> {
+    for (const open of [...this.#collecting.values()]) this.#endCollecting(open);
+    await this.#sealAll();
+  }
+
+  /** The oldest that is ready, held until `done` or `refuse` or the next one is asked for. */
+  async next(): Promise<{ number: number; data: Captured } | undefined> {
+    for (;;) {
+      const oldest = this.#oldest();
+      this.#held = oldest?.number;
+      if (!oldest) return undefined;
+      const { number } = oldest;
+      const path = this.#path(oldest);
+      const data = decode(await this.host.readFile(path));
+      if (data) return { number, data };
+      this.logger.error(`${path} is not what was written there: it is set aside`);
+      this.refuse(number);
+    }
+  }
+
+  /** It has been handed over. */
+  done(number: number): void {
+    const stored = this.#stored.get(number);
+    if (stored) this.#remove(stored);
+    if (this.#bytes <= this.limits.bytes / 2) this.#told = false;
+  }
+
+  /** It will never be taken: kept aside for as long as there is room. */
+  refuse(number: number): void {
+    const stored = this.#stored.get(number)!;
+    const refused = { ...stored, state: "refused" } as const;
+    this.host.moveFile(this.#path(stored), this.#path(refused));
+    this.#stored.delete(number);
+    this.#stored.set(number, refused);
+  }
+
+  async #recover(): Promise<void> {
+    const found = (await this.host.readFolder(this.folder).catch(() => [])).flatMap((name) => {
+      const [, number, suffix] = NAME.exec(name) ?? [];
+      const state = (Object.keys(SUFFIXES) as Stored["state"][]).find((one) => SUFFIXES[one] === suffix);
+      return state ? [{ number: Number(number), state }] : [];
+    });
+    this.#next = found.reduce((next, { number }) => Math.max(next, number + 1), 1);
+    for (const { number, state } of found) {
+      const path = this.#path({ number, state });
+      if (state !== "collecting") {
+        this.#store({ number, state, bytes: await this.host.fileSize(path) ?? 0 });
+        continue;
+      }
+      const data = decode(await this.host.readFile(path));
+      // Where the process ended between the two, it is there under its final name already.
+      const sealed = found.some((one) => one.number === number && one.state !== "collecting");
+      if (!sealed && data?.kind === "readings" && data.readings.length > 0) {
+        const lines = data.readings.map((one) => `${encode(one)}\n`);
+        const text = [`${encode({ kind: "readings", source: data.source })}\n`, ...lines].join("");
+        await this.host.writeFile(this.#path({ number, state: "ready" }), text);
+        this.#store({ number, state: "ready", bytes: ENCODER.encode(text).length });
+      }
+      this.host.removeFile(path);
+    }
+  }
+
+  #collect(header: string): Collecting {
+    const number = this.#next++;
+    const file = new LineFile(this.host, this.#path({ number, state: "collecting" }));
+    file.append(header);
+    const open = { number, header, lines: [], file };
+    this.#collecting.set(header, open);
+    this.#store({ number, bytes: header.length, state: "collecting" });
+    return open;
+  }
+
+  #endCollecting(open: Collecting): void {
+    this.#collecting.delete(open.header);
+    this.#unsealed.add(open);
+    open.file.close();
+  }
+
+  /** One after the other; where one fails it stays as it is, to be sealed another time. */
+  #sealAll(): Promise<void> {
+    const sealing = this.#sealing.then(async () => {
+      for (const open of this.#unsealed) {
+        const { number, header, lines } = open;
+        await this.host.writeFile(this.#path({ number, state: "ready" }), [header, ...lines].join(""));
+        this.host.removeFile(this.#path({ number, state: "collecting" }));
+        this.#unsealed.delete(open);
+        this.#ready(number);
+      }
+    });
+    this.#sealing = sealing.catch(() => {});
+    return sealing;
+  }
+
+  #oldest(): Stored | undefined {
+    for (const stored of this.#stored.values()) if (stored.state === "ready") return stored;
+    return undefined;
+  }
+
+  #ready(number: number): void {
+    this.#stored.set(number, { ...this.#stored.get(number)!, state: "ready" });
+  }
+
+  /** Removes until so many bytes more have room: what was refused, then the oldest. */
+  #makeRoom(bytes: number): void {
+    if (bytes > this.limits.bytes) {
+      throw new SvcError(
+        "resource_exhausted",
+        `the data has ${bytes} bytes, wanted at most the ${this.limits.bytes} of ${this.folder}`,
+      );
+    }
+    const excess = this.#bytes + bytes - this.limits.bytes;
+    if (excess <= 0) return;
+    // A little more, so that it need not be done for each file.
+    const wanted = excess + Math.floor(this.limits.bytes * SPARE);
+    const going = toRemove([...this.#stored.values()], wanted, this.limits.removeEvery, this.#held);
+    for (const stored of going) {
+      this.#remove(stored);
+      this.#removed++;
+    }
+    if (going.length === 0 || this.#told) return;
+    this.#told = true;
+    this.logger.warn(`${this.folder} is full: the oldest captured data is removed`, {
+      bytes: this.limits.bytes,
+    });
+  }
+
+  #remove(stored: Stored): void {
+    this.#forget(stored);
+    try {
+      this.host.removeFile(this.#path(stored));
+    } catch (error) {
+      this.logger.error(`captured data stays behind: ${messageOf(error)}`);
+    }
+  }
+
+  #forget({ number, bytes }: Stored): void {
+    this.#stored.delete(number);
+    this.#bytes -= bytes;
+  }
+
+  #store(stored: Stored): void {
+    this.#stored.set(stored.number, stored);
+    this.#bytes += stored.bytes;
+  }
+
+  #grow(number: number, bytes: number): void {
+    const stored = this.#stored.get(number)!;
+    this.#stored.set(number, { ...stored, bytes: stored.bytes + bytes });
+    this.#bytes += bytes;
+  }
+
+  #path({ number, state }: Pick<Stored, "number" | "state">): string {
+    return `${this.folder}/${String(number).padStart(16, "0")}.${SUFFIXES[state]}`;
+  }
+}
+
+/** Which files to remove to have so many bytes less; neither those being collected nor the one that is held. */
+export function toRemove(
+  stored: readonly Stored[],
+  excessBytes: number,
+  every: number,
+  held?: number,
+): readonly Stored[] {
+  const going: Stored[] = [];
+  let left = excessBytes;
+  const take = (one: Stored) => {
+    if (left <= 0) return false;
+    going.push(one);
+    left -= one.bytes;
+    return true;
+  };
+  const removable = stored.filter(({ state, number }) => state !== "collecting" && number !== held)
+    .sort((one, other) => one.number - other.number);
+  removable.filter(({ state }) => state === "refused").forEach(take);
+  let rest = removable.filter(({ state }) => state === "ready");
+  while (left > 0 && rest.length > 0) {
+    rest = rest.filter((one, index) => index % every !== 0 || !take(one));
+  }
+  return going;
+}
+
+/** Numbers that JSON has no word for, such as NaN, have one here. */
+function encode(value: unknown): string {
+  return JSON.stringify(
+    value,
+    (_name, one) => typeof one === "number" && !Number.isFinite(one) ? { $number: String(one) } : one,
+  );
+}
+
+function decode(bytes: Uint8Array): Captured | undefined {
+  const [line, at] = lineAt(bytes, 0);
+  const header = parsed(line) as Captured & { bytes?: number } | undefined;
+  if (header?.kind === "file") {
+    const { bytes: length, ...file } = header as CapturedFile & { bytes: number };
+    return bytes.length - at === length ? { ...file, content: bytes.subarray(at) } : undefined;
+  }
+  if (header?.kind !== "readings") return undefined;
+  const readings: CapturedReading[] = [];
+  for (let from = at; from < bytes.length;) {
+    const [text, next] = lineAt(bytes, from);
+    const reading = parsed(text) as CapturedReading | undefined;
+    // The process or the machine ended here.
+    if (!reading) break;
+    readings.push(reading);
+    from = next;
+  }
+  return { ...header, readings };
+}
+
+/** The whole line that begins at a byte, empty where it is cut short; and where the next one begins. */
+function lineAt(bytes: Uint8Array, from: number): [string, number] {
+  const end = bytes.indexOf(NEWLINE, from);
+  return end < 0 ? ["", bytes.length] : [new TextDecoder().decode(bytes.subarray(from, end)), end + 1];
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line, (_name, one) => typeof one?.$number === "string" ? Number(one.$number) : one);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,72 @@
+/** Data manager: captures what resources give, keeps it and brings it to the control plane. */
+
+import { DataManagerService } from "../../proto/gen/data_manager_pb.ts";
+import { MimeType } from "../../proto/gen/datasync_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Resource } from "../resource/resource.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+
+export interface DataManager extends Resource {
+  /** Brings everything captured so far to the control plane. Throws where it cannot all be brought there. */
+  sync(call?: Call): Promise<void>;
+  /** Takes a file that is to become part of datasets; when it resolves it is safe, though maybe not there yet. */
+  uploadBinaryDataToDatasets(file: FileForDatasets, call?: Call): Promise<void>;
+}
+
+export interface FileForDatasets {
+  readonly content: Uint8Array;
+  /** Empty where nobody says. */
+  readonly mimeType: string;
+  readonly tags: readonly string[];
+  readonly datasetIds: readonly string[];
+}
+
+const MIME_TYPES: { readonly [K in MimeType]: string } = {
+  [MimeType.UNSPECIFIED]: "",
+  [MimeType.IMAGE_JPEG]: "image/jpeg",
+  [MimeType.IMAGE_PNG]: "image/png",
+  [MimeType.APPLICATION_PCD]: "pointcloud/pcd",
+  [MimeType.VIDEO_MP4]: "video/mp4",
+};
+
+class DataManagerClient extends ResourceClient<typeof DataManagerService> implements DataManager {
+  async sync(call?: Call): Promise<void> {
+    await this.rpc.sync(this.request(call), call);
+  }
+
+  async uploadBinaryDataToDatasets(file: FileForDatasets, call?: Call): Promise<void> {
+    const { content: binaryData, mimeType, tags, datasetIds } = file;
+    const known = Object.keys(MIME_TYPES).map(Number) as MimeType[];
+    await this.rpc.uploadBinaryDataToDatasets({
+      ...this.request(call),
+      binaryData,
+      tags: [...tags],
+      datasetIds: [...datasetIds],
+      mimeType: known.find((one) => MIME_TYPES[one] === mimeType) ?? MimeType.UNSPECIFIED,
+    }, call);
+  }
+}
+
+export const DataManagerApi: Api<DataManager> = {
+  name: "rdk:service:data_manager",
+  desc: DataManagerService,
+  instancesMax: 1,
+  client: (name: ResourceName, channel: Channel) => new DataManagerClient(name, channel, DataManagerService),
+  serve: (find) =>
+    service(DataManagerService, {
+      ...resourceHandlers(find),
+      sync: async (request, ctx) => {
+        await find(request.name).sync(callOf(request, ctx));
+        return {};
+      },
+      uploadBinaryDataToDatasets: async (request, ctx) => {
+        const { name, binaryData: content, tags, datasetIds, mimeType } = request;
+        const file = { content, tags, datasetIds, mimeType: MIME_TYPES[mimeType] ?? "" };
+        await find(name).uploadBinaryDataToDatasets(file, callOf(request, ctx));
+        return {};
+      },
+    }),
+};

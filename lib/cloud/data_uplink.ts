@@ -1,0 +1,136 @@
+/**
+ * The uplink of captured data over a machine's connection to its control plane: in the published calls, large files
+ * in pieces.
+ */
+
+import { DataType, MimeType } from "../../proto/gen/datasync_pb.ts";
+import type {
+  DataSyncService,
+  SensorMetadataSchema,
+  UploadMetadataSchema,
+} from "../../proto/gen/datasync_pb.ts";
+import { toTimestamp } from "../api/time.ts";
+import type { Captured, CapturedFile, CapturedReadings, CaptureSource, Uplink } from "../resource/uplink.ts";
+import type { CallOptions, ServiceClient } from "../wire/channel.ts";
+import { anyPack, fromJson, type JsonObject, type MessageInitShape, ValueSchema } from "../wire/proto.ts";
+import type { CloudClient } from "./client.ts";
+import { extensionOf } from "./mime_types.ts";
+
+type Sync = ServiceClient<typeof DataSyncService>;
+
+/** A file that is no larger goes in one message. */
+const WHOLE_BYTES_MAX = 1024 * 1024;
+const PIECE_BYTES = 64 * 1024;
+
+export function uplinkOf(client: Pick<CloudClient, "partId" | "dataSync">): Uplink {
+  const { partId } = client;
+  return {
+    send: (data: Captured, signal: AbortSignal) =>
+      client.dataSync(signal, async (sync, options) => {
+        if (data.kind === "readings") await sendReadings(sync, partId, data, options);
+        else if (data.source.componentType === "") await sendPlainFile(sync, partId, data, options);
+        else if (data.content.length <= WHOLE_BYTES_MAX) await sendWhole(sync, partId, data, options);
+        else await sendPieces(sync, partId, data, options);
+      }),
+  };
+}
+
+async function sendReadings(sync: Sync, partId: string, data: CapturedReadings, options: CallOptions) {
+  const sensorContents = data.readings.map(({ payload, ...times }) => ({
+    metadata: timesOf(times),
+    data: { case: "struct" as const, value: payload as JsonObject },
+  }));
+  const metadata = { ...metadataOf(partId, data.source), type: DataType.TABULAR_SENSOR };
+  await sync.dataCaptureUpload({ metadata, sensorContents }, options);
+}
+
+async function sendWhole(sync: Sync, partId: string, file: CapturedFile, options: CallOptions) {
+  const data = { case: "binary" as const, value: file.content };
+  const sensorContents = [{ metadata: sensorMetadata(file), data }];
+  await sync.dataCaptureUpload({ metadata: fileMetadata(partId, file), sensorContents }, options);
+}
+
+async function sendPieces(sync: Sync, partId: string, file: CapturedFile, options: CallOptions) {
+  const requests = async function* () {
+    const value = { uploadMetadata: fileMetadata(partId, file), sensorMetadata: sensorMetadata(file) };
+    yield { uploadPacket: { case: "metadata" as const, value } };
+    for (const piece of piecesOf(file.content)) {
+      yield { uploadPacket: { case: "data" as const, value: piece } };
+    }
+  };
+  await sync.streamingDataCaptureUpload(requests(), options);
+}
+
+/** One that no resource has captured. */
+async function sendPlainFile(sync: Sync, partId: string, file: CapturedFile, options: CallOptions) {
+  const fileModifyTime = toTimestamp(file.timeMs);
+  const value = {
+    ...metadataOf(partId, file.source),
+    type: DataType.FILE,
+    fileName: file.fileName,
+    fileModifyTime,
+  };
+  const requests = async function* () {
+    yield { uploadPacket: { case: "metadata" as const, value } };
+    for (const data of piecesOf(file.content)) {
+      yield { uploadPacket: { case: "fileContents" as const, value: { data } } };
+    }
+  };
+  await sync.fileUpload(requests(), options);
+}
+
+function metadataOf(partId: string, source: CaptureSource) {
+  const { componentType, componentName, methodName, parameters, tags, datasetIds } = source;
+  return {
+    partId,
+    componentType,
+    componentName,
+    methodName,
+    methodParameters: Object.fromEntries(
+      Object.entries(parameters).map((
+        [name, value],
+      ) => [name, anyPack(ValueSchema, fromJson(ValueSchema, value))]),
+    ),
+    tags: [...tags],
+    datasetIds: [...datasetIds],
+  };
+}
+
+function fileMetadata(partId: string, { source, mimeType, fileName }: CapturedFile) {
+  const fileExtension = extensionOf(mimeType);
+  return { ...metadataOf(partId, source), type: DataType.BINARY_SENSOR, mimeType, fileName, fileExtension };
+}
+
+function sensorMetadata(file: CapturedFile): MessageInitShape<typeof SensorMetadataSchema> {
+  const { boxes = [], classifications = [] } = file.annotations ?? {};
+  return {
+    ...timesOf(file),
+    mimeType: MIME_TYPES[file.mimeType] ?? MimeType.UNSPECIFIED,
+    annotations: {
+      bboxes: boxes.map(({ label, confidence, xMin, yMin, xMax, yMax }) => ({
+        label,
+        confidence,
+        xMinNormalized: xMin,
+        yMinNormalized: yMin,
+        xMaxNormalized: xMax,
+        yMaxNormalized: yMax,
+      })),
+      classifications: [...classifications],
+    },
+  };
+}
+
+const MIME_TYPES: { readonly [mimeType: string]: MimeType } = {
+  "image/jpeg": MimeType.IMAGE_JPEG,
+  "image/png": MimeType.IMAGE_PNG,
+  "pointcloud/pcd": MimeType.APPLICATION_PCD,
+  "video/mp4": MimeType.VIDEO_MP4,
+};
+
+function timesOf({ timeMs, receivedMs }: { readonly timeMs: number; readonly receivedMs: number }) {
+  return { timeRequested: toTimestamp(timeMs), timeReceived: toTimestamp(receivedMs) };
+}
+
+function* piecesOf(content: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < content.length; at += PIECE_BYTES) yield content.subarray(at, at + PIECE_BYTES);
+}
