@@ -44,7 +44,7 @@ export class Classifier implements Learner {
     });
   }
 
-  loss(targets: readonly Target[]): number {
+  loss(targets: readonly Target[], batch = targets): number {
     const { channels } = this.#end.output;
     const gradient = this.#end.output.gradient!.fill(0);
     let sum = 0;
@@ -56,8 +56,8 @@ export class Classifier implements Learner {
           ? this.#weights[labels[0]].having
           : this.#weights[label][has ? "having" : "lacking"];
         const right = has ? probabilities[label] : 1 - probabilities[label];
-        if (has || !this.one) sum -= weight * Math.log(Math.max(1e-7, right)) / targets.length;
-        gradient[index * channels + label] = weight * (probabilities[label] - (has ? 1 : 0)) / targets.length;
+        if (has || !this.one) sum -= weight * Math.log(Math.max(1e-7, right)) / batch.length;
+        gradient[index * channels + label] = weight * (probabilities[label] - (has ? 1 : 0)) / batch.length;
       }
     });
     return sum;

@@ -70,9 +70,9 @@ export class Detector implements Learner {
     });
   }
 
-  loss(targets: readonly Target[]): number {
+  loss(targets: readonly Target[], batch = targets): number {
     this.#end.output.gradient!.fill(0);
-    const things = Math.max(1, targets.reduce((sum, { boxes }) => sum + boxes.length, 0));
+    const things = Math.max(1, batch.reduce((sum, { boxes }) => sum + boxes.length, 0));
     return targets.reduce((sum, { boxes }, index) => sum + this.#lossOf(index, boxes, 1 / things), 0);
   }
 

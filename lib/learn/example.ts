@@ -68,6 +68,8 @@ export interface Sample {
 export const EXAMPLES_MIN = 10;
 export const EXAMPLES_MAX = 5_000;
 export const LABELS_MAX = 200;
+/** Networks halve the picture four times. */
+const [SIDE_STEP, SIDE_MAX] = [16, 128];
 /** One in so many examples is held back. */
 const HELD_BACK = 5;
 
@@ -76,7 +78,7 @@ const HELD_BACK = 5;
  * too few pictures or a label without any; both say which.
  */
 export function samplesOf(task: TrainingTask, examples: readonly Example[]): Sample[] {
-  checkLabels(task.labels);
+  checkTask(task);
   if (examples.length < EXAMPLES_MIN || examples.length > EXAMPLES_MAX) {
     const wanted = `wanted ${EXAMPLES_MIN} to ${EXAMPLES_MAX}`;
     throw refusal("failed_precondition", `there are ${examples.length} pictures, ${wanted}`);
@@ -92,7 +94,14 @@ export function samplesOf(task: TrainingTask, examples: readonly Example[]): Sam
   return samples;
 }
 
-function checkLabels(labels: readonly string[]): void {
+function checkTask({ labels, side = SIDE_STEP, epochsMax = 1 }: TrainingTask): void {
+  if (!Number.isInteger(epochsMax) || epochsMax < 1) {
+    throw refusal("invalid_argument", `epochsMax is ${epochsMax}, wanted a whole number from 1`);
+  }
+  if (side % SIDE_STEP !== 0 || side < SIDE_STEP || side > SIDE_MAX) {
+    const wanted = `a multiple of ${SIDE_STEP} up to ${SIDE_MAX}`;
+    throw refusal("invalid_argument", `the side is ${side}, wanted ${wanted}`);
+  }
   if (labels.length === 0 || labels.length > LABELS_MAX) {
     throw refusal("invalid_argument", `there are ${labels.length} labels, wanted 1 to ${LABELS_MAX}`);
   }

@@ -12,8 +12,6 @@ export const EXAMPLE_LABELS = ["cone", "ball", "box"] as const;
 type Shape = typeof EXAMPLE_LABELS[number];
 
 const [WIDTH, HEIGHT] = [160, 120];
-/** Half the size of a thing, in pixels. */
-const [RADIUS_MIN, RADIUS_MAX] = [9, 30];
 /** How much of a thing's box another one's may cover. */
 const COVER_MAX = 0.25;
 const TRIES_MAX = 30;
@@ -25,28 +23,34 @@ type Random = () => number;
 interface SceneOptions {
   /** How many things a picture has at least and at most. */
   readonly things?: readonly [number, number];
+  /** Half the size of a thing at least and at most, in pixels of a picture 160 wide and 120 high. */
+  readonly radii?: readonly [number, number];
 }
 
 /** `count` pictures with their boxes, and as labels the names of what is in them. */
 export function exampleImages(
   count: number,
   seed: number,
-  { things = [0, 4] }: SceneOptions = {},
+  { things = [0, 4], radii = [9, 30] }: SceneOptions = {},
 ): Example[] {
   return Array.from(
     { length: count },
-    (_, index) => picture(randomFrom(Math.imul(seed, 7919) + index), things),
+    (_, index) => pictureOf(randomFrom(Math.imul(seed, 7919) + index), things, radii),
   );
 }
 
-function picture(random: Random, [fewest, most]: readonly [number, number]): Example {
+function pictureOf(
+  random: Random,
+  [fewest, most]: readonly [number, number],
+  [smallest, largest]: readonly [number, number],
+): Example {
   const canvas = new Canvas(random);
   canvas.clutter();
   const boxes: LabelledBox[] = [];
   const count = fewest + Math.floor(random() * (most - fewest + 1));
   for (let tries = 0; boxes.length < count && tries < TRIES_MAX; tries++) {
     const label = EXAMPLE_LABELS[Math.floor(random() * EXAMPLE_LABELS.length)];
-    const radius = RADIUS_MIN * (RADIUS_MAX / RADIUS_MIN) ** random();
+    const radius = smallest * (largest / smallest) ** random();
     const x = radius + random() * (WIDTH - 2 * radius);
     const y = radius + random() * (HEIGHT - 2 * radius);
     const room = { label, ...sides(x - radius, y - radius, x + radius, y + radius) };

@@ -21,8 +21,11 @@ export type Metrics = { readonly [name: string]: number };
 
 export interface Learner {
   readonly network: Network;
-  /** The mean loss of the batch last computed; its slope is written as the gradient of the network's end. */
-  loss(targets: readonly Target[]): number;
+  /**
+   * What the pictures last computed add to the loss of `batch`, of which they may be a part; its slope is
+   * written as the gradient of the network's end.
+   */
+  loss(targets: readonly Target[], batch?: readonly Target[]): number;
   /** What the exported model answers for picture `index` of the batch last computed with `use`. */
   answer(index: number): Answer;
   /** How good answers are: the first metric is the one by which a model is chosen. All are 0 to 1. */

@@ -9,8 +9,8 @@
 import type { Box } from "./example.ts";
 import { PICTURE_CHANNELS } from "./network.ts";
 
-/** What a network takes: squares of 64 to 128 pixels; twice that leaves room for enlarging. */
-const SIDE_MAX = 256;
+/** Networks take squares of up to 128 pixels; half as much again leaves room for enlarging. */
+const SIDE_MAX = 192;
 /** What lies beyond the picture: the middle of the range, which the network sees as zero. */
 const OUTSIDE = 127.5;
 /** A box of which less than this is left in the part looked at is no longer asked for. */

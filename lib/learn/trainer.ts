@@ -1,15 +1,16 @@
 /**
- * Trains models from labelled pictures, off the caller's thread.
+ * Trains models from labelled pictures, on two threads beside the caller's.
  *
- * Owns the thread. Promises: the same task, seed and pictures, in whatever order, give the same bytes; a model is
+ * Owns the threads. Promises: the same task, seed and pictures, in whatever order, give the same bytes; a model is
  * given out only when ONNX Runtime answers for held-back pictures what the trainer does; an aborted training has
  * ended and given back its memory.
  */
 
 import { assert, SvcError } from "../base/error.ts";
-import { type Example, samplesOf, type TrainingTask } from "./example.ts";
+import { type Example, type Sample, samplesOf, type TrainingTask } from "./example.ts";
 import { openOnnx } from "./onnx_session.ts";
 import { differenceOf, type Draft, type Progress } from "./training.ts";
+import { teamPlaces } from "./team.ts";
 import { TRAINER_WORKER, type TrainerMessage, type TrainerRequest } from "./trainer_worker.ts";
 
 export { type Example, type LabelledBox, TASK_KINDS, type TrainingTask } from "./example.ts";
@@ -28,6 +29,9 @@ export interface TrainedModel {
 /** The largest difference between the trainer's own answer and that of ONNX Runtime. */
 export const DIFFERENCE_MAX = 1e-3;
 
+/** How many threads train together. It is part of the result: other sums would be rounded otherwise. */
+const THREADS = 2;
+
 interface Options {
   readonly onProgress?: (progress: Progress) => void;
   readonly signal?: AbortSignal;
@@ -42,9 +46,9 @@ export async function trainInWorker(
   examples: readonly Example[],
   { onProgress, signal }: Options = {},
 ): Promise<TrainedModel> {
-  const samples = samplesOf(task, examples);
+  const samples = shared(samplesOf(task, examples));
   try {
-    const draft = await drafted({ task, samples }, onProgress, signal);
+    const draft = await drafted(task, samples, onProgress, signal);
     await check(draft, signal);
     const { onnx, metrics, epochs } = draft;
     return { onnx, labels: task.labels, metrics, epochs };
@@ -55,38 +59,54 @@ export async function trainInWorker(
 }
 
 async function drafted(
-  request: TrainerRequest,
+  task: TrainingTask,
+  samples: readonly Sample[],
   onProgress?: (progress: Progress) => void,
   signal?: AbortSignal,
 ): Promise<Draft> {
-  const done = Promise.withResolvers<Draft>();
   signal?.throwIfAborted();
+  const done = Promise.withResolvers<Draft>();
   const cancel = () => done.reject(signal!.reason);
   signal?.addEventListener("abort", cancel, { once: true });
-  const worker = new Worker(new URL("./trainer_worker.ts", import.meta.url), {
-    type: "module",
-    name: TRAINER_WORKER,
+  const workers = teamPlaces(THREADS).map((place) => {
+    const worker = new Worker(new URL("./trainer_worker.ts", import.meta.url), {
+      type: "module",
+      name: TRAINER_WORKER,
+    });
+    worker.onmessage = ({ data }: MessageEvent<TrainerMessage>) => {
+      if ("code" in data) return done.reject(new SvcError(data.code, data.message));
+      if ("draft" in data) return done.resolve(data.draft);
+      try {
+        onProgress?.(data.progress);
+      } catch (thrown) {
+        done.reject(thrown);
+      }
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      done.reject(new SvcError("internal", `A thread of the training failed: ${event.message}`));
+    };
+    worker.postMessage({ task, samples, place } satisfies TrainerRequest);
+    return worker;
   });
-  worker.onmessage = ({ data }: MessageEvent<TrainerMessage>) => {
-    if ("code" in data) return done.reject(new SvcError(data.code, data.message));
-    if ("draft" in data) return done.resolve(data.draft);
-    try {
-      onProgress?.(data.progress);
-    } catch (thrown) {
-      done.reject(thrown);
-    }
-  };
-  worker.onerror = (event) => {
-    event.preventDefault();
-    done.reject(new SvcError("internal", `The training's thread failed: ${event.message}`));
-  };
   try {
-    worker.postMessage(request, request.samples.map(({ rgb }) => rgb.buffer as ArrayBuffer));
     return await done.promise;
   } finally {
     signal?.removeEventListener("abort", cancel);
-    worker.terminate();
+    for (const worker of workers) worker.terminate();
   }
+}
+
+/** The samples with their pictures in memory that all threads see. */
+function shared(samples: readonly Sample[]): Sample[] {
+  const memory = new SharedArrayBuffer(samples.reduce((sum, { rgb }) => sum + rgb.length, 0));
+  let start = 0;
+  return samples.map((sample) => {
+    const rgb = new Uint8Array(memory, start, sample.rgb.length);
+    rgb.set(sample.rgb);
+    start += rgb.length;
+    return { ...sample, rgb };
+  });
 }
 
 /** Throws `internal` unless ONNX Runtime answers as the trainer did. */

@@ -1,9 +1,10 @@
 /**
- * The thread of one training. `trainer.ts` starts it and imports it too, so that an executable embeds it.
+ * A thread of one training. `trainer.ts` starts it and imports it too, so that an executable embeds it.
  */
 
 import { type Code, SvcError } from "../base/error.ts";
 import type { Sample, TrainingTask } from "./example.ts";
+import type { TeamPlace } from "./team.ts";
 import { type Draft, type Progress, training } from "./training.ts";
 
 /** The name by which this module knows that it is the thread, and not merely imported. */
@@ -12,6 +13,7 @@ export const TRAINER_WORKER = "svc-trainer";
 export interface TrainerRequest {
   readonly task: TrainingTask;
   readonly samples: readonly Sample[];
+  readonly place: TeamPlace;
 }
 
 export type TrainerMessage =
@@ -26,12 +28,12 @@ interface Scope {
   postMessage(message: TrainerMessage): void;
 }
 
-function run({ task, samples }: TrainerRequest, say: (message: TrainerMessage) => void): void {
+function run({ task, samples, place }: TrainerRequest, say: (message: TrainerMessage) => void): void {
   try {
-    const steps = training(task, samples);
+    const steps = training(task, samples, place);
     for (;;) {
       const { done, value } = steps.next();
-      if (done) return say({ draft: value });
+      if (done) return value && say({ draft: value });
       say({ progress: value });
     }
   } catch (thrown) {

@@ -11,6 +11,7 @@ import { detectionDifference, Detector } from "./detector.ts";
 import { type Sample, split, type TrainingTask } from "./example.ts";
 import { type Answer, type Learner, type Metrics, onnxOf } from "./learner.ts";
 import { Adam } from "./network.ts";
+import { Team, type TeamPlace, teamPlaces } from "./team.ts";
 import { boxesIn, show, square, variedView, WHOLE } from "./picture.ts";
 
 export interface Progress {
@@ -32,8 +33,10 @@ export interface Draft {
   readonly probes: readonly { readonly image: Uint8Array; readonly answer: Answer }[];
 }
 
-const BATCH = 16;
-const PROBES = 8;
+/** Pictures of one step, shared among the threads. */
+const BATCH = 8;
+/** Held-back pictures by which an exported model is checked; no more than a thread's share of a batch. */
+const PROBES = 4;
 const DECAY = 0.02;
 /** Pictures are shown so many times in all, fewer of them more often, within these bounds. */
 const SHOWN = 14_000;
@@ -45,13 +48,21 @@ const PATIENCE = 0.4;
 const MEAN_RATE = 0.01;
 
 const SIDES = { single_label_classification: 96, multi_label_classification: 96, object_detection: 128 };
-const RATES = { single_label_classification: 2e-3, multi_label_classification: 2e-3, object_detection: 2e-3 };
+const RATES = { single_label_classification: 2e-3, multi_label_classification: 2e-3, object_detection: 4e-3 };
 
-/** Trains round by round. Throws `failed_precondition` when no picture can be held back. */
-export function* training(task: TrainingTask, samples: readonly Sample[]): Generator<Progress, Draft> {
+/**
+ * Trains round by round, as one thread of a team or alone; only the team's first thread measures and tells.
+ * Throws `failed_precondition` when no picture can be held back.
+ */
+export function* training(
+  task: TrainingTask,
+  samples: readonly Sample[],
+  place: TeamPlace = teamPlaces(1)[0],
+): Generator<Progress, Draft | undefined> {
+  const team = new Team(place);
   const { learned, heldBack } = split(task, samples);
   const random = randomFrom(task.seed);
-  const learner = learnerOf(task, learned, random);
+  const learner = learnerOf(task, learned, BATCH / team.size, random);
   const epochs = task.epochsMax ?? epochsFor(learned.length);
   const stepsInAll = epochs * Math.ceil(learned.length / BATCH);
   const adam = new Adam(learner.network.parameters(), DECAY);
@@ -64,10 +75,11 @@ export function* training(task: TrainingTask, samples: readonly Sample[]): Gener
     const order = shuffled(learned, random);
     for (let start = 0; start < order.length; start += BATCH) {
       const batch = Array.from({ length: BATCH }, (_, index) => order[(start + index) % order.length]);
-      loss += learn(learner, batch, random) / Math.ceil(order.length / BATCH);
+      loss += learn(learner, team, batch, random) / Math.ceil(order.length / BATCH);
       adam.step(RATES[task.kind] * pace(step++ / stepsInAll));
       mean.add();
     }
+    if (team.rank > 0) continue;
     mean.swap();
     const { metrics, validationLoss } = measure(learner, heldBack);
     const rank = Object.values(metrics)[0] - 1e-3 * validationLoss;
@@ -77,6 +89,7 @@ export function* training(task: TrainingTask, samples: readonly Sample[]): Gener
     mean.swap();
     yield { epoch, epochs, loss, validationLoss, metrics };
   }
+  if (team.rank > 0) return undefined;
   learner.network.state().forEach((part, index) => part.set(best!.state[index]));
   learner.network.fold();
   const probes = probesOf(learner, heldBack.slice(0, PROBES));
@@ -90,11 +103,16 @@ export function differenceOf(expected: Answer, found: Answer): number {
   return Math.max(...expected.probability.map((value, label) => Math.abs(value - found.probability[label])));
 }
 
-function learnerOf(task: TrainingTask, learned: readonly Sample[], random: () => number): Learner {
+function learnerOf(
+  task: TrainingTask,
+  learned: readonly Sample[],
+  batch: number,
+  random: () => number,
+): Learner {
   const side = task.side ?? SIDES[task.kind];
-  if (task.kind === "object_detection") return new Detector(task.labels, learned, BATCH, side, random);
+  if (task.kind === "object_detection") return new Detector(task.labels, learned, batch, side, random);
   const labels = task.labels.length;
-  return new Classifier(task.kind === "single_label_classification", labels, learned, BATCH, side, random);
+  return new Classifier(task.kind === "single_label_classification", labels, learned, batch, side, random);
 }
 
 function epochsFor(pictures: number): number {
@@ -106,26 +124,33 @@ function pace(share: number): number {
   return Math.min(1, 0.01 + 20 * share) * (1 + Math.cos(Math.PI * share)) / 2;
 }
 
-/** One step's gradients from a batch of varied pictures; returns the loss. */
-function learn(learner: Learner, batch: readonly Sample[], random: () => number): number {
+/** The gradients of one step from a batch of varied pictures; returns the loss. */
+function learn(learner: Learner, team: Team, batch: readonly Sample[], random: () => number): number {
   const { network } = learner;
+  const first = team.rank * network.batch;
   const targets = batch.map((sample, index) => {
+    // Every thread draws the views of all, so that they stay in step.
     const view = variedView(random);
-    show(sample, view, network.picture.data, index, network.picture.height);
+    const place = index - first;
+    if (place >= 0 && place < network.batch) {
+      show(sample, view, network.picture.data, place, network.picture.height);
+    }
     return { labels: sample.labels, boxes: boxesIn(view, sample.boxes) };
   });
   network.forward();
-  const loss = learner.loss(targets);
+  const loss = new Float32Array([learner.loss(targets.slice(first, first + network.batch), targets)]);
   network.backward();
-  return loss;
+  team.add([loss, ...network.parameters().map(({ gradient }) => gradient)]);
+  return loss[0];
 }
 
 function measure(learner: Learner, samples: readonly Sample[]) {
   learner.network.fold();
   const answers: Answer[] = [];
   let validationLoss = 0;
-  for (let start = 0; start < samples.length; start += BATCH) {
-    const batch = samples.slice(start, start + BATCH);
+  const size = learner.network.batch;
+  for (let start = 0; start < samples.length; start += size) {
+    const batch = samples.slice(start, start + size);
     use(learner, batch);
     validationLoss += learner.loss(batch) * batch.length / samples.length;
     answers.push(...batch.map((_, index) => learner.answer(index)));

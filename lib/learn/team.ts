@@ -1,0 +1,83 @@
+/**
+ * Threads that train one network together: each works on its share of every batch, and all take the same steps.
+ *
+ * Owns the shared memory in which they add up. Promises the same sums, bit for bit, on every thread and in every
+ * run. A thread waits for the others by sleeping, and not for ever.
+ */
+
+import { SvcError } from "../base/error.ts";
+
+/** Longest time in which the others take one step or measure once. */
+const WAIT_MS_MAX = 10 * 60_000;
+/** Numbers added up at a time: four times what the largest of our networks has. */
+const NUMBERS_MAX = 1_000_000;
+
+/** What is sent to a thread: which one it is, and the memory of all. */
+export interface TeamPlace {
+  readonly rank: number;
+  readonly arrived: SharedArrayBuffer;
+  /** What each thread brought last. */
+  readonly brought: readonly SharedArrayBuffer[];
+}
+
+/** The places of a team of so many threads. */
+export function teamPlaces(size: number): TeamPlace[] {
+  const brought = Array.from({ length: size }, () => new SharedArrayBuffer(4 * NUMBERS_MAX));
+  const arrived = new SharedArrayBuffer(4);
+  return brought.map((_, rank) => ({ rank, arrived, brought }));
+}
+
+export class Team {
+  readonly #brought: readonly Float32Array[];
+  readonly #arrived: Int32Array;
+  #meetings = 0;
+
+  constructor(private readonly place: TeamPlace) {
+    this.#brought = place.brought.map((buffer) => new Float32Array(buffer));
+    this.#arrived = new Int32Array(place.arrived);
+  }
+
+  get size(): number {
+    return this.#brought.length;
+  }
+
+  get rank(): number {
+    return this.place.rank;
+  }
+
+  /** Puts in the place of each thread's numbers the sums over all threads. */
+  add(parts: readonly Float32Array[]): void {
+    if (this.size === 1) return;
+    this.#each(parts, (part, start) => this.#brought[this.rank].set(part, start));
+    this.#meet();
+    const [first, ...others] = this.#brought;
+    this.#each(parts, (part, start) => {
+      for (let at = 0; at < part.length; at++) {
+        let sum = first[start + at];
+        for (const other of others) sum += other[start + at];
+        part[at] = sum;
+      }
+    });
+    // Nobody may bring the next numbers before all have read these.
+    this.#meet();
+  }
+
+  #each(parts: readonly Float32Array[], run: (part: Float32Array, start: number) => void): void {
+    let start = 0;
+    for (const part of parts) {
+      run(part, start);
+      start += part.length;
+    }
+  }
+
+  #meet(): void {
+    const wanted = ++this.#meetings * this.size;
+    if (Atomics.add(this.#arrived, 0, 1) + 1 === wanted) Atomics.notify(this.#arrived, 0);
+    for (;;) {
+      const found = Atomics.load(this.#arrived, 0);
+      if (found >= wanted) return;
+      if (Atomics.wait(this.#arrived, 0, found, WAIT_MS_MAX) !== "timed-out") continue;
+      throw new SvcError("deadline_exceeded", `A thread of the training gave no sign for ${WAIT_MS_MAX} ms`);
+    }
+  }
+}
