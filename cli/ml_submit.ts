@@ -140,7 +140,13 @@ export const SUBMIT_COMMANDS: readonly Command[] = [
       const given = commaWords(flags.tags, flags.labels);
       const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(session, dataset.id);
       const tags = given.length > 0 ? given : labelsIn(modelType, images);
-      if (given.length === 0) session.note(`labels: ${tags.join(", ") || "none in the dataset"}`);
+      if (tags.length === 0 && !flags.dryRun) {
+        const found = `dataset "${dataset.name}" has ${images.length} images and no labels for ${
+          spelled(ModelType[modelType])
+        }`;
+        throw new SvcError("failed_precondition", `${found}; see svc-ml dataset check ${dataset.id}`);
+      }
+      if (given.length === 0) session.note(`labels: ${tags.join(", ")}`);
       const request = create(SubmitTrainingJobRequestSchema, {
         organizationId: dataset.organizationId,
         datasetId: dataset.id,
