@@ -79,10 +79,9 @@ export class Spool {
     private readonly logger: Logger,
   ) {}
 
-  /** Takes up what an earlier process left. */
+  /** Takes up what an earlier process left. The folder is made when there is something to keep. */
   static async open(host: SpoolHost, folder: string, limits: SpoolLimits, logger: Logger): Promise<Spool> {
     const spool = new Spool(host, folder, limits, logger);
-    await host.makeFolder(folder);
     await spool.#recover();
     return spool;
   }
@@ -125,6 +124,7 @@ export class Spool {
     const number = this.#next++;
     this.#store({ number, bytes: whole.length, state: "collecting" });
     try {
+      await this.host.makeFolder(this.folder);
       await this.host.writeFile(this.#path({ number, state: "ready" }), whole);
       this.#ready(number);
     } catch (error) {
@@ -335,9 +335,8 @@ function decode(bytes: Uint8Array): Captured | undefined {
   for (let from = at; from < bytes.length;) {
     const [text, next] = lineAt(bytes, from);
     const reading = parsed(text) as CapturedReading | undefined;
-    // The process or the machine ended here.
-    if (!reading) break;
-    readings.push(reading);
+    // What was cut short counts as not there.
+    if (reading) readings.push(reading);
     from = next;
   }
   return { ...header, readings };

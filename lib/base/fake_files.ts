@@ -22,6 +22,7 @@ type FileHost = Pick<
   | "readFolder"
   | "writeFile"
   | "fileSize"
+  | "makeFolder"
   | "openAppend"
   | "moveFile"
   | "removeFile"
@@ -87,6 +88,11 @@ export class FakeFiles implements FileHost {
 
   fileSize(path: string): Promise<number | undefined> {
     return Promise.resolve(this.#files.get(path)?.bytes.length);
+  }
+
+  /** Folders are there as soon as something is in them. */
+  makeFolder(_path: string): Promise<void> {
+    return Promise.resolve();
   }
 
   openAppend(path: string): AppendFile {

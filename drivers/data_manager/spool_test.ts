@@ -1,0 +1,192 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeFiles, type Fault } from "../../lib/base/fake_files.ts";
+import { type LogRecord, Logs, memorySink } from "../../lib/base/log.ts";
+import type { Captured, CaptureSource } from "../../lib/resource/uplink.ts";
+import { Spool, toRemove } from "./spool.ts";
+
+const FOLDER = "/capture";
+const LIMITS = { bytes: 100_000, collectedBytes: 500, removeEvery: 1 };
+
+const sourceOf = (componentName: string): CaptureSource => ({
+  componentType: "rdk:component:sensor",
+  componentName,
+  methodName: "Readings",
+  parameters: {},
+  tags: [],
+  datasetIds: [],
+});
+
+function reading(number: number, payload = {}) {
+  return { timeMs: number, receivedMs: number + 1, payload: { number, ...payload } };
+}
+
+function file(name: string, content: string | Uint8Array = name) {
+  return {
+    kind: "file" as const,
+    source: sourceOf(name),
+    timeMs: 1,
+    receivedMs: 2,
+    mimeType: "text/plain",
+    fileName: "",
+    content: typeof content === "string" ? new TextEncoder().encode(content) : content,
+  };
+}
+
+function open(files: FakeFiles, limits = {}, records: LogRecord[] = []): Promise<Spool> {
+  const logger = new Logs(new FakeClock(), [memorySink(records)]).logger("data");
+  return Spool.open(files, FOLDER, { ...LIMITS, ...limits }, logger);
+}
+
+/** Everything that is ready, as `name: numbers` or `name: content`. */
+async function drained(spool: Spool): Promise<string[]> {
+  const all: string[] = [];
+  for (let next = await spool.next(); next; next = await spool.next()) {
+    all.push(told(next.data));
+    spool.done(next.number);
+  }
+  return all;
+}
+
+function told(data: Captured): string {
+  const what = data.kind === "file"
+    ? new TextDecoder().decode(data.content)
+    : data.readings.map(({ payload }) => payload.number).join(" ");
+  return `${data.source.componentName}: ${what}`;
+}
+
+Deno.test("what is kept comes back as it was, the oldest first", async () => {
+  const files = new FakeFiles();
+  const spool = await open(files);
+  const payload = { nan: NaN, infinite: -Infinity, text: "ä\n\0", list: [1, { a: null }] };
+  await spool.addReading(sourceOf("a"), reading(1, payload));
+  await spool.addFile({ ...file("b"), content: new Uint8Array([0, 10, 255]) });
+  await spool.addReading(sourceOf("a"), reading(2));
+  await spool.addReading(sourceOf("c"), reading(3));
+  assertEquals((await spool.next())?.number, 2, "readings are still collected");
+  await spool.seal();
+  const first = await spool.next();
+  assertEquals(first?.data, {
+    kind: "readings",
+    source: sourceOf("a"),
+    readings: [reading(1, payload), reading(2)],
+  });
+  spool.done(first!.number);
+  const second = await spool.next();
+  assertEquals(second?.data, { ...file("b"), content: new Uint8Array([0, 10, 255]) });
+  spool.done(second!.number);
+  assertEquals(await drained(spool), ["c: 3"]);
+  assertEquals(files.paths, []);
+  assertEquals(spool.counts, { waiting: 0, bytes: 0, refused: 0, removed: 0 });
+});
+
+Deno.test("readings go on in the next file when one is full", async () => {
+  const spool = await open(new FakeFiles());
+  for (let number = 0; number < 20; number++) await spool.addReading(sourceOf("a"), reading(number));
+  await spool.seal();
+  const all = await drained(spool);
+  assert(all.length > 1);
+  const numbers = all.flatMap((one) => one.slice(3).split(" ").map(Number));
+  assertEquals(numbers, Array.from({ length: 20 }, (_, number) => number));
+});
+
+Deno.test("whenever the process ends, what was kept is there again, once", async () => {
+  const keep = async (spool: Spool, done: string[]) => {
+    for (let number = 0; number < 4; number++) {
+      await spool.addReading(sourceOf("a"), reading(number));
+      done.push(`r${number}`);
+      await spool.addFile(file(`f${number}`));
+      done.push(`f${number}`);
+      if (number % 2 === 1) await spool.seal();
+    }
+  };
+  const whole = new FakeFiles();
+  await keep(await open(whole), []);
+  for (let killed = 0; killed < whole.operations; killed++) {
+    for (const share of [0, 0.5, 1]) {
+      const fault = (operation: number): Fault | undefined =>
+        operation === killed ? { kind: "kill", share } : undefined;
+      const files = new FakeFiles(fault);
+      const done: string[] = [];
+      await keep(await open(files), done).catch(() => {});
+      const again = await open(files.restart());
+      await again.seal();
+      const found = (await drained(again)).flatMap((one) => {
+        const [name, what] = one.split(": ");
+        return name === "a" ? what.split(" ").map((number) => `r${number}`) : [name];
+      });
+      assertEquals(found.length, new Set(found).size, `twice: ${found}`);
+      assertEquals(done.filter((one) => !found.includes(one)), [], `killed at ${killed}, ${share}`);
+    }
+  }
+});
+
+Deno.test("a file that was cut short by a power loss is read up to there, or set aside", async () => {
+  const files = new FakeFiles();
+  const spool = await open(files);
+  for (const number of [1, 2, 3]) await spool.addReading(sourceOf("a"), reading(number));
+  const [path] = files.paths;
+  const text = files.text(path);
+  await files.writeFile(path, text.slice(0, -10) + "\0\0\0\0\0");
+  const again = await open(files.restart());
+  assertEquals(await drained(again), ["a: 1 2"]);
+
+  await again.addFile(file("b"));
+  const [damaged] = files.paths;
+  await files.writeFile(damaged, files.text(damaged).slice(0, -1));
+  const records: LogRecord[] = [];
+  const third = await open(files.restart(), {}, records);
+  assertEquals(await third.next(), undefined);
+  assertEquals(third.counts.refused, 1);
+  assertEquals(records.length, 1);
+});
+
+Deno.test("where there is no room the oldest goes, with one notice, and what was refused before it", async () => {
+  const files = new FakeFiles();
+  const records: LogRecord[] = [];
+  const spool = await open(files, { bytes: 20_000 }, records);
+  const content = new Uint8Array(1_000);
+  for (let number = 0; number < 5; number++) await spool.addFile(file(`${number}`, content));
+  spool.refuse(3);
+  for (let number = 5; number < 40; number++) {
+    await spool.addFile(file(`${number}`, content));
+    assert(spool.counts.bytes <= 20_000);
+  }
+  assertEquals(records.length, 1);
+  const { waiting, refused, removed } = spool.counts;
+  assertEquals([refused, removed + waiting], [0, 40]);
+  const names = (await drained(spool)).map((one) => Number(one.split(":")[0]));
+  assertEquals(names, Array.from({ length: waiting }, (_, index) => 40 - waiting + index));
+  const run = () => spool.addFile(file("large", new Uint8Array(30_000)));
+  await assertRejects(run, Error, "wanted at most");
+});
+
+Deno.test("every so manieth goes where that is wanted, and never what is held", () => {
+  const stored = Array.from(
+    { length: 10 },
+    (_, index) => ({ number: index + 1, bytes: 10, state: "ready" as const }),
+  );
+  const numbers = (excess: number, every: number, held?: number) =>
+    toRemove(stored, excess, every, held).map(({ number }) => number);
+  assertEquals(numbers(25, 1), [1, 2, 3]);
+  assertEquals(numbers(25, 1, 1), [2, 3, 4]);
+  assertEquals(numbers(25, 3), [1, 4, 7]);
+  assertEquals(numbers(60, 3), [1, 4, 7, 10, 2, 6]);
+  assertEquals(numbers(1_000, 2).length, 10);
+});
+
+Deno.test("a disk that refuses costs what it refused, and nothing else", async () => {
+  let failing = false;
+  const files = new FakeFiles(() => failing ? { kind: "error", share: 0 } : undefined);
+  const spool = await open(files);
+  await spool.addReading(sourceOf("a"), reading(1));
+  failing = true;
+  await assertRejects(() => spool.addFile(file("b")));
+  await assertRejects(() => spool.addReading(sourceOf("a"), reading(2)));
+  await assertRejects(() => spool.seal());
+  failing = false;
+  await spool.addReading(sourceOf("a"), reading(3));
+  await spool.seal();
+  assertEquals(await drained(spool), ["a: 1", "a: 3"]);
+  assertEquals(spool.counts, { waiting: 0, bytes: 0, refused: 0, removed: 0 });
+});
