@@ -18,7 +18,7 @@ import type { MessageInitShape } from "../wire/proto.ts";
 import { rebootDue } from "./offline.ts";
 import type { Device } from "./device.ts";
 import type { Probe } from "./probe.ts";
-import { releaseOf } from "./release.ts";
+import { type BinaryName, releaseOf } from "./release.ts";
 import type { Runtime, RuntimeSettings } from "./runtime.ts";
 import {
   type AgentSettings,
@@ -28,7 +28,7 @@ import {
   readLastGood,
   writeLastGood,
 } from "./settings.ts";
-import type { AgentStatus, Requests } from "./status.ts";
+import type { AgentStatus } from "./status.ts";
 import type { Subsystem } from "./subsystem.ts";
 import type { Updater } from "./updater.ts";
 
@@ -53,12 +53,11 @@ export interface AgentParts {
   readonly runtime: (settings: RuntimeSettings, changed: () => void) => Runtime;
   readonly probe: Probe;
   readonly subsystems: readonly Subsystem[];
-  readonly requests: Requests;
   readonly reboot: (reason: string) => Promise<void>;
   /** Reboots that were made because the device was offline, since it was last online; survives them. */
   readonly reboots: { get(): Promise<number>; set(count: number): Promise<void> };
-  /** Hears that the agent is alive and what it does, for whoever watches it. */
-  readonly alive: (status: AgentStatus) => void;
+  /** Hears again and again that the agent is alive, for whoever watches it. */
+  readonly alive: () => void;
   /** Levels of the log. */
   readonly configureLogs: (debug: boolean, deduplicate: boolean) => void;
   readonly host: Pick<Host, "readFile" | "readTextFile" | "fileSize" | "writeFile" | "makeFolder">;
@@ -160,10 +159,18 @@ export class Agent {
     };
   }
 
+  /** Goes back to the version before. Throws `failed_precondition` where there is none. */
+  async rollback(name: BinaryName): Promise<void> {
+    const { updaters } = this.#parts;
+    await (name === "svc-agent" ? updaters.agent : updaters.server).goBack(
+      "somebody asked for the version before",
+    );
+    this.#wake.resolve();
+  }
+
   /** One look at everything that there is to do. */
   async #tick(signal: AbortSignal): Promise<void> {
     const { clock, alive } = this.#parts;
-    await this.#obey();
     if (clock.monotonicMs() >= this.#nextPollMs) await this.#poll(ANSWER_MS, signal);
     await this.#order(signal);
     if (clock.monotonicMs() >= this.#nextApplyMs) await this.#apply(signal);
@@ -171,7 +178,7 @@ export class Agent {
     if (this.#replaced) return;
     await this.#rebootIfOffline();
     await this.#clean();
-    alive(this.status);
+    alive();
   }
 
   // What the cloud wants.
@@ -316,18 +323,6 @@ export class Agent {
       if (mustRestart) await this.#runtime.restart("the cloud has ordered a restart");
     } catch (error) {
       logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
-    }
-  }
-
-  // What somebody at the device wants.
-
-  async #obey(): Promise<void> {
-    const { requests, updaters, logger } = this.#parts;
-    for (const name of await requests.rollbacks()) {
-      const updater = name === "svc-agent" ? updaters.agent : updaters.server;
-      await updater.goBack("somebody asked for the version before").catch((error) =>
-        logger.error(`cannot go back with ${name}: ${chainOf(error)}`)
-      );
     }
   }
 

@@ -12,9 +12,7 @@ import { type LogRecord, Logs, memorySink } from "../base/log.ts";
 import type { JsonObject } from "../base/schema.ts";
 import { create, type MessageInitShape } from "../wire/proto.ts";
 import { Agent, type AgentOptions } from "./agent.ts";
-import type { AgentStatus } from "./status.ts";
 import { Runtime } from "./runtime.ts";
-import type { BinaryName } from "./release.ts";
 import type { AgentSettings } from "./settings.ts";
 import type { Now, Updater, UpdaterStatus } from "./updater.ts";
 
@@ -60,11 +58,9 @@ function scene(options: Partial<AgentOptions> = {}) {
     mustRestart: false,
     restartAllowed: true as boolean | undefined,
     url: "http://localhost:8080" as string | undefined,
-    rollbacks: [] as BinaryName[],
     reboots: 0,
     rebooted: [] as string[],
     applied: [] as AgentSettings[],
-    status: undefined as AgentStatus | undefined,
   };
   const [agent, server] = [new FakeUpdater(), new FakeUpdater()];
   const host = {
@@ -114,13 +110,12 @@ function scene(options: Partial<AgentOptions> = {}) {
       apply: (settings) => Promise.resolve(void world.applied.push(settings)),
       close: () => Promise.resolve(),
     }],
-    requests: { rollbacks: () => Promise.resolve(world.rollbacks.splice(0)) },
     reboot: (reason) => Promise.resolve(void world.rebooted.push(reason)),
     reboots: {
       get: () => Promise.resolve(world.reboots),
       set: (count) => Promise.resolve(void (world.reboots = count)),
     },
-    alive: (status) => world.status = status,
+    alive: () => {},
     configureLogs: () => {},
     host,
     clock,
@@ -148,7 +143,7 @@ const sections = (advanced: JsonObject, network: JsonObject = {}) => ({
 });
 
 Deno.test("it runs what there is, reports it, and aims at what the cloud wants", async () => {
-  const { begin, clock, world, server, agent, processes } = scene();
+  const { begin, subject, clock, world, server, agent, processes } = scene();
   const info = { filename: "f", url: "http://x/f", version: "1.1.0", sha256: new Uint8Array(32) };
   world.answer = { checkInterval: toDuration(60_000), viamServerUpdateInfo: info };
   const { end } = begin();
@@ -160,22 +155,22 @@ Deno.test("it runs what there is, reports it, and aims at what the cloud wants",
   const { versionInfo, hostInfo } = world.asked.at(-1)!;
   assertEquals([versionInfo?.viamServerRunning, versionInfo?.agentRunning], ["1.0.0", "0.1.0"]);
   assertEquals(hostInfo?.platform, "linux/amd64");
-  assertEquals([world.status?.online, world.status?.runtime.phase], [true, "running"]);
+  assertEquals([subject.status.online, subject.status.runtime.phase], [true, "running"]);
   assertEquals(await end(), "stopped");
   assertEquals(processes.started[0].over, true);
 });
 
 Deno.test("without a cloud it runs what there is; a bad setting costs nothing but itself", async () => {
-  const { begin, clock, world, processes, records } = scene();
+  const { begin, subject, clock, world, processes, records } = scene();
   world.answer = new SvcError("unavailable", "nobody there");
   const { end } = begin();
   await clock.advance(30_000);
-  assertEquals([processes.started.length, world.status?.online], [1, false]);
+  assertEquals([processes.started.length, subject.status.online], [1, false]);
   const told = records.filter(({ message }) => message.includes("nobody there")).length;
   assertEquals(told, 1, "told once");
   world.answer = sections({ disable_viam_server: "yes", viam_server_env: { A: "1" } });
   await clock.advance(30_000);
-  assertEquals(world.status?.problems.length, 1);
+  assertEquals(subject.status.problems.length, 1);
   assertEquals(processes.started.at(-1)?.command.env?.A, "1");
   assertEquals(processes.started.length, 2, "restarted for its environment, not disabled");
   await end();
@@ -282,11 +277,10 @@ Deno.test("with --wait nothing starts before the cloud has answered, or a minute
 });
 
 Deno.test("what somebody at the device asks for is done", async () => {
-  const { begin, clock, world, server } = scene();
+  const { begin, subject, clock, server } = scene();
   const { end } = begin();
   await clock.advance(10_000);
-  world.rollbacks.push("svc-server");
-  await clock.advance(5_000);
+  await subject.rollback("svc-server");
   assertEquals(server.backs.length, 1);
   await end();
 });
