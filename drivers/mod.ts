@@ -12,6 +12,8 @@ import { FakeCamera } from "./camera/fake.ts";
 import { ImageFileCamera } from "./camera/image_file.ts";
 import { ReplayCamera } from "./camera/replay.ts";
 import { BuiltinDataManager } from "./data_manager/builtin.ts";
+import { WebcamCamera } from "./camera/webcam.ts";
+import { WebcamDiscoveryModel } from "./discovery/webcam.ts";
 import { FakeEncoder } from "./encoder/fake.ts";
 import { IncrementalEncoder } from "./encoder/incremental.ts";
 import { SingleEncoder } from "./encoder/single.ts";
@@ -45,6 +47,8 @@ export const MODELS: readonly AnyModel[] = [
   FakeCamera,
   ImageFileCamera,
   ReplayCamera,
+  WebcamCamera,
+  WebcamDiscoveryModel,
   BuiltinDataManager,
   FakeEncoder,
   IncrementalEncoder,

@@ -9,6 +9,7 @@ import { BoardApi } from "./board.ts";
 import { ButtonApi } from "./button.ts";
 import { CameraApi } from "./camera.ts";
 import { DataManagerApi } from "./data_manager.ts";
+import { DiscoveryApi } from "./discovery.ts";
 import { EncoderApi } from "./encoder.ts";
 import { GantryApi } from "./gantry.ts";
 import { GenericApi } from "./generic.ts";
@@ -33,6 +34,7 @@ export const APIS: readonly AnyApi[] = [
   ButtonApi,
   CameraApi,
   DataManagerApi,
+  DiscoveryApi,
   EncoderApi,
   GantryApi,
   GenericApi,

@@ -20,6 +20,27 @@ export interface AppendFile {
   close(): void;
 }
 
+/** Memory that a device shares. */
+export interface DeviceMemory {
+  /** A copy of its first bytes. */
+  read(bytes: number): Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * A character device. Errors are `unavailable` for one that is gone, `invalid_argument` for what it does not take,
+ * `resource_exhausted` where somebody else uses it, `aborted` where there is nothing yet.
+ */
+export interface Device {
+  readonly path: string;
+  /** A control call by its number; `data` goes in, and comes out as the device has changed it. */
+  control(request: number, data: Uint8Array<ArrayBuffer>): void;
+  map(offset: number, bytes: number): DeviceMemory;
+  /** Whether there is something to fetch, or to fail at, within that time. Not to be closed meanwhile. */
+  readable(withinMs: number): Promise<boolean>;
+  /** Idempotent. */
+  close(): void;
+}
+
 export interface Host {
   /** The value of an environment variable. */
   env(name: string): string | undefined;
@@ -31,6 +52,10 @@ export interface Host {
   cwd(): string;
   readFile(path: string): Promise<Uint8Array>;
   readTextFile(path: string): Promise<string>;
+  /** Opens a character device. */
+  openDevice(path: string): Device;
+  /** The path without links. */
+  realPath(path: string): Promise<string>;
   /** Names of a folder's entries, sorted. */
   readFolder(path: string): Promise<string[]>;
   /** Replaces a file so that after a power loss it is whole: the old or the new. */

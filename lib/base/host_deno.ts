@@ -5,7 +5,8 @@
 import { cpuUsage } from "node:process";
 import { dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
 import { type Code, messageOf, SvcError } from "./error.ts";
-import type { AppendFile, Host } from "./host.ts";
+import { DenoDevice } from "./device_deno.ts";
+import type { AppendFile, Device, Host } from "./host.ts";
 import type { Clock } from "./clock.ts";
 import {
   type Exit,
@@ -45,6 +46,14 @@ export class DenoHost implements Host, ProcessHost {
 
   readTextFile(path: string): Promise<string> {
     return attempt("read", path, () => Deno.readTextFile(path));
+  }
+
+  openDevice(path: string): Device {
+    return new DenoDevice(path);
+  }
+
+  realPath(path: string): Promise<string> {
+    return attempt("find", path, () => Deno.realPath(path));
   }
 
   readFolder(path: string): Promise<string[]> {

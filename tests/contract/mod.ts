@@ -8,6 +8,7 @@ import { contract as board } from "./board.ts";
 import { contract as button } from "./button.ts";
 import { contract as camera } from "./camera.ts";
 import type { Contract } from "./contract.ts";
+import { contract as discovery } from "./discovery.ts";
 import { contract as dataManager } from "./data_manager.ts";
 import { contract as encoder } from "./encoder.ts";
 import { contract as gantry } from "./gantry.ts";
@@ -32,6 +33,7 @@ export const CONTRACTS: readonly Contract<any>[] = [
   board,
   button,
   camera,
+  discovery,
   dataManager,
   encoder,
   gantry,

@@ -1,0 +1,131 @@
+/**
+ * Pictures as webcams give them, as plain pixels or JPEG. Colours of YUV pictures are those of BT.601 with its
+ * limited range, which is what cameras send that say nothing else.
+ */
+
+import { SvcError } from "../../lib/base/error.ts";
+import type { CameraFormat } from "../../lib/base/v4l2.ts";
+import { type ColorImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
+
+type RawFormat = Exclude<CameraFormat, "MJPG">;
+
+export interface RawPicture {
+  readonly width: number;
+  readonly height: number;
+  /** Between the beginnings of two rows of brightness; 0 where they follow each other. */
+  readonly rowBytes: number;
+  readonly bytes: Uint8Array;
+}
+
+/** The picture's pixels. Throws `unavailable` for one of which a part is missing, as after a lost packet. */
+export function pixelsOf(format: RawFormat, picture: RawPicture): ColorImage {
+  const { width, height, bytes } = picture;
+  const packed = format === "YUYV" || format === "UYVY";
+  const row = picture.rowBytes || width * (packed ? 2 : 1);
+  const colors = packed ? 0 : Math.ceil(height / 2) * row;
+  const wanted = row * height + colors;
+  if (bytes.length < wanted) {
+    const found = `${bytes.length} bytes of ${format}, wanted ${wanted} for ${width} x ${height} pixels`;
+    throw new SvcError("unavailable", `the camera gave part of a picture: ${found}`);
+  }
+  const rgba = new Uint8Array(width * height * 4);
+  const place = placesOf(format, row, height);
+  for (let y = 0, to = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, to += 4) {
+      const { luma, u, v } = place(x, y);
+      const bright = 298 * (bytes[luma] - 16);
+      const blue = bytes[u] - 128, red = bytes[v] - 128;
+      rgba[to] = byte(bright + 409 * red);
+      rgba[to + 1] = byte(bright - 100 * blue - 208 * red);
+      rgba[to + 2] = byte(bright + 516 * blue);
+      rgba[to + 3] = 255;
+    }
+  }
+  return { width, height, rgba };
+}
+
+interface Places {
+  luma: number;
+  u: number;
+  v: number;
+}
+
+/** Two pixels of a row share their colours, and in planes two rows as well. The answer is the same object each time. */
+function placesOf(
+  format: RawFormat,
+  row: number,
+  height: number,
+): (x: number, y: number) => Places {
+  const at: Places = { luma: 0, u: 0, v: 0 };
+  if (format === "YUYV" || format === "UYVY") {
+    const first = format === "YUYV" ? 0 : 1;
+    return (x, y) => {
+      const pair = y * row + (x >> 1) * 4;
+      at.luma = y * row + x * 2 + first;
+      at.u = pair + 1 - first;
+      at.v = pair + 3 - first;
+      return at;
+    };
+  }
+  const plane = row * height;
+  return (x, y) => {
+    at.luma = y * row + x;
+    if (format === "YU12") {
+      const half = row >> 1;
+      at.u = plane + (y >> 1) * half + (x >> 1);
+      at.v = at.u + half * Math.ceil(height / 2);
+      return at;
+    }
+    const pair = plane + (y >> 1) * row + (x & ~1);
+    at.u = format === "NV12" ? pair : pair + 1;
+    at.v = format === "NV12" ? pair + 1 : pair;
+    return at;
+  };
+}
+
+function byte(value: number): number {
+  const rounded = (value + 128) >> 8;
+  return rounded < 0 ? 0 : rounded > 255 ? 255 : rounded;
+}
+
+const HUFFMAN = 0xc4, SCAN = 0xda, START = 0xd8;
+
+/**
+ * A picture of a motion JPEG as a JPEG of its own: the tables that such pictures may leave out, being always the
+ * same, are put in.
+ */
+export function standaloneJpeg(bytes: Uint8Array): Uint8Array {
+  if (bytes[0] !== 0xff || bytes[1] !== START) {
+    throw new SvcError("unavailable", "the camera gave a picture that does not begin as a JPEG");
+  }
+  const scan = segmentAt(bytes, SCAN);
+  if (scan === undefined) {
+    throw new SvcError("unavailable", "the camera gave a JPEG that ends before its picture");
+  }
+  const tables = segmentAt(bytes, HUFFMAN);
+  if (tables !== undefined && tables < scan) return bytes;
+  const standard = standardTables();
+  const whole = new Uint8Array(bytes.length + standard.length);
+  whole.set(bytes.subarray(0, scan));
+  whole.set(standard, scan);
+  whole.set(bytes.subarray(scan), scan + standard.length);
+  return whole;
+}
+
+/** Where the first segment with this mark begins, of those before the picture's data. */
+function segmentAt(bytes: Uint8Array, mark: number): number | undefined {
+  for (let at = 2; at + 4 <= bytes.length && bytes[at] === 0xff;) {
+    if (bytes[at + 1] === mark) return at;
+    if (bytes[at + 1] === SCAN) return undefined;
+    at += 2 + (bytes[at + 2] << 8 | bytes[at + 3]);
+  }
+  return undefined;
+}
+
+/** The standard's example tables, which our own encoder uses too: its segment is taken from a picture it made. */
+function standardTables(): Uint8Array {
+  const image = { width: 8, height: 8, rgba: new Uint8Array(8 * 8 * 4) };
+  const jpeg = encodeImage({ kind: "color", image }, MIME.jpeg);
+  const at = segmentAt(jpeg, HUFFMAN)!;
+  return jpeg.subarray(at, at + 2 + (jpeg[at + 2] << 8 | jpeg[at + 3]));
+}

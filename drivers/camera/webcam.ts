@@ -1,0 +1,281 @@
+/**
+ * `webcam`: a camera on a USB port or built in, through Video4Linux.
+ *
+ * It goes straight to the device (control calls and shared memory, `lib/base/v4l2.ts`), so nothing has to be installed: the
+ * packages for it on npm are old, and `ffmpeg` would be a second program to keep alive. The newest picture is kept,
+ * and encoded when somebody asks for it. An unplugged camera is looked for until it is back.
+ */
+
+import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import type { Logger } from "../../lib/base/log.ts";
+import { bestMode, type CameraFormat, type Streaming, VideoDevice, videoPaths } from "../../lib/base/v4l2.ts";
+import { choice, type Infer, integer, number, object, text } from "../../lib/base/schema.ts";
+import { imageSize, MIME } from "../../lib/geometry/image.ts";
+import { type Construction, model } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+import { jpegOf } from "./files.ts";
+import { distortionRow, intrinsicsRow } from "./lens.ts";
+import { pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
+import { chosenSources } from "./sources.ts";
+
+/** Published names of formats, and Video4Linux's. */
+const FORMATS: { readonly [name: string]: CameraFormat } = {
+  MJPEG: "MJPG",
+  MJPG: "MJPG",
+  YUYV: "YUYV",
+  YUY2: "YUYV",
+  UYVY: "UYVY",
+  NV12: "NV12",
+  NV21: "NV21",
+  I420: "YU12",
+};
+
+/** How long one wait for a picture is, and so at most a close. */
+const WAIT_MS = 250;
+
+/** A camera that gives nothing for so long is gone, or as good as. */
+const STALLED_MS = 5_000;
+
+/** How long a request waits for the first picture. */
+const FIRST_PICTURE_MS = 5_000;
+
+const RECONNECT_MS = 1_000;
+
+const attributes = object({
+  videoPath: text("the device: /dev/v4l/by-id/…, /dev/video0 or video0; the first camera found when left out")
+    .default(""),
+  widthPx: integer("width of the picture in pixels; 0 takes what is near 640", { min: 0, max: 16_384 })
+    .default(0),
+  heightPx: integer("height of the picture in pixels; 0 takes what is near 480", { min: 0, max: 16_384 })
+    .default(0),
+  frameRate: number("pictures a second; 0 takes the most that the camera gives", { min: 0, max: 1_000 })
+    .default(0),
+  format: choice("how the camera gives its pictures; MJPEG costs least", Object.keys(FORMATS)),
+  intrinsicParameters: intrinsicsRow,
+  distortionParameters: distortionRow,
+}).required();
+
+type Attributes = Infer<typeof attributes>;
+
+export const WebcamCamera = model({
+  api: CameraApi,
+  name: "rdk:builtin:webcam",
+  doc: "a camera on a USB port or built in (Linux)",
+  attributes,
+  construct: async (from) => {
+    const { os } = from.host.platform();
+    if (os !== "linux") {
+      const problem = `${from.name} cannot be used on ${os}: webcam works on Linux, through Video4Linux`;
+      throw new SvcError(
+        "unimplemented",
+        `${problem}; elsewhere use a module for the camera, or image_file and replay`,
+      );
+    }
+    const webcam = new Webcam(from);
+    await webcam.connect();
+    return webcam;
+  },
+});
+
+/** An open device that gives pictures. */
+interface Connection {
+  readonly device: VideoDevice;
+  readonly streaming: Streaming;
+  readonly path: string;
+}
+
+/** The newest picture; encoded once, when it is first asked for. */
+interface Picture {
+  readonly takenAtMs: number;
+  jpeg?: Uint8Array;
+}
+
+class Webcam extends BaseComponent implements Camera {
+  readonly #settings: Attributes;
+  readonly #host: Host;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #closing = new AbortController();
+  #connection: Connection | undefined;
+  #picture: Picture | undefined;
+  #arrived = Promise.withResolvers<void>();
+  /** Why there is no connection. */
+  #lost = "it has not been opened yet";
+  #work: Promise<void> = Promise.resolve();
+
+  constructor({ name, attributes, host, clock, logger }: Construction<Attributes>) {
+    super(name);
+    this.#settings = attributes;
+    this.#host = host;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  /** Opens the camera for the first time, and keeps it open from then on. */
+  async connect(): Promise<void> {
+    this.#connection = await this.#open();
+    this.#work = this.#keepUp();
+  }
+
+  async getImages(sourceNames: readonly string[] = [], call?: Call): Promise<Images> {
+    const [sourceName] = chosenSources(this.name, [this.name.short], sourceNames);
+    const picture = await this.#newest(call?.signal);
+    picture.jpeg ??= this.#encode();
+    return {
+      images: [{ sourceName, mimeType: MIME.jpeg, image: picture.jpeg }],
+      capturedAtMs: picture.takenAtMs,
+    };
+  }
+
+  getPointCloud(): Promise<Uint8Array> {
+    return Promise.reject(unsupported(this.name, "GetPointCloud", "its pictures have no depth"));
+  }
+
+  getProperties(): Promise<CameraProperties> {
+    const { intrinsicParameters, distortionParameters, frameRate } = this.#settings;
+    return Promise.resolve({
+      supportsPcd: false,
+      intrinsics: intrinsicParameters,
+      distortion: distortionParameters,
+      mimeTypes: [MIME.jpeg],
+      frameRate: this.#connection?.streaming.framesPerSecond ?? (frameRate || undefined),
+    });
+  }
+
+  override async close(): Promise<void> {
+    this.#closing.abort(new SvcError("unavailable", `${this.name} is closed`));
+    await this.#work;
+    this.#disconnect("it is closed");
+  }
+
+  async #newest(signal?: AbortSignal): Promise<Picture> {
+    if (this.#connection && !this.#picture) {
+      const deadline = AbortSignal.any([this.#closing.signal, ...signal ? [signal] : []]);
+      await this.#orLater(this.#arrived.promise, deadline);
+    }
+    if (this.#connection && this.#picture) return this.#picture;
+    throw new SvcError("unavailable", `${this.name} has no picture: ${this.#lost}`);
+  }
+
+  /** Waits for the first picture, not for ever. */
+  async #orLater(arrived: Promise<void>, signal: AbortSignal): Promise<void> {
+    const waited = new AbortController();
+    const late = this.#clock.sleep(FIRST_PICTURE_MS, AbortSignal.any([signal, waited.signal]));
+    try {
+      await Promise.race([arrived, late.then(() => this.#lost = "the camera has given none yet")]);
+    } finally {
+      waited.abort();
+      late.catch(() => {});
+    }
+  }
+
+  #encode(): Uint8Array {
+    const { device, streaming } = this.#connection!;
+    const bytes = device.newest();
+    if (streaming.format !== "MJPG") {
+      return jpegOf(pixelsOf(streaming.format as Exclude<CameraFormat, "MJPG">, { ...streaming, bytes }));
+    }
+    const jpeg = standaloneJpeg(bytes);
+    imageSize(jpeg);
+    return jpeg;
+  }
+
+  /** Takes every picture from the device, and finds the device again when it is gone, until the camera is closed. */
+  async #keepUp(): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      try {
+        if (this.#connection) await this.#stream(this.#connection);
+        else await this.#reconnect();
+      } catch (cause) {
+        if (this.#closing.signal.aborted) return;
+        if (this.#connection) this.#logger.warn(`the camera is gone, and looked for: ${chainOf(cause)}`);
+        this.#disconnect(`${chainOf(cause)}; it is looked for every ${RECONNECT_MS / 1e3} s`);
+      }
+    }
+  }
+
+  async #stream({ device, path }: Connection): Promise<void> {
+    let lastMs = this.#clock.monotonicMs();
+    while (!this.#closing.signal.aborted) {
+      const nowMs = this.#clock.monotonicMs();
+      if (await device.next(WAIT_MS)) {
+        this.#picture = { takenAtMs: this.#clock.nowMs() };
+        this.#arrived.resolve();
+        lastMs = this.#clock.monotonicMs();
+      } else if (nowMs - lastMs > STALLED_MS) {
+        throw new SvcError("unavailable", `${path} has given no picture for ${STALLED_MS / 1e3} s`);
+      }
+    }
+  }
+
+  async #reconnect(): Promise<void> {
+    await this.#clock.sleep(RECONNECT_MS, this.#closing.signal);
+    this.#connection = await this.#open();
+    this.#logger.info(`the camera is back: ${this.#connection.path}`);
+  }
+
+  #disconnect(why: string): void {
+    this.#connection?.device.close();
+    this.#connection = undefined;
+    this.#picture = undefined;
+    this.#lost = why;
+    this.#arrived.resolve();
+    this.#arrived = Promise.withResolvers();
+  }
+
+  /** Throws with what was found where, and what was wanted. */
+  async #open(): Promise<Connection> {
+    const { videoPath } = this.#settings;
+    const paths = videoPath ? [fullPath(videoPath)] : await videoPaths(this.#host);
+    const refusals: string[] = [];
+    for (const path of paths) {
+      let device: VideoDevice | undefined;
+      try {
+        device = VideoDevice.open(this.#host, path);
+        return { device, path, streaming: this.#start(device) };
+      } catch (cause) {
+        device?.close();
+        const { code } = SvcError.from(cause);
+        if (videoPath) {
+          throw new SvcError(code, `${this.name} cannot use ${path}: ${chainOf(cause)}`, { cause });
+        }
+        refusals.push(`${path}: ${chainOf(cause)}`);
+      }
+    }
+    const found = refusals.length > 0 ? refusals.join("; ") : "there is no /dev/video*";
+    throw new SvcError("not_found", `${this.name} found no camera: ${found}`);
+  }
+
+  #start(device: VideoDevice): Streaming {
+    if (!device.identity().captures) {
+      throw new SvcError(
+        "invalid_argument",
+        "it gives no pictures; a camera has several devices, of which one does",
+      );
+    }
+    const { widthPx, heightPx, format, frameRate } = this.#settings;
+    const wanted = { width: widthPx, height: heightPx, format: format ? FORMATS[format] : undefined };
+    const mode = bestMode(device.modes(), wanted);
+    const streaming = device.start(mode, frameRate || undefined);
+    const { width, height } = streaming;
+    if (streaming.format !== mode.format || widthPx && width !== widthPx || heightPx && height !== heightPx) {
+      const found = `it gives ${streaming.format} of ${width} x ${height} pixels`;
+      throw new SvcError(
+        "invalid_argument",
+        `${found}, wanted ${mode.format} of ${mode.width} x ${mode.height}`,
+      );
+    }
+    const rate = streaming.framesPerSecond;
+    if (frameRate && rate !== undefined && Math.abs(rate - frameRate) > 0.05 * frameRate) {
+      this.#logger.warn(`frame_rate ${frameRate} is not to be had: the camera gives ${rate.toFixed(1)}`);
+    }
+    return streaming;
+  }
+}
+
+function fullPath(path: string): string {
+  return path.includes("/") ? path : `/dev/${path}`;
+}

@@ -1,0 +1,229 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { FakeVideo, type FakeVideoOptions, FakeVideos } from "../../lib/base/fake_video.ts";
+import type { Host } from "../../lib/base/host.ts";
+import type { LogRecord } from "../../lib/base/log.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
+import { construct, problemsOf } from "../../tests/construct.ts";
+import { pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
+import { WebcamCamera } from "./webcam.ts";
+
+const PATH = "/dev/video0";
+
+function hostOf(videos: FakeVideos, os = "linux"): Host {
+  const platform = () => ({ os, arch: "x64" });
+  const { openDevice, readFolder, realPath } = videos;
+  const bound = { openDevice: openDevice.bind(videos), readFolder: readFolder.bind(videos) };
+  return { platform, ...bound, realPath: realPath.bind(videos) } as unknown as Host;
+}
+
+/** A camera plugged in, and what a test needs around it. */
+function world(options: FakeVideoOptions = {}) {
+  const clock = new FakeClock();
+  const videos = new FakeVideos();
+  const camera = videos.plug(PATH, new FakeVideo(clock, options));
+  const logged: LogRecord[] = [];
+  const host = hostOf(videos);
+  const open = (attributes: JsonObject = {}) => construct(WebcamCamera, attributes, { host, clock, logged });
+  return { clock, videos, camera, logged, open };
+}
+
+/** Closes it while time goes on, as a wait for the device has to end. */
+async function ended(closing: Promise<void>, clock: FakeClock): Promise<void> {
+  await clock.advance(1_000);
+  await closing;
+}
+
+async function colorOf(camera: Awaited<ReturnType<ReturnType<typeof world>["open"]>>): Promise<number[]> {
+  const { images: [{ image, mimeType, sourceName }] } = await camera.getImages();
+  assertEquals([mimeType, sourceName], [MIME.jpeg, "test"]);
+  const decoded = decodeImage(image);
+  assert(decoded.kind === "color");
+  return [decoded.image.width, decoded.image.height, ...decoded.image.rgba.subarray(0, 3)];
+}
+
+Deno.test("webcam: the newest picture, as JPEG, with when it was taken", async () => {
+  let shade = 50;
+  const { clock, videos, camera, open } = world({
+    picture: (_, width, height) => new Uint8Array(width * height * 2).map((_, at) => at % 2 ? 128 : shade),
+  });
+  const webcam = await open();
+  const first = colorOf(webcam);
+  await settle();
+  camera.take();
+  assertEquals(await first, [640, 480, 40, 40, 40], "a request before the first picture waits for it");
+  const { capturedAtMs } = await webcam.getImages();
+  shade = 150;
+  await clock.advance(40);
+  camera.take();
+  await settle();
+  assertEquals((await colorOf(webcam))[2], 156);
+  assertEquals((await webcam.getImages()).capturedAtMs, capturedAtMs + 40);
+  assert(
+    (await webcam.getImages()).images[0].image === (await webcam.getImages()).images[0].image,
+    "encoded once",
+  );
+  assertEquals((await webcam.getProperties()).frameRate, 30);
+  await assertRejects(() => webcam.getPointCloud(), SvcError, "its pictures have no depth");
+  await assertRejects(() => webcam.getImages(["depth"]), SvcError, 'no image source "depth", it has: "test"');
+  await ended(webcam.close(), clock);
+  await ended(webcam.close(), clock);
+  assertEquals([videos.open, clock.pending], [0, 0], "nothing is left open");
+  await assertRejects(() => webcam.getImages(), SvcError, "has no picture: it is closed");
+});
+
+Deno.test("webcam: JPEG goes through as it came", async () => {
+  const image = { width: 8, height: 8, rgba: new Uint8Array(256).fill(200) };
+  const jpeg = encodeImage({ kind: "color", image }, MIME.jpeg);
+  const { clock, camera, open } = world({
+    formats: { YUYV: [[640, 480]], MJPG: [[640, 480]] },
+    picture: () => jpeg,
+  });
+  const webcam = await open();
+  camera.take();
+  assertEquals((await webcam.getImages()).images[0].image, jpeg);
+  await ended(webcam.close(), clock);
+});
+
+Deno.test("webcam: an unplugged camera is an error, until it is back", async () => {
+  const { clock, videos, camera, logged, open } = world();
+  const webcam = await open();
+  camera.take();
+  await webcam.getImages();
+  videos.unplug(PATH);
+  await settle();
+  const error = await assertRejects(
+    () => webcam.getImages(),
+    SvcError,
+    "No such device; it is looked for every 1 s",
+  );
+  assertEquals(error.code, "unavailable");
+  await clock.advance(3_500);
+  await assertRejects(() => webcam.getImages(), SvcError, "found no camera: there is no /dev/video*");
+  assertEquals(videos.open, 0, "what is gone is let go of");
+  const again = videos.plug("/dev/video2", new FakeVideo(clock));
+  await clock.advance(1_000);
+  again.take();
+  assertEquals((await webcam.getImages()).images.length, 1);
+  assertEquals(logged.map(({ level, message }) => [level, message.split(":")[0]]), [
+    ["warn", "the camera is gone, and looked for"],
+    ["info", "the camera is back"],
+  ]);
+  await ended(webcam.close(), clock);
+  assertEquals([videos.open, clock.pending], [0, 0]);
+});
+
+Deno.test("webcam: a camera that gives nothing any more is opened anew", async () => {
+  const { clock, camera, logged, open } = world();
+  const webcam = await open();
+  camera.take();
+  await webcam.getImages();
+  await clock.advance(7_000);
+  assert(logged.some(({ message }) => message.includes("has given no picture for 5 s")));
+  camera.take();
+  assertEquals((await webcam.getImages()).images.length, 1);
+  await ended(webcam.close(), clock);
+});
+
+Deno.test("webcam: a request does not wait for ever, and can be given up", async () => {
+  const { clock, open } = world();
+  const webcam = await open();
+  const abort = new AbortController();
+  const asked = webcam.getImages([], { signal: abort.signal });
+  await settle();
+  abort.abort(new SvcError("canceled", "enough"));
+  await assertRejects(() => asked, SvcError, "enough");
+  const patient = assertRejects(() => webcam.getImages(), SvcError, "has no picture");
+  await clock.advance(6_000);
+  await patient;
+  await ended(webcam.close(), clock);
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("webcam: size, format and rate as asked, or what there is instead", async () => {
+  const formats = {
+    MJPG: [[1920, 1080], [800, 600]],
+    YUYV: [[640, 480], [320, 240]],
+    H264: [[640, 480]],
+  } as const;
+  const { clock, videos, logged, open } = world({ formats, rates: [30, 15] });
+  const modes: [JsonObject, number | undefined][] = [
+    [{ width_px: 320 }, 30],
+    [{ format: "mjpeg", frame_rate: 15 }, 15],
+    [{ video_path: "video0", height_px: 600, frame_rate: 7 }, 15],
+  ];
+  for (const [attributes, rate] of modes) {
+    const webcam = await open(attributes);
+    assertEquals((await webcam.getProperties()).frameRate, rate);
+    await ended(webcam.close(), clock);
+  }
+  assertEquals(logged.map(({ message }) => message), [
+    "frame_rate 7 is not to be had: the camera gives 15.0",
+  ]);
+  await assertRejects(
+    () => open({ video_path: PATH, width_px: 100 }),
+    SvcError,
+    "cannot use /dev/video0: the camera offers MJPG 1920x1080, MJPG 800x600, YUYV 640x480, YUYV 320x240, " +
+      "H264 640x480, wanted MJPG or YUYV or UYVY or NV12 or NV21 or YU12 of 100 x any height",
+  );
+  await assertRejects(() => open({ format: "NV12" }), SvcError, "wanted NV12 of any size");
+  await assertRejects(() => open({ video_path: "/dev/video9" }), SvcError, "No such file or directory");
+  videos.plug("/dev/video1", new FakeVideo(clock, { metadata: true }));
+  await assertRejects(() => open({ video_path: "/dev/video1" }), SvcError, "it gives no pictures");
+  assertEquals(videos.open, 0);
+  assertEquals(problemsOf(WebcamCamera, { width_px: -1, format: "PNG" }), [
+    "width_px: found -1, wanted an integer from 0 to 16384",
+    'format: found "PNG", wanted one of "MJPEG", "MJPG", "YUYV", "YUY2", "UYVY", "NV12", "NV21", "I420"',
+  ]);
+});
+
+Deno.test("webcam: elsewhere than on Linux it says what works", async () => {
+  const host = hostOf(new FakeVideos(), "windows");
+  const error = await assertRejects(() => construct(WebcamCamera, {}, { host }), SvcError, "works on Linux");
+  assertEquals(error.code, "unimplemented");
+});
+
+Deno.test("pictures of every format have the colours that were put in", () => {
+  // Of 4 x 2 pixels the left half is red, the right half blue; in BT.601 these are (81, 90, 240) and (41, 240, 110).
+  const luma = [81, 81, 41, 41], [u, v] = [[90, 240], [240, 110]];
+  const rows = (row: readonly number[]) => [...row, ...row];
+  const bytes: { [format: string]: number[] } = {
+    YUYV: rows([81, u[0], 81, v[0], 41, u[1], 41, v[1]]),
+    UYVY: rows([u[0], 81, v[0], 81, u[1], 41, v[1], 41]),
+    NV12: [...rows(luma), u[0], v[0], u[1], v[1]],
+    NV21: [...rows(luma), v[0], u[0], v[1], u[1]],
+    YU12: [...rows(luma), ...u, ...v],
+  };
+  for (const [format, content] of Object.entries(bytes)) {
+    const picture = { width: 4, height: 2, rowBytes: 0, bytes: Uint8Array.from(content) };
+    const { rgba } = pixelsOf(format as "YUYV", picture);
+    const colors = Array.from({ length: 8 }, (_, pixel) => [...rgba.subarray(pixel * 4, pixel * 4 + 4)]);
+    for (const [at, [red, green, blue, alpha]] of colors.entries()) {
+      const wanted = at % 4 < 2 ? [255, 0, 0] : [0, 0, 255];
+      const near = [red, green, blue].every((value, channel) => Math.abs(value - wanted[channel]) <= 2);
+      assert(near && alpha === 255, `${format} pixel ${at}: ${red}, ${green}, ${blue}`);
+    }
+    const cut = { ...picture, bytes: picture.bytes.subarray(1) };
+    assertThrows(() => pixelsOf(format as "YUYV", cut), SvcError, "part of a picture");
+  }
+  const padded = { width: 2, height: 2, rowBytes: 8, bytes: new Uint8Array(16).fill(128) };
+  assertEquals(
+    pixelsOf("YUYV", padded).rgba.subarray(8, 12),
+    Uint8Array.of(130, 130, 130, 255),
+    "rows with a gap",
+  );
+});
+
+Deno.test("a motion JPEG without its tables is made whole", () => {
+  const image = { width: 16, height: 8, rgba: new Uint8Array(512).map((_, at) => at % 251) };
+  const jpeg = encodeImage({ kind: "color", image }, MIME.jpeg);
+  const at = jpeg.findIndex((byte, index) => byte === 0xff && jpeg[index + 1] === 0xc4);
+  const length = 2 + (jpeg[at + 2] << 8 | jpeg[at + 3]);
+  const bare = Uint8Array.from([...jpeg.subarray(0, at), ...jpeg.subarray(at + length)]);
+  assertEquals(decodeImage(standaloneJpeg(bare)), decodeImage(jpeg));
+  assert(standaloneJpeg(jpeg) === jpeg, "a whole one is left as it is");
+  assertThrows(() => standaloneJpeg(Uint8Array.of(1, 2)), SvcError, "does not begin");
+  assertThrows(() => standaloneJpeg(jpeg.subarray(0, 30)), SvcError, "ends before");
+});

@@ -1,0 +1,86 @@
+/**
+ * `webcam` discovery: the cameras that are there now, each as the entry of a `webcam` that would use it.
+ */
+
+import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/discovery.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import type { Logger } from "../../lib/base/log.ts";
+import { type JsonObject, object } from "../../lib/base/schema.ts";
+import { bestMode, VideoDevice, videoPaths } from "../../lib/base/v4l2.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseResource } from "../../lib/resource/resource.ts";
+
+/** Links to devices that keep their names whatever the order in which cameras are plugged in. */
+const STABLE_FOLDER = "/dev/v4l/by-id";
+
+class WebcamDiscovery extends BaseResource implements Discovery {
+  constructor(name: ResourceName, private readonly host: Host, private readonly logger: Logger) {
+    super(name);
+  }
+
+  async discoverResources(): Promise<readonly Discovered[]> {
+    const { os } = this.host.platform();
+    if (os !== "linux") {
+      throw new SvcError(
+        "unimplemented",
+        `${this.name} cannot look for cameras on ${os}, wanted Linux (Video4Linux)`,
+      );
+    }
+    const stable = await this.#stablePaths();
+    const found: Discovered[] = [];
+    for (const path of await videoPaths(this.host)) {
+      const camera = this.#look(path, stable.get(path) ?? path);
+      if (camera) found.push({ ...camera, name: unusedName(camera.name, found) });
+    }
+    return found;
+  }
+
+  /** `undefined` for what is no camera, or none that `webcam` can use. */
+  #look(path: string, stablePath: string): Discovered | undefined {
+    let device: VideoDevice | undefined;
+    try {
+      device = VideoDevice.open(this.host, path);
+      const { card, captures } = device.identity();
+      if (!captures) return undefined;
+      const { width, height, rates } = bestMode(device.modes(), { width: 0, height: 0, format: undefined });
+      const rate: JsonObject = rates.length > 0 ? { frame_rate: rates[0] } : {};
+      return {
+        name: card.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "") || "webcam",
+        api: "rdk:component:camera",
+        model: "rdk:builtin:webcam",
+        attributes: { video_path: stablePath, width_px: width, height_px: height, ...rate },
+      };
+    } catch (cause) {
+      this.logger.debug(`${path} is passed over: ${chainOf(cause)}`);
+      return undefined;
+    } finally {
+      device?.close();
+    }
+  }
+
+  /** The stable path of each device that has one. */
+  async #stablePaths(): Promise<ReadonlyMap<string, string>> {
+    const names = await this.host.readFolder(STABLE_FOLDER).catch(() => []);
+    const paths = names.map((name) => `${STABLE_FOLDER}/${name}`);
+    const targets = await Promise.all(paths.map((path) => this.host.realPath(path).catch(() => path)));
+    return new Map(targets.map((target, index) => [target, paths[index]]));
+  }
+}
+
+/** With a number behind it where others have the name too. */
+function unusedName(name: string, found: readonly Discovered[]): string {
+  const taken = new Set(found.map((one) => one.name));
+  let unused = name;
+  for (let number = 2; taken.has(unused); number++) unused = `${name}-${number}`;
+  return unused;
+}
+
+export const WebcamDiscoveryModel = model({
+  api: DiscoveryApi,
+  name: "rdk:builtin:webcam",
+  doc: "finds cameras on USB ports and built in (Linux)",
+  attributes: object({}).required(),
+  construct: ({ name, host, logger }) => new WebcamDiscovery(name, host, logger),
+});

@@ -1,0 +1,73 @@
+/**
+ * Discovery: what is there that could be a resource, each as the entry of a configuration that would make it one.
+ */
+
+import type {
+  ComponentConfig as ComponentConfigMessage,
+  ComponentConfigSchema,
+} from "../../proto/gen/app_pb.ts";
+import { DiscoveryService } from "../../proto/gen/discovery_pb.ts";
+import type { JsonObject } from "../base/schema.ts";
+import type { Channel } from "../wire/channel.ts";
+import type { JsonObject as Struct, MessageInitShape } from "../wire/proto.ts";
+import { service } from "../wire/service.ts";
+import { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Resource } from "../resource/resource.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+
+export interface Discovery extends Resource {
+  discoverResources(call?: Call): Promise<readonly Discovered[]>;
+}
+
+/** An entry of `components` or `services`. */
+export interface Discovered {
+  readonly name: string;
+  /** `rdk:component:camera` */
+  readonly api: string;
+  /** `rdk:builtin:webcam` */
+  readonly model: string;
+  readonly attributes: JsonObject;
+  /** What else a module's entry has: its frame, what it depends on. */
+  readonly more?: Pick<ComponentConfigMessage, "frame" | "dependsOn" | "serviceConfigs" | "logConfiguration">;
+}
+
+class DiscoveryClient extends ResourceClient<typeof DiscoveryService> implements Discovery {
+  async discoverResources(call?: Call): Promise<readonly Discovered[]> {
+    return (await this.rpc.discoverResources(this.request(call), call)).discoveries.map(fromMessage);
+  }
+}
+
+export const DiscoveryApi: Api<Discovery> = {
+  name: "rdk:service:discovery",
+  desc: DiscoveryService,
+  client: (name: ResourceName, channel: Channel) => new DiscoveryClient(name, channel, DiscoveryService),
+  serve: (find) =>
+    service(DiscoveryService, {
+      ...resourceHandlers(find),
+      discoverResources: async (request, ctx) => {
+        const found = await find(request.name).discoverResources(callOf(request, ctx));
+        return { discoveries: found.map(toMessage) };
+      },
+    }),
+};
+
+/** The old fields for namespace and type, which some clients read, say what the API's name says. */
+function toMessage(
+  { name, api, model, attributes, more }: Discovered,
+): MessageInitShape<typeof ComponentConfigSchema> {
+  const [namespace, , type] = api.split(":");
+  return { ...more, name, api, model, namespace, type, attributes: attributes as Struct };
+}
+
+function fromMessage(message: ComponentConfigMessage): Discovered {
+  const { name, model, namespace, type, attributes } = message;
+  const { frame, dependsOn, serviceConfigs, logConfiguration } = message;
+  return {
+    name,
+    api: message.api || `${namespace || "rdk"}:component:${type}`,
+    model,
+    attributes: (attributes ?? {}) as JsonObject,
+    more: { frame, dependsOn, serviceConfigs, logConfiguration },
+  };
+}
