@@ -18,7 +18,7 @@ import type { Logger } from "../base/log.ts";
 import type { JsonObject } from "../base/schema.ts";
 import type { Executors, Work } from "./executor.ts";
 import { keepFile, releaseFile } from "./file_refs.ts";
-import type { FileStore } from "./files.ts";
+import type { FileStore, StoredFile } from "./files.ts";
 import { Keys, type NewKey, newKeySecret } from "./keys.ts";
 import { PACKAGE_BYTES_MAX, Packages } from "./packages.ts";
 import type { Sql, Store } from "./store.ts";
@@ -60,7 +60,7 @@ interface Running {
 /** Nobody needs to be told any more: the job is another one's, or is no more. */
 class Lost extends SvcError {
   constructor(id: string) {
-    super("aborted", `training job ${id} is not ours any more`);
+    super("failed_precondition", `training job ${id} is not ours any more`);
   }
 }
 
@@ -229,6 +229,7 @@ export class TrainingRunner {
       log: (level, message) => log.write(level, message),
       apiKey: job.script && await this.#keyFor(job),
     };
+    signal.throwIfAborted();
     return await executor!.run(work);
   }
 
@@ -251,30 +252,19 @@ export class TrainingRunner {
     if ((await pathsIn(output)).length === 0) {
       throw new SvcError("failed_precondition", "nothing came of it: the output folder is empty");
     }
-    await keepFile(
-      store,
-      files,
-      packed(filesIn(output)),
-      PACKAGE_BYTES_MAX,
-      (file) =>
-        this.#end(id, async (sql, nowMs) => {
-          const jobs = new TrainingJobs(sql);
-          await this.#ours(jobs, id);
-          const add = async () => {
-            const info = {
-              organizationId,
-              name,
-              version,
-              type: "ml_model",
-              platform: "",
-              metadata,
-              file,
-            } as const;
-            return (await new Packages(sql).add(info, nowMs)).id;
-          };
-          return await jobs.complete(id, add, nowMs);
-        }),
-    );
+    const add = async (sql: Sql, file: StoredFile, nowMs: number) => {
+      const info = { organizationId, name, version, type: "ml_model", platform: "", metadata, file } as const;
+      return (await new Packages(sql).add(info, nowMs)).id;
+    };
+    await keepFile(store, files, packed(filesIn(output)), PACKAGE_BYTES_MAX, async (file) => {
+      const state = await this.#end(id, async (sql, nowMs) => {
+        const jobs = new TrainingJobs(sql);
+        await this.#ours(jobs, id);
+        return await jobs.complete(id, () => add(sql, file, nowMs), nowMs);
+      });
+      // It has ended as it should, but the file is nobody's.
+      if (state !== "completed") throw new Lost(id);
+    });
   }
 
   /** Tells why a job has ended; again and again for as long as nobody else can have. */

@@ -2,9 +2,9 @@
  * Datasets to learn from, and an executor that does what a test says.
  */
 
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { SvcError } from "../../lib/base/error.ts";
+import type { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema.ts";
 import { BinaryData, type BinaryUpload } from "../../lib/cloud/data_binary.ts";
 import { Datasets, type DatasetType } from "../../lib/cloud/datasets.ts";
@@ -113,6 +113,8 @@ export async function* stream(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 export interface FakeWork extends Work {
   /** Leaves a file as the model. */
   finish(text?: string): Promise<void>;
+  /** Leaves nothing. */
+  succeed(): void;
   fail(error: SvcError): void;
 }
 
@@ -139,12 +141,16 @@ export class FakeExecutor implements Executor {
     const done = Promise.withResolvers<void>();
     const stop = () => done.reject(work.signal.reason);
     work.signal.addEventListener("abort", stop);
+    if (work.signal.aborted) stop();
     const fake: FakeWork = {
       ...work,
       finish: async (text = `model of job ${work.job.id}`) => {
-        await writeFile(join(work.folder, "output", "model.txt"), text);
+        const output = join(work.folder, "output");
+        await mkdir(output, { recursive: true });
+        await writeFile(join(output, "model.txt"), text);
         done.resolve();
       },
+      succeed: done.resolve,
       fail: done.reject,
     };
     this.begun.push(fake);
