@@ -32,6 +32,8 @@ export interface AuthOptions {
     /** Public keys (RSA, with `kid`) of somebody else who may issue tokens for this server. */
     readonly externalKeys?: readonly JsonWebKey[];
   };
+  /** Who shows a verified certificate of one of these names needs no token. */
+  readonly certificateNames?: readonly string[];
   /** The names of this server, its own one first: whom tokens are for. */
   readonly audience: readonly string[];
   /** Ed25519; with the same one, tokens outlive the process and are good at its twins. */
@@ -85,6 +87,8 @@ export function auth(options: AuthOptions): Auth {
     }),
     entityOf: (token) => tokens.entityOf(token),
     interceptor(ctx) {
+      const known = ctx.peer.certificateNames?.find((name) => options.certificateNames?.includes(name));
+      if (known !== undefined) return void (ctx.entity = known);
       // Callers over other transports have shown who they are before their first call.
       if (ctx.peer.kind === "grpc" && ctx.path !== AUTHENTICATE) ctx.entity = tokens.entityOf(tokenOf(ctx));
     },

@@ -46,6 +46,8 @@ export interface ConnectionOptions {
   readonly accept?: (stream: Stream, fields: Fields | undefined) => StreamListener;
   /** The peer has shown that it speaks HTTP/2. */
   readonly ready?: () => void;
+  /** Runs `destroy` in a while, unless the returned function is called: how long a peer has to read a farewell. */
+  readonly linger?: (destroy: () => void) => () => void;
   /** The connection is over; once. */
   readonly closed?: (error: SvcError) => void;
 }
@@ -145,11 +147,22 @@ export class Connection {
     const streams = [...this.#streams.values()];
     this.#streams.clear();
     this.#ready.length = 0;
-    if (farewell) this.socket.end(farewell, () => this.socket.destroy());
+    if (farewell) this.#part(farewell);
     else this.socket.destroy();
     for (const stream of streams) stream.finish(error);
     for (const resolve of this.#waiting.splice(0)) resolve();
     this.options.closed?.(error);
+  }
+
+  /**
+   * Of a socket that closes before all that came has been read the system takes back what was just sent. So what still
+   * comes is read, for a while, until the peer has seen why it is left.
+   */
+  #part(farewell: Uint8Array): void {
+    const destroy = () => void this.socket.destroy();
+    const { linger } = this.options;
+    if (linger) this.socket.once("close", linger(destroy));
+    this.socket.end(farewell, linger ? undefined : destroy);
   }
 
   // What streams do to their connection.
@@ -305,6 +318,10 @@ export class Connection {
     while (bytes.length - at >= FRAME_HEADER_BYTES) {
       const length = (bytes[at] << 16) | (bytes[at + 1] << 8) | bytes[at + 2];
       if (length > MAX_FRAME_BYTES) throw new ProtocolError(H2.frameSize, `frame of ${length} bytes`);
+      // Known from its first bytes, whether or not the others ever come.
+      if (!this.#settled && bytes[at + 3] !== TYPE.settings) {
+        throw new ProtocolError(H2.protocol, "the first frame is not SETTINGS");
+      }
       const end = at + FRAME_HEADER_BYTES + length;
       if (end > bytes.length) break;
       const stream = readUint32(bytes, at + 5) & 0x7fffffff;
@@ -317,7 +334,6 @@ export class Connection {
 
   #frame(type: number, flags: number, id: number, payload: Uint8Array): void {
     if (!this.#settled) {
-      if (type !== TYPE.settings) throw new ProtocolError(H2.protocol, "the first frame is not SETTINGS");
       this.#settled = true;
       this.options.ready?.();
     }

@@ -15,7 +15,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import { createServer as createNet, type Server as NetServer, type Socket } from "node:net";
-import { createServer as createTls } from "node:tls";
+import { createServer as createTls, type Server as TlsServer, type TLSSocket } from "node:tls";
 import type { Clock } from "../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
@@ -29,6 +29,8 @@ import type { Peer, ServiceTable } from "./service.ts";
 
 /** A client that has not shown within this time what it wants is cut off. */
 const SILENCE_MS = 10_000;
+/** How long a client that is left has to read why. */
+const LINGER_MS = 1_000;
 /** Request bytes over HTTP/1.1 that wait for their reader. */
 const BODY_BYTES = 1024 * 1024;
 /** Connections at once; more are turned away. */
@@ -49,6 +51,8 @@ export interface TlsFiles {
   readonly keyPem: string;
   /** What to call them in errors: usually their paths. */
   readonly certName?: string;
+  /** Clients are asked for certificates; good are those that one of `certPem` has issued. */
+  readonly asksClients?: boolean;
   readonly keyName?: string;
 }
 
@@ -92,6 +96,8 @@ class OpenPort implements Port {
   host = "";
   port = 0;
   readonly #server: NetServer;
+  /** Takes over, from `#server`, the sockets of clients that begin with a TLS handshake. It never listens itself. */
+  readonly #tls: TlsServer | undefined;
   readonly #http: Server;
   readonly #web: WebServer;
   readonly #sockets = new Set<Socket>();
@@ -117,15 +123,26 @@ class OpenPort implements Port {
     this.#http.on("clientError", (error, socket) => {
       if (socket.writable) socket.end(notHttp(error));
     });
-    this.#server = tls
-      ? createTls({ ...checked(tls), ALPNProtocols: ["h2", "http/1.1"], minVersion: "TLSv1.2" })
-      : createNet();
-    this.#server.on("connection", (socket: Socket) => this.#accept(socket, tls === undefined));
-    this.#server.on("secureConnection", (socket: Socket) => this.#begin(socket));
-    this.#server.on("tlsClientError", (error: Error, socket: Socket) => {
+    this.#server = createNet();
+    this.#server.on("connection", (socket: Socket) => this.#accept(socket));
+    this.#tls = tls && this.#createTls(tls);
+  }
+
+  #createTls(tls: TlsFiles): TlsServer {
+    // Who shows no certificate, or one that is not verified, is as good as any other client without one.
+    const asked = tls.asksClients && { requestCert: true, rejectUnauthorized: false, ca: [tls.certPem] };
+    const server = createTls({
+      ...checked(tls),
+      ...asked,
+      ALPNProtocols: ["h2", "http/1.1"],
+      minVersion: "TLSv1.2",
+    });
+    server.on("secureConnection", (socket: Socket) => this.#begin(socket));
+    server.on("tlsClientError", (error: Error, socket: Socket) => {
       this.#debug(`TLS handshake failed: ${error.message}`);
       socket.destroy();
     });
+    return server;
   }
 
   listen(name: string, address: { host?: string; port?: number; path?: string }): Promise<void> {
@@ -194,8 +211,8 @@ class OpenPort implements Port {
 
   // Connections.
 
-  /** Watches over a new socket, and reads from it if it is not the lower half of a TLS connection. */
-  #accept(socket: Socket, plain: boolean): void {
+  /** Watches over a new socket and reads from it. */
+  #accept(socket: Socket): void {
     if (this.#closing || this.#sockets.size >= MAX_CONNECTIONS) {
       socket.destroy();
       return;
@@ -217,7 +234,24 @@ class OpenPort implements Port {
     });
     socket.setNoDelay?.(true);
     socket.setKeepAlive?.(true, KEEPALIVE_MS);
-    if (plain) this.#begin(socket, client);
+    if (this.#tls) this.#beginTls(socket, client, this.#tls);
+    else this.#begin(socket, client);
+  }
+
+  /** What is not TLS gets an answer that a person can read, if it is something like HTTP. */
+  #beginTls(socket: Socket, client: string, tls: TlsServer): void {
+    socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
+    socket.once("readable", () => {
+      const bytes = socket.read() as Buffer | null;
+      if (bytes?.[0] !== TLS_HANDSHAKE) {
+        this.#debug(`${client} does not begin with TLS, which is on here`);
+        if (bytes && /^[A-Z]/.test(bytes.toString("latin1"))) socket.end(NOT_TLS);
+        else socket.destroy();
+        return;
+      }
+      socket.unshift(bytes);
+      tls.emit("connection", socket);
+    });
   }
 
   #begin(socket: Socket, client = endpoint(socket)): void {
@@ -252,6 +286,7 @@ class OpenPort implements Port {
       role: "server",
       accept: acceptGrpc(this.serving.table, peerOf(socket), others),
       ready: () => this.#silent.get(client)?.(),
+      linger: (destroy) => this.serving.clock.after(LINGER_MS, destroy),
       closed: (error) => {
         this.#connections.delete(connection);
         this.#debug(`connection of ${client} ended: ${error.message}`);
@@ -337,12 +372,19 @@ class OpenPort implements Port {
 /** The whole answer to what the parser of HTTP/1.1 does not understand. */
 function notHttp(error: Error): string {
   const tooLarge = (error as { code?: string }).code === "HPE_HEADER_OVERFLOW";
-  const [status, line] = tooLarge
-    ? ["431 Request Header Fields Too Large", "the request has more header fields than are taken\n"]
-    : ["400 Bad Request", "this is not a request of HTTP/1.1\n"];
+  return tooLarge
+    ? refusal("431 Request Header Fields Too Large", "the request has more header fields than are taken\n")
+    : refusal("400 Bad Request", "this is not a request of HTTP/1.1\n");
+}
+
+function refusal(status: string, line: string): string {
   const head = `HTTP/1.1 ${status}\r\ncontent-type: text/plain\r\ncontent-length: ${line.length}\r\n`;
   return `${head}connection: close\r\n\r\n${line}`;
 }
+
+const NOT_TLS = refusal("400 Bad Request", "this port speaks TLS: use https:// in place of http://\n");
+/** The first byte of a client's TLS. */
+const TLS_HANDSHAKE = 0x16;
 
 class HttpResponse implements WebResponse {
   constructor(private readonly response: ServerResponse, private readonly closing: () => boolean) {}
@@ -387,7 +429,15 @@ function pairs(raw: readonly string[]): [string, string][] {
 
 function peerOf(socket: Socket): Peer {
   const { remoteAddress, localAddress } = socket;
-  return { kind: "grpc", remoteAddress, localAddress };
+  return { kind: "grpc", remoteAddress, localAddress, certificateNames: certificateNames(socket) };
+}
+
+/** The DNS names in the certificate that a client has shown and that was verified. */
+function certificateNames(socket: Socket): readonly string[] | undefined {
+  const { authorized, getPeerCertificate } = socket as Partial<TLSSocket>;
+  if (authorized !== true || !getPeerCertificate) return undefined;
+  const names = getPeerCertificate.call(socket as TLSSocket).subjectaltname ?? "";
+  return names.split(", ").flatMap((name) => name.startsWith("DNS:") ? [name.slice("DNS:".length)] : []);
 }
 
 /** What tells one client from the others; sockets of the file system have only a number. */
@@ -401,7 +451,7 @@ function bracketed(host: string): string {
 }
 
 function hint(first: number): string {
-  return first === 0x16 ? ": it looks like TLS, which is off here" : "";
+  return first === TLS_HANDSHAKE ? ": it looks like TLS, which is off here" : "";
 }
 
 type Advice = [code: Code, advice: string];

@@ -118,7 +118,7 @@ Deno.test("port: settings that cannot work say what is wrong and what to do", as
 
 Deno.test("port: broken and hostile beginnings end only their own connection", () =>
   withPort({}, async (port) => {
-    const random = crypto.getRandomValues(new Uint8Array(5000));
+    const random = Uint8Array.from({ length: 5000 }, (_, i) => Math.imul(i + 1, 0x9e3779b1) >>> 24);
     const huge = frame(1, 0, 1, "\0".repeat(16_000));
     const empty = frame(9, 0, 1, "").repeat(40_000);
     const hostile: [string, (string | Uint8Array)[]][] = [
@@ -127,6 +127,7 @@ Deno.test("port: broken and hostile beginnings end only their own connection", (
       ["half a preface", ["PR", "X"]],
       ["a preface and garbage", [PREFACE, random]],
       ["a first frame that is not SETTINGS", [PREFACE, frame(6, 0, 0, "12345678")]],
+      ["half of one", [PREFACE, frame(0, 0, 1, "12345678").slice(0, 12)]],
       ["a frame too large", [PREFACE, SETTINGS, "\xff\xff\xff\0\0\0\0\0\x01"]],
       ["broken compression", [PREFACE, SETTINGS, frame(1, 5, 1, "\xff\xff\xff\xff\xff\xff\xff")]],
       ["data on a stream nobody opened", [PREFACE, SETTINGS, frame(0, 0, 7, "hello")]],
@@ -202,7 +203,9 @@ Deno.test("port: half a TLS handshake, and garbage instead of one, are cut off",
   const fake = new FakeClock();
   const tls = await selfSigned();
   await withPort({ clock: fake, tls }, async (port) => {
-    await exchange(port, "GET / HTTP/1.1\r\n\r\n");
+    const refused = await exchange(port, "GET / HTTP/1.1\r\n\r\n");
+    assertMatch(refused, /^HTTP\/1.1 400 [^]*\r\n\r\nthis port speaks TLS: use https:/);
+    assertEquals(await exchange(port, Uint8Array.of(0, 1, 2)), "");
     const half = exchange(port, "\x16\x03\x01\x02\0\x01\0\x01\xfc");
     while (fake.pending === 0) await clock.sleep(1);
     await fake.advance(10_000);

@@ -27,6 +27,8 @@ export interface Peer {
   readonly localAddress?: string;
   /** As what the caller knows this server: `https://host:port`. */
   readonly origin?: string;
+  /** The DNS names of a verified certificate that the client has shown. */
+  readonly certificateNames?: readonly string[];
   /** Who the caller is, where the transport itself has found out. */
   readonly entity?: string;
 }
