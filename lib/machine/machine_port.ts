@@ -52,6 +52,8 @@ interface Door {
   readonly apiKeys?: Readonly<Record<string, string>>;
   readonly locationSecrets?: readonly string[];
   readonly externalKeys?: readonly JsonObject[];
+  /** The names in certificates that stand for a token. */
+  readonly certificateNames?: readonly string[];
   readonly audience: readonly string[];
 }
 
@@ -164,23 +166,28 @@ function isInUse(error: unknown): boolean {
 }
 
 async function open(door: Door, { tableFor, http, clock, logger }: MachinePortParts): Promise<Port> {
-  const { bind, tls, apiKeys, locationSecrets, externalKeys, audience } = door;
+  const { bind, tls, apiKeys, locationSecrets, externalKeys, certificateNames, audience } = door;
   const handlers = { apiKeys, locationSecrets, externalKeys };
-  const guarded = Object.values(handlers).some((handler) => handler !== undefined);
-  const guard = guarded ? auth({ handlers, audience, clock }) : undefined;
+  const guarded = [...Object.values(handlers), certificateNames].some((one) => one !== undefined);
+  const guard = guarded ? auth({ handlers, certificateNames, audience, clock }) : undefined;
+  if (certificateNames && !tls) {
+    logger.warn("auth.tls_auth_entities: without TLS nobody can show a certificate, so it lets nobody in");
+  }
   return await openPort({ table: tableFor(guard), bind, tls, http, clock, logger });
 }
 
 /** Reads the certificate, if there is one. */
 async function doorOf(config: MachineConfig, { noTls, host }: MachinePortParts): Promise<Door> {
-  const { network, auth: { apiKeys, publicKeys }, cloud } = config;
+  const { network, auth: { apiKeys, publicKeys, tlsAuthEntities }, cloud } = config;
   const tls = noTls || network.noTls ? undefined : await tlsOf(config, host);
   const secrets = [cloud?.locationSecret, ...cloud?.locationSecrets.map((one) => one.secret) ?? []];
   const locationSecrets = secrets.flatMap((secret) => secret ? [secret.reveal()] : []);
+  const certificateNames = tlsAuthEntities.length > 0 ? tlsAuthEntities : undefined;
   const names = [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
   return {
     bind: network.bindAddress ?? (tls && !network.tlsCertFile ? MANAGED_BIND : DEFAULT_BIND),
-    tls,
+    tls: tls && { ...tls, asksClients: certificateNames !== undefined },
+    certificateNames,
     apiKeys: apiKeys && Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()])),
     locationSecrets: locationSecrets.length > 0 ? locationSecrets : undefined,
     externalKeys: publicKeys.length > 0 ? publicKeys : undefined,

@@ -202,3 +202,37 @@ Deno.test("a port that cannot be opened at the start is an error", async () => {
     "no such address",
   );
 });
+
+Deno.test("who shows a certificate of a listed name needs no token; all others are refused", async () => {
+  const [ours, stranger] = [await selfSigned(), await selfSigned()];
+  const tls = { tls_cert_file: "cert", tls_key_file: "key" };
+  const config = (...names: string[]) => ({ ...at("localhost:0", tls), auth: { tls_auth_entities: names } });
+  const check = async (url: string, shown?: { certPem: string; keyPem: string }) => {
+    const identity = shown && { cert: shown.certPem, key: shown.keyPem };
+    const http = Deno.createHttpClient({ caCerts: [ours.certPem], ...identity });
+    const response = await fetch(`${url}/grpc.health.v1.Health/Check`, {
+      client: http,
+      method: "POST",
+      headers: { "content-type": "application/grpc-web+proto" },
+      body: new Uint8Array(5),
+    });
+    const body = await response.text();
+    http.close();
+    return response.headers.get("grpc-status") ?? /grpc-status: ?(\d+)/.exec(body)?.[1];
+  };
+  await withPort(at("localhost:0"), async (port, { files, clock: fake, records }) => {
+    files.set("cert", ours.certPem).set("key", ours.keyPem);
+    await changed(port, config("localhost"), fake);
+    assertEquals(await check(port.url, ours), "0");
+    assertEquals(await check(port.url), "16");
+    assertEquals(await check(port.url, stranger), "16", "nobody known has issued it");
+    await changed(port, config("elsewhere"), fake);
+    assertEquals(await check(port.url, ours), "16", "its name is not listed");
+    await changed(port, { ...at("localhost:0"), auth: { tls_auth_entities: ["localhost"] } }, fake);
+    assertEquals(await serves(port.url), "unauthenticated");
+    assertStringIncludes(
+      records.map(({ message }) => message).join(),
+      "without TLS nobody can show a certificate",
+    );
+  });
+});

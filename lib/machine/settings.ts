@@ -178,7 +178,10 @@ const jwkRow = anyObject("a public key").with((key, at) => {
 
 export const authRow = object({
   handlers: list(handlerRow, "who may connect").default([]),
-  tlsAuthEntities: list(text(), "names in client certificates that may connect").default([]),
+  tlsAuthEntities: list(
+    text(),
+    "names in client certificates, of the issuers in the file of the server's own, that may connect without a token",
+  ).default([]),
   externalAuthConfig: object({
     jwks: object({
       keys: list(jwkRow).required().with((keys, at) =>
