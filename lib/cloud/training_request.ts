@@ -5,20 +5,16 @@
  */
 
 import { SvcError } from "../base/error.ts";
+import { EXAMPLES_MAX, LABELS_MAX, TASK_KINDS } from "../learn/example.ts";
 import type { DatasetImage } from "./datasets.ts";
 
-export const MODEL_KINDS = [
-  "single_label_classification",
-  "multi_label_classification",
-  "object_detection",
-] as const;
+export const MODEL_KINDS = TASK_KINDS;
 export type ModelKind = typeof MODEL_KINDS[number];
 
 const IMAGES_MIN = 15;
 const LABELED_SHARE_MIN = 0.8;
 /** Of labels of a model that classifies; one that finds objects may look for one kind. */
 const CLASSES_MIN = 2;
-const LABELS_MAX = 1_000;
 const ARGUMENT = /^[A-Za-z0-9_-]{1,100}$/;
 const OWN_ARGUMENTS = ["dataset_file", "model_output_directory"];
 
@@ -66,13 +62,14 @@ export function checkImages(
   const usable = counts.images - counts.ambiguous;
   const missing = labels.filter((label) => !counts.byLabel.get(label));
   const found = `the dataset has ${described(counts)}`;
-  if (usable < IMAGES_MIN) throw tooLittle(`${found}, wanted at least ${IMAGES_MIN} usable images`);
+  if (usable < IMAGES_MIN) throw unfit(`${found}, wanted at least ${IMAGES_MIN} usable images`);
+  if (usable > EXAMPLES_MAX) throw unfit(`${found}, wanted at most ${EXAMPLES_MAX} images`);
   if (counts.labeled < LABELED_SHARE_MIN * counts.images) {
-    throw tooLittle(`${found}, wanted at least ${LABELED_SHARE_MIN * 100} % of them labeled`);
+    throw unfit(`${found}, wanted at least ${LABELED_SHARE_MIN * 100} % of them labeled`);
   }
   if (missing.length > 0) {
     const names = missing.map((label) => `"${label}"`).join(", ");
-    throw tooLittle(`${found}, wanted at least one image with ${names}`);
+    throw unfit(`${found}, wanted at least one image with ${names}`);
   }
   return counts;
 }
@@ -111,6 +108,6 @@ function invalid(message: string): SvcError {
   return new SvcError("invalid_argument", message);
 }
 
-function tooLittle(message: string): SvcError {
+function unfit(message: string): SvcError {
   return new SvcError("failed_precondition", message);
 }
