@@ -1,0 +1,62 @@
+/**
+ * The way to a camera without a camera: real foreign calls, to a library that answers as the kernel's header says.
+ * Where there is no C compiler the test is left out.
+ */
+
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { DenoDevice } from "../lib/base/device_deno.ts";
+import { SvcError } from "../lib/base/error.ts";
+import type { Host } from "../lib/base/host.ts";
+import { VideoDevice } from "../lib/base/v4l2.ts";
+
+const SOURCE = new URL("data/v4l2/camera.c", import.meta.url).pathname;
+
+async function compiled(folder: string): Promise<string | undefined> {
+  const library = `${folder}/camera.so`;
+  const args = ["-shared", "-fPIC", "-o", library, SOURCE];
+  const outcome = await new Deno.Command("cc", { args, stderr: "piped" }).output().catch(() => undefined);
+  return outcome?.success ? library : undefined;
+}
+
+const linux = { ignore: Deno.build.os !== "linux" };
+
+Deno.test(
+  "a camera's pictures through control calls and shared memory, until it is unplugged",
+  linux,
+  async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc_v4l2_" });
+    try {
+      const library = await compiled(folder);
+      if (!library) return;
+      const host = { openDevice: (path: string) => new DenoDevice(path, library) } as unknown as Host;
+      const camera = VideoDevice.open(host, "/dev/video7");
+      assertEquals(camera.identity(), { card: "Camera of the tests", bus: "usb-test", captures: true });
+      const [mode, ...others] = camera.modes();
+      assertEquals([mode, others], [{ format: "YUYV", width: 64, height: 48, rates: [30, 7.5] }, []]);
+      const streaming = { format: "YUYV", width: 64, height: 48, rowBytes: 128, framesPerSecond: 30 };
+      assertEquals(camera.start(mode, undefined), streaming);
+      for (let picture = 1; picture <= 6; picture++) {
+        assertEquals(await camera.next(100), true);
+        const bytes = camera.newest();
+        assertEquals([bytes.length, bytes[0], bytes[1]], [64 * 48 * 2, picture, 128]);
+        }
+      const error = await assertRejects(() => camera.next(100), SvcError, "No such device");
+      assertEquals(error.code, "unavailable");
+      camera.close();
+      assertThrows(() => camera.newest(), SvcError);
+      assertThrows(() => VideoDevice.open(host, "/dev/video8"), SvcError, "No such file or directory");
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+Deno.test("what is no camera says so", linux, () => {
+  const host = { openDevice: (path: string) => new DenoDevice(path) } as unknown as Host;
+  const error = assertThrows(() => VideoDevice.open(host, "/dev/null"), SvcError, 'the device "/dev/null"');
+  assertEquals(error.code, "unimplemented");
+  const device = new DenoDevice("/dev/null");
+  device.close();
+  device.close();
+  assertThrows(() => device.control(0, new Uint8Array(0)), SvcError, "is closed");
+});
