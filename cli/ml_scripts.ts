@@ -6,7 +6,6 @@
  */
 
 import { resolve } from "node:path";
-import { Visibility } from "../proto/gen/app_pb.ts";
 import { type CreatePackageRequestSchema, PackageType } from "../proto/gen/packages_pb.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { ModelFramework, ModelType, parseFramework, parseModelType } from "../lib/cloud/ml_client.ts";
@@ -19,11 +18,7 @@ import type { Session } from "./ml_session.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 const UPLOAD_MS = 10 * 60 * 1000;
-const VISIBILITIES: { readonly [name: string]: Visibility } = {
-  private: Visibility.PRIVATE,
-  public: Visibility.PUBLIC,
-  "public-unlisted": Visibility.PUBLIC_UNLISTED,
-};
+const VISIBILITIES = ["private", "public", "public-unlisted"];
 
 /** What tells of a script, and of what it makes. */
 export const SCRIPT_FLAGS = [
@@ -62,7 +57,7 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         type: "string",
         default: "",
         value: "WHO",
-        help: `Who may use it: ${Object.keys(VISIBILITIES).join(", ")}.`,
+        help: `Who may use it: ${VISIBILITIES.join(", ")}.`,
       },
       {
         name: "description",
@@ -80,18 +75,9 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
       if (flags.scriptName === "") {
         throw new SvcError("invalid_argument", "--script-name is missing, wanted a name for the script");
       }
-      const visibility = visibilityOf(flags.visibility, flags.description);
+      const more = audience(flags.visibility, flags.description);
       const organizationId = await session.organization();
-      const { id, version } = await uploadScript(session, organizationId, given);
-      if (visibility !== undefined || flags.description !== "") {
-        const { app } = await session.services();
-        await app.updateRegistryItem({
-          itemId: id,
-          type: PackageType.ML_TRAINING,
-          description: flags.description,
-          visibility: visibility ?? Visibility.PRIVATE,
-        }, session.limits);
-      }
+      const { id, version } = await uploadScript(session, organizationId, given, more);
       session.print({ id, version }, [`${id} ${version}`]);
       session.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
     },
@@ -165,6 +151,7 @@ export async function uploadScript(
   session: Session,
   organizationId: string,
   { path, scriptName, scriptVersion: wanted, framework, type, url, draft }: ScriptFlags,
+  more: { readonly [key: string]: string } = {},
 ): Promise<{ id: string; version: string }> {
   const { packages } = await session.services();
   const name = ownName(scriptName, organizationId);
@@ -175,6 +162,7 @@ export async function uploadScript(
     ...type && { model_type: ModelType[parseModelType(type)].toLowerCase() },
     ...url && { url },
     draft,
+    ...more,
   };
   const info = {
     organizationId,
@@ -207,18 +195,16 @@ function ownName(script: string, organizationId: string): string {
   throw new SvcError("invalid_argument", `--script-name: ${problem}, wanted a name for one of your own`);
 }
 
-function visibilityOf(text: string, description: string): Visibility | undefined {
-  if (text === "") return undefined;
-  const found = VISIBILITIES[text.toLowerCase().replaceAll("_", "-")];
-  if (found === undefined) {
-    const wanted = Object.keys(VISIBILITIES).join(", ");
-    throw new SvcError("invalid_argument", `--visibility: found "${text}", wanted ${wanted}`);
+/** Who may use a script and what they are told of it, as its metadata says it. */
+function audience(visibility: string, description: string): { [key: string]: string } {
+  const word = visibility.toLowerCase().replaceAll("_", "-");
+  if (word !== "" && !VISIBILITIES.includes(word)) {
+    const wanted = VISIBILITIES.join(", ");
+    throw new SvcError("invalid_argument", `--visibility: found "${visibility}", wanted ${wanted}`);
   }
-  if (found !== Visibility.PRIVATE && description === "") {
-    throw new SvcError(
-      "invalid_argument",
-      "--description is missing: a script that others see tells what it is for",
-    );
+  if (word !== "" && word !== "private" && description === "") {
+    const problem = "--description is missing: a script that others see tells what it is for";
+    throw new SvcError("invalid_argument", problem);
   }
-  return found;
+  return { ...word && { visibility: word.replaceAll("-", "_") }, ...description && { description } };
 }

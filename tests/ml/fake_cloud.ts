@@ -154,7 +154,6 @@ function servicesOf(cloud: FakeCloud) {
           }],
         }],
       }),
-      updateRegistryItem: () => ({}),
     }),
     training(cloud),
     service(DatasetService, {

@@ -162,14 +162,19 @@ Deno.test("script upload packs a folder, without what tools leave behind", () =>
       assertEquals([code, output], [0, "org-1:train v1\n"], errors);
       const [{ info, content }] = cloud.packages;
       assertEquals([info.name, info.version, info.type], ["train", "v1", PackageType.ML_TRAINING]);
-      assertEquals(info.metadata, { model_framework: "onnx", model_type: "object_detection", draft: false });
+      assertEquals(info.metadata, {
+        model_framework: "onnx",
+        model_type: "object_detection",
+        draft: false,
+        visibility: "public",
+        description: "shapes",
+      });
       const names: string[] = [];
       for await (
         const { path } of unpacked(ReadableStream.from([content]), { filesMax: 9, bytesMax: 9e6 })
       ) names.push(path);
       assertEquals(names, ["model/__init__.py", "model/training.py", "setup.py"]);
       assertEquals(info.files.map(({ name }) => name), names);
-      assertEquals((cloud.of("updateRegistryItem")[0] as Record<string, unknown>).visibility, 2);
       const [again] = [await svcMl(args, { env: envOf(cloud) })];
       assertEquals(again.code, 0);
       assertEquals(cloud.packages[1].content, content);

@@ -1,0 +1,168 @@
+/** `svc-ml` against the control plane itself: from files on this computer to a model on this computer. */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import { PNG } from "./fake_cloud.ts";
+import { svcMl } from "./program.ts";
+import { storeTest, type TestDatabase } from "../cloud/stores.ts";
+import { FakeExecutor } from "../cloud/training_world.ts";
+import { newWorld, withCloud, type World } from "../cloud/world.ts";
+
+interface Place {
+  readonly world: World;
+  readonly folder: string;
+  readonly executor: FakeExecutor;
+  /** Runs the program as the owner, and expects it to do what it should. */
+  readonly ml: (...args: string[]) => Promise<string>;
+  readonly env: Record<string, string>;
+}
+
+async function withPlace(database: TestDatabase, run: (place: Place) => Promise<void>): Promise<void> {
+  const executor = new FakeExecutor();
+  const executors = { managed: executor, custom: executor };
+  await withCloud(database, async ({ store, url }) => {
+    const world = await newWorld(store);
+    const { id, key } = world.owner;
+    const env = { SVC_BASE_URL: url, SVC_API_KEY_ID: id, SVC_API_KEY: key, SVC_HOME: database.folder };
+    const ml = async (...args: string[]) => {
+      const { code, output, errors } = await svcMl(args, { env });
+      assertEquals(code, 0, `svc-ml ${args.join(" ")}: ${errors}`);
+      return output;
+    };
+    await run({ world, folder: database.folder, executor, ml, env });
+  }, { training: executors });
+}
+
+/** A dataset of cats and dogs, by folder. */
+async function addDataset({ folder, ml }: Place): Promise<void> {
+  for (let at = 0; at < 16; at++) {
+    const label = at % 2 === 0 ? "cat" : "dog";
+    await Deno.mkdir(`${folder}/photos/${label}`, { recursive: true });
+    await Deno.writeFile(`${folder}/photos/${label}/${at}.png`, Uint8Array.of(...PNG, at));
+  }
+  await ml("dataset", "create", "pets");
+  assertEquals(await ml("dataset", "add", "pets", `${folder}/photos`), "16 images are in pets\n");
+}
+
+const SUBMIT = ["submit", "--model-type", "single-label-classification", "--model-version", "v1"];
+
+storeTest("from photographs to a model", (database) =>
+  withPlace(database, async (place) => {
+    const { ml, executor, folder, env } = place;
+    await addDataset(place);
+    // Added again they are the same ones.
+    await ml("dataset", "add", "pets", `${folder}/photos`);
+    assertStringIncludes(
+      await ml("dataset", "check", "pets", "--model-type", "single-label-classification"),
+      "16 images, 16 of them labeled\nLABEL  IMAGES\ncat    8\ndog    8\n",
+    );
+    const following = ml(...SUBMIT, "--follow");
+    const work = await executor.next();
+    assertEquals(work.images.length, 16);
+    work.log("info", "epoch 1/1 loss 0.5 validation 0.5 accuracy 1");
+    await work.finish("what was learned");
+    const lines = (await following).trimEnd().split("\n");
+    const [id] = lines;
+    assertMatch(id, /^[0-9a-f-]{36}$/);
+    assertEquals(
+      lines.filter((line) => line.endsWith("epoch 1/1 loss 0.5 validation 0.5 accuracy 1")).length,
+      1,
+    );
+    assertStringIncludes(await ml("get", id), "status        COMPLETED\n");
+    assertStringIncludes(await ml("list", "--status", "completed"), `${id}  COMPLETED  pets   v1`);
+    assertStringIncludes(await ml("models", "list"), "pets  v1       single-label-classification  onnx");
+    await ml("models", "download", "pets", "--extract", "-d", folder);
+    assertEquals(await Deno.readTextFile(`${folder}/pets-v1/model.txt`), "what was learned");
+    const again = await svcMl(SUBMIT, { env });
+    assertEquals(again.code, 5);
+    assertStringIncludes(again.errors, 'version "v1" already');
+    assertEquals(await ml(...SUBMIT, "--if-not-exists"), `${id}\n`);
+    assertEquals(await ml("delete", id), `${id}\n`);
+    assertEquals((await svcMl(["get", id], { env })).code, 4);
+  }));
+
+storeTest(
+  "a job that fails, one that is canceled, and what may not be done",
+  (database) =>
+    withPlace(database, async (place) => {
+      const { ml, executor, env, world } = place;
+      await addDataset(place);
+      const waiting = svcMl([...SUBMIT, "--wait"], { env });
+      (await executor.next()).fail(new SvcError("unknown", "nothing could be learned"));
+      const failed = await waiting;
+      assertEquals(failed.code, 1);
+      assertStringIncludes(failed.errors, "nothing could be learned");
+      const [id] = failed.output.split("\n");
+      assertEquals((await svcMl(["cancel", id], { env })).code, 5);
+      // The version was not made, so it may be tried again.
+      const second = (await ml(...SUBMIT)).trim();
+      await executor.next();
+      assertEquals((await svcMl(["delete", second], { env })).code, 5);
+      await ml("cancel", second);
+      const canceled = await svcMl(["wait", second, "--json"], { env });
+      assertEquals([canceled.code, JSON.parse(canceled.output).status], [1, "TRAINING_STATUS_CANCELED"]);
+      const operator = { ...env, SVC_API_KEY_ID: world.operator.id, SVC_API_KEY: world.operator.key };
+      assertEquals((await svcMl(SUBMIT, { env: operator })).code, 3);
+      const tflite = await svcMl([...SUBMIT, "--framework", "tflite"], { env });
+      assertEquals(tflite.code, 1);
+      assertStringIncludes(tflite.errors, "models of framework tflite cannot be trained here");
+    }),
+);
+
+storeTest("a script is uploaded and run", (database) =>
+  withPlace(database, async (place) => {
+    const { ml, executor, folder } = place;
+    await addDataset(place);
+    await Deno.mkdir(`${folder}/script/model`, { recursive: true });
+    await Deno.writeTextFile(`${folder}/script/setup.py`, "");
+    await Deno.writeTextFile(`${folder}/script/model/training.py`, "print('hello')\n");
+    assertStringIncludes(await ml("containers"), "python:3");
+    const path = ["--path", `${folder}/script`, "--script-name", "train", "--script-version", "1.0.0"];
+    const following = ml(
+      "submit-custom",
+      ...path,
+      "--arg",
+      "labels=a=b",
+      "--model-name",
+      "own",
+      "--wait",
+      "--json",
+    );
+    const { job, finish } = await executor.next();
+    assertEquals([job.script?.version, job.script?.arguments], ["1.0.0", { labels: "a=b" }]);
+    await finish();
+    const ended = JSON.parse((await following).trimEnd().split("\n").at(-1)!);
+    assertEquals([ended.status, ended.isCustomJob], ["TRAINING_STATUS_COMPLETED", true]);
+    assertEquals(
+      await ml(
+        "script",
+        "upload",
+        `${folder}/script`,
+        "--script-name",
+        "train",
+        "--script-version",
+        "1.1.0",
+        "--description",
+        "says hello",
+      ),
+      `${place.world.organization}:train 1.1.0\n`,
+    );
+  }));
+
+storeTest(
+  "a dataset is written to a folder and added to another",
+  (database) =>
+    withPlace(database, async (place) => {
+      const { ml, folder } = place;
+      await addDataset(place);
+      await ml("dataset", "export", "pets", "-d", `${folder}/out`);
+      await ml("dataset", "create", "more pets");
+      await ml("dataset", "add", "more pets", `${folder}/out`);
+      await ml("dataset", "export", "more pets", "-d", `${folder}/again`);
+      const labels = async (name: string) =>
+        (await Deno.readTextFile(`${folder}/${name}/dataset.jsonl`)).trimEnd().split("\n")
+          .map((line) => JSON.parse(line).classification_annotations[0].annotation_label).sort();
+      assertEquals(await labels("again"), await labels("out"));
+      assertEquals((await labels("out")).length, 16);
+    }),
+);
