@@ -211,6 +211,7 @@ export class VideoDevice {
       // It is gone; what is left is to let go of it.
     }
     this.#streaming = undefined;
+    this.#held = undefined;
     this.#memory = [];
     this.device.close();
   }
