@@ -13,27 +13,29 @@ import { parseJsonc } from "../lib/base/jsonc.ts";
 import { isObject, type JsonObject } from "../lib/base/schema.ts";
 import { toMs } from "../lib/api/time.ts";
 import { savePartConfig } from "../lib/cloud/app_parts.ts";
-import { Audit } from "../lib/cloud/audit.ts";
+import { Audit, type Subject } from "../lib/cloud/audit.ts";
 import { Authority } from "../lib/cloud/authority.ts";
 import { personActing, type Validate } from "../lib/cloud/context.ts";
+import type { FileStore } from "../lib/cloud/files.ts";
 import { Fleet } from "../lib/cloud/fleet.ts";
 import { type Grant, GRANT_KINDS, Keys, type NewKey, newKeySecret, ROLES } from "../lib/cloud/keys.ts";
 import { Logs } from "../lib/cloud/logs.ts";
 import { configDiff, PartConfigs } from "../lib/cloud/part_config.ts";
-import type { Ref } from "../lib/cloud/access.ts";
 import type { Sql, Store } from "../lib/cloud/store.ts";
 import type { Flag, Values } from "./flags.ts";
 
 /** What a command works with. */
 export interface Desk {
   readonly store: Store;
+  /** What has been uploaded. */
+  readonly files: () => Promise<FileStore>;
   readonly clock: Clock;
   readonly host: Host;
   readonly validate: Validate;
   /** Prints a result: the value with --json, else the lines. */
   print(value: unknown, lines: readonly string[]): void;
   /** Runs a change and notes in the audit log who made it. */
-  change<T>(action: string, on: Ref, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T>;
+  change<T>(action: string, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T>;
 }
 
 export interface Command {
@@ -46,7 +48,7 @@ export interface Command {
   run(desk: Desk, words: readonly string[], flags: never): Promise<void>;
 }
 
-function command<const F extends readonly Flag[]>(
+export function command<const F extends readonly Flag[]>(
   words: string,
   takes: readonly string[],
   summary: string,
@@ -56,7 +58,7 @@ function command<const F extends readonly Flag[]>(
   return { words, takes, summary, flags, run };
 }
 
-const ORG = {
+export const ORG = {
   name: "org",
   type: "string",
   default: "",
@@ -375,11 +377,15 @@ export const COMMANDS: readonly Command[] = [
   ...records,
 ];
 
-export function openDesk(store: Store, host: Host, validate: Validate, json: boolean): Desk {
+export function openDesk(
+  { store, files, host, validate }: Pick<Desk, "store" | "files" | "host" | "validate">,
+  json: boolean,
+): Desk {
   const clock = new SystemClock();
   const user = host.env("USER") || host.env("USERNAME") || "unknown";
   return {
     store,
+    files,
     clock,
     host,
     validate,
@@ -442,7 +448,7 @@ async function grantOf(store: Store, role: string, on: string): Promise<Grant> {
   return { role: known, kind: found, resourceId };
 }
 
-async function organizationOf(store: Store, wanted: string) {
+export async function organizationOf(store: Store, wanted: string) {
   return only("organization", "org", wanted, await new Fleet(store).organizations());
 }
 
@@ -467,7 +473,7 @@ function only<T extends { id: string; name: string }>(
   throw new SvcError("invalid_argument", `there are ${found.length} ${what}s: tell which one with --${flag}`);
 }
 
-function timeOf(ms: number): string {
+export function timeOf(ms: number): string {
   try {
     return new Date(ms).toISOString();
   } catch (error) {
@@ -476,7 +482,7 @@ function timeOf(ms: number): string {
 }
 
 /** Rows as columns of text. */
-function table(rows: readonly (readonly string[])[]): string[] {
+export function table(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
 }

@@ -21,7 +21,14 @@ import { decodeConfig } from "../lib/machine/config.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { openPort, type TlsFiles } from "../lib/wire/port.ts";
 import { MODELS } from "../drivers/mod.ts";
-import { cloudSection, type Command, COMMANDS, createMachine, openDesk } from "./cloud_commands.ts";
+import {
+  cloudSection,
+  type Command,
+  COMMANDS as PEOPLE_COMMANDS,
+  createMachine,
+  openDesk,
+} from "./cloud_commands.ts";
+import { RELEASE_COMMANDS } from "./cloud_releases.ts";
 import { columns, type Flag, type Values } from "./flags.ts";
 import { openLogs } from "./logs.ts";
 import { begin } from "./program.ts";
@@ -55,6 +62,7 @@ const COMMON = [
     help: "A database of PostgreSQL instead of the one in the folder: postgres://user:password@host/name",
   },
 ] as const satisfies readonly Flag[];
+const COMMANDS: readonly Command[] = [...PEOPLE_COMMANDS, ...RELEASE_COMMANDS];
 const JSON_FLAG = { name: "json", type: "bool", default: false, help: "Print one JSON value." } as const;
 const LISTEN = {
   name: "listen",
@@ -73,6 +81,13 @@ const SERVE = {
     ...COMMON,
     LISTEN,
     { name: "demo", type: "bool", default: false, help: "At the first start, make an example as init does." },
+    {
+      name: "public-url",
+      type: "string",
+      default: "",
+      value: "URL",
+      help: "As what others reach it, where that is not as what they address it: behind a proxy, say.",
+    },
     {
       name: "tls",
       type: "bool",
@@ -175,7 +190,9 @@ async function runCommand(command: Command, args: readonly string[], host: Host)
     return 2;
   }
   return await withStore(values, async (store) => {
-    await command.run(openDesk(store, host, validator(), values.json), given, values as never);
+    const files = () => filesIn(values.data, new SystemClock());
+    const desk = openDesk({ store, files, host, validate: validator() }, values.json);
+    await command.run(desk, given, values as never);
     return 0;
   });
 }
@@ -208,7 +225,8 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
     return await withStore(values, async (store) => {
       logger.info("svc-cloud", { version: VERSION });
       const files = await filesIn(values.data, clock);
-      const cloud = await openCloud({ store, files, clock, logger, validate: validator() });
+      const publicUrl = values.publicUrl.replace(/\/+$/, "") || undefined;
+      const cloud = await openCloud({ store, files, clock, logger, validate: validator(), publicUrl });
       try {
         const bind = addressOf(values.listen);
         const pem = { status: 200, contentType: "application/x-pem-file", body: cloud.authority.certificate };

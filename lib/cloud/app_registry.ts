@@ -37,7 +37,7 @@ import type { CallContext, ServiceImpl } from "../wire/service.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { requireVisible } from "./downloads.ts";
 import { releaseFile } from "./file_refs.ts";
-import { kindOf, PACKAGE_TYPES, takePackage } from "./package_service.ts";
+import { changeOf, kindOf, PACKAGE_TYPES, takePackage } from "./package_service.ts";
 import { type Item, type ItemChange, type Package, Packages, type Visibility } from "./packages.ts";
 import type { Sql } from "./store.ts";
 
@@ -153,7 +153,7 @@ function moduleHandlers(cloud: CloudContext) {
       const metadata = { ...item.details, platformTags: info.platformTags };
       const { organizationId, name } = item;
       const whole = { organizationId, name, version, type: "module", platform, metadata } as const;
-      await takePackage(cloud, ctx, whole, [], contents);
+      await takePackage(cloud, changeOf(cloud, ctx), whole, contents, { signal: ctx.signal });
       return { url: item.url };
     },
     async getModule({ moduleId, includeMarkdownDocumentation: markdown = false }, ctx) {

@@ -15,6 +15,9 @@ export interface Actor {
   readonly action: string;
 }
 
+/** What is changed: something that roles are on, or a release, which is everybody's. */
+export type Subject = Ref | { readonly kind: "release"; readonly id: string };
+
 export interface AuditEntry extends Actor {
   readonly atMs: number;
   /** `machine 1234`; several are separated by commas. */
@@ -28,7 +31,7 @@ export class Audit {
   constructor(private readonly store: Store, private readonly clock: Clock) {}
 
   /** Runs a change in a transaction and notes it. `on` is what it is about. */
-  change<T>(actor: Actor, on: Ref, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T> {
+  change<T>(actor: Actor, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T> {
     return this.store.transaction(async (sql) => {
       const nowMs = this.clock.nowMs();
       const value = await work(sql, nowMs);
@@ -71,6 +74,6 @@ export class Audit {
   }
 }
 
-function named(refs: readonly Ref[]): string {
+function named(refs: readonly Subject[]): string {
   return refs.map(({ kind, id }) => `${kind} ${id}`).join(", ");
 }

@@ -17,6 +17,7 @@ import { unpacked } from "../base/archive.ts";
 import { SvcError } from "../base/error.ts";
 import type { Json, JsonObject } from "../base/schema.ts";
 import { type CallContext, type Service, service } from "../wire/service.ts";
+import type { Ref } from "./access.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { type Downloads, requireVisible } from "./downloads.ts";
 import { keepFile, releaseFile } from "./file_refs.ts";
@@ -32,6 +33,7 @@ import {
   VISIBILITIES,
   type Visibility,
 } from "./packages.ts";
+import type { Sql } from "./store.ts";
 
 export const PACKAGE_TYPES: { readonly [K in PackageKind]: PackageType } = {
   archive: PackageType.ARCHIVE,
@@ -64,7 +66,8 @@ export function packageService(cloud: CloudContext, downloads: Downloads): Servi
   return service(PackageService, {
     async createPackage(requests, ctx) {
       const { info, contents } = await opened(requests);
-      return await takePackage(cloud, ctx, newPackage(info), info.files, contents);
+      const more = { listed: info.files, signal: ctx.signal };
+      return await takePackage(cloud, changeOf(cloud, ctx), newPackage(info), contents, more);
     },
     async getPackage({ id, version, type, platform, includeUrl }, ctx) {
       const one = await packages.find(id, version, platform);
@@ -94,13 +97,23 @@ export function packageService(cloud: CloudContext, downloads: Downloads): Servi
   });
 }
 
-/** Takes in the content of a package, checks it and adds the package, or leaves nothing behind. */
+/** Runs a change and notes who made it. */
+export type Change = <T>(on: Ref, work: (sql: Sql, nowMs: number) => Promise<T>) => Promise<T>;
+
+export function changeOf({ audit }: CloudContext, ctx: CallContext): Change {
+  return (on, work) => audit.change(actorOf(ctx), on, work);
+}
+
+/**
+ * Takes in the content of a package, checks it and adds the package, or leaves nothing behind. `listed`: the files
+ * that are said to be in it.
+ */
 export async function takePackage(
-  { store, files, audit }: CloudContext,
-  ctx: CallContext,
+  { store, files }: Pick<CloudContext, "store" | "files">,
+  change: Change,
   info: Omit<NewPackage, "file">,
-  listed: readonly ListedFile[],
   contents: AsyncIterable<Uint8Array>,
+  { listed = [], signal }: { readonly listed?: readonly ListedFile[]; readonly signal?: AbortSignal } = {},
 ): Promise<{ id: string; version: string }> {
   const { organizationId, name, version, type, platform } = info;
   checkPackage(name, version, platform);
@@ -108,25 +121,17 @@ export async function takePackage(
   await refuseKnown(new Packages(store), info);
   return await keepFile(store, files, contents, PACKAGE_BYTES_MAX, async (file) => {
     await checkContent(files.read(file.sha256), file, type, listed);
-    ctx.signal.throwIfAborted();
-    return await audit.change(
-      actorOf(ctx),
-      { kind: "package", id: `${organizationId}:${name}` },
-      async (sql, nowMs) => {
-        const packages = new Packages(sql);
-        const added = await packages.add({ ...info, file }, nowMs);
-        const change = itemChange(info.metadata);
-        if (Object.keys(change).length > 0) {
-          const item = await packages.item(added.id);
-          await packages.updateItem(
-            item,
-            { ...change, details: { ...item.details, ...change.details } },
-            nowMs,
-          );
-        }
-        return added;
-      },
-    );
+    signal?.throwIfAborted();
+    return await change({ kind: "package", id: `${organizationId}:${name}` }, async (sql, nowMs) => {
+      const packages = new Packages(sql);
+      const added = await packages.add({ ...info, file }, nowMs);
+      const about = itemChange(info.metadata);
+      if (Object.keys(about).length > 0) {
+        const item = await packages.item(added.id);
+        await packages.updateItem(item, { ...about, details: { ...item.details, ...about.details } }, nowMs);
+      }
+      return added;
+    });
   });
 }
 

@@ -31,6 +31,9 @@ export interface Release {
   readonly createdMs: number;
 }
 
+/** The processors in the head of a program for Linux. */
+const ELF_MACHINES: { readonly [number: number]: string } = { 62: "amd64", 183: "arm64" };
+
 export const RELEASE_BYTES_MAX = 1024 ** 3;
 
 const RELEASES =
@@ -107,6 +110,14 @@ export class Releases {
     );
   }
 
+  /** Removes a version on all its platforms; gives back the contents that it had, to be released. */
+  async delete(name: string, version: string): Promise<string[]> {
+    const text = "DELETE FROM releases WHERE name = ? AND version = ? RETURNING sha256";
+    const gone = await this.sql.query<{ sha256: string }>(text, name, version);
+    if (gone.length > 0) return gone.map(({ sha256 }) => sha256);
+    throw new SvcError("not_found", `there is no release ${name} ${version}`);
+  }
+
   /** Moves a version, on all its platforms, to a channel. Throws `not_found`. */
   async setChannel(name: string, version: string, channel: string): Promise<void> {
     checkChannel(channel);
@@ -118,6 +129,22 @@ export class Releases {
     );
     if (moved.length === 0) throw new SvcError("not_found", `there is no release ${name} ${version}`);
   }
+}
+
+/**
+ * Throws `invalid_argument` where the beginning of a program is not one for the platform: a device that is given it
+ * could not start it.
+ */
+export function checkProgram(head: Uint8Array, platform: string, name: string): void {
+  const text = Array.from(head.subarray(0, 4), (byte) => String.fromCharCode(byte)).join("");
+  const isElf = text === "\x7fELF";
+  const processor = isElf ? ELF_MACHINES[head[18] | (head[19] << 8)] : undefined;
+  const fits = platform.startsWith("windows/")
+    ? text.startsWith("MZ")
+    : text.startsWith("#!") || (isElf && processor === platform.split("/")[1]);
+  if (fits) return;
+  const found = isElf ? `a program for Linux on ${processor ?? "another processor"}` : "something else";
+  throw new SvcError("invalid_argument", `${name}: found ${found}, wanted a program for ${platform}`);
 }
 
 /** As it is called on the device: `svc-server-v1.2.3-linux-amd64`. */

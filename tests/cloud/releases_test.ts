@@ -1,0 +1,125 @@
+/**
+ * What a control plane hands out, from the command line to the machine that runs it.
+ */
+
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { packed } from "../../lib/base/archive.ts";
+import { startServer } from "../server.ts";
+import { type Example, serveCloud, svcCloud } from "./program.ts";
+import { storeTest } from "./stores.ts";
+
+const ELF = Uint8Array.from({ length: 100 }, (_, at) => [0x7f, 0x45, 0x4c, 0x46][at] ?? (at === 18 ? 62 : 0));
+
+async function writeArchive(path: string, name: string, text: string): Promise<void> {
+  const content = new TextEncoder().encode(text);
+  using file = await Deno.open(path, { write: true, create: true });
+  for await (const chunk of packed([{ path: name, bytes: content.length, content: [content] }])) {
+    await file.write(chunk);
+  }
+}
+
+function contentsIn(folder: string): number {
+  const folders = [...Deno.readDirSync(`${folder}/files`)].map(({ name }) => name);
+  return folders.flatMap((name) => [...Deno.readDirSync(`${folder}/files/${name}`)]).length;
+}
+
+storeTest("packages and releases are published, listed and taken back", async ({ flags, folder }) => {
+  const run = (...args: string[]) => svcCloud(...args, ...flags);
+  const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
+  const { organizationId }: Example = await json("init");
+  const [archive, program] = [`${folder}/fruit.tar.gz`, `${folder}/svc-server`];
+  await writeArchive(archive, "labels.txt", "apple");
+  await Deno.writeFile(program, ELF);
+
+  await run("org", "namespace", "orchard");
+  assertEquals(await run("package", "upload", "fruit", "1.0.0", archive), `${organizationId}/fruit 1.0.0\n`);
+  assertMatch(await run("package", "list"), /^orchard:fruit +ml_model +1\.0\.0 +any +private/);
+  await assertRejects(() => run("package", "upload", "fruit", "1.0.0", archive), Error, "already");
+  await assertRejects(() => run("package", "upload", "fruit", "1.1.0", program), Error, ".tar.gz");
+  await assertRejects(
+    () => run("package", "upload", "fruit", "1.1.0", `${folder}/none`),
+    Error,
+    "there is no file",
+  );
+  await assertRejects(() => run("package", "upload", "x", "1", archive, "--type", "song"), Error, "--type");
+  await run("package", "delete", "orchard:fruit", "1.0.0");
+  assertEquals(await json("package", "list"), []);
+
+  const publish = (version: string, ...more: string[]) =>
+    run("release", "publish", "svc-server", version, program, ...more);
+  assertMatch(
+    await publish("1.0.0", "--channel", "stable"),
+    /^svc-server 1\.0\.0 for linux\/amd64: 100 bytes/,
+  );
+  await publish("1.1.0");
+  await assertRejects(() => publish("1.2.0", "--platform", "linux/arm64"), Error, "Linux on amd64");
+  await assertRejects(() => publish("1.2.0", "--platform", "windows/amd64"), Error, "windows/amd64");
+  await run("release", "channel", "svc-server", "1.1.0", "dev");
+  const listed: { version: string; channel: string }[] = await json("release", "list");
+  assertEquals(listed.map((one) => [one.version, one.channel]), [["1.0.0", "stable"], ["1.1.0", "dev"]]);
+  const [first] = await json("release", "keys");
+  const next = await json("release", "rotate-key");
+  assertEquals([next.previous, (await json("release", "keys")).length], [first.id, 2]);
+  await run("release", "delete", "svc-server", "1.0.0");
+  // Both versions had the same content.
+  assertEquals(contentsIn(folder), 1);
+  await run("release", "delete", "svc-server", "1.1.0");
+  assertEquals(contentsIn(folder), 0);
+  const actions = (await json("audit")).map(({ action }: { action: string }) => action);
+  assert(actions.includes("release channel") && actions.includes("package upload"));
+  assertMatch(
+    await run("fleet"),
+    /^PART +STATE +AGENT +SVC-SERVER +UPTIME +PLATFORM\nexample-machine-main +never/,
+  );
+});
+
+Deno.test("a machine runs with the newest version of a package, and changes to the next one", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const data = ["--data", `${folder}/data`];
+  const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+  const cloud = await serveCloud(data);
+  const file = `${folder}/machine.json`;
+  const own = { ...example.config.cloud, app_address: cloud.url, refresh_interval: "1s" };
+  await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));
+  const publish = async (version: string) => {
+    await writeArchive(`${folder}/${version}.tar.gz`, "about.json", version);
+    await svcCloud("package", "upload", "fruit", version, `${folder}/${version}.tar.gz`, ...data);
+  };
+  await publish("1.0.0");
+  const config = {
+    network: { bind_address: "localhost:0" },
+    packages: [{
+      name: "fruit",
+      package: `${example.organizationId}/fruit`,
+      version: "^1",
+      type: "ml_model",
+    }],
+    components: [{
+      name: "b",
+      api: "rdk:component:board",
+      model: "fake",
+      attributes: { note: "${packages.ml_model.fruit}/about.json" },
+    }],
+  };
+  await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
+  await svcCloud("config", "set", example.partId, `${folder}/config.json`, ...data);
+  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
+  const there = (version: string) =>
+    Deno.readTextFile(
+      `${folder}/packages/data/ml_model/${example.organizationId}-fruit-${
+        version.replaceAll(".", "_")
+      }/about.json`,
+    );
+  try {
+    await server.wrote("machine is running");
+    assertEquals(await there("1.0.0"), "1.0.0");
+    await publish("1.1.0");
+    await server.wrote("a package is no longer used and is removed");
+    assertEquals(await there("1.1.0"), "1.1.0");
+    await assertRejects(() => there("1.0.0"));
+  } finally {
+    await server.stop();
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
