@@ -98,6 +98,8 @@ Deno.test("a remote's resources are used by name and as dependencies; they go an
   });
   const { machine } = runtime;
   await until(runtime, (nodes) => ready(nodes, "far:far-m", "far:far-n", "user", "more"));
+  const errors = () => records.filter(({ level }) => level === "error").map(({ message }) => message);
+  assertEquals(errors(), [], "what waits for a remote that has not been tried yet is no error");
   const theirs = machine.find(MOTOR, "far-m") as Motor;
   await theirs.setPower(0.5);
   const there = other.runtime.machine.find(MOTOR, "m") as Motor;
@@ -131,7 +133,7 @@ Deno.test("a remote's resources are used by name and as dependencies; they go an
 Deno.test("a remote that is away holds nobody up; the status tells of it", async () => {
   const away = await start({});
   await away.stop();
-  const { runtime, stop } = await start({
+  const { runtime, stop, records } = await start({
     remotes: [remote("far", away.port)],
     components: [motor("m"), motor("user", { depends_on: ["far:x"] })],
   });
@@ -146,8 +148,25 @@ Deno.test("a remote that is away holds nobody up; the status tells of it", async
     await clock.sleep(10);
   }
   assertStringIncludes(error, `remote "far" (localhost:${away.port}) is not connected: cannot connect to`);
+  const errors = () => records.filter(({ level }) => level === "error");
+  for (let turn = 0; turn < 500 && errors().length === 0; turn++) await clock.sleep(10);
+  assertEquals(errors().length, 1, "once the remote has failed, what waits for it is an error, once");
+  assertStringIncludes(
+    errors()[0].message,
+    `${MOTOR}/user is unhealthy: resource has unresolved dependencies`,
+  );
   channel.close();
   await stop();
+});
+
+Deno.test("a remote that serves without TLS where it is wanted is told with what to do", async () => {
+  const other = await start({});
+  const { runtime, stop } = await start({ remotes: [remote("far", other.port, { insecure: false })] });
+  for (let turn = 0; turn < 500 && !runtime.machine.remotes[0].error; turn++) await clock.sleep(10);
+  const error = runtime.machine.remotes[0].error!;
+  assertStringIncludes(error, 'does it serve without TLS?); if so, set "insecure": true for this remote');
+  await stop();
+  await other.stop();
 });
 
 Deno.test("a local resource wins over a remote's; those of two remotes are ambiguous, and each has its own name", async () => {

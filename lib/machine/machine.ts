@@ -12,7 +12,7 @@ import { chainOf, messageOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger, Logs } from "../base/log.ts";
 import type { JsonObject, Problem } from "../base/schema.ts";
-import { wire } from "../resource/graph.ts";
+import { UNRESOLVED, wire } from "../resource/graph.ts";
 import { ResourceName } from "../resource/name.ts";
 import { type AnyApi, type AnyModel, Dependencies, type Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
@@ -66,7 +66,7 @@ export class Machine {
   readonly #bySimple = new Map<string, GraphNode[]>();
   /** Those that failed by themselves, and what was last said of each that is unhealthy. */
   readonly #failed = new Set<string>();
-  readonly #said = new Map<string, string>();
+  readonly #said = new Map<string, { level: "debug" | "error"; error: string }>();
   /** What those that see others were last told of. */
   readonly #told = new WeakMap<Resource, ReadonlySet<Resource>>();
   #watching: readonly string[] = [];
@@ -377,7 +377,9 @@ export class Machine {
       if (givenUp.aborted) return this.#builder.discard(Promise.resolve(instance));
       node.ready(instance, this.#clock.nowMs());
       this.#changed = true;
-      if (this.#said.delete(node.name.full)) this.#logger.info(`${node.name} is healthy again`);
+      const said = this.#said.get(node.name.full);
+      this.#said.delete(node.name.full);
+      if (said?.level === "error") this.#logger.info(`${node.name} is healthy again`);
     } catch (error) {
       if (givenUp.aborted) return;
       this.#failed.add(node.name.full);
@@ -461,10 +463,13 @@ export class Machine {
     node.fail(reason, this.#clock.nowMs(), because);
     const error = node.error!;
     const { full, isRemote } = node.name;
-    if (this.#said.get(full) === error) return;
-    this.#said.set(full, error);
-    // Of a remote that is away its connection tells, once for all its resources.
-    this.#logger[isRemote ? "debug" : "error"](`${full} is unhealthy: ${error}`);
+    // Of a remote that is away its connection tells, once for all its resources; and what is not there yet may be its.
+    const mayCome = this.#parts.remotes?.isConnecting && error.includes(UNRESOLVED);
+    const level = isRemote || mayCome ? "debug" : "error";
+    const said = this.#said.get(full);
+    if (said?.error === error && (said.level === level || level === "debug")) return;
+    this.#said.set(full, { level, error });
+    this.#logger[level](`${full} is unhealthy: ${error}`);
   }
 
   #bug(message: string): void {

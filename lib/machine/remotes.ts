@@ -17,7 +17,7 @@ import { ResourceName } from "../resource/name.ts";
 import type { AnyApi, Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
-import { connectGrpc, type GrpcOptions } from "../wire/grpc.ts";
+import { connectGrpc, type GrpcOptions, WITHOUT_TLS } from "../wire/grpc.ts";
 import { Metadata } from "../wire/metadata.ts";
 import type { RemoteConfig } from "./config.ts";
 import { ForeignApis } from "./foreign_apis.ts";
@@ -76,6 +76,11 @@ export class Remotes {
 
   get statuses(): RemoteStatus[] {
     return [...this.#remotes.values()].map((remote) => remote.status);
+  }
+
+  /** Whether the first attempt to connect to one of them has not ended yet. */
+  get isConnecting(): boolean {
+    return this.statuses.some(({ state }) => state === "configuring");
   }
 
   /** The frames of those that are connected and have a place here, as they were when last asked. */
@@ -304,13 +309,14 @@ class Remote {
   #lose(reason: string): void {
     const { clock, logger } = this.parts;
     const { name, address } = this.config;
-    const error = `remote "${name}" (${address}) is not connected: ${reason}`;
+    const hint = reason.includes(WITHOUT_TLS) ? '; if so, set "insecure": true for this remote' : "";
+    const error = `remote "${name}" (${address}) is not connected: ${reason}${hint}`;
     const { state, error: before, updatedMs } = this.#status;
     if (error === before) return;
     logger.warn(error);
     const sinceMs = state === "unhealthy" ? updatedMs : clock.nowMs();
     this.#status = { name, state: "unhealthy", error, updatedMs: sinceMs };
-    if (this.#names.size > 0) this.changed();
+    if (this.#names.size > 0 || state === "configuring") this.changed();
   }
 
   #namesOf(messages: readonly NameMessage[]): Map<string, { name: ResourceName; api: AnyApi }> {

@@ -318,10 +318,11 @@ function shown(cycle: readonly string[]): string {
   return parts.join(" -> ");
 }
 
+/** How the reason of a resource begins that names one which is not there. */
+export const UNRESOLVED = "resource has unresolved dependencies";
+
 function unresolved(names: readonly string[]): string {
-  return `resource has unresolved dependencies not found in machine config or connected remotes: [${
-    names.join(", ")
-  }]`;
+  return `${UNRESOLVED} not found in machine config or connected remotes: [${names.join(", ")}]`;
 }
 
 function append<T>(map: Map<string, T[]>, key: string, value: T): void {

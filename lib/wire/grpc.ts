@@ -414,6 +414,11 @@ function notGrpc(values: Map<string, string>): SvcError | undefined {
   );
 }
 
+/** How a handshake fails with a server that hangs up on it, or answers it in the clear. */
+const NOT_TLS = /before secure TLS|corrupt message|wrong version|packet length|ECONNRESET|reset by peer/i;
+/** Part of the error where it looks like that. */
+export const WITHOUT_TLS = "does it serve without TLS?";
+
 /** A connected socket, after the TLS handshake if there is one. */
 async function dial(address: string, options: GrpcOptions, signal: AbortSignal): Promise<Duplex> {
   signal.throwIfAborted();
@@ -436,9 +441,12 @@ async function dial(address: string, options: GrpcOptions, signal: AbortSignal):
     DIAL_TIMEOUT_MS,
     () => reject(failed(`no answer for ${DIAL_TIMEOUT_MS / 1000} s`)),
   );
-  const onError = (error: Error) => reject(failed(messageOf(error), error));
+  const onError = (error: Error) => {
+    const message = messageOf(error);
+    reject(failed(tls && NOT_TLS.test(message) ? `${message} (${WITHOUT_TLS})` : message, error));
+  };
   const onAbort = () => reject(signal.reason);
-  const onClose = () => reject(failed("the connection was closed"));
+  const onClose = () => reject(failed(`the connection was closed${tls ? ` (${WITHOUT_TLS})` : ""}`));
   signal.addEventListener("abort", onAbort, { once: true });
   socket.once(tls ? "secureConnect" : "connect", resolve).once("error", onError).once("close", onClose);
   try {
