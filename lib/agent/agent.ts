@@ -101,6 +101,7 @@ export class Agent {
   #nextOrderMs = 0;
   #nextApplyMs = 0;
   #nextCleanMs: number;
+  #applying: Promise<void> | undefined;
   #trial: { readonly file: string; readonly sinceMs: number } | undefined;
   #replaced = false;
   #wake = Promise.withResolvers<void>();
@@ -140,6 +141,7 @@ export class Agent {
       return this.#replaced ? "replaced" : "stopped";
     } finally {
       signal.removeEventListener("abort", stop);
+      await this.#applying;
       for (const subsystem of this.#parts.subsystems) await subsystem.close();
     }
   }
@@ -173,7 +175,10 @@ export class Agent {
     const { clock, alive } = this.#parts;
     if (clock.monotonicMs() >= this.#nextPollMs) await this.#poll(ANSWER_MS, signal);
     await this.#order(signal);
-    if (clock.monotonicMs() >= this.#nextApplyMs) await this.#apply(signal);
+    if (clock.monotonicMs() >= this.#nextApplyMs && !this.#applying) {
+      // An upgrade of the system takes its time, and nothing else waits for it.
+      this.#applying = this.#apply(signal).finally(() => this.#applying = undefined);
+    }
     await this.#update(signal);
     if (this.#replaced) return;
     await this.#rebootIfOffline();
