@@ -31,11 +31,11 @@ export class Classifier implements Learner {
     this.#labels = labels;
     const network = this.network = new Network(batch, side, random);
     let tensor = network.picture;
-    for (const [channels, stride] of [[16, 2], [32, 2], [32, 1], [64, 2], [64, 1], [96, 2]] as const) {
+    for (const [channels, stride] of [[16, 2], [32, 2], [32, 1], [64, 2], [64, 1], [96, 1]] as const) {
       tensor = network.convolution(tensor, { channels, stride, size: 3, rectified: true }).output;
     }
-    const mean = network.mean(tensor);
-    this.#end = network.convolution(mean, { channels: labels, size: 1, stride: 1, rectified: false });
+    const peak = network.peak(tensor);
+    this.#end = network.convolution(peak, { channels: labels, size: 1, stride: 1, rectified: false });
     this.#weights = Array.from({ length: labels }, (_, label) => {
       const having = learned.filter((target) => target.labels.includes(label)).length;
       const even = one ? learned.length / labels : learned.length / 2;

@@ -71,7 +71,7 @@ class Canvas {
   clutter(): void {
     const [from, to] = [this.#color(), this.#color()];
     const turn = this.#between(0, 2 * Math.PI);
-    this.#each((x, y) => {
+    this.#within(0, 0, WIDTH, HEIGHT, (x, y) => {
       const share = 0.5 + ((x / WIDTH - 0.5) * Math.cos(turn) + (y / HEIGHT - 0.5) * Math.sin(turn)) * 0.8;
       return mixed(from, to, share);
     });
@@ -79,7 +79,8 @@ class Canvas {
       const [x, y, angle] = [this.#between(0, WIDTH), this.#between(0, HEIGHT), this.#between(0, Math.PI)];
       const [length, thickness] = [this.#between(10, 60), this.#between(1.5, 5)];
       const [color, strength, kind] = [this.#color(), this.#between(0.3, 1), this.random()];
-      this.#each((px, py, old) => {
+      const reach = 1.5 * length;
+      this.#within(x - reach, y - reach, x + reach, y + reach, (px, py, old) => {
         const u = (px - x) * Math.cos(angle) + (py - y) * Math.sin(angle);
         const v = (py - y) * Math.cos(angle) - (px - x) * Math.sin(angle);
         const bar = Math.abs(u) < length && Math.abs(v) < thickness;
@@ -87,7 +88,7 @@ class Canvas {
         if (kind < 0.4) return bar ? mixed(old, color, strength) : old;
         if (kind < 0.6) return bar || across ? mixed(old, color, strength) : old;
         const distance = (u / length) ** 2 + (v / (0.6 * length)) ** 2;
-        return mixed(old, color, strength * Math.exp(-2 * distance));
+        return distance > 2 ? old : mixed(old, color, strength * Math.exp(-2 * distance));
       });
     }
   }
@@ -99,7 +100,8 @@ class Canvas {
     const color = this.#color();
     const [stripe, proportion] = [this.random() < 0.5, this.#between(0.75, 1)];
     let [left, top, right, bottom] = [WIDTH, HEIGHT, 0, 0];
-    this.#each((px, py, old) => {
+    const reach = 1.5 * radius;
+    this.#within(x - reach, y - reach, x + reach, y + reach, (px, py, old) => {
       const [dx, dy] = [(px - x) / radius, (py - y) / radius];
       const u = (dx * Math.cos(angle) + dy * Math.sin(angle)) / (shape === "ball" ? 1 : proportion);
       const v = dy * Math.cos(angle) - dx * Math.sin(angle);
@@ -124,10 +126,17 @@ class Canvas {
     }
   }
 
-  /** Repaints each pixel, told by its middle. */
-  #each(paint: (x: number, y: number, old: Color) => Color): void {
-    for (let y = 0, at = 0; y < HEIGHT; y++) {
-      for (let x = 0; x < WIDTH; x++, at += 3) {
+  /** Repaints each pixel between the sides, told by its middle. */
+  #within(
+    left: number,
+    top: number,
+    right: number,
+    bottom: number,
+    paint: (x: number, y: number, old: Color) => Color,
+  ): void {
+    const [first, last] = [Math.max(0, Math.floor(left)), Math.min(WIDTH, Math.ceil(right))];
+    for (let y = Math.max(0, Math.floor(top)); y < Math.min(HEIGHT, bottom); y++) {
+      for (let x = first, at = 3 * (y * WIDTH + first); x < last; x++, at += 3) {
         const old = [this.rgb[at], this.rgb[at + 1], this.rgb[at + 2]] as const;
         const color = paint(x + 0.5, y + 0.5, old);
         if (color === old) continue;

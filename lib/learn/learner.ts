@@ -74,7 +74,7 @@ export function onnxOf(learner: Learner, kind: string, labels: readonly string[]
         nearest_mode: "floor",
       });
       names.set(layer.output, graph.node("Add", [names.get(layer.fine)!, enlarged]));
-    } else names.set(layer.output, graph.node("GlobalAveragePool", [names.get(layer.input)!]));
+    } else names.set(layer.output, graph.node("GlobalMaxPool", [names.get(layer.input)!]));
   }
   learner.finish(graph, end);
   return graph.model(kind, "svc", { labels: labels.join("\n") });

@@ -16,14 +16,14 @@ interface Merge {
   readonly output: Tensor;
 }
 
-/** The mean of each channel over the picture. */
-interface Mean {
-  readonly kind: "mean";
+/** The largest number of each channel in the picture: whether something is there, wherever it is. */
+interface Peak {
+  readonly kind: "peak";
   readonly input: Tensor;
   readonly output: Tensor;
 }
 
-export type Layer = { readonly kind: "convolution"; readonly convolution: Convolution } | Merge | Mean;
+export type Layer = { readonly kind: "convolution"; readonly convolution: Convolution } | Merge | Peak;
 
 /** Channels of a picture in memory: red, green, blue and one that is always zero, for the multiplication. */
 export const PICTURE_CHANNELS = 4;
@@ -54,9 +54,9 @@ export class Network {
     return output;
   }
 
-  mean(input: Tensor): Tensor {
+  peak(input: Tensor): Tensor {
     const output = this.#tensor(1, 1, input.channels);
-    this.layers.push({ kind: "mean", input, output });
+    this.layers.push({ kind: "peak", input, output });
     return output;
   }
 
@@ -74,7 +74,7 @@ export class Network {
     for (const layer of this.layers.toReversed()) {
       if (layer.kind === "convolution") layer.convolution.backward();
       else if (layer.kind === "merge") mergeBack(layer, this.batch);
-      else meanBack(layer, this.batch);
+      else peakBack(layer, this.batch);
     }
   }
 
@@ -117,17 +117,16 @@ function outputOf(layer: Layer): Tensor {
 
 function compute(layer: Layer, batch: number, convolve: (convolution: Convolution) => void): void {
   if (layer.kind === "convolution") return convolve(layer.convolution);
-  const { data, channels } = layer.output;
+  const { data } = layer.output;
   if (layer.kind === "merge") {
     data.set(layer.fine.data);
     merged(layer, batch, (fine, coarse) => data[fine] += layer.coarse.data[coarse]);
     return;
   }
-  data.fill(0);
-  const pixels = layer.input.height * layer.input.width;
-  for (let at = 0; at < layer.input.data.length; at++) {
-    data[Math.floor(at / (pixels * channels)) * channels + at % channels] += layer.input.data[at] / pixels;
-  }
+  data.fill(-Infinity);
+  peaks(layer, batch, (from, to) => {
+    if (layer.input.data[from] > data[to]) data[to] = layer.input.data[from];
+  });
 }
 
 function mergeBack(layer: Merge, batch: number): void {
@@ -152,12 +151,24 @@ function merged({ fine, coarse }: Merge, batch: number, each: (fine: number, coa
   }
 }
 
-function meanBack({ input, output }: Mean, batch: number): void {
-  const numbers = input.data.length / batch;
-  const pixels = input.height * input.width;
-  const [into, from] = [input.gradient!, output.gradient!];
-  for (let at = 0; at < into.length; at++) {
-    into[at] += from[Math.floor(at / numbers) * input.channels + at % input.channels] / pixels;
+function peakBack(layer: Peak, batch: number): void {
+  const { input, output } = layer;
+  const [into, gradient] = [input.gradient!, output.gradient!];
+  const taken = new Uint8Array(output.data.length);
+  peaks(layer, batch, (from, to) => {
+    if (taken[to] === 1 || input.data[from] !== output.data[to]) return;
+    // Of equal ones, the first.
+    taken[to] = 1;
+    into[from] += gradient[to];
+  });
+}
+
+/** Each number of the input with the peak that it may be. */
+function peaks({ input }: Peak, batch: number, each: (from: number, to: number) => void): void {
+  const { channels } = input;
+  const numbers = input.height * input.width * channels;
+  for (let picture = 0, from = 0; picture < batch; picture++) {
+    for (let index = 0; index < numbers; index++, from++) each(from, picture * channels + index % channels);
   }
 }
 

@@ -39,7 +39,7 @@ function smallNetwork() {
   const third = network.convolution(second.output, { ...inner, channels: 16, stride: 2 });
   const side = network.convolution(third.output, { channels: 16, size: 1, stride: 1, rectified: false });
   const merged = network.merge(second.output, side.output);
-  const last = network.convolution(network.mean(merged), {
+  const last = network.convolution(network.peak(merged), {
     channels: 3,
     size: 1,
     stride: 1,

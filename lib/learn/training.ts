@@ -37,6 +37,7 @@ export interface Draft {
 const BATCH = 8;
 /** Held-back pictures by which an exported model is checked; no more than a thread's share of a batch. */
 const PROBES = 4;
+const RATE = 4e-3;
 const DECAY = 0.02;
 /** Pictures are shown so many times in all, fewer of them more often, within these bounds. */
 const SHOWN = 14_000;
@@ -48,7 +49,6 @@ const PATIENCE = 0.4;
 const MEAN_RATE = 0.01;
 
 const SIDES = { single_label_classification: 96, multi_label_classification: 96, object_detection: 128 };
-const RATES = { single_label_classification: 2e-3, multi_label_classification: 2e-3, object_detection: 4e-3 };
 
 /**
  * Trains round by round, as one thread of a team or alone; only the team's first thread measures and tells.
@@ -76,7 +76,7 @@ export function* training(
     for (let start = 0; start < order.length; start += BATCH) {
       const batch = Array.from({ length: BATCH }, (_, index) => order[(start + index) % order.length]);
       loss += learn(learner, team, batch, random) / Math.ceil(order.length / BATCH);
-      adam.step(RATES[task.kind] * pace(step++ / stepsInAll));
+      adam.step(RATE * pace(step++ / stepsInAll));
       mean.add();
     }
     if (team.rank > 0) continue;

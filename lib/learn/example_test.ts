@@ -1,0 +1,82 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { SvcError } from "../base/error.ts";
+import { type Example, EXAMPLES_MIN, samplesOf, split, type TrainingTask } from "./example.ts";
+import { EXAMPLE_LABELS, exampleImages } from "./example_scene.ts";
+
+const TASK: TrainingTask = { kind: "object_detection", labels: EXAMPLE_LABELS, seed: 1 };
+const EXAMPLES = exampleImages(40, 1);
+
+function refused(task: TrainingTask, examples: readonly Example[]): string {
+  const { code, message } = assertThrows(() => samplesOf(task, examples), SvcError);
+  return `${code}: ${message}`;
+}
+
+function withFirst(change: Partial<Example>): Example[] {
+  return [{ ...EXAMPLES[0], ...change }, ...EXAMPLES.slice(1)];
+}
+
+Deno.test("what cannot be learned from is refused with the picture and what is wrong", () => {
+  assertEquals(
+    refused(TASK, []),
+    `failed_precondition: Cannot train: there are 0 pictures, wanted ${EXAMPLES_MIN} to 5000`,
+  );
+  assertEquals(
+    refused(TASK, withFirst({ width: 3, height: 3, rgb: new Uint8Array(9) })),
+    "invalid_argument: Cannot train: picture 1 is 3 x 3 with 9 bytes, wanted three bytes for each pixel",
+  );
+  const box = { label: "ball", xMin: 0.5, yMin: 0.1, xMax: 1.25, yMax: 0.2 };
+  assertEquals(
+    refused(TASK, withFirst({ boxes: [box] })),
+    "invalid_argument: Cannot train: picture 1 has a box ball from 0.5, 0.1 to 1.25, 0.2, " +
+      "wanted sides from 0 to 1 and the lower one first",
+  );
+  assertEquals(
+    refused({ ...TASK, labels: ["ball", "dog"] }, EXAMPLES).replace(/ball \d+/, "ball n"),
+    "failed_precondition: Cannot train: there is no picture with a box labelled dog (ball n, dog 0)",
+  );
+  assertEquals(
+    refused({ ...TASK, kind: "single_label_classification" }, withFirst({ labels: ["ball", "cone"] })),
+    "invalid_argument: Cannot train: picture 1 has cone and ball of the labels, wanted exactly one",
+  );
+  assertEquals(
+    refused({ ...TASK, labels: ["ball", "ball"] }, EXAMPLES),
+    "invalid_argument: Cannot train: the label ball is given twice",
+  );
+  assertEquals(
+    refused({ ...TASK, side: 100 }, EXAMPLES),
+    "invalid_argument: Cannot train: the side is 100, wanted a multiple of 16 up to 128",
+  );
+});
+
+Deno.test("labels that were not asked for are ignored", () => {
+  const samples = samplesOf({ ...TASK, labels: ["box"] }, withFirst({ boxes: [] }));
+  assertEquals(samples.every(({ boxes }) => boxes.every(({ label }) => label === 0)), true);
+});
+
+Deno.test("a fifth is held back, whatever the order, and equal pictures stay together", () => {
+  const samples = samplesOf(TASK, [...EXAMPLES, ...EXAMPLES]);
+  const { learned, heldBack } = split(TASK, samples);
+  assertEquals([learned.length, heldBack.length], [64, 16]);
+  const pictures = new Set(learned.map(({ rgb }) => rgb.join()));
+  assertEquals(heldBack.filter(({ rgb }) => pictures.has(rgb.join())), []);
+  assertEquals(split(TASK, samples.toReversed()), { learned, heldBack });
+});
+
+Deno.test("a single picture, however often, cannot be held back", () => {
+  const samples = samplesOf(
+    { ...TASK, labels: ["box"] },
+    Array(20).fill(EXAMPLES.find(({ labels }) => labels.includes("box"))),
+  );
+  assertThrows(() => split(TASK, samples), SvcError, "of 20 pictures only 1 differ");
+});
+
+Deno.test("made-up pictures are the same for a seed, and their boxes lie in them", () => {
+  const again = exampleImages(40, 1);
+  assertEquals(again, EXAMPLES);
+  assertEquals(again[0].rgb.join() === exampleImages(1, 2)[0].rgb.join(), false);
+  const counts = new Set(again.map(({ boxes }) => boxes.length));
+  assertEquals([...counts].sort(), [0, 1, 2, 3, 4]);
+  for (const { xMin, yMin, xMax, yMax } of again.flatMap(({ boxes }) => boxes)) {
+    assertEquals(0 <= xMin && xMin < xMax && xMax <= 1 && 0 <= yMin && yMin < yMax && yMax <= 1, true);
+  }
+});
