@@ -30,6 +30,17 @@ const RETRY = { firstMs: 2_000, mostMs: 120_000 };
 /** What may be otherwise in a while; anything else is about the package itself. */
 const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
 
+/** How far a package is. */
+export interface PackageProgress {
+  readonly config: PackageConfig;
+  readonly state: "downloading" | "loading" | "ready" | "failed";
+  readonly error?: string;
+  readonly updatedMs: number;
+  readonly bytesDownloaded: number;
+  /** 0 where it is not known. */
+  readonly bytesTotal: number;
+}
+
 export interface PackagesParts {
   /** The program's home folder. */
   readonly home: string;
@@ -46,8 +57,14 @@ export class MachinePackages {
   /** Something has been fetched for already: there is a configuration to stay with meanwhile. */
   #inUse = false;
   #told = "";
+  readonly #progress = new Map<string, PackageProgress>();
 
   constructor(private readonly parts: PackagesParts) {}
+
+  /** The packages of the newest configuration. */
+  statuses(): readonly PackageProgress[] {
+    return [...this.#progress.values()];
+  }
 
   /**
    * Fetches what is missing. False where a newer call has taken its place. While the control plane is away, it waits
@@ -58,6 +75,7 @@ export class MachinePackages {
     this.#current.abort(new SvcError("canceled", "there is a newer configuration"));
     const stop = this.#current = new AbortController();
     await this.#work;
+    this.#progress.clear();
     for (let attempt = 0; !stop.signal.aborted; attempt++) {
       const failures = await (this.#work = this.#fetchAll(configs, stop.signal));
       if (stop.signal.aborted) break;
@@ -113,6 +131,16 @@ export class MachinePackages {
     await this.#work;
   }
 
+  #tell(config: PackageConfig, change: Partial<PackageProgress> & Pick<PackageProgress, "state">): void {
+    const before = this.#progress.get(config.name);
+    if (before?.state === change.state && change.state !== "downloading" && before.error === change.error) {
+      return;
+    }
+    const updatedMs = this.parts.clock.nowMs();
+    const blank = { config, bytesDownloaded: 0, bytesTotal: 0 };
+    this.#progress.set(config.name, { ...blank, ...before, error: undefined, ...change, updatedMs });
+  }
+
   #folderOf(config: PackageConfig): string {
     return packageFolder(this.parts.home, config);
   }
@@ -141,8 +169,10 @@ export class MachinePackages {
     for (const config of configs) {
       try {
         if (!await exists(this.#folderOf(config))) await this.#fetchOne(config, signal);
+        this.#tell(config, { state: "ready" });
       } catch (error) {
         if (signal.aborted) return failures;
+        this.#tell(config, { state: "failed", error: chainOf(error) });
         const { name, package: id, version } = config;
         const told = `package "${name}" (${id} ${version})`;
         failures.push(new SvcError(SvcError.from(error).code, `${told}: ${chainOf(error)}`));
@@ -185,14 +215,20 @@ export class MachinePackages {
     const downloads = join(home, "packages", "downloads");
     await mkdir(downloads, { recursive: true });
     const archive = join(downloads, `${found.checksum}.part`);
-    await this.#download(found, archive, signal);
+    await this.#download(config, found, archive, signal);
+    this.#tell(config, { state: "loading" });
     await this.#unpack(archive, this.#folderOf(config));
     await rm(archive, { force: true });
     logger.info("a package is there", { name: config.name, folder: this.#folderOf(config) });
   }
 
   /** Brings the file to its whole content, beginning with what is there. */
-  async #download({ url, checksum }: Package, path: string, signal: AbortSignal): Promise<void> {
+  async #download(
+    config: PackageConfig,
+    { url, checksum }: Package,
+    path: string,
+    signal: AbortSignal,
+  ): Promise<void> {
     const there = await stat(path).then(({ size }) => size, () => 0);
     const stalled = new AbortController();
     const watch = () =>
@@ -209,9 +245,11 @@ export class MachinePackages {
       else {
         const body = answer.body;
         const from = answer.status === 206 ? there : 0;
-        await append(path, from, body, () => {
+        const bytesTotal = from + Number(answer.headers.get("content-length") ?? -from);
+        await append(path, from, body, (bytesDownloaded) => {
           callOff();
           callOff = watch();
+          this.#tell(config, { state: "downloading", bytesDownloaded, bytesTotal });
         });
       }
     } catch (error) {
@@ -258,13 +296,12 @@ async function append(
   path: string,
   from: number,
   body: AsyncIterable<Uint8Array>,
-  came: () => void,
+  came: (bytes: number) => void,
 ): Promise<void> {
   const file = await open(path, from > 0 ? "r+" : "w");
   try {
     let at = from;
     for await (const chunk of body) {
-      came();
       if (at + chunk.length > BYTES_MAX) {
         throw new SvcError("failed_precondition", `the package is larger than ${BYTES_MAX} bytes`);
       }
@@ -272,6 +309,7 @@ async function append(
         done += (await file.write(chunk, done, chunk.length - done, at + done)).bytesWritten;
       }
       at += chunk.length;
+      came(at);
     }
     await file.sync();
   } finally {

@@ -17,6 +17,7 @@ import { health } from "../wire/health.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import { reflection } from "../wire/reflection.ts";
 import { type Interceptor, type Service, ServiceTable } from "../wire/service.ts";
+import { Activities, shutdownReason } from "./activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./builder.ts";
 import type { MachineConfig } from "./config.ts";
 import { uplinkOf } from "../cloud/data_uplink.ts";
@@ -66,8 +67,11 @@ export interface Runtime {
   readonly machine: Machine;
   /** Resolves when the configuration has been applied for the first time. */
   readonly ready: Promise<void>;
-  /** Ends everything in order, at the latest when `forced` aborts. Whether it all ended as it should. */
-  close(forced?: AbortSignal): Promise<boolean>;
+  /**
+   * Ends everything in order, at the latest when `forced` aborts; the log tells the reason: the name of a signal, or
+   * what `stop` was called with. Whether it all ended as it should.
+   */
+  close(forced?: AbortSignal, reason?: string): Promise<boolean>;
 }
 
 /** How long calls under way may take when the port closes. */
@@ -150,6 +154,7 @@ async function start(
     machine,
     sessions,
     jobs: { statuses: () => jobs.statuses() },
+    packages,
     internal,
     stop: options.stop,
   };
@@ -173,8 +178,10 @@ async function start(
     void port.change(config);
   };
   const apply = async (config: MachineConfig) => {
+    const applied = activities.begin("reconfigure", { revision: config.revision });
     await machine.apply(config);
     // A newer one may have overtaken it.
+    applied({ overtaken: machine.config !== config });
     if (machine.config !== config) return;
     jobs.apply(config.jobs);
     void packages.clean(config.packages);
@@ -183,7 +190,10 @@ async function start(
   const env = (name: string) => host.env(name);
   const timeoutMs = envDurationMs(SHUTDOWN_TIMEOUT_VARIABLES, SHUTDOWN_TIMEOUT_MS, env, logger);
   await diagnostics.begin(first.config);
-  const ready = reconfiguration.begin(first).then(() => logger.info("machine is running", summary(machine)));
+  const ready = reconfiguration.begin(first).then(() => {
+    logger.info("machine is running", summary(machine));
+    started();
+  });
   const stages = stagesOf({
     packages,
     port,
@@ -201,7 +211,12 @@ async function start(
     },
     machine,
     ready,
-    close: (forced = new AbortController().signal) => shutDown(stages, { clock, logger, forced, timeoutMs }),
+    close: async (forced = new AbortController().signal, reason = "shutdown_request") => {
+      const ended = activities.begin("shutdown", { reason: shutdownReason(reason) });
+      const clean = await shutDown(stages, { clock, logger, forced, timeoutMs });
+      ended({ clean });
+      return clean;
+    },
   };
 }
 
@@ -273,7 +288,7 @@ function machineOf(
 ): Machine {
   const { registry, host, clock, logs } = parts;
   const logger = logs.logger("rdk.networking.remotes");
-  const remotes = new Remotes({ registry, clock, logger, allowInsecureCredentials });
+  const remotes = new Remotes({ registry, clock, logger, activities, allowInsecureCredentials });
   const buildTimeoutMs = envDurationMs(
     BUILD_TIMEOUT_VARIABLES,
     BUILD_LIMITS.buildTimeoutMs,
@@ -287,6 +302,7 @@ interface Served {
   readonly machine: Machine;
   readonly sessions: Sessions;
   readonly jobs: Pick<Jobs, "statuses">;
+  readonly packages: MachinePackages;
   readonly internal: () => readonly StatusNode[];
   readonly stop: (reason: string) => void;
 }

@@ -6,8 +6,10 @@
  * UploadDataFromPath) answers UNIMPLEMENTED.
  */
 
+import { PackageType } from "../../proto/gen/packages_pb.ts";
 import {
   GetMachineStatusResponse_State as MachineState,
+  PackageStatus_State as PackageState,
   PeerConnectionType,
   ResourceStatus_Reachability as Reachability,
   ResourceStatus_State as ResourceState,
@@ -33,6 +35,7 @@ import { readLogEntry } from "./log_entry.ts";
 import type { Machine, Node, NodeState } from "./machine.ts";
 import type { NodeReachability } from "./node.ts";
 import type { Operations } from "./operations.ts";
+import type { MachinePackages, PackageProgress } from "./packages.ts";
 import type { RemoteStatus } from "./remotes.ts";
 import type { Sessions } from "./sessions.ts";
 import { stopActuators } from "./stop.ts";
@@ -43,6 +46,8 @@ export interface RobotServiceParts {
   readonly sessions: Sessions;
   readonly frames: Frames;
   readonly jobs: Pick<Jobs, "statuses">;
+  /** Left out where there are none. */
+  readonly packages?: Pick<MachinePackages, "statuses">;
   readonly logs: Logs;
   readonly clock: Clock;
   /** `0.1.0` */
@@ -72,7 +77,7 @@ export function robotService(parts: RobotServiceParts): Service {
   });
 }
 
-function resourceMethods({ machine, jobs, internal = () => [] }: RobotServiceParts): Methods {
+function resourceMethods({ machine, jobs, packages, internal = () => [] }: RobotServiceParts): Methods {
   return {
     resourceNames: () => ({ resources: shuffled(machine.names.map(nameMessage)) }),
     resourceRPCSubtypes: () => {
@@ -103,6 +108,7 @@ function resourceMethods({ machine, jobs, internal = () => [] }: RobotServicePar
           recentSuccessfulRuns: succeededMs.map(toTimestamp),
           recentFailedRuns: failedMs.map(toTimestamp),
         })),
+        packages: (packages?.statuses() ?? []).map(packageMessage),
       };
     },
   };
@@ -309,6 +315,27 @@ function cloudMessage(config: MachineConfig | undefined) {
   const { id, primaryOrgId = "", locationId = "", machineId = "" } = config.cloud;
   // The part's id travels twice; older clients read the first.
   return { robotPartId: id, machinePartId: id, primaryOrgId, locationId, machineId };
+}
+
+const PACKAGE_STATES: { readonly [K in PackageProgress["state"]]: PackageState } = {
+  downloading: PackageState.DOWNLOADING,
+  loading: PackageState.LOADING,
+  ready: PackageState.READY,
+  failed: PackageState.FAILED,
+};
+
+function packageMessage({ config, state, error, updatedMs, bytesDownloaded, bytesTotal }: PackageProgress) {
+  const { name, version, type } = config;
+  return {
+    name,
+    version,
+    type: PackageType[type.toUpperCase() as keyof typeof PackageType],
+    state: PACKAGE_STATES[state],
+    error: error ?? "",
+    lastUpdated: toTimestamp(updatedMs),
+    bytesDownloaded: BigInt(bytesDownloaded),
+    totalBytes: BigInt(bytesTotal),
+  };
 }
 
 function peerMessage({ kind, remoteAddress, localAddress }: Peer) {

@@ -194,13 +194,17 @@ storeTest(
           await publish("1.0.0", "apple");
           await publish("2.0.0", new TextEncoder().encode("this is no archive"));
           const packages = machine();
-          const wanted = [config("9.9.9"), config("2.0.0"), config("1.0.0")];
+          const wanted = [config("9.9.9"), { ...config("2.0.0"), name: "spoilt" }, {
+            ...config("1.0.0"),
+            name: "good",
+          }];
           assertEquals(await packages.fetch(wanted), true);
           assertEquals(await text("1.0.0"), "apple");
           const errors = logged.filter(({ level }) => level === "error").map(({ message }) => message);
           assertEquals(errors.length, 2, errors.join("\n"));
           assert(errors[0].includes('there is no version "9.9.9"'), errors[0]);
           assert(errors[1].includes(".tar.gz"), errors[1]);
+          assertEquals(packages.statuses().map(({ state }) => state), ["failed", "failed", "ready"]);
           assertEquals([...Deno.readDirSync(`${home}/packages/data/ml_model`)].length, 1);
         }),
     ),
