@@ -47,13 +47,15 @@ export interface WorldOptions {
   readonly clock?: Clock;
   readonly validate?: Validate;
   readonly training?: Executors;
+  /** Where an earlier one was. */
+  readonly port?: number;
 }
 
 /** Serves the database for as long as `run` takes. */
 export async function withCloud(
   database: TestDatabase,
   run: (cloud: ServedCloud) => Promise<void>,
-  { clock = new SystemClock(), validate = () => [], training }: WorldOptions = {},
+  { clock = new SystemClock(), validate = () => [], training, port: at = 0 }: WorldOptions = {},
 ): Promise<void> {
   const store = await database.open();
   const real = new SystemClock();
@@ -68,7 +70,12 @@ export async function withCloud(
     training: training && { folder: `${database.folder}/training`, executors: training },
   });
   const { table, routes } = cloud;
-  const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock: real, http: { routes } });
+  const port = await openPort({
+    table,
+    bind: { host: "127.0.0.1", port: at },
+    clock: real,
+    http: { routes },
+  });
   const channels: Channel[] = [];
   const connect = (header?: Metadata) => {
     const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock: real, header });

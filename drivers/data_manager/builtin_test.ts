@@ -1,0 +1,274 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Camera, CameraApi } from "../../lib/api/camera.ts";
+import { type DataManager, DataManagerApi } from "../../lib/api/data_manager.ts";
+import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
+import { FakeClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { FakeFiles } from "../../lib/base/fake_files.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { type LogRecord, Logs, memorySink } from "../../lib/base/log.ts";
+import { type JsonObject, Place } from "../../lib/base/schema.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { Dependencies } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call, type Resource } from "../../lib/resource/resource.ts";
+import type { Captured } from "../../lib/resource/uplink.ts";
+import { BuiltinDataManager } from "./builtin.ts";
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60_000;
+
+class Thermometer extends BaseComponent implements Sensor {
+  readonly calls: (Call | undefined)[] = [];
+  failure: Error | undefined;
+
+  getReadings(call?: Call): Promise<JsonObject> {
+    this.calls.push(call);
+    return this.failure ? Promise.reject(this.failure) : Promise.resolve({ number: this.calls.length });
+  }
+}
+
+class Eye extends BaseComponent implements Camera {
+  getImages() {
+    const image = (sourceName: string) => ({
+      sourceName,
+      mimeType: "image/jpeg",
+      image: new Uint8Array([1]),
+    });
+    return Promise.resolve({ images: [image("left"), image("right")], capturedAtMs: 0 });
+  }
+
+  getPointCloud(): Promise<Uint8Array> {
+    return Promise.resolve(new Uint8Array([2]));
+  }
+
+  getProperties() {
+    return Promise.resolve({ supportsPcd: true, mimeTypes: [] });
+  }
+}
+
+/** A data manager among resources, on a clock and a disk of the test's own. */
+async function bench(attributes: JsonObject = {}, { files = new FakeFiles(), clock = new FakeClock() } = {}) {
+  const records: LogRecord[] = [];
+  const sent: Captured[] = [];
+  const resources = new Map<Resource, JsonObject[]>();
+  const cloud = { answer: (_data: Captured): void => {} };
+  const name = ResourceName.of(DataManagerApi.name, "data");
+  const view = {
+    find: () => {
+      throw new Error("not asked for");
+    },
+    get seen() {
+      return [...resources.keys()];
+    },
+    serviceConfigs: (one: ResourceName) =>
+      [...resources].find(([{ name }]) => name.full === one.full)?.[1] ?? [],
+  };
+  const place = new Place();
+  const decoded = BuiltinDataManager.attributes.decode(attributes, place);
+  assertEquals(place.problems, []);
+  const manager = await BuiltinDataManager.construct({
+    name,
+    attributes: decoded!,
+    dependencies: new Dependencies(name, [], view),
+    logger: new Logs(clock, [memorySink(records)]).logger("data"),
+    clock,
+    host: Object.assign(files, { env: () => "/home" }) as unknown as Host,
+    uplink: {
+      // deno-lint-ignore require-await
+      send: async (data) => {
+        cloud.answer(data);
+        sent.push(data);
+      },
+    },
+    signal: new AbortController().signal,
+  }) as DataManager & { seenChanged(): Promise<void> };
+  const sensor = new Thermometer(ResourceName.of(SensorApi.name, "thermometer"));
+  const numbers = () =>
+    sent.flatMap((one) => one.kind === "readings" ? one.readings : []).map(({ payload }) =>
+      (payload.readings as { number: number }).number
+    );
+  return { manager, sensor, resources, records, sent, cloud, clock, files, numbers };
+}
+
+function methods(...all: JsonObject[]): JsonObject[] {
+  return [{ capture_methods: all }];
+}
+
+const READINGS = { method: "Readings", capture_frequency_hz: 2 };
+
+Deno.test("what is configured is captured at its pace and sent in rounds", async () => {
+  const { manager, sensor, resources, sent, clock, numbers } = await bench({
+    sync_interval_mins: 0.1,
+    tags: ["all"],
+  });
+  const eye = new Eye(ResourceName.of(CameraApi.name, "eye"));
+  resources.set(sensor, methods({ ...READINGS, tags: ["warm"], additional_params: { a: 1 } }));
+  resources.set(
+    eye,
+    methods({ method: "GetImages", capture_frequency_hz: 0.2 }, { method: "ReadImage", disabled: true }),
+  );
+  await manager.seenChanged();
+  await clock.advance(12 * SECOND_MS);
+  assertEquals(numbers(), Array.from({ length: 23 }, (_, index) => index + 1));
+  const [first] = sent.filter(({ kind }) => kind === "readings");
+  assertEquals(first.source, {
+    componentType: "rdk:component:sensor",
+    componentName: "thermometer",
+    methodName: "Readings",
+    parameters: { a: 1 },
+    tags: ["all", "warm"],
+    datasetIds: [],
+  });
+  assertEquals(sensor.calls[0]?.extra, { a: 1, fromDataManagement: true });
+  const images = sent.filter((one) => one.kind === "file");
+  assertEquals(
+    images.map(({ source, mimeType }) => `${source.methodName} ${mimeType}`),
+    Array(4).fill("GetImages image/jpeg"),
+  );
+  assertEquals(new Set(images.map(({ timeMs }) => timeMs)).size, images.length, "each has a time of its own");
+  await manager.close();
+});
+
+Deno.test("while the cloud is away nothing is lost, and then it arrives once and in order", async () => {
+  const { manager, sensor, resources, cloud, clock, numbers, records } = await bench();
+  resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 0.5 }));
+  await manager.seenChanged();
+  let tries = 0;
+  cloud.answer = () => {
+    tries++;
+    throw new SvcError("unavailable", "nobody there");
+  };
+  await clock.advance(60 * MINUTE_MS);
+  assertEquals(numbers(), []);
+  assert(tries > 50 && tries < 100, `the pauses grow to a minute: ${tries}`);
+  assertEquals(records.filter(({ level }) => level === "warn").length, 1);
+  cloud.answer = () => {};
+  await clock.advance(2 * MINUTE_MS);
+  assert(numbers().length >= 3_600 / 2);
+  assertEquals(numbers(), Array.from({ length: numbers().length }, (_, index) => index + 1));
+  assertEquals((await manager.getStatus()).sync_error, null);
+  await manager.close();
+});
+
+Deno.test("the next process sends what the last one left, also what was sent without an answer", async () => {
+  const first = await bench({ sync_disabled: true });
+  first.resources.set(first.sensor, methods(READINGS));
+  await first.manager.seenChanged();
+  await first.clock.advance(5 * SECOND_MS);
+  first.cloud.answer = () => {
+    throw new SvcError("deadline_exceeded", "no answer");
+  };
+  await assertRejects(() => first.manager.sync(), SvcError, "no answer");
+  await first.manager.close();
+  assertEquals(first.sent, []);
+  const second = await bench({}, { files: first.files, clock: first.clock });
+  await second.clock.advance(10 * SECOND_MS);
+  assertEquals(second.numbers(), Array.from({ length: 10 }, (_, index) => index + 1));
+  await second.manager.close();
+  assertEquals(second.files.paths, []);
+});
+
+Deno.test("what the cloud refuses is set aside, and the rest gets through", async () => {
+  const { manager, cloud, sent, clock, records, files } = await bench();
+  const upload = (id: string) => {
+    const content = new TextEncoder().encode(id);
+    return manager.uploadBinaryDataToDatasets({
+      content,
+      mimeType: "image/png",
+      tags: ["t"],
+      datasetIds: [id],
+    });
+  };
+  cloud.answer = ({ source }) => {
+    if (source.datasetIds[0] === "none") throw new SvcError("not_found", 'there is no dataset "none"');
+  };
+  await upload("none");
+  await upload("some");
+  await clock.advance(10 * SECOND_MS);
+  assertEquals(sent.map(({ source }) => source.datasetIds), [["some"]]);
+  const { refused_files, waiting_files } = await manager.getStatus();
+  assertEquals([refused_files, waiting_files], [1, 0]);
+  assertEquals(records.filter(({ level }) => level === "error").length, 1);
+  assertEquals(files.paths.length, 1);
+  await manager.close();
+});
+
+Deno.test("a sync brings everything there is, and says what keeps it from that", async () => {
+  const { manager, sensor, resources, clock, numbers, cloud } = await bench({ sync_disabled: true });
+  resources.set(sensor, methods(READINGS));
+  await manager.seenChanged();
+  await clock.advance(3 * SECOND_MS);
+  assertEquals(numbers(), []);
+  await manager.sync();
+  assertEquals(numbers().length, 6);
+  cloud.answer = () => {
+    throw new SvcError("unavailable", "nobody there");
+  };
+  await clock.advance(SECOND_MS);
+  await assertRejects(() => manager.sync(), SvcError, "nobody there");
+  await manager.close();
+});
+
+Deno.test("capture follows the resources and their configuration", async () => {
+  const { manager, sensor, resources, clock, records } = await bench();
+  const other = new Thermometer(ResourceName.of(SensorApi.name, "other"));
+  resources.set(sensor, methods(READINGS)).set(other, methods({ ...READINGS, method: "Reading" }));
+  await manager.seenChanged();
+  const errors = records.filter(({ level }) => level === "error").map(({ message }) => message);
+  assertEquals(errors.length, 1);
+  assert(errors[0].includes('found method "Reading"') && errors[0].includes("Readings, DoCommand"));
+  await clock.advance(SECOND_MS);
+  assertEquals(sensor.calls.length, 2);
+  resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 10 })).delete(other);
+  await manager.seenChanged();
+  await clock.advance(SECOND_MS);
+  assertEquals(sensor.calls.length, 12);
+  resources.clear();
+  await manager.seenChanged();
+  await clock.advance(SECOND_MS);
+  assertEquals(sensor.calls.length, 12);
+  await manager.close();
+});
+
+Deno.test("a failing resource is told of once, and nothing to capture is no failure", async () => {
+  const { manager, sensor, resources, clock, records, numbers } = await bench();
+  resources.set(sensor, methods(READINGS));
+  await manager.seenChanged();
+  sensor.failure = new Error("no capture from filter module");
+  await clock.advance(SECOND_MS);
+  assertEquals(records, []);
+  sensor.failure = new Error("it is broken");
+  await clock.advance(5 * SECOND_MS);
+  assertEquals(records.map(({ message }) => message), [
+    "cannot capture rdk:component:sensor/thermometer Readings: it is broken",
+  ]);
+  assertEquals((await manager.getStatus()).capture_errors, [
+    "rdk:component:sensor/thermometer: it is broken",
+  ]);
+  sensor.failure = undefined;
+  await clock.advance(10 * SECOND_MS);
+  assertEquals(records.length, 2);
+  assert(numbers().length > 0);
+  await manager.close();
+});
+
+Deno.test("files of further folders are sent once they no longer grow, and leave their folder", async () => {
+  const { manager, sent, clock, files } = await bench({ additional_sync_paths: ["/films"], tags: ["film"] });
+  const write = (text: string) => files.writeFile("/films/a.mp4", new TextEncoder().encode(text));
+  await write("one");
+  await clock.advance(7 * SECOND_MS);
+  await write("one two");
+  await clock.advance(12 * SECOND_MS);
+  assertEquals(sent, []);
+  await clock.advance(12 * SECOND_MS);
+  assertEquals(
+    sent.map((one) =>
+      one.kind === "file" && [one.fileName, one.source.tags, new TextDecoder().decode(one.content)]
+    ),
+    [
+      ["a.mp4", ["film"], "one two"],
+    ],
+  );
+  assertEquals(files.paths, []);
+  await manager.close();
+});

@@ -1,0 +1,177 @@
+/**
+ * The control plane vanishes for an hour: what the machine logs and captures meanwhile arrives once, and in order.
+ *
+ * The machine and the control plane have one clock, that of the test; the disk is the test's too. Calls travel over a
+ * real port, which is closed for the hour.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { BuiltinDataManager } from "../../drivers/data_manager/builtin.ts";
+import { FakeSensor } from "../../drivers/sensor/fake.ts";
+import { DataManagerApi } from "../../lib/api/data_manager.ts";
+import { SensorApi } from "../../lib/api/sensor.ts";
+import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeFiles } from "../../lib/base/fake_files.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { Logs } from "../../lib/base/log.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { CloudClient } from "../../lib/cloud/client.ts";
+import { uplinkOf } from "../../lib/cloud/data_uplink.ts";
+import { sendLogs } from "../../lib/cloud/log_sender.ts";
+import { Logs as CloudLogs } from "../../lib/cloud/logs.ts";
+import type { Store } from "../../lib/cloud/store.ts";
+import { decodeConfig } from "../../lib/machine/config.ts";
+import { Machine } from "../../lib/machine/machine.ts";
+import { Registry } from "../../lib/resource/registry.ts";
+import { newWorld, withCloud, type World } from "./world.ts";
+import { storeTest } from "./stores.ts";
+
+const SECOND_MS = 1_000;
+const HOUR_MS = 3_600 * SECOND_MS;
+const START_MS = 1_700_000_000_000;
+
+storeTest("the cloud may vanish for an hour: logs and data arrive once, in order", async (database) => {
+  const clock = new FakeClock(START_MS);
+  const store = await database.open();
+  const world = await newWorld(store, START_MS);
+  let port = 0;
+  let rover!: Awaited<ReturnType<typeof startRover>>;
+  try {
+    await withCloud(database, async ({ url }) => {
+      port = Number(new URL(url).port);
+      rover = await startRover(world, port, clock);
+      await until(clock, SECOND_MS / 4, () => arrived(store, 3));
+    }, { clock });
+    const before = await counts(store);
+    // An entry and a reading every ten seconds; the machine restarts half-way.
+    for (let second = 0; second < HOUR_MS / SECOND_MS; second += 10) {
+      rover.log();
+      await clock.advance(10 * SECOND_MS);
+      if (second === 1_800) await rover.restart();
+    }
+    assertEquals(await counts(store), before, "the cloud is away");
+    await withCloud(database, async () => {
+      await until(clock, SECOND_MS, () => arrived(store, rover.logged));
+      await until(clock, SECOND_MS, async () => (await counts(store)).readings >= before.readings + 360);
+      await rover.close();
+    }, { clock, port });
+  } finally {
+    await rover?.close();
+  }
+  const { logs, readings } = await everything(store, world.part, clock);
+  assertEquals(logs, Array.from({ length: rover.logged }, (_, index) => `entry ${index}`));
+  const times = readings.map(({ captured }) => captured);
+  assertEquals(new Set(times).size, times.length, "each reading once");
+  const late = readings.filter(({ stored }, index) => stored < (readings[index - 1]?.stored ?? 0));
+  assertEquals([...late], [], "none before an earlier one");
+  const gaps = times.slice(1).map((time, index) => time - times[index]);
+  // Where the machine restarted it captured nothing for a moment.
+  assert(gaps.every((gap) => gap >= 10 * SECOND_MS && gap < 25 * SECOND_MS), `gaps: ${[...new Set(gaps)]}`);
+});
+
+/** A machine that logs when told to and captures a sensor every ten seconds. */
+async function startRover({ part, owner }: World, port: number, clock: FakeClock) {
+  const files = Object.assign(new FakeFiles(), { env: () => "/home", hostname: () => "rover" });
+  const host = files as unknown as Host;
+  const registry = new Registry([SensorApi, DataManagerApi], [FakeSensor, BuiltinDataManager]);
+  const { config, problems } = decodeConfig(CONFIG, registry, { env: () => undefined });
+  assertEquals(problems, []);
+  const begin = async () => {
+    const client = new CloudClient({
+      address: `http://127.0.0.1:${port}`,
+      partId: part,
+      credentials: { type: "api-key", entity: owner.id, payload: new Secret(owner.key) },
+      allowInsecureCredentials: true,
+      agent: undefined,
+      clock,
+    });
+    const logs = new Logs(clock, []);
+    const queue = await sendLogs({ client, home: "/home", host, clock, logs });
+    const machine = new Machine({
+      registry,
+      logs: new Logs(clock, []),
+      clock,
+      host,
+      uplink: uplinkOf(client),
+    });
+    await machine.apply(config);
+    return {
+      logger: logs.logger("rover"),
+      close: async () => {
+        await machine.close();
+        await beside(clock, queue.close());
+        client.close();
+      },
+    };
+  };
+  let running: Awaited<ReturnType<typeof begin>> | undefined = await begin();
+  let logged = 0;
+  const close = async () => {
+    await running?.close();
+    running = undefined;
+  };
+  const log = () => running!.logger.info(`entry ${logged++}`);
+  for (let number = 0; number < 3; number++) log();
+  return {
+    log,
+    get logged() {
+      return logged;
+    },
+    close,
+    restart: async () => {
+      await close();
+      running = await begin();
+    },
+  };
+}
+
+const CONFIG = {
+  components: [{
+    name: "thermometer",
+    api: "rdk:component:sensor",
+    model: "fake",
+    service_configs: [{
+      type: "data_manager",
+      attributes: { capture_methods: [{ method: "Readings", capture_frequency_hz: 0.1 }] },
+    }],
+  }],
+  services: [{ name: "data", api: "rdk:service:data_manager", model: "builtin", attributes: {} }],
+};
+
+/** Moves time on, by small steps with real pauses for what travels, until it is so. */
+async function until(clock: FakeClock, stepMs: number, isSo: () => Promise<boolean>): Promise<void> {
+  for (let step = 0; step < 5_000; step++) {
+    if (await isSo()) return;
+    await clock.advance(stepMs);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error("it has not come to that");
+}
+
+/** Waits for something that waits for the clock. */
+async function beside(clock: FakeClock, work: Promise<void>): Promise<void> {
+  let over = false;
+  const done = work.finally(() => over = true);
+  await until(clock, SECOND_MS / 4, () => Promise.resolve(over));
+  await done;
+}
+
+async function counts(store: Store): Promise<{ logs: number; readings: number }> {
+  const [row] = await store.query<{ logs: number; readings: number }>(
+    "SELECT (SELECT COUNT(*) FROM logs) AS logs, (SELECT COUNT(*) FROM tabular_data) AS readings",
+  );
+  return row;
+}
+
+async function arrived(store: Store, entries: number): Promise<boolean> {
+  const { logs, readings } = await counts(store);
+  return logs >= entries && readings > 0;
+}
+
+async function everything(store: Store, part: string, clock: FakeClock) {
+  const found = await new CloudLogs(store, clock).find(part, { order: "oldest first", limit: 10_000 });
+  const readings = await store.query<{ captured: number; stored: number }>(
+    "SELECT captured_us / 1000 AS captured, stored_ms AS stored FROM tabular_data ORDER BY captured_us",
+  );
+  return { logs: found.map(({ entry }) => entry.message), readings };
+}
