@@ -107,7 +107,17 @@ async function start(
 ): Promise<void> {
   const listen = profile.baseUrl.slice("http://".length);
   const log = join(folder, "svc-cloud.log");
-  const [command, ...args] = [...program, "serve", "--data", folder, "--listen", listen, "--log-file", log];
+  const [command, ...args] = [
+    ...program,
+    "serve",
+    "--demo",
+    "--data",
+    folder,
+    "--listen",
+    listen,
+    "--log-file",
+    log,
+  ];
   const child = spawn(command, args);
   let ended: number | undefined;
   void child.status.then(({ code }) => ended = code);

@@ -11,6 +11,7 @@ import { toMs, toTimestamp } from "../lib/api/time.ts";
 import { unpackInto } from "../lib/base/archive.ts";
 import { messageOf, SvcError } from "../lib/base/error.ts";
 import { suggest } from "../lib/base/suggest.ts";
+import { Crc32c } from "../lib/cloud/crc32c.ts";
 import { create, type JsonObject } from "../lib/wire/proto.ts";
 import { type Command, command, EXIT, sizeText, table, timeText } from "./ml_command.ts";
 import { findPart } from "./ml_lookup.ts";
@@ -187,7 +188,7 @@ async function download(session: Session, account: Account, model: Package, file
     session.host.removeFile(partial);
     throw new SvcError(
       "data_loss",
-      `what was downloaded is not what was published (sha256 ${wanted}): try again`,
+      `what was downloaded is not what was published (checksum ${wanted}): try again`,
     );
   }
   session.host.moveFile(partial, file);
@@ -267,12 +268,13 @@ function bare(url: string): string {
   return url.split("?")[0];
 }
 
-/** Checks a SHA-256, in hexadecimal digits; of anything else nothing can be told. */
+/** Checks a SHA-256 in hexadecimal digits, or a CRC-32C in base64, as published; of anything else nothing can be told. */
 async function isWhole(file: string, checksum: string): Promise<boolean> {
-  if (!/^[0-9a-f]{64}$/i.test(checksum)) return true;
-  const hash = createHash("sha256");
-  for await (const chunk of contentOf(file)) hash.update(chunk);
-  return hash.digest("hex") === checksum.toLowerCase();
+  const isCrc = /^[A-Za-z0-9+/]{6}==$/.test(checksum);
+  if (!isCrc && !/^[0-9a-f]{64}$/i.test(checksum)) return true;
+  const [hash, crc] = [createHash("sha256"), new Crc32c()];
+  for await (const chunk of contentOf(file)) (isCrc ? crc : hash).update(chunk);
+  return isCrc ? crc.base64() === checksum : hash.digest("hex") === checksum.toLowerCase();
 }
 
 async function* contentOf(path: string): AsyncGenerator<Uint8Array> {

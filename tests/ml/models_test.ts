@@ -84,6 +84,21 @@ Deno.test("a download that is not what was published is not kept", () =>
       assertEquals(code, 1);
       assertStringIncludes(errors, "what was downloaded is not what was published");
       assertEquals([...Deno.readDirSync(folder)], []);
+      // A checksum of the published kind: that of nothing.
+      cloud.packages[0] = { ...cloud.packages[0], checksum: "AAAAAA==" };
+      assertEquals(
+        (await svcMl(["models", "download", "shapes", "-d", folder], { env: envOf(cloud) })).code,
+        1,
+      );
+      cloud.packages[0] = {
+        ...cloud.packages[0],
+        content: new TextEncoder().encode("123456789"),
+        checksum: "4waSgw==",
+      };
+      assertEquals(
+        (await svcMl(["models", "download", "shapes", "-d", folder], { env: envOf(cloud) })).code,
+        0,
+      );
       const other = await svcMl(["models", "download", "shape", "-d", folder], { env: envOf(cloud) });
       assertEquals(other.code, 4);
       assertStringIncludes(other.errors, 'there is no model "shape"; did you mean shapes?');

@@ -1,0 +1,60 @@
+/** A control plane of one's own, started by `svc-ml` and found again by it. */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+
+const PROGRAM = new URL("../../cli/svc_ml.ts", import.meta.url).pathname;
+
+Deno.test("submit --embedded starts svc-cloud, uses it again, and starts it again where it was", async () => {
+  const home = await Deno.makeTempDir({ prefix: "svc-ml-" });
+  const running = new Set<number>();
+  // In a process of its own, for what it starts outlives it.
+  const svcMl = async (...args: string[]) => {
+    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", PROGRAM, ...args],
+      env: { SVC_HOME: home, SVC_BASE_URL: "", SVC_API_KEY: "", SVC_API_KEY_ID: "", SVC_ORG_ID: "" },
+      stdin: "null",
+    }).output();
+    const [output, errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+    const [, pid] = /as process (\d+);/.exec(errors) ?? [];
+    if (pid) running.add(Number(pid));
+    return { code, output, errors };
+  };
+  const kill = () => {
+    for (const pid of running) Deno.kill(pid, "SIGKILL");
+    running.clear();
+  };
+  const submit = [
+    "submit",
+    "--embedded",
+    "--model-type",
+    "object-detection",
+    "--dataset",
+    "none-of-this-name",
+  ];
+  try {
+    const first = await svcMl(...submit);
+    assertStringIncludes(first.errors, `made a control plane with an example in ${home}/cloud\n`);
+    assertStringIncludes(first.errors, `its key is kept as profile "embedded" in ${home}/profiles.json\n`);
+    assertStringIncludes(first.errors, 'there is no dataset "none-of-this-name"');
+    assertEquals([first.code, running.size], [4, 1]);
+    // It is used from now on, without being named.
+    assertEquals((await svcMl("list", "--json")).output, "{}\n");
+    const again = await svcMl(...submit);
+    assertMatch(again.errors, /^using svc-cloud at http:\/\/localhost:\d+\n/);
+    await svcMl("dataset", "create", "mine");
+    kill();
+    assertEquals((await svcMl("list")).code, 1);
+    await svcMl(...submit);
+    assertEquals(running.size, 1);
+    assertStringIncludes((await svcMl("dataset", "list")).output, "  mine  ");
+    kill();
+    // Without its profile a new key is made: nothing in the folder is lost.
+    await Deno.remove(`${home}/profiles.json`);
+    const lost = await svcMl(...submit);
+    assertStringIncludes(lost.errors, `found a control plane in ${home}/cloud and made a new key to it\n`);
+    assertStringIncludes((await svcMl("dataset", "list")).output, "  mine  ");
+  } finally {
+    kill();
+    await Deno.remove(home, { recursive: true });
+  }
+});
