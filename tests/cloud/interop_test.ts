@@ -15,6 +15,8 @@ for (const transport of ["grpc", "grpc-web"]) {
       const folder = await nodeFolder();
       await Deno.copyFile(`${HERE}cloud_tour.mjs`, `${folder}/cloud_tour.mjs`);
       judge(await tour(["node", `${folder}/cloud_tour.mjs`, url, id, key, transport]));
+      await Deno.copyFile(`${HERE}data_tour.mjs`, `${folder}/data_tour.mjs`);
+      judgeData(await tour(["node", `${folder}/data_tour.mjs`, url, id, key, transport]), transport);
     }));
 }
 
@@ -22,6 +24,7 @@ Deno.test("the published TypeScript SDK in Deno", () =>
   withExample(async (url, { ownerKey: { id, key } }) => {
     const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
     judge(await tour([...deno, `${HERE}cloud_tour.mjs`, url, id, key]));
+    judgeData(await tour([...deno, `${HERE}data_tour.mjs`, url, id, key]), "grpc-web");
   }));
 
 Deno.test("the published Python SDK", () =>
@@ -34,6 +37,21 @@ Deno.test("the published Python SDK", () =>
       history: 2,
       logs: 0,
       robotsLeft: 0,
+    });
+    assertEquals(await tour([python, `${HERE}data_tour.py`, new URL(url).host, id, key]), {
+      again: true,
+      pages: [["zero", "one"], ["streamed"], []],
+      count: 3,
+      file: ["a file", "notes", "text/plain"],
+      untagged: 1,
+      tags: ["blue", "green", "red"],
+      labels: ["cat"],
+      renamed: true,
+      inDataset: 2,
+      latest: [21.5, true],
+      exported: [[20, ["warm"]], [21.5, ["warm"]]],
+      tabular: [21.5, 20],
+      deleted: [4, 2],
     });
   }));
 
@@ -80,5 +98,41 @@ function judge({ part, bad, ...seen }: Record<string, unknown>): void {
     logs: 0,
     summaries: ["rover"],
     robotsLeft: 0,
+  });
+}
+
+function judgeData({ file, ...seen }: Record<string, unknown>, transport: string): void {
+  // Over gRPC-web the library sends no streams, and says so itself.
+  assertEquals(file, transport === "grpc" ? "done" : 2);
+  assertEquals(seen, {
+    again: true,
+    pages: [["zero", "one"], ["two"], []],
+    count: 3,
+    metadata: {
+      id: true,
+      tags: ["red"],
+      robot: "rover",
+      component: "cam",
+      mimeType: "image/jpeg",
+      datasets: 1,
+      at: true,
+    },
+    untagged: 1,
+    tags: ["blue", "green", "red"],
+    labels: ["dog"],
+    boxes: [{ label: "dog", yMax: 0.7, confidence: 0.75 }],
+    outside: 3,
+    datasets: [`felines ${transport}`],
+    inDataset: 2,
+    noDataset: 5,
+    link: "one",
+    latest: { celsius: 21.5, at: true },
+    exported: [
+      { celsius: 20, tags: ["warm"], methodName: "Readings" },
+      { celsius: 21.5, tags: ["warm"], methodName: "Readings" },
+    ],
+    tabular: [[21.5, "thermometer"], [20, "thermometer"]],
+    nothing: null,
+    deleted: [1, true, 2],
   });
 }

@@ -1,0 +1,109 @@
+"""A tour of the data of a control plane with the published Python SDK; prints one JSON object of what it saw.
+
+Use: data_tour.py HOST:PORT KEY_ID KEY
+"""
+
+import asyncio
+import json
+import sys
+from datetime import datetime, timedelta, timezone
+
+from viam.app.viam_client import ViamClient
+from viam.proto.app.data import Filter, Order
+from viam.rpc.dial import DialOptions
+
+START = datetime(2024, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+
+def at(number):
+    return START + timedelta(milliseconds=number)
+
+
+async def main(address, key_id, key):
+    options = DialOptions.with_api_key(key, key_id)
+    options.insecure = True
+    client = await ViamClient.create_from_dial_options(options, app_url=address)
+    app, data = client.app_client, client.data_client
+    seen = {}
+    [organization] = await app.list_organizations()
+    location = await app.create_location(org_id=organization.id, name="data python")
+    machine_id = await app.new_robot(name="rover", location_id=location.id)
+    [part] = await app.get_robot_parts(machine_id)
+    dataset = await data.create_dataset(name="cats python", organization_id=organization.id)
+
+    async def upload(content, number, **more):
+        return await data.binary_data_capture_upload(
+            binary_data=content,
+            part_id=part.id,
+            component_type="rdk:component:camera",
+            component_name="cam",
+            method_name="GetImages",
+            file_extension=".png",
+            data_request_times=(at(number), at(number + 5)),
+            **more,
+        )
+
+    ids = [await upload(b"zero", 0, tags=["red"], dataset_ids=[dataset]), await upload(b"one", 1)]
+    seen["again"] = await upload(b"zero", 0) == ids[0]
+    ids.append(
+        await data.streaming_data_capture_upload(
+            data=b"streamed",
+            part_id=part.id,
+            file_ext="png",
+            component_name="cam",
+            data_request_times=(at(2), at(3)),
+        )
+    )
+    ids.append(await data.file_upload(part_id=part.id, data=b"a file", file_name="notes", file_extension=".txt"))
+
+    mine = Filter(part_id=part.id, mime_type=["image/png"])
+    pages, last = [], None
+    while last != "":
+        page, count, last = await data.binary_data_by_filter(mine, limit=2, last=last, sort_order=Order.ORDER_ASCENDING)
+        pages.append([one.binary.decode() for one in page])
+    seen["pages"] = pages
+    _, seen["count"], _ = await data.binary_data_by_filter(mine, count_only=True)
+    [found] = await data.binary_data_by_ids([ids[3]])
+    seen["file"] = [found.binary.decode(), found.metadata.file_name, found.metadata.capture_metadata.mime_type]
+
+    await data.add_tags_to_binary_data_by_ids(["blue", "green"], ids[:2])
+    seen["untagged"] = await data.remove_tags_from_binary_data_by_ids(["green"], ids[:1])
+    seen["tags"] = list(await data.tags_by_filter(mine))
+    box = await data.add_bounding_box_to_image_by_id(ids[0], "cat", 0.1, 0.2, 0.5, 0.6)
+    seen["labels"] = list(await data.bounding_box_labels_by_filter(mine))
+    await data.remove_bounding_box_from_image_by_id(box, ids[0])
+
+    await data.add_binary_data_to_dataset_by_ids(ids[1:3], dataset)
+    await data.remove_binary_data_from_dataset_by_ids([ids[2]], dataset)
+    await data.rename_dataset(dataset, "felines python")
+    names = [one.name for one in await data.list_datasets_by_organization_id(organization.id)]
+    seen["renamed"] = "felines python" in names
+    images, _, _ = await data.binary_data_by_filter(Filter(dataset_id=dataset))
+    seen["inDataset"] = len(images)
+    await data.delete_dataset(dataset)
+
+    await data.tabular_data_capture_upload(
+        part_id=part.id,
+        component_type="rdk:component:sensor",
+        component_name="thermometer",
+        method_name="Readings",
+        tabular_data=[{"readings": {"celsius": 20}}, {"readings": {"celsius": 21.5}}],
+        data_request_times=[(at(0), at(1)), (at(10), at(11))],
+        tags=["warm"],
+    )
+    source = (part.id, "thermometer", "rdk:component:sensor", "Readings")
+    captured, _, latest = await data.get_latest_tabular_data(*source)
+    seen["latest"] = [latest["readings"]["celsius"], captured == at(10) or captured == at(10).replace(tzinfo=None)]
+    exported = await data.export_tabular_data(*source)
+    seen["exported"] = [[one.payload["readings"]["celsius"], list(one.tags)] for one in exported]
+    tabular, _, _ = await data.tabular_data_by_filter(Filter(part_id=part.id))
+    seen["tabular"] = [one.data["readings"]["celsius"] for one in tabular]
+    seen["deleted"] = [
+        await data.delete_binary_data_by_ids(ids),
+        await data.delete_tabular_data(organization.id, 0),
+    ]
+    client.close()
+    print(json.dumps(seen))
+
+
+asyncio.run(main(*sys.argv[1:]))
