@@ -38,7 +38,7 @@ import { actorOf, type CloudContext } from "./context.ts";
 import { requireVisible } from "./downloads.ts";
 import { releaseFile } from "./file_refs.ts";
 import { changeOf, kindOf, PACKAGE_TYPES, takePackage } from "./package_service.ts";
-import { type Item, type ItemChange, type Package, Packages, type Visibility } from "./packages.ts";
+import { fits, type Item, type ItemChange, type Package, Packages, type Visibility } from "./packages.ts";
 import type { Sql } from "./store.ts";
 
 const WORDS: { readonly [K in Visibility]: VisibilityWord } = {
@@ -103,7 +103,10 @@ function itemHandlers(cloud: CloudContext) {
       for (const item of ordered) {
         const versions = await packages.versions(item);
         if (statuses.length > 0 && !statuses.includes(statusOf(versions))) continue;
-        if (platforms.length > 0 && !versions.some(({ platform }) => runsOn(platform, platforms))) continue;
+        if (
+          platforms.length > 0 &&
+          !versions.some((one) => platforms.some((wanted) => fits(one.platform, wanted)))
+        ) continue;
         items.push(itemMessage(item, versions, request.includeMarkdownDocumentation));
         if (items.length === ITEMS_MAX) break;
       }
@@ -227,10 +230,6 @@ function matches({ name, description }: Item, term: string): boolean {
 
 function statusOf(versions: readonly Package[]): RegistryItemStatus {
   return versions.length > 0 ? RegistryItemStatus.PUBLISHED : RegistryItemStatus.IN_DEVELOPMENT;
-}
-
-function runsOn(platform: string, wanted: readonly string[]): boolean {
-  return platform === "" || wanted.includes(platform) || wanted.includes("any");
 }
 
 function visibilityOf(word: VisibilityWord): Visibility | undefined {

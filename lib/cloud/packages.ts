@@ -332,13 +332,11 @@ export function checkPackage(name: string, version: string, platform: string): v
   }
 }
 
-/** `any` stands for every system or every processor. */
-function fits(platform: string, wanted: string | undefined): boolean {
-  if (platform === "" || !wanted) return true;
-  const [system, processor] = platform.split("/");
-  const [wantedSystem, wantedProcessor] = wanted.split("/");
-  return (system === "any" || system === wantedSystem) &&
-    (processor === "any" || processor === wantedProcessor);
+/** Whether what is for one platform is for another one that is wanted; `any` stands for every system or processor. */
+export function fits(platform: string, wanted: string | undefined): boolean {
+  if (platform === "" || !wanted || wanted === "any") return true;
+  const words = wanted.split("/");
+  return platform.split("/").every((one, at) => one === "any" || words[at] === "any" || one === words[at]);
 }
 
 function check(what: string, value: string, pattern: RegExp, wanted: string): void {
