@@ -13,6 +13,7 @@ import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
 import { machineSchema } from "../lib/machine/config.ts";
 import { startRuntime } from "../lib/machine/runtime.ts";
+import { systemNetwork } from "../lib/machine/system_network.ts";
 import { type AnyModel, Registry } from "../lib/resource/registry.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { makeOffer } from "../lib/wire/webrtc.ts";
@@ -153,11 +154,21 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
     const diagnostics = { ftdc, webProfile, telemetry };
     const runtime = await startRuntime(
-      { configPath, debug, noTls, allowInsecureCredentials, showConfigDiffs, diagnostics, stop },
+      {
+        configPath,
+        debug,
+        noTls,
+        allowInsecureCredentials,
+        showConfigDiffs,
+        diagnostics,
+        network: systemNetwork(host),
+        stop,
+      },
       parts,
     );
-    logger.info(`shutting down: ${await stopped.promise}`);
-    return await runtime.close(forced.signal) ? 0 : 1;
+    const reason = await stopped.promise;
+    logger.info(`shutting down: ${reason}`);
+    return await runtime.close(forced.signal, reason) ? 0 : 1;
   };
   try {
     return await Promise.race([run(), end.promise]);

@@ -17,6 +17,7 @@ import { ResourceName } from "../resource/name.ts";
 import { type AnyApi, type AnyModel, Dependencies, type Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
 import type { Uplink } from "../resource/uplink.ts";
+import type { Activities } from "./activities.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
 import { type MachineConfig, type ResourceConfig, resourceLogger } from "./config.ts";
 import { GraphNode, type Node, type NodeReachability } from "./node.ts";
@@ -39,6 +40,7 @@ export interface MachineParts {
   readonly clock: Clock;
   readonly host: Host;
   readonly limits?: Partial<MachineLimits>;
+  readonly activities?: Activities;
   /** Where captured data goes. */
   readonly uplink?: Uplink;
   /** Without them, what the configuration says of remotes is left aside. The machine closes them. */
@@ -368,6 +370,10 @@ export class Machine {
   async #make(node: GraphNode, holds: ReadonlySet<string>, givenUp: AbortSignal): Promise<void> {
     const { source, config } = this.#wanted.get(node.name.full)!;
     const resources = [...holds].map((full) => this.#nodes.get(full)!.instance!);
+    const activity = node.wasBuilt ? "resource_rebuild" : "resource_construct";
+    const ended = isRemoteResource(source)
+      ? undefined
+      : this.#parts.activities?.begin(activity, { resource: node.name.full });
     try {
       const instance = await this.#builder.make(node.name, (signal) => {
         return isRemoteResource(source)
@@ -376,11 +382,13 @@ export class Machine {
       }, givenUp);
       if (givenUp.aborted) return this.#builder.discard(Promise.resolve(instance));
       node.ready(instance, this.#clock.nowMs());
+      ended?.();
       this.#changed = true;
       const said = this.#said.get(node.name.full);
       this.#said.delete(node.name.full);
       if (said?.level === "error") this.#logger.info(`${node.name} is healthy again`);
     } catch (error) {
+      ended?.({ error: messageOf(error) });
       if (givenUp.aborted) return;
       this.#failed.add(node.name.full);
       if (SvcError.from(error).code === "deadline_exceeded") node.tooSlow();

@@ -8,6 +8,7 @@
 
 import { type Clock, deadline, race } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
+import type { Logger } from "../base/log.ts";
 import { readStunAnswer, stunRequest } from "../wire/stun.ts";
 
 /** What the check needs of the system. Everything rejects with an `SvcError`. */
@@ -34,6 +35,8 @@ export interface NetworkCheckParts {
   readonly clock: Clock;
   /** Of the control plane: a URL or `host:port`; none where the machine has none. */
   readonly appAddress?: string;
+  /** Gives the checks up. */
+  readonly signal?: AbortSignal;
 }
 
 export interface Finding {
@@ -78,6 +81,22 @@ export async function checkNetwork(parts: NetworkCheckParts): Promise<Finding[]>
     Promise.all([checkGateway(parts), checkLoss(FAR_HOST, FAR_HOST, parts)]),
   ]);
   return groups.flat();
+}
+
+/** Checks in the background of a machine that runs: one line of the log with the outcome. Never rejects. */
+export async function tellNetwork(
+  { network, ...parts }: Partial<NetworkCheckParts> & { readonly clock: Clock },
+  logger: Logger,
+): Promise<void> {
+  if (!network || parts.signal?.aborted) return;
+  const findings = await checkNetwork({ network, ...parts });
+  if (parts.signal?.aborted) return;
+  const failed = findings.filter(({ outcome }) => outcome === "failed");
+  const shown = failed.map(({ group, subject, detail }) => `${group} ${subject}: ${detail}`);
+  logger.info(
+    `network checks: ${conclusions(findings).join(" ")}`,
+    shown.length > 0 ? { failed: shown } : {},
+  );
 }
 
 /** For people: the findings by group, and what follows from them. */
@@ -179,7 +198,7 @@ async function checkStun(
     const send = () => void socket.send(host, port, bytes).catch(reject);
     const callOff = UDP_SENDS_MS.map((ms) => parts.clock.after(ms, send));
     try {
-      const seenAs = await withinDeadline(promise, parts.clock, CHECK_MS);
+      const seenAs = await withinDeadline(promise, parts.clock, CHECK_MS, parts.signal);
       return { detail: `sees this machine as ${seenAs ?? "something else than IPv4"}`, seenAs };
     } finally {
       callOff.forEach((one) => one());
@@ -225,13 +244,13 @@ export function readPing(text: string): { sent: number; received: number; averag
 async function finding(
   group: Finding["group"],
   subject: string,
-  { clock }: NetworkCheckParts,
+  { clock, signal }: NetworkCheckParts,
   check: (signal: AbortSignal) => Promise<{ detail: string; seenAs?: string }>,
   timeoutMs = CHECK_MS,
 ): Promise<Finding> {
   const begunMs = clock.monotonicMs();
   try {
-    const { detail, seenAs } = await withinDeadline(check, clock, timeoutMs);
+    const { detail, seenAs } = await withinDeadline(check, clock, timeoutMs, signal);
     const ms = Math.round(clock.monotonicMs() - begunMs);
     return {
       group,
@@ -250,9 +269,10 @@ async function withinDeadline<T>(
   work: Promise<T> | ((signal: AbortSignal) => Promise<T>),
   clock: Clock,
   timeoutMs: number,
+  parent: AbortSignal | undefined,
 ): Promise<T> {
   const late = () => new SvcError("deadline_exceeded", `no answer within ${timeoutMs / 1000} s`);
-  const { signal, done } = deadline(clock, timeoutMs, late);
+  const { signal, done } = deadline(clock, timeoutMs, late, parent);
   try {
     return await race(typeof work === "function" ? work(signal) : work, signal);
   } finally {

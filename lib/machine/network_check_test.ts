@@ -1,7 +1,8 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { FakeClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import { checkNetwork, formatReport, type Network, readPing } from "./network_check.ts";
+import { type LogRecord, Logs, memorySink } from "../base/log.ts";
+import { checkNetwork, formatReport, type Network, readPing, tellNetwork } from "./network_check.ts";
 import { readGateway } from "./system_network.ts";
 
 const PINGED = `10 packets transmitted, 10 received, 0% packet loss, time 9012ms
@@ -161,4 +162,26 @@ eth0\t00000000\tFE0200C0\t0003
 `;
   assertEquals(readGateway(routes), "192.0.2.254");
   assertEquals(readGateway("Iface\tDestination\tGateway\n"), undefined);
+});
+
+Deno.test("in the background the outcome is one line of the log; what is given up ends at once and says nothing", async () => {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logger = new Logs(clock, [memorySink(records)]).logger("rdk.network-checks");
+  const told = async (network: Network, signal?: AbortSignal, forMs = 30_000) => {
+    const telling = tellNetwork({ network, clock, signal }, logger);
+    await clock.advance(forMs);
+    await telling;
+    return records.splice(0).map(({ level, message, fields }) => ({ level, message, fields }));
+  };
+  const message = "network checks: Every check that could be made is good.";
+  assertEquals(await told(goodNetwork()), [{ level: "info", message, fields: {} }]);
+  const lossy = { ...goodNetwork(), resolve: () => Promise.reject(new SvcError("not_found", "no DNS")) };
+  const [line] = await told(lossy);
+  assertStringIncludes(line.message, "network checks: Names cannot be resolved");
+  assertEquals((line.fields as { failed: string[] }).failed[0], "DNS global.stun.twilio.com: no DNS");
+  const over = new AbortController();
+  const telling = told({ ...goodNetwork(), ping: () => new Promise(() => {}) }, over.signal, 1_000);
+  over.abort(new SvcError("canceled", "the program ends"));
+  assertEquals([await telling, clock.pending], [[], 0]);
 });

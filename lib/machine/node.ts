@@ -64,6 +64,7 @@ export class GraphNode implements Node, Standing {
   #holds = NOTHING;
   #instance: Resource | undefined;
   #building: Building | undefined;
+  #wasBuilt = false;
   /** What it was to be built from when it took too long. */
   #slowFingerprint: string | undefined;
 
@@ -123,6 +124,11 @@ export class GraphNode implements Node, Standing {
     this.#holds = holds;
   }
 
+  /** Whether it has had an instance before. */
+  get wasBuilt(): boolean {
+    return this.#wasBuilt;
+  }
+
   /** It was not built in time; to be told before `fail`. */
   tooSlow(): void {
     this.#slowFingerprint = this.fingerprint;
@@ -140,6 +146,7 @@ export class GraphNode implements Node, Standing {
 
   ready(instance: Resource, nowMs: number): void {
     this.#slowFingerprint = undefined;
+    this.#wasBuilt = true;
     this.#building = undefined;
     this.#instance = instance;
     this.#move("ready", nowMs);

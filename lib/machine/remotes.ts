@@ -19,6 +19,7 @@ import type { Resource } from "../resource/resource.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 import { connectGrpc, type GrpcOptions, WITHOUT_TLS } from "../wire/grpc.ts";
 import { Metadata } from "../wire/metadata.ts";
+import type { Activities } from "./activities.ts";
 import type { RemoteConfig } from "./config.ts";
 import { ForeignApis } from "./foreign_apis.ts";
 import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
@@ -55,6 +56,7 @@ export interface RemotesParts {
   readonly registry: Registry;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly activities?: Activities;
   /** Credentials may travel without TLS. */
   readonly allowInsecureCredentials?: boolean;
   readonly connect?: (address: string, options: GrpcOptions) => Channel;
@@ -276,6 +278,7 @@ class Remote {
       this.#connectionId = crypto.randomUUID();
       this.#status = { name, state: "ready", updatedMs: clock.nowMs() };
       logger.info(`remote "${name}" is connected`, { address, resources: names.size });
+      this.parts.activities?.tell("remote", "connected", { remote: name });
     }
     this.#channel = channel;
     this.#names = names;
@@ -314,6 +317,7 @@ class Remote {
     const { state, error: before, updatedMs } = this.#status;
     if (error === before) return;
     logger.warn(error);
+    if (state === "ready") this.parts.activities?.tell("remote", "disconnected", { remote: name });
     const sinceMs = state === "unhealthy" ? updatedMs : clock.nowMs();
     this.#status = { name, state: "unhealthy", error, updatedMs: sinceMs };
     if (this.#names.size > 0 || state === "configuring") this.changed();

@@ -7,7 +7,7 @@
  */
 
 import type { Clock } from "../base/clock.ts";
-import { chainOf } from "../base/error.ts";
+import { chainOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Fields, Logger, Logs } from "../base/log.ts";
 import type { AnyApi, Registry } from "../resource/registry.ts";
@@ -30,6 +30,7 @@ import { requestLimit } from "./limits.ts";
 import { Machine } from "./machine.ts";
 import { MachinePort } from "./machine_port.ts";
 import { maintenanceAllowed } from "./maintenance.ts";
+import { type Network, tellNetwork } from "./network_check.ts";
 import { Operations } from "./operations.ts";
 import { type Origin, originOf } from "./origin.ts";
 import { MachinePackages } from "./packages.ts";
@@ -50,6 +51,8 @@ export interface RuntimeOptions {
   /** Write to the debug log what changes between configurations. */
   readonly showConfigDiffs: boolean;
   readonly diagnostics: DiagnosticsOptions;
+  /** With it the network is checked once, in the background. */
+  readonly network?: Network;
   /** Asks the program to end; called by the Shutdown RPC. */
   readonly stop: (reason: string) => void;
 }
@@ -130,7 +133,9 @@ async function start(
 ): Promise<Runtime> {
   const { host, clock, logs } = parts;
   const logger = logs.logger("rdk");
-  const machine = machineOf(options, parts, origin.client && uplinkOf(origin.client));
+  const activities = new Activities(logs.logger("rdk.activity"), clock);
+  const started = activities.begin("startup");
+  const machine = machineOf(options, { ...parts, activities }, origin.client && uplinkOf(origin.client));
   const packages = packagesOf(origin, parts);
   const reconfiguration = new Reconfiguration({
     ...parts,
@@ -194,7 +199,9 @@ async function start(
     logger.info("machine is running", summary(machine));
     started();
   });
+  const watch = watchNetwork(options, ready, origin, parts);
   const stages = stagesOf({
+    watch,
     packages,
     port,
     reconfiguration,
@@ -220,7 +227,26 @@ async function start(
   };
 }
 
+/** Checks the network once the machine runs, where the options say how. */
+function watchNetwork(
+  { network }: RuntimeOptions,
+  ready: Promise<void>,
+  { client }: Origin,
+  { clock, logs }: RuntimeParts,
+): { close(): Promise<void> } {
+  const over = new AbortController();
+  const parts = { network, clock, appAddress: client?.address, signal: over.signal };
+  const told = ready.then(() => tellNetwork(parts, logs.logger("rdk.network-checks")));
+  return {
+    close: () => {
+      over.abort(new SvcError("canceled", "the program ends"));
+      return told;
+    },
+  };
+}
+
 interface Closed {
+  readonly watch: { close(): Promise<void> };
   readonly packages: MachinePackages;
   readonly port: MachinePort;
   readonly reconfiguration: Reconfiguration;
@@ -234,7 +260,8 @@ interface Closed {
 
 /** The end, in its order: nobody calls any more, nothing changes any more, then what was called and changed. */
 function stagesOf(closed: Closed): Stage[] {
-  const { packages, port, reconfiguration, jobs, sessions, restarts, machine, diagnostics, origin } = closed;
+  const { watch, packages, port, reconfiguration, jobs, sessions, restarts, machine } = closed;
+  const { diagnostics, origin } = closed;
   return [
     { name: "the port", close: () => port.close(DRAIN_MS) },
     { name: "packages", close: () => packages.close() },
@@ -243,6 +270,7 @@ function stagesOf(closed: Closed): Stage[] {
     { name: "sessions", close: () => sessions.close() },
     { name: "orders to restart", close: () => restarts.close() },
     { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
+    { name: "the check of the network", close: () => watch.close() },
     { name: "diagnostics", close: () => diagnostics.close() },
     { name: "the control plane", close: () => origin.disconnect() },
   ];
@@ -283,10 +311,10 @@ function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs 
 
 function machineOf(
   { allowInsecureCredentials }: RuntimeOptions,
-  parts: RuntimeParts,
+  parts: RuntimeParts & { readonly activities: Activities },
   uplink: Uplink | undefined,
 ): Machine {
-  const { registry, host, clock, logs } = parts;
+  const { registry, host, clock, logs, activities } = parts;
   const logger = logs.logger("rdk.networking.remotes");
   const remotes = new Remotes({ registry, clock, logger, activities, allowInsecureCredentials });
   const buildTimeoutMs = envDurationMs(
@@ -295,7 +323,16 @@ function machineOf(
     (name) => host.env(name),
     logs.logger("rdk.resource_manager"),
   );
-  return new Machine({ registry, logs, clock, host, remotes, uplink, limits: { buildTimeoutMs } });
+  return new Machine({
+    registry,
+    logs,
+    clock,
+    host,
+    remotes,
+    uplink,
+    activities,
+    limits: { buildTimeoutMs },
+  });
 }
 
 interface Served {

@@ -1,6 +1,6 @@
 /** The end of the program, as a supervisor sees it. */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { type Bench, part, withChannel, withServer } from "./bench.ts";
@@ -27,6 +27,11 @@ for (const [name, ask, reason] of ways) {
         assertEquals(await bench.server.ended, 0);
         const output = bench.server.output();
         assertStringIncludes(output, `shutting down: ${reason}`);
+        const published = reason.startsWith("SIG") ? "signal" : reason;
+        const told = new RegExp(
+          `shutdown end\t{"activity":"shutdown","event":"end","reason":"${published}",.*"duration_us":\\d+}`,
+        );
+        assertMatch(output, told);
         assertEquals(output.match(/(?<=closed )[abc]/g), ["a", "b", "c"]);
       }),
   });
