@@ -87,14 +87,8 @@ export class Detector implements Learner {
     return { location, category, score };
   }
 
-  /** Mean average precision where a box is right from an overlap of a half on, and that of each label. */
   metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics {
-    const each = this.#names.flatMap((name, label) => {
-      const precision = averagePrecision(label, answers, targets);
-      return precision === undefined ? [] : [[`AP@0.5 ${name}`, precision] as const];
-    });
-    const mean = each.reduce((sum, [, precision]) => sum + precision, 0) / Math.max(1, each.length);
-    return { "mAP@0.5": mean, ...Object.fromEntries(each) };
+    return detectionMetrics(this.#names, answers, targets);
   }
 
   finish(graph: OnnxGraph, end: string): void {
@@ -296,6 +290,20 @@ function foundIn({ location, category, score }: Answer): Found[] {
     const [yMin, xMin, yMax, xMax] = location.subarray(4 * place, 4 * place + 4);
     return { label: category[place], score: value, yMin, xMin, yMax, xMax };
   }).filter((one) => one.score > 0);
+}
+
+/** Mean average precision where a box is right from an overlap of a half on, and that of each label. */
+export function detectionMetrics(
+  names: readonly string[],
+  answers: readonly Answer[],
+  targets: readonly Target[],
+): Metrics {
+  const each = names.flatMap((name, label) => {
+    const precision = averagePrecision(label, answers, targets);
+    return precision === undefined ? [] : [[`AP@0.5 ${name}`, precision] as const];
+  });
+  const mean = each.reduce((sum, [, precision]) => sum + precision, 0) / Math.max(1, each.length);
+  return { "mAP@0.5": mean, ...Object.fromEntries(each) };
 }
 
 /** The area under precision over recall, precision made falling; undefined for a label that is nowhere. */

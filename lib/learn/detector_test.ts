@@ -1,6 +1,6 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { randomFrom } from "../geometry/random.ts";
-import { detectionDifference, Detector } from "./detector.ts";
+import { detectionDifference, detectionMetrics, Detector } from "./detector.ts";
 import type { Answer, Target } from "./learner.ts";
 
 type Row = readonly [label: number, score: number, xMin: number, yMin: number, xMax: number, yMax: number];
@@ -34,7 +34,7 @@ Deno.test("precision is averaged over recall, for each label alone", () => {
     // A false one between the two right ones, and one that is there already.
     answerOf([[0, 0.8, 0.6, 0.6, 0.9, 0.9], [0, 0.7, ...LEFT], [0, 0.6, ...LEFT]]),
   ];
-  const metrics = detector(["cone", "ball"]).metrics(answers, targets);
+  const metrics = detectionMetrics(["cone", "ball"], answers, targets);
   // Recall 1/3 at precision 1, 2/3 at 2/3, 1 at 3/5.
   const expected = (1 + 2 / 3 + 3 / 5) / 3;
   assertEquals(Object.keys(metrics), ["mAP@0.5", "AP@0.5 cone"]);
@@ -44,7 +44,7 @@ Deno.test("precision is averaged over recall, for each label alone", () => {
 Deno.test("a box that overlaps less than half, or has another label, is not right", () => {
   const targets = [targetOf([0, 1, ...LEFT], [1, 1, ...RIGHT])];
   const answers = [answerOf([[0, 0.9, 0.25, 0.1, 0.75, 0.5], [0, 0.8, ...RIGHT]])];
-  const metrics = detector(["cone", "ball"]).metrics(answers, targets);
+  const metrics = detectionMetrics(["cone", "ball"], answers, targets);
   assertEquals(metrics, { "mAP@0.5": 0, "AP@0.5 cone": 0, "AP@0.5 ball": 0 });
 });
 
