@@ -7,6 +7,11 @@ import { create, toBinary } from "../../lib/wire/proto.ts";
 import { RobotConfigSchema } from "../../proto/gen/app_pb.ts";
 import { robotConfigJson } from "../../lib/cloud/config_json.ts";
 import { robotConfigMessage } from "../../lib/cloud/config_message.ts";
+import { DataService } from "../../proto/gen/data_pb.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { connectApp } from "../../lib/cloud/app_channel.ts";
+import { client } from "../../lib/wire/channel.ts";
 import { startServer } from "../server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
@@ -51,6 +56,68 @@ Deno.test("a change is applied, an earlier revision restored, and an absence cos
     const times = logs.map(({ time }) => time);
     assertEquals(times, times.toSorted());
   } finally {
+    await server.stop();
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("what a machine captures arrives in its control plane", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const data = ["--data", `${folder}/data`];
+  const { partId, config: { cloud: own }, ownerKey }: Example = JSON.parse(
+    await svcCloud("init", ...data, "--json"),
+  );
+  const capturing = (method: string, more = {}) => [{
+    type: "data_manager",
+    attributes: { capture_methods: [{ method, capture_frequency_hz: 20, tags: ["here"], ...more }] },
+  }];
+  const api = (type: string) => `rdk:component:${type}`;
+  const config = {
+    network: { bind_address: "localhost:0" },
+    components: [
+      { name: "eye", api: api("camera"), model: "fake", service_configs: capturing("GetImages") },
+      { name: "gps", api: api("movement_sensor"), model: "fake", service_configs: capturing("Position") },
+    ],
+    services: [{
+      name: "data",
+      api: "rdk:service:data_manager",
+      model: "builtin",
+      attributes: { sync_interval_mins: 0.002 },
+    }],
+  };
+  await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
+  await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
+  const cloud = await serveCloud(data);
+  const file = `${folder}/machine.json`;
+  await Deno.writeTextFile(file, JSON.stringify({ cloud: { ...own, app_address: cloud.url } }));
+  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
+  const { id: keyId, key } = ownerKey;
+  const clock = new SystemClock();
+  const channel = connectApp({ address: cloud.url, keyId, key: new Secret(key), clock });
+  try {
+    const { binaryDataByFilter, getLatestTabularData } = client(DataService, channel);
+    const source = {
+      partId,
+      resourceName: "gps",
+      methodName: "Position",
+      resourceSubtype: api("movement_sensor"),
+    };
+    const filter = { partId, componentName: "eye", tagsFilter: { tags: ["here"] } };
+    for (let tries = 0; tries < 200; tries++) {
+      const { data: [image] } = await binaryDataByFilter({ dataRequest: { filter }, includeBinary: true });
+      const { payload } = await getLatestTabularData(source);
+      if (image && payload) {
+        assertEquals(payload, { coordinate: { latitude: 40.7, longitude: -73.98 }, altitude_m: 50.5 });
+        assertEquals([...image.binary.subarray(0, 2)], [0xff, 0xd8]);
+        assertEquals(image.metadata?.captureMetadata?.mimeType, "image/jpeg");
+        return;
+      }
+      await clock.sleep(100);
+    }
+    throw new Error(`nothing arrived: ${server.output()}`);
+  } finally {
+    channel.close();
     await server.stop();
     await cloud.stop();
     await Deno.remove(folder, { recursive: true });
