@@ -8,7 +8,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../base/error.ts";
-import type { Json, JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema.ts";
 import { decodeImage } from "../geometry/image.ts";
 import { fitted } from "../learn/picture.ts";
 import { type Example, type TrainedModel, type TrainingTask, trainInWorker } from "../learn/trainer.ts";
@@ -109,19 +109,22 @@ async function pictureOf({ sha256, bytes }: DatasetImage, read: Work["read"]) {
   return fitted({ width, height, rgb });
 }
 
-/** What a person, or a program that serves the model, may want to know of it. */
-function described({ job, images }: Work, model: TrainedModel): { [key: string]: Json } {
+/** The published `Metadata` of a model as JSON, and how the model came to be. */
+function described({ job, images }: Work, model: TrainedModel): JsonObject {
+  const detects = job.modelType === "object_detection";
+  const outputs = detects ? ["location", "category", "score"] : ["probability"];
   return {
     name: job.modelName,
-    version: job.modelVersion,
-    model_type: job.modelType,
-    model_framework: "onnx",
-    model_file: "model.onnx",
-    labels_file: "labels.txt",
-    labels: [...model.labels],
-    metrics: { ...model.metrics },
-    epochs: model.epochs,
-    seed: SEED,
-    dataset: { id: job.datasetId, images: images.length },
+    type: detects ? "object_detector" : "classifier",
+    description: `${job.modelType} of ${model.labels.join(", ")}`,
+    input_info: [{ name: "image", description: "a picture: red, green and blue, 0 to 255" }],
+    output_info: outputs.map((name) => ({ name, extra: { labels: "labels.txt" } })),
+    training: {
+      version: job.modelVersion,
+      metrics: { ...model.metrics },
+      epochs: model.epochs,
+      seed: SEED,
+      dataset: { id: job.datasetId, images: images.length },
+    },
   };
 }

@@ -1,0 +1,260 @@
+/**
+ * The executors at work: pictures that are really learned from, scripts that really run.
+ */
+
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { type ArchiveFile, packed } from "../../lib/base/archive.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import type { DatasetImage } from "../../lib/cloud/datasets.ts";
+import type { Work } from "../../lib/cloud/executor.ts";
+import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
+import { ScriptExecutor } from "../../lib/cloud/executor_script.ts";
+import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training.ts";
+import { encodeImage, MIME } from "../../lib/geometry/image.ts";
+import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
+import { newJob, stream } from "./training_world.ts";
+
+const clock = new SystemClock();
+const host = new DenoHost();
+
+interface Bench {
+  readonly work: Work;
+  readonly lines: string[];
+  readonly cancel: AbortController;
+  /** Resolves when a line with these words is written. */
+  said(words: string): Promise<void>;
+  text(path: string): Promise<string>;
+}
+
+/** Work on images with these contents, in a folder of its own. */
+async function withWork(
+  job: Partial<NewJob>,
+  images: readonly (Partial<DatasetImage> & { readonly content: Uint8Array })[],
+  run: (bench: Bench) => Promise<void>,
+  script?: AsyncIterable<Uint8Array>,
+): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-work-" });
+  await Deno.mkdir(`${folder}/output`);
+  const lines: string[] = [];
+  const waiting = new Map<string, () => void>();
+  const cancel = new AbortController();
+  const work: Work = {
+    job: {
+      ...newJob("org"),
+      id: "job",
+      state: "in_progress",
+      createdMs: 0,
+      modifiedMs: 0,
+      ...job,
+    } as TrainingJob,
+    images: images.map(({ content, ...image }, index) => ({ ...imageOf(index, content), ...image })),
+    folder,
+    read: (sha256) => sha256 === "script" ? script! : stream(images[Number(sha256)].content),
+    log: (level, message) => {
+      lines.push(`${level} ${message}`);
+      for (const [words, heard] of waiting) if (message.includes(words)) heard();
+    },
+    apiKey: { id: "the id", key: "the key" },
+    signal: cancel.signal,
+  };
+  const said = (words: string) => new Promise<void>((resolve) => waiting.set(words, resolve));
+  try {
+    await run({ work, lines, cancel, said, text: (path) => Deno.readTextFile(`${folder}/${path}`) });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+function imageOf(index: number, content: Uint8Array): DatasetImage {
+  return {
+    id: `image ${index}`,
+    sha256: String(index),
+    bytes: content.length,
+    mimeType: MIME.png,
+    fileName: "eye.png",
+    tags: [],
+    classifications: [],
+    boxes: [],
+    capturedMs: 1_700_000_000_000,
+    partId: "part",
+    componentName: "eye",
+    organizationId: "org",
+    locationId: "location",
+    machineId: "machine",
+  };
+}
+
+/** Pictures of the example with one thing each. */
+function pictures(count: number, mimeType: string = MIME.png) {
+  return exampleImages(count, 1, { things: [1, 1] }).map(({ width, height, rgb, labels, boxes }) => {
+    const rgba = new Uint8Array(4 * width * height).fill(255);
+    for (let from = 0, to = 0; from < rgb.length; from += 3, to += 4) {
+      rgba.set(rgb.subarray(from, from + 3), to);
+    }
+    const content = encodeImage({ kind: "color", image: { width, height, rgba } }, mimeType);
+    return { content, tags: labels, boxes: boxes.map((box, index) => ({ ...box, id: String(index) })) };
+  });
+}
+
+const embedded = new EmbeddedExecutor({ epochsMax: 2 });
+
+for (const modelType of ["single_label_classification", "object_detection"] as const) {
+  Deno.test(`embedded: ${modelType} leaves a model, its labels and what is to be known of it`, () =>
+    withWork(
+      { modelType, labels: [...EXAMPLE_LABELS] },
+      pictures(16, MIME.jpeg),
+      async ({ work, lines, text }) => {
+        assertEquals(await embedded.run(work), { model_type: modelType, model_framework: "onnx" });
+        assertEquals(await text("output/labels.txt"), "cone\nball\nbox\n");
+        const metadata = JSON.parse(await text("output/metadata.json"));
+        assertEquals(metadata.type, modelType === "object_detection" ? "object_detector" : "classifier");
+        assertEquals(metadata.training.dataset, { id: "a dataset", images: 16 });
+        assert((await Deno.stat(`${work.folder}/output/model.onnx`)).size > 1000);
+        const epochs = lines.filter((line) =>
+          /^info epoch \d\/2 loss [\d.e-]+ validation [\d.e-]+ \w+/.test(line)
+        );
+        assertEquals(epochs.length, 2, lines.join("\n"));
+      },
+    ));
+}
+
+Deno.test("embedded: what is damaged or means nothing is left out or unknown, and the log says so", () => {
+  const images = [
+    ...pictures(18).map((image, index) => index < 3 ? { ...image, tags: ["night"] } : image),
+    { content: Uint8Array.of(1, 2, 3), tags: ["cone"] },
+    { ...pictures(1)[0], tags: ["cone", "ball"] },
+  ];
+  const job = { modelType: "single_label_classification", labels: [...EXAMPLE_LABELS] } as const;
+  return withWork(job, images, async ({ work, lines, text }) => {
+    await embedded.run(work);
+    assertEquals(await text("output/labels.txt"), "cone\nball\nbox\nUNKNOWN\n");
+    const all = lines.join("\n");
+    assertStringIncludes(all, "image 18 (eye.png) is left out");
+    assertStringIncludes(all, "1 images are left out because they have more than one");
+  });
+});
+
+Deno.test("embedded: cancelled in the midst of it", () =>
+  withWork({ modelType: "object_detection", labels: [...EXAMPLE_LABELS] }, pictures(16), async (bench) => {
+    const { work, cancel, said } = bench;
+    const begun = said("epoch 1/");
+    const running = new EmbeddedExecutor().run(work);
+    await begun;
+    cancel.abort(new SvcError("canceled", "enough"));
+    assertEquals((await assertRejects(() => running, SvcError)).code, "canceled");
+  }));
+
+const SETUP = `from setuptools import setup\nsetup(name="script", version="1", packages=["model"])\n`;
+const SCRIPT = `
+import argparse, json, os, sys, time, subprocess
+parser = argparse.ArgumentParser()
+for name in ("dataset_file", "model_output_directory", "note", "mode"):
+    parser.add_argument("--" + name, default="")
+a = parser.parse_args()
+lines = [json.loads(line) for line in open(a.dataset_file)]
+print("images", len(lines), "key", os.environ["API_KEY_ID"], os.environ["API_KEY"], flush=True)
+print("secret", os.environ.get("SVC_TEST_SECRET"), "venv", sys.prefix != sys.base_prefix, flush=True)
+if a.mode == "fail":
+    print("it went wrong", file=sys.stderr)
+    sys.exit(3)
+if a.mode == "sleep":
+    child = subprocess.Popen(["sleep", "1000"])
+    print("child", child.pid, flush=True)
+    time.sleep(1000)
+os.makedirs(os.path.join(a.model_output_directory, "tmp"))
+open(os.path.join(a.model_output_directory, "tmp", "scratch"), "w").write("x")
+sizes = [os.path.getsize(line["image_path"]) for line in lines]
+json.dump({"note": a.note, "sizes": sizes}, open(os.path.join(a.model_output_directory, "model.json"), "w"))
+`;
+
+function scriptArchive(folder = "", training = SCRIPT): AsyncIterable<Uint8Array> {
+  const file = (path: string, text: string): ArchiveFile => {
+    const bytes = new TextEncoder().encode(text);
+    return { path: folder + path, bytes: bytes.length, content: [bytes] };
+  };
+  return packed([
+    file("setup.py", SETUP),
+    file("model/__init__.py", ""),
+    file("model/training.py", training),
+  ]);
+}
+
+const scripts = await ScriptExecutor.open(host, clock);
+
+/** Where there is no Python, nobody can run scripts. */
+function scriptTest(
+  name: string,
+  run: (script: (given: JobScript["arguments"]) => Partial<NewJob>) => Promise<void>,
+) {
+  const script = (given: JobScript["arguments"]) => ({
+    script: {
+      id: "org:script",
+      version: "1",
+      sha256: "script",
+      arguments: given,
+      container: scripts!.environments[0].key,
+    },
+  });
+  Deno.test({ name: `script: ${name}`, ignore: scripts === undefined, fn: () => run(script) });
+}
+
+const images = [{ content: Uint8Array.of(1), tags: ["cat"] }, { content: Uint8Array.of(1, 2) }];
+
+scriptTest(
+  "the published contract: its dataset, its arguments as they are, its key and nothing of ours",
+  (script) => {
+    Deno.env.set("SVC_TEST_SECRET", "ours");
+    const given = { note: `a=b, "c" $HOME` };
+    return withWork(script(given), images, async ({ work, lines, text }) => {
+      await scripts!.run(work);
+      assertEquals(JSON.parse(await text("output/model.json")), { note: given.note, sizes: [1, 2] });
+      const line = JSON.parse((await text("dataset.jsonl")).split("\n")[0]);
+      assertEquals(line.classification_annotations, [{ annotation_label: "cat" }]);
+      const all = lines.join("\n");
+      assertStringIncludes(all, "info images 2 key the id the key");
+      assertStringIncludes(all, "info secret None venv True");
+    }, scriptArchive("script-1/"));
+  },
+);
+
+scriptTest(
+  "what it says last is the reason of its failure",
+  (script) =>
+    withWork(script({ mode: "fail" }), images, async ({ work, lines }) => {
+      const { message } = await assertRejects(() => scripts!.run(work), SvcError);
+      assertStringIncludes(message, "exit code 3");
+      assertStringIncludes(message, "it went wrong");
+      assert(lines.includes("warn it went wrong"));
+    }, scriptArchive()),
+);
+
+scriptTest(
+  "cancelled: it is gone with all that it started",
+  (script) =>
+    withWork(script({ mode: "sleep" }), images, async ({ work, cancel, said, lines }) => {
+      const begun = said("child");
+      const running = scripts!.run(work);
+      await begun;
+      cancel.abort(new SvcError("canceled", "enough"));
+      assertEquals((await assertRejects(() => running, SvcError)).message, "enough");
+      const pid = Number(lines.at(-1)!.split(" ").at(-1));
+      while (await isAlive(pid)) await clock.sleep(5);
+    }, scriptArchive()),
+);
+
+scriptTest(
+  "a package without a script is refused with what it has",
+  (script) =>
+    withWork(script({}), images, async ({ work }) => {
+      const bare = { ...work, read: () => packed([{ path: "readme.md", bytes: 0, content: [] }]) };
+      assertStringIncludes((await assertRejects(() => scripts!.run(bare), SvcError)).message, "readme.md");
+    }),
+);
+
+async function isAlive(pid: number): Promise<boolean> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", String(pid)] }).output();
+  const state = new TextDecoder().decode(stdout).trim();
+  return state !== "" && !state.startsWith("Z");
+}
