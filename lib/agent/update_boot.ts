@@ -61,11 +61,9 @@ export function bootPlan(seen: BootSeen): BootPlan {
   const { current, previous, broken } = links;
   const instead = startedInstead(seen);
   const now = instead ?? current;
-  const starts = passing && passing.over === current && passing.file === now
-    ? passing.starts
-    : count?.file === now
-    ? count!.starts
-    : 0;
+  // What was counted last in the same place; the count that survives a power loss is for its own file alone.
+  const counts = [passing?.over === current ? passing : undefined, count];
+  const starts = counts.find((one) => one !== undefined && one.file === now)?.starts ?? 0;
   const failures = Math.max(count?.failures ?? 0, passing?.failures ?? 0);
   // A machine that has lost power starts at once, however often that was.
   const delayMs = restartDelayMs(passing?.failures ?? 0);

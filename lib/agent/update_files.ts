@@ -33,6 +33,7 @@ export interface Disk {
   list(folder: string): Promise<string[]>;
   /** Of a regular file; `undefined` where there is none. */
   stat(path: string): Promise<{ sizeBytes: number; modifiedMs: number } | undefined>;
+  makeExecutable(path: string): Promise<void>;
   /** Makes a folder and those above it. */
   makeFolder(path: string): Promise<void>;
   syncFolder(path: string): Promise<void>;
@@ -118,6 +119,8 @@ export function systemDisk(os: string): Disk {
         (found) => found.isFile() ? { sizeBytes: found.size, modifiedMs: found.mtimeMs } : undefined,
         () => undefined,
       ),
+    makeExecutable: (path) =>
+      windows ? Promise.resolve() : attempt("make executable", path, () => fs.chmod(path, 0o755)),
     makeFolder: (path) => attempt("make", path, async () => void await fs.mkdir(path, { recursive: true })),
     syncFolder: (path) => windows ? Promise.resolve() : attempt("sync", path, () => syncFolder(path)),
     freeBytes: (folder) =>

@@ -114,7 +114,9 @@ export function refused({ trial: _, ...slot }: Slot, { key, version }: Wish, rea
  */
 export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | undefined {
   const { good, previous, trial } = slot;
-  if (trial && isSwitched(trial)) return good && rollBack(slot, trial, reason).ops;
+  // A switch may be done and not yet on record.
+  const tried = trial && (isSwitched(trial) || seen.links.current === trial.build.file);
+  if (tried) return good && rollBack(slot, trial, reason).ops;
   if (!good || !previous || !seen.files.has(previous.file)) return undefined;
   const back: Slot = { ...refused(slot, good, reason), trial: { build: previous, stage: "verified" } };
   return [{ op: "save", slot: back }];

@@ -83,7 +83,8 @@ export interface Explored {
 
 const VIOLATIONS_MAX = 5;
 
-export function explore(mode: Mode, statesMax = 20_000_000): Explored {
+/** `names`: the versions there are, `a` among them. */
+export function explore(mode: Mode, names: readonly string[] = NAMES): Explored {
   const start: State = {
     slot: { good: BUILDS.a },
     before: { good: BUILDS.a },
@@ -95,11 +96,11 @@ export function explore(mode: Mode, statesMax = 20_000_000): Explored {
     turned: false,
     lost: false,
   };
-  const model = new Model(mode);
+  const model = new Model(mode, names);
   const from = new Map<string, { parent?: string; event: string }>([[keyOf(start), { event: "start" }]]);
   let edge: State[] = [start];
   const violations: string[] = [];
-  while (edge.length > 0 && violations.length < VIOLATIONS_MAX && from.size < statesMax) {
+  while (edge.length > 0 && violations.length < VIOLATIONS_MAX) {
     const next: State[] = [];
     for (const state of edge) {
       const parent = keyOf(state);
@@ -147,7 +148,7 @@ class Model {
   cuts = 0;
   readonly #ends = new Map<string, string | undefined>();
 
-  constructor(private readonly mode: Mode) {}
+  constructor(private readonly mode: Mode, private readonly names: readonly string[]) {}
 
   *events(state: State): Generator<[string, State]> {
     for (const event of this.#all(state)) {

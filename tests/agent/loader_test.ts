@@ -1,0 +1,174 @@
+/**
+ * The loader script beside the rule that it has to follow: the same links and counts, the same version started and
+ * the same left behind. The script is run by `sh`.
+ */
+
+import { assertEquals } from "@std/assert";
+import { installLoader, LOADER } from "../../lib/agent/loader.ts";
+import { bootPlan, type Count, type Links, type PassingCount } from "../../lib/agent/update_boot.ts";
+import { systemDisk } from "../../lib/agent/update_files.ts";
+import { randomFrom } from "../../lib/geometry/random.ts";
+
+const CASES = 40;
+const POSIX = Deno.build.os !== "windows";
+
+interface Case {
+  readonly links: Links;
+  readonly count?: Count;
+  readonly passing?: PassingCount;
+  readonly files: readonly string[];
+}
+
+function draw(random: () => number): Case {
+  const pick = <T>(...all: T[]): T => all[Math.floor(random() * all.length)];
+  const file = () => pick(undefined, "svc-agent-1-a", "svc-agent-2-b", "svc-agent-3-c");
+  const links = { current: file() ?? file(), previous: file(), broken: file() };
+  const count = () => ({
+    file: file() ?? "svc-agent-1-a",
+    starts: pick(0, 1, 2, 3, 4),
+    failures: pick(0, 1, 5, 12),
+  });
+  return {
+    links,
+    count: pick(undefined, count(), { ...count(), file: links.current ?? "svc-agent-1-a" }),
+    passing: pick(
+      undefined,
+      { ...count(), over: links.current },
+      { ...count(), over: file() },
+      { ...count(), file: links.current ?? "svc-agent-1-a", over: links.current },
+    ),
+    files: ["svc-agent-1-a", "svc-agent-2-b", "svc-agent-3-c"].filter(() => random() < 0.8),
+  };
+}
+
+Deno.test({
+  name: "the loader does what the boot rule says",
+  ignore: !POSIX,
+  fn: async () => {
+    const seed = Number(Deno.env.get("SVC_SIM_SEED") ?? 7);
+    const random = randomFrom(seed);
+    for (let number = 0; number < CASES; number++) {
+      const one = draw(random);
+      const base = await Deno.makeTempDir({ prefix: "svc-" });
+      try {
+        await lay(base, one);
+        const { code, stdout } = await run(base, { SVC_LOADER_DRY: "1" });
+        const { links, count, passing, files } = one;
+        const planned = bootPlan({ links, count, passing, runnable: (file) => files.includes(file) });
+        const told = `seed ${seed}, case ${number}: ${JSON.stringify(one)}`;
+        const started = planned.file === undefined ? "" : `${planned.file} ${planned.delayMs / 1000}`;
+        assertEquals([code, stdout.trim()], [planned.file === undefined ? 1 : 0, started], told);
+        assertEquals(await left(base), expected(one, planned), told);
+      } finally {
+        await Deno.remove(base, { recursive: true });
+      }
+    }
+  },
+});
+
+Deno.test({
+  name: "the loader becomes the agent, with its arguments as they are",
+  ignore: !POSIX,
+  fn: async () => {
+    const base = await Deno.makeTempDir({ prefix: "svc " });
+    try {
+      await lay(base, { links: { current: "svc-agent-1-a" }, files: ["svc-agent-1-a"] });
+      const { stdout } = await run(base, {}, ["--config", "a file", "*", ""]);
+      assertEquals(stdout, "svc-agent-1-a[--config][a file][*][]\n");
+      assertEquals(await Deno.readLink(`${base}/bin/svc-agent.starts`), "1 1 svc-agent-1-a");
+    } finally {
+      await Deno.remove(base, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
+  name: "what cannot be run is not: no file, an empty one, one that is not executable",
+  ignore: !POSIX,
+  fn: async () => {
+    for (const spoil of ["missing", "empty", "mode"]) {
+      const base = await Deno.makeTempDir({ prefix: "svc-" });
+      try {
+        const links = { current: "svc-agent-2-b", previous: "svc-agent-1-a" };
+        await lay(base, { links, files: ["svc-agent-1-a", "svc-agent-2-b"] });
+        const path = `${base}/cache/svc-agent-2-b`;
+        if (spoil === "missing") await Deno.remove(path);
+        else if (spoil === "empty") await Deno.truncate(path);
+        else await Deno.chmod(path, 0o644);
+        const { stdout, stderr } = await run(base, {});
+        assertEquals(stdout, "svc-agent-1-a\n");
+        assertEquals(stderr, "svc-agent-loader: svc-agent-2-b was given up, back to svc-agent-1-a\n");
+      } finally {
+        await Deno.remove(base, { recursive: true });
+      }
+    }
+  },
+});
+
+async function lay(base: string, { links, count, passing, files }: Case): Promise<void> {
+  await installLoader(systemDisk("linux"), base);
+  await Deno.mkdir(`${base}/cache`);
+  await Deno.mkdir(`${base}/run`);
+  for (const file of files) {
+    const script = '#!/bin/sh\nprintf %s "$(basename "$0")"\nfor one; do printf "[%s]" "$one"; done\necho\n';
+    await Deno.writeTextFile(`${base}/cache/${file}`, script, { mode: 0o755 });
+  }
+  const names = { current: "svc-agent", previous: "svc-agent.previous", broken: "svc-agent.broken" } as const;
+  for (const [link, name] of Object.entries(names)) {
+    const file = links[link as keyof Links];
+    if (file !== undefined) await Deno.symlink(`../cache/${file}`, `${base}/bin/${name}`);
+  }
+  const text = ({ starts, failures, file }: Count) => `${starts} ${failures} ${file}`;
+  if (count) await Deno.symlink(text(count), `${base}/bin/svc-agent.starts`);
+  if (passing) await Deno.symlink(`${text(passing)} ${passing.over ?? ""}`, `${base}/run/svc-agent.starts`);
+}
+
+async function run(base: string, env: Record<string, string>, args: string[] = []) {
+  const command = new Deno.Command(`${base}/bin/${LOADER}`, {
+    args,
+    env: { ...env, RUNTIME_DIRECTORY: `${base}/run` },
+    stdin: "null",
+  });
+  const { code, stdout, stderr } = await command.output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { code, stdout: text(stdout), stderr: text(stderr) };
+}
+
+/** What the links say after a run. */
+async function left(base: string): Promise<Record<string, string>> {
+  const found: Record<string, string> = {};
+  for (const folder of ["bin", "run"]) {
+    for await (const { name, isSymlink } of Deno.readDir(`${base}/${folder}`)) {
+      if (isSymlink) found[`${folder}/${name}`] = (await Deno.readLink(`${base}/${folder}/${name}`)).trim();
+    }
+  }
+  return found;
+}
+
+function expected(
+  { links, count, passing }: Case,
+  { ops }: ReturnType<typeof bootPlan>,
+): Record<string, string> {
+  const turned: { [link: string]: string | undefined } = { ...links };
+  const text = ({ starts, failures, file }: Count) => `${starts} ${failures} ${file}`;
+  let starts = count && text(count);
+  let passed = passing && `${text(passing)} ${passing.over ?? ""}`.trim();
+  for (const op of ops) {
+    if (op.op === "link") turned[op.link] = op.file;
+    else {
+      starts = text(op.count);
+      passed = `${starts} ${turned.current ?? ""}`.trim();
+    }
+  }
+  const all: { [path: string]: string | undefined } = {
+    "bin/svc-agent": turned.current && `../cache/${turned.current}`,
+    "bin/svc-agent.previous": turned.previous && `../cache/${turned.previous}`,
+    "bin/svc-agent.broken": turned.broken && `../cache/${turned.broken}`,
+    "bin/svc-agent.starts": starts,
+    "run/svc-agent.starts": passed,
+  };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as Record<
+    string,
+    string
+  >;
+}
