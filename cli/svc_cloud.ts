@@ -5,6 +5,7 @@
  * command that fails says why on standard error and ends with 1, one that cannot be read with 2.
  */
 
+import { fileURLToPath } from "node:url";
 import { APIS } from "../lib/api/mod.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
@@ -226,7 +227,15 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
       logger.info("svc-cloud", { version: VERSION });
       const files = await filesIn(values.data, clock);
       const publicUrl = values.publicUrl.replace(/\/+$/, "") || undefined;
-      const cloud = await openCloud({ store, files, clock, logger, validate: validator(), publicUrl });
+      const cloud = await openCloud({
+        store,
+        files,
+        clock,
+        logger,
+        validate: validator(),
+        publicUrl,
+        installers: await installers(host),
+      });
       try {
         const bind = addressOf(values.listen);
         const pem = { status: 200, contentType: "application/x-pem-file", body: cloud.authority.certificate };
@@ -291,6 +300,15 @@ async function withStore(
   } finally {
     await store.close();
   }
+}
+
+/** Scripts that install agents; the build puts them into the executable. */
+async function installers(host: Host): Promise<Map<string, string>> {
+  const scripts = ["install.sh", "install.ps1"].map(async (name) => {
+    const path = fileURLToPath(new URL(`../install/${name}`, import.meta.url));
+    return [`/${name}`, await host.readTextFile(path)] as const;
+  });
+  return new Map(await Promise.all(scripts));
 }
 
 /** What is uploaded, beside the database. Control planes that share a database share this folder too. */

@@ -129,7 +129,7 @@ export async function compile(
   await Deno.writeTextFile(`${ROOT}${work}/deno.lock`, JSON.stringify(await lockFor(imports)));
   const path = `${folder}/${name}${target.suffix}`;
   const args = ["compile", "--allow-all", "--no-check", "--config", `${work}/deno.json`];
-  args.push("--include", REVISION_FILE, "--target", target.triple, "--output", path);
+  args.push("--include", REVISION_FILE, "--include", "install", "--target", target.triple, "--output", path);
   args.push(...await exclusions(compiler, imports, target));
   const { code, output, errors } = await execute(compiler.deno, [...args, entry]);
   if (code !== 0) throw await failure(compiler, name, target, errors);

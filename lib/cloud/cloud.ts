@@ -30,7 +30,9 @@ import { registryHandlers } from "./app_registry.ts";
 import { actorOf, type CloudContext, type Validate } from "./context.ts";
 import { Downloads, type Identify } from "./downloads.ts";
 import { DataLinks } from "./data_links.ts";
+import { releaseOrphans } from "./file_refs.ts";
 import type { FileStore } from "./files.ts";
+import { installPages } from "./install_pages.ts";
 import { Keys } from "./keys.ts";
 import { Metrics } from "./metrics.ts";
 import { packageService } from "./package_service.ts";
@@ -45,8 +47,12 @@ import { type TrainingOptions, TrainingRunner } from "./training_runner.ts";
 /** Whom tokens are for. */
 const AUDIENCE = ["svc-cloud"];
 const SWEEP_MS = 3600 * 1000;
+/** How often contents that nobody refers to are looked for, and how old they are. */
+const ORPHANS_MS = 24 * SWEEP_MS;
 
 export interface CloudOptions {
+  /** Scripts that install agents, by the path they are served at. */
+  readonly installers?: ReadonlyMap<string, string>;
   readonly store: Store;
   readonly files: FileStore;
   readonly clock: Clock;
@@ -117,10 +123,15 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   table.add(agentService(context, downloads, logs));
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
-  const sweep = new Sweep(context, async () => {
+  let orphansMs = 0;
+  const sweep = new Sweep(context, async (signal) => {
     await logs.forgetOld();
     await audit.forgetOld();
     await trainings?.forgetOld();
+    const nowMs = clock.nowMs();
+    if (nowMs - orphansMs < ORPHANS_MS) return;
+    orphansMs = nowMs;
+    await releaseOrphans(store, options.files, nowMs - ORPHANS_MS, signal);
   });
   return {
     table,
@@ -128,6 +139,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
       ...links.routes,
       ...downloads.routes,
       ["/metrics", metrics.route(context, identify)],
+      ...installPages(context, identify, options.installers ?? new Map()),
     ]),
     authority,
     close: async () => {
@@ -157,7 +169,10 @@ class Sweep {
   readonly #closing = new AbortController();
   readonly #sweeping: Promise<void>;
 
-  constructor(private readonly cloud: CloudContext, private readonly forgetOld: () => Promise<void>) {
+  constructor(
+    private readonly cloud: CloudContext,
+    private readonly forgetOld: (signal: AbortSignal) => Promise<void>,
+  ) {
     this.#sweeping = this.#sweep();
   }
 
@@ -170,7 +185,9 @@ class Sweep {
     const { signal } = this.#closing;
     const { clock, logger } = this.cloud;
     while (!signal.aborted) {
-      await this.forgetOld().catch((error) => logger.warn(`cannot remove what is old: ${chainOf(error)}`));
+      await this.forgetOld(signal).catch((error) =>
+        logger.warn(`cannot remove what is old: ${chainOf(error)}`)
+      );
       await clock.sleep(SWEEP_MS, signal).catch(() => {});
     }
   }

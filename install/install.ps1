@@ -1,0 +1,55 @@
+# Installs svc-agent as a service of Windows; svc-agent then installs and runs svc-server.
+#
+#   $env:SVC_API_KEY_ID="…"; $env:SVC_API_KEY="…"; $env:SVC_PART_ID="…"; irm http://CLOUD/install.ps1 | iex
+#
+# SVC_ROOT_URL, SVC_AGENT_URL, SVC_VERSION and FORCE as in install.sh.
+$ErrorActionPreference = "Stop"
+$ProgressPreference = "SilentlyContinue"
+
+$root = if ($env:SVC_ROOT_URL) { $env:SVC_ROOT_URL } else { "@ROOT_URL@" }
+$base = "C:\opt\svc"
+$credentials = "C:\etc\svc.json"
+
+function Fail($message) { throw "install.ps1: $message" }
+
+if ($root -notmatch '^https?://') { Fail "which control plane? Set SVC_ROOT_URL" }
+$identity = New-Object Security.Principal.WindowsPrincipal([Security.Principal.WindowsIdentity]::GetCurrent())
+if (-not $identity.IsInRole([Security.Principal.WindowsBuiltInRole]::Administrator)) {
+  Fail "only an administrator can install a service: start PowerShell as administrator"
+}
+if (-not [Environment]::Is64BitOperatingSystem) { Fail "there is no svc-agent for 32-bit Windows" }
+
+New-Item -ItemType Directory -Force -Path "$base\bin", "$base\cache", "$base\state", "C:\etc" | Out-Null
+
+if ($env:SVC_API_KEY_ID -and $env:SVC_API_KEY -and $env:SVC_PART_ID) {
+  if ((Test-Path $credentials) -and -not $env:FORCE) {
+    Write-Host "$credentials is left as it is; FORCE=1 replaces it"
+  } else {
+    $headers = @{ key_id = $env:SVC_API_KEY_ID; key = $env:SVC_API_KEY }
+    $url = "$root/api/json1/config?client=true&id=$($env:SVC_PART_ID)"
+    $text = (Invoke-WebRequest -UseBasicParsing -Uri $url -Headers $headers).Content
+    if ($text -notmatch '"app_address"') { Fail "what $root gave are no credentials" }
+    [IO.File]::WriteAllText("$credentials.new", $text)
+    Move-Item -Force "$credentials.new" $credentials
+    icacls $credentials /inheritance:r /grant "SYSTEM:F" "Administrators:F" | Out-Null
+  }
+} elseif (-not (Test-Path $credentials)) {
+  Write-Host "there are no credentials yet: put them into $credentials"
+}
+
+$version = if ($env:SVC_VERSION) { $env:SVC_VERSION } else { "stable" }
+$release = "$root/releases/svc-agent/$version/windows-amd64"
+$url = if ($env:SVC_AGENT_URL) { $env:SVC_AGENT_URL } else { $release }
+$file = "$base\cache\svc-agent-install.exe"
+Invoke-WebRequest -UseBasicParsing -Uri $url -OutFile $file
+if (-not $env:SVC_AGENT_URL) {
+  $signature = (Invoke-WebRequest -UseBasicParsing -Uri "$release.sig").Content | Out-String
+  $wanted = [regex]::Match($signature, '"sha256"[^0-9a-f]*([0-9a-f]{64})').Groups[1].Value
+  $found = (Get-FileHash -Algorithm SHA256 $file).Hash.ToLower()
+  if ($found -ne $wanted) { Fail "the download is damaged: its SHA-256 is $found, wanted $wanted" }
+}
+& $file --install --dir $base --config $credentials
+if ($LASTEXITCODE -ne 0) { Fail "svc-agent --install ended with $LASTEXITCODE" }
+Remove-Item -Force $file
+sc.exe start svc-agent | Out-Null
+Write-Host "svc-agent runs; see: $base\bin\svc-agent-service.exe status"

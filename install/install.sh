@@ -1,0 +1,107 @@
+#!/bin/sh
+# Installs svc-agent as a service of systemd; svc-agent then installs and runs svc-server.
+#
+#   curl -fsSL http://CLOUD/install.sh | sudo SVC_API_KEY_ID=… SVC_API_KEY=… SVC_PART_ID=… sh
+#
+# Without the three variables, and without credentials in /etc/svc.json, the agent is installed and waits for them.
+#
+#   SVC_ROOT_URL   the control plane; the one this script was fetched from, where it was
+#   SVC_AGENT_URL  another executable of svc-agent than the stable release
+#   SVC_VERSION    another version than stable
+#   FORCE=1 (-f)   replaces credentials that are there already
+#   --aix-install  is taken and means nothing more: it is what installers of svc-server were given
+set -eu
+
+root=${SVC_ROOT_URL:-@ROOT_URL@}
+credentials=/etc/svc.json
+force=${FORCE:-}
+
+fail() {
+  echo "install.sh: $*" >&2
+  exit 1
+}
+
+main() {
+  for word in "$@"; do
+    case $word in
+      -f | --force) force=1 ;;
+      --aix-install) ;;
+      *) fail "unknown word \"$word\", wanted -f or nothing" ;;
+    esac
+  done
+  case $root in
+    http://* | https://*) ;;
+    *) fail "which control plane? Set SVC_ROOT_URL=https://…" ;;
+  esac
+  [ "$(uname -s)" = Linux ] || fail "this is for Linux; there is install.ps1 for Windows"
+  [ "$(id -u)" = 0 ] || fail "only root can install a service: run it with sudo"
+  command -v systemctl >/dev/null 2>&1 && systemctl --version >/dev/null 2>&1 ||
+    fail "there is no systemd here; run svc-agent --dev-mode yourself instead"
+  case $(uname -m) in
+    x86_64 | amd64) platform=linux-amd64 loader=/lib64/ld-linux-x86-64.so.2 ;;
+    aarch64 | arm64) platform=linux-arm64 loader=/lib/ld-linux-aarch64.so.1 ;;
+    *) fail "there is no svc-agent for $(uname -m), only for x86_64 and aarch64" ;;
+  esac
+  [ -e "$loader" ] || fail "this system cannot run 64-bit programs: there is no $loader"
+  command -v sha256sum >/dev/null 2>&1 || fail "the program sha256sum is missing"
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT INT TERM
+  fetch_credentials
+  fetch_agent
+  "$folder/svc-agent" --install --config "$credentials"
+  systemctl restart svc-agent
+  echo "svc-agent runs; see: svc-agent status (in /opt/svc/bin), journalctl -u svc-agent -f"
+}
+
+# get URL FILE [HEADER…]
+get() {
+  url=$1 file=$2
+  shift 2
+  if command -v curl >/dev/null 2>&1; then
+    for header in "$@"; do set -- "$@" -H "$header"; shift; done
+    curl -fsSL --retry 5 --retry-delay 2 "$@" -o "$file" "$url"
+  elif command -v wget >/dev/null 2>&1; then
+    for header in "$@"; do set -- "$@" "--header=$header"; shift; done
+    wget -q --tries=5 "$@" -O "$file" "$url"
+  else
+    fail "neither curl nor wget is there"
+  fi
+}
+
+fetch_credentials() {
+  if [ -z "${SVC_API_KEY_ID:-}" ] || [ -z "${SVC_API_KEY:-}" ] || [ -z "${SVC_PART_ID:-}" ]; then
+    [ -e "$credentials" ] || echo "there are no credentials yet: put them into $credentials, or run this with" \
+      "SVC_API_KEY_ID, SVC_API_KEY and SVC_PART_ID"
+    return 0
+  fi
+  if [ -e "$credentials" ] && [ -z "$force" ]; then
+    echo "$credentials is left as it is; -f replaces it"
+    return 0
+  fi
+  get "$root/api/json1/config?client=true&id=$SVC_PART_ID" "$folder/credentials" \
+    "key_id: $SVC_API_KEY_ID" "key: $SVC_API_KEY" ||
+    fail "the control plane at $root does not give the credentials of part $SVC_PART_ID: is the key right?"
+  grep -q '"app_address"' "$folder/credentials" || fail "what $root gave are no credentials"
+  (umask 077 && cp "$folder/credentials" "$credentials.new")
+  sync "$credentials.new" 2>/dev/null || sync
+  mv -f "$credentials.new" "$credentials"
+  echo "credentials are in $credentials"
+}
+
+fetch_agent() {
+  release="$root/releases/svc-agent/${SVC_VERSION:-stable}/$platform"
+  get "${SVC_AGENT_URL:-$release}" "$folder/svc-agent" || fail "cannot download svc-agent from ${SVC_AGENT_URL:-$release}"
+  if [ -z "${SVC_AGENT_URL:-}" ]; then
+    get "$release.sig" "$folder/signature" || fail "cannot download $release.sig"
+    wanted=$(sed -n 's/.*"sha256"[^0-9a-f]*\([0-9a-f]\{64\}\).*/\1/p' "$folder/signature" | head -n 1)
+    found=$(sha256sum "$folder/svc-agent" | cut -d ' ' -f 1)
+    [ "$wanted" = "$found" ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-one}"
+  fi
+  chmod 755 "$folder/svc-agent"
+  case $("$folder/svc-agent" --version 2>/dev/null) in
+    svc-agent*) ;;
+    *) fail "what was downloaded is no svc-agent that runs here" ;;
+  esac
+}
+
+main "$@"
