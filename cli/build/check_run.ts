@@ -11,7 +11,7 @@ import { assert, assertStringIncludes } from "@std/assert";
 import { parseJsonc } from "../../lib/base/jsonc.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../../lib/wire/proto.ts";
-import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { GetMachineStatusResponse_State, RobotService } from "../../proto/gen/robot_pb.ts";
 import { VERSION } from "../version.ts";
 import { ROOT } from "./compiler.ts";
 import { Report } from "./report.ts";
@@ -27,6 +27,7 @@ export interface RunRequest {
 const DEADLINE_MS = 90_000;
 
 const EXAMPLE = `${ROOT}examples/demo.json`;
+const ONNX_MODEL = `${ROOT}tests/data/ml_model/colors/model.onnx`;
 
 /** A folder that is empty but for what the program itself leaves there, and the way to run programs in it. */
 class Sandbox {
@@ -69,6 +70,7 @@ async function main(request: RunRequest): Promise<number> {
       const sandbox = new Sandbox(request.runner, folder);
       await checkCommandLine(report, sandbox, name, path);
       if (name === "svc-server") await checkServer(report, sandbox, path);
+      if (name === "svc-server" && request.runner.length === 0) await checkModels(report, sandbox, path);
     } finally {
       await Deno.remove(folder, { recursive: true });
     }
@@ -122,6 +124,40 @@ async function checkServer(report: Report, sandbox: Sandbox, path: string): Prom
       });
     },
   );
+}
+
+/** The library reads the processor's description, which an emulator passes on from the other processor. */
+async function checkModels(report: Report, sandbox: Sandbox, path: string): Promise<void> {
+  await report.check("svc-server runs an ONNX model with the library that it embeds", async () => {
+    const services = [{
+      name: "m",
+      api: "rdk:service:mlmodel",
+      model: "onnx_cpu",
+      attributes: { model_path: ONNX_MODEL },
+    }];
+    const file = `${sandbox.folder}/models.json`;
+    await Deno.writeTextFile(file, JSON.stringify({ services, network: { bind_address: "127.0.0.1:0" } }));
+    return await whileServing(sandbox.command(path, ["-config", file]), async (url) => {
+      const model = await builtResource(url, "m");
+      assert(model.error === "", `the model is not there: ${model.error}`);
+      const left = Array.from(Deno.readDirSync(sandbox.folder)).filter(({ name }) =>
+        name.startsWith("svc-onnx-")
+      );
+      assert(left.length === 0, `${left.length} unpacked folders are left behind`);
+    });
+  });
+}
+
+/** The status of a resource, once the machine has all that it is configured to have. */
+async function builtResource(url: string, name: string) {
+  const signal = AbortSignal.timeout(DEADLINE_MS);
+  for (;;) {
+    const status = await call(url, "GetMachineStatus", RobotService.method.getMachineStatus);
+    const found = status.resources.find((one) => one.name?.name === name);
+    if (found && status.state === GetMachineStatusResponse_State.RUNNING) return found;
+    signal.throwIfAborted();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
 }
 
 /** Starts a server, waits for the URL that it prints, uses it and stops it; the server must end with 0. */

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertThrows } from "@std/assert";
 import { main } from "./compile.ts";
-import { choose, EXECUTABLES, TARGETS } from "./compiler.ts";
+import { choose, EXECUTABLES, foreignPaths, TARGETS } from "./compiler.ts";
 import { Report } from "./report.ts";
 
 /** A terminal that remembers what is written. */
@@ -20,6 +20,25 @@ Deno.test("choose() gives all rows, one row, or the likely name", () => {
   assertEquals(choose("target", TARGETS, ""), [...TARGETS]);
   assertEquals(choose("program", EXECUTABLES, "svc-ml").map((row) => row.name), ["svc-ml"]);
   assertThrows(() => choose("target", TARGETS, "linux-x46"), Error, "did you mean linux-x64?");
+});
+
+Deno.test("foreignPaths() names the native code of every system but the target's", () => {
+  const imports = {
+    "node-datachannel": "npm:node-datachannel@0.33.4",
+    "onnxruntime-node": "npm:onnxruntime-node@1.30.0",
+  };
+  const [linux, , windows] = TARGETS;
+  const paths = foreignPaths(imports, linux);
+  const onnx = "onnxruntime-node/1.30.0/bin/napi-v6";
+  assertEquals(paths.includes("@node-datachannel/linux-x64-musl/0.33.4"), true);
+  assertEquals(
+    ["linux/x64", "linux/arm64", "win32/x64", "win32/arm64", "darwin"].filter((one) =>
+      !paths.includes(`${onnx}/${one}`)
+    ),
+    ["linux/x64"],
+  );
+  assertEquals(foreignPaths(imports, windows).includes(`${onnx}/win32/x64/DirectML.dll`), true);
+  assertEquals(foreignPaths({}, linux), []);
 });
 
 Deno.test("compile refuses an unknown target on one line", async () => {
