@@ -50,7 +50,7 @@ const STATUS: { readonly [C in Code]?: number } = {
 
 export class Downloads {
   readonly #keys: ReleaseKeys;
-  readonly #checksums = new Map<string, string>();
+  readonly #checksums = new Map<string, Promise<string>>();
 
   private constructor(
     private readonly cloud: CloudContext,
@@ -123,7 +123,9 @@ export class Downloads {
         createdMs,
       );
     }
-    const checksum = request.method === "GET" ? await this.#checksum(content.sha256) : undefined;
+    // Published machines fetch the whole at once.
+    const whole = request.method === "GET" && field(request.fields, "range") === undefined;
+    const checksum = whole ? await this.#checksum(content.sha256) : undefined;
     return this.#content(
       request,
       { ...content, contentType: ARCHIVE_TYPE, cache: "private, no-cache", name: archiveName(one) },
@@ -197,15 +199,20 @@ export class Downloads {
   }
 
   /** The checksum that published machines compare: CRC-32C in base64. */
-  async #checksum(sha256: string): Promise<string> {
+  #checksum(sha256: string): Promise<string> {
     const known = this.#checksums.get(sha256);
     if (known) return known;
+    const making = this.#makeChecksum(sha256);
+    if (this.#checksums.size >= CHECKSUMS_MAX) this.#checksums.delete(this.#checksums.keys().next().value!);
+    this.#checksums.set(sha256, making);
+    making.catch(() => this.#checksums.delete(sha256));
+    return making;
+  }
+
+  async #makeChecksum(sha256: string): Promise<string> {
     const checksum = new Crc32c();
     for await (const chunk of this.cloud.files.read(sha256)) checksum.update(chunk);
-    const made = checksum.base64();
-    if (this.#checksums.size >= CHECKSUMS_MAX) this.#checksums.delete(this.#checksums.keys().next().value!);
-    this.#checksums.set(sha256, made);
-    return made;
+    return checksum.base64();
   }
 
   #isLinked(id: string, query: URLSearchParams): boolean {

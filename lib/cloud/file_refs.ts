@@ -47,6 +47,19 @@ export async function keepFile<T>(
   }
 }
 
+/** Removes contents that a process which was killed in the middle of an upload has left behind. */
+export async function releaseOrphans(
+  sql: Sql,
+  files: FileStore,
+  olderThanMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  for await (const sha256 of files.list({ olderThanMs })) {
+    if (signal.aborted) return;
+    await releaseFile(sql, files, sha256);
+  }
+}
+
 async function isNeeded(sql: Sql, sha256: string): Promise<boolean> {
   const each = CONTENT_TABLES.map((table) => `SELECT 1 AS one FROM ${table} WHERE sha256 = ?`);
   const rows = await sql.query(`${each.join(" UNION ALL ")} LIMIT 1`, ...CONTENT_TABLES.map(() => sha256));

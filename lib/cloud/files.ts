@@ -94,6 +94,16 @@ export class FileStore {
     }
   }
 
+  /** The hashes of all contents that came before a time. */
+  async *list({ olderThanMs }: { olderThanMs: number }): AsyncGenerator<string> {
+    for (const folder of (await readdir(this.folder)).filter((name) => /^[0-9a-f]{2}$/.test(name))) {
+      for (const name of await readdir(join(this.folder, folder))) {
+        const found = await stat(join(this.folder, folder, name)).catch(() => undefined);
+        if (found && found.mtimeMs < olderThanMs) yield name;
+      }
+    }
+  }
+
   async remove(sha256: string): Promise<void> {
     await attempt(`remove the file ${sha256}`, () => rm(this.#path(sha256), { force: true }));
   }

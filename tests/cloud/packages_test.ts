@@ -4,7 +4,7 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import { CONTENT_TABLES, keepFile, releaseFile } from "../../lib/cloud/file_refs.ts";
+import { CONTENT_TABLES, keepFile, releaseFile, releaseOrphans } from "../../lib/cloud/file_refs.ts";
 import { FileStore } from "../../lib/cloud/files.ts";
 import { type NewPackage, Packages } from "../../lib/cloud/packages.ts";
 import type { Store } from "../../lib/cloud/store.ts";
@@ -129,6 +129,23 @@ storeTest("a content stays for as long as something refers to it, and no longer"
   }
   await remove("three");
   assertEquals([...Deno.readDirSync(`${database.folder}/files`)].filter(({ isFile }) => isFile), []);
+});
+
+storeTest("what a killed upload has left behind goes once it is old", async (database) => {
+  const store = await database.open();
+  const { organization: organizationId } = await newWorld(store);
+  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const text = async function* (value: string) {
+    yield new TextEncoder().encode(value);
+  };
+  const [orphan, own] = [await files.put(text("left")), await files.put(text("wanted"))];
+  await add(store, { organizationId, file: own });
+  const { signal } = new AbortController();
+  await releaseOrphans(store, files, 1_000, signal);
+  assertEquals(await files.size(orphan.sha256), 4);
+  await releaseOrphans(store, files, Date.now() + 60_000, signal);
+  assertEquals(await codeOf(files.size(orphan.sha256)), "not_found");
+  assertEquals(await files.size(own.sha256), 6);
 });
 
 storeTest("every table of contents is among those that keep them", async (database) => {
