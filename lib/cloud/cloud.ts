@@ -32,6 +32,7 @@ import { Downloads, type Identify } from "./downloads.ts";
 import { DataLinks } from "./data_links.ts";
 import { releaseOrphans } from "./file_refs.ts";
 import type { FileStore } from "./files.ts";
+import { installPages } from "./install_pages.ts";
 import { Keys } from "./keys.ts";
 import { Metrics } from "./metrics.ts";
 import { packageService } from "./package_service.ts";
@@ -50,6 +51,8 @@ const SWEEP_MS = 3600 * 1000;
 const ORPHANS_MS = 24 * SWEEP_MS;
 
 export interface CloudOptions {
+  /** Scripts that install agents, by the path they are served at. */
+  readonly installers?: ReadonlyMap<string, string>;
   readonly store: Store;
   readonly files: FileStore;
   readonly clock: Clock;
@@ -136,6 +139,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
       ...links.routes,
       ...downloads.routes,
       ["/metrics", metrics.route(context, identify)],
+      ...installPages(context, identify, options.installers ?? new Map()),
     ]),
     authority,
     close: async () => {
