@@ -1,11 +1,11 @@
 /**
  * Images on this computer that are to go into a dataset, with their labels and boxes.
  *
- * A folder with a `dataset.jsonl` is read by it, in the published form; of any other folder each folder in it is a
+ * A `.jsonl`, or the `dataset.jsonl` in a folder, tells of them in the published form; of any other folder each folder in it is a
  * label. What is no JPEG or PNG is left out with the reason.
  */
 
-import { basename, isAbsolute, join } from "node:path";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import { messageOf, SvcError } from "../lib/base/error.ts";
 import { any, type Infer, list, number, object, Place, type Row, text } from "../lib/base/schema.ts";
 import { isPng } from "../lib/geometry/png.ts";
@@ -86,6 +86,7 @@ export async function localImages(
 
 async function filesIn(session: Session, path: string): Promise<Found[]> {
   const { isDirectory } = await stat(path);
+  if (!isDirectory && path.endsWith(".jsonl")) return await fromLines(session, dirname(path), path);
   if (!isDirectory) return [{ path, labels: [], boxes: [] }];
   const lines = join(path, LINES);
   if (await session.host.fileSize(lines) !== undefined) return await fromLines(session, path, lines);

@@ -37,11 +37,6 @@ export async function scriptArchive(path: string): Promise<ScriptArchive> {
   };
 }
 
-/** Throws where a folder is no training script. */
-export async function checkScriptFolder(folder: string): Promise<void> {
-  checkScript(folder, (await filesIn(folder)).map((file) => file.path));
-}
-
 function checkScript(path: string, files: readonly string[]): void {
   const missing = [
     ...SETUP.some((one) => files.includes(one)) ? [] : [SETUP.join(" or ")],

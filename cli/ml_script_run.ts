@@ -1,118 +1,135 @@
 /**
- * A training script run on this computer, as the control plane runs it: installed with pip into an environment of its
- * own, started as `python -m model.training` in the folder of the dataset, and judged by its exit code and its output.
+ * A training script run on this computer, by what runs the scripts of the control plane, on images that are here.
  */
 
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { cp, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { isAbsolute, join, relative } from "node:path";
-import { SvcError } from "../lib/base/error.ts";
-import { endProcess, type ProcessCommand } from "../lib/base/process.ts";
-import { checkScriptFolder } from "./ml_script_folder.ts";
+import { messageOf, SvcError } from "../lib/base/error.ts";
+import type { DatasetImage } from "../lib/cloud/datasets.ts";
+import { ScriptExecutor } from "../lib/cloud/executor_script.ts";
+import type { TrainingJob } from "../lib/cloud/training.ts";
+import { type LocalImage, localImages } from "./ml_local_images.ts";
+import { scriptArchive } from "./ml_script_folder.ts";
 import type { Session } from "./ml_session.ts";
 
-const GRACE_MS = 5_000;
 /** What a script leaves there is for itself. */
 const SCRATCH = "tmp";
+/** What stands for the content of the script; those of images are their paths. */
+const SCRIPT = "script";
 
 export interface LocalRun {
-  /** The folders, whole. */
+  /** A folder or a `.tar.gz`. */
   readonly script: string;
   readonly datasetRoot: string;
-  readonly output: string;
-  /** From the folder of the dataset. */
+  /** From the folder of the dataset; empty where that has no such file. */
   readonly datasetFile: string;
+  readonly output: string;
   readonly arguments: { readonly [key: string]: string };
-  readonly python: string;
-  readonly install: boolean;
+  /** `python:3.11`; empty for what the control plane would take. */
+  readonly container: string;
 }
 
 /** Gives the files that the script has left. Throws where the control plane would call the job failed. */
 export async function testLocal(session: Session, run: LocalRun): Promise<string[]> {
-  const { script, datasetRoot, datasetFile, output, install } = run;
-  await checkScriptFolder(script);
-  await checkDataset(session, datasetRoot, datasetFile);
-  await session.host.makeFolder(output);
-  const environment = await mkdtemp(join(tmpdir(), "svc-ml-"));
+  const { host, clock, signal } = session;
+  await scriptArchive(run.script);
+  const { images, skipped } = await localImages(session, [await datasetPath(session, run)], []);
+  for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
+  const executor = await ScriptExecutor.open(host, clock);
+  if (!executor) {
+    throw new SvcError("failed_precondition", "there is no Python here, wanted python3 in the PATH");
+  }
+  const folder = await mkdtemp(join(tmpdir(), "svc-ml-"));
+  const output = join(folder, "output");
   try {
-    const python = install ? await installed(session, run, environment) : run.python;
-    const given = Object.entries(run.arguments).map(([key, value]) => `--${key}=${value}`);
-    const own = [`--dataset_file=${datasetFile}`, `--model_output_directory=${output}`];
-    session.note(`running python -m model.training ${[...own, ...given].join(" ")}`);
-    const code = await toEnd(session, {
-      command: python,
-      args: ["-m", "model.training", ...own, ...given],
-      cwd: datasetRoot,
-      env: { PYTHONUNBUFFERED: "1", ...install ? {} : { PYTHONPATH: script } },
+    await mkdir(output);
+    const work = {
+      job: jobOf(run, containerOf(executor, run.container), clock.nowMs()),
+      images: images.map(imageOf),
+      folder,
+      read: (content: string) => content === SCRIPT ? contentOf(run.script) : createReadStream(content),
+      log: (_level: string, message: string) => session.note(message),
+      signal,
+    };
+    await executor.run(work).catch((cause) => {
+      signal.throwIfAborted();
+      throw new SvcError("unknown", `the job would have failed: ${messageOf(cause)}`, { cause });
     });
-    if (code !== 0) {
-      throw new SvcError("unknown", `the script ended with exit code ${code}: the job would have failed`);
+    const files = await filesIn(output);
+    if (files.length === 0) {
+      const wanted = `wanted a model in --model_output_directory, outside of its ${SCRATCH}/`;
+      throw new SvcError("unknown", `the job would have failed: the script left nothing, ${wanted}`);
     }
+    for (const file of files) await cp(join(output, file), join(run.output, file));
+    return files;
   } finally {
-    await rm(environment, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true });
   }
-  const files = await filesIn(output);
-  if (files.length > 0) return files;
-  const wanted = `wanted a model there; what is in ${SCRATCH}/ does not count`;
-  throw new SvcError("unknown", `the script left nothing in ${output}: the job would have failed; ${wanted}`);
 }
 
-async function checkDataset(session: Session, root: string, file: string): Promise<void> {
-  const inside = !isAbsolute(file) && !relative(root, join(root, file)).startsWith("..");
-  if (!inside) {
-    throw new SvcError("invalid_argument", `--dataset-file: found "${file}", wanted a file in ${root}`);
+/** The file of lines, or a folder where there is none. */
+async function datasetPath(session: Session, { datasetRoot, datasetFile }: LocalRun): Promise<string> {
+  const file = join(datasetRoot, datasetFile);
+  if (isAbsolute(datasetFile) || relative(datasetRoot, file).startsWith("..")) {
+    throw new SvcError(
+      "invalid_argument",
+      `--dataset-file: found "${datasetFile}", wanted a file in ${datasetRoot}`,
+    );
   }
-  if (await session.host.fileSize(join(root, file)) !== undefined) return;
-  const advice = "svc-ml dataset export writes one";
-  throw new SvcError(
-    "not_found",
-    `there is no ${file} in ${root}: ${advice}; tell where with --dataset-root`,
-  );
+  return await session.host.fileSize(file) === undefined ? datasetRoot : file;
 }
 
-/** Makes the environment and installs the script in it; gives its Python. */
-async function installed(
-  session: Session,
-  { script, python }: LocalRun,
-  environment: string,
-): Promise<string> {
-  const folder = join(environment, "python");
-  // What the computer has need not be fetched.
-  const made = await toEnd(session, {
-    command: python,
-    args: ["-m", "venv", "--system-site-packages", folder],
-  });
-  if (made !== 0) {
-    throw new SvcError("failed_precondition", `${python} cannot make an environment: is its venv installed?`);
-  }
-  const windows = session.host.platform().os === "windows";
-  const own = join(folder, windows ? "Scripts" : "bin", windows ? "python.exe" : "python");
-  const quiet = ["--quiet", "--disable-pip-version-check"];
-  const code = await toEnd(session, { command: own, args: ["-m", "pip", "install", ...quiet, script] });
-  if (code === 0) return own;
-  const otherwise = "with --no-install it is run with what is installed here";
-  throw new SvcError("unknown", `pip cannot install ${script} (exit code ${code}); ${otherwise}`);
+async function* contentOf(script: string): AsyncGenerator<Uint8Array> {
+  yield* (await scriptArchive(script)).bytes;
 }
 
-/** Runs a program and shows what it says; ends it where this program is to end. */
-async function toEnd(session: Session, command: ProcessCommand): Promise<number> {
-  session.signal.throwIfAborted();
-  const process = session.world.processes.spawn({
-    ...command,
-    leash: session.host.platform().os !== "windows",
-  });
-  const stop = () => void endProcess(process, session.clock, GRACE_MS);
-  session.signal.addEventListener("abort", stop, { once: true });
-  const show = async (lines: AsyncIterable<string>) => {
-    for await (const line of lines) session.note(line);
+function containerOf({ environments }: ScriptExecutor, wanted: string): string {
+  const found = wanted === "" ? environments[0] : environments.find(({ key }) => key === wanted);
+  if (found) return found.key;
+  const there = environments.map(({ key }) => key).join(", ");
+  throw new SvcError("invalid_argument", `--container-version: found "${wanted}", here is ${there}`);
+}
+
+function jobOf(run: LocalRun, container: string, nowMs: number): TrainingJob {
+  const script = { id: run.script, version: "local", sha256: SCRIPT, arguments: run.arguments, container };
+  return {
+    id: "local",
+    organizationId: "",
+    datasetId: "",
+    modelName: "",
+    modelVersion: "",
+    modelType: "",
+    modelFramework: "",
+    labels: [],
+    script,
+    state: "in_progress",
+    createdMs: nowMs,
+    modifiedMs: nowMs,
   };
-  try {
-    const [{ code }] = await Promise.all([process.exited, show(process.stdout), show(process.stderr)]);
-    session.signal.throwIfAborted();
-    return code;
-  } finally {
-    session.signal.removeEventListener("abort", stop);
-  }
+}
+
+function imageOf(
+  { path, fileName, mimeType, labels, boxes, capturedMs }: LocalImage,
+  index: number,
+): DatasetImage {
+  return {
+    id: String(index),
+    sha256: path,
+    bytes: 0,
+    mimeType,
+    fileName,
+    tags: [],
+    classifications: labels,
+    boxes: boxes.map((box, at) => ({ ...box, id: String(at) })),
+    capturedMs,
+    partId: "",
+    componentName: "",
+    organizationId: "",
+    locationId: "",
+    machineId: "",
+  };
 }
 
 async function filesIn(folder: string): Promise<string[]> {

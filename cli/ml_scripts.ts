@@ -85,28 +85,28 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
   command(
     "script test-local",
     ["SCRIPT"],
-    "Runs a training script on an exported dataset, in an environment of its own on this computer.",
+    "Runs a training script on an exported dataset, on this computer as the control plane would.",
     [
       {
         name: "dataset-root",
         type: "string",
         default: ".",
         value: "FOLDER",
-        help: "The folder of the dataset; the script is run in it.",
+        help: "The folder of the dataset.",
       },
       {
         name: "dataset-file",
         type: "string",
         default: "dataset.jsonl",
         value: "FILE",
-        help: "The lines of the dataset, from its folder.",
+        help: "The lines of the dataset, from its folder; without them the folders in it are labels.",
       },
       {
         name: "model-output-directory",
         type: "string",
         default: "model_output",
         value: "FOLDER",
-        help: "Where the script is to put its model.",
+        help: "Where the model is put.",
       },
       {
         name: "arg",
@@ -116,18 +116,11 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         help: "An argument, passed as --KEY=VALUE.",
       },
       {
-        name: "python",
+        name: "container-version",
         type: "string",
-        default: "python3",
-        value: "PROGRAM",
-        help: "The Python to run it with.",
-      },
-      {
-        name: "install",
-        type: "bool",
-        default: true,
-        help:
-          "Install the script with pip first, as the control plane does; with --no-install what is here is used.",
+        default: "",
+        value: "KEY",
+        help: "The Python to run it in, such as python:3.11; the control plane's choice where left out.",
       },
     ],
     async (session, [folder], flags) => {
@@ -137,8 +130,7 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         datasetFile: flags.datasetFile,
         output: resolve(flags.modelOutputDirectory),
         arguments: pairsOf("arg", flags.arg),
-        python: flags.python,
-        install: flags.install,
+        container: flags.containerVersion,
       });
       session.print({ modelOutputDirectory: flags.modelOutputDirectory, files }, files);
       return EXIT.ok;

@@ -79,8 +79,7 @@ export type CommonValues = Values<typeof COMMON>;
 
 /** The outside of the program. */
 export interface World {
-  readonly host: Host;
-  readonly processes: ProcessHost;
+  readonly host: Host & ProcessHost;
   readonly clock: Clock;
   /** Which of the standard streams are a person's. */
   readonly terminal: { readonly input: boolean; readonly output: boolean; readonly errors: boolean };
@@ -111,7 +110,7 @@ export interface Services {
 }
 
 export class Session {
-  readonly host: Host;
+  readonly host: Host & ProcessHost;
   readonly clock: Clock;
   readonly json: boolean;
   readonly profiles: ProfileFile;

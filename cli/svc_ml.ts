@@ -141,7 +141,6 @@ function moreHelp(): string {
 function worldOf(host: DenoHost): World {
   return {
     host,
-    processes: host,
     clock: new SystemClock(),
     terminal: {
       input: Deno.stdin.isTerminal(),
