@@ -604,6 +604,12 @@ export const RESOURCES: readonly Case[] = [
     "warn or error",
   ],
   [
+    "something to capture without a method",
+    with1({ service_configs: [{ type: "data_manager", attributes: { capture_methods: [{}] } }] }),
+    "warned",
+    "f.json: components.0.service_configs.0.attributes.capture_methods.0.method: warning: missing required field, wanted a string",
+  ],
+  [
     "service settings without a type",
     with1({ service_configs: [{ attributes: {} }] }),
     "unhealthy",

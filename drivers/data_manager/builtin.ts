@@ -6,11 +6,15 @@
  * captures all the same, as long as there is room.
  */
 
-import { type DataManager, DataManagerApi, type FileForDatasets } from "../../lib/api/data_manager.ts";
+import {
+  captureRow,
+  type DataManager,
+  DataManagerApi,
+  type FileForDatasets,
+} from "../../lib/api/data_manager.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { homeFolder } from "../../lib/base/home.ts";
 import {
-  anyObject,
   bool,
   type Infer,
   integer,
@@ -21,6 +25,7 @@ import {
   Place,
   text,
 } from "../../lib/base/schema.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call, type Resource } from "../../lib/resource/resource.ts";
 import { type CaptureSettings, Collector } from "./collector.ts";
@@ -30,8 +35,6 @@ import { Spool } from "./spool.ts";
 
 const MINUTE_MS = 60_000;
 const KIB = 1024;
-/** As often as that at most: a call takes time too. */
-const FREQUENCY_MAX_HZ = 1_000;
 
 const attributes = object({
   captureDir: text(
@@ -51,23 +54,6 @@ const attributes = object({
   }).default(5 * KIB ** 3),
   deleteEveryNthWhenDiskFull: integer("where there is too much: every so manieth file goes", { min: 1 })
     .default(1),
-}).required();
-
-/** What a resource has under `service_configs`. */
-const captureRow = object({
-  captureMethods: list(
-    object({
-      method: text("what to capture, such as Readings or GetImages").required(),
-      captureFrequencyHz: number("how often", { min: 0, max: FREQUENCY_MAX_HZ }).default(0),
-      additionalParams: anyObject("what the method is called with").default({}),
-      disabled: bool("leave it for now").default(false),
-      tags: list(text(), "tags of what is captured").default([]),
-      cacheSizeKb: integer("KiB of readings that are collected for one upload", { min: 1 }),
-      captureQueueSize: integer("of no meaning here: nothing is queued", { min: 0 }),
-      captureBufferSize: integer("of no meaning here: nothing is buffered", { min: 0 }),
-    }),
-    "what to capture",
-  ).default([]),
 }).required();
 
 type Attributes = Infer<typeof attributes>;
@@ -200,15 +186,13 @@ class Builtin extends BaseResource implements DataManager {
 
   #wanted(): Map<string, [Resource, CaptureSettings]> {
     const wanted = new Map<string, [Resource, CaptureSettings]>();
-    const { dependencies, attributes: { captureDisabled, tags }, logger } = this.from;
+    const { dependencies, attributes: { captureDisabled, tags } } = this.from;
     if (captureDisabled) return wanted;
     for (const resource of dependencies.seen) {
       for (const config of dependencies.serviceConfigs(resource, DataManagerApi)) {
-        const place = new Place("service_configs.attributes");
-        const decoded = captureRow.decode(config, place);
-        for (const { path, message } of place.problems) logger.error(`${resource.name}: ${path}: ${message}`);
-        for (const one of decoded?.captureMethods ?? []) {
-          if (one.disabled || one.captureFrequencyHz === 0) continue;
+        // What is wrong with it has been told with the configuration.
+        for (const one of captureRow.decode(config, new Place())?.captureMethods ?? []) {
+          if (one.disabled || one.captureFrequencyHz === 0 || !isMeant(resource.name, one.name)) continue;
           const settings = {
             method: one.method,
             intervalMs: 1000 / one.captureFrequencyHz,
@@ -222,4 +206,9 @@ class Builtin extends BaseResource implements DataManager {
     }
     return wanted;
   }
+}
+
+/** What a remote captures is one list for all of its resources, by their names there. */
+function isMeant({ isRemote, api, far }: ResourceName, name: string | undefined): boolean {
+  return isRemote ? name === `${api}/${far}` : name === undefined || name === `${api}/${far}`;
 }

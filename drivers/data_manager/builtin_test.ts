@@ -230,6 +230,19 @@ Deno.test("capture follows the resources and their configuration", async () => {
   await manager.close();
 });
 
+Deno.test("of a remote those are captured that its list names", async () => {
+  const { manager, resources, clock } = await bench();
+  const [near, far] = ["kitchen:near", "kitchen:far"].map((name) =>
+    new Thermometer(ResourceName.of(SensorApi.name, name, name.slice("kitchen:".length)))
+  );
+  const config = methods({ ...READINGS, name: "rdk:component:sensor/near" }, READINGS);
+  resources.set(near, config).set(far, config);
+  await manager.seenChanged();
+  await clock.advance(SECOND_MS);
+  assertEquals([near.calls.length, far.calls.length], [2, 0]);
+  await manager.close();
+});
+
 Deno.test("a failing resource is told of once, and nothing to capture is no failure", async () => {
   const { manager, sensor, resources, clock, records, numbers } = await bench();
   resources.set(sensor, methods(READINGS));

@@ -2,6 +2,7 @@
 
 import { DataManagerService } from "../../proto/gen/data_manager_pb.ts";
 import { MimeType } from "../../proto/gen/datasync_pb.ts";
+import { anyObject, bool, integer, list, number, object, text } from "../base/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
@@ -23,6 +24,27 @@ export interface FileForDatasets {
   readonly tags: readonly string[];
   readonly datasetIds: readonly string[];
 }
+
+/** As often as that at most: a call takes time too. */
+const FREQUENCY_MAX_HZ = 1_000;
+
+/** What a resource has under `service_configs`. */
+export const captureRow = object({
+  captureMethods: list(
+    object({
+      name: text("of a remote: full name of the resource there, such as rdk:component:sensor/s"),
+      method: text("what to capture, such as Readings or GetImages").required(),
+      captureFrequencyHz: number("how often", { min: 0, max: FREQUENCY_MAX_HZ }).default(0),
+      additionalParams: anyObject("what the method is called with").default({}),
+      disabled: bool("leave it for now").default(false),
+      tags: list(text(), "tags of what is captured").default([]),
+      cacheSizeKb: integer("KiB of readings that are collected for one upload", { min: 1 }),
+      captureQueueSize: integer("of no meaning here: nothing is queued", { min: 0 }),
+      captureBufferSize: integer("of no meaning here: nothing is buffered", { min: 0 }),
+    }),
+    "what to capture",
+  ).default([]),
+}).required();
 
 const MIME_TYPES: { readonly [K in MimeType]: string } = {
   [MimeType.UNSPECIFIED]: "",
@@ -54,6 +76,7 @@ export const DataManagerApi: Api<DataManager> = {
   name: "rdk:service:data_manager",
   desc: DataManagerService,
   instancesMax: 1,
+  serviceConfig: captureRow,
   client: (name: ResourceName, channel: Channel) => new DataManagerClient(name, channel, DataManagerService),
   serve: (find) =>
     service(DataManagerService, {

@@ -409,7 +409,7 @@ export class Machine {
       get seen() {
         return seen();
       },
-      serviceConfigs: ({ full }: ResourceName, api: string) => this.#serviceConfigs(full, api),
+      serviceConfigs: (name: ResourceName, api: string) => this.#serviceConfigs(name, api),
     };
     return model.construct({
       name,
@@ -423,8 +423,10 @@ export class Machine {
     });
   }
 
-  #serviceConfigs(full: string, api: string): JsonObject[] {
-    const all = this.#wanted.get(full)?.config.serviceConfigs ?? [];
+  /** A remote's resources have those of the remote. */
+  #serviceConfigs({ full, short, isRemote }: ResourceName, api: string): JsonObject[] {
+    const remote = isRemote && this.#target?.remotes.find(({ name }) => short.startsWith(`${name}:`));
+    const all = (remote ? remote : this.#wanted.get(full)?.config)?.serviceConfigs ?? [];
     return all.filter(({ type }) => type === api).map(({ attributes }) => attributes ?? {});
   }
 

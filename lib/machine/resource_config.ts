@@ -193,6 +193,7 @@ function resourceOf(
   const model = modelOf(entry, raw, name, at);
   const known = model === undefined ? undefined : lookUp(registry, name.api, model);
   const settings = attributesOf(entry, known, placeholders, at.at("attributes"));
+  checkServiceConfigs(entry.serviceConfigs ?? [], registry, at);
   return {
     name,
     path: at.path,
@@ -209,6 +210,15 @@ function resourceOf(
     problems: at.problems,
     modelProblem: typeof known === "string" ? known : undefined,
   };
+}
+
+/** A resource is none the worse for what a service cannot do with it. */
+export function checkServiceConfigs(configs: readonly ServiceConfig[], registry: Registry, at: Place): void {
+  for (const [index, { type, attributes }] of configs.entries()) {
+    const place = new Place(`${at.path}.service_configs.${index}.attributes`);
+    registry.api(type)?.serviceConfig?.decode(attributes, place);
+    for (const problem of place.problems) at.problems.push({ ...problem, severity: "warning" });
+  }
 }
 
 /** Attributes are decoded only if they are whole: what follows from a hole in them would only confuse. */

@@ -28,6 +28,8 @@ export interface Api<R extends Resource = Resource> {
   client(name: ResourceName, channel: Channel): R;
   /** A machine has at most so many of them, built one after the other. */
   readonly instancesMax?: number;
+  /** What other resources, or remotes, may ask of a service of this API: attributes of their `service_configs`. */
+  readonly serviceConfig?: Row<unknown>;
 }
 
 // deno-lint-ignore no-explicit-any
