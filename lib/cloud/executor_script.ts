@@ -50,7 +50,7 @@ const INSTALLS = [
 ];
 const PIP = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"];
 
-type ScriptHost = ProcessHost & Pick<Host, "environment" | "platform">;
+type ScriptHost = Pick<ProcessHost, "spawn"> & Pick<Host, "environment" | "platform">;
 
 export class ScriptExecutor implements Executor {
   readonly capacity = 1;

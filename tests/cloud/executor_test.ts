@@ -146,7 +146,22 @@ Deno.test("embedded: cancelled in the midst of it", () =>
     assertEquals((await assertRejects(() => running, SvcError)).code, "canceled");
   }));
 
+/** Needs tools to build it, which may be there or not. */
 const SETUP = `from setuptools import setup\nsetup(name="script", version="1", packages=["model"])\n`;
+/** Brings the tools to build it. */
+const PROJECT = `[build-system]\nrequires = []\nbuild-backend = "build_it"\nbackend-path = ["."]\n`;
+const BUILD_IT = `
+import os, zipfile
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name, info = "script-1-py3-none-any.whl", "script-1.dist-info/"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        for part in ("__init__.py", "training.py"):
+            wheel.write("model/" + part)
+        wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: script\\nVersion: 1\\n")
+        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "RECORD", "")
+    return name
+`;
 const SCRIPT = `
 import argparse, json, os, sys, time, subprocess
 parser = argparse.ArgumentParser()
@@ -169,19 +184,28 @@ sizes = [os.path.getsize(line["image_path"]) for line in lines]
 json.dump({"note": a.note, "sizes": sizes}, open(os.path.join(a.model_output_directory, "model.json"), "w"))
 `;
 
-function scriptArchive(folder = "", training = SCRIPT): AsyncIterable<Uint8Array> {
+function scriptArchive(build: Record<string, string>, folder = ""): AsyncIterable<Uint8Array> {
   const file = (path: string, text: string): ArchiveFile => {
     const bytes = new TextEncoder().encode(text);
     return { path: folder + path, bytes: bytes.length, content: [bytes] };
   };
-  return packed([
-    file("setup.py", SETUP),
-    file("model/__init__.py", ""),
-    file("model/training.py", training),
-  ]);
+  const files = { ...build, "model/__init__.py": "", "model/training.py": SCRIPT };
+  return packed(Object.entries(files).map(([path, text]) => file(path, text)));
 }
 
-const scripts = await ScriptExecutor.open(host, clock);
+const own = { "pyproject.toml": PROJECT, "build_it.py": BUILD_IT };
+/** Without a network, whatever there is where the tests run. */
+const offline = {
+  spawn: host.spawn.bind(host),
+  platform: host.platform.bind(host),
+  environment: () => ({
+    ...host.environment(),
+    PIP_NO_INDEX: "1",
+    PIP_FIND_LINKS: "",
+    SVC_TEST_SECRET: "ours",
+  }),
+};
+const scripts = await ScriptExecutor.open(offline, clock);
 
 /** Where there is no Python, nobody can run scripts. */
 function scriptTest(
@@ -205,7 +229,6 @@ const images = [{ content: Uint8Array.of(1), tags: ["cat"] }, { content: Uint8Ar
 scriptTest(
   "the published contract: its dataset, its arguments as they are, its key and nothing of ours",
   (script) => {
-    Deno.env.set("SVC_TEST_SECRET", "ours");
     const given = { note: `a=b, "c" $HOME` };
     return withWork(script(given), images, async ({ work, lines, text }) => {
       await scripts!.run(work);
@@ -215,7 +238,7 @@ scriptTest(
       const all = lines.join("\n");
       assertStringIncludes(all, "info images 2 key the id the key");
       assertStringIncludes(all, "info secret None venv True");
-    }, scriptArchive("script-1/"));
+    }, scriptArchive({ "setup.py": SETUP }, "script-1/"));
   },
 );
 
@@ -227,7 +250,7 @@ scriptTest(
       assertStringIncludes(message, "exit code 3");
       assertStringIncludes(message, "it went wrong");
       assert(lines.includes("warn it went wrong"));
-    }, scriptArchive()),
+    }, scriptArchive(own)),
 );
 
 scriptTest(
@@ -241,7 +264,7 @@ scriptTest(
       assertEquals((await assertRejects(() => running, SvcError)).message, "enough");
       const pid = Number(lines.at(-1)!.split(" ").at(-1));
       while (await isAlive(pid)) await clock.sleep(5);
-    }, scriptArchive()),
+    }, scriptArchive(own)),
 );
 
 scriptTest(
