@@ -30,6 +30,7 @@ import {
   openDesk,
 } from "./cloud_commands.ts";
 import { RELEASE_COMMANDS } from "./cloud_releases.ts";
+import { openTraining, TRAINING_FLAGS } from "./cloud_training.ts";
 import { columns, type Flag, type Values } from "./flags.ts";
 import { openLogs } from "./logs.ts";
 import { begin } from "./program.ts";
@@ -116,6 +117,7 @@ const SERVE = {
       value: "FILE",
       help: "Write logs to a file with rotation.",
     },
+    ...TRAINING_FLAGS,
     { name: "debug", type: "bool", default: false, help: "Write debug-level logs." },
   ],
 } as const;
@@ -235,6 +237,7 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         validate: validator(),
         publicUrl,
         installers: await installers(host),
+        training: await openTraining(values, values.data, clock),
       });
       try {
         const bind = addressOf(values.listen);

@@ -41,6 +41,7 @@ import { Logs } from "./logs.ts";
 import { robotService } from "./robot_service.ts";
 import { RULES } from "./rules.ts";
 import { secretOf, type Store } from "./store.ts";
+import { mlInferenceService } from "./inference.ts";
 import { mlTrainingService } from "./ml_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training_runner.ts";
 
@@ -119,6 +120,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   }
   const trainings = options.training && new TrainingRunner({ ...options, ...options.training });
   table.add(mlTrainingService(context, trainings));
+  table.add(mlInferenceService(context));
   table.add(packageService(context, downloads));
   table.add(agentService(context, downloads, logs));
   table.add(health(table));

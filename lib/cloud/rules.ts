@@ -6,6 +6,7 @@ import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { Health } from "../../proto/gen/health_pb.ts";
+import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
 import { ServerReflection } from "../../proto/gen/reflection_pb.ts";
@@ -85,6 +86,7 @@ export const RULES: readonly Rule[] = [
   rule(training.deleteCompletedTrainingJob, "owner", ["training_job", "id"]),
   rule(training.getTrainingJobLogs, "operator", ["training_job", "id"]),
   rule(training.listSupportedContainers, "anybody"),
+  rule(MLInferenceService.method.getInference, "operator", ["organization", "organizationId"]),
 
   // Who finds what in the registry is a matter of each item's visibility.
   rule(packages.createPackage, "owner", ["organization", "info.organizationId"]),
