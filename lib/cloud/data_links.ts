@@ -9,6 +9,7 @@ import type { Route, RouteAnswer, RouteRequest } from "../wire/grpc_web.ts";
 import type { Peer } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
 import { BinaryData } from "./data_binary.ts";
+import { contentAnswer } from "./downloads.ts";
 import { fileNameOf } from "./datasets.ts";
 import { secretOf } from "./store.ts";
 
@@ -39,7 +40,8 @@ export class DataLinks {
     return { url: `${base}${PATH}/${id}?${query}`, expiresMs };
   }
 
-  async #answer({ method, path, query }: RouteRequest): Promise<RouteAnswer> {
+  async #answer(request: RouteRequest): Promise<RouteAnswer> {
+    const { method, path, query } = request;
     if (method !== "GET" && method !== "HEAD") return text(405, `${path} answers GET, not ${method}`);
     const id = path.slice(PATH.length + 1);
     const expiresMs = Number(query.get("expires"));
@@ -52,19 +54,12 @@ export class DataLinks {
     try {
       const [item] = await new BinaryData(this.cloud.store).get([id]);
       const name = fileNameOf(item.id, item.fileName, item.fileExt, item.mimeType);
-      return {
-        status: 200,
-        contentType: item.mimeType,
-        body: this.cloud.files.read(item.sha256),
-        bytes: item.bytes,
-        fields: [
-          ["cache-control", "private"],
-          // What somebody has uploaded is not run in the name of this site.
-          ["content-security-policy", "sandbox; default-src 'none'"],
-          ["x-content-type-options", "nosniff"],
-          ["content-disposition", `attachment; filename="${name.replace(/[^\w.+-]/g, "_")}"`],
-        ],
-      };
+      const content = { ...item, contentType: item.mimeType, cache: "private", name };
+      return contentAnswer(request, this.cloud.files, content, [
+        // What somebody has uploaded is not run in the name of this site.
+        ["content-security-policy", "sandbox; default-src 'none'"],
+        ["x-content-type-options", "nosniff"],
+      ]);
     } catch (error) {
       return text(SvcError.from(error).code === "not_found" ? 404 : 503, messageOf(error));
     }

@@ -13,6 +13,7 @@ import type { Fields } from "../wire/hpack.ts";
 import { field, type Route, type RouteAnswer, type RouteRequest } from "../wire/grpc_web.ts";
 import type { Peer } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
+import type { FileStore } from "./files.ts";
 import { Crc32c } from "./crc32c.ts";
 import { type Item, type Package, Packages } from "./packages.ts";
 import { ReleaseKeys } from "./release_keys.ts";
@@ -126,8 +127,9 @@ export class Downloads {
     // Published machines fetch the whole at once.
     const whole = request.method === "GET" && field(request.fields, "range") === undefined;
     const checksum = whole ? await this.#checksum(content.sha256) : undefined;
-    return this.#content(
+    return contentAnswer(
       request,
+      this.cloud.files,
       { ...content, contentType: ARCHIVE_TYPE, cache: "private, no-cache", name: archiveName(one) },
       checksum ? [["x-goog-hash", `crc32c=${checksum}`]] : [],
     );
@@ -147,7 +149,7 @@ export class Downloads {
     const { name, platform, createdMs } = one;
     if (found.sig) return await this.#signature(name, one.version, platform, one, createdMs);
     const fixed = version === one.version;
-    return this.#content(request, {
+    return contentAnswer(request, this.cloud.files, {
       ...one,
       contentType: "application/octet-stream",
       cache: fixed ? "public, max-age=31536000, immutable" : "no-cache",
@@ -163,39 +165,6 @@ export class Downloads {
     signed_ms: number,
   ): Promise<RouteAnswer> {
     return json(await this.#keys.sign({ name, version, platform, sha256, size, signed_ms }));
-  }
-
-  /** All of a content or the range that is asked for. */
-  #content(request: RouteRequest, content: Content, more: Fields): RouteAnswer {
-    const { fields } = request;
-    const { sha256, bytes, contentType, cache, name } = content;
-    const etag = `"${sha256}"`;
-    const head: Fields = [
-      ["etag", etag],
-      ["accept-ranges", "bytes"],
-      ["cache-control", cache],
-      ["content-disposition", `attachment; filename="${name.replace(/[^\w.+-]/g, "_")}"`],
-      ...more,
-    ];
-    if (listed(field(fields, "if-none-match"), etag)) {
-      return { status: 304, contentType, body: "", fields: head };
-    }
-    const condition = field(fields, "if-range");
-    const range = condition === undefined || condition === etag
-      ? rangeOf(field(fields, "range"), bytes)
-      : undefined;
-    if (range === "unsatisfiable") {
-      const answer = text(416, `the range is beyond the end at ${bytes} bytes`);
-      return { ...answer, fields: [...head, ["content-range", `bytes */${bytes}`]] };
-    }
-    const { from, to } = range ?? { from: 0, to: bytes - 1 };
-    return {
-      status: range ? 206 : 200,
-      contentType,
-      body: part(this.cloud.files.read(sha256, from), to - from + 1),
-      bytes: to - from + 1,
-      fields: range ? [...head, ["content-range", `bytes ${from}-${to}/${bytes}`]] : head,
-    };
   }
 
   /** The checksum that published machines compare: CRC-32C in base64. */
@@ -229,6 +198,42 @@ export class Downloads {
   #linkSignature(id: string, expires: number): string {
     return createHmac("sha256", this.secret).update(`${id}\n${expires}`).digest("base64url");
   }
+}
+
+/** All of a content or the range that is asked for. */
+export function contentAnswer(
+  { fields }: RouteRequest,
+  files: FileStore,
+  { sha256, bytes, contentType, cache, name }: Content,
+  more: Fields,
+): RouteAnswer {
+  const etag = `"${sha256}"`;
+  const head: Fields = [
+    ["etag", etag],
+    ["accept-ranges", "bytes"],
+    ["cache-control", cache],
+    ["content-disposition", `attachment; filename="${name.replace(/[^\w.+-]/g, "_")}"`],
+    ...more,
+  ];
+  if (listed(field(fields, "if-none-match"), etag)) {
+    return { status: 304, contentType, body: "", fields: head };
+  }
+  const condition = field(fields, "if-range");
+  const range = condition === undefined || condition === etag
+    ? rangeOf(field(fields, "range"), bytes)
+    : undefined;
+  if (range === "unsatisfiable") {
+    const answer = text(416, `the range is beyond the end at ${bytes} bytes`);
+    return { ...answer, fields: [...head, ["content-range", `bytes */${bytes}`]] };
+  }
+  const { from, to } = range ?? { from: 0, to: bytes - 1 };
+  return {
+    status: range ? 206 : 200,
+    contentType,
+    body: part(files.read(sha256, from), to - from + 1),
+    bytes: to - from + 1,
+    fields: range ? [...head, ["content-range", `bytes ${from}-${to}/${bytes}`]] : head,
+  };
 }
 
 /** Throws `not_found`, as if it were not there, where a key may not see an item. */

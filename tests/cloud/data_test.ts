@@ -458,6 +458,8 @@ storeTest("a link leads to a content until it ends", (database) => {
       return [response.status, response.headers.get("content-type"), await response.text()];
     };
     assertEquals(await get(signedUrl), [200, "image/jpeg", "one"]);
+    const second = await fetch(signedUrl, { headers: { range: "bytes=1-" } });
+    assertEquals([second.status, await second.text()], [206, "ne"]);
     assertEquals((await get(signedUrl.replace(/expires=\d/, "expires=9")))[0], 403);
     assertEquals((await get(signedUrl.split("?")[0]))[0], 403);
     assertEquals(
