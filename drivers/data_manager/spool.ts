@@ -106,8 +106,14 @@ export class Spool {
       open = undefined;
     }
     this.#makeRoom(lineBytes + (open ? 0 : header.length));
-    open ??= this.#collect(header);
-    open.file.append(line);
+    try {
+      open ??= this.#collect(header);
+      open.file.append(line);
+    } catch (error) {
+      this.#freeDisk(error, lineBytes);
+      open ??= this.#collect(header);
+      open.file.append(line);
+    }
     open.lines.push(line);
     this.#grow(open.number, lineBytes);
     // Where that fails, the next time tells.
@@ -125,7 +131,11 @@ export class Spool {
     this.#store({ number, bytes: whole.length, state: "collecting" });
     try {
       await this.host.makeFolder(this.folder);
-      await this.host.writeFile(this.#path({ number, state: "ready" }), whole);
+      const write = () => this.host.writeFile(this.#path({ number, state: "ready" }), whole);
+      await write().catch((error) => {
+        this.#freeDisk(error, whole.length);
+        return write();
+      });
       this.#ready(number);
     } catch (error) {
       this.#forget(this.#stored.get(number)!);
@@ -245,19 +255,27 @@ export class Spool {
       );
     }
     const excess = this.#bytes + bytes - this.limits.bytes;
-    if (excess <= 0) return;
+    if (excess > 0) this.#free(excess);
+  }
+
+  /** Makes room on a disk that is full before the spool is; throws anything else that went wrong. */
+  #freeDisk(error: unknown, bytes: number): void {
+    if (SvcError.from(error).code !== "resource_exhausted" || this.#free(bytes) === 0) throw error;
+  }
+
+  #free(bytes: number): number {
     // A little more, so that it need not be done for each file.
-    const wanted = excess + Math.floor(this.limits.bytes * SPARE);
+    const wanted = bytes + Math.floor(this.limits.bytes * SPARE);
     const going = toRemove([...this.#stored.values()], wanted, this.limits.removeEvery, this.#held);
     for (const stored of going) {
       this.#remove(stored);
       this.#removed++;
     }
-    if (going.length === 0 || this.#told) return;
-    this.#told = true;
-    this.logger.warn(`${this.folder} is full: the oldest captured data is removed`, {
-      bytes: this.limits.bytes,
-    });
+    if (going.length > 0 && !this.#told) {
+      this.#told = true;
+      this.logger.warn(`${this.folder} is full: the oldest captured data is removed`, { bytes: this.#bytes });
+    }
+    return going.length;
   }
 
   #remove(stored: Stored): void {

@@ -161,6 +161,26 @@ Deno.test("where there is no room the oldest goes, with one notice, and what was
   await assertRejects(run, Error, "wanted at most");
 });
 
+Deno.test("on a disk that is full before the spool is the oldest goes too", async () => {
+  const room = { left: 3_000 };
+  const files = new FakeFiles(() => room.left <= 0 ? { kind: "full", share: 0 } : undefined);
+  const remove = files.removeFile.bind(files);
+  files.removeFile = (path) => {
+    room.left += 1_000;
+    remove(path);
+  };
+  const records: LogRecord[] = [];
+  const spool = await open(files, {}, records);
+  for (let number = 0; number < 10; number++) {
+    await spool.addFile(file(`${number}`, "x".repeat(900)));
+    room.left -= 1_000;
+  }
+  assertEquals((await drained(spool)).map((one) => one[0]), ["8", "9"]);
+  assertEquals(records.length, 1);
+  room.left = -5_000;
+  await assertRejects(() => spool.addFile(file("b")), Error, "a fault");
+});
+
 Deno.test("every so manieth goes where that is wanted, and never what is held", () => {
   const stored = Array.from(
     { length: 10 },

@@ -9,8 +9,11 @@ import { SvcError } from "./error.ts";
 import type { AppendFile, Host } from "./host.ts";
 
 export interface Fault {
-  /** `error`: the operation fails. `kill`: it is the last one, and so are all others until `restart`. */
-  readonly kind: "error" | "kill";
+  /**
+   * `error`: the operation fails. `full`: it fails because the disk is full. `kill`: it is the last one, and so are
+   * all others until `restart`.
+   */
+  readonly kind: "error" | "full" | "kill";
   /** Of the bytes to be written, the share that is. What cannot be half done is done when it is 1. */
   readonly share: number;
 }
@@ -140,7 +143,8 @@ export class FakeFiles implements FileHost {
     run(fault?.share ?? 1);
     if (!fault) return;
     this.killed = fault.kind === "kill";
-    throw new SvcError("unknown", `cannot ${verb} "${path}": a fault that the test made`);
+    const code = fault.kind === "full" ? "resource_exhausted" : "unknown";
+    throw new SvcError(code, `cannot ${verb} "${path}": a fault that the test made`);
   }
 
   #check(verb: string, path: string): void {

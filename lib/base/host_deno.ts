@@ -397,6 +397,8 @@ function failure(verb: string, path: string, error: unknown): SvcError {
     ? "not_found"
     : error instanceof Deno.errors.PermissionDenied
     ? "permission_denied"
+    : (error as { code?: string }).code === "ENOSPC"
+    ? "resource_exhausted"
     : "unknown";
   const why = code === "not_found"
     ? "it does not exist"
