@@ -270,8 +270,9 @@ export class Updater {
     const { good, previous, trial } = this.#slot;
     const files = new Set<string>();
     for (const build of [good, previous, trial?.build]) {
-      const found = build && await disk.stat(record.pathOf(build.file));
-      if (found?.sizeBytes === build?.sizeBytes) files.add(build!.file);
+      if (!build) continue;
+      const found = await disk.stat(record.pathOf(build.file));
+      if (found?.sizeBytes === build.sizeBytes) files.add(build.file);
     }
     return {
       target: await this.#target(),
