@@ -125,16 +125,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   table.add(agentService(context, downloads, logs));
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
-  let orphansMs = 0;
-  const sweep = new Sweep(context, async (signal) => {
-    await logs.forgetOld();
-    await audit.forgetOld();
-    await trainings?.forgetOld();
-    const nowMs = clock.nowMs();
-    if (nowMs - orphansMs < ORPHANS_MS) return;
-    orphansMs = nowMs;
-    await releaseOrphans(store, options.files, nowMs - ORPHANS_MS, signal);
-  });
+  const sweep = sweepOf(context, logs, trainings);
   return {
     table,
     routes: new Map([
@@ -164,6 +155,20 @@ function identifier(keys: Keys, entityOf: (token: string) => string): Identify {
       "wanted a header `authorization: Bearer <token>`, or `key_id` and `key` of an API key",
     );
   };
+}
+
+function sweepOf(context: CloudContext, logs: Logs, trainings: TrainingRunner | undefined): Sweep {
+  const { store, files, clock, audit } = context;
+  let orphansMs = 0;
+  return new Sweep(context, async (signal) => {
+    await logs.forgetOld();
+    await audit.forgetOld();
+    await trainings?.forgetOld();
+    const nowMs = clock.nowMs();
+    if (nowMs - orphansMs < ORPHANS_MS) return;
+    orphansMs = nowMs;
+    await releaseOrphans(store, files, nowMs - ORPHANS_MS, signal);
+  });
 }
 
 /** Removes now and then what is kept for a limited time. */
