@@ -110,9 +110,8 @@ class Canvas {
       [left, top] = [Math.min(left, px - 0.5), Math.min(top, py - 0.5)];
       [right, bottom] = [Math.max(right, px + 0.5), Math.max(bottom, py + 0.5)];
       const base = stripe && shape === "cone" && v > -0.1 && v < 0.25 ? [235, 235, 235] as const : color;
-      return base.map((value) =>
-        value * Math.min(1, shade) + 255 * Math.max(0, shade - 1)
-      ) as unknown as Color;
+      const lit = (value: number) => value * Math.min(1, shade) + 255 * Math.max(0, shade - 1);
+      return [lit(base[0]), lit(base[1]), lit(base[2])];
     });
     return sides(left, top, right, bottom);
   }

@@ -13,7 +13,7 @@ export const COLUMNS = 8;
 
 const PAGE_BYTES = 65_536;
 /** The most a network may take; pages never touched cost nothing. */
-const MEMORY_BYTES_MAX = 1024 * 1024 * 1024;
+const MEMORY_BYTES_MAX = 256 * 1024 * 1024;
 const ALIGN_BYTES = 64;
 
 type Kernel = (

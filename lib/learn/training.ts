@@ -44,7 +44,7 @@ const SHOWN = 14_000;
 const EPOCHS_MIN = 12;
 const EPOCHS_MAX = 80;
 /** Training stops early after this share of the rounds without anything better. */
-const PATIENCE = 0.4;
+const PATIENCE = 0.5;
 /** The weights measured and kept are a running mean: each step moves them by this share, more at the start. */
 const MEAN_RATE = 0.01;
 
@@ -69,7 +69,7 @@ export function* training(
   const mean = new RunningMean(learner.network.state());
   let best: { rank: number; metrics: Metrics; state: readonly Float32Array[]; epoch: number } | undefined;
   let [step, epoch] = [0, 0];
-  while (epoch < epochs && !(best && epoch - best.epoch >= Math.max(5, PATIENCE * epochs))) {
+  while (epoch < epochs && !(best && epoch - best.epoch >= Math.max(8, PATIENCE * epochs))) {
     epoch++;
     let loss = 0;
     const order = shuffled(learned, random);
