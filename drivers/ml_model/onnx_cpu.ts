@@ -6,7 +6,7 @@
  * folder, so `model_path` may name the folder: `${packages.ml_model.NAME}`.
  */
 
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import {
   type MlMetadata,
   type MlModel,
@@ -130,10 +130,10 @@ async function modelFile(host: Host, path: string): Promise<string> {
   );
 }
 
-/** The file of labels, which must be there if it was asked for. */
+/** The file of labels, which must be there if it was asked for; absolute, for whoever reads it may stand elsewhere. */
 async function labelsFile(host: Host, asked: string, model: string): Promise<string | undefined> {
   const path = asked || join(dirname(model), "labels.txt");
-  if (await host.fileSize(path) !== undefined) return path;
+  if (await host.fileSize(path) !== undefined) return resolve(path);
   if (!asked) return undefined;
   throw new SvcError("not_found", `label_path ${asked}: there is no such file`);
 }
@@ -167,7 +167,9 @@ function describe(
       dataType: tensor.type,
       shape: tensor.shape,
       associatedFiles: [],
-      extra: words?.extra,
+      extra: typeof words?.extra?.labels === "string"
+        ? { ...words.extra, labels: resolve(dirname(path), words.extra.labels) }
+        : words?.extra,
     };
   };
   return {

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { resolve } from "node:path";
 import type { Tensors } from "../../lib/api/ml_model.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { boxesModel, colorsModel } from "../../tests/models.ts";
@@ -36,7 +37,7 @@ Deno.test("the models in tests/data are those that tests/models.ts makes", async
 
 Deno.test("onnx_cpu: a folder, its labels and its description", async () => {
   const model = await construct(OnnxCpuMlModel, { model_path: COLORS });
-  const labels = `${COLORS}/labels.txt`;
+  const labels = resolve(COLORS, "labels.txt");
   assertEquals(await model.getMetadata(), {
     name: "colors",
     type: "classifier",
@@ -78,6 +79,23 @@ Deno.test("onnx_cpu: a file alone is described from its graph", async () => {
     assertEquals([name, type, inputs[0].shape], ["boxes", "object_detector", [1, 3, 4, 6]]);
     assertEquals(outputs.map(({ name }) => name), ["location", "category", "score"]);
     assertEquals(outputs[0].extra, { labels: `${folder}/names.txt` });
+    await model.close();
+  });
+});
+
+Deno.test("onnx_cpu: labels that the description names stand beside it", async () => {
+  const described = {
+    output_info: [{ name: "probability", extra: { labels: "classes.txt" } }],
+    training: { seed: 1 },
+  };
+  const files = {
+    "model.onnx": colorsModel(),
+    "classes.txt": "a\nb\nc",
+    "metadata.json": JSON.stringify(described),
+  };
+  await withFolder(files, async (folder) => {
+    const model = await construct(OnnxCpuMlModel, { model_path: folder });
+    assertEquals((await model.getMetadata()).outputs[0].extra, { labels: `${folder}/classes.txt` });
     await model.close();
   });
 });
