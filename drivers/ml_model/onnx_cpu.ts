@@ -18,7 +18,6 @@ import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { anyObject, type Infer, integer, list, object, Place, text } from "../../lib/base/schema.ts";
 import {
-  MODEL_BYTES_MAX,
   type OnnxSession,
   type OnnxTensor,
   type OnnxTensorInfo,
@@ -100,16 +99,11 @@ async function open(
   path: string,
   options: { threads?: number; signal: AbortSignal },
 ): Promise<OnnxSession> {
-  const bytes = await host.fileSize(path);
-  if (bytes !== undefined && bytes > MODEL_BYTES_MAX) {
-    throw new SvcError(
-      "invalid_argument",
-      `model_path ${path} has ${bytes} bytes, wanted at most ${MODEL_BYTES_MAX}`,
-    );
+  if (await host.fileSize(path) === undefined) {
+    throw new SvcError("not_found", `model_path ${path}: there is no such file`);
   }
-  const content = await host.readFile(path);
   try {
-    return await openOnnx(content, options);
+    return await openOnnx(resolve(path), options);
   } catch (cause) {
     const { code, message } = SvcError.from(cause);
     throw new SvcError(code, `model_path ${path}: ${message}`, { cause });

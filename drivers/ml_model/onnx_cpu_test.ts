@@ -129,7 +129,7 @@ Deno.test("onnx_cpu: what cannot be used is told with its path", async () => {
     await refused({ model_path: folder }, "cannot read the model's");
     await Deno.remove(`${folder}/metadata.json`);
     await refused({ model_path: `${folder}/text.onnx` }, "text.onnx: cannot load the ONNX model");
-    await refused({ model_path: `${folder}/none.onnx` }, "does not exist");
+    await refused({ model_path: `${folder}/none.onnx` }, "none.onnx: there is no such file");
     await refused(
       { model_path: folder, label_path: "/no/labels" },
       "label_path /no/labels: there is no such file",

@@ -81,14 +81,15 @@ interface OpenOptions {
 }
 
 /**
- * Opens the bytes of an ONNX file. Throws `invalid_argument` for what is none or needs an operator that is not
- * there, `unavailable` where the system cannot load the runtime.
+ * Opens an ONNX model: its bytes, or the path of its file, beside which its weights may lie in files of their own.
+ * Throws `invalid_argument` for what is no model or needs an operator that is not there, `unavailable` where the
+ * system cannot load the runtime.
  */
 export async function openOnnx(
-  model: Uint8Array,
+  model: Uint8Array | string,
   { threads, signal }: OpenOptions = {},
 ): Promise<OnnxSession> {
-  if (model.length === 0 || model.length > MODEL_BYTES_MAX) {
+  if (model.length === 0 || typeof model !== "string" && model.length > MODEL_BYTES_MAX) {
     const wanted = `1 to ${MODEL_BYTES_MAX} bytes`;
     throw new SvcError(
       "invalid_argument",

@@ -35,13 +35,24 @@ Deno.test("runs come back in the order they were asked for, and two sessions are
 
 Deno.test("what is no model, or none that can be run, is refused with why", async () => {
   const text = new TextEncoder().encode("not a model at all");
-  await refuses("invalid_argument", "does not begin as ONNX files do", () => openOnnx(text));
+  await refuses("invalid_argument", "Is it an ONNX file?", () => openOnnx(text));
   await refuses("invalid_argument", "it has 0 bytes", () => openOnnx(new Uint8Array()));
   await refuses("invalid_argument", "cannot load the ONNX model", () => openOnnx(boxesModel().slice(0, 100)));
   await refuses(
     "invalid_argument",
     "No Op registered for Frobnicate",
     () => openOnnx(unknownOperatorModel()),
+  );
+});
+
+Deno.test("a model is opened by its path too", async () => {
+  const session = await openOnnx("tests/data/ml_model/colors/model.onnx");
+  assertEquals(session.inputs.map(({ name }) => name), ["image"]);
+  await session.close();
+  await refuses(
+    "invalid_argument",
+    "Is it an ONNX file?",
+    () => openOnnx("tests/data/ml_model/colors/labels.txt"),
   );
 });
 

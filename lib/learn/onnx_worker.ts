@@ -19,7 +19,7 @@ import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from
 export const ONNX_WORKER = "svc-onnx";
 
 export type OnnxRequest =
-  | { readonly open: { readonly model: Uint8Array; readonly threads?: number } }
+  | { readonly open: { readonly model: Uint8Array | string; readonly threads?: number } }
   | { readonly run: OnnxTensors }
   | { readonly close: true };
 
@@ -52,21 +52,26 @@ class Session {
     await this.#session?.release();
   }
 
-  async #open(model: Uint8Array, threads?: number): Promise<OnnxGraph> {
+  async #open(model: Uint8Array | string, threads?: number): Promise<OnnxGraph> {
     this.#ort = await loadRuntime();
     // What goes wrong comes as an error; the runtime would print it too, in a form of its own.
     this.#ort.env.logLevel = "fatal";
     try {
-      this.#session = await this.#ort.InferenceSession.create(model, {
+      const options: InferenceSession.SessionOptions = {
         intraOpNumThreads: threads ?? 0,
         logSeverityLevel: 4,
         // Threads that wait for work by turning keep a small board's cores busy between two pictures.
         extra: { session: { intra_op: { allow_spinning: "0" } } },
-      });
+      };
+      // Each has a signature of its own.
+      const { InferenceSession: Sessions } = this.#ort;
+      this.#session = typeof model === "string"
+        ? await Sessions.create(model, options)
+        : await Sessions.create(model, options);
     } catch (cause) {
-      // Its first field is the version of the format, in every writer's files.
-      const hint = model[0] === 0x08 ? "" : " It does not begin as ONNX files do: is it one?";
-      throw new SvcError("invalid_argument", `cannot load the ONNX model: ${firstLine(cause)}${hint}`);
+      const why = firstLine(cause);
+      const hint = /protobuf parsing failed/i.test(why) ? " Is it an ONNX file?" : "";
+      throw new SvcError("invalid_argument", `cannot load the ONNX model: ${why}${hint}`);
     }
     const { inputMetadata, outputMetadata } = this.#session;
     return { inputs: inputMetadata.map(infoOf), outputs: outputMetadata.map(infoOf) };
