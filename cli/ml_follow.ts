@@ -139,11 +139,10 @@ class View {
     if (!this.session.lively) {
       if (status !== this.#status) this.session.note(name);
     } else if (!hasEnded(status)) {
-      const coloured = !this.session.host.env("NO_COLOR");
-      this.#draw(this.#progress ? progressLine(this.#progress, this.#losses, coloured) : `${name} …`);
+      this.#draw(this.#progress ? this.#line(this.#progress) : `${name} …`);
     } else if (this.#progress) {
       // The last state of the bar stays where it was.
-      this.session.note(progressLine(this.#progress, this.#losses, !this.session.host.env("NO_COLOR")));
+      this.session.note(this.#line(this.#progress));
     }
     this.#status = status;
   }
@@ -165,6 +164,14 @@ class View {
     if (this.logs && (this.session.json || !progress || !this.session.lively)) {
       printLogs(this.session, [entry]);
     }
+  }
+
+  #line(progress: Progress): string {
+    const { host, world } = this.session;
+    return progressLine(progress, this.#losses, {
+      coloured: !host.env("NO_COLOR"),
+      columns: world.columns() - 1,
+    });
   }
 
   #draw(line: string): void {

@@ -12,16 +12,17 @@ export interface Progress {
   readonly figures: readonly (readonly [name: string, value: number])[];
 }
 
-const LINE = /^epoch (\d+)\/(\d+)((?: [A-Za-z][\w@.-]* -?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?%?)*)$/;
+const LINE = /^epoch (\d+)\/(\d+)((?: .*)?)$/;
+/** A name may be of several words: `AP@0.5 red ball 0.9`. */
+const FIGURE = / (\S.*?) (-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?= |$)/gy;
 
 /** What a line of the log tells; `undefined` where it tells something else. */
 export function parseProgress(message: string): Progress | undefined {
   const [, epoch, epochs, rest] = LINE.exec(message.trim()) ?? [];
   if (epoch === undefined) return undefined;
-  const words = rest.trim().split(" ").filter(Boolean);
-  const figures = words.flatMap((word, at) =>
-    at % 2 === 0 ? [[word, parseFloat(words[at + 1])] as const] : []
-  );
+  const found = [...rest.matchAll(FIGURE)];
+  if (found.reduce((length, [text]) => length + text.length, 0) !== rest.length) return undefined;
+  const figures = found.map(([, name, value]) => [name, Number(value)] as const);
   return { epoch: Number(epoch), epochs: Number(epochs), figures };
 }
 
@@ -32,7 +33,7 @@ const SPARK_CELLS = 24;
 /** The values as a row of bars; of more than `cells`, each bar is the mean of its share. */
 export function sparkline(values: readonly number[], cells = SPARK_CELLS): string {
   const finite = values.filter(Number.isFinite);
-  const count = Math.min(cells, finite.length);
+  const count = Math.max(0, Math.min(cells, finite.length));
   const means = Array.from({ length: count }, (_, cell) => {
     const share = finite.slice(
       Math.floor(cell * finite.length / count),
@@ -46,17 +47,34 @@ export function sparkline(values: readonly number[], cells = SPARK_CELLS): strin
   return means.map((value) => BARS[level(value)]).join("");
 }
 
-/** `━━━━━━╺╺╺╺  12/60  loss 0.41 ▇▅▃▁  mAP 0.71` */
-export function progressLine(progress: Progress, losses: readonly number[], coloured: boolean): string {
+/** How a line is to look. */
+export interface LineForm {
+  readonly coloured: boolean;
+  /** It is no wider. */
+  readonly columns: number;
+}
+
+/** `██████░░░░  epoch 12/60  loss 0.41 ▇▅▃▁  validation 0.44  mAP 0.71`, with as much as there is room for. */
+export function progressLine(
+  progress: Progress,
+  losses: readonly number[],
+  { coloured, columns }: LineForm,
+): string {
   const { epoch, epochs, figures } = progress;
   const done = epochs === 0 ? 0 : Math.min(BAR_CELLS, Math.round(epoch / epochs * BAR_CELLS));
+  const told = [`epoch ${epoch}/${epochs}`, ...figures.map(([name, value]) => `${name} ${figure(value)}`)];
+  let width = BAR_CELLS;
+  const fitting = told.filter((text) => (width += 2 + text.length) <= columns);
+  const used = BAR_CELLS + fitting.reduce((sum, text) => sum + 2 + text.length, 0);
+  const curve = sparkline(losses, Math.min(SPARK_CELLS, columns - used - 1));
   const paint = (code: number, text: string) => coloured ? `\x1b[${code}m${text}\x1b[0m` : text;
   const bar = paint(32, "█".repeat(done)) + paint(90, "░".repeat(BAR_CELLS - done));
-  const told = figures.map(([name, value]) => {
-    const curve = name === "loss" && losses.length > 1 ? ` ${paint(36, sparkline(losses))}` : "";
-    return `${name} ${figure(value)}${curve}`;
+  const lines = fitting.map((text) => {
+    return curve !== "" && losses.length > 1 && text.startsWith("loss ")
+      ? `${text} ${paint(36, curve)}`
+      : text;
   });
-  return [bar, `epoch ${epoch}/${epochs}`, ...told].join("  ");
+  return [bar, ...lines].join("  ");
 }
 
 function figure(value: number): string {

@@ -83,6 +83,8 @@ export interface World {
   readonly clock: Clock;
   /** Which of the standard streams are a person's. */
   readonly terminal: { readonly input: boolean; readonly output: boolean; readonly errors: boolean };
+  /** How wide the terminal is now. */
+  columns(): number;
   /** Asks the person for a line; `undefined` where there is none. What is `hidden` is not shown. */
   ask(question: string, options?: { readonly hidden?: boolean }): string | undefined;
 }

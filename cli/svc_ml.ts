@@ -147,6 +147,7 @@ function worldOf(host: DenoHost): World {
       output: Deno.stdout.isTerminal(),
       errors: Deno.stderr.isTerminal(),
     },
+    columns: () => Deno.stderr.isTerminal() ? Deno.consoleSize().columns : 80,
     ask: (question, { hidden = false } = {}) =>
       hidden ? askHidden(host, question) : prompt(question) ?? undefined,
   };

@@ -60,6 +60,7 @@ export async function svcMl(args: readonly string[], options: RunOptions = {}): 
   const world: Partial<World> = {
     clock,
     terminal: { input: terminal, output: terminal, errors: terminal },
+    columns: () => 100,
     ask: (question) => {
       errors += question;
       return answers.shift();
