@@ -157,9 +157,14 @@ export class Updater {
       for (let steps = 0; steps < STEPS_MAX && !signal.aborted; steps++) {
         const step = plan(this.#slot, await this.#look(now));
         if (!this.#mayTake(step)) break;
-        this.#waiting = step.do === "wait" ? step.why : undefined;
+        const told = this.#waiting;
+        this.#waiting = step.do === "wait" || step.do === "restart" ? step.why : undefined;
         if (step.do === "wait") break;
-        if (step.do === "restart") return this.#restart(step.why);
+        if (step.do === "restart") {
+          // Whoever drives it may have to wait, and asks again and again.
+          if (told !== step.why) this.#parts.logger.info(`${this.#parts.name}: ${step.why}`);
+          return { restart: true };
+        }
         if (step.do === "write") await this.#write(step.why, step.ops);
         else {
           if (this.#parts.clock.monotonicMs() >= this.#nextTryMs) this.#begin(step, signal);
@@ -256,11 +261,6 @@ export class Updater {
     if (this.#parts.manages || step.do === "fetch" || step.do === "check" || step.do === "wait") return true;
     this.#waiting = "it does not run from its own folder, so it is not replaced";
     return false;
-  }
-
-  #restart(why: string): { restart: boolean } {
-    this.#parts.logger.info(`${this.#parts.name}: ${why}`);
-    return { restart: true };
   }
 
   async #look(now: Now): Promise<Seen> {
