@@ -89,6 +89,7 @@ export class Sender {
 
   async #send(): Promise<void> {
     const { spool, clock, logger, collect } = this.parts;
+    this.#closing.signal.throwIfAborted();
     try {
       await collect();
       await spool.seal();
