@@ -42,8 +42,8 @@ interface RunnerOptions extends TrainingOptions {
 /** How soon one hears of what another control plane was told. */
 const LOOK_MS = 1_000;
 /** For how long a runner is believed to live, and how often it says so. Clocks agree to well within the first. */
-const LEASE_MS = 15_000;
-const RENEW_MS = 5_000;
+const LEASE_MS = 10_000;
+const RENEW_MS = 3_000;
 /** How long a job may take. */
 const JOB_MS_MAX = 24 * 3600 * 1000;
 /** How many jobs that wait are told of their place when it changes. */

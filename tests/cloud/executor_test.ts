@@ -3,7 +3,7 @@
  */
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { type ArchiveFile, packed } from "../../lib/base/archive.ts";
+import { packed } from "../../lib/base/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -14,7 +14,7 @@ import { ScriptExecutor } from "../../lib/cloud/executor_script.ts";
 import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image.ts";
 import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
-import { newJob, stream } from "./training_world.ts";
+import { newJob, scriptArchive, stream } from "./training_world.ts";
 
 const clock = new SystemClock();
 const host = new DenoHost();
@@ -148,20 +148,6 @@ Deno.test("embedded: cancelled in the midst of it", () =>
 
 /** Needs tools to build it, which may be there or not. */
 const SETUP = `from setuptools import setup\nsetup(name="script", version="1", packages=["model"])\n`;
-/** Brings the tools to build it. */
-const PROJECT = `[build-system]\nrequires = []\nbuild-backend = "build_it"\nbackend-path = ["."]\n`;
-const BUILD_IT = `
-import os, zipfile
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    name, info = "script-1-py3-none-any.whl", "script-1.dist-info/"
-    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
-        for part in ("__init__.py", "training.py"):
-            wheel.write("model/" + part)
-        wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: script\\nVersion: 1\\n")
-        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-        wheel.writestr(info + "RECORD", "")
-    return name
-`;
 const SCRIPT = `
 import argparse, json, os, sys, time, subprocess
 parser = argparse.ArgumentParser()
@@ -184,16 +170,6 @@ sizes = [os.path.getsize(line["image_path"]) for line in lines]
 json.dump({"note": a.note, "sizes": sizes}, open(os.path.join(a.model_output_directory, "model.json"), "w"))
 `;
 
-function scriptArchive(build: Record<string, string>, folder = ""): AsyncIterable<Uint8Array> {
-  const file = (path: string, text: string): ArchiveFile => {
-    const bytes = new TextEncoder().encode(text);
-    return { path: folder + path, bytes: bytes.length, content: [bytes] };
-  };
-  const files = { ...build, "model/__init__.py": "", "model/training.py": SCRIPT };
-  return packed(Object.entries(files).map(([path, text]) => file(path, text)));
-}
-
-const own = { "pyproject.toml": PROJECT, "build_it.py": BUILD_IT };
 /** Without a network, whatever there is where the tests run. */
 const offline = {
   spawn: host.spawn.bind(host),
@@ -238,7 +214,7 @@ scriptTest(
       const all = lines.join("\n");
       assertStringIncludes(all, "info images 2 key the id the key");
       assertStringIncludes(all, "info secret None venv True");
-    }, scriptArchive({ "setup.py": SETUP }, "script-1/"));
+    }, scriptArchive(SCRIPT, { "setup.py": SETUP }, "script-1/"));
   },
 );
 
@@ -250,7 +226,7 @@ scriptTest(
       assertStringIncludes(message, "exit code 3");
       assertStringIncludes(message, "it went wrong");
       assert(lines.includes("warn it went wrong"));
-    }, scriptArchive(own)),
+    }, scriptArchive(SCRIPT)),
 );
 
 scriptTest(
@@ -264,7 +240,7 @@ scriptTest(
       assertEquals((await assertRejects(() => running, SvcError)).message, "enough");
       const pid = Number(lines.at(-1)!.split(" ").at(-1));
       while (await isAlive(pid)) await clock.sleep(5);
-    }, scriptArchive(own)),
+    }, scriptArchive(SCRIPT)),
 );
 
 scriptTest(

@@ -4,6 +4,7 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { type ArchiveFile, packed } from "../../lib/base/archive.ts";
 import type { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema.ts";
 import { BinaryData, type BinaryUpload } from "../../lib/cloud/data_binary.ts";
@@ -41,6 +42,21 @@ export function catsAndDogs(count = 16): TestImage[] {
     tags: [index % 2 === 0 ? "cat" : "dog"],
   }));
 }
+
+/** A package of Python that brings the tools to build it. */
+const PROJECT = `[build-system]\nrequires = []\nbuild-backend = "build_it"\nbackend-path = ["."]\n`;
+const BUILD_IT = `
+import os, zipfile
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name, info = "script-1-py3-none-any.whl", "script-1.dist-info/"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        for part in ("__init__.py", "training.py"):
+            wheel.write("model/" + part)
+        wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: script\\nVersion: 1\\n")
+        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "RECORD", "")
+    return name
+`;
 
 let datasets = 0;
 
@@ -103,6 +119,20 @@ export async function newScript(
   const metadata = { model_type: "single_label_classification", model_framework: "tensorflow" };
   await store.transaction((sql) => new Packages(sql).add({ ...info, metadata, file }, 0));
   return `${organizationId}:script`;
+}
+
+/** A training script whose package builds without anything, or with `build`. */
+export function scriptArchive(
+  training: string,
+  build: Record<string, string> = { "pyproject.toml": PROJECT, "build_it.py": BUILD_IT },
+  folder = "",
+): AsyncIterable<Uint8Array> {
+  const file = (path: string, text: string): ArchiveFile => {
+    const bytes = new TextEncoder().encode(text);
+    return { path: folder + path, bytes: bytes.length, content: [bytes] };
+  };
+  const files = { ...build, "model/__init__.py": "", "model/training.py": training };
+  return packed(Object.entries(files).map(([path, text]) => file(path, text)));
 }
 
 export async function* stream(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

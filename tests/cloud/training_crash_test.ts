@@ -1,0 +1,140 @@
+/**
+ * Killed while jobs run and wait: what ran has failed and nothing is left of it, what waited goes on.
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { MLTrainingService, TrainingStatus } from "../../proto/gen/ml_training_pb.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { ScriptExecutor } from "../../lib/cloud/executor_script.ts";
+import { FileStore } from "../../lib/cloud/files.ts";
+import { openStore } from "../../lib/cloud/store.ts";
+import { type Channel, client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
+import { type Example, serveCloud, svcCloud } from "./program.ts";
+import { catsAndDogs, newDataset, newScript, scriptArchive } from "./training_world.ts";
+
+const clock = new SystemClock();
+const SLEEPER = `import os, time\nprint("process", os.getpid(), flush=True)\ntime.sleep(1000)\n`;
+const { PENDING, IN_PROGRESS, FAILED, CANCELED } = TrainingStatus;
+
+Deno.test({
+  name:
+    "killed while a script runs and another one waits: both are resolved, and nothing of the first is left",
+  ignore: await ScriptExecutor.open(new DenoHost(), clock) === undefined,
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+    try {
+      const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
+      const [datasetId, registryItemId] = await prepare(folder, example);
+      const flags = ["--data", folder, "--training", "scripts"];
+      let [running, waiting, token] = ["", "", ""];
+      const submission = {
+        organizationId: example.organizationId,
+        datasetId,
+        registryItemId,
+        modelName: "pets",
+      };
+      const first = await serveCloud(flags);
+      let script = 0;
+      await withChannel(first.url, "", async (channel) => {
+        const { id: entity, key: payload } = example.ownerKey;
+        const { authenticate } = client(AuthService, channel);
+        token = (await authenticate({ entity, credentials: { type: "api-key", payload } })).accessToken;
+      });
+      await withChannel(first.url, token, async (channel) => {
+        const training = client(MLTrainingService, channel);
+        running = (await training.submitCustomTrainingJob({ ...submission, modelVersion: "1" })).id;
+        waiting = (await training.submitCustomTrainingJob({ ...submission, modelVersion: "2" })).id;
+        script = Number(await lineOf(training, running, /^process (\d+)$/));
+        assertEquals((await training.getTrainingJob({ id: waiting })).metadata!.status, PENDING);
+      });
+      await first.stop("SIGKILL");
+      while (await isAlive(script)) await clock.sleep(5);
+
+      const second = await serveCloud(flags);
+      await withChannel(second.url, token, async (channel) => {
+        const training = client(MLTrainingService, channel);
+        const { errorStatus } = await reached(training, running, FAILED);
+        assertEquals(errorStatus?.code, 10);
+        assertMatch(errorStatus!.message, /^interrupted/);
+        await reached(training, waiting, IN_PROGRESS);
+        await lineOf(training, waiting, /^process (\d+)$/);
+        await training.cancelTrainingJob({ id: waiting });
+        await reached(training, waiting, CANCELED);
+        const { apiKeys } = await client(AppService, channel).listKeys({ orgId: example.organizationId });
+        assertEquals(apiKeys.filter(({ apiKey }) => apiKey!.name.startsWith("training job")), []);
+      });
+      assertEquals(await second.stop(), 0);
+      assertEquals([...Deno.readDirSync(`${folder}/training`)].map(({ name }) => name), []);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+/** A dataset and a script that runs until it is ended. */
+async function prepare(folder: string, example: Example): Promise<[string, string]> {
+  const store = await openStore({ file: `${folder}/cloud.db` }, clock);
+  try {
+    const files = await FileStore.open(`${folder}/files`, { olderThanMs: 0 });
+    const { organizationId: organization, locationId, machineId, partId, ownerKey: owner } = example;
+    const world = {
+      organization,
+      location: locationId,
+      machine: machineId,
+      part: partId,
+      owner,
+      operator: owner,
+    };
+    const dataset = await newDataset(store, files, world, catsAndDogs(2));
+    return [dataset, await newScript(store, files, organization, scriptArchive(SLEEPER))];
+  } finally {
+    await store.close();
+  }
+}
+
+async function withChannel(
+  url: string,
+  token: string,
+  run: (channel: Channel) => Promise<void>,
+): Promise<void> {
+  const header = token ? Metadata.from([["authorization", `Bearer ${token}`]]) : undefined;
+  const channel = connectGrpc(new URL(url).host, { clock, header });
+  try {
+    await run(channel);
+  } finally {
+    channel.close();
+  }
+}
+
+type Training = ReturnType<typeof client<typeof MLTrainingService>>;
+
+async function reached({ getTrainingJob }: Training, id: string, status: TrainingStatus) {
+  for (;;) {
+    const { metadata } = await getTrainingJob({ id });
+    if (metadata!.status === status) return metadata!;
+    await clock.sleep(50);
+  }
+}
+
+/** What the first line of this form in the log of a job says. */
+async function lineOf({ getTrainingJobLogs }: Training, id: string, form: RegExp): Promise<string> {
+  for (;;) {
+    const { logs } = await getTrainingJobLogs({ id });
+    for (const { message } of logs) {
+      const found = form.exec(message);
+      if (found) return found[1];
+    }
+    await clock.sleep(50);
+  }
+}
+
+async function isAlive(pid: number): Promise<boolean> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", String(pid)] }).output();
+  const state = new TextDecoder().decode(stdout).trim();
+  return state !== "" && !state.startsWith("Z");
+}
