@@ -53,7 +53,9 @@ class WebcamDiscovery extends BaseResource implements Discovery {
         attributes: { video_path: stablePath, width_px: width, height_px: height, ...rate },
       };
     } catch (cause) {
-      this.logger.debug(`${path} is passed over: ${chainOf(cause)}`);
+      // One that may not be used is what somebody looks for who finds nothing.
+      const level = SvcError.from(cause).code === "permission_denied" ? "warn" : "debug";
+      this.logger[level](`${path} is passed over: ${chainOf(cause)}`);
       return undefined;
     } finally {
       device?.close();

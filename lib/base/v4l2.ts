@@ -118,7 +118,7 @@ export class VideoDevice {
 
   /** Throws for what is no Video4Linux device. */
   static open(host: Host, path: string): VideoDevice {
-    const device = host.openDevice(path);
+    const device = opened(host, path);
     try {
       new Fields(REQUEST.capability).sendTo(device);
       return new VideoDevice(device);
@@ -267,6 +267,18 @@ export class VideoDevice {
       }
     }
     return listed;
+  }
+}
+
+function opened(host: Host, path: string): Device {
+  try {
+    return host.openDevice(path);
+  } catch (cause) {
+    const { code, message } = SvcError.from(cause);
+    const hint = code === "permission_denied"
+      ? "; its user has to be in the group that has cameras (video)"
+      : "";
+    throw new SvcError(code, message + hint, { cause });
   }
 }
 
