@@ -6,11 +6,11 @@
  * Promises: one line a check, `ok …` or `FAILED …`, and their count at the end.
  */
 
-import { resolve } from "node:path";
 import { assert } from "@std/assert";
 import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { begin, type Terminal } from "../program.ts";
+import { CHECK_DENO, checkCompiler } from "./check_compiler.ts";
 import type { RunRequest } from "./check_run.ts";
 import {
   choose,
@@ -22,17 +22,10 @@ import {
   exists,
   importMap,
   ROOT,
-  runtimePath,
   type Target,
   TARGETS,
 } from "./compiler.ts";
 import { Report } from "./report.ts";
-
-/** The Deno whose runtime the seeding tool provides. */
-const CHECK_DENO = "2.7.11";
-
-/** Puts that runtime where `deno compile` looks for it. */
-const SEEDING_TOOL = resolve(ROOT, "../shared/tools/seed-denort");
 
 /** Where the systems' cross-compilation packages put the libraries of another processor. */
 const ARM64_LIBRARIES = "/usr/aarch64-linux-gnu";
@@ -59,8 +52,7 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
     const linux = TARGETS.filter((target) => target.name.startsWith("linux"));
     const [target] = choose("target", linux, begun.values.target);
     const runner = await runnerFor(target);
-    const compiler = await obtainCompiler();
-    await seedRuntime(compiler, target);
+    const compiler = await checkCompiler(target);
     const programs = await compileAll(report, compiler, target);
     report.include(await runAll({ runner, programs }, terminal));
   } catch (thrown) {
@@ -82,30 +74,6 @@ async function runnerFor(target: Target): Promise<string[]> {
     );
   }
   return [output.trim(), "-L", ARM64_LIBRARIES];
-}
-
-/** The other Deno, from npm, kept beside what Deno itself downloads. */
-async function obtainCompiler(): Promise<Compiler> {
-  const { denoDir } = JSON.parse((await execute(Deno.execPath(), ["info", "--json"])).output);
-  const folder = `${denoDir}/svc_check/deno-${CHECK_DENO}`;
-  const processor = Deno.build.arch === "x86_64" ? "x64" : "arm64";
-  const deno = `${folder}/node_modules/@deno/linux-${processor}-glibc/deno`;
-  if (!await exists(deno)) {
-    await Deno.mkdir(folder, { recursive: true });
-    const args = ["install", "--prefix", folder, "--ignore-scripts", "--no-save", "--no-audit", "--no-fund"];
-    const { code, errors } = await execute("npm", [...args, `deno@${CHECK_DENO}`]);
-    if (code !== 0) throw new Error(`Cannot install Deno ${CHECK_DENO} from npm: ${errors.trim()}`);
-  }
-  return { deno, version: CHECK_DENO };
-}
-
-async function seedRuntime(compiler: Compiler, target: Target): Promise<void> {
-  if (await exists(await runtimePath(compiler, target))) return;
-  if (!await exists(SEEDING_TOOL)) {
-    throw new Error(`Cannot provide the runtime of Deno ${compiler.version}: ${SEEDING_TOOL} is missing`);
-  }
-  const { code, errors } = await execute(SEEDING_TOOL, [target.name]);
-  if (code !== 0) throw new Error(`${SEEDING_TOOL} failed: ${errors.trim()}`);
 }
 
 /** Compiles every program; gives those for which that worked. */

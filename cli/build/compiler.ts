@@ -111,7 +111,8 @@ export interface Compiled {
 }
 
 /**
- * Compiles into `folder` (from the root of the tree). Throws `unavailable` if the target's runtime is neither
+ * Compiles into `folder` (from the root of the tree); `version` bakes in another one than that of the project, for
+ * tests of updates. Throws `unavailable` if the target's runtime is neither
  * there nor can be downloaded, `internal` with the compiler's words if it fails otherwise.
  */
 export async function compile(
@@ -119,13 +120,18 @@ export async function compile(
   { name, entry }: Executable,
   target: Target,
   folder: string,
+  version?: string,
 ): Promise<Compiled> {
   await recordRevision();
   const imports = await reach(compiler, entry);
   // A configuration of what the program imports alone: whatever else is mapped or locked would be embedded.
   const work = `dist/.build/${name}`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
-  await Deno.writeTextFile(`${ROOT}${work}/deno.json`, JSON.stringify({ nodeModulesDir: "none", imports }));
+  const mapped = version === undefined ? imports : { ...imports, ...await otherVersion(version, work) };
+  await Deno.writeTextFile(
+    `${ROOT}${work}/deno.json`,
+    JSON.stringify({ nodeModulesDir: "none", imports: mapped }),
+  );
   await Deno.writeTextFile(`${ROOT}${work}/deno.lock`, JSON.stringify(await lockFor(imports)));
   const path = `${folder}/${name}${target.suffix}`;
   const args = ["compile", "--allow-all", "--no-check", "--config", `${work}/deno.json`];
@@ -136,6 +142,13 @@ export async function compile(
   const { size } = await Deno.stat(`${ROOT}${path}`);
   const listing = (output + errors).split("Embedded Files")[1] ?? "";
   return { path: `${ROOT}${path}`, bytes: size, listing, imports };
+}
+
+/** A row of the import map that puts another project file, with this version, in the place of the one there is. */
+async function otherVersion(version: string, work: string): Promise<Record<string, string>> {
+  await Deno.writeTextFile(`${ROOT}${work}/project.json`, JSON.stringify({ version }));
+  // Relative, for in the executable everything has another root.
+  return { [`${work.replaceAll(/[^/]+/g, "..")}/deno.json`]: "./project.json" };
 }
 
 /** Writes the git revision of the tree where executables find it; an empty one outside a repository. */

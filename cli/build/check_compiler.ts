@@ -1,0 +1,43 @@
+/**
+ * The older Deno that executables are tried with where the pinned one's runtime for them cannot be had.
+ */
+
+import { resolve } from "node:path";
+import { type Compiler, execute, exists, ROOT, runtimePath, type Target } from "./compiler.ts";
+
+/** The Deno whose runtime the seeding tool provides. */
+export const CHECK_DENO = "2.7.11";
+
+/** Puts that runtime where `deno compile` looks for it. */
+const SEEDING_TOOL = resolve(ROOT, "../shared/tools/seed-denort");
+
+/** That Deno, with what it needs to compile for `target`. Throws where it or its runtime cannot be had. */
+export async function checkCompiler(target: Target): Promise<Compiler> {
+  const compiler = await obtainCompiler();
+  await seedRuntime(compiler, target);
+  return compiler;
+}
+
+/** The other Deno, from npm, kept beside what Deno itself downloads. */
+async function obtainCompiler(): Promise<Compiler> {
+  const { denoDir } = JSON.parse((await execute(Deno.execPath(), ["info", "--json"])).output);
+  const folder = `${denoDir}/svc_check/deno-${CHECK_DENO}`;
+  const processor = Deno.build.arch === "x86_64" ? "x64" : "arm64";
+  const deno = `${folder}/node_modules/@deno/linux-${processor}-glibc/deno`;
+  if (!await exists(deno)) {
+    await Deno.mkdir(folder, { recursive: true });
+    const args = ["install", "--prefix", folder, "--ignore-scripts", "--no-save", "--no-audit", "--no-fund"];
+    const { code, errors } = await execute("npm", [...args, `deno@${CHECK_DENO}`]);
+    if (code !== 0) throw new Error(`Cannot install Deno ${CHECK_DENO} from npm: ${errors.trim()}`);
+  }
+  return { deno, version: CHECK_DENO };
+}
+
+async function seedRuntime(compiler: Compiler, target: Target): Promise<void> {
+  if (await exists(await runtimePath(compiler, target))) return;
+  if (!await exists(SEEDING_TOOL)) {
+    throw new Error(`Cannot provide the runtime of Deno ${compiler.version}: ${SEEDING_TOOL} is missing`);
+  }
+  const { code, errors } = await execute(SEEDING_TOOL, [target.name]);
+  if (code !== 0) throw new Error(`${SEEDING_TOOL} failed: ${errors.trim()}`);
+}
