@@ -89,6 +89,7 @@ if ! runnable "$now"; then
   exit 1
 fi
 starts=$((starts + 1)) failures=$((failures + 1))
+[ "$starts" -gt @STARTS_MAX@ ] && starts=@STARTS_MAX@
 turn "$bin/$name.starts" "$starts $failures $now"
 turn "$run/$name.starts" "$starts $failures $now $current"
 

@@ -75,7 +75,8 @@ export function bootPlan(seen: BootSeen): BootPlan {
   const others = usable ? [previous, current] : [previous, current, broken];
   const other = others.find((file) => file && file !== now && runnable(file));
   if (other === undefined || (usable && starts < STARTS_MAX)) {
-    return usable ? { file: now, ops: [counted(now, starts + 1)], delayMs } : { ops: [], delayMs };
+    const next = Math.min(starts + 1, STARTS_MAX);
+    return usable ? { file: now, ops: [counted(now, next)], delayMs } : { ops: [], delayMs };
   }
   const ops = [counted(other, 1)];
   if (other !== current) ops.unshift({ op: "link", link: "current", file: other });

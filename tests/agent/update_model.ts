@@ -3,7 +3,7 @@
  *
  * Explores breadth first what `plan` and `bootPlan` do under every order of events: releases that are good, crash,
  * hang, turn bad later or are no program at all; targets that change; a full disk; processes that die; a power cut
- * after each write; a record of which the last copy or both are lost; a version whose file is lost; a user's
+ * after each write; a record that is lost; a version whose file is lost; a user's
  * rollback; cleaning. There is no event for a clock that jumps, for nothing here has a clock.
  *
  * In every state: the boot rule alone comes to a version that works (for the runtime: with the agent beside it);
@@ -54,8 +54,6 @@ export type Mode = "agent" | "runtime";
 interface State {
   // On the disk.
   readonly slot: Slot;
-  /** The copy of the record before the last. */
-  readonly before: Slot;
   readonly links: Links;
   readonly count?: Count;
   /** Sorted. */
@@ -87,7 +85,6 @@ const VIOLATIONS_MAX = 5;
 export function explore(mode: Mode, names: readonly string[] = NAMES): Explored {
   const start: State = {
     slot: { good: BUILDS.a },
-    before: { good: BUILDS.a },
     links: { current: "a" },
     files: "a",
     health: "starting",
@@ -119,16 +116,12 @@ export function explore(mode: Mode, names: readonly string[] = NAMES): Explored 
 }
 
 function keyOf(state: State): string {
-  const { slot, before, links, count, passing, files, running, health, target, full, turned, lost } = state;
-  // Where a loss has happened the older copy is not read any more.
-  const disk = `${slotKey(slot)}${
-    lost ? "" : slotKey(before)
-  } ${links.current},${links.previous},${links.broken}`;
-  const counts = `${count ? count.file + count.starts : ""} ${
-    passing ? passing.file + passing.starts + passing.over : ""
-  }`;
+  const { slot, links, count, passing, files, running, health, target, full, turned, lost } = state;
+  const disk = `${slotKey(slot)} ${links.current},${links.previous},${links.broken}`;
+  const counted = count ? count.file + count.starts : "";
+  const passed = passing ? passing.file + passing.starts + passing.over : "";
   const world = `${target}${full ? "F" : ""}${turned ? "T" : ""}${lost ? "L" : ""}`;
-  return `${disk} ${counts} ${files} ${running ?? "-"}${health} ${world}`;
+  return `${disk} ${counted} ${passed} ${files} ${running ?? "-"}${health} ${world}`;
 }
 
 function slotKey({ good, previous, trial, refused }: Slot): string {
@@ -153,7 +146,7 @@ class Model {
   *events(state: State): Generator<[string, State]> {
     for (const event of this.#all(state)) {
       this.transitions++;
-      yield event;
+      yield [event[0], cleaned(event[1])];
     }
   }
 
@@ -161,12 +154,11 @@ class Model {
     const { running, links, slot, lost } = state;
     yield ["power cut", cut(state)];
     if (!lost) {
-      yield ["power cut, the last record lost", { ...cut(state), slot: state.before, lost: true }];
       const slot = rebuilt(links, (file) => has(state, file) ? BUILDS[file] : undefined);
-      yield ["power cut, both records lost", { ...cut(state), slot, before: slot, lost: true }];
+      yield ["power cut, the record lost", { ...cut(state), slot, lost: true }];
     }
     yield [state.full ? "there is space" : "the disk is full", { ...state, full: !state.full }];
-    for (const target of NAMES) {
+    for (const target of this.names) {
       if (target !== state.target) yield [`wanted: ${target}`, { ...state, target }];
     }
     if (running === undefined) yield* this.#boot(state);
@@ -178,9 +170,6 @@ class Model {
     for (const maySwitch of [true, false]) yield* this.#step(state, maySwitch);
     const back = goBack(slot, this.#seen(state, true), "asked for");
     if (back) yield* this.#write("rollback", state, back);
-    const used = inUse(slot, links, running);
-    const files = [...state.files].filter((file) => used.has(file)).join("");
-    if (files !== state.files) yield ["clean", { ...state, files }];
   }
 
   /** What a version does that runs, and what may happen to the good ones: each once, the other being well. */
@@ -373,6 +362,16 @@ function has({ files }: State, file: string): boolean {
   return files.includes(file);
 }
 
+/**
+ * Cleaning happens at once, always: what it may remove never stands in the way. Files that nothing points to make no
+ * difference to anything, so a state without them stands for all of those with them.
+ */
+function cleaned(state: State): State {
+  const used = inUse(state.slot, state.links, state.running);
+  const files = [...state.files].filter((file) => used.has(file)).join("");
+  return files === state.files ? state : { ...state, files };
+}
+
 function cut(state: State): State {
   return { ...state, running: undefined, health: "starting", passing: undefined };
 }
@@ -380,7 +379,7 @@ function cut(state: State): State {
 function done(state: State, op: Op): State {
   switch (op.op) {
     case "save":
-      return { ...state, before: state.slot, slot: op.slot };
+      return { ...state, slot: op.slot };
     case "link":
       return { ...state, links: { ...state.links, [op.link]: op.file } };
     case "unlink":
