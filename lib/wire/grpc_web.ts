@@ -51,7 +51,7 @@ export interface WebBody {
   gone(error: SvcError): void;
 }
 
-/** A page of the port: a request without its body in, an answer out. */
+/** A page of the port. */
 export type Route = (request: RouteRequest) => RouteAnswer | Promise<RouteAnswer>;
 
 export interface RouteRequest {
@@ -60,6 +60,8 @@ export interface RouteRequest {
   readonly query: URLSearchParams;
   readonly fields: Fields;
   readonly peer: Peer;
+  /** What the client sends, to be read once; it waits for as long as nobody reads on. */
+  readonly body: AsyncIterable<Uint8Array>;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
 }
@@ -91,13 +93,21 @@ export class WebServer {
     const type = field(fields, "content-type") ?? "";
     if (method === "OPTIONS") return preflight(fields, response);
     if (method === "POST" && isGrpcWeb(type)) return this.#call(path, type, request, response);
-    const over = new AbortController();
     const { peer } = request;
-    const asked = { method, path, query: new URLSearchParams(query), fields, peer, signal: over.signal };
+    const body = new RouteBody((bytes) => request.taken(bytes));
+    const asked = {
+      method,
+      path,
+      query: new URLSearchParams(query),
+      fields,
+      peer,
+      body,
+      signal: body.signal,
+    };
     this.#answer(asked, type)
       .catch((error) => text(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
       .then((answer) => send(response, answer, asked));
-    return { ...IGNORED, gone: (error) => over.abort(error) };
+    return body;
   }
 
   #call(path: string, type: string, request: WebRequest, response: WebResponse): WebBody {
@@ -233,6 +243,50 @@ function isOnThisMachine({ remoteAddress, localAddress }: Peer): boolean {
   const address = remoteAddress?.replace(/^::ffff:/, "");
   if (address === undefined) return false;
   return address === "::1" || address.startsWith("127.") || address === localAddress?.replace(/^::ffff:/, "");
+}
+
+/** What a client sends to a page. */
+class RouteBody implements WebBody, AsyncIterable<Uint8Array> {
+  readonly #gone = new AbortController();
+  readonly #chunks: Uint8Array[] = [];
+  #ended = false;
+  #news = Promise.withResolvers<void>();
+
+  constructor(private readonly taken: (bytes: number) => void) {}
+
+  get signal(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  data(bytes: Uint8Array): void {
+    this.#chunks.push(bytes);
+    this.#news.resolve();
+  }
+
+  ended(): void {
+    this.#ended = true;
+    this.#news.resolve();
+  }
+
+  gone(error: SvcError): void {
+    this.#gone.abort(error);
+    this.#news.resolve();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      const chunk = this.#chunks.shift();
+      if (chunk) {
+        yield chunk;
+        this.taken(chunk.length);
+      } else if (this.#ended) return;
+      else {
+        this.signal.throwIfAborted();
+        this.#news = Promise.withResolvers();
+        await this.#news.promise;
+      }
+    }
+  }
 }
 
 /** The client's half of a call. */

@@ -362,3 +362,36 @@ Deno.test("HTTP: an answer that breaks off does not look whole, and one that nob
     assertEquals(await ended[at].promise, "ended");
   });
 });
+
+Deno.test("HTTP: a page takes what is sent to it as fast as it reads, and hears of a client that goes away", async () => {
+  const gone = Promise.withResolvers<void>();
+  const routes = new Map<string, Route>([["/take", async ({ body }) => {
+    let [sum, bytes] = [0, 0];
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      for (const byte of chunk) sum += byte;
+    }
+    return { status: 200, contentType: "text/plain", body: `${bytes} ${sum}` };
+  }], ["/wait", async ({ body }) => {
+    try {
+      for await (const _ of body);
+    } catch {
+      gone.resolve();
+    }
+    return { status: 200, contentType: "text/plain", body: "" };
+  }]]);
+  const content = new Uint8Array(3_000_000).fill(3);
+  await overBoth(routes, async (get) => {
+    const answer = await get("/take", { method: "PUT", body: content });
+    assertEquals(await answer.text(), `${content.length} ${3 * content.length}`);
+    assertEquals(await (await get("/take")).text(), "0 0");
+  });
+  await withPort({ http: { routes } }, async (port) => {
+    const connection = await Deno.connect({ port: port.port });
+    await connection.write(
+      new TextEncoder().encode("PUT /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc"),
+    );
+    connection.close();
+    await gone.promise;
+  });
+});
