@@ -33,7 +33,7 @@ export async function useEmbedded(session: Session): Promise<void> {
   const folder = join(dirname(session.profiles.path), "cloud");
   const program = programBeside();
   const profile = known ?? await initialize(session, program, folder);
-  await session.profiles.save(EMBEDDED, profile);
+  await session.profiles.save(EMBEDDED, profile, { stay: true });
   await start(session, program, folder, profile);
   session.choose(accountOf(profile));
 }

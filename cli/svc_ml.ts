@@ -31,6 +31,9 @@ const PROGRAM = {
   flags: [],
 } as const;
 
+/** Of a terminal that does not say how wide it is. */
+const USUAL_COLUMNS = 80;
+
 const MAN = command("man", [], "Prints the manual page, for: svc-ml man | man -l -", [], (session) => {
   session.host.write(manualPage(PROGRAM.summary, COMMANDS));
   return Promise.resolve();
@@ -147,7 +150,7 @@ function worldOf(host: DenoHost): World {
       output: Deno.stdout.isTerminal(),
       errors: Deno.stderr.isTerminal(),
     },
-    columns: () => Deno.stderr.isTerminal() ? Deno.consoleSize().columns : 80,
+    columns: () => (Deno.stderr.isTerminal() ? Deno.consoleSize().columns : 0) || USUAL_COLUMNS,
     ask: (question, { hidden = false } = {}) =>
       hidden ? askHidden(host, question) : prompt(question) ?? undefined,
   };

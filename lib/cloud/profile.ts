@@ -70,10 +70,11 @@ export class ProfileFile {
     );
   }
 
-  /** Keeps a profile under a name, and makes it the current one. */
-  async save(name: string, profile: Profile): Promise<void> {
-    const { profiles } = await this.read();
-    await this.#write({ current: name, profiles: { ...profiles, [name]: profile } });
+  /** Keeps a profile under a name. It is the current one then, but where another one is to stay that. */
+  async save(name: string, profile: Profile, { stay = false } = {}): Promise<void> {
+    const { current, profiles } = await this.read();
+    const other = stay && Object.hasOwn(profiles, current);
+    await this.#write({ current: other ? current : name, profiles: { ...profiles, [name]: profile } });
   }
 
   /** Makes another profile the current one. */

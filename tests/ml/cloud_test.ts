@@ -2,6 +2,10 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
+import { encodeImage } from "../../lib/geometry/image.ts";
+import { exampleImages } from "../../lib/learn/example_scene.ts";
+import type { Executor } from "../../lib/cloud/executor.ts";
+import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
 import { PNG } from "./fake_cloud.ts";
 import { svcMl } from "./program.ts";
 import { storeTest, type TestDatabase } from "../cloud/stores.ts";
@@ -17,9 +21,13 @@ interface Place {
   readonly env: Record<string, string>;
 }
 
-async function withPlace(database: TestDatabase, run: (place: Place) => Promise<void>): Promise<void> {
+async function withPlace(
+  database: TestDatabase,
+  run: (place: Place) => Promise<void>,
+  managed?: Executor,
+): Promise<void> {
   const executor = new FakeExecutor();
-  const executors = { managed: executor, custom: executor };
+  const executors = { managed: managed ?? executor, custom: executor };
   await withCloud(database, async ({ store, url }) => {
     const world = await newWorld(store);
     const { id, key } = world.owner;
@@ -165,4 +173,33 @@ storeTest(
       assertEquals(await labels("again"), await labels("out"));
       assertEquals((await labels("out")).length, 16);
     }),
+);
+
+storeTest(
+  "a model that has learned here is tried on an image",
+  (database) =>
+    withPlace(database, async ({ ml, folder, env }) => {
+      await Deno.mkdir(`${folder}/pictures`);
+      const lines = exampleImages(16, 3, { things: [1, 1] }).map(({ rgb, labels, ...size }, at) => {
+        const rgba = new Uint8Array(size.width * size.height * 4).map((_, byte) => {
+          return byte % 4 === 3 ? 255 : rgb[(byte >> 2) * 3 + byte % 4];
+        });
+        const content = encodeImage({ kind: "color", image: { ...size, rgba } }, "image/png");
+        Deno.writeFileSync(`${folder}/pictures/${at}.png`, content);
+        const annotations = labels.map((label) => ({ annotation_label: label }));
+        return `${JSON.stringify({ image_path: `${at}.png`, classification_annotations: annotations })}\n`;
+      });
+      await Deno.writeTextFile(`${folder}/pictures/dataset.jsonl`, lines.join(""));
+      await ml("dataset", "create", "things");
+      await ml("dataset", "add", "things", `${folder}/pictures`);
+      const submit = ["submit", "--model-type", "multi-label-classification", "--dataset", "things"];
+      const { code, errors } = await svcMl([...submit, "--follow"], { env, terminal: true });
+      assertEquals(code, 0, errors);
+      assertMatch(errors, /epoch 1\/1 {2}loss [\d.]+ /);
+      const image = `${folder}/pictures/0.png`;
+      const { classifications } = JSON.parse(await ml("infer", image, "--model", "things", "--json"));
+      const seen = classifications.map(({ label }: { label: string }) => label).sort();
+      assertEquals(seen, ["ball", "box", "cone"]);
+      assertEquals((await svcMl(["infer", image, "--model", "thing"], { env })).code, 4);
+    }, new EmbeddedExecutor({ epochsMax: 1 })),
 );

@@ -1,16 +1,19 @@
 /** A control plane of one's own, started by `svc-ml` and found again by it. */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { svcMl } from "./program.ts";
 
+/** It starts the control plane, and ends then for want of the dataset. */
+const SUBMIT = ["submit", "--embedded", "--model-type", "object-detection", "--dataset", "none-of-this-name"];
 const PROGRAM = new URL("../../cli/svc_ml.ts", import.meta.url).pathname;
 
 Deno.test("submit --embedded starts svc-cloud, uses it again, and starts it again where it was", async () => {
   const home = await Deno.makeTempDir({ prefix: "svc-ml-" });
   const running = new Set<number>();
   // In a process of its own, for what it starts outlives it.
-  const svcMl = async (...args: string[]) => {
+  const submit = async () => {
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", PROGRAM, ...args],
+      args: ["run", "-A", PROGRAM, ...SUBMIT],
       env: { SVC_HOME: home, SVC_BASE_URL: "", SVC_API_KEY: "", SVC_API_KEY_ID: "", SVC_ORG_ID: "" },
       stdin: "null",
     }).output();
@@ -32,27 +35,27 @@ Deno.test("submit --embedded starts svc-cloud, uses it again, and starts it agai
     "none-of-this-name",
   ];
   try {
-    const first = await svcMl(...submit);
+    const first = await submit();
     assertStringIncludes(first.errors, `made a control plane with an example in ${home}/cloud\n`);
     assertStringIncludes(first.errors, `its key is kept as profile "embedded" in ${home}/profiles.json\n`);
     assertStringIncludes(first.errors, 'there is no dataset "none-of-this-name"');
     assertEquals([first.code, running.size], [4, 1]);
     // It is used from now on, without being named.
-    assertEquals((await svcMl("list", "--json")).output, "{}\n");
-    const again = await svcMl(...submit);
+    assertEquals((await ml("list", "--json")).output, "{}\n");
+    const again = await submit();
     assertMatch(again.errors, /^using svc-cloud at http:\/\/localhost:\d+\n/);
-    await svcMl("dataset", "create", "mine");
+    await ml("dataset", "create", "mine");
     kill();
-    assertEquals((await svcMl("list")).code, 1);
-    await svcMl(...submit);
+    assertEquals((await ml("list")).code, 1);
+    await submit();
     assertEquals(running.size, 1);
-    assertStringIncludes((await svcMl("dataset", "list")).output, "  mine  ");
+    assertStringIncludes((await ml("dataset", "list")).output, "  mine  ");
     kill();
     // Without its profile a new key is made: nothing in the folder is lost.
     await Deno.remove(`${home}/profiles.json`);
-    const lost = await svcMl(...submit);
+    const lost = await submit();
     assertStringIncludes(lost.errors, `found a control plane in ${home}/cloud and made a new key to it\n`);
-    assertStringIncludes((await svcMl("dataset", "list")).output, "  mine  ");
+    assertStringIncludes((await ml("dataset", "list")).output, "  mine  ");
   } finally {
     kill();
     await Deno.remove(home, { recursive: true });
