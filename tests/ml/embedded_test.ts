@@ -26,14 +26,7 @@ Deno.test("submit --embedded starts svc-cloud, uses it again, and starts it agai
     for (const pid of running) Deno.kill(pid, "SIGKILL");
     running.clear();
   };
-  const submit = [
-    "submit",
-    "--embedded",
-    "--model-type",
-    "object-detection",
-    "--dataset",
-    "none-of-this-name",
-  ];
+  const ml = (...args: string[]) => svcMl(args, { env: { SVC_HOME: home } });
   try {
     const first = await submit();
     assertStringIncludes(first.errors, `made a control plane with an example in ${home}/cloud\n`);
