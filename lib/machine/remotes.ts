@@ -18,6 +18,7 @@ import type { AnyApi, Registry } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 import { connectGrpc, type GrpcOptions, WITHOUT_TLS } from "../wire/grpc.ts";
+import { WITH_TLS } from "../wire/http2.ts";
 import { Metadata } from "../wire/metadata.ts";
 import type { Activities } from "./activities.ts";
 import type { RemoteConfig } from "./config.ts";
@@ -312,7 +313,11 @@ class Remote {
   #lose(reason: string): void {
     const { clock, logger } = this.parts;
     const { name, address } = this.config;
-    const hint = reason.includes(WITHOUT_TLS) ? '; if so, set "insecure": true for this remote' : "";
+    const hint = reason.includes(WITHOUT_TLS)
+      ? '; if so, set "insecure": true for this remote'
+      : reason.includes(WITH_TLS)
+      ? '; if so, set "insecure": false for this remote'
+      : "";
     const error = `remote "${name}" (${address}) is not connected: ${reason}${hint}`;
     const { state, error: before, updatedMs } = this.#status;
     if (error === before) return;

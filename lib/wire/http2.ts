@@ -52,6 +52,15 @@ export interface ConnectionOptions {
   readonly closed?: (error: SvcError) => void;
 }
 
+/** Part of the error of a client whose server answers in another language, that of TLS as it seems. */
+export const WITH_TLS = "does the server want TLS?";
+
+/** Whether a server's first bytes are an alert of TLS, or the answer of HTTP/1.1 that servers have for such clients. */
+function wantsTls(bytes: Uint8Array): boolean {
+  const beginning = String.fromCharCode(...bytes.subarray(0, 5));
+  return beginning === "HTTP/" || beginning.startsWith("\x15\x03");
+}
+
 export class Connection {
   readonly #streams = new Map<number, Stream>();
   readonly #decoder = new HpackDecoder(MAX_HEADER_BYTES);
@@ -315,6 +324,7 @@ export class Connection {
         throw new ProtocolError(H2.protocol, "the connection does not begin as HTTP/2 does");
       }
     }
+    if (!this.#settled && !this.isServer && wantsTls(bytes)) throw new ProtocolError(H2.protocol, WITH_TLS);
     while (bytes.length - at >= FRAME_HEADER_BYTES) {
       const length = (bytes[at] << 16) | (bytes[at + 1] << 8) | bytes[at + 2];
       if (length > MAX_FRAME_BYTES) throw new ProtocolError(H2.frameSize, `frame of ${length} bytes`);

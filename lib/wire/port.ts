@@ -245,7 +245,8 @@ class OpenPort implements Port {
       const bytes = socket.read() as Buffer | null;
       if (bytes?.[0] !== TLS_HANDSHAKE) {
         this.#debug(`${client} does not begin with TLS, which is on here`);
-        if (bytes && /^[A-Z]/.test(bytes.toString("latin1"))) socket.end(NOT_TLS);
+        // What still comes is read, so that the client's own end is seen.
+        if (bytes && /^[A-Z]/.test(bytes.toString("latin1"))) socket.resume().end(NOT_TLS);
         else socket.destroy();
         return;
       }

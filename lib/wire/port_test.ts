@@ -206,6 +206,11 @@ Deno.test("port: half a TLS handshake, and garbage instead of one, are cut off",
     const refused = await exchange(port, "GET / HTTP/1.1\r\n\r\n");
     assertMatch(refused, /^HTTP\/1.1 400 [^]*\r\n\r\nthis port speaks TLS: use https:/);
     assertEquals(await exchange(port, Uint8Array.of(0, 1, 2)), "");
+    const plain = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+    const hint = await assertRejects(() => client(EchoService, plain).echo({ message: "" }), SvcError);
+    assertStringIncludes(hint.message, "does the server want TLS?");
+    plain.close();
+    while (fake.pending > 0) await clock.sleep(1);
     const half = exchange(port, "\x16\x03\x01\x02\0\x01\0\x01\xfc");
     while (fake.pending === 0) await clock.sleep(1);
     await fake.advance(10_000);
