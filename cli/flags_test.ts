@@ -152,3 +152,28 @@ Deno.test("wrap() breaks between words only", () => {
   assertEquals(wrap("one two  three", 7), ["one two", "three"]);
   assertEquals(wrap("incomprehensibilities", 5), ["incomprehensibilities"]);
 });
+
+Deno.test("a list has all of its values, those of the command line in place of the environment's", () => {
+  const table = [
+    {
+      name: "tag",
+      short: "t",
+      type: "list",
+      default: [],
+      value: "TAG",
+      env: "X_TAG",
+      help: "What to learn.",
+    },
+  ] as const satisfies readonly Flag[];
+  const read = (args: string[], env: Record<string, string> = {}) => {
+    return parseFlags(table, "gnu", args, (name) => env[name]).values.tag;
+  };
+  assertEquals(read([]), []);
+  assertEquals(read(["--tag", "a,b", "-tc", "word", "--tag="]), ["a,b", "c", ""]);
+  assertEquals(read([], { X_TAG: "e" }), ["e"]);
+  assertEquals(read(["-t", "a"], { X_TAG: "e" }), ["a"]);
+  assertEquals(
+    describeFlags(table, "gnu").split("\n")[0],
+    "  -t, --tag TAG  What to learn. (may be repeated; env X_TAG)",
+  );
+});

@@ -111,6 +111,12 @@ export interface Services {
   readonly packages: ServiceClient<typeof PackageService>;
 }
 
+/** Without what would move the cursor, colour or rename the terminal: logs and names are written by others. */
+export function harmless(text: string): string {
+  // deno-lint-ignore no-control-regex
+  return text.replace(/\x1b\[[\d;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "");
+}
+
 export class Session {
   readonly host: Host & ProcessHost;
   readonly clock: Clock;
@@ -139,7 +145,7 @@ export class Session {
   /** Prints a result: the value as one line of JSON, or the lines. */
   print(value: unknown, lines: readonly string[]): void {
     if (this.json) this.host.write(`${JSON.stringify(value)}\n`);
-    else if (lines.length > 0) this.host.write(`${lines.join("\n")}\n`);
+    else if (lines.length > 0) this.host.write(`${harmless(lines.join("\n"))}\n`);
   }
 
   /** The same of a message. */

@@ -18,7 +18,7 @@ import { JOB_COMMANDS } from "./ml_jobs.ts";
 import { EXIT_TEXTS, manualPage, VARIABLES } from "./ml_man.ts";
 import { MODEL_COMMANDS } from "./ml_models.ts";
 import { SCRIPT_COMMANDS } from "./ml_scripts.ts";
-import { COMMON, type CommonValues, Session, type World } from "./ml_session.ts";
+import { COMMON, type CommonValues, harmless, Session, type World } from "./ml_session.ts";
 import { SUBMIT_COMMANDS } from "./ml_submit.ts";
 import { begin } from "./program.ts";
 
@@ -96,7 +96,7 @@ async function run(
       host.writeError(`svc-ml ${found.words}: interrupted\n`);
       return EXIT.detached;
     }
-    host.writeError(`svc-ml ${found.words}: ${chainOf(error)}\n`);
+    host.writeError(`svc-ml ${found.words}: ${harmless(chainOf(error))}\n`);
     return exitCodeOf(error);
   } finally {
     session?.close();

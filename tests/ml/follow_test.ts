@@ -142,6 +142,17 @@ Deno.test("logs takes the last ones, those of a level, and those since a time", 
     assertStringIncludes(wrong.errors, '--since: found "yesterday", wanted a length of time such as 10m');
   }));
 
+Deno.test("what others have written does nothing to the terminal, and is whole as JSON", () =>
+  withFakeCloud(async (cloud) => {
+    cloud.addJob({ id: "job-1", status: TrainingStatus.COMPLETED });
+    const message = "\x1b[31mred\x1b[0m\x1b]0;title\x07 \r\u009b2J\tstays";
+    say(cloud, message);
+    const { output } = await svcMl(["logs", "job-1"], { env: envOf(cloud), terminal: true });
+    assertEquals(output, "2024-01-02 03:04:05  INFO   red]0;title 2J\tstays\n");
+    const json = await svcMl(["logs", "job-1", "--json"], { env: envOf(cloud) });
+    assertEquals(JSON.parse(json.output).message, message);
+  }));
+
 Deno.test("logs -f goes on where it was, and ends with the job's exit code", () =>
   withFakeCloud(async (cloud) => {
     play(cloud, TrainingStatus.CANCELED);
