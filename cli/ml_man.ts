@@ -23,7 +23,7 @@ export const VARIABLES: readonly (readonly [name: string, meaning: string])[] = 
   ["SVC_API_KEY", "the API key; it must be an owner's of the organization"],
   ["SVC_ORG_ID", "the organization's id or name, as --org-id"],
   ["SVC_PROFILE", "the profile to use, as --profile; it goes before the key of the environment"],
-  ["SVC_CA_FILE", "certificates to trust besides, as --ca-file"],
+  ["SVC_CA_FILE", "the authority to trust, as --ca-file"],
   ["SVC_HOME", "the folder of profiles.json; ~/.svc where it is not set"],
   ["NO_COLOR", "no colours, whatever it is set to"],
 ];

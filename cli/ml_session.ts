@@ -55,7 +55,7 @@ export const COMMON = [
     default: "",
     value: "FILE",
     env: "SVC_CA_FILE",
-    help: "Trust these certificates (PEM) too.",
+    help: "Trust this authority (a file of certificates, PEM), such as the one of svc-cloud --tls.",
   },
   {
     name: "allow-insecure-creds",

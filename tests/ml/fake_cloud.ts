@@ -25,7 +25,7 @@ import { toTimestamp } from "../../lib/api/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Route } from "../../lib/wire/grpc_web.ts";
-import { openPort } from "../../lib/wire/port.ts";
+import { openPort, type TlsFiles } from "../../lib/wire/port.ts";
 import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
 import { type CallContext, service, ServiceTable } from "../../lib/wire/service.ts";
 
@@ -106,7 +106,10 @@ export const PNG = Uint8Array.of(137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13);
 const PAGE = 3;
 
 /** Serves a fake for as long as `run` takes. */
-export async function withFakeCloud(run: (cloud: FakeCloud) => Promise<void>): Promise<void> {
+export async function withFakeCloud(
+  run: (cloud: FakeCloud) => Promise<void>,
+  tls?: TlsFiles,
+): Promise<void> {
   const cloud = new FakeCloud();
   const clock = new SystemClock();
   const table = new ServiceTable(clock, [(ctx, request) => admit(cloud, ctx, request)]);
@@ -114,8 +117,8 @@ export async function withFakeCloud(run: (cloud: FakeCloud) => Promise<void>): P
   const files: Route = ({ path, fields }) =>
     contentOf(cloud, path, fields.find(([name]) => name === "range")?.[1]);
   const routes = new Map([["/files/*", files]]);
-  const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock, http: { routes } });
-  cloud.url = port.url;
+  const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, tls, clock, http: { routes } });
+  cloud.url = tls ? `https://localhost:${port.port}` : port.url;
   try {
     await run(cloud);
   } finally {

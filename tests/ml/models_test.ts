@@ -4,6 +4,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
 import { create } from "../../lib/wire/proto.ts";
 import { PackageInfoSchema } from "../../proto/gen/packages_pb.ts";
+import { selfSigned } from "../../lib/wire/echo_fixture.ts";
 import { packed, unpacked } from "../../lib/base/archive.ts";
 import { type FakeCloud, ORGANIZATION, PackageType, PNG, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
@@ -104,6 +105,21 @@ Deno.test("a download that is not what was published is not kept", () =>
       assertStringIncludes(other.errors, 'there is no model "shape"; did you mean shapes?');
     })
   ));
+
+Deno.test("over TLS, the certificates of a file are trusted, for calls and for downloads", async () => {
+  const identity = await selfSigned();
+  await withFakeCloud((cloud) =>
+    inFolder(async (folder) => {
+      addModel(cloud, PNG);
+      const env = { ...envOf(cloud), SVC_CA_FILE: "" };
+      const strange = await svcMl(["models", "list"], { env });
+      assertEquals(strange.code, 1);
+      await Deno.writeTextFile(`${folder}/ca.pem`, identity.certPem);
+      const args = ["models", "download", "shapes", "-d", folder, "--ca-file", `${folder}/ca.pem`];
+      const { code, output, errors } = await svcMl(args, { env });
+      assertEquals([code, output], [0, `${folder}/shapes-v1.tar.gz\n`], errors);
+    }), identity);
+});
 
 Deno.test("infer uploads an image, tells what is seen on it, and removes it", () =>
   withFakeCloud((cloud) =>
