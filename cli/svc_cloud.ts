@@ -15,20 +15,13 @@ import { suggest } from "../lib/base/suggest.ts";
 import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
 import type { Validate } from "../lib/cloud/context.ts";
 import { FileStore } from "../lib/cloud/files.ts";
-import { Fleet } from "../lib/cloud/fleet.ts";
-import { Keys, newKeySecret } from "../lib/cloud/keys.ts";
 import { openStore, type Store } from "../lib/cloud/store.ts";
 import { decodeConfig } from "../lib/machine/config.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { openPort, type TlsFiles } from "../lib/wire/port.ts";
 import { MODELS } from "../drivers/mod.ts";
-import {
-  cloudSection,
-  type Command,
-  COMMANDS as PEOPLE_COMMANDS,
-  createMachine,
-  openDesk,
-} from "./cloud_commands.ts";
+import { type Command, COMMANDS as PEOPLE_COMMANDS, openDesk } from "./cloud_commands.ts";
+import { describeExample, makeExample } from "./cloud_example.ts";
 import { RELEASE_COMMANDS } from "./cloud_releases.ts";
 import { openTraining, TRAINING_FLAGS } from "./cloud_training.ts";
 import { columns, type Flag, type Values } from "./flags.ts";
@@ -82,7 +75,12 @@ const SERVE = {
   flags: [
     ...COMMON,
     LISTEN,
-    { name: "demo", type: "bool", default: false, help: "At the first start, make an example as init does." },
+    {
+      name: "demo",
+      type: "bool",
+      default: false,
+      help: "At the first start, make an example as init --example does.",
+    },
     {
       name: "public-url",
       type: "string",
@@ -126,9 +124,15 @@ const INIT = {
   ...PROGRAM,
   name: "svc-cloud init",
   summary:
-    "Makes an example: an organization, a location, a machine, and keys for a person and for the machine.",
+    "Makes what there is to begin with: an organization, a location, a machine, and keys for a person and for the " +
+    "machine.",
   usage: "[flags]",
-  flags: [...COMMON, LISTEN, JSON_FLAG],
+  flags: [...COMMON, LISTEN, JSON_FLAG, {
+    name: "example",
+    type: "bool",
+    default: false,
+    help: "Make a dataset to train from, too, and a machine that uses the model.",
+  }],
 } as const;
 
 const SHUTDOWN_MS = 5_000;
@@ -205,7 +209,10 @@ async function init(args: readonly string[], host: Host): Promise<number> {
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values } = begun;
   return await withStore(values, async (store) => {
-    const example = await makeExample(store, `http://${values.listen}`);
+    const clock = new SystemClock();
+    const { data } = values;
+    const parts = { store, files: await filesIn(data, clock), validate: validator(), data, clock };
+    const example = await makeExample(parts, `http://${values.listen}`, { withData: values.example });
     if (!example) {
       throw new SvcError("failed_precondition", "there is an organization already: init is for a new folder");
     }
@@ -229,6 +236,7 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
       logger.info("svc-cloud", { version: VERSION });
       const files = await filesIn(values.data, clock);
       const publicUrl = values.publicUrl.replace(/\/+$/, "") || undefined;
+      const { training, routes } = await openTraining(values, clock);
       const cloud = await openCloud({
         store,
         files,
@@ -237,7 +245,7 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         validate: validator(),
         publicUrl,
         installers: await installers(host),
-        training: await openTraining(values, values.data, clock),
+        training,
       });
       try {
         const bind = addressOf(values.listen);
@@ -246,11 +254,12 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
           table: cloud.table,
           bind,
           tls: await tlsOf(values, bind.host, cloud, host),
-          http: { routes: new Map([...cloud.routes, ["/ca.pem", () => pem]]) },
+          http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", () => pem]]) },
           clock,
           logger,
         });
-        const example = values.demo ? await makeExample(store, port.url) : undefined;
+        const parts = { store, files, validate: validator(), data: values.data, clock };
+        const example = values.demo ? await makeExample(parts, port.url, { withData: true }) : undefined;
         if (example) host.write(describeExample(example));
         logger.info("serving", { url: port.url });
         logger.info(`stopping: ${await stopped}`);
@@ -323,54 +332,6 @@ function filesIn(data: string, clock: Clock): Promise<FileStore> {
 function validator(): Validate {
   const registry = new Registry(APIS, MODELS);
   return (json) => decodeConfig(json, registry, { env: () => "" }).problems;
-}
-
-/** The example, unless there is an organization already. */
-async function makeExample(store: Store, url: string) {
-  const [personal, own] = [await newKeySecret(), await newKeySecret()];
-  const nowMs = new SystemClock().nowMs();
-  return await store.transaction(async (sql) => {
-    const fleet = new Fleet(sql);
-    if ((await fleet.organizations()).length > 0) return undefined;
-    const organizationId = await fleet.createOrganization("example", nowMs);
-    const locationId = await fleet.createLocation(organizationId, "home", "", nowMs);
-    const owner = { role: "owner", kind: "organization", resourceId: organizationId } as const;
-    const ownerKey = await new Keys(sql).create(personal, "example owner", [owner], nowMs);
-    const machine = await createMachine(sql, own, locationId, "example-machine", nowMs);
-    const config = cloudSection(machine.partId, machine.key, url);
-    return {
-      url,
-      organizationId,
-      locationId,
-      machineId: machine.id,
-      partId: machine.partId,
-      ownerKey,
-      config,
-    };
-  });
-}
-
-function describeExample(example: NonNullable<Awaited<ReturnType<typeof makeExample>>>): string {
-  const { url, organizationId, locationId, machineId, partId, ownerKey, config } = example;
-  return [
-    "An example has been made. Its keys are shown this once.",
-    "",
-    `control plane  ${url}`,
-    `organization   ${organizationId}`,
-    `location       ${locationId}`,
-    `machine        ${machineId}`,
-    `part           ${partId}`,
-    `owner's key    id ${ownerKey.id}`,
-    `               key ${ownerKey.key}`,
-    "",
-    `For the file of the machine (svc-server -config FILE${
-      url.startsWith("http:") ? " -allow-insecure-creds" : ""
-    }):`,
-    "",
-    JSON.stringify(config, null, 2),
-    "",
-    "",
-  ].join("\n");
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));
