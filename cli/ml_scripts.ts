@@ -7,7 +7,7 @@
 
 import { resolve } from "node:path";
 import { type CreatePackageRequestSchema, PackageType } from "../proto/gen/packages_pb.ts";
-import { SvcError } from "../lib/base/error.ts";
+import { messageOf, SvcError } from "../lib/base/error.ts";
 import { ModelFramework, ModelType, parseFramework, parseModelType } from "../lib/cloud/ml_client.ts";
 import type { MessageInitShape } from "../lib/wire/proto.ts";
 import type { Flag, Values } from "./flags.ts";
@@ -177,6 +177,17 @@ export async function uploadScript(
     `uploaded script ${name}, version ${version} (${content.files.length} files, ${sizeText(content.size)})`,
   );
   return { id: `${organizationId}:${name}`, version };
+}
+
+/** Takes back a version that has just been uploaded; where that fails, tells so. */
+export async function removeScript(session: Session, id: string, version: string): Promise<void> {
+  const { packages } = await session.services();
+  try {
+    await packages.deletePackage({ id: id.replace(":", "/"), version, type: PackageType.ML_TRAINING });
+    session.note(`took back version ${version} of script ${id}`);
+  } catch (error) {
+    session.note(`version ${version} of script ${id} stays uploaded: ${messageOf(error)}`);
+  }
 }
 
 /** The name of a script of one's own organization. */

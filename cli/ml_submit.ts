@@ -10,6 +10,7 @@ import {
   SubmitTrainingJobRequestSchema,
   TrainingJobMetadataSchema,
 } from "../proto/gen/ml_training_pb.ts";
+import type { Dataset } from "../proto/gen/dataset_pb.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { isObject } from "../lib/base/schema.ts";
 import { parseJsonc } from "../lib/base/jsonc.ts";
@@ -25,14 +26,14 @@ import {
   TrainingStatus,
 } from "../lib/cloud/ml_client.ts";
 import { create, toJson } from "../lib/wire/proto.ts";
-import type { Flag } from "./flags.ts";
+import type { Flag, Values } from "./flags.ts";
 import { type Command, command, commaWords, EXIT, facts, newVersion, pairsOf } from "./ml_command.ts";
 import { useEmbedded } from "./ml_embedded.ts";
 import { detachable, followJob, tellEnd } from "./ml_follow.ts";
 import { describeJob, TIMEOUT } from "./ml_jobs.ts";
 import { findDataset, imagesOf } from "./ml_lookup.ts";
 import { describePreflight, labelsIn, preflight } from "./ml_preflight.ts";
-import { SCRIPT_FLAGS, uploadScript } from "./ml_scripts.ts";
+import { removeScript, SCRIPT_FLAGS, uploadScript } from "./ml_scripts.ts";
 import type { Session } from "./ml_session.ts";
 
 const DATASET = [
@@ -99,177 +100,201 @@ export const TAGS = [
   { name: "labels", type: "list", default: [], value: "LABEL", help: "The same as --tags." },
 ] as const satisfies readonly Flag[];
 
+const MANAGED = [
+  MODEL_TYPE,
+  ...DATASET,
+  ...TAGS,
+  ...MODEL,
+  {
+    name: "framework",
+    type: "string",
+    default: "",
+    value: "FRAMEWORK",
+    help: `What the model is for: ${spellingsOf(ModelFramework).join(", ")}; the control plane chooses.`,
+  },
+  ...THEN,
+  {
+    name: "embedded",
+    type: "bool",
+    default: false,
+    help: "Use a control plane of your own on this computer; it is started if need be.",
+  },
+] as const satisfies readonly Flag[];
+const CUSTOM = [
+  ...DATASET,
+  ...MODEL,
+  ...SCRIPT_FLAGS,
+  {
+    name: "arg",
+    type: "list",
+    default: [],
+    value: "KEY=VALUE",
+    help: "An argument of the script, passed as --KEY=VALUE.",
+  },
+  { name: "args-file", type: "string", default: "", value: "FILE", help: "More of them: a JSON object." },
+  {
+    name: "container-version",
+    type: "string",
+    default: "",
+    value: "KEY",
+    help: "The container to run it in; see svc-ml containers.",
+  },
+  ...THEN,
+] as const satisfies readonly Flag[];
+
 export const SUBMIT_COMMANDS: readonly Command[] = [
   command(
     "submit",
     [],
     "Trains a model of a known type on a dataset.",
-    [
-      MODEL_TYPE,
-      ...DATASET,
-      ...TAGS,
-      ...MODEL,
-      {
-        name: "framework",
-        type: "string",
-        default: "",
-        value: "FRAMEWORK",
-        help: `What the model is for: ${spellingsOf(ModelFramework).join(", ")}; the control plane chooses.`,
-      },
-      ...THEN,
-      {
-        name: "embedded",
-        type: "bool",
-        default: false,
-        help: "Use a control plane of your own on this computer; it is started if need be.",
-      },
-    ],
-    async (session, _, flags) => {
-      if (flags.modelType === "") {
-        const wanted = spellingsOf(ModelType).join(", ");
-        throw new SvcError("invalid_argument", `--model-type is missing, wanted one of ${wanted}`);
-      }
-      const modelType = parseModelType(flags.modelType);
-      const modelFramework = flags.framework === ""
-        ? ModelFramework.UNSPECIFIED
-        : parseFramework(flags.framework);
-      refuseDoubtful(flags);
-      await chooseControlPlane(session, flags.embedded);
-      const { jobs } = await session.services();
-      const dataset = await findDataset(session, flags.datasetId || flags.dataset);
-      const given = commaWords(flags.tags, flags.labels);
-      const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(session, dataset.id);
-      const tags = given.length > 0 ? given : labelsIn(modelType, images);
-      if (tags.length === 0 && !flags.dryRun) {
-        const found = `dataset "${dataset.name}" has ${images.length} images and no labels for ${
-          spelled(ModelType[modelType])
-        }`;
-        throw new SvcError("failed_precondition", `${found}; see svc-ml dataset check ${dataset.id}`);
-      }
-      if (given.length === 0) session.note(`labels: ${tags.join(", ")}`);
-      const request = create(SubmitTrainingJobRequestSchema, {
-        organizationId: dataset.organizationId,
-        datasetId: dataset.id,
-        modelName: flags.modelName || modelNameOf(dataset.name),
-        modelVersion: flags.modelVersion || newVersion(session.clock.nowMs()),
-        modelType,
-        modelFramework,
-        tags,
-      });
-      if (flags.dryRun) {
-        const check = preflight(dataset.id, modelType, tags, images);
-        session.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
-          ...facts([
-            ["model", `${request.modelName}, version ${request.modelVersion}`],
-            ["type", spelled(ModelType[modelType])],
-            ["dataset", `${dataset.name} (${dataset.id})`],
-          ]),
-          ...describePreflight(check),
-        ]);
-        session.note("nothing has been submitted");
-        return check.ready ? EXIT.ok : EXIT.conflict;
-      }
-      const { organizationId, datasetId, modelName, modelVersion } = request;
-      const same = (job: TrainingJobMetadata) =>
-        differing([
-          ["model type", ModelType[job.modelType], ModelType[modelType]],
-          ["dataset", job.datasetId, datasetId],
-          ["labels", [...job.tags].sort().join(", "), [...tags].sort().join(", ")],
-        ]);
-      return await submitted(session, jobs, request, flags, same, () => {
-        const options = { modelFramework, ...session.limits };
-        return jobs.submitTrainingJob(
-          organizationId,
-          datasetId,
-          modelName,
-          modelVersion,
-          modelType,
-          tags,
-          options,
-        );
-      });
-    },
+    MANAGED,
+    (session, _, flags) => submitManaged(session, flags),
   ),
   command(
     "submit-custom",
     [],
     "Runs a training script on a dataset: one of the registry, or with --path one of yours, which is uploaded.",
-    [
-      ...DATASET,
-      ...MODEL,
-      ...SCRIPT_FLAGS,
-      {
-        name: "arg",
-        type: "list",
-        default: [],
-        value: "KEY=VALUE",
-        help: "An argument of the script, passed as --KEY=VALUE.",
-      },
-      { name: "args-file", type: "string", default: "", value: "FILE", help: "More of them: a JSON object." },
-      {
-        name: "container-version",
-        type: "string",
-        default: "",
-        value: "KEY",
-        help: "The container to run it in; see svc-ml containers.",
-      },
-      ...THEN,
-    ],
-    async (session, _, flags) => {
-      if (flags.scriptName === "") {
-        throw new SvcError("invalid_argument", "--script-name is missing, wanted a script such as org:name");
-      }
-      refuseDoubtful(flags);
-      const given = { ...await argumentsIn(session, flags.argsFile), ...pairsOf("arg", flags.arg) };
-      const { jobs } = await session.services();
-      const dataset = await findDataset(session, flags.datasetId || flags.dataset);
-      const organizationId = dataset.organizationId;
-      const script = flags.path === "" || flags.dryRun
-        ? { id: scriptId(flags.scriptName, organizationId), version: flags.scriptVersion || "latest" }
-        : await uploadScript(session, organizationId, flags);
-      const request = create(SubmitCustomTrainingJobRequestSchema, {
-        organizationId,
-        datasetId: dataset.id,
-        registryItemId: script.id,
-        registryItemVersion: script.version,
-        modelName: flags.modelName || modelNameOf(dataset.name),
-        modelVersion: flags.modelVersion || newVersion(session.clock.nowMs()),
-        arguments: given,
-        containerVersion: flags.containerVersion,
-      });
-      const { datasetId, registryItemId, registryItemVersion, modelName, modelVersion, containerVersion } =
-        request;
-      if (flags.dryRun) {
-        session.print({ request: toJson(SubmitCustomTrainingJobRequestSchema, request) }, [
-          ...facts([
-            ["model", `${modelName}, version ${modelVersion}`],
-            ["script", `${registryItemId}, version ${registryItemVersion}`],
-            ["dataset", `${dataset.name} (${dataset.id})`],
-            ["arguments", Object.entries(given).map((pair) => pair.join("=")).join(" ")],
-          ]),
-        ]);
-        session.note("nothing has been uploaded or submitted");
-        return EXIT.ok;
-      }
-      const same = (job: TrainingJobMetadata) =>
-        differing([
-          ["script", job.registryItemId, registryItemId],
-          ["dataset", job.datasetId, datasetId],
-          ["arguments", JSON.stringify(sorted(job.arguments)), JSON.stringify(sorted(given))],
-        ]);
-      return await submitted(session, jobs, request, flags, same, () =>
-        jobs.submitCustomTrainingJob(
-          organizationId,
-          datasetId,
-          registryItemId,
-          registryItemVersion,
-          modelName,
-          modelVersion,
-          { arguments: given, containerVersion, ...session.limits },
-        ));
-    },
+    CUSTOM,
+    (session, _, flags) => submitCustom(session, flags),
   ),
 ];
+
+async function submitManaged(session: Session, flags: Values<typeof MANAGED>): Promise<number> {
+  if (flags.modelType === "") {
+    const wanted = spellingsOf(ModelType).join(", ");
+    throw new SvcError("invalid_argument", `--model-type is missing, wanted one of ${wanted}`);
+  }
+  const modelType = parseModelType(flags.modelType);
+  const modelFramework = flags.framework === ""
+    ? ModelFramework.UNSPECIFIED
+    : parseFramework(flags.framework);
+  refuseDoubtful(flags);
+  await chooseControlPlane(session, flags.embedded);
+  const { jobs } = await session.services();
+  const dataset = await findDataset(session, flags.datasetId || flags.dataset);
+  const given = commaWords(flags.tags, flags.labels);
+  const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(session, dataset.id);
+  const tags = given.length > 0 ? given : labelsIn(modelType, images);
+  const target = targetOf(session, dataset, flags);
+  const { organizationId, datasetId, modelName, modelVersion } = target;
+  if (flags.dryRun) {
+    const request = create(SubmitTrainingJobRequestSchema, { ...target, modelType, modelFramework, tags });
+    const check = preflight(datasetId, modelType, tags, images);
+    session.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
+      ...facts([
+        ["model", `${modelName}, version ${modelVersion}`],
+        ["type", spelled(ModelType[modelType])],
+        ["dataset", `${dataset.name} (${datasetId})`],
+      ]),
+      ...describePreflight(check),
+    ]);
+    session.note("nothing has been submitted");
+    return check.ready ? EXIT.ok : EXIT.conflict;
+  }
+  if (tags.length === 0) {
+    const found = `dataset "${dataset.name}" has ${images.length} images and no labels`;
+    const type = spelled(ModelType[modelType]);
+    throw new SvcError("failed_precondition", `${found} for ${type}; see svc-ml dataset check ${datasetId}`);
+  }
+  if (given.length === 0) session.note(`labels: ${tags.join(", ")}`);
+  const same = (job: TrainingJobMetadata) =>
+    differing([
+      ["model type", ModelType[job.modelType], ModelType[modelType]],
+      ["dataset", job.datasetId, datasetId],
+      ["labels", [...job.tags].sort().join(", "), [...tags].sort().join(", ")],
+    ]);
+  return await submitted(session, jobs, target, flags, same, () => {
+    const options = { modelFramework, ...session.limits };
+    return jobs.submitTrainingJob(
+      organizationId,
+      datasetId,
+      modelName,
+      modelVersion,
+      modelType,
+      tags,
+      options,
+    );
+  });
+}
+
+async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Promise<number> {
+  if (flags.scriptName === "") {
+    throw new SvcError("invalid_argument", "--script-name is missing, wanted a script such as org:name");
+  }
+  refuseDoubtful(flags);
+  const given = { ...await argumentsIn(session, flags.argsFile), ...pairsOf("arg", flags.arg) };
+  const { jobs } = await session.services();
+  const dataset = await findDataset(session, flags.datasetId || flags.dataset);
+  const target = targetOf(session, dataset, flags);
+  const { organizationId, datasetId, modelName, modelVersion } = target;
+  const { containerVersion } = flags;
+  const stored = { id: scriptId(flags.scriptName, organizationId), version: flags.scriptVersion || "latest" };
+  if (flags.dryRun) {
+    const request = create(SubmitCustomTrainingJobRequestSchema, {
+      ...target,
+      registryItemId: stored.id,
+      registryItemVersion: stored.version,
+      arguments: given,
+      containerVersion,
+    });
+    session.print(
+      { request: toJson(SubmitCustomTrainingJobRequestSchema, request) },
+      facts([
+        ["model", `${modelName}, version ${modelVersion}`],
+        ["script", `${stored.id}, version ${stored.version}`],
+        ["dataset", `${dataset.name} (${datasetId})`],
+        ["arguments", Object.entries(given).map((pair) => pair.join("=")).join(" ")],
+      ]),
+    );
+    session.note("nothing has been uploaded or submitted");
+    return EXIT.ok;
+  }
+  const same = (job: TrainingJobMetadata) =>
+    differing([
+      ["script", job.registryItemId, stored.id],
+      ["dataset", job.datasetId, datasetId],
+      ["arguments", JSON.stringify(sorted(job.arguments)), JSON.stringify(sorted(given))],
+    ]);
+  return await submitted(session, jobs, target, flags, same, async () => {
+    const { id, version } = flags.path === "" ? stored : await uploadScript(session, organizationId, flags);
+    const options = { arguments: given, containerVersion, ...session.limits };
+    try {
+      return await jobs.submitCustomTrainingJob(
+        organizationId,
+        datasetId,
+        id,
+        version,
+        modelName,
+        modelVersion,
+        options,
+      );
+    } catch (error) {
+      // What nothing came of does not stay behind.
+      if (flags.path !== "") await removeScript(session, id, version);
+      throw error;
+    }
+  });
+}
+
+interface Target {
+  readonly organizationId: string;
+  readonly datasetId: string;
+  readonly modelName: string;
+  readonly modelVersion: string;
+}
+
+function targetOf(
+  session: Session,
+  { id, name, organizationId }: Dataset,
+  flags: { readonly modelName: string; readonly modelVersion: string },
+): Target {
+  return {
+    organizationId,
+    datasetId: id,
+    modelName: flags.modelName || modelNameOf(name),
+    modelVersion: flags.modelVersion || newVersion(session.clock.nowMs()),
+  };
+}
 
 type SubmitFlags = ThenFlags & { readonly modelVersion: string };
 
@@ -291,22 +316,16 @@ async function chooseControlPlane(session: Session, embedded: boolean): Promise<
   if (/^y(es)?$/i.test(answer.trim())) await useEmbedded(session);
 }
 
-interface Submission {
-  readonly organizationId: string;
-  readonly modelName: string;
-  readonly modelVersion: string;
-}
-
 /** Submits, unless there is such a job and that is fine; then does what was asked for besides. */
 async function submitted(
   session: Session,
   jobs: MlTrainingClient,
-  submission: Submission,
+  target: Target,
   flags: ThenFlags,
   differs: (job: TrainingJobMetadata) => string | undefined,
   submit: () => Promise<string>,
 ): Promise<number> {
-  const existing = () => flags.ifNotExists ? earlier(session, jobs, submission, differs) : undefined;
+  const existing = () => flags.ifNotExists ? earlier(session, jobs, target, differs) : undefined;
   let id = await existing();
   if (id !== undefined) session.note("this version has been submitted already");
   else {
@@ -317,7 +336,7 @@ async function submitted(
       return found;
     });
   }
-  const { modelName, modelVersion } = submission;
+  const { modelName, modelVersion } = target;
   session.print({ id, modelName, modelVersion }, [id]);
   if (!flags.wait && !flags.follow) {
     session.note(`model ${modelName}, version ${modelVersion}; follow it with: svc-ml logs -f ${id}`);
@@ -335,7 +354,7 @@ async function submitted(
 async function earlier(
   session: Session,
   jobs: MlTrainingClient,
-  { organizationId, modelName, modelVersion }: Submission,
+  { organizationId, modelName, modelVersion }: Target,
   differs: (job: TrainingJobMetadata) => string | undefined,
 ): Promise<string | undefined> {
   const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, session.limits);

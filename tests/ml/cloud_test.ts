@@ -119,7 +119,7 @@ storeTest(
 
 storeTest("a script is uploaded and run", (database) =>
   withPlace(database, async (place) => {
-    const { ml, executor, folder } = place;
+    const { ml, executor, folder, env } = place;
     await addDataset(place);
     await Deno.mkdir(`${folder}/script/model`, { recursive: true });
     await Deno.writeTextFile(`${folder}/script/setup.py`, "");
@@ -141,6 +141,12 @@ storeTest("a script is uploaded and run", (database) =>
     await finish();
     const ended = JSON.parse((await following).trimEnd().split("\n").at(-1)!);
     assertEquals([ended.status, ended.isCustomJob], ["TRAINING_STATUS_COMPLETED", true]);
+    // The version of the model is there: the script that was uploaded for another one goes again.
+    const again = ["submit-custom", "--path", `${folder}/script`, "--script-name", "train"];
+    const model = ["--model-name", "own", "--model-version", ended.modelVersion];
+    const refused = await svcMl([...again, "--script-version", "1.0.1", ...model], { env });
+    assertEquals(refused.code, 5);
+    assertStringIncludes(refused.errors, "took back version 1.0.1 of script");
     assertEquals(
       await ml(
         "script",

@@ -317,6 +317,13 @@ function packages(cloud: FakeCloud) {
       cloud.packages.push({ info: info!, content: Uint8Array.from(content), checksum: "" });
       return { id: `${info!.organizationId}/${info!.name}`, version: info!.version };
     },
+    deletePackage({ id, version }) {
+      const at = cloud.packages.findIndex(({ info }) => {
+        return `${info.organizationId}/${info.name}` === id && info.version === version;
+      });
+      cloud.packages.splice(at, 1);
+      return {};
+    },
     listPackages: ({ type }) => ({
       packages: cloud.packages.map(message).filter(({ info }) => info.type === type),
     }),

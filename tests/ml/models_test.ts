@@ -2,6 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
+import { SvcError } from "../../lib/base/error.ts";
 import { create } from "../../lib/wire/proto.ts";
 import { PackageInfoSchema } from "../../proto/gen/packages_pb.ts";
 import { selfSigned } from "../../lib/wire/echo_fixture.ts";
@@ -249,6 +250,19 @@ Deno.test("submit-custom --path uploads the script, then submits", () =>
         "org-1:train",
         cloud.packages[0].info.version,
       ]);
+      // What nothing comes of does not stay behind, and what is there already is not uploaded.
+      cloud.failures.push({
+        method: "submitCustomTrainingJob",
+        error: new SvcError("failed_precondition", "no images"),
+      });
+      const refused = await svcMl(args, { env: envOf(cloud) });
+      assertEquals([refused.code, cloud.packages.length], [5, 1]);
+      assertStringIncludes(refused.errors, "took back version ");
+      const version = cloud.jobs[0].modelVersion;
+      const same = await svcMl([...args, "--model-version", version, "--if-not-exists"], {
+        env: envOf(cloud),
+      });
+      assertEquals([same.code, same.output, cloud.packages.length], [0, "job-1\n", 1], same.errors);
     })
   ));
 
