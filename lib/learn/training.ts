@@ -8,7 +8,7 @@
 import { randomFrom } from "../geometry/random.ts";
 import { Classifier } from "./classifier.ts";
 import { detectionDifference, Detector } from "./detector.ts";
-import { type Sample, split, type TrainingTask } from "./example.ts";
+import { type Sample, split, type TaskKind, type TrainingTask } from "./example.ts";
 import { type Answer, type Learner, type Metrics, onnxOf } from "./learner.ts";
 import { Adam } from "./network.ts";
 import { Team, type TeamPlace, teamPlaces } from "./team.ts";
@@ -39,8 +39,12 @@ const BATCH = 8;
 const PROBES = 4;
 const RATE = 4e-3;
 const DECAY = 0.02;
-/** Pictures are shown so many times in all, fewer of them more often, within these bounds. */
-const SHOWN = 14_000;
+/** Pictures are shown so many times in all, fewer of them more often, within the bounds below. */
+const SHOWN = {
+  single_label_classification: 14_000,
+  multi_label_classification: 14_000,
+  object_detection: 10_000,
+};
 const EPOCHS_MIN = 12;
 const EPOCHS_MAX = 80;
 /** Training stops early after this share of the rounds without anything better. */
@@ -63,7 +67,7 @@ export function* training(
   const { learned, heldBack } = split(task, samples);
   const random = randomFrom(task.seed);
   const learner = learnerOf(task, learned, BATCH / team.size, random);
-  const epochs = task.epochsMax ?? epochsFor(learned.length);
+  const epochs = task.epochsMax ?? epochsFor(task.kind, learned.length);
   const stepsInAll = epochs * Math.ceil(learned.length / BATCH);
   const adam = new Adam(learner.network.parameters(), DECAY);
   const mean = new RunningMean(learner.network.state());
@@ -115,8 +119,8 @@ function learnerOf(
   return new Classifier(task.kind === "single_label_classification", labels, learned, batch, side, random);
 }
 
-function epochsFor(pictures: number): number {
-  return Math.min(EPOCHS_MAX, Math.max(EPOCHS_MIN, Math.ceil(SHOWN / pictures)));
+function epochsFor(kind: TaskKind, pictures: number): number {
+  return Math.min(EPOCHS_MAX, Math.max(EPOCHS_MIN, Math.ceil(SHOWN[kind] / pictures)));
 }
 
 /** The learning rate's share along the training: up over the first twentieth, then down as a cosine. */
