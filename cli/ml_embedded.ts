@@ -62,7 +62,7 @@ function programBeside(): readonly string[] {
 async function initialize(session: Session, program: readonly string[], folder: string): Promise<Profile> {
   const baseUrl = `http://localhost:${freePort()}`;
   const listen = baseUrl.slice("http://".length);
-  const made = await run(program, ["init", "--json", "--data", folder, "--listen", listen]);
+  const made = await run(program, ["init", "--example", "--json", "--data", folder, "--listen", listen]);
   if (made.code === 0) {
     session.note(`made a control plane with an example in ${folder}`);
     const example = made.value;
