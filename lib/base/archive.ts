@@ -29,6 +29,8 @@ export interface ArchiveLimits {
 }
 
 const BLOCK = 512;
+/** The time of every file, the year 2000: other archives do not know times before 1980. */
+const TIME_SECONDS = 946_684_800;
 const NAME_BYTES = 100;
 /** Of a header that says more than fits into the plain one. */
 const EXTRA_BYTES_MAX = 64 * 1024;
@@ -150,7 +152,7 @@ function header(name: Uint8Array, size: number, type: string, executable = false
   const octal = (number: number, digits: number) => number.toString(8).padStart(digits, "0");
   block.set(name);
   put(100, `${octal(executable ? 0o755 : 0o644, 7)}\0`);
-  put(108, `${octal(0, 7)}\0${octal(0, 7)}\0${octal(size, 11)}\0${octal(0, 11)}\0`);
+  put(108, `${octal(0, 7)}\0${octal(0, 7)}\0${octal(size, 11)}\0${octal(TIME_SECONDS, 11)}\0`);
   put(148, " ".repeat(8));
   put(156, type);
   put(257, "ustar\x0000");

@@ -42,6 +42,8 @@ export interface Executor {
    * the package. Throws where the job has failed; the error is shown to people.
    */
   run(work: Work): Promise<JsonObject>;
+  /** Removes what is left of a job whose control plane is no more, where that does not go with it. */
+  abandon?(jobId: string): Promise<void>;
 }
 
 /** Who works on what. Without an executor of a kind, such jobs are refused. */

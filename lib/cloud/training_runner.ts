@@ -22,7 +22,7 @@ import type { FileStore, StoredFile } from "./files.ts";
 import { Keys, type NewKey, newKeySecret } from "./keys.ts";
 import { PACKAGE_BYTES_MAX, Packages } from "./packages.ts";
 import type { Sql, Store } from "./store.ts";
-import { type Ended, LOGS_KEPT_MS, type Queue, type TrainingJob, TrainingJobs } from "./training.ts";
+import { type Ended, LOGS_KEPT_MS, type Queue, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
 import { TrainingLog } from "./training_log.ts";
 import { hasEnded, type TrainingState } from "./training_state.ts";
 
@@ -149,7 +149,8 @@ export class TrainingRunner {
   async #resolveLost(): Promise<void> {
     const { store, clock } = this.options;
     const lapsed = { lapsedMs: clock.nowMs() };
-    for (const { id } of await new TrainingJobs(store).running(lapsed)) {
+    for (const job of await new TrainingJobs(store).running(lapsed)) {
+      const { id } = job;
       if (this.#running.has(id)) continue;
       const message = "interrupted: the control plane that ran the job went away";
       await this.#end(id, async (sql, nowMs) => {
@@ -160,6 +161,7 @@ export class TrainingRunner {
         if (!(error instanceof Lost)) throw error;
       });
       await rm(this.#folderOf(id), { recursive: true, force: true });
+      await this.options.executors[queueOf(job)]?.abandon?.(id);
     }
   }
 

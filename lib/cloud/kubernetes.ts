@@ -1,0 +1,179 @@
+/**
+ * Jobs of a Kubernetes cluster: made, looked after and removed.
+ */
+
+import { messageOf, SvcError } from "../base/error.ts";
+import type { BatchV1Api, CoreV1Api, V1Job } from "./kubernetes_client.ts";
+
+export interface ClusterJob {
+  /** Unique in the namespace: small letters, digits and `-`. */
+  readonly name: string;
+  readonly image: string;
+  readonly command: readonly string[];
+  readonly env: { readonly [name: string]: string };
+  readonly labels: { readonly [name: string]: string };
+  /** After this long the cluster ends it. */
+  readonly deadlineSeconds: number;
+}
+
+export interface ClusterState {
+  readonly phase: "waiting" | "running" | "succeeded" | "failed" | "gone";
+  /** Why it has failed, in the cluster's words. */
+  readonly reason: string;
+}
+
+export interface ClusterLog {
+  /** When the line was written, as the cluster writes it; such texts are ordered as their times are. */
+  readonly at: string;
+  readonly line: string;
+}
+
+export interface Cluster {
+  create(job: ClusterJob): Promise<void>;
+  state(name: string): Promise<ClusterState>;
+  /** What its pod has written in the last few seconds; nothing while there is none. */
+  logs(name: string, seconds: number): Promise<readonly ClusterLog[]>;
+  /** Removes it with its pod; one that is gone already is no error. */
+  remove(name: string): Promise<void>;
+}
+
+/** For how long the cluster keeps what nobody has removed. */
+const KEPT_SECONDS = 3600;
+
+/**
+ * The cluster that a file names; without one that of `KUBECONFIG`, of `~/.kube/config`, or the one that this program
+ * runs in. Throws `failed_precondition` where there is none.
+ */
+export async function openCluster(namespace: string, kubeconfig?: string): Promise<Cluster> {
+  const { BatchV1Api, CoreV1Api, KubeConfig } = await import("./kubernetes_client.ts");
+  const config = new KubeConfig();
+  try {
+    if (kubeconfig) config.loadFromFile(kubeconfig);
+    else config.loadFromDefault();
+    const [batch, core] = [config.makeApiClient(BatchV1Api), config.makeApiClient(CoreV1Api)];
+    return new KubernetesCluster(namespace, batch, core);
+  } catch (cause) {
+    const wanted = "wanted a cluster in KUBECONFIG, in ~/.kube/config or around this program";
+    throw new SvcError("failed_precondition", `no Kubernetes cluster: ${messageOf(cause)}, ${wanted}`, {
+      cause,
+    });
+  }
+}
+
+class KubernetesCluster implements Cluster {
+  constructor(
+    private readonly namespace: string,
+    private readonly batch: BatchV1Api,
+    private readonly core: CoreV1Api,
+  ) {}
+
+  async create(job: ClusterJob): Promise<void> {
+    const { namespace } = this;
+    await attempt(
+      `make the job ${job.name}`,
+      () => this.batch.createNamespacedJob({ namespace, body: manifestOf(job) }),
+    );
+  }
+
+  async state(name: string): Promise<ClusterState> {
+    const { namespace } = this;
+    const job = await attempt(
+      `look after the job ${name}`,
+      () => this.batch.readNamespacedJobStatus({ name, namespace }),
+    );
+    return job ? stateOf(job) : { phase: "gone", reason: "" };
+  }
+
+  async logs(name: string, sinceSeconds: number): Promise<readonly ClusterLog[]> {
+    const { namespace } = this;
+    const labelSelector = `job-name=${name}`;
+    const pods = await attempt(
+      `find the pod of ${name}`,
+      () => this.core.listNamespacedPod({ namespace, labelSelector }),
+    );
+    const started = pods?.items.filter(({ status }) => status?.phase && status.phase !== "Pending") ?? [];
+    const logs: ClusterLog[] = [];
+    for (const { metadata } of started) {
+      const one = { name: metadata!.name!, namespace, sinceSeconds, timestamps: true };
+      const text = await attempt(`read what ${one.name} says`, () => this.core.readNamespacedPodLog(one));
+      for (const line of (text ?? "").split("\n")) {
+        const [, at, said] = /^(\S+) ?(.*)$/.exec(line) ?? [];
+        if (at) logs.push({ at, line: said });
+      }
+    }
+    return logs;
+  }
+
+  async remove(name: string): Promise<void> {
+    const { namespace } = this;
+    await attempt(
+      `remove the job ${name}`,
+      () => this.batch.deleteNamespacedJob({ name, namespace, propagationPolicy: "Background" }),
+    );
+  }
+}
+
+/** A job that is tried once, in a container that may do nothing with the cluster. */
+export function manifestOf({ name, image, command, env, labels, deadlineSeconds }: ClusterJob): V1Job {
+  return {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: { name, labels: { ...labels } },
+    spec: {
+      backoffLimit: 0,
+      activeDeadlineSeconds: deadlineSeconds,
+      ttlSecondsAfterFinished: KEPT_SECONDS,
+      template: {
+        metadata: { labels: { ...labels } },
+        spec: {
+          restartPolicy: "Never",
+          automountServiceAccountToken: false,
+          containers: [{
+            name: "training",
+            image,
+            command: [...command],
+            env: Object.entries(env).map(([name, value]) => ({ name, value })),
+            securityContext: { allowPrivilegeEscalation: false },
+          }],
+        },
+      },
+    },
+  };
+}
+
+function stateOf({ status }: V1Job): ClusterState {
+  const failed = status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
+  const reason = [failed?.reason, failed?.message].filter(Boolean).join(": ");
+  if (failed) return { phase: "failed", reason };
+  const complete = status?.conditions?.some(({ type, status }) => type === "Complete" && status === "True");
+  if (complete || (status?.succeeded ?? 0) > 0) return { phase: "succeeded", reason };
+  return { phase: (status?.active ?? 0) > 0 ? "running" : "waiting", reason };
+}
+
+/** Nothing where the cluster does not find it. */
+async function attempt<T>(what: string, run: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await run();
+  } catch (cause) {
+    const { code, body } = cause as { code?: number; body?: string | { message?: string } };
+    if (code === 404) return undefined;
+    const said = typeof body === "string" ? messageIn(body) : body?.message;
+    const kind = code === 401 || code === 403
+      ? "permission_denied"
+      : code === 409
+      ? "already_exists"
+      : code !== undefined && code >= 400 && code < 500
+      ? "failed_precondition"
+      : "unavailable";
+    throw new SvcError(kind, `Kubernetes: cannot ${what}: ${said ?? messageOf(cause)}`, { cause });
+  }
+}
+
+/** What the status that a cluster answers with says. */
+function messageIn(body: string): string | undefined {
+  try {
+    return JSON.parse(body).message;
+  } catch {
+    return body === "" ? undefined : body.slice(0, 500);
+  }
+}

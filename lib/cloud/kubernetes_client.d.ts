@@ -1,0 +1,58 @@
+/**
+ * What we use of the published client of Kubernetes. Its own types bring those of another Node along, which do not go
+ * with ours.
+ */
+
+export interface V1Job {
+  apiVersion?: string;
+  kind?: string;
+  metadata?: { name?: string; labels?: Record<string, string> };
+  spec?: {
+    backoffLimit?: number;
+    activeDeadlineSeconds?: number;
+    ttlSecondsAfterFinished?: number;
+    template: {
+      metadata?: { labels?: Record<string, string> };
+      spec: {
+        restartPolicy?: string;
+        automountServiceAccountToken?: boolean;
+        containers: {
+          name: string;
+          image: string;
+          command: string[];
+          env: { name: string; value: string }[];
+          securityContext?: { allowPrivilegeEscalation?: boolean };
+        }[];
+      };
+    };
+  };
+  status?: {
+    active?: number;
+    succeeded?: number;
+    conditions?: { type: string; status: string; reason?: string; message?: string }[];
+  };
+}
+
+interface Named {
+  name: string;
+  namespace: string;
+}
+
+export class BatchV1Api {
+  createNamespacedJob(request: { namespace: string; body: V1Job }): Promise<V1Job>;
+  readNamespacedJobStatus(request: Named): Promise<V1Job>;
+  deleteNamespacedJob(request: Named & { propagationPolicy?: string }): Promise<unknown>;
+}
+
+export class CoreV1Api {
+  listNamespacedPod(
+    request: { namespace: string; labelSelector?: string },
+  ): Promise<{ items: { metadata?: { name?: string }; status?: { phase?: string } }[] }>;
+  readNamespacedPodLog(request: Named & { sinceSeconds?: number; timestamps?: boolean }): Promise<string>;
+}
+
+export class KubeConfig {
+  loadFromFile(path: string): void;
+  loadFromDefault(): void;
+  makeApiClient<T>(api: new () => T): T;
+}

@@ -1,0 +1,223 @@
+/**
+ * API servers of Kubernetes for tests, and a node that runs the Jobs it finds there.
+ *
+ * `SVC_TEST_KUBE_APISERVER` and `SVC_TEST_ETCD` name the programs of a real API server; without them there is only
+ * ours, which keeps Jobs in memory and answers as the real one does (the same tests hold both to that).
+ */
+
+import { generateKeyPairSync } from "node:crypto";
+
+/** An address, and what one needs to be let in. */
+export interface ApiServer {
+  readonly url: string;
+  readonly kubeconfig: string;
+  /** One call; throws unless it succeeds. */
+  call(method: string, path: string, body?: unknown): Promise<Record<string, unknown>>;
+  close(): Promise<void>;
+}
+
+const TOKEN = "test-token";
+const JOBS = /^\/apis\/batch\/v1\/namespaces\/default\/jobs(?:\/([^/]+))?(\/status)?$/;
+const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+
+function kubeconfigOf(url: string): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "test",
+    clusters: [{ name: "test", cluster: { server: url, "insecure-skip-tls-verify": true } }],
+    users: [{ name: "test", user: { token: TOKEN } }],
+    contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
+  });
+}
+
+async function callOf(
+  url: string,
+  client: Deno.HttpClient | undefined,
+  method: string,
+  path: string,
+  body?: unknown,
+) {
+  const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+  const headers = { authorization: `Bearer ${TOKEN}`, "content-type": type };
+  const answer = await fetch(url + path, {
+    method,
+    headers,
+    body: body ? JSON.stringify(body) : undefined,
+    client,
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+  return JSON.parse(text) as Record<string, unknown>;
+}
+
+/** The part of the API that we use, in memory. */
+export async function fakeApi(folder: string): Promise<ApiServer> {
+  type Stored = { metadata: { name: string }; spec: unknown; status: Record<string, unknown> };
+  const jobs = new Map<string, Stored>();
+  const failure = (code: number, reason: string, message: string) =>
+    Response.json({ kind: "Status", apiVersion: "v1", status: "Failure", code, reason, message }, {
+      status: code,
+    });
+  const answer = async (request: Request): Promise<Response> => {
+    const { pathname } = new URL(request.url);
+    if (request.headers.get("authorization") !== `Bearer ${TOKEN}`) {
+      return failure(401, "Unauthorized", "Unauthorized");
+    }
+    if (pathname === "/api/v1/namespaces/default/pods") {
+      return Response.json({ kind: "PodList", apiVersion: "v1", metadata: {}, items: [] });
+    }
+    const [matched, name] = JOBS.exec(pathname) ?? [];
+    if (!matched) return failure(404, "NotFound", "the server could not find the requested resource");
+    const job = jobs.get(name ?? "");
+    if (request.method === "GET" && !name) {
+      return Response.json({
+        kind: "JobList",
+        apiVersion: "batch/v1",
+        metadata: {},
+        items: [...jobs.values()],
+      });
+    }
+    if (request.method === "POST") {
+      const made = await request.json();
+      if (!NAME.test(made.metadata.name) || made.metadata.name.length > 63) {
+        return failure(422, "Invalid", `Job.batch "${made.metadata.name}" is invalid: metadata.name`);
+      }
+      if (jobs.has(made.metadata.name)) {
+        return failure(409, "AlreadyExists", `jobs.batch "${made.metadata.name}" already exists`);
+      }
+      jobs.set(made.metadata.name, { ...made, status: {} });
+      return Response.json(made, { status: 201 });
+    }
+    if (!job) return failure(404, "NotFound", `jobs.batch "${name}" not found`);
+    if (request.method === "PATCH") Object.assign(job.status, (await request.json()).status);
+    if (request.method === "DELETE") jobs.delete(name);
+    return Response.json(job);
+  };
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, answer);
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  const kubeconfig = `${folder}/kubeconfig`;
+  await Deno.writeTextFile(kubeconfig, kubeconfigOf(url));
+  return {
+    url,
+    kubeconfig,
+    call: (method, path, body) => callOf(url, undefined, method, path, body),
+    close: () => server.shutdown(),
+  };
+}
+
+/** The real one, where its programs are named. */
+export const REAL = {
+  apiServer: Deno.env.get("SVC_TEST_KUBE_APISERVER"),
+  etcd: Deno.env.get("SVC_TEST_ETCD"),
+};
+
+export async function realApi(folder: string): Promise<ApiServer> {
+  const [etcdPort, peerPort, port] = [freePort(), freePort(), freePort()];
+  const etcdUrl = `http://127.0.0.1:${etcdPort}`;
+  const quiet = { stdin: "null", stdout: "null", stderr: "null" } as const;
+  const etcd = new Deno.Command(REAL.etcd!, {
+    ...quiet,
+    args: [
+      ...["--data-dir", `${folder}/etcd`, "--unsafe-no-fsync"],
+      ...["--listen-client-urls", etcdUrl, "--advertise-client-urls", etcdUrl],
+      ...["--listen-peer-urls", `http://127.0.0.1:${peerPort}`],
+    ],
+  }).spawn();
+  await Deno.writeTextFile(`${folder}/tokens.csv`, `${TOKEN},tester,1,system:masters\n`);
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const keyPem = privateKey.export({ format: "pem", type: "pkcs8" }) as string;
+  await Deno.writeTextFile(`${folder}/accounts.pem`, keyPem);
+  const server = new Deno.Command(REAL.apiServer!, {
+    ...quiet,
+    args: [
+      ...[`--etcd-servers=${etcdUrl}`, `--cert-dir=${folder}/certs`, `--secure-port=${port}`],
+      ...["--bind-address=127.0.0.1", `--token-auth-file=${folder}/tokens.csv`, "--authorization-mode=RBAC"],
+      ...["--service-account-issuer=https://test", `--service-account-key-file=${folder}/accounts.pem`],
+      ...[
+        `--service-account-signing-key-file=${folder}/accounts.pem`,
+        "--service-cluster-ip-range=10.0.0.0/24",
+      ],
+    ],
+  }).spawn();
+  const url = `https://127.0.0.1:${port}`;
+  const kubeconfig = `${folder}/kubeconfig`;
+  await Deno.writeTextFile(kubeconfig, kubeconfigOf(url));
+  let client: Deno.HttpClient | undefined;
+  const close = async () => {
+    client?.close();
+    for (const child of [server, etcd]) {
+      child.kill("SIGKILL");
+      await child.status;
+    }
+  };
+  try {
+    for (;;) {
+      try {
+        client ??= Deno.createHttpClient({
+          caCerts: [await Deno.readTextFile(`${folder}/certs/apiserver.crt`)],
+        });
+        await callOf(url, client, "GET", "/api/v1/namespaces/default");
+        break;
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, 200));
+      }
+    }
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { url, kubeconfig, call: (method, path, body) => callOf(url, client, method, path, body), close };
+}
+
+const PATH = "/apis/batch/v1/namespaces/default/jobs";
+
+interface Found {
+  readonly metadata: { readonly name: string };
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly containers: { command: string[]; env: { name: string; value: string }[] }[];
+      };
+    };
+  };
+  readonly status: { readonly conditions?: unknown };
+}
+
+export async function jobsOf(api: ApiServer): Promise<Found[]> {
+  return (await api.call("GET", PATH)).items as Found[];
+}
+
+/** What a node of the cluster, and the controller of Jobs, would do: runs the one Job that is there, here. */
+export async function runJob(api: ApiServer): Promise<void> {
+  let jobs = await jobsOf(api);
+  while (jobs.length === 0) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    jobs = await jobsOf(api);
+  }
+  const [{ metadata: { name }, spec }] = jobs;
+  const [{ command: [program, ...args], env }] = spec.template.spec.containers;
+  const startTime = new Date().toISOString().replace(/\.\d+/, "");
+  await api.call("PATCH", `${PATH}/${name}/status`, { status: { active: 1, startTime } });
+  const { success, stderr } = await new Deno.Command(program, {
+    args,
+    env: { ...Object.fromEntries(env.map(({ name, value }) => [name, value])), PIP_NO_INDEX: "1" },
+  }).output();
+  if (!success) console.log(new TextDecoder().decode(stderr));
+  const completionTime = new Date(Date.now() + 1000).toISOString().replace(/\.\d+/, "");
+  const condition = (type: string) => ({ type, status: "True", reason: "Test", message: "as the test says" });
+  const status = success
+    ? {
+      active: 0,
+      succeeded: 1,
+      completionTime,
+      conditions: [condition("SuccessCriteriaMet"), condition("Complete")],
+    }
+    : { active: 0, failed: 1, conditions: [condition("FailureTarget"), condition("Failed")] };
+  await api.call("PATCH", `${PATH}/${name}/status`, { status: { startTime, ...status } });
+}
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}

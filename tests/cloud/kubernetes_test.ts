@@ -1,0 +1,205 @@
+/**
+ * Training scripts on a cluster: what is asked of its API, and what the pods do there.
+ */
+
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { KubernetesExecutor } from "../../lib/cloud/executor_kubernetes.ts";
+import { ScriptExecutor } from "../../lib/cloud/executor_script.ts";
+import type { Work } from "../../lib/cloud/executor.ts";
+import { type Cluster, type ClusterState, openCluster } from "../../lib/cloud/kubernetes.ts";
+import { POD_FOLDER } from "../../lib/cloud/pod_program.ts";
+import type { TrainingJob } from "../../lib/cloud/training.ts";
+import { openPort } from "../../lib/wire/port.ts";
+import { ServiceTable } from "../../lib/wire/service.ts";
+import { type ApiServer, fakeApi, jobsOf, REAL, realApi, runJob } from "./kubernetes_api.ts";
+import { newJob, scriptArchive, stream } from "./training_world.ts";
+
+const clock = new SystemClock();
+const ENVIRONMENT = { key: "python:3", uri: "example.test/python:3", framework: "python", description: "" };
+const SCRIPT = `
+import argparse, json, os, sys
+parser = argparse.ArgumentParser()
+for name in ("dataset_file", "model_output_directory", "note"):
+    parser.add_argument("--" + name, default="")
+a = parser.parse_args()
+if a.note == "fail":
+    sys.exit("no luck")
+lines = [json.loads(line) for line in open(a.dataset_file)]
+result = {"note": a.note, "key": os.environ["API_KEY"], "sizes": [os.path.getsize(l["image_path"]) for l in lines]}
+json.dump(result, open(os.path.join(a.model_output_directory, "model.json"), "w"))
+os.makedirs(os.path.join(a.model_output_directory, "tmp"))
+open(os.path.join(a.model_output_directory, "tmp", "scratch"), "w").close()
+`;
+
+interface Bench {
+  readonly executor: KubernetesExecutor;
+  readonly work: Work;
+  readonly lines: string[];
+  readonly cancel: AbortController;
+}
+
+async function withExecutor(
+  cluster: (folder: string) => Promise<Cluster>,
+  note: string,
+  run: (bench: Bench) => Promise<void>,
+): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-work-" });
+  await Deno.mkdir(`${folder}/output`);
+  const cancel = new AbortController();
+  const lines: string[] = [];
+  const script = {
+    id: "o:s",
+    version: "1",
+    sha256: "script",
+    arguments: { note },
+    container: ENVIRONMENT.key,
+  };
+  const image = {
+    sha256: "image",
+    bytes: 3,
+    fileName: "eye.png",
+    tags: [],
+    classifications: [],
+    boxes: [],
+    capturedMs: 0,
+  };
+  const work: Work = {
+    job: { ...newJob("org"), id: crypto.randomUUID(), script } as unknown as TrainingJob,
+    images: [image, image] as unknown as Work["images"],
+    folder,
+    read: (sha256) => sha256 === "script" ? scriptArchive(SCRIPT) : stream(Uint8Array.of(1, 2, 3)),
+    log: (level, message) => void lines.push(`${level} ${message}`),
+    apiKey: { id: "the id", key: "the key" },
+    signal: cancel.signal,
+  };
+  let executor: KubernetesExecutor | undefined;
+  const port = await openPort({
+    table: new ServiceTable(clock),
+    bind: { host: "127.0.0.1", port: 0 },
+    http: {
+      routes: new Map([["/training/v1/*", (request) => executor!.routes.get("/training/v1/*")!(request)]]),
+    },
+    clock,
+  });
+  try {
+    const options = { url: port.url, environments: [ENVIRONMENT], capacity: 1, clock };
+    executor = new KubernetesExecutor({ cluster: await cluster(folder), ...options });
+    await run({ executor, work, lines, cancel });
+  } finally {
+    await port.close(1_000);
+    await Deno.remove(folder, { recursive: true });
+    await Deno.remove(POD_FOLDER, { recursive: true }).catch(() => {});
+  }
+}
+
+const SERVERS: { name: string; ignore: boolean; open: (folder: string) => Promise<ApiServer> }[] = [
+  { name: "its API in memory", ignore: false, open: fakeApi },
+  { name: "a real API server", ignore: !REAL.apiServer || !REAL.etcd, open: realApi },
+];
+const noPython = await ScriptExecutor.open(new DenoHost(), clock) === undefined;
+
+for (const { name, ignore, open } of SERVERS) {
+  Deno.test({
+    name: `kubernetes, ${name}: a job is made, run, cancelled and removed`,
+    ignore: ignore || noPython,
+    fn: async (test) => {
+      let api: ApiServer | undefined;
+      const apiFolder = await Deno.makeTempDir({ prefix: "svc-api-" });
+      const start = async () => await openCluster("default", (api ??= await open(apiFolder)).kubeconfig);
+      try {
+        await test.step("the pod fetches what it needs and sends back the model", () =>
+          withExecutor(start, "a=b c", async ({ executor, work, lines }) => {
+            const [facts] = await Promise.all([executor.run(work), runJob(api!)]);
+            assertEquals(facts, { model_type: "object_detection", model_framework: "onnx" });
+            const model = JSON.parse(await Deno.readTextFile(`${work.folder}/output/model.json`));
+            assertEquals(model, { note: "a=b c", key: "the key", sizes: [3, 3] });
+            assertEquals([...Deno.readDirSync(`${work.folder}/output`)].length, 1);
+            assert(lines.includes("info the job is succeeded"), lines.join("\n"));
+            assertEquals(await jobsLeft(api!), 0);
+          }));
+        await test.step("a script that fails", () =>
+          withExecutor(start, "fail", async ({ executor, work }) => {
+            const failing = assertRejects(() => executor.run(work), SvcError);
+            await runJob(api!);
+            assertStringIncludes((await failing).message, "as the test says");
+            assertEquals(await jobsLeft(api!), 0);
+          }));
+        await test.step("cancelled: the job is removed", () =>
+          withExecutor(start, "", async ({ executor, work, cancel }) => {
+            const failing = assertRejects(() => executor.run(work), SvcError, "enough");
+            while ((await jobsOf(api!)).length === 0) await clock.sleep(5);
+            cancel.abort(new SvcError("canceled", "enough"));
+            await failing;
+            assertEquals(await jobsLeft(api!), 0);
+          }));
+        await test.step("what the API says of a mistake is told", async () => {
+          const cluster = await start();
+          const job = { name: "twice", image: "i", command: ["c"], env: {}, labels: {}, deadlineSeconds: 1 };
+          const code = async (run: Promise<unknown>) => (await assertRejects(() => run, SvcError)).code;
+          await cluster.create(job);
+          assertEquals(await code(cluster.create(job)), "already_exists");
+          assertEquals(await code(cluster.create({ ...job, name: "No Name" })), "failed_precondition");
+          assertEquals((await cluster.state("twice")).phase, "waiting");
+          assertEquals(await cluster.logs("twice", 30), []);
+          await cluster.remove("twice");
+          await cluster.remove("twice");
+          assertEquals(await jobsLeft(api!), 0);
+          assertEquals((await cluster.state("twice")).phase, "gone");
+        });
+      } finally {
+        await api?.close();
+        await Deno.remove(apiFolder, { recursive: true });
+      }
+    },
+  });
+}
+
+Deno.test("kubernetes: what the pod says is in the log once, and a cluster that does not answer is waited for", async () => {
+  const fake = new FakeClock();
+  const states: (ClusterState | Error)[] = [
+    { phase: "waiting", reason: "" },
+    new SvcError("unavailable", "no answer"),
+    { phase: "running", reason: "" },
+    { phase: "failed", reason: "BackoffLimitExceeded" },
+  ];
+  const said = [{ at: "1", line: "one" }, { at: "2", line: "two" }, { at: "3", line: "three" }];
+  let asked = 0;
+  const cluster: Cluster = {
+    create: () => Promise.resolve(),
+    remove: () => Promise.resolve(),
+    // deno-lint-ignore require-await
+    state: async () => {
+      const state = states[asked++];
+      if (state instanceof Error) throw state;
+      return state;
+    },
+    logs: () => Promise.resolve(said.slice(0, asked - 1)),
+  };
+  await withExecutor(() => Promise.resolve(cluster), "", async ({ work, lines }) => {
+    const options = { cluster, url: "http://x", environments: [ENVIRONMENT], capacity: 1, clock: fake };
+    const failing = assertRejects(() => new KubernetesExecutor(options).run(work), SvcError);
+    for (let look = 0; look < states.length; look++) await fake.advance(2_000);
+    assertStringIncludes((await failing).message, "BackoffLimitExceeded; its last lines: one\ntwo\nthree");
+    assertEquals(lines.slice(1), [
+      "info the job is waiting",
+      "warn no answer",
+      "info one",
+      "info two",
+      "info the job is running",
+      "info three",
+      "info the job is failed",
+    ]);
+  });
+});
+
+/** The real one removes a job a moment after it has said so. */
+async function jobsLeft(api: ApiServer): Promise<number> {
+  for (let tries = 0; tries < 200; tries++) {
+    if ((await jobsOf(api)).length === 0) return 0;
+    await clock.sleep(20);
+  }
+  return (await jobsOf(api)).length;
+}
