@@ -25,6 +25,8 @@ import { cloudSection, createMachine } from "./cloud_commands.ts";
 export const EXAMPLE_MODEL = "things";
 const DATASET = "things";
 const DATASET_IMAGES = 240;
+/** Of them, those with nothing to find: what is not there is to be learnt, too. */
+const EMPTY_IMAGES = 30;
 const DATASET_SEED = 1;
 /** What the machine's camera shows: none of it is in the dataset. */
 const CAMERA_IMAGES = 24;
@@ -172,7 +174,11 @@ async function fillDataset(
       parameters: "{}",
     },
   };
-  for (const [index, picture] of exampleImages(DATASET_IMAGES, DATASET_SEED).entries()) {
+  const pictures = [
+    ...exampleImages(DATASET_IMAGES - EMPTY_IMAGES, DATASET_SEED, { things: [1, 4] }),
+    ...exampleImages(EMPTY_IMAGES, DATASET_SEED + 2, { things: [0, 0] }),
+  ];
+  for (const [index, picture] of pictures.entries()) {
     const nowMs = clock.nowMs();
     const upload = {
       origin,
