@@ -113,6 +113,6 @@ async function openKubernetes(
     if (key) return { key, uri, framework: "python", description: `${uri}, on a Kubernetes cluster` };
     throw new SvcError("invalid_argument", `--kubernetes-images: found "${pair}", wanted KEY=IMAGE`);
   });
-  const cluster = await openCluster(values.kubernetesNamespace, values.kubeconfig || undefined);
+  const cluster = await openCluster(values.kubernetesNamespace, clock, values.kubeconfig || undefined);
   return new KubernetesExecutor({ cluster, url, environments, capacity: values.kubernetesCapacity, clock });
 }

@@ -2,6 +2,7 @@
  * Jobs of a Kubernetes cluster: made, looked after and removed.
  */
 
+import { type Clock, deadline, race } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 import type { BatchV1Api, CoreV1Api, V1Job } from "./kubernetes_client.ts";
 
@@ -39,19 +40,21 @@ export interface Cluster {
 
 /** For how long the cluster keeps what nobody has removed. */
 const KEPT_SECONDS = 3600;
+/** How long it may take to answer. */
+const CALL_MS = 30_000;
 
 /**
  * The cluster that a file names; without one that of `KUBECONFIG`, of `~/.kube/config`, or the one that this program
  * runs in. Throws `failed_precondition` where there is none.
  */
-export async function openCluster(namespace: string, kubeconfig?: string): Promise<Cluster> {
+export async function openCluster(namespace: string, clock: Clock, kubeconfig?: string): Promise<Cluster> {
   const { BatchV1Api, CoreV1Api, KubeConfig } = await import("./kubernetes_client.ts");
   const config = new KubeConfig();
   try {
     if (kubeconfig) config.loadFromFile(kubeconfig);
     else config.loadFromDefault();
     const [batch, core] = [config.makeApiClient(BatchV1Api), config.makeApiClient(CoreV1Api)];
-    return new KubernetesCluster(namespace, batch, core);
+    return new KubernetesCluster(namespace, clock, batch, core);
   } catch (cause) {
     const wanted = "wanted a cluster in KUBECONFIG, in ~/.kube/config or around this program";
     throw new SvcError("failed_precondition", `no Kubernetes cluster: ${messageOf(cause)}, ${wanted}`, {
@@ -63,13 +66,14 @@ export async function openCluster(namespace: string, kubeconfig?: string): Promi
 class KubernetesCluster implements Cluster {
   constructor(
     private readonly namespace: string,
+    private readonly clock: Clock,
     private readonly batch: BatchV1Api,
     private readonly core: CoreV1Api,
   ) {}
 
   async create(job: ClusterJob): Promise<void> {
     const { namespace } = this;
-    await attempt(
+    await this.#attempt(
       `make the job ${job.name}`,
       () => this.batch.createNamespacedJob({ namespace, body: manifestOf(job) }),
     );
@@ -77,7 +81,7 @@ class KubernetesCluster implements Cluster {
 
   async state(name: string): Promise<ClusterState> {
     const { namespace } = this;
-    const job = await attempt(
+    const job = await this.#attempt(
       `look after the job ${name}`,
       () => this.batch.readNamespacedJobStatus({ name, namespace }),
     );
@@ -87,7 +91,7 @@ class KubernetesCluster implements Cluster {
   async logs(name: string, sinceSeconds: number): Promise<readonly ClusterLog[]> {
     const { namespace } = this;
     const labelSelector = `job-name=${name}`;
-    const pods = await attempt(
+    const pods = await this.#attempt(
       `find the pod of ${name}`,
       () => this.core.listNamespacedPod({ namespace, labelSelector }),
     );
@@ -95,7 +99,10 @@ class KubernetesCluster implements Cluster {
     const logs: ClusterLog[] = [];
     for (const { metadata } of started) {
       const one = { name: metadata!.name!, namespace, sinceSeconds, timestamps: true };
-      const text = await attempt(`read what ${one.name} says`, () => this.core.readNamespacedPodLog(one));
+      const text = await this.#attempt(
+        `read what ${one.name} says`,
+        () => this.core.readNamespacedPodLog(one),
+      );
       for (const line of (text ?? "").split("\n")) {
         const [, at, said] = /^(\S+) ?(.*)$/.exec(line) ?? [];
         if (at) logs.push({ at, line: said });
@@ -106,10 +113,24 @@ class KubernetesCluster implements Cluster {
 
   async remove(name: string): Promise<void> {
     const { namespace } = this;
-    await attempt(
+    await this.#attempt(
       `remove the job ${name}`,
       () => this.batch.deleteNamespacedJob({ name, namespace, propagationPolicy: "Background" }),
     );
+  }
+
+  /** Nothing where the cluster does not find it. */
+  async #attempt<T>(what: string, run: () => Promise<T>): Promise<T | undefined> {
+    const tooLong = () => new Error(`no answer in ${CALL_MS / 1000} seconds`);
+    const { signal, done } = deadline(this.clock, CALL_MS, tooLong);
+    try {
+      return await race(run(), signal);
+    } catch (cause) {
+      if ((cause as { code?: number }).code === 404) return undefined;
+      throw failure(what, cause);
+    } finally {
+      done();
+    }
   }
 }
 
@@ -150,23 +171,17 @@ function stateOf({ status }: V1Job): ClusterState {
   return { phase: (status?.active ?? 0) > 0 ? "running" : "waiting", reason };
 }
 
-/** Nothing where the cluster does not find it. */
-async function attempt<T>(what: string, run: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await run();
-  } catch (cause) {
-    const { code, body } = cause as { code?: number; body?: string | { message?: string } };
-    if (code === 404) return undefined;
-    const said = typeof body === "string" ? messageIn(body) : body?.message;
-    const kind = code === 401 || code === 403
-      ? "permission_denied"
-      : code === 409
-      ? "already_exists"
-      : code !== undefined && code >= 400 && code < 500
-      ? "failed_precondition"
-      : "unavailable";
-    throw new SvcError(kind, `Kubernetes: cannot ${what}: ${said ?? messageOf(cause)}`, { cause });
-  }
+function failure(what: string, cause: unknown): SvcError {
+  const { code, body } = cause as { code?: number; body?: string | { message?: string } };
+  const said = typeof body === "string" ? messageIn(body) : body?.message;
+  const kind = code === 401 || code === 403
+    ? "permission_denied"
+    : code === 409
+    ? "already_exists"
+    : code !== undefined && code >= 400 && code < 500
+    ? "failed_precondition"
+    : "unavailable";
+  return new SvcError(kind, `Kubernetes: cannot ${what}: ${said ?? messageOf(cause)}`, { cause });
 }
 
 /** What the status that a cluster answers with says. */

@@ -17,7 +17,8 @@ function pages(audience: Audience, signal = new AbortController().signal) {
   return async (target: string, remoteAddress = "127.0.0.1", method = "GET") => {
     const [path, query] = target.split("?");
     const peer = { kind: "grpc", remoteAddress } as const;
-    const asked = { method, path, query: new URLSearchParams(query), fields: [], peer, signal };
+    const body = (async function* () {})();
+    const asked = { method, path, query: new URLSearchParams(query), fields: [], peer, body, signal };
     const answer = await routes.get(path)!(asked);
     return { status: answer.status, body: String(answer.body) };
   };

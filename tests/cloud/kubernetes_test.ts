@@ -108,7 +108,8 @@ for (const { name, ignore, open } of SERVERS) {
     fn: async (test) => {
       let api: ApiServer | undefined;
       const apiFolder = await Deno.makeTempDir({ prefix: "svc-api-" });
-      const start = async () => await openCluster("default", (api ??= await open(apiFolder)).kubeconfig);
+      const start = async () =>
+        await openCluster("default", clock, (api ??= await open(apiFolder)).kubeconfig);
       try {
         await test.step("the pod fetches what it needs and sends back the model", () =>
           withExecutor(start, "a=b c", async ({ executor, work, lines }) => {
