@@ -1,0 +1,87 @@
+/**
+ * The training clients of the published libraries, each in a process and runtime of its own.
+ */
+
+import { assertEquals } from "@std/assert";
+import { writeFile } from "node:fs/promises";
+import { packed } from "../../lib/base/archive.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import type { Executor } from "../../lib/cloud/executor.ts";
+import { openStore } from "../../lib/cloud/store.ts";
+import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
+import type { TestDatabase } from "./stores.ts";
+import { catsAndDogs, FakeExecutor, newDataset, newScript } from "./training_world.ts";
+import { newWorld, withCloud } from "./world.ts";
+
+const HERE = new URL("./", import.meta.url).pathname;
+const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
+
+/** Finishes at once what is called `finish`; the rest has to be cancelled. */
+const executor: Executor = {
+  capacity: 1,
+  environments: new FakeExecutor().environments,
+  async run({ job, folder, signal }) {
+    if (job.modelVersion === "finish") await writeFile(`${folder}/output/model`, "");
+    else await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    return {};
+  },
+};
+
+for (const transport of ["grpc", "grpc-web"]) {
+  Deno.test(`training with the published TypeScript SDK in Node, over ${transport}`, () =>
+    withTraining(async (url, given) => {
+      const folder = await nodeFolder();
+      await Deno.copyFile(`${HERE}training_tour.mjs`, `${folder}/training_tour.mjs`);
+      await tour(["node", `${folder}/training_tour.mjs`, url, ...given, transport]);
+    }));
+}
+
+Deno.test("training with the published TypeScript SDK in Deno", () =>
+  withTraining((url, given) => {
+    const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
+    return tour([...deno, `${HERE}training_tour.mjs`, url, ...given, "grpc-web"]);
+  }));
+
+Deno.test("training with the published Python SDK", () =>
+  withTraining(async (url, given) => {
+    const python = await pythonProgram();
+    if (python !== undefined) await tour([python, `${HERE}training_tour.py`, new URL(url).host, ...given]);
+  }));
+
+async function withTraining(use: (url: string, given: string[]) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const open = () => openStore({ file: `${folder}/cloud.db` }, new SystemClock());
+  const store = await open();
+  try {
+    const database = {
+      kind: "sqlite",
+      folder,
+      open: () => Promise.resolve(store),
+    } as unknown as TestDatabase;
+    await withCloud(database, async ({ files, url }) => {
+      const world = await newWorld(store);
+      const dataset = await newDataset(store, files, world, catsAndDogs());
+      const script = await newScript(store, files, world.organization, packed([]));
+      await use(url, [world.owner.id, world.owner.key, world.organization, dataset, script]);
+    }, { training: { managed: executor, custom: executor } });
+  } finally {
+    await store.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function tour(command: string[]): Promise<void> {
+  const { code, stdout, stderr } = await run(command);
+  assertEquals(code, 0, `${command[0]} failed:\n${stderr}`);
+  assertEquals(JSON.parse(stdout.trim().split("\n").at(-1)!), {
+    finished: "COMPLETED",
+    job: { modelVersion: "finish", tags: ["cat", "dog"], isCustomJob: false },
+    canceled: "CANCELED",
+    custom: "COMPLETED",
+    list: ["finish", "wait", "finish"],
+    completed: 2,
+    again: 6,
+    wrong: 9,
+    gone: 5,
+  });
+}
