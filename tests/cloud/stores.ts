@@ -57,6 +57,11 @@ async function withDatabase(kind: Kind, run: (database: TestDatabase) => Promise
   }
 }
 
+/** The same for what does not depend on the database: once, over SQLite. */
+export function sqliteTest(name: string, run: (database: TestDatabase) => Promise<void>): void {
+  Deno.test({ name, fn: () => withDatabase("sqlite", run) });
+}
+
 let server: { port: number; psql: string } | undefined;
 
 /** The URL of a new, empty database. */

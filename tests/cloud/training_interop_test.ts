@@ -5,11 +5,9 @@
 import { assertEquals } from "@std/assert";
 import { writeFile } from "node:fs/promises";
 import { packed } from "../../lib/base/archive.ts";
-import { SystemClock } from "../../lib/base/clock.ts";
 import type { Executor } from "../../lib/cloud/executor.ts";
-import { openStore } from "../../lib/cloud/store.ts";
 import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
-import type { TestDatabase } from "./stores.ts";
+import { sqliteTest } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset, newScript } from "./training_world.ts";
 import { newWorld, withCloud } from "./world.ts";
 
@@ -28,46 +26,34 @@ const executor: Executor = {
 };
 
 for (const transport of ["grpc", "grpc-web"]) {
-  Deno.test(`training with the published TypeScript SDK in Node, over ${transport}`, () =>
-    withTraining(async (url, given) => {
+  trainingTest(
+    `training with the published TypeScript SDK in Node, over ${transport}`,
+    async (url, given) => {
       const folder = await nodeFolder();
       await Deno.copyFile(`${HERE}training_tour.mjs`, `${folder}/training_tour.mjs`);
       await tour(["node", `${folder}/training_tour.mjs`, url, ...given, transport]);
-    }));
+    },
+  );
 }
 
-Deno.test("training with the published TypeScript SDK in Deno", () =>
-  withTraining((url, given) => {
-    const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
-    return tour([...deno, `${HERE}training_tour.mjs`, url, ...given, "grpc-web"]);
-  }));
+trainingTest("training with the published TypeScript SDK in Deno", (url, given) => {
+  const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
+  return tour([...deno, `${HERE}training_tour.mjs`, url, ...given, "grpc-web"]);
+});
 
-Deno.test("training with the published Python SDK", () =>
-  withTraining(async (url, given) => {
-    const python = await pythonProgram();
-    if (python !== undefined) await tour([python, `${HERE}training_tour.py`, new URL(url).host, ...given]);
-  }));
+trainingTest("training with the published Python SDK", async (url, given) => {
+  const python = await pythonProgram();
+  if (python !== undefined) await tour([python, `${HERE}training_tour.py`, new URL(url).host, ...given]);
+});
 
-async function withTraining(use: (url: string, given: string[]) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
-  const open = () => openStore({ file: `${folder}/cloud.db` }, new SystemClock());
-  const store = await open();
-  try {
-    const database = {
-      kind: "sqlite",
-      folder,
-      open: () => Promise.resolve(store),
-    } as unknown as TestDatabase;
-    await withCloud(database, async ({ files, url }) => {
+function trainingTest(name: string, use: (url: string, given: string[]) => Promise<void>): void {
+  sqliteTest(name, (database) =>
+    withCloud(database, async ({ store, files, url }) => {
       const world = await newWorld(store);
       const dataset = await newDataset(store, files, world, catsAndDogs());
       const script = await newScript(store, files, world.organization, packed([]));
       await use(url, [world.owner.id, world.owner.key, world.organization, dataset, script]);
-    }, { training: { managed: executor, custom: executor } });
-  } finally {
-    await store.close();
-    await Deno.remove(folder, { recursive: true });
-  }
+    }, { training: { managed: executor, custom: executor } }));
 }
 
 async function tour(command: string[]): Promise<void> {

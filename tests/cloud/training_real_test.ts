@@ -1,6 +1,6 @@
 /**
  * From pictures to a model that is used: the embedded trainer behind the service, and what the model makes of a
- * stored image. And killed: jobs that ran are resolved, those that waited go on.
+ * stored image.
  */
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -12,7 +12,7 @@ import { Packages } from "../../lib/cloud/packages.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image.ts";
 import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { storeTest } from "./stores.ts";
+import { sqliteTest } from "./stores.ts";
 import { newDataset } from "./training_world.ts";
 import { newWorld, withCloud } from "./world.ts";
 
@@ -32,7 +32,7 @@ function pictures(count: number) {
   });
 }
 
-storeTest(
+sqliteTest(
   "a model is trained, published and asked about a stored image",
   (database) =>
     withCloud(database, async ({ store, files, channel }) => {
@@ -83,7 +83,9 @@ storeTest(
 async function publishOpenly(store: Parameters<typeof newWorld>[0], id: string): Promise<void> {
   await store.transaction(async (sql) => {
     const packages = new Packages(sql);
-    await packages.updateItem(await packages.item(id), { visibility: "public" }, 0);
+    const item = await packages.item(id);
+    await packages.setNamespace(item.organizationId, "things-for-all");
+    await packages.updateItem(item, { visibility: "public" }, 0);
   });
 }
 
