@@ -202,14 +202,7 @@ async function changeItem(
   return await audit.change(actorOf(ctx), { kind: "package", id }, async (sql: Sql, nowMs) => {
     const packages = new Packages(sql);
     const item = await packages.item(id);
-    const changed = change(item);
-    if (changed.visibility !== "private" && item.namespace === null) {
-      throw new SvcError(
-        "failed_precondition",
-        `"${id}" cannot be ${changed.visibility}: give the organization a public namespace first`,
-      );
-    }
-    await packages.updateItem(item, changed, nowMs);
+    await packages.updateItem(item, change(item), nowMs);
     return await packages.item(id);
   });
 }

@@ -117,15 +117,16 @@ export async function takePackage(
 ): Promise<{ id: string; version: string }> {
   const { organizationId, name, version, type, platform } = info;
   checkPackage(name, version, platform);
+  const about = itemChange(info.metadata);
   // Better told before a long upload than after it; the database has the last word.
   await refuseKnown(new Packages(store), info);
+  await new Packages(store).requireNamespace(info, about.visibility ?? "private");
   return await keepFile(store, files, contents, PACKAGE_BYTES_MAX, async (file) => {
     await checkContent(files.read(file.sha256), file, type, listed);
     signal?.throwIfAborted();
     return await change({ kind: "package", id: `${organizationId}:${name}` }, async (sql, nowMs) => {
       const packages = new Packages(sql);
       const added = await packages.add({ ...info, file }, nowMs);
-      const about = itemChange(info.metadata);
       if (Object.keys(about).length > 0) {
         const item = await packages.item(added.id);
         await packages.updateItem(item, { ...about, details: { ...item.details, ...about.details } }, nowMs);

@@ -219,8 +219,10 @@ export class Packages {
     return (await this.#itemNamed("i.id = ?", id))!;
   }
 
+  /** Throws `failed_precondition` where others are to see it and its organization has no public name. */
   async updateItem(item: Item, change: ItemChange, nowMs: number): Promise<void> {
     const { visibility, description, url, markdown, details } = { ...item, ...change };
+    await this.requireNamespace(item, visibility);
     await this.sql.query(
       `UPDATE registry_items SET visibility = ?, description = ?, url = ?, markdown = ?, details = ?,
        updated_ms = ? WHERE id = ?`,
@@ -244,18 +246,27 @@ export class Packages {
     return [...new Set(gone.map(({ sha256 }) => sha256))];
   }
 
+  /** Throws `failed_precondition` where an item is to be seen by others, who could not name it. */
+  async requireNamespace(
+    { organizationId, name }: Pick<Item, "organizationId" | "name">,
+    visibility: Visibility,
+  ): Promise<void> {
+    if (visibility === "private" || await this.#namespace(organizationId)) return;
+    throw new SvcError(
+      "failed_precondition",
+      `"${name}" cannot be ${visibility}: give the organization a public namespace first`,
+    );
+  }
+
   /** Gives an organization its public name, for good: what others have written down with it must stay right. */
   async setNamespace(organizationId: string, namespace: string): Promise<void> {
     check("namespace", namespace, NAMESPACE, "lower-case letters, digits and -");
-    const [row] = await this.sql.query<{ namespace: string | null }>(
-      "SELECT namespace FROM organizations WHERE id = ?",
-      organizationId,
-    );
-    if (row?.namespace === namespace) return;
-    if (row?.namespace) {
+    const known = await this.#namespace(organizationId);
+    if (known === namespace) return;
+    if (known) {
       throw new SvcError(
         "failed_precondition",
-        `the public namespace is "${row.namespace}" and cannot be changed to "${namespace}"`,
+        `the public namespace is "${known}" and cannot be changed to "${namespace}"`,
       );
     }
     try {
@@ -264,6 +275,12 @@ export class Packages {
       if ((cause as SvcError).code !== "already_exists") throw cause;
       throw new SvcError("already_exists", `the public namespace "${namespace}" is taken`, { cause });
     }
+  }
+
+  async #namespace(organizationId: string): Promise<string | null | undefined> {
+    const text = "SELECT namespace FROM organizations WHERE id = ?";
+    const [row] = await this.sql.query<{ namespace: string | null }>(text, organizationId);
+    return row?.namespace;
   }
 
   async #itemNamed(where: string, ...values: SqlValue[]): Promise<Item | undefined> {

@@ -138,6 +138,11 @@ storeTest(
           upload(fruit(world, { metadata: { visibility: "secret" } }), whole),
           "invalid_argument",
         ],
+        [
+          "seen by all, from an organization without a public name",
+          upload(fruit(world, { metadata: { visibility: "public" } }), whole),
+          "failed_precondition",
+        ],
       ];
       for (const [what, requests, code] of cases) {
         const error = await failing(packages.createPackage(requests));
