@@ -1,9 +1,9 @@
 /**
  * API servers of Kubernetes for tests, and a node that runs the Jobs it finds there.
  *
- * `SVC_TEST_KUBE_APISERVER` and `SVC_TEST_ETCD` name the programs of a real API server (`build_apiserver.sh` builds the
- * first); without them there is only
- * ours, which keeps Jobs in memory and answers as the real one does (the same tests hold both to that).
+ * `SVC_TEST_KUBE_APISERVER` and `SVC_TEST_ETCD` name the programs of a real API server (`build_apiserver.sh` builds
+ * the first); without them there is only ours, which keeps Jobs in memory and answers as the real one does: the same
+ * tests hold both to that.
  */
 
 import { generateKeyPairSync } from "node:crypto";
