@@ -71,16 +71,18 @@ failures=$c_failures
 [ "$p_failures" -gt "$failures" ] && failures=$p_failures
 
 other=
-if runnable "$now"; then others="$previous $current"; else others="$previous $current $broken"; fi
-for one in $others; do
+for one in $previous $broken $current; do
   if [ -z "$other" ] && [ "$one" != "$now" ] && runnable "$one"; then other=$one; fi
 done
 
 if [ -n "$other" ] && { ! runnable "$now" || [ "$starts" -ge @STARTS_MAX@ ]; }; then
   echo "svc-agent-loader: $now was given up, back to $other" >&2
   if [ "$other" != "$current" ]; then
-    [ -n "$current" ] && turn "$bin/$name.broken" "../cache/$current"
+    # No file loses its last link.
+    given_up=$current
+    [ -n "$given_up" ] && [ "$other" = "$previous" ] && turn "$bin/$name.broken" "../cache/$given_up"
     turn "$bin/$name" "../cache/$other" && current=$other
+    [ -n "$given_up" ] && [ "$other" != "$previous" ] && turn "$bin/$name.broken" "../cache/$given_up"
   fi
   now=$other starts=0
 fi

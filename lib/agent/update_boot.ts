@@ -2,7 +2,8 @@
  * The boot rule: which version of a program is started, decided from links and a count of failed starts alone.
  *
  * It needs no record, no clock and no cloud, so it holds when all of those are gone. A version that has failed
- * `STARTS_MAX` times in a row, or cannot be run at all, is given up for the one that was good before it. The agent applies it to the runtime; to the agent itself a shell script applies it
+ * `STARTS_MAX` times in a row, or cannot be run at all, is given up for the one that was good before it; where
+ * that fails too they take turns. The agent applies it to the runtime; to the agent itself a shell script applies it
  * (`loader.ts`), which a test holds against this function.
  */
 
@@ -71,17 +72,20 @@ export function bootPlan(seen: BootSeen): BootPlan {
     return { op: "count", count: { file, starts, failures: failures + 1 } };
   };
   const usable = now !== undefined && runnable(now);
-  // What was given up is better than nothing, no more.
-  const others = usable ? [previous, current] : [previous, current, broken];
-  const other = others.find((file) => file && file !== now && runnable(file));
+  const other = [previous, broken, current].find((file) => file && file !== now && runnable(file));
   if (other === undefined || (usable && starts < STARTS_MAX)) {
     const next = Math.min(starts + 1, STARTS_MAX);
     return usable ? { file: now, ops: [counted(now, next)], delayMs } : { ops: [], delayMs };
   }
-  const ops = [counted(other, 1)];
-  if (other !== current) ops.unshift({ op: "link", link: "current", file: other });
-  // Told first: what runs then can only have come here by giving up.
-  if (other !== current && current !== undefined) ops.unshift({ op: "link", link: "broken", file: current });
+  const turned: BootOp[] = [{ op: "link", link: "current", file: other }];
+  if (other === current) turned.pop();
+  else if (current !== undefined) {
+    // Told first: what runs then can only have come here by giving up. But no file loses its last link.
+    const told: BootOp = { op: "link", link: "broken", file: current };
+    if (other === previous) turned.unshift(told);
+    else turned.push(told);
+  }
+  const ops = [...turned, counted(other, 1)];
   return { file: other, ops, delayMs };
 }
 

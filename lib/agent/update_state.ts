@@ -115,9 +115,12 @@ export function refused({ trial: _, ...slot }: Slot, { key, version }: Wish, rea
 export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | undefined {
   const { good, previous, trial } = slot;
   // A switch may be done and not yet on record.
-  const tried = trial && (isSwitched(trial) || seen.links.current === trial.build.file);
-  if (tried) return good && rollBack(slot, trial, reason).ops;
+  const unnoted = trial?.stage === "prepared" && seen.links.current === trial.build.file;
+  if (trial && (isSwitched(trial) || unnoted)) return good && rollBack(slot, trial, reason).ops;
   if (!good || !previous || !seen.files.has(previous.file)) return undefined;
+  // Where the boot rule was there first, that is left to prove itself.
+  const fallen = seen.running === previous.file && (seen.gaveUp || seen.links.current !== good.file);
+  if (fallen) return [{ op: "save", slot: refused(slot, good, reason) }];
   const back: Slot = { ...refused(slot, good, reason), trial: { build: previous, stage: "verified" } };
   return [{ op: "save", slot: back }];
 }
@@ -127,7 +130,9 @@ function restore(slot: Slot, seen: Seen): Step | undefined {
   const { good, previous, trial } = slot;
   const { links, files } = seen;
   const gaveUp = seen.gaveUp ? links.current : undefined;
-  if (trial && [links.broken, gaveUp].includes(trial.build.file)) {
+  // Before the preparation it says something of an earlier trial.
+  const begun = trial && (trial.stage === "prepared" || isSwitched(trial));
+  if (begun && [links.broken, gaveUp].includes(trial.build.file)) {
     return rollBack(slot, trial, `it did not start ${STARTS_MAX} times in a row`);
   }
   if (trial && isSwitched(trial)) {
@@ -144,31 +149,36 @@ function restore(slot: Slot, seen: Seen): Step | undefined {
   if (previous && links.previous !== previous.file && files.has(previous.file)) {
     return write("the way back is restored", { op: "link", link: "previous", file: previous.file });
   }
-  if (links.broken !== undefined) return write("it is known", { op: "unlink", link: "broken" });
-  if (seen.health === "healthy" && seen.counted && links.current === seen.running) {
-    return write("it is well", { op: "forget_count" });
+  if (seen.health !== "healthy" || links.current !== seen.running) return undefined;
+  if (links.broken !== undefined) {
+    return write("what was given up is known", { op: "unlink", link: "broken" });
   }
+  if (seen.counted) return write("what runs is well", { op: "forget_count" });
 }
 
 /** The good version is not what is started. */
-function amend(slot: Slot, good: Build, seen: Seen): Step {
+function amend(slot: Slot, good: Build, seen: Seen): Step | undefined {
   const { previous } = slot;
-  const { links, files } = seen;
-  const fallen = links.current === previous?.file || !files.has(good.file) || seen.gaveUp;
-  if (!fallen) return write("the link is restored", { op: "link", link: "current", file: good.file });
-  if (previous && files.has(previous.file)) {
-    // Not refused: it may have been the machine's fault, and it gets another trial once this one is well.
+  const { links, files, running, health } = seen;
+  const other = previous && previous.file !== good.file && files.has(previous.file) ? previous : undefined;
+  const whole = files.has(good.file);
+  const fallen = links.current === other?.file || !whole || seen.gaveUp;
+  const well = health === "healthy" ? running : undefined;
+  if (fallen && other && !(whole && well === good.file)) {
+    // Until the other is known to be well, the boot rule goes on to look for one that is.
+    if (whole && well !== other.file) return undefined;
+    // Not refused: it may have been the machine's fault, and it gets another trial.
     return write(
-      `${good.version} no longer starts, back to ${previous.version}`,
-      { op: "link", link: "current", file: previous.file },
-      { op: "save", slot: { ...unprepared(slot), good: previous, previous: good } },
+      `${good.version} no longer starts, back to ${other.version}`,
+      { op: "link", link: "current", file: other.file },
+      { op: "save", slot: { ...unprepared(slot), good: other, previous: good } },
     );
   }
-  if (files.has(good.file)) {
+  if (whole) {
     return write(
-      "there is nothing else",
+      `${good.version} is what is to be started`,
       { op: "link", link: "current", file: good.file },
-      { op: "forget_count" },
+      ...(fallen ? [{ op: "forget_count" } as const] : []),
     );
   }
   const { good: _, previous: __, ...rest } = unprepared(slot);
@@ -193,6 +203,9 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
       return write(
         `${build.version} is prepared`,
         { op: "forget_count" },
+        ...(seen.links.broken === build.file ? [{ op: "unlink", link: "broken" } as const] : []),
+        // What runs well is not to lose its last link.
+        ...(running === build.file ? [{ op: "link", link: "current", file: build.file } as const] : []),
         ...(slot.good ? [{ op: "link", link: "previous", file: slot.good.file } as const] : []),
         { op: "save", slot: atStage(slot, "prepared") },
       );
@@ -215,7 +228,7 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
       if (health === "starting") return wait("it is on probation");
       return write(
         `${build.version} has proved itself`,
-        { op: "save", slot: { ...without, good: build, previous: slot.good ?? slot.previous } },
+        { op: "save", slot: { ...without, good: build, ...before(slot, build) } },
         { op: "forget_count" },
       );
   }
@@ -224,7 +237,7 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
 function begin(slot: Slot, seen: Seen): Step {
   const { good, refused: no } = slot;
   const { target, running, links } = seen;
-  if (running !== undefined && running !== links.current) {
+  if (running !== undefined && running !== links.current && !seen.gaveUp) {
     return { do: "restart", why: `${links.current ?? "nothing"} is to run` };
   }
   if (!target) return wait("the cloud has not been heard");
@@ -241,6 +254,8 @@ function rollBack(slot: Slot, { build }: Trial, reason: string) {
   const { good } = slot;
   return write(
     `back from ${build.version}: ${reason}`,
+    // Should what is gone back to not start any more, this is better than nothing.
+    { op: "link", link: "broken", file: build.file },
     good ? { op: "link", link: "current", file: good.file } : { op: "unlink", link: "current" },
     { op: "save", slot: refused(slot, build, reason) },
   );
@@ -261,6 +276,12 @@ function atStage(slot: Slot, stage: Stage): Slot {
 /** A trial whose preparation counts no more. */
 function unprepared(slot: Slot): Slot {
   return slot.trial?.stage === "prepared" ? verified(slot) : slot;
+}
+
+/** What is gone back to from a build that is good now. */
+function before({ good, previous }: Slot, build: Build): Pick<Slot, "previous"> {
+  const other = [good, previous].find((one) => one !== undefined && one.file !== build.file);
+  return other ? { previous: other } : {};
 }
 
 function isSwitched({ stage }: Trial): boolean {

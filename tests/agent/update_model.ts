@@ -268,7 +268,9 @@ class Model {
     const switched = ["prepared", "switched", "probation"].includes(slot.trial?.stage ?? "");
     const tired = [count, passing].some((one) => one && one.starts >= STARTS_MAX);
     const first = bootOf(state).file;
-    if (!switched && !lost && !tired && (first === undefined || !works(state, first))) {
+    // What was given up lately may have been given up for power cuts alone.
+    const calm = !switched && !lost && !tired && links.broken === undefined;
+    if (calm && (first === undefined || !works(state, first))) {
       return `${first} would be started, though nothing is on trial`;
     }
     return this.#end({ ...state, full: false });

@@ -1,0 +1,110 @@
+/**
+ * An agent as it runs on a device: a process with a control plane, programs that it installs, and what goes wrong.
+ *
+ * The same on a whole system, with power cuts, is `deno task vm:agent`.
+ */
+
+import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
+import { canBuild, TestDevice } from "./device.ts";
+
+const hasCompiler = await canBuild();
+
+function deviceTest(name: string, work: (device: TestDevice) => Promise<void>): void {
+  if (!hasCompiler) {
+    console.log(`not run: "${name}" makes programs for Linux, and there is no C compiler (cc)`);
+  }
+  Deno.test({
+    name,
+    ignore: !hasCompiler,
+    fn: async () => {
+      const device = await TestDevice.make();
+      try {
+        await work(device);
+      } catch (error) {
+        console.log(await device.log());
+        throw error;
+      } finally {
+        await device.close();
+      }
+    },
+  });
+}
+
+/** What a command of svc-agent prints. */
+async function command(device: TestDevice, ...words: string[]): Promise<{ code: number; text: string }> {
+  const [program, ...args] = [...device.command, ...words];
+  const { code, stdout, stderr } = await new Deno.Command(program, { args }).output();
+  return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+}
+
+deviceTest("versions are installed, updated, refused and gone back from", async (device) => {
+  await device.release("1.0.0", "serves");
+  device.start();
+  await device.runsWell("1.0.0");
+  await device.release("2.0.0", "serves");
+  const { versions: { "svc-server": updated } } = await device.runsWell("2.0.0");
+  assertEquals(updated.previous?.version, "1.0.0");
+  assertEquals((await command(device, "rollback", "svc-server")).code, 0);
+  await device.runsWell("1.0.0");
+
+  await device.release("3.0.0", "ends");
+  await device.until("refused: 3.0.0", ({ versions }) => versions["svc-server"].refused?.version === "3.0.0");
+  const { versions: { "svc-server": kept } } = await device.runsWell("1.0.0");
+  assertMatch(kept.refused!.reason, /did not start 3 times/);
+  assertMatch(await device.log(), /this version is broken/);
+
+  const { code, text } = await command(device, "status");
+  assertEquals(code, 0);
+  assertMatch(text, /svc-server {2}running, pid \d+, https?:\/\/localhost:\d+/);
+  assertMatch(text, /refused {3}3\.0\.0: it did not start/);
+  const fleet = JSON.parse(await device.svcCloud("fleet", "--json"));
+  assertEquals([fleet[0].state, fleet[0].agent.platform], ["online", "linux/amd64"]);
+  assertEquals(await device.stop(), 0);
+});
+
+deviceTest("what never gets ready is given up", async (device) => {
+  await device.release("1.0.0", "serves");
+  device.start();
+  await device.runsWell("1.0.0");
+  await device.configure({ advanced_settings: { viam_server_start_timeout_minutes: 1 } });
+  await device.release("2.0.0", "hangs");
+  await device.until("refused: 2.0.0", ({ versions }) => versions["svc-server"].refused?.version === "2.0.0");
+  await device.configure({});
+  await device.runsWell("1.0.0");
+  assertMatch(await device.log(), /did not get ready within 1 minutes and is killed/);
+});
+
+deviceTest("the runtime outlives its agent, and does what is set", async (device) => {
+  await device.release("1.0.0", "serves");
+  device.start();
+  const { runtime: first } = await device.runsWell("1.0.0");
+  const second = await command(device);
+  assertEquals(second.code, 1);
+  assertMatch(second.text, /another svc-agent works in this folder already/);
+
+  await device.stop("SIGKILL");
+  await assertRejects(() => device.status());
+  Deno.kill(first.pid!, 0 as unknown as Deno.Signal);
+  device.start();
+  const { runtime: found } = await device.runsWell("1.0.0");
+  assertEquals(found.pid, first.pid, "it is taken over as it is");
+
+  await device.configure({ advanced_settings: { viam_server_env: { COLOUR: "blue" } } });
+  const { runtime: changed } = await device.until("started again", ({ runtime }) => {
+    return runtime.phase === "running" && runtime.pid !== first.pid;
+  });
+  assertMatch(await Deno.readTextFile(`/proc/${changed.pid}/environ`), /\0COLOUR=blue\0/);
+  await device.configure({ advanced_settings: { disable_viam_server: true } });
+  await device.until("stopped", ({ runtime }) => runtime.phase === "stopped" && runtime.pid === undefined);
+  await device.configure({});
+  const { runtime: again } = await device.runsWell("1.0.0");
+  assertNotEquals(again.pid, changed.pid);
+
+  await device.stop();
+  for (const { name } of Deno.readDirSync(`${device.base}/state`)) {
+    if (name.endsWith(".json")) await Deno.writeTextFile(`${device.base}/state/${name}`, "\0\0{");
+  }
+  device.start();
+  await device.runsWell("1.0.0");
+  assert((await device.log()).includes("the record of svc-server"));
+});
