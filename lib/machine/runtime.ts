@@ -28,14 +28,14 @@ import { Frames } from "./frames.ts";
 import { Jobs } from "./jobs.ts";
 import { requestLimit } from "./limits.ts";
 import { Machine } from "./machine.ts";
-import { MachinePort } from "./machine_port.ts";
+import { MachinePort, type MachinePortParts } from "./machine_port.ts";
 import { maintenanceAllowed } from "./maintenance.ts";
 import { type Network, tellNetwork } from "./network_check.ts";
 import { Operations } from "./operations.ts";
 import { type Origin, originOf } from "./origin.ts";
 import { MachinePackages } from "./packages.ts";
 import { homeFolder } from "./placeholder.ts";
-import { Reconfiguration } from "./reconfiguration.ts";
+import { Reconfiguration, type ReconfigurationParts } from "./reconfiguration.ts";
 import { Remotes } from "./remotes.ts";
 import { followRestartOrders } from "../cloud/restart.ts";
 import { robotService, type StatusNode } from "./service.ts";
@@ -131,99 +131,140 @@ async function start(
   parts: RuntimeParts,
   origin: ConnectedOrigin,
 ): Promise<Runtime> {
-  const { host, clock, logs } = parts;
+  const { clock, logs } = parts;
   const logger = logs.logger("rdk");
   const activities = new Activities(logs.logger("rdk.activity"), clock);
   const started = activities.begin("startup");
   const machine = machineOf(options, { ...parts, activities }, origin.client && uplinkOf(origin.client));
   const packages = packagesOf(origin, parts);
-  const reconfiguration = new Reconfiguration({
-    ...parts,
-    source: origin.source,
-    env: (name) => host.env(name),
-    logger: logs.logger("rdk.config"),
-    adopt: (config) => adopt(config),
-    mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
-    prepare: (config) => packages.fetch(config.packages),
-    apply: (config) => apply(config),
-    showDiffs: options.showConfigDiffs,
-  });
+  const reconfiguration = reconfigurationOf(
+    {
+      machine,
+      packages,
+      source: origin.source,
+      adopt: (config) => adopt(config, { sessions, diagnostics, port }, options, logs),
+      apply: (config) => apply(config, { machine, jobs, packages, activities }, logger),
+    },
+    options,
+    parts,
+  );
   const first = await reconfiguration.first();
   adoptLogs(first.config, options, logs);
   warnOfUnused(first.config, logger);
 
   const sessions = sessionsOf(machine, first.config, parts);
-  const internal = () => [reconfiguration.status, port.status].filter((status) => status !== undefined);
   const diagnostics = new Diagnostics(options.diagnostics, { machine, ...parts });
-  const served = {
-    machine,
-    sessions,
-    jobs: { statuses: () => jobs.statuses() },
-    packages,
-    internal,
-    stop: options.stop,
-  };
-  const tableFor = tables(served, diagnostics.interceptors, parts);
+  const tableFor = tables(
+    {
+      machine,
+      sessions,
+      jobs: { statuses: () => jobs.statuses() },
+      packages,
+      internal: () => [reconfiguration.status, port.status].filter((status) => status !== undefined),
+      stop: options.stop,
+    },
+    diagnostics.interceptors,
+    parts,
+  );
   const jobs = new Jobs({ machine, channel: memoryChannel(tableFor()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
-  const http = { restartStatus: restarts.status, routes: diagnostics.routes };
-  const port = await MachinePort.open(first.config, {
-    tableFor,
-    http,
-    noTls: options.noTls,
-    serving: serving(parts),
-    host,
-    clock,
-    logger,
-  });
-  const adopt = (config: MachineConfig) => {
-    adoptLogs(config, options, logs);
-    sessions.heartbeatWindowMs = config.network.heartbeatWindowMs;
-    diagnostics.adopt(config);
-    void port.change(config);
-  };
-  const apply = async (config: MachineConfig) => {
-    const applied = activities.begin("reconfigure", { revision: config.revision });
-    await machine.apply(config);
-    // A newer one may have overtaken it.
-    applied({ overtaken: machine.config !== config });
-    if (machine.config !== config) return;
-    jobs.apply(config.jobs);
-    void packages.clean(config.packages);
-    logger.info("configuration applied", { revision: config.revision, ...summary(machine) });
-  };
-  const env = (name: string) => host.env(name);
-  const timeoutMs = envDurationMs(SHUTDOWN_TIMEOUT_VARIABLES, SHUTDOWN_TIMEOUT_MS, env, logger);
+  const port = await portOf(first.config, { tableFor, restarts, diagnostics }, options, parts);
   await diagnostics.begin(first.config);
   const ready = reconfiguration.begin(first).then(() => {
     logger.info("machine is running", summary(machine));
     started();
   });
   const watch = watchNetwork(options, ready, origin, parts);
-  const stages = stagesOf({
-    watch,
-    packages,
-    port,
-    reconfiguration,
-    jobs,
-    sessions,
-    restarts,
-    machine,
-    diagnostics,
-    origin,
-  });
+  const running = { watch, packages, port, reconfiguration, jobs, sessions, restarts };
   return {
     get url() {
       return port.url;
     },
     machine,
     ready,
-    close: async (forced = new AbortController().signal, reason = "shutdown_request") => {
-      const ended = activities.begin("shutdown", { reason: shutdownReason(reason) });
-      const clean = await shutDown(stages, { clock, logger, forced, timeoutMs });
-      ended({ clean });
-      return clean;
-    },
+    close: closing(stagesOf({ ...running, machine, diagnostics, origin }), activities, parts),
+  };
+}
+
+/** What runs takes over from a configuration at once. */
+function adopt(
+  config: MachineConfig,
+  { sessions, diagnostics, port }: Pick<Closed, "sessions" | "diagnostics" | "port">,
+  options: RuntimeOptions,
+  logs: Logs,
+): void {
+  adoptLogs(config, options, logs);
+  sessions.heartbeatWindowMs = config.network.heartbeatWindowMs;
+  diagnostics.adopt(config);
+  void port.change(config);
+}
+
+async function apply(
+  config: MachineConfig,
+  { machine, jobs, packages, activities }:
+    & Pick<Closed, "machine" | "jobs" | "packages">
+    & { readonly activities: Activities },
+  logger: Logger,
+): Promise<void> {
+  const applied = activities.begin("reconfigure", { revision: config.revision });
+  await machine.apply(config);
+  // A newer one may have overtaken it.
+  applied({ overtaken: machine.config !== config });
+  if (machine.config !== config) return;
+  jobs.apply(config.jobs);
+  void packages.clean(config.packages);
+  logger.info("configuration applied", { revision: config.revision, ...summary(machine) });
+}
+
+function reconfigurationOf(
+  { machine, packages, source, adopt, apply }:
+    & Pick<Closed, "machine" | "packages">
+    & Pick<ReconfigurationParts, "source" | "adopt" | "apply">,
+  { showConfigDiffs: showDiffs }: RuntimeOptions,
+  { registry, host, clock, logs }: RuntimeParts,
+): Reconfiguration {
+  return new Reconfiguration({
+    source,
+    registry,
+    env: (name) => host.env(name),
+    clock,
+    logger: logs.logger("rdk.config"),
+    adopt,
+    mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
+    prepare: (config) => packages.fetch(config.packages),
+    apply,
+    showDiffs,
+  });
+}
+
+function portOf(
+  config: MachineConfig,
+  { tableFor, restarts, diagnostics }:
+    & Pick<MachinePortParts, "tableFor">
+    & { readonly restarts: ReturnType<typeof restartsOf>; readonly diagnostics: Diagnostics },
+  { noTls }: RuntimeOptions,
+  parts: RuntimeParts,
+): Promise<MachinePort> {
+  const { host, clock, logs } = parts;
+  const http = { restartStatus: restarts.status, routes: diagnostics.routes };
+  const logger = logs.logger("rdk");
+  return MachinePort.open(config, { tableFor, http, noTls, serving: serving(parts), host, clock, logger });
+}
+
+/** Goes through the stages of the end, within the time that the environment may say. */
+function closing(
+  stages: Stage[],
+  activities: Activities,
+  { host, clock, logs }: RuntimeParts,
+): Runtime["close"] {
+  const logger = logs.logger("rdk");
+  const env = (name: string) => host.env(name);
+  const timeoutMs = envDurationMs(SHUTDOWN_TIMEOUT_VARIABLES, SHUTDOWN_TIMEOUT_MS, env, logger);
+  return async (forced = new AbortController().signal, reason = "shutdown_request") => {
+    const ended = activities.begin("shutdown", { reason: shutdownReason(reason) });
+    const clean = await shutDown(stages, { clock, logger, forced, timeoutMs });
+    ended({ clean });
+    return clean;
   };
 }
 
