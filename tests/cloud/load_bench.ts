@@ -4,7 +4,7 @@
  * Each machine is a connection and a key of its own; it polls, asks whether to restart and sends logs at the pace of a
  * real one, the first time at a random moment. The control plane is a process of its own, in a folder of its own.
  *
- * Use: deno run -A tests/cloud/load_bench.ts [machines (1000)] [seconds (30)]
+ * Use: deno task bench:cloud [machines (1000)] [seconds (30)]
  */
 
 import { RobotService } from "../../proto/gen/app_pb.ts";
