@@ -8,6 +8,7 @@ import { type Commands, SystemCommands } from "../lib/agent/commands.ts";
 import { openControl, socketOf } from "../lib/agent/control.ts";
 import { type Credentials, readCredentials, writeCredentials } from "../lib/agent/credentials.ts";
 import { describeDevice } from "../lib/agent/device.ts";
+import { FastClock } from "../lib/agent/fast_clock.ts";
 import { Journald } from "../lib/agent/journald.ts";
 import { LogForwarding } from "../lib/agent/log_forwarding.ts";
 import { OsUpgrades } from "../lib/agent/os_upgrades.ts";
@@ -151,7 +152,8 @@ async function partsOf(
   const { dir: base, defaults, debug, wait, fastStart } = options;
   const own = ownFile(base);
   const probe = new RuntimeProbe(host, clock, servingFile(base));
-  const update = { base, disk, host, clock, logs };
+  const pace = paceOf(host, clock);
+  const update = { base, disk, host, clock, pace, logs };
   const updaters = {
     agent: updaterOf({ ...update, name: "svc-agent", manages: own !== undefined }),
     server: updaterOf({ ...update, name: "svc-server", manages: true }),
@@ -166,10 +168,10 @@ async function partsOf(
       waitForUpdate: fastStart ? false : wait || undefined,
     },
     device: await describeDevice(host),
-    ...{ cloud, updaters, probe, host, clock, logger, reboot },
+    ...{ cloud, updaters, probe, host, clock: pace, logger, reboot },
     runtime: (settings, changed) =>
       new Runtime({
-        ...{ base, args, probe, host, clock, logger, changed },
+        ...{ base, args, probe, host, clock: pace, logger, changed },
         boots: updaters.server,
         processes: host,
         errors: logs.logger("svc-server.StdErr"),
@@ -179,6 +181,15 @@ async function partsOf(
     alive: watchdog(host, commands, clock),
     configureLogs: (debugging, deduplicate) => void logs.configure([], debugging, deduplicate),
   };
+}
+
+/**
+ * The time that probations, limits and pauses go by. For tests: `SVC_AGENT_HASTE=20` makes minutes of them three
+ * seconds. What others take to answer is waited for as ever.
+ */
+function paceOf(host: DenoHost, clock: Clock): Clock {
+  const haste = Number(host.env("SVC_AGENT_HASTE"));
+  return haste > 0 ? new FastClock(clock, haste) : clock;
 }
 
 /** What the agent does to the system: only as a service, on Linux. */

@@ -23,16 +23,20 @@ export interface UpdaterOptions {
   readonly disk: Disk;
   readonly host: DenoHost;
   readonly clock: Clock;
+  /** By which pauses go, where that is another clock. */
+  readonly pace?: Clock;
   readonly logs: Logs;
 }
 
-export function updaterOf({ name, base, manages, disk, host, clock, logs }: UpdaterOptions): Updater {
+export function updaterOf(
+  { name, base, manages, disk, host, clock, pace = clock, logs }: UpdaterOptions,
+): Updater {
   const logger = logs.logger("svc-agent.update");
   // What the service gives us is empty after a power loss; the loader counts in the same place.
   const run = host.env("RUNTIME_DIRECTORY")?.split(":")[0] || join(base, "run");
   const keys = new ReleaseKeys(join(base, "etc", "release_keys.json"), disk);
   return new Updater({
-    ...{ name, disk, clock, logger, manages },
+    ...{ name, disk, clock: pace, logger, manages },
     record: new UpdateRecord({ name, base, run, disk, sumOf: (path) => sha256Of(disk, path) }),
     fetcher: new Download({ base, disk, clock, logger, keys }),
     checker: new ReleaseCheck({ name, disk, clock, platform: host.platform(), processes: host }),

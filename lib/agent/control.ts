@@ -22,6 +22,7 @@ export interface Controlled {
 }
 
 const ANSWER_MS = 10_000;
+const PRESENT_MS = 3_000;
 const LINE_CHARS_MAX = 256 * 1024;
 const NAMES: readonly BinaryName[] = ["svc-agent", "svc-server"];
 
@@ -77,14 +78,10 @@ export async function askRollback(path: string, name: BinaryName, clock: Clock):
   await ask(path, { do: "rollback", name }, clock);
 }
 
-async function ask(path: string, request: Json, clock: Clock): Promise<Json> {
+async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_MS): Promise<Json> {
   const socket = connect(path);
-  const late = deadline(
-    clock,
-    ANSWER_MS,
-    () =>
-      new SvcError("deadline_exceeded", `the agent did not answer within ${ANSWER_MS / 1000} s at ${path}`),
-  );
+  const tooLate = `the agent did not answer within ${withinMs / 1000} s at ${path}`;
+  const late = deadline(clock, withinMs, () => new SvcError("deadline_exceeded", tooLate));
   try {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     socket.once("connect", resolve).once("error", (cause) => {
@@ -105,12 +102,16 @@ async function ask(path: string, request: Json, clock: Clock): Promise<Json> {
   }
 }
 
+/**
+ * Whether an agent is behind the socket. One that was killed may have left its socket to what it had started, which
+ * takes connections and never answers.
+ */
 async function isAnswered(path: string, clock: Clock): Promise<boolean> {
   try {
-    await askStatus(path, clock);
+    await ask(path, { do: "status" }, clock, PRESENT_MS);
     return true;
   } catch (error) {
-    return SvcError.from(error).code !== "not_found";
+    return !["not_found", "deadline_exceeded"].includes(SvcError.from(error).code);
   }
 }
 

@@ -12,7 +12,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
-const HASTE = 20;
+const HASTE = 30;
 /** Long, for the computer may be very busy. */
 const PATIENCE_MS = 90_000;
 const LOOK_MS = 50;

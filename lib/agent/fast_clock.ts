@@ -1,0 +1,27 @@
+/**
+ * A clock on which time passes faster: for trying in seconds what an agent does in minutes.
+ */
+
+import type { Clock } from "../base/clock.ts";
+
+export class FastClock implements Clock {
+  /** `haste`: how many times as fast as `clock`. */
+  constructor(private readonly clock: Clock, private readonly haste: number) {}
+
+  /** The time of day is what it is. */
+  nowMs(): number {
+    return this.clock.nowMs();
+  }
+
+  monotonicMs(): number {
+    return this.clock.monotonicMs() * this.haste;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return this.clock.sleep(ms / this.haste, signal);
+  }
+
+  after(ms: number, run: () => void): () => void {
+    return this.clock.after(ms / this.haste, run);
+  }
+}
