@@ -10,7 +10,7 @@ import type { Image } from "./image.ts";
 /** This computer, as the machine sees it. */
 export const HOST = "10.0.2.2";
 
-const BOOT_MS = 180_000;
+const BOOT_MS = 300_000;
 const COMMAND_MS = 60_000;
 const MEMORY_MB = 1536;
 
@@ -134,9 +134,9 @@ export class Machine {
     }
     void this.#listen(this.#shell);
     // What is written before the shell is there is lost, or comes late: it is asked until it answers.
-    for (;;) {
+    for (let patienceMs = 1000;; patienceMs = Math.min(2 * patienceMs, 20_000)) {
       try {
-        await this.try("true", 1000);
+        await this.try("true", patienceMs);
         return;
       } catch (error) {
         if (performance.now() > until) {

@@ -1,0 +1,191 @@
+/**
+ * `deno task vm:agent`: the agent on a whole system, a Debian in a virtual machine, with all that may happen to it.
+ *
+ * Promises: one line a scenario, `ok …` or `FAILED …`, and their count at the end; exit code 0 only if none failed.
+ * With the same `--seed` the power goes at the same moments.
+ */
+
+import { messageOf } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { Report } from "../../cli/build/report.ts";
+import { begin } from "../../cli/program.ts";
+import { exists, ROOT } from "../../cli/build/compiler.ts";
+import { BAD, GOOD, isInService, type Name, NAMES, stages, VmDevice } from "./device.ts";
+
+const PROGRAM = {
+  name: "deno task vm:agent",
+  summary: "Installs, updates and breaks svc-agent on a Debian system in a virtual machine.",
+  style: "gnu",
+  usage: "[flags]",
+  flags: [
+    { name: "cuts", type: "string", default: "30", value: "COUNT", help: "How often the power is cut." },
+    { name: "seed", type: "string", default: "1", value: "NUMBER", help: "Decides when it is." },
+    {
+      name: "only",
+      type: "string",
+      default: "",
+      value: "WORD",
+      help: "Besides the installation, only scenarios with this word.",
+    },
+    { name: "reuse", type: "bool", default: false, help: "Take the programs of an earlier run." },
+  ],
+} as const;
+
+/** On an emulated processor, of which others want their part too. */
+const SERVICE_MS = 300_000;
+const UPDATE_MS = 600_000;
+/** An update takes about as long; the power goes at any moment of it, or shortly after. */
+const CUT_WITHIN_MS = 75_000;
+const [OLD, NEW] = GOOD;
+
+type Scenario = readonly [name: string, run: (device: VmDevice) => Promise<string | void>];
+
+const SCENARIOS: readonly Scenario[] = [
+  ["the runtime is updated through its channel", async (device) => {
+    await device.channel("svc-server", NEW, "stable");
+    await device.runs({ "svc-server": NEW }, UPDATE_MS);
+  }],
+  ["the agent is updated through its channel, and the runtime runs on", async (device) => {
+    const before = await device.inService(SERVICE_MS);
+    await device.channel("svc-agent", NEW, "stable");
+    const after = await device.runs({ "svc-agent": NEW }, UPDATE_MS);
+    if (after.runtime.pid !== before.runtime.pid) throw new Error("the runtime was started again");
+  }],
+  ["a runtime that does not start is gone back from", async (device) => {
+    await goneBackFrom(device, "svc-server");
+  }],
+  ["an agent that does not start is gone back from", async (device) => {
+    await goneBackFrom(device, "svc-agent");
+  }],
+  ["a killed runtime and a killed agent are started again", async (device) => {
+    const { runtime } = await device.inService(SERVICE_MS);
+    await device.machine.run(`kill -9 ${runtime.pid}`);
+    const { runtime: second } = await device.until("started again", SERVICE_MS, (status) => {
+      return isInService(status) && status.runtime.pid !== runtime.pid;
+    });
+    await device.machine.run("systemctl kill -s KILL --kill-whom=main svc-agent");
+    const { runtime: third } = await device.inService(SERVICE_MS);
+    if (third.pid !== second.pid) throw new Error("the runtime was not taken over by the next agent");
+  }],
+  ["a full disk during an update", async (device) => {
+    const fill = "fallocate -l $(($(df --output=avail -B1 / | tail -n 1) - 30000000)) /full && sync";
+    await device.machine.run(`rm -f /opt/svc/cache/svc-server-${OLD}-* ; ${fill}`);
+    await device.want({ "svc-server": OLD });
+    const { versions } = await device.until("told that the disk is full", UPDATE_MS, (status) => {
+      return isInService(status) && status.versions["svc-server"].problem !== undefined;
+    });
+    await device.machine.run("head -c 100M /dev/zero > /fuller || sync");
+    await device.machine.cut();
+    await device.machine.on();
+    await device.inService(SERVICE_MS);
+    await device.machine.run("rm -f /full /fuller && sync && systemctl restart svc-agent");
+    await device.runs({ "svc-server": OLD }, UPDATE_MS);
+    return versions["svc-server"].problem;
+  }],
+  ["the clock says 1970", async (device) => {
+    await device.machine.cut();
+    await device.machine.on({ clock: "1970-01-01" });
+    await device.inService(SERVICE_MS);
+    await device.want({ "svc-server": NEW });
+    await device.runs({ "svc-server": NEW }, UPDATE_MS);
+    const year = await device.machine.run("date +%Y");
+    await device.machine.cut();
+    await device.machine.on();
+    await device.inService(SERVICE_MS);
+    return `an update in ${year}`;
+  }],
+  ["a configuration and records that nobody can read", async (device) => {
+    const spoil = 'for file in /opt/svc/state/*.json; do printf "\\0\\0{" > "$file"; done';
+    await device.machine.run(`systemctl kill -s KILL --kill-whom=main svc-agent; ${spoil}; sync`);
+    await device.inService(SERVICE_MS);
+  }],
+];
+
+/** The stable channel gets a version that is broken; the device refuses it and stays in service. */
+async function goneBackFrom(device: VmDevice, name: Name): Promise<string> {
+  await device.publish(name, BAD);
+  await device.channel(name, BAD, "stable");
+  const { versions } = await device.until(`${name} ${BAD} refused`, UPDATE_MS, (status) => {
+    return isInService(status) && status.versions[name].refused?.version === BAD;
+  });
+  await device.channel(name, BAD, "none");
+  await device.runs({ [name]: NEW }, UPDATE_MS);
+  return versions[name].refused!.reason;
+}
+
+/** Wants other versions, and cuts the power at some moment of the way there. */
+async function cutPower(device: VmDevice, random: () => number): Promise<string> {
+  const some = random();
+  const wanted: { [N in Name]?: string } = {};
+  for (const [at, name] of NAMES.entries()) {
+    const version = GOOD[Math.floor(random() * GOOD.length)];
+    // Mostly both, sometimes one of them.
+    if (some < 0.6 || (some < 0.8) === (at === 0)) wanted[name] = version;
+  }
+  await device.want(wanted);
+  const afterMs = random() * CUT_WITHIN_MS;
+  await new Promise((resolve) => setTimeout(resolve, afterMs));
+  const before = stages(await device.status());
+  await new Promise((resolve) => setTimeout(resolve, random() * 1000));
+  await device.machine.cut();
+  const began = performance.now();
+  await device.machine.on();
+  const booted = performance.now();
+  await device.inService(SERVICE_MS);
+  const seconds = (from: number) => ((performance.now() - from) / 1000).toFixed(0);
+  return `after ${(afterMs / 1000).toFixed(1)} s (${before}); in service ${
+    seconds(began)
+  } s after power-on, ${seconds(booted)} s after the boot`;
+}
+
+/** Numbers from 0 to 1 that a seed decides (mulberry32). */
+function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+async function main(args: readonly string[], host: DenoHost): Promise<number> {
+  const begun = begin(PROGRAM, args, host);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const { cuts, seed, only, reuse } = begun.values;
+  const report = new Report(host);
+  const folder = `${ROOT}dist/vm/run`;
+  if (await exists(folder)) await Deno.remove(folder, { recursive: true });
+  await Deno.mkdir(folder, { recursive: true });
+  const device = await VmDevice.make(folder, { reuse });
+  try {
+    const installed = await report.check("installed with curl | sh; svc-server serves", async () => {
+      await device.install();
+      await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
+      const [part] = JSON.parse(await device.svcCloud("fleet", "--json"));
+      if (part.state !== "online") throw new Error(`the fleet shows it ${part.state}`);
+      return `the fleet shows it online, ${part.agent.distro}`;
+    });
+    if (!installed) return report.finish();
+    for (const [name, run] of SCENARIOS) {
+      if (name.includes(only)) await report.check(name, () => run(device));
+    }
+    const random = seeded(Number(seed));
+    for (let cut = 1; cut <= Number(cuts); cut++) {
+      if (!`power cut`.includes(only)) break;
+      await report.check(`power cut ${cut} of ${cuts}`, () => cutPower(device, random));
+    }
+    await device.want({ "svc-server": NEW, "svc-agent": NEW });
+    await report.check("it still comes to what is wanted", async () => {
+      await device.runs({ "svc-server": NEW, "svc-agent": NEW }, UPDATE_MS);
+    });
+    return report.finish();
+  } catch (error) {
+    host.writeError(`${PROGRAM.name}: ${messageOf(error)}\n`);
+    return 1;
+  } finally {
+    await device.close();
+  }
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

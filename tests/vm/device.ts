@@ -1,0 +1,174 @@
+/**
+ * A virtual machine as a device of a fleet: the agent in it, what the agent says of itself, and the releases for it.
+ */
+
+import type { AgentStatus } from "../../lib/agent/status.ts";
+import { checkCompiler } from "../../cli/build/check_compiler.ts";
+import { compile, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/compiler.ts";
+import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
+import { HOST, Machine } from "./machine.ts";
+import { image } from "./image.ts";
+
+/** Versions that work, of both programs; and one that passes every check and then does not start. */
+export const GOOD = ["1.0.0", "1.1.0"] as const;
+export const BAD = "1.2.0";
+export const NAMES = ["svc-agent", "svc-server"] as const;
+export type Name = typeof NAMES[number];
+
+const PROGRAMS = "dist/vm/programs";
+/** Its processor is emulated and takes ten times as long; so much less of the agent's pauses is waited for. */
+const HASTE = 4;
+const DROP_IN = `[Service]\nEnvironment=SVC_AGENT_HASTE=${HASTE}\n`;
+const LOOK_MS = 2000;
+const ASK = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new("/opt/svc/state/agent.sock") or exit 1;` +
+  ` print $s "{\\"do\\": \\"status\\"}\\n"; print <$s>'`;
+
+export class VmDevice {
+  private constructor(
+    readonly machine: Machine,
+    readonly cloud: CloudProcess,
+    private readonly folder: string,
+    private readonly example: Example,
+  ) {}
+
+  /** The programs, a control plane that has them, and a machine that is on and knows of neither. */
+  static async make(folder: string, { reuse }: { reuse: boolean }): Promise<VmDevice> {
+    await makePrograms(reuse);
+    const data = ["--data", `${folder}/cloud`];
+    const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+    const cloud = await serveCloud(data);
+    try {
+      const device = new VmDevice(await Machine.make(await image(), folder), cloud, folder, example);
+      for (const name of NAMES) {
+        for (const version of GOOD) await device.publish(name, version);
+        await device.channel(name, GOOD[0], "stable");
+      }
+      await device.machine.on();
+      return device;
+    } catch (error) {
+      await cloud.stop();
+      throw error;
+    }
+  }
+
+  /** As its user would do it. */
+  async install(): Promise<void> {
+    const { partId, config: { cloud: { api_key: { id, key } } } } = this.example;
+    await this.machine.put("/etc/systemd/system/svc-agent.service.d/test.conf", DROP_IN);
+    const url = this.cloud.url.replace("127.0.0.1", HOST);
+    const words = `SVC_API_KEY_ID=${id} SVC_API_KEY=${key} SVC_PART_ID=${partId}`;
+    await this.machine.run(`curl -fsSL ${url}/install.sh | ${words} sh`, 300_000);
+  }
+
+  async svcCloud(...args: string[]): Promise<string> {
+    return await svcCloud(...args, "--data", `${this.folder}/cloud`);
+  }
+
+  async publish(name: Name, version: string): Promise<void> {
+    await this.svcCloud("release", "publish", name, version, `${ROOT}${PROGRAMS}/${version}/${name}`);
+  }
+
+  async channel(name: Name, version: string, channel: string): Promise<void> {
+    await this.svcCloud("release", "channel", name, version, channel);
+  }
+
+  /** Sets what the cloud has under `agent`: with no versions, those of the stable channel. */
+  async want(versions: { readonly [N in Name]?: string }): Promise<void> {
+    const path = `${this.folder}/config.json`;
+    const agent = { version_control: versions };
+    await Deno.writeTextFile(path, JSON.stringify({ network: { bind_address: "localhost:0" }, agent }));
+    await this.svcCloud("config", "set", this.example.partId, path);
+  }
+
+  /** What the agent says; nothing where there is none that answers. */
+  async status(): Promise<AgentStatus | undefined> {
+    const { code, output } = await this.machine.try(ASK).catch(() => ({ code: 1, output: "" }));
+    try {
+      return code === 0 ? JSON.parse(output).value : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Waits until the agent says what is hoped for; fails with what it said last and its journal. */
+  async until(
+    what: string,
+    withinMs: number,
+    hoped: (status: AgentStatus) => boolean,
+  ): Promise<AgentStatus> {
+    const endMs = performance.now() + withinMs;
+    for (;;) {
+      const status = await this.status();
+      if (status && hoped(status)) return status;
+      if (performance.now() > endMs) {
+        const journal = await this.machine.try("journalctl -u svc-agent -o cat --no-pager | tail -n 80");
+        const found = status ? JSON.stringify(status) : "no agent that answers";
+        throw new Error(`not ${what} within ${withinMs / 1000} s; found ${found}\n${journal.output}`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  }
+
+  /** Agent and runtime are at work, and the cloud is reached. */
+  inService(withinMs: number): Promise<AgentStatus> {
+    return this.until("in service", withinMs, isInService);
+  }
+
+  /** In service with these versions, which have proved themselves. */
+  runs(versions: { readonly [N in Name]?: string }, withinMs: number): Promise<AgentStatus> {
+    const words = Object.entries(versions).map((one) => one.join(" ")).join(" and ");
+    return this.until(`running ${words}`, withinMs, (status) => {
+      const settled = Object.entries(versions).every(([name, version]) => {
+        const { good, trial } = status.versions[name as Name];
+        return good?.version === version && !trial;
+      });
+      const { "svc-agent": agent = status.version } = versions;
+      const server = status.versions["svc-server"].good;
+      return isInService(status) && settled && status.version === agent &&
+        status.runtime.file === server?.file;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.machine.cut();
+    await this.cloud.stop();
+  }
+}
+
+export function isInService({ online, runtime }: AgentStatus): boolean {
+  return online && runtime.phase === "running" && runtime.url !== undefined;
+}
+
+/** How far the updates are, in a few words. */
+export function stages(status: AgentStatus | undefined): string {
+  if (!status) return "no agent yet";
+  return NAMES.map((name) => {
+    const { good, trial, progress } = status.versions[name];
+    const stage = trial ? `${trial.build.version} ${trial.stage}` : progress ? "downloading" : "at rest";
+    return `${name} ${good?.version ?? "none"}: ${stage}`;
+  }).join(", ");
+}
+
+async function makePrograms(reuse: boolean): Promise<void> {
+  const [target] = TARGETS;
+  for (const version of GOOD) {
+    for (const name of NAMES) {
+      if (reuse && await exists(`${ROOT}${PROGRAMS}/${version}/${name}`)) continue;
+      const executable = EXECUTABLES.find((one) => one.name === name)!;
+      console.log(`compiling ${name} ${version}`);
+      const compiler = await checkCompiler(target);
+      await compile(compiler, executable, target, `${PROGRAMS}/${version}`, version);
+    }
+  }
+  const folder = `${ROOT}${PROGRAMS}/${BAD}`;
+  await Deno.mkdir(folder, { recursive: true });
+  for (const name of NAMES) {
+    const says = `puts("${name} ${BAD}")`;
+    const text =
+      `#include <stdio.h>\nint main(int count, char **args) { return count == 2 ? ${says} < 0 : 1; }\n`;
+    await Deno.writeTextFile(`${folder}/${name}.c`, text);
+    const args = ["-static", "-o", `${folder}/${name}`, `${folder}/${name}.c`];
+    const { success, stderr } = await new Deno.Command("cc", { args }).output();
+    if (!success) throw new Error(`cc: ${new TextDecoder().decode(stderr)}`);
+  }
+}
