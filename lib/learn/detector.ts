@@ -337,7 +337,7 @@ function averagePrecision(label: number, answers: readonly Answer[], targets: re
 
 /** Compares what is found with some certainty; 1 when something is found by one of the two alone. */
 export function detectionDifference(expected: Answer, found: Answer): number {
-  const sure = (answer: Answer) => foundIn(answer).filter(({ score }) => score > 4 * SCORE_MIN);
+  const sure = (answer: Answer) => foundIn(answer).filter(({ score }) => score > 2 * SCORE_MIN);
   const [a, b] = [foundIn(expected), foundIn(found)];
   const distance = (one: Found, other: Found) =>
     Math.max(

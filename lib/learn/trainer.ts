@@ -27,7 +27,7 @@ export interface TrainedModel {
 }
 
 /** The largest difference between the trainer's own answer and that of ONNX Runtime. */
-export const DIFFERENCE_MAX = 1e-3;
+export const DIFFERENCE_MAX = 1e-4;
 
 /** How many threads train together. It is part of the result: other sums would be rounded otherwise. */
 const THREADS = 2;
