@@ -39,7 +39,7 @@ Deno.test(
         assertEquals(await camera.next(100), true);
         const bytes = camera.newest();
         assertEquals([bytes.length, bytes[0], bytes[1]], [64 * 48 * 2, picture, 128]);
-        }
+      }
       const error = await assertRejects(() => camera.next(100), SvcError, "No such device");
       assertEquals(error.code, "unavailable");
       camera.close();
