@@ -28,7 +28,7 @@ export interface Probe {
 }
 
 export const ANSWER_MS = 5_000;
-const DEFAULT_URLS = ["http://localhost:8080", "https://localhost:8080"];
+const DEFAULT_URLS = ["http://127.0.0.1:8080", "https://127.0.0.1:8080"];
 /** An answer too: of a runtime that is there, but does not let everybody ask. */
 const REFUSALS = ["unimplemented", "unauthenticated", "permission_denied"];
 
@@ -67,7 +67,7 @@ export class RuntimeProbe implements Probe {
   async #urls(): Promise<readonly string[]> {
     try {
       const json: unknown = JSON.parse(await this.host.readTextFile(this.servingFile));
-      if (isObject(json) && typeof json.url === "string") return [json.url];
+      if (isObject(json) && typeof json.url === "string") return byNumber(json.url);
     } catch {
       // It has not told yet, or is one that does not.
     }
@@ -88,4 +88,10 @@ export class RuntimeProbe implements Probe {
       channel.close();
     }
   }
+}
+
+/** Where a URL of this computer is also to be found: a system that does not know its own name has a runtime, too. */
+function byNumber(url: string): string[] {
+  return [url, ...["127.0.0.1", "[::1]"].map((host) => url.replace("//localhost:", `//${host}:`))]
+    .filter((one, at, all) => all.indexOf(one) === at);
 }

@@ -23,7 +23,7 @@ const buildRow = object({
   ...wishShape,
   file: text("", { pattern: /^[^/\\]+$/, wanted: "the name of a file" }).required(),
   sha256: text("", { pattern: /^[0-9a-f]{64}$/, wanted: "64 hexadecimal digits" }).required(),
-  sizeBytes: integer("", { min: 0 }).required(),
+  sizeBytes: integer("", { min: 0 }).key("sizeBytes").required(),
 });
 
 /** What another version wrote is read as far as it is known: a newer one may have more in it. */

@@ -74,6 +74,7 @@ export async function image(): Promise<Image> {
   await Deno.mkdir(`${root}/etc/systemd/network`, { recursive: true });
   await Deno.writeTextFile(`${root}/etc/systemd/network/all.network`, NETWORK);
   await Deno.writeTextFile(`${root}/etc/hostname`, "device\n");
+  await Deno.writeTextFile(`${root}/etc/hosts`, "127.0.0.1 localhost device\n");
   await Deno.writeTextFile(`${root}/etc/fstab`, "/dev/vda / ext4 rw,errors=remount-ro 0 1\n");
   await Deno.mkdir(`${root}/var/log/journal`, { recursive: true });
   await run("chroot", root, "systemctl", "enable", "test-shell", "systemd-networkd");
