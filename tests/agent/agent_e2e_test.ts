@@ -100,6 +100,7 @@ deviceTest("the runtime outlives its agent, and does what is set", async (device
   assertNotEquals(again.pid, changed.pid);
 
   await device.stop();
+  assert(!(await device.log()).includes("the record of"), "records are read as they were written");
   for (const { name } of Deno.readDirSync(`${device.base}/state`)) {
     if (name.endsWith(".json")) await Deno.writeTextFile(`${device.base}/state/${name}`, "\0\0{");
   }
