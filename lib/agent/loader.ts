@@ -71,7 +71,10 @@ failures=$c_failures
 [ "$p_failures" -gt "$failures" ] && failures=$p_failures
 
 other=
-for one in $previous $broken $current; do
+# Whatever was started in its place, the current one gets its next turn.
+others="$previous $broken"
+[ "$now" = "$current" ] || others="$current $others"
+for one in $others; do
   if [ -z "$other" ] && [ "$one" != "$now" ] && runnable "$one"; then other=$one; fi
 done
 

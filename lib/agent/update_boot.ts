@@ -72,7 +72,9 @@ export function bootPlan(seen: BootSeen): BootPlan {
     return { op: "count", count: { file, starts, failures: failures + 1 } };
   };
   const usable = now !== undefined && runnable(now);
-  const other = [previous, broken, current].find((file) => file && file !== now && runnable(file));
+  // Whatever was started in its place, `current` gets its next turn.
+  const turns = now === current ? [previous, broken] : [current, previous, broken];
+  const other = turns.find((file) => file && file !== now && runnable(file));
   if (other === undefined || (usable && starts < STARTS_MAX)) {
     const next = Math.min(starts + 1, STARTS_MAX);
     return usable ? { file: now, ops: [counted(now, next)], delayMs } : { ops: [], delayMs };

@@ -196,6 +196,9 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
       if (target && target.key !== build.key && target.key !== slot.refused?.key) {
         return write(`${build.version} is no longer wanted`, { op: "save", slot: without });
       }
+      if (build.file === slot.good?.file) {
+        return write(`${build.version} has proved itself already`, { op: "save", slot: without });
+      }
       if (!files.has(build.file)) return write(`${build.version} is gone`, { op: "save", slot: without });
       if (stage === "downloaded") return { do: "check", build };
       if (running !== undefined && health === "starting") return wait("what runs has to be well first");

@@ -1,0 +1,18 @@
+/**
+ * The state machine of updates, exhaustively, for the versions that are explored in seconds: one that is good beside
+ * one that crashes and one that hangs. `deno task model:updates` has more of them at once, and takes some minutes.
+ */
+
+import { assertEquals, assertGreater } from "@std/assert";
+import { explore, type Mode, report } from "./update_model.ts";
+
+for (const mode of ["agent", "runtime"] satisfies Mode[]) {
+  Deno.test(`whatever happens to updates of the ${mode}, a version that works is started`, () => {
+    for (const names of ["ac", "ah"]) {
+      const explored = explore(mode, [...names]);
+      report(explored, mode, names);
+      assertEquals(explored.violations, []);
+      assertGreater(explored.cuts, 1000);
+    }
+  });
+}
