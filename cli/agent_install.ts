@@ -2,25 +2,33 @@
  * The agent as a service: installed from this very executable, and removed.
  */
 
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { SystemCommands } from "../lib/agent/commands.ts";
+import { askStop, socketOf } from "../lib/agent/control.ts";
 import { readCredentials } from "../lib/agent/credentials.ts";
 import { installLoader } from "../lib/agent/loader.ts";
-import { installService, removeService } from "../lib/agent/service_unit.ts";
+import { installService, removeService, SERVICE } from "../lib/agent/service_unit.ts";
 import { systemDisk } from "../lib/agent/update_files.ts";
+import { type AgentHostParts, hostAgent } from "../lib/agent/windows_host.ts";
+import { installWindowsService, removeWindowsService, servicePath } from "../lib/agent/windows_service.ts";
 import { SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
 import type { DenoHost } from "../lib/base/host_deno.ts";
-import { copyIn, updaterOf } from "./agent_updater.ts";
+import { WindowsServiceControl } from "./agent_scm.ts";
+import { copyFile, copyIn, updaterOf } from "./agent_updater.ts";
 import { openLogs } from "./logs.ts";
 import type { AgentFlags } from "./svc_agent.ts";
 import { VERSION } from "./version.ts";
+
+/** In the folder, where the service of Windows is not seen. */
+const SERVICE_LOG = ["logs", "svc-agent-service.log"] as const;
 
 /** What the agent has written outside its folder; what it has put into place of other programs' settings stays. */
 const DROP_INS = ["/etc/systemd/journald.conf.d/90-svc.conf"];
 
 export async function install(options: AgentFlags, host: DenoHost): Promise<number> {
   requireRoot("install the service", host);
+  const { os } = host.platform();
   if (!Deno.build.standalone) {
     const wanted = "wanted the executable: it is what becomes the service (deno task compile makes it)";
     throw new SvcError("failed_precondition", `cannot install from source, ${wanted}`);
@@ -28,7 +36,7 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
   const clock = new SystemClock();
   using open = openLogs("svc-agent", "", host, clock);
   const logger = open.logs.logger("svc-agent");
-  const disk = systemDisk(host.platform().os);
+  const disk = systemDisk(os);
   const { dir: base, config: configPath, defaults: defaultsPath } = options;
   const updater = updaterOf({
     ...{ base, disk, host, clock, name: "svc-agent", manages: true },
@@ -37,11 +45,18 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
   await updater.open();
   const file = await copyIn(disk, updater, base, Deno.execPath(), VERSION);
   await updater.install(file, VERSION);
-  await installLoader(disk, base);
   const commands = new SystemCommands(host, clock);
-  await installService({ base, configPath, defaultsPath }, { disk, commands, logger });
+  const unit = { base, configPath, defaultsPath };
+  if (os === "windows") {
+    const place = () => copyFile(disk, Deno.execPath(), servicePath(base));
+    await installWindowsService(unit, place, { commands, clock, logger });
+  } else {
+    await installLoader(disk, base);
+    await installService(unit, { disk, commands, logger });
+  }
   await readCredentials(host, configPath).catch((error) => logger.warn(chainOf(error)));
-  host.write(`svc-agent ${VERSION} is installed in ${base}; start it with: systemctl restart svc-agent\n`);
+  const start = os === "windows" ? "sc.exe start svc-agent" : "systemctl restart svc-agent";
+  host.write(`svc-agent ${VERSION} is installed in ${base}; start it with: ${start}\n`);
   return 0;
 }
 
@@ -55,9 +70,11 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   }
   const clock = new SystemClock();
   using open = openLogs("svc-agent", "", host, clock);
-  const disk = systemDisk(host.platform().os);
+  const { os } = host.platform();
   const commands = new SystemCommands(host, clock);
-  await removeService({ disk, commands, logger: open.logs.logger("svc-agent") });
+  const logger = open.logs.logger("svc-agent");
+  if (os === "windows") await removeWindowsService({ commands, clock, logger });
+  else await removeService({ disk: systemDisk(os), commands, logger });
   for (const path of paths) {
     await Deno.remove(path, { recursive: true }).catch((error) => {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
@@ -67,9 +84,38 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   return 0;
 }
 
-function requireRoot(what: string, host: DenoHost): void {
-  if (host.platform().os === "windows") {
-    throw new SvcError("failed_precondition", `to ${what} on Windows use install.ps1 and uninstall.ps1`);
+/** What Windows runs as the service: keeps the agent running until the service is to stop. */
+export async function runService(options: AgentFlags, host: DenoHost): Promise<number> {
+  const { os } = host.platform();
+  if (os !== "windows") {
+    throw new SvcError("failed_precondition", "there are services like this on Windows only; see --install");
   }
+  const { dir: base, config, defaults } = options;
+  const clock = new SystemClock();
+  const log = join(base, ...SERVICE_LOG);
+  await host.makeFolder(dirname(log));
+  using open = openLogs("svc-agent", log, host, clock);
+  const { logs } = open;
+  const disk = systemDisk(os);
+  // What is counted there is for as long as the system runs.
+  const run = join(base, "run");
+  await disk.makeFolder(run);
+  for (const left of await disk.list(run)) await disk.remove(join(run, left));
+  const written = logs.logger("svc-agent.output");
+  const parts: AgentHostParts = {
+    ...{ processes: host, clock, logger: logs.logger("svc-agent.service") },
+    boots: updaterOf({ base, disk, host, clock, logs, name: "svc-agent", manages: true }),
+    output: (line) => written.info(line),
+    args: ["--dir", base, "--config", config, "--defaults", defaults],
+    ask: () => askStop(socketOf(base, os), clock),
+    commands: new SystemCommands(host, clock),
+  };
+  const work = (signal: AbortSignal) => hostAgent(parts, signal).then(() => 0);
+  return await new WindowsServiceControl().run(SERVICE, work);
+}
+
+function requireRoot(what: string, host: DenoHost): void {
+  // Windows itself refuses what only an administrator may do.
+  if (host.platform().os === "windows") return;
   if (Deno.uid() !== 0) throw new SvcError("permission_denied", `only root can ${what}: run it with sudo`);
 }

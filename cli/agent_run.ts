@@ -12,6 +12,7 @@ import { FastClock } from "../lib/agent/fast_clock.ts";
 import { Journald } from "../lib/agent/journald.ts";
 import { LogForwarding } from "../lib/agent/log_forwarding.ts";
 import { OsUpgrades } from "../lib/agent/os_upgrades.ts";
+import type { BinaryName } from "../lib/agent/release.ts";
 import { RuntimeProbe } from "../lib/agent/probe.ts";
 import { Runtime, servingFile } from "../lib/agent/runtime.ts";
 import type { Subsystem } from "../lib/agent/subsystem.ts";
@@ -42,6 +43,8 @@ interface Workshop {
   readonly logger: Logger;
   readonly disk: Disk;
   readonly commands: Commands;
+  /** Has the agent end. */
+  readonly stop: (reason: string) => void;
 }
 
 export async function runAgent(options: AgentFlags, host: DenoHost): Promise<number> {
@@ -58,14 +61,16 @@ export async function runAgent(options: AgentFlags, host: DenoHost): Promise<num
   logs.configure([], options.debug);
   const logger = logs.logger("svc-agent");
   const stop = new AbortController();
-  const ignore = host.onTermination((signal) => {
-    logger.info(`stopping: ${signal}`);
-    stop.abort(new SvcError("canceled", `the agent was told to stop by ${signal}`));
-  });
+  const end = (reason: string) => {
+    logger.info(`stopping: ${reason}`);
+    stop.abort(new SvcError("canceled", `the agent was told to stop by ${reason}`));
+  };
+  const ignore = host.onTermination(end);
   const disk = systemDisk(host.platform().os);
   const workshop: Workshop = {
     ...{ options, host, clock, logs, logger, disk },
     commands: new SystemCommands(host, clock),
+    stop: end,
   };
   try {
     logger.info("svc-agent", { version: VERSION, dir: options.dir });
@@ -105,7 +110,7 @@ async function waitForCredentials(
 }
 
 async function work(workshop: Workshop, credentials: Credentials, signal: AbortSignal): Promise<AgentEnd> {
-  const { options: { dir }, host, clock, logs } = workshop;
+  const { options: { dir }, host, clock, logs, stop } = workshop;
   const { appAddress: address, id: partId, login } = credentials;
   const plain = address.startsWith("http:");
   const cloud = new CloudClient({
@@ -119,7 +124,14 @@ async function work(workshop: Workshop, credentials: Credentials, signal: AbortS
     const args = ["-config", await runtimeConfig(workshop, credentials)];
     if (plain) args.push("-allow-insecure-creds");
     const agent = new Agent(await partsOf(workshop, cloud, queue, args));
-    const control = await openControl(socketOf(dir, host.platform().os), agent, clock);
+    const controlled = {
+      get status() {
+        return agent.status;
+      },
+      rollback: (name: BinaryName) => agent.rollback(name),
+      stop: () => stop("whoever may use its socket"),
+    };
+    const control = await openControl(socketOf(dir, host.platform().os), controlled, clock);
     try {
       return await agent.run(signal);
     } finally {
@@ -165,6 +177,8 @@ async function partsOf(
   return {
     options: {
       ...{ base, debug, version: VERSION, defaultsPath: defaults, ownFile: own },
+      // Only Linux tells whose process is whose.
+      leavesRuntime: host.platform().os === "linux",
       waitForUpdate: fastStart ? false : wait || undefined,
     },
     device: await describeDevice(host),

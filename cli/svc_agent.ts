@@ -9,7 +9,7 @@ import { chainOf, SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import { askRollback, askStatus, socketOf } from "../lib/agent/control.ts";
 import type { BinaryName } from "../lib/agent/release.ts";
-import { install, uninstall } from "./agent_install.ts";
+import { install, runService, uninstall } from "./agent_install.ts";
 import { runAgent } from "./agent_run.ts";
 import { statusLines } from "./agent_status.ts";
 import type { Flag, Values } from "./flags.ts";
@@ -83,6 +83,7 @@ const COMMANDS = [
   { left: "(none)", right: "Runs the agent until it is told to stop." },
   { left: "status", right: "Tells how the agent in the folder does, and the versions that it keeps." },
   { left: "rollback [PROGRAM]", right: "Goes back to the version before: of svc-server, or of svc-agent." },
+  { left: "service", right: "What Windows runs as the service that --install makes." },
   { left: "uninstall", right: "Stops and removes the service, svc-server, and what they have kept." },
   { left: "version", right: "Prints the version." },
 ];
@@ -119,6 +120,8 @@ export async function main(args: readonly string[], host: DenoHost): Promise<num
         return await status(options, host);
       case "rollback":
         return await rollback(options, rest[0] ?? "svc-server", host);
+      case "service":
+        return await runService(options, host);
       case "uninstall":
         return await uninstall(options, host);
       case "version":

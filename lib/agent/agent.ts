@@ -42,6 +42,8 @@ export interface AgentOptions {
   readonly debug: boolean;
   /** The file in the cache that this process runs, if it is one. */
   readonly ownFile?: string;
+  /** The next agent can take over the runtime that this one has started. */
+  readonly leavesRuntime: boolean;
 }
 
 export interface AgentParts {
@@ -65,7 +67,7 @@ export interface AgentParts {
   readonly logger: Logger;
 }
 
-/** `stopped`: it was told to, and so is the runtime. `replaced`: the next agent takes over what runs. */
+/** `stopped`: it was told to, and so is the runtime. `replaced`: the next agent is to start, and takes over what runs. */
 export type AgentEnd = "stopped" | "replaced";
 
 const TICK_MS = 5_000;
@@ -136,7 +138,8 @@ export class Agent {
         );
         if (!this.#replaced && !signal.aborted) await this.#pause(TICK_MS, signal);
       }
-      if (this.#replaced) this.#runtime.leave();
+      if (this.#replaced && this.#parts.options.leavesRuntime) this.#runtime.leave();
+      else stop();
       await running;
       return this.#replaced ? "replaced" : "stopped";
     } finally {

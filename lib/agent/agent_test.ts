@@ -83,7 +83,14 @@ function scene(options: Partial<AgentOptions> = {}) {
     },
   };
   const subject = new Agent({
-    options: { base: BASE, defaultsPath: "/etc/d.json", version: "0.1.0", debug: false, ...options },
+    options: {
+      base: BASE,
+      defaultsPath: "/etc/d.json",
+      version: "0.1.0",
+      debug: false,
+      leavesRuntime: true,
+      ...options,
+    },
     device: { platform: "linux/amd64", distro: "debian:12", tags: [] },
     cloud: {
       deviceAgentConfig: (request) => {

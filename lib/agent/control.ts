@@ -19,6 +19,8 @@ export interface Controlled {
   readonly status: AgentStatus;
   /** Goes back to the version before. Throws where there is none. */
   rollback(name: BinaryName): Promise<void>;
+  /** Has it end, as a signal would. */
+  stop(): void;
 }
 
 const ANSWER_MS = 10_000;
@@ -78,6 +80,11 @@ export async function askRollback(path: string, name: BinaryName, clock: Clock):
   await ask(path, { do: "rollback", name }, clock);
 }
 
+/** Has the agent end; it says so before it does. Throws `not_found` where none answers. */
+export async function askStop(path: string, clock: Clock): Promise<void> {
+  await ask(path, { do: "stop" }, clock);
+}
+
 async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_MS): Promise<Json> {
   const socket = connect(path);
   const tooLate = `the agent did not answer within ${withinMs / 1000} s at ${path}`;
@@ -133,6 +140,10 @@ async function replyTo(line: string, controlled: Controlled): Promise<{ value: u
   const request: unknown = JSON.parse(line);
   const { do: what, name } = isObject(request) ? request : {};
   if (what === "status") return { value: controlled.status };
+  if (what === "stop") {
+    controlled.stop();
+    return { value: true };
+  }
   const binary = NAMES.find((one) => one === name);
   if (what === "rollback" && binary) {
     await controlled.rollback(binary);
@@ -140,7 +151,7 @@ async function replyTo(line: string, controlled: Controlled): Promise<{ value: u
   }
   throw new SvcError(
     "invalid_argument",
-    `found ${line}, wanted {"do": "status"} or {"do": "rollback", "name": …}`,
+    `found ${line}, wanted {"do": "status"}, {"do": "stop"} or {"do": "rollback", "name": …}`,
   );
 }
 

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import { askRollback, askStatus, openControl, socketOf } from "./control.ts";
+import { askRollback, askStatus, askStop, openControl, socketOf } from "./control.ts";
 import type { AgentStatus } from "./status.ts";
 
 const clock = new SystemClock();
@@ -19,12 +19,15 @@ Deno.test("an agent is asked at its socket, and there is one in a folder only", 
       }
       return Promise.resolve();
     },
+    stop: () => void backs.push("stop"),
   };
   const control = await openControl(path, controlled, clock);
   assertEquals(await askStatus(path, clock), controlled.status);
   await askRollback(path, "svc-server", clock);
   const refused = await assertRejects(() => askRollback(path, "svc-agent", clock), SvcError);
   assertEquals([refused.message, backs], ["only one is there", ["svc-server", "svc-agent"]]);
+  await askStop(path, clock);
+  assertEquals(backs.at(-1), "stop");
   assertEquals((await Deno.stat(path)).mode! & 0o777, 0o600);
   const second = await assertRejects(() => openControl(path, controlled, clock), SvcError);
   assertEquals(second.code, "already_exists");
