@@ -4,11 +4,7 @@
  */
 
 import { DataType, MimeType } from "../../proto/gen/datasync_pb.ts";
-import type {
-  DataSyncService,
-  SensorMetadataSchema,
-  UploadMetadataSchema,
-} from "../../proto/gen/datasync_pb.ts";
+import type { DataSyncService, SensorMetadataSchema } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../api/time.ts";
 import type { Captured, CapturedFile, CapturedReadings, CaptureSource, Uplink } from "../resource/uplink.ts";
 import type { CallOptions, ServiceClient } from "../wire/channel.ts";
