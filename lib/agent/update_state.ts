@@ -120,9 +120,10 @@ export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | 
   if (!good || !previous || !seen.files.has(previous.file)) return undefined;
   // Where the boot rule was there first, that is left to prove itself.
   const fallen = seen.running === previous.file && (seen.gaveUp || seen.links.current !== good.file);
-  if (fallen) return [{ op: "save", slot: refused(slot, good, reason) }];
-  const back: Slot = { ...refused(slot, good, reason), trial: { build: previous, stage: "verified" } };
-  return [{ op: "save", slot: back }];
+  // What is wanted and refused already must not be tried again in its place.
+  const isRefused = slot.refused !== undefined && slot.refused.key === seen.target?.key;
+  const { trial: _, ...left } = isRefused ? slot : refused(slot, good, reason);
+  return [{ op: "save", slot: fallen ? left : { ...left, trial: { build: previous, stage: "verified" } } }];
 }
 
 /** Makes record and disk say the same, where a power loss or the boot rule left them apart. */
