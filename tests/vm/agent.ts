@@ -35,7 +35,7 @@ const PROGRAM = {
 const SERVICE_MS = 300_000;
 const UPDATE_MS = 600_000;
 /** An update takes about as long; the power goes at any moment of it, or shortly after. */
-const CUT_WITHIN_MS = 75_000;
+const CUT_WITHIN_MS = 70_000;
 const [OLD, NEW] = GOOD;
 
 type Scenario = readonly [name: string, run: (device: VmDevice) => Promise<string | void>];

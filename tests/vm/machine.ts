@@ -11,6 +11,7 @@ import type { Image } from "./image.ts";
 export const HOST = "10.0.2.2";
 
 const BOOT_MS = 300_000;
+const ASK_MS = 1_000;
 const COMMAND_MS = 60_000;
 const MEMORY_MB = 1536;
 
@@ -133,20 +134,18 @@ export class Machine {
       }
     }
     void this.#listen(this.#shell);
-    // What is written before the shell is there is lost, or comes late: it is asked until it answers.
-    for (let patienceMs = 1000;; patienceMs = Math.min(2 * patienceMs, 20_000)) {
-      try {
-        await this.try("true", patienceMs);
-        return;
-      } catch (error) {
-        if (performance.now() > until) {
-          throw new Error(
-            `the machine did not start within ${BOOT_MS / 1000} s:\n${this.#console.slice(-3000)}`,
-            {
-              cause: error,
-            },
-          );
-        }
+    // What is written before the shell is there is lost: it is asked until it answers.
+    for (const mark = `here-${crypto.randomUUID()}`;;) {
+      await this.#write(`echo "${mark.slice(0, 2)}""${mark.slice(2)}"\n`);
+      const answered = await this.#until(new RegExp(`^[^]*?${mark}\\r?\\n`), ASK_MS, "").then(
+        () => true,
+        () => false,
+      );
+      // The other answers end before that of a command.
+      if (answered) return void await this.run("true");
+      if (performance.now() > until) {
+        const seconds = BOOT_MS / 1000;
+        throw new Error(`the machine did not start within ${seconds} s:\n${this.#console.slice(-3000)}`);
       }
     }
   }
