@@ -79,31 +79,33 @@ export interface ServiceParts {
   readonly disk: Disk;
   readonly commands: Commands;
   readonly logger: Logger;
+  /** What stands before every path, for tests. */
+  readonly root?: string;
 }
 
 /** Writes the unit and enables it, if it is new. Throws `failed_precondition` where there is no systemd. */
 export async function installService(
   options: UnitOptions,
-  { disk, commands, logger }: ServiceParts,
+  { disk, commands, logger, root = "" }: ServiceParts,
 ): Promise<void> {
   await requireSystemd(commands);
   const known = (await commands.run("systemd-path", ["systemd-search-system-unit"]).catch(() => "")).split(
     ":",
   );
   const folder = FOLDERS.find((one) => known.includes(one)) ?? FOLDERS[1];
-  const path = `${folder}/${SERVICE}.service`;
-  const found = await Promise.all(FOLDERS.map((one) => disk.stat(`${one}/${SERVICE}.service`)));
+  const pathIn = (one: string) => `${root}${one}/${SERVICE}.service`;
+  const path = pathIn(folder);
+  const found = await Promise.all(FOLDERS.map((one) => disk.stat(pathIn(one))));
   const isNew = found.every((one) => one === undefined);
   const wanted = new TextEncoder().encode(unitOf(options));
   const there = await disk.read(path).catch(() => undefined);
   const changed = !there || new TextDecoder().decode(there) !== new TextDecoder().decode(wanted);
   if (changed) {
-    await disk.makeFolder(folder);
+    await disk.makeFolder(`${root}${folder}`);
     await writeDurably(disk, path, wanted);
   }
   for (const other of FOLDERS.filter((one) => one !== folder)) {
-    const left = `${other}/${SERVICE}.service`;
-    if (await disk.stat(left)) await removeDurably(disk, left);
+    if (await disk.stat(pathIn(other))) await removeDurably(disk, pathIn(other));
   }
   if (changed) await commands.run("systemctl", ["daemon-reload"]);
   if (isNew) await commands.run("systemctl", ["enable", SERVICE]);
@@ -111,9 +113,9 @@ export async function installService(
 }
 
 /** Stops the service and removes it; does nothing where there is none. */
-export async function removeService({ disk, commands, logger }: ServiceParts): Promise<void> {
+export async function removeService({ disk, commands, logger, root = "" }: ServiceParts): Promise<void> {
   await requireSystemd(commands);
-  const paths = FOLDERS.map((folder) => `${folder}/${SERVICE}.service`);
+  const paths = FOLDERS.map((folder) => `${root}${folder}/${SERVICE}.service`);
   const there = (await Promise.all(paths.map((path) => disk.stat(path)))).some((one) => one !== undefined);
   if (!there) return logger.info("there is no service to remove");
   await commands.run("systemctl", ["disable", "--now", SERVICE], { timeoutMs: (STOP_S + 30) * 1000 });

@@ -1,0 +1,99 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { SystemClock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { silentLogs } from "../base/log.ts";
+import { FakeCommands } from "./fake_commands.ts";
+import { installService, removeService, type ServiceParts, unitOf } from "./service_unit.ts";
+import { systemDisk } from "./update_files.ts";
+
+const OPTIONS = { base: "/opt/svc", configPath: "/etc/svc.json", defaultsPath: "/etc/svc-defaults.json" };
+const LOCAL = "/usr/local/lib/systemd/system";
+const ETC = "/etc/systemd/system";
+
+interface Scene {
+  readonly parts: ServiceParts;
+  readonly commands: FakeCommands;
+  readonly unit: (folder: string) => Promise<string | undefined>;
+}
+
+async function scene(known: string, work: (scene: Scene) => Promise<void>): Promise<void> {
+  const root = await Deno.makeTempDir();
+  const commands = new FakeCommands({ "systemd-path": { output: known } });
+  const logger = silentLogs(new SystemClock()).logger("test");
+  const unit = (folder: string) =>
+    Deno.readTextFile(`${root}${folder}/svc-agent.service`).catch(() => undefined);
+  try {
+    await work({ parts: { disk: systemDisk("linux"), commands, logger, root }, commands, unit });
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+Deno.test("the unit starts the loader, again and again, and leaves the runtime running", () => {
+  const text = unitOf({ ...OPTIONS, base: "/opt/my svc", configPath: "/etc/100%$.json" });
+  assertMatch(text, /^ExecStart="\/opt\/my svc\/bin\/svc-agent-loader" --dir "\/opt\/my svc" --config /m);
+  assert(text.includes(" --config /etc/100%%$$.json "), "what systemd would replace is not replaced");
+  const lines = text.split("\n");
+  const wanted = ["Restart=always", "RestartSec=5", "KillMode=process", "StartLimitIntervalSec=0"];
+  const kept = ["RuntimeDirectoryPreserve=yes", "WatchdogSec=120", "NotifyAccess=all", "TimeoutStopSec=240"];
+  for (const line of [...wanted, ...kept]) assert(lines.includes(line), line);
+});
+
+Deno.test("a new service is written and enabled; the same again changes nothing", async () => {
+  await scene(`${ETC}:${LOCAL}:/usr/lib/systemd/system`, async ({ parts, commands, unit }) => {
+    await installService(OPTIONS, parts);
+    assertEquals(await unit(LOCAL), unitOf(OPTIONS));
+    assertEquals(commands.ran.slice(2), ["systemctl daemon-reload", "systemctl enable svc-agent"]);
+    commands.ran.length = 0;
+    await installService(OPTIONS, parts);
+    assertEquals(commands.ran, ["systemctl --version", "systemd-path systemd-search-system-unit"]);
+  });
+});
+
+Deno.test("a change is taken; what somebody has disabled stays so", async () => {
+  await scene(LOCAL, async ({ parts, commands, unit }) => {
+    await installService(OPTIONS, parts);
+    commands.ran.length = 0;
+    await installService({ ...OPTIONS, configPath: "/etc/other.json" }, parts);
+    assertMatch((await unit(LOCAL))!, /--config \/etc\/other.json/);
+    assertEquals(commands.ran.slice(2), ["systemctl daemon-reload"]);
+  });
+});
+
+Deno.test("a unit in the lesser place moves to the better one", async () => {
+  await scene(ETC, async ({ parts, commands, unit }) => {
+    await installService(OPTIONS, parts);
+    assertEquals([await unit(ETC) !== undefined, await unit(LOCAL)], [true, undefined]);
+    commands.answers["systemd-path"] = { output: `${LOCAL}:${ETC}` };
+    commands.ran.length = 0;
+    await installService(OPTIONS, parts);
+    assertEquals([await unit(ETC), await unit(LOCAL)], [undefined, unitOf(OPTIONS)]);
+    assert(!commands.ran.includes("systemctl enable svc-agent"), "it was known");
+  });
+});
+
+Deno.test("a service is stopped and removed; none is no error", async () => {
+  await scene(LOCAL, async ({ parts, commands, unit }) => {
+    await installService(OPTIONS, parts);
+    commands.ran.length = 0;
+    await removeService(parts);
+    assertEquals(await unit(LOCAL), undefined);
+    const reset = "systemctl reset-failed svc-agent";
+    assertEquals(commands.ran.slice(1), [
+      "systemctl disable --now svc-agent",
+      "systemctl daemon-reload",
+      reset,
+    ]);
+    commands.ran.length = 0;
+    await removeService(parts);
+    assertEquals(commands.ran, ["systemctl --version"]);
+  });
+});
+
+Deno.test("without systemd it says what to do instead", async () => {
+  await scene("", async ({ parts, commands, unit }) => {
+    commands.answers["systemctl"] = new SvcError("not_found", "there is no systemctl");
+    const error = await assertRejects(() => installService(OPTIONS, parts), SvcError, "--dev-mode");
+    assertEquals([error.code, await unit(ETC)], ["failed_precondition", undefined]);
+  });
+});
