@@ -11,12 +11,15 @@ import { SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 import type { Commands } from "./commands.ts";
 import { LOADER } from "./loader.ts";
-import { type Disk, removeDurably, writeDurably } from "./update_files.ts";
+import { type Disk, linkDurably, removeDurably, writeDurably } from "./update_files.ts";
 
 export const SERVICE = "svc-agent";
 
 /** Where units of the administrator are, the better place first. */
 const FOLDERS = ["/usr/local/lib/systemd/system", "/etc/systemd/system"];
+
+/** What is started with the system. */
+const WANTS = "/etc/systemd/system/multi-user.target.wants";
 
 /** Above the agent's own limit for its whole end, which is above that for the runtime. */
 const STOP_S = 240;
@@ -83,7 +86,7 @@ export interface ServiceParts {
   readonly root?: string;
 }
 
-/** Writes the unit and enables it, if it is new. Throws `failed_precondition` where there is no systemd. */
+/** Writes the unit, enabled if it is new. Throws `failed_precondition` where there is no systemd. */
 export async function installService(
   options: UnitOptions,
   { disk, commands, logger, root = "" }: ServiceParts,
@@ -100,6 +103,11 @@ export async function installService(
   const wanted = new TextEncoder().encode(unitOf(options));
   const there = await disk.read(path).catch(() => undefined);
   const changed = !there || new TextDecoder().decode(there) !== new TextDecoder().decode(wanted);
+  if (isNew) {
+    // Before the unit, which is what tells that it was installed: should the power go now, it is done again.
+    await disk.makeFolder(`${root}${WANTS}`);
+    await linkDurably(disk, `${root}${WANTS}/${SERVICE}.service`, `${folder}/${SERVICE}.service`);
+  }
   if (changed) {
     await disk.makeFolder(`${root}${folder}`);
     await writeDurably(disk, path, wanted);
@@ -108,7 +116,6 @@ export async function installService(
     if (await disk.stat(pathIn(other))) await removeDurably(disk, pathIn(other));
   }
   if (changed) await commands.run("systemctl", ["daemon-reload"]);
-  if (isNew) await commands.run("systemctl", ["enable", SERVICE]);
   logger.info(changed ? `the service is installed: ${path}` : `the service is as it should be: ${path}`);
 }
 
