@@ -12,6 +12,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
+const SOURCE = `${ROOT}cli/svc_agent.ts`;
 const HASTE = 30;
 /** Long, for the computer may be very busy. */
 const PATIENCE_MS = 90_000;
@@ -29,6 +30,8 @@ const WORKS: { readonly [K in Kind]: string } = {
 export class TestDevice {
   readonly #clock = new SystemClock();
   #agent: Deno.ChildProcess | undefined;
+  /** Another agent than the one from source. */
+  executable: string | undefined;
 
   private constructor(
     readonly folder: string,
@@ -72,20 +75,27 @@ export class TestDevice {
     await this.svcCloud("release", "publish", "svc-server", version, program, "--channel", "stable");
   }
 
-  /** What the agent's command line begins with. */
+  /** What the agent's command line begins with: from source, unless there is an executable to take. */
   get command(): string[] {
     const own = ["--dev-mode", "--dir", this.base, "--config", `${this.folder}/machine.json`];
-    return [Deno.execPath(), "run", "-A", `${ROOT}cli/svc_agent.ts`, ...own];
+    const program = this.executable ? [this.executable] : [Deno.execPath(), "run", "-A", SOURCE];
+    return [...program, ...own];
   }
 
-  start(): void {
+  /** With a `haste` of 1 its minutes are minutes. */
+  start(haste = HASTE): void {
     // To a file: what the agent starts writes there too, and may live longer.
     const script = `exec "$@" >> "${this.folder}/log" 2>&1`;
     this.#agent = new Deno.Command("sh", {
       args: ["-c", script, "sh", ...this.command],
-      env: { SVC_AGENT_HASTE: String(HASTE), SVC_HOME: `${this.folder}/home` },
+      env: { SVC_AGENT_HASTE: String(haste), SVC_HOME: `${this.folder}/home` },
       stdin: "null",
     }).spawn();
+  }
+
+  /** Of the agent that was started last. */
+  get pid(): number {
+    return this.#agent!.pid;
   }
 
   /** Ends the agent; gives its exit code. */

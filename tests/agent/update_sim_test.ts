@@ -20,7 +20,7 @@ import { Logs } from "../../lib/base/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { FakeDisk } from "./fake_disk.ts";
 
-const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 1500);
+const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 1000);
 const ONE = Deno.env.get("SVC_SIM_SEED");
 const STEPS = 60;
 const BASE = "/opt/svc";
