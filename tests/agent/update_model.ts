@@ -405,8 +405,8 @@ export function report(
   return violations.length === 0;
 }
 
-/** Every pair of kinds of versions that can go wrong beside each other, and two good ones. */
-const UNIVERSES = ["acw", "ach", "abh", "act"];
+/** Two good ones, and every kind of version that goes wrong beside one that crashes. */
+const UNIVERSES = ["ab", "acw", "ach", "act"];
 
 if (import.meta.main) {
   let held = true;
