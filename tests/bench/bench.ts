@@ -13,6 +13,7 @@ import { BoardService } from "../../proto/gen/board_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SLAMService } from "../../proto/gen/slam_pb.ts";
 import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { agent } from "./agent_bench.ts";
 import { clouds } from "./cloud_bench.ts";
 import { heading, median, rate, row } from "./figures.ts";
 import { logs } from "./log_bench.ts";
@@ -35,6 +36,7 @@ const sections: Record<string, () => Promise<void>> = {
   ends,
   logs,
   obstacles,
+  agent,
 };
 for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
   const section = sections[name];
