@@ -43,6 +43,7 @@ export class VmDevice {
         for (const version of GOOD) await device.publish(name, version);
         await device.channel(name, GOOD[0], "stable");
       }
+      await device.want({});
       await device.machine.on();
       return device;
     } catch (error) {
@@ -75,8 +76,9 @@ export class VmDevice {
   /** Sets what the cloud has under `agent`: with no versions, those of the stable channel. */
   async want(versions: { readonly [N in Name]?: string }): Promise<void> {
     const path = `${this.folder}/config.json`;
-    const agent = { version_control: versions };
-    await Deno.writeTextFile(path, JSON.stringify({ network: { bind_address: "localhost:0" }, agent }));
+    // The older Deno that these executables are made with gives no TLS to connections that are handed on.
+    const network = { bind_address: "localhost:0", no_tls: true };
+    await Deno.writeTextFile(path, JSON.stringify({ network, agent: { version_control: versions } }));
     await this.svcCloud("config", "set", this.example.partId, path);
   }
 
