@@ -76,8 +76,10 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   if (os === "windows") await removeWindowsService({ commands, clock, logger });
   else await removeService({ disk: systemDisk(os), commands, logger });
   for (const path of paths) {
-    await Deno.remove(path, { recursive: true }).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    await Deno.remove(path, { recursive: true }).catch((cause) => {
+      if (cause instanceof Deno.errors.NotFound) return;
+      const hint = os === "windows" ? "; a program that runs cannot be removed there, this one included" : "";
+      throw new SvcError("unknown", `the service is gone, but ${path} cannot be removed${hint}`, { cause });
     });
   }
   host.write(`removed: ${paths.map((path) => join(path)).join(", ")}\n`);
