@@ -15,7 +15,7 @@ import { type KinematicModel, placeEnd } from "./kinematics.ts";
 import { compose, fromPose, IDENTITY, invert, type Pose, type RigidTransform, toPose } from "./pose.ts";
 
 export const WORLD = "world";
-const ORIGIN_SUFFIX = "_origin";
+export const ORIGIN_SUFFIX = "_origin";
 const MAX_NAMES_SHOWN = 30;
 
 export interface FramePart {
@@ -94,6 +94,37 @@ export function transformPose(
 ): PoseInFrame {
   const between = transformBetween(system, source.referenceFrame, destination, options);
   return { referenceFrame: destination || WORLD, pose: toPose(compose(between, fromPose(source.pose))) };
+}
+
+/** A part whose kinematics stand between a frame and the world. */
+export interface Carrier {
+  readonly part: FramePart & { readonly kinematics: KinematicModel };
+  /** Of its kinematics: the index of the frame that carries. */
+  readonly link: number;
+}
+
+/**
+ * The parts that carry a frame on their kinematics, the nearest one first; a part's own frame is carried by itself.
+ *
+ * @throws not_found when the frame is not in the system, naming those that are
+ */
+export function carriersOf(system: FrameSystem, frame: string): Carrier[] {
+  const parts = new Map(system.parts.map((part) => [part.name, part]));
+  const carriers: Carrier[] = [];
+  for (let next = frame; next !== WORLD;) {
+    const found = find(parts, next);
+    if (!found) {
+      throw new SvcError("not_found", `frame with name "${frame}" not in frame system, ${known(system)}`);
+    }
+    const { part, link } = found;
+    if (isMoving(part) && link !== undefined) carriers.push({ part, link });
+    next = part.parent;
+  }
+  return carriers;
+}
+
+function isMoving(part: FramePart): part is Carrier["part"] {
+  return part.kinematics !== undefined;
 }
 
 /** What takes points of the source frame to the destination frame; see `transformPose`. */

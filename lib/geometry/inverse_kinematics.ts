@@ -180,7 +180,7 @@ function clamped(model: KinematicModel, positions: readonly number[]): number[] 
 }
 
 /** Anywhere within the limits, but not more than half a turn from 0 where that is possible. */
-function randomPositions(model: KinematicModel, random: () => number): number[] {
+export function randomPositions(model: KinematicModel, random: () => number): number[] {
   return model.joints.map(({ type, min, max }) => {
     const half = type === "revolute" ? 180 : Infinity;
     const [from, to] = min < half && max > -half ? [Math.max(min, -half), Math.min(max, half)] : [min, max];

@@ -182,11 +182,17 @@ export function placeEnd(
 export function modelGeometries(model: KinematicModel, positions: readonly number[]): Geometry[] {
   checkCount(model, positions);
   const places = placeFrames(model, positions);
-  return model.frames.flatMap((frame, index) => {
-    if (!frame.geometry) return [];
-    const base = frame.drive ? places[index] : frame.parent < 0 ? IDENTITY : places[frame.parent];
-    const label = `${model.name}:${frame.geometry.label || frame.id}`;
-    return [{ ...transformGeometry(frame.geometry, toPose(base)), label }];
+  return linkGeometries(model).map(({ frame, geometry }) =>
+    transformGeometry(geometry, toPose(places[frame] ?? IDENTITY))
+  );
+}
+
+/** The same, each in the frame that carries it: its index, or -1 for the base. */
+export function linkGeometries(model: KinematicModel): { frame: number; geometry: Geometry }[] {
+  return model.frames.flatMap(({ id, parent, drive, geometry }, index) => {
+    if (!geometry) return [];
+    const label = `${model.name}:${geometry.label || id}`;
+    return [{ frame: drive ? index : parent, geometry: { ...geometry, label } }];
   });
 }
 
