@@ -8,8 +8,8 @@
 
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
 import { toDuration, toMs } from "../api/time.ts";
-import type { Clock } from "../base/clock.ts";
-import { chainOf } from "../base/error.ts";
+import { type Clock, deadline, race } from "../base/clock.ts";
+import { chainOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
 import type { Json, JsonObject, Problem } from "../base/schema.ts";
@@ -80,6 +80,8 @@ const ANSWER_MS = 15_000;
 /** Without waiting for updates the first answer is waited for this long. */
 const FIRST_ANSWER_MS = 2_000;
 const WAIT_MS = 60_000;
+/** So long a download may keep everything from starting. */
+const UPDATE_WAIT_MS = 10 * 60_000;
 /** A version is believed when it has been well for this long, and given up when it was not within the other. */
 const PROBATION_MS = 60_000;
 const PROBATION_LIMIT_MS = 15 * 60_000;
@@ -141,6 +143,8 @@ export class Agent {
       if (this.#replaced && this.#parts.options.leavesRuntime) this.#runtime.leave();
       else stop();
       await running;
+      // An end that somebody wanted is no failed start.
+      if (!this.#replaced) await updaters.agent.settled();
       return this.#replaced ? "replaced" : "stopped";
     } finally {
       signal.removeEventListener("abort", stop);
@@ -199,12 +203,36 @@ export class Agent {
     const untilMs = clock.monotonicMs() + WAIT_MS;
     while (!signal.aborted && clock.monotonicMs() < untilMs) {
       await this.#poll(Math.min(ANSWER_MS, untilMs - clock.monotonicMs()), signal);
-      if (this.#isOnline) return await this.#update(signal);
+      if (this.#isOnline) return await this.#bringUpToDate(signal);
       await clock.sleep(Math.min(POLL_MIN_MS, Math.max(0, untilMs - clock.monotonicMs())), signal).catch(
         () => {},
       );
     }
     logger.warn("the cloud cannot be reached, starting with what there is");
+  }
+
+  /** Takes what is wanted into use, as far as that is possible in time. */
+  async #bringUpToDate(signal: AbortSignal): Promise<void> {
+    const { updaters, clock, logger } = this.#parts;
+    const all = [updaters.agent, updaters.server];
+    const late = deadline(
+      clock,
+      UPDATE_WAIT_MS,
+      () => new SvcError("deadline_exceeded", `${UPDATE_WAIT_MS / 60_000} minutes have passed`),
+      signal,
+    );
+    try {
+      for (let [before, now] = ["", "begun"]; before !== now && !this.#replaced;) {
+        before = now;
+        await this.#update(late.signal);
+        await race(Promise.all(all.map((updater) => updater.idle())), late.signal);
+        now = JSON.stringify(all.map((updater) => updater.status()));
+      }
+    } catch (error) {
+      if (!signal.aborted) logger.warn(`starting before everything is up to date: ${chainOf(error)}`);
+    } finally {
+      late.done();
+    }
   }
 
   async #poll(timeoutMs: number, signal: AbortSignal): Promise<void> {

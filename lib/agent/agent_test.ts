@@ -276,6 +276,18 @@ Deno.test("with --wait nothing starts before the cloud has answered, or a minute
   assertEquals(waiting.processes.started.length, 1);
   await end();
 
+  const behind = scene({ waitForUpdate: true });
+  const downloads: string[] = [];
+  behind.server.idle = () => {
+    const stage = (["downloaded", "verified", "switched"] as const)[downloads.length];
+    if (stage) behind.server.state = { trial: { build: BUILD, stage } };
+    return Promise.resolve(void downloads.push(stage ?? "nothing"));
+  };
+  const begun = behind.begin();
+  await behind.clock.advance(1_000);
+  assertEquals([downloads.at(-1), behind.processes.started.length], ["nothing", 1]);
+  await begun.end();
+
   const updating = scene({ waitForUpdate: true });
   updating.agent.restart = true;
   const { done } = updating.begin();
