@@ -25,6 +25,7 @@ import { FakeInputController } from "./input_controller/fake.ts";
 import { WebgamepadInputController } from "./input_controller/webgamepad.ts";
 import { FakeMlModel } from "./ml_model/fake.ts";
 import { OnnxCpuMlModel } from "./ml_model/onnx_cpu.ts";
+import { BuiltinMotion } from "./motion/builtin.ts";
 import { FakeMotor } from "./motor/fake.ts";
 import { GpioMotor } from "./motor/gpio.ts";
 import { FakeMovementSensor } from "./movement_sensor/fake.ts";
@@ -61,6 +62,7 @@ export const MODELS: readonly AnyModel[] = [
   WebgamepadInputController,
   FakeMlModel,
   OnnxCpuMlModel,
+  BuiltinMotion,
   FakeMotor,
   GpioMotor,
   FakeMovementSensor,

@@ -119,7 +119,7 @@ Deno.test("a remote's resources are used by name and as dependencies; they go an
   );
   assertStringIncludes(chain, `remote "far" (localhost:${other.port}) is not connected:`);
   await assertRejects(() => theirs.setPower(0));
-  assertEquals(machine.names.map(({ full }) => full), [`${MOTOR}/m`]);
+  assertEquals(machine.names.map(({ full }) => full), [`${MOTOR}/m`, "rdk:service:motion/builtin"]);
 
   other = await start(far, other.port);
   await until(runtime, (nodes) => ready(nodes, "far:far-m", "user", "more"));
@@ -191,7 +191,7 @@ Deno.test("a local resource wins over a remote's; those of two remotes are ambig
     SvcError,
     `found multiple nodes matching api ${MOTOR} and name x: one:x, two:x`,
   );
-  assertEquals(machine.names.map(({ short }) => short), ["m", "user"]);
+  assertEquals(machine.names.map(({ short }) => short), ["m", "user", "builtin"]);
   const channel = connectGrpc(new URL(runtime.url).host, { clock });
   const { resources } = await client(RobotService, channel).getMachineStatus({});
   const places = resources.filter(({ name }) => name?.type === "component")
@@ -281,7 +281,8 @@ Deno.test("clients reach a remote's resources through the machine, by the names 
   await until(runtime, (nodes) => ready(nodes, "far:their-a"));
   const channel = connectGrpc(new URL(runtime.url).host, { clock });
   const { resources } = await client(RobotService, channel).resourceNames({});
-  assertEquals(resources.map(({ subtype, name }) => `${subtype}/${name}`), ["arm/their-a"]);
+  const listed = resources.map(({ subtype, name }) => `${subtype}/${name}`).sort();
+  assertEquals(listed, ["arm/their-a", "motion/builtin", "motion/their-builtin"]);
   const arm = ArmApi.client(ResourceName.of(ARM, "their-a"), channel);
   const degrees = [10, 20, 30, 40, 50, 60];
   await arm.moveToJointPositions(degrees);
@@ -438,7 +439,8 @@ Deno.test("a remote's resources of an API that only it knows are reached through
   const channel = connectGrpc(new URL(runtime.url).host, { clock });
   const robot = client(RobotService, channel);
   const { resources } = await robot.resourceNames({});
-  const listed = resources.map(({ namespace, subtype, name }) => `${namespace} ${subtype} ${name}`);
+  const configured = resources.filter(({ subtype }) => subtype !== "motion");
+  const listed = configured.map(({ namespace, subtype, name }) => `${namespace} ${subtype} ${name}`);
   assertEquals(listed.sort(), ["acme gizmo s-t-g", "rdk motor user"]);
   // As a client would that has never heard of the API either.
   const told = await describeService(channel, desc.typeName, {});

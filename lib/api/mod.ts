@@ -17,6 +17,7 @@ import { GenericServiceApi } from "./generic_service.ts";
 import { GripperApi } from "./gripper.ts";
 import { InputControllerApi } from "./input_controller.ts";
 import { MlModelApi } from "./ml_model.ts";
+import { MotionApi } from "./motion.ts";
 import { MotorApi } from "./motor.ts";
 import { MovementSensorApi } from "./movement_sensor.ts";
 import { PowerSensorApi } from "./power_sensor.ts";
@@ -42,6 +43,7 @@ export const APIS: readonly AnyApi[] = [
   GripperApi,
   InputControllerApi,
   MlModelApi,
+  MotionApi,
   MotorApi,
   MovementSensorApi,
   PowerSensorApi,

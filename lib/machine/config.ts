@@ -32,6 +32,7 @@ import {
   leaveOut,
   mergeNamesakes,
   type ResourceConfig,
+  type ResourceContext,
   resourceRow,
 } from "./resource_config.ts";
 import {
@@ -80,7 +81,7 @@ export interface MachineConfig {
   readonly remotes: readonly RemoteConfig[];
   readonly packages: readonly PackageConfig[];
   readonly jobs: readonly JobConfig[];
-  /** Components, then services; no two of the same name. */
+  /** Components, then services, then those that are there by default; no two of the same name. */
   readonly resources: readonly ResourceConfig[];
   /** From top to bottom, the last match wins: `log`, then what services say of themselves, then components, then jobs. */
   readonly log: readonly LogRule[];
@@ -162,7 +163,8 @@ export function decodeConfig(
   const context = { registry, placeholders };
   const components = decodeResources("components", file.components ?? [], context, at);
   const services = decodeResources("services", file.services ?? [], context, at);
-  const resources = mergeNamesakes([...components, ...services], at);
+  const configured = mergeNamesakes([...components, ...services], at);
+  const resources = [...configured, ...defaultServices(configured, context)];
   const modules = decodeModules(file.modules, placeholders, at);
   if (modules.length === 0) reportUnknownModels(resources, at);
   const jobs = decodeEntries("jobs", file.jobs, jobRow, at);
@@ -192,6 +194,14 @@ export function decodeConfig(
 }
 
 const ALL_INTERFACES = ["", "0.0.0.0", "::"];
+
+/** The services that are there without being configured: those of APIs of which none is. */
+function defaultServices(configured: readonly ResourceConfig[], context: ResourceContext): ResourceConfig[] {
+  const there = new Set(configured.map(({ api }) => api));
+  const missing = context.registry.models.filter(({ api, byDefault }) => byDefault && !there.has(api.name));
+  const entries = missing.map(({ api, name }) => ({ api: api.name, model: name }));
+  return decodeResources("services", entries, context, new Place());
+}
 
 /** A managed machine knows who may call it; one of its own only what it is told. */
 function warnIfOpen({ network, auth, cloud }: NonNullable<Infer<typeof machineRow>>, at: Place): void {

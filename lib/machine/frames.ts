@@ -25,6 +25,8 @@ import type { Geometry } from "../geometry/geometry.ts";
 import { type KinematicModel, parseModel } from "../geometry/kinematics.ts";
 import type { RigidTransform } from "../geometry/pose.ts";
 import { frameRow, type FrameSettings } from "../geometry/schema.ts";
+import type { FrameView, Scene } from "../resource/frame_view.ts";
+import type { ResourceName } from "../resource/name.ts";
 import type { Call, Component, Resource } from "../resource/resource.ts";
 import type { ResourceConfig } from "./config.ts";
 import type { Machine, Node } from "./machine.ts";
@@ -47,7 +49,7 @@ interface Placed {
 
 type FramesOf = Pick<Machine, "nodes" | "remoteFrames">;
 
-export class Frames {
+export class Frames implements FrameView {
   readonly #machine: FramesOf;
   readonly #logger: Logger;
   readonly #settings = new WeakMap<ResourceConfig, FrameSettings | string>();
@@ -62,15 +64,34 @@ export class Frames {
 
   /** The parts that are linked to the world, each after its parent, and with them those of `supplemental`. */
   async parts(supplemental: readonly FramePart[], call: Call): Promise<readonly FramePart[]> {
+    return (await this.#whole(await this.#placed(call), supplemental, call)).parts;
+  }
+
+  async scene(supplemental: readonly FramePart[], call: Call): Promise<Scene> {
     const placed = await this.#placed(call);
+    const system = await this.#whole(placed, supplemental, call);
+    const linked = new Set(system.parts.map(({ name }) => name));
+    const moving = placed.filter(({ part }) => linked.has(part.name) && part.kinematics?.joints.length);
+    return {
+      system,
+      inputs: new Map(await Promise.all(moving.map((one) => jointsOf(one, call)))),
+      movers: new Map(moving.map(({ part, node }): [string, ResourceName] => [part.name, node!.name])),
+    };
+  }
+
+  /** All parts with their shapes, and the supplemental ones. */
+  async #whole(
+    placed: readonly Placed[],
+    supplemental: readonly FramePart[],
+    call: Call,
+  ): Promise<FrameSystem> {
     const shaped = await Promise.all(placed.map((one) => withGeometry(one, call)));
     const system = this.#system(shaped);
     // Asking for the world in itself places the supplemental frames, and refuses those that cannot be.
     transformBetween(system, "world", "world", { supplemental });
-    return buildFrameSystem([...system.parts, ...supplemental]).parts;
+    return buildFrameSystem([...system.parts, ...supplemental]);
   }
 
-  /** @throws not_found naming the frames there are; invalid_argument for supplemental frames without a place */
   async transformPose(
     source: PoseInFrame,
     destination: string,

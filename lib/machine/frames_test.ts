@@ -72,7 +72,9 @@ Deno.test("a part without kinematics is left out, and with it what rides on it; 
     ],
   });
   for (let time = 0; time < 2; time++) assertEquals(await placeOf(machine, "table"), [0, 0, 0]);
-  const warnings = machine.records.filter(({ logger, level }) => logger === "frames" && level === "warn");
+  const warnings = machine.records.filter(({ logger, level }) =>
+    logger === "rdk.framesystem" && level === "warn"
+  );
   assertEquals(warnings.length, 2);
   assertStringIncludes(
     warnings[0].message,

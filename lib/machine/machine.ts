@@ -20,6 +20,7 @@ import type { Uplink } from "../resource/uplink.ts";
 import type { Activities } from "./activities.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
 import { type MachineConfig, type ResourceConfig, resourceLogger } from "./config.ts";
+import { Frames } from "./frames.ts";
 import { GraphNode, type Node, type NodeReachability } from "./node.ts";
 import { obstacle, planOf, retryScope, unsettled, type Wanted } from "./plan.ts";
 import type { RemoteFrame } from "./remote_frames.ts";
@@ -57,6 +58,8 @@ type Groups = readonly (readonly string[])[];
 
 export class Machine {
   readonly registry: Registry;
+  /** Where everything is that has a place. */
+  readonly frames: Frames;
   readonly #parts: MachineParts;
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -89,6 +92,7 @@ export class Machine {
 
   constructor(parts: MachineParts) {
     this.registry = parts.registry;
+    this.frames = new Frames({ machine: this, logger: parts.logs.logger("rdk.framesystem") });
     this.#parts = parts;
     this.#logger = parts.logs.logger("rdk.resource_manager");
     this.#clock = parts.clock;
@@ -410,6 +414,7 @@ export class Machine {
         return seen();
       },
       serviceConfigs: (name: ResourceName, api: string) => this.#serviceConfigs(name, api),
+      frames: this.frames,
     };
     return model.construct({
       name,

@@ -24,7 +24,6 @@ import { uplinkOf } from "../cloud/data_uplink.ts";
 import { sendLogs } from "../cloud/log_sender.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
 import { envDurationMs } from "./env_duration.ts";
-import { Frames } from "./frames.ts";
 import { Jobs } from "./jobs.ts";
 import { requestLimit } from "./limits.ts";
 import { Machine } from "./machine.ts";
@@ -393,9 +392,8 @@ function tables(
 ): (guard?: Auth) => ServiceTable {
   const { machine, sessions } = served;
   const operations = new Operations(clock);
-  const frames = new Frames({ machine, logger: logs.logger("rdk.framesystem") });
   const around = [requestLimit({ host }), operations.interceptor, sessions.interceptor];
-  const robot = { ...served, operations, frames, version, logs, clock, shutdown: stop };
+  const robot = { ...served, operations, version, logs, clock, shutdown: stop };
   const serve = (api: AnyApi) => api.serve((name) => machine.find(api.name, name));
   const foreign = new WeakMap<AnyApi, Service>();
   const visiting = () => machine.foreignApis.map((api) => foreign.getOrInsertComputed(api, serve));

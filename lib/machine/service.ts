@@ -29,7 +29,6 @@ import { parseApi, type ResourceName } from "../resource/name.ts";
 import type { JsonObject as Struct } from "../wire/proto.ts";
 import { type Peer, type Service, service, type ServiceImpl } from "../wire/service.ts";
 import type { MachineConfig } from "./config.ts";
-import type { Frames } from "./frames.ts";
 import type { Jobs } from "./jobs.ts";
 import { readLogEntry } from "./log_entry.ts";
 import type { Machine, Node, NodeState } from "./machine.ts";
@@ -44,7 +43,6 @@ export interface RobotServiceParts {
   readonly machine: Machine;
   readonly operations: Operations;
   readonly sessions: Sessions;
-  readonly frames: Frames;
   readonly jobs: Pick<Jobs, "statuses">;
   /** Left out where there are none. */
   readonly packages?: Pick<MachinePackages, "statuses">;
@@ -166,7 +164,7 @@ function sessionMethods({ sessions }: RobotServiceParts): Methods {
   };
 }
 
-function frameMethods({ frames }: RobotServiceParts): Methods {
+function frameMethods({ machine: { frames } }: RobotServiceParts): Methods {
   return {
     frameSystemConfig: async ({ supplementalTransforms }, { signal }) => {
       const parts = await frames.parts(supplementalTransforms.map(fromTransformMessage), { signal });

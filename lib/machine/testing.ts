@@ -22,7 +22,6 @@ import { memoryChannel } from "../wire/memory.ts";
 import { Metadata } from "../wire/metadata.ts";
 import { type Interceptor, ServiceTable } from "../wire/service.ts";
 import { decodeConfig, type MachineConfig } from "./config.ts";
-import { Frames } from "./frames.ts";
 import { requestLimit } from "./limits.ts";
 import { Jobs } from "./jobs.ts";
 import { Machine } from "./machine.ts";
@@ -72,12 +71,11 @@ export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
   const around = [known, requestLimit({ host }), operations.interceptor, sessions.interceptor];
   const table = new ServiceTable(clock, around);
   for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
-  const frames = new Frames({ machine, logger: logs.logger("frames") });
   const shutdowns: string[] = [];
   const shutdown = (reason: string) => void shutdowns.push(reason);
   const channel = memoryChannel(table);
   const jobs = new Jobs({ machine, channel, clock, logs });
-  const parts = { machine, operations, sessions, frames, jobs, logs, clock, version: "1.2.3", shutdown };
+  const parts = { machine, operations, sessions, jobs, logs, clock, version: "1.2.3", shutdown };
   table.add(robotService(parts));
   return {
     ...scene,

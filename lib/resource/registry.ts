@@ -13,6 +13,7 @@ import { suggest } from "../base/suggest.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { DescService } from "../wire/proto.ts";
 import type { Service } from "../wire/service.ts";
+import type { FrameView } from "./frame_view.ts";
 import { ResourceName } from "./name.ts";
 import type { Resource } from "./resource.ts";
 import type { Uplink } from "./uplink.ts";
@@ -62,6 +63,8 @@ export interface Model<R extends Resource = Resource, A = unknown> {
    * `dependencies.seen`. It does not hold them, so they come and go without it.
    */
   readonly sees?: (api: string) => boolean;
+  /** A machine that has none of this API has one of this model, named `builtin`, with nothing configured. */
+  readonly byDefault?: boolean;
   construct(from: Construction<A>): R | Promise<R>;
 }
 
@@ -80,6 +83,7 @@ export interface View {
   readonly seen: readonly Resource[];
   /** What the configuration of a resource has for services of an API. */
   serviceConfigs(resource: ResourceName, api: string): readonly JsonObject[];
+  readonly frames?: FrameView;
 }
 
 /** The resources that one resource may use. */
@@ -124,6 +128,12 @@ export class Dependencies {
   /** What the configuration of a resource that the model sees has for services of an API. */
   serviceConfigs(resource: Resource, api: AnyApi): readonly JsonObject[] {
     return this.view?.serviceConfigs(resource.name, api.name) ?? [];
+  }
+
+  /** Where everything is. Throws `failed_precondition` outside of a machine. */
+  get frames(): FrameView {
+    if (this.view?.frames) return this.view.frames;
+    throw new SvcError("failed_precondition", `${this.owner} needs the frame system of its machine`);
   }
 
   /** Every dependency of an API. */

@@ -37,9 +37,10 @@ Deno.test("a change is applied, an earlier revision restored, and an absence cos
   try {
     await server.wrote("machine is running");
     await save({ network, components: [board] });
-    await server.wrote('"revision":"2","resources":1');
+    // One of them is there by default.
+    await server.wrote('"revision":"2","resources":2');
     await svcCloud("config", "restore", partId, "1", ...data);
-    await server.wrote('"revision":"3","resources":0');
+    await server.wrote('"revision":"3","resources":1');
 
     assertEquals(await cloud.stop("SIGKILL"), 137);
     assertEquals(await server.stop(), 0);

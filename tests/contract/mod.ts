@@ -17,6 +17,7 @@ import { contract as genericService } from "./generic_service.ts";
 import { contract as gripper } from "./gripper.ts";
 import { contract as inputController } from "./input_controller.ts";
 import { contract as mlModel } from "./ml_model.ts";
+import { contract as motion } from "./motion.ts";
 import { contract as motor } from "./motor.ts";
 import { contract as movementSensor } from "./movement_sensor.ts";
 import { contract as powerSensor } from "./power_sensor.ts";
@@ -42,6 +43,7 @@ export const CONTRACTS: readonly Contract<any>[] = [
   gripper,
   inputController,
   mlModel,
+  motion,
   motor,
   movementSensor,
   powerSensor,

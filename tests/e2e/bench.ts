@@ -63,11 +63,15 @@ export async function withChannel<T>(url: string, use: (channel: Channel) => Pro
   }
 }
 
-/** The machine's status in short: revision, and the state of every resource by name, with its error if it has one. */
+/**
+ * The machine's status in short: revision, and the state of every resource by name, with its error if it has one.
+ * What is there by default is left out.
+ */
 export function statusOf(url: string): Promise<{ revision: string; resources: Record<string, string> }> {
   return withChannel(url, async (channel) => {
     const { resources, config } = await client(RobotService, channel).getMachineStatus({});
-    const states = resources.map(({ name, state, error }) => {
+    const configured = resources.filter(({ name }) => name!.subtype !== "motion");
+    const states = configured.map(({ name, state, error }) => {
       const full = name!.namespace === "rdk"
         ? name!.name
         : `${name!.namespace}:${name!.type}:${name!.subtype}`;

@@ -141,6 +141,7 @@ function judge(seen: Seen): void {
     "board/board1",
     "camera/camera1",
     "encoder/encoder1",
+    "motion/builtin",
     "motor/motor1",
     "vision/vision1",
   ];

@@ -1,0 +1,272 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { Arm } from "../../lib/api/arm.ts";
+import { ArmApi } from "../../lib/api/arm.ts";
+import { GantryApi } from "../../lib/api/gantry.ts";
+import { GenericApi } from "../../lib/api/generic.ts";
+import { GripperApi } from "../../lib/api/gripper.ts";
+import {
+  type Constraints,
+  type Motion,
+  MotionApi,
+  type Movement,
+  type WorldState,
+} from "../../lib/api/motion.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { silentLogs } from "../../lib/base/log.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
+import type { Geometry } from "../../lib/geometry/geometry.ts";
+import { type Pose, poseAt, posesAlmostEqual } from "../../lib/geometry/pose.ts";
+import { decodeConfig } from "../../lib/machine/config.ts";
+import { Machine } from "../../lib/machine/machine.ts";
+import { Registry } from "../../lib/resource/registry.ts";
+import { FakeArm } from "../arm/fake.ts";
+import { FakeGantry } from "../gantry/fake.ts";
+import { FakeGeneric } from "../generic/fake.ts";
+import { FakeGripper } from "../gripper/fake.ts";
+import { BuiltinMotion } from "./builtin.ts";
+
+const APIS = [ArmApi, GantryApi, GenericApi, GripperApi, MotionApi];
+const registry = new Registry(APIS, [FakeArm, FakeGantry, FakeGeneric, FakeGripper, BuiltinMotion]);
+
+const part = (
+  type: string,
+  name: string,
+  parent: string,
+  frame: JsonObject = {},
+  attributes: JsonObject = {},
+) => ({
+  name,
+  api: `rdk:component:${type}`,
+  model: "fake",
+  attributes,
+  frame: { parent, ...frame },
+});
+const at = (x: number, y: number, z: number): JsonObject => ({ translation: { x, y, z } });
+const block = (x: number, y: number, z: number): JsonObject => ({ geometry: { type: "box", x, y, z } });
+
+/** An arm on a table, with a gripper on its end. */
+const CELL: readonly JsonObject[] = [
+  part("arm", "a", "world", {}, { "arm-model": "ur5e" }),
+  part("gripper", "g", "a", { ...at(0, 0, 100), ...block(80, 80, 100) }),
+  part("generic", "table", "world", { ...at(0, 0, -20), ...block(2000, 2000, 40) }),
+];
+
+const DOWN: Pose = { ...poseAt(450, 0, 300), oZ: -1 };
+const START = [0, -120, -90, -60, 90, 0];
+
+interface Bench {
+  readonly machine: Machine;
+  readonly motion: Motion;
+  readonly arm: Arm;
+  /** Where the gripper is. */
+  place(): Promise<Pose>;
+}
+
+async function withCell(
+  work: (bench: Bench) => Promise<void>,
+  more: readonly JsonObject[] = [],
+  services: readonly JsonObject[] = [],
+): Promise<void> {
+  const clock = new SystemClock();
+  const host = { env: () => undefined } as unknown as Host;
+  const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
+  const json = { components: [...CELL, ...more], services };
+  const { config, problems } = decodeConfig(json, registry, host);
+  assertEquals(problems, []);
+  await machine.apply(config);
+  assertEquals([...machine.nodes].flatMap(({ error }) => error ?? []), []);
+  const motion = machine.find(MotionApi.name, "builtin") as Motion;
+  const arm = machine.find(ArmApi.name, "a") as Arm;
+  await arm.moveToJointPositions(START);
+  try {
+    await work({ machine, motion, arm, place: async () => (await motion.getPose("g", "", [])).pose });
+  } finally {
+    await machine.close();
+  }
+}
+
+function to(
+  pose: Pose,
+  { world = {}, constraints = {}, component = "g" }: {
+    world?: Partial<WorldState>;
+    constraints?: Partial<Constraints>;
+    component?: string;
+  } = {},
+): Movement {
+  return {
+    componentName: component,
+    destination: { referenceFrame: "world", pose },
+    worldState: { obstacles: [], transforms: [], ...world },
+    constraints: { linear: [], pseudolinear: [], orientation: [], allowedCollisions: [], ...constraints },
+  };
+}
+
+function obstacle(center: Pose, [x, y, z]: readonly number[], label = "crate"): Partial<WorldState> {
+  const geometry: Geometry = { center, label, shape: { type: "box", dimsMm: { x, y, z } } };
+  return { obstacles: [{ referenceFrame: "world", geometries: [geometry] }] };
+}
+
+async function refusal(run: Promise<unknown>): Promise<string> {
+  const { code, message } = await assertRejects(() => run, SvcError);
+  return `${code}: ${message}`;
+}
+
+Deno.test("there is one without being configured; it stands through changes of everything else", () =>
+  withCell(async ({ machine, motion }) => {
+    const apply = async (components: readonly JsonObject[], services: readonly JsonObject[] = []) => {
+      const { config } = decodeConfig({ components: [...components], services: [...services] }, registry, {
+        env: () => undefined,
+      });
+      await machine.apply(config);
+    };
+    assertEquals(machine.names.map(({ full }) => full).at(-1), "rdk:service:motion/builtin");
+    await apply([]);
+    assert(machine.find(MotionApi.name, "builtin") === motion);
+    const own = { api: MotionApi.name, model: "builtin", attributes: { collision_buffer_mm: 5 } };
+    await apply([], [own]);
+    assert(machine.find(MotionApi.name, "builtin") !== motion);
+    await apply([], [{ ...own, name: "mover" }]);
+    assertEquals(machine.names.map(({ short }) => short), ["mover"]);
+  }));
+
+Deno.test("what is attached to the arm comes to its place; the shapes of the machine are kept clear of", () =>
+  withCell(async ({ motion, place }) => {
+    assertEquals(await motion.move(to(DOWN)), true);
+    assert(posesAlmostEqual(await place(), DOWN, { mm: 0.1, deg: 0.1 }));
+    const told = await refusal(motion.move(to({ ...DOWN, z: -60 })));
+    assert(/^failed_precondition: moving a to .* would touch .*table/.test(told), told);
+    assert(posesAlmostEqual(await place(), DOWN, { mm: 0.1, deg: 0.1 }));
+  }));
+
+Deno.test("the way leads around an obstacle, if it need not go straight", () =>
+  withCell(async ({ motion, place }) => {
+    await motion.move(to({ ...DOWN, y: -350 }));
+    const between = obstacle(poseAt(500, 0, 150), [400, 60, 300]);
+    const goal = { ...DOWN, y: 350, z: 150 };
+    const straight = { linear: [{ lineToleranceMm: 1 }] };
+    const told = await refusal(motion.move(to(goal, { world: between, constraints: straight })));
+    assert(/% of the straight line there it would touch .*crate/.test(told), told);
+    assertEquals(await motion.move(to(goal, { world: between })), true);
+    assert(posesAlmostEqual(await place(), goal, { mm: 0.1, deg: 0.1 }));
+  }));
+
+Deno.test("an obstacle that is touched already is told, unless that is allowed", () =>
+  withCell(async ({ motion, place }) => {
+    await motion.move(to(DOWN));
+    const around = obstacle(poseAt(450, 0, 320), [30, 30, 30]);
+    const told = await refusal(motion.move(to({ ...DOWN, z: 350 }, { world: around })));
+    assertEquals(told, "failed_precondition: moving g: g touches crate where it is now");
+    const allowedCollisions = [{ frame1: "crate", frame2: "g" }];
+    const allowed = { world: around, constraints: { allowedCollisions } };
+    assertEquals(await motion.move(to({ ...DOWN, z: 400 }, allowed)), true);
+    assertEquals(Math.round((await place()).z), 400);
+  }));
+
+Deno.test("what is held moves along and is kept clear too", () =>
+  withCell(async ({ motion }) => {
+    await motion.move(to(DOWN));
+    const shape = { type: "capsule", radiusMm: 10, lengthMm: 200 } as const;
+    const pole = { center: poseAt(0, 0, 100), label: "", shape };
+    const transforms = [{ name: "pole", parent: "g", pose: poseAt(0, 0, 0), geometry: pole }];
+    const low = { ...DOWN, z: 150 };
+    const told = await refusal(motion.move(to(low, { world: { transforms } })));
+    assert(told.includes("table with pole") || told.includes("pole with table"), told);
+    assertEquals(await motion.move(to(low)), true);
+  }));
+
+Deno.test("what cannot be moved is told, with what carries it", () =>
+  withCell(async ({ motion }) => {
+    const refused = (component: string) => refusal(motion.move(to(DOWN, { component })));
+    const wanted = "wanted an arm, or what is attached to the end of one";
+    assertEquals(
+      await refused("table"),
+      `failed_precondition: moving table: it is carried by no joints, ${wanted}`,
+    );
+    assertEquals(
+      await refused("lamp"),
+      `failed_precondition: moving lamp: it is carried by rdk:component:gantry/rail, ${wanted}`,
+    );
+    assertEquals(
+      await refused("ring"),
+      "unimplemented: moving ring: it is attached to forearm_link of a, wanted its end",
+    );
+    assertEquals((await refused("a_origin")).split(":")[0], "failed_precondition");
+    const mesh = {
+      center: poseAt(0, 0, 0),
+      label: "bunny",
+      shape: { type: "mesh", contentType: "ply", mesh: new Uint8Array() },
+    } as const;
+    const world = { obstacles: [{ referenceFrame: "world", geometries: [mesh] }] };
+    assertEquals(
+      await refusal(motion.move(to(DOWN, { world }))),
+      'unimplemented: geometry "bunny" is a mesh, what is to be kept clear of is a box, sphere or capsule',
+    );
+    assert(
+      (await refusal(motion.move(to(DOWN, { constraints: { linear: [{ lineToleranceMm: -1 }] } }))))
+        .startsWith("invalid_argument"),
+    );
+  }, [
+    part("gantry", "rail", "world", at(0, 3000, 0)),
+    part("generic", "lamp", "rail"),
+    part("generic", "ring", "a:forearm_link"),
+  ]));
+
+Deno.test("movements of bases, and their plans, are none of its", () =>
+  withCell(async ({ motion }) => {
+    const where = { componentName: "b", slamServiceName: "s", destination: DOWN, obstacles: [] };
+    assertEquals(
+      await refusal(motion.moveOnMap(where)),
+      "unimplemented: rdk:service:motion/builtin does not support MoveOnMap: it moves arms, and what is attached " +
+        "to their ends; it has no planner for bases",
+    );
+    const place = { latitude: 0, longitude: 0 };
+    const globe = {
+      componentName: "b",
+      movementSensorName: "m",
+      destination: place,
+      obstacles: [],
+      boundingRegions: [],
+    };
+    assert((await refusal(motion.moveOnGlobe(globe))).startsWith("unimplemented: "));
+    assertEquals(await motion.listPlanStatuses(false), []);
+    assert((await refusal(motion.stopPlan("b"))).startsWith("not_found: there is no plan of b"));
+  }));
+
+Deno.test("a newer movement takes over; one that nobody waits for any more stops the arm", () =>
+  withCell(async ({ motion, arm }) => {
+    const { promise: moving, resolve: begun } = Promise.withResolvers<void>();
+    let stops = 0;
+    const stop = arm.stop.bind(arm);
+    arm.stop = () => (stops++, stop());
+    const go = arm.moveThroughJointPositions.bind(arm);
+    arm.moveThroughJointPositions = (_positions, _options, call) => {
+      begun();
+      return new Promise((_, reject) =>
+        call!.signal!.addEventListener("abort", () => reject(call!.signal!.reason))
+      );
+    };
+    const first = motion.move(to(DOWN));
+    await moving;
+    arm.moveThroughJointPositions = go;
+    const second = motion.move(to({ ...DOWN, z: 350 }));
+    assertEquals([await first, await second, stops], [false, true, 0]);
+
+    const gone = new AbortController();
+    arm.moveThroughJointPositions = (_positions, _options, call) => {
+      gone.abort(new SvcError("canceled", "gone"));
+      return Promise.reject(call!.signal!.reason);
+    };
+    await assertRejects(() => motion.move(to(DOWN), { signal: gone.signal }), SvcError, "gone");
+    assertEquals(stops, 1);
+  }));
+
+Deno.test("an arm that does not tell its joints keeps all from moving", () =>
+  withCell(async ({ motion, arm }) => {
+    arm.getJointPositions = () => Promise.reject(new SvcError("unavailable", "no answer"));
+    assertEquals(
+      await refusal(motion.move(to(DOWN))),
+      "unavailable: reading the joints of rdk:component:arm/a: no answer",
+    );
+  }));

@@ -1,0 +1,88 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Motion, MotionApi, type Movement } from "../../lib/api/motion.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { type Pose, poseAt, posesAlmostEqual } from "../../lib/geometry/pose.ts";
+import type { Contract } from "./contract.ts";
+
+/** On the end of an arm that stands 1 m along X; and what the machine cannot move. */
+const TOOL = "tool_moved";
+const GANTRY = "gantry_placed";
+
+/** Pointing down, in front of the arm. */
+const THERE: Pose = { ...poseAt(1500, 100, 200), oZ: -1 };
+
+function movement(pose: Pose, more: Partial<Movement> = {}): Movement {
+  return {
+    componentName: TOOL,
+    destination: { referenceFrame: "world", pose },
+    worldState: { obstacles: [], transforms: [] },
+    constraints: { linear: [], pseudolinear: [], orientation: [], allowedCollisions: [] },
+    ...more,
+  };
+}
+
+async function checkAt(motion: Motion, wanted: Pose): Promise<void> {
+  const { referenceFrame, pose } = await motion.getPose(TOOL, "", []);
+  assertEquals(referenceFrame, "world");
+  assert(posesAlmostEqual(pose, wanted, { mm: 0.1, deg: 0.1 }), `it is at ${JSON.stringify(pose)}`);
+}
+
+async function codeOf(run: Promise<unknown>): Promise<string> {
+  return (await assertRejects(() => run, SvcError)).code;
+}
+
+export const contract: Contract<Motion> = {
+  api: MotionApi,
+  cases: {
+    "brings what is on an arm to a place": async (motion) => {
+      assertEquals(await motion.move(movement(THERE)), true);
+      await checkAt(motion, THERE);
+    },
+    "a place may be seen from any frame, that of what moves included": async (motion) => {
+      await motion.move(movement(THERE));
+      const forward = { referenceFrame: TOOL, pose: poseAt(0, 0, 50) };
+      await motion.move(movement(THERE, { destination: forward }));
+      await checkAt(motion, { ...THERE, z: THERE.z - 50 });
+      const seen = { name: "corner", parent: "world", pose: poseAt(1000, 0, 100) };
+      const { pose } = await motion.getPose(TOOL, "corner", [seen]);
+      assert(posesAlmostEqual(pose, { ...THERE, x: 500, z: 50 }, { mm: 0.1, deg: 0.1 }));
+    },
+    "goes straight where it is to": async (motion) => {
+      await motion.move(movement(THERE));
+      const goal = { ...THERE, y: 0, z: 150 };
+      const none = movement(goal).constraints;
+      await motion.move(movement(goal, { constraints: { ...none, linear: [{ lineToleranceMm: 1 }] } }));
+      await checkAt(motion, goal);
+    },
+    "keeps clear of obstacles, or stays where it is": async (motion) => {
+      await motion.move(movement(THERE));
+      const shape = { type: "sphere", radiusMm: 60 } as const;
+      const ball = { center: poseAt(0, 0, 0), label: "ball", shape };
+      const over = { name: "over", parent: "world", pose: poseAt(1500, -300, 200) };
+      const obstacles = [{ referenceFrame: "over", geometries: [ball] }];
+      const goal = { ...THERE, y: -300 };
+      const blocked = movement(goal, { worldState: { obstacles, transforms: [over] } });
+      assertEquals(await codeOf(motion.move(blocked)), "failed_precondition");
+      await checkAt(motion, THERE);
+    },
+    "what it cannot move, or does not know, is refused": async (motion) => {
+      assertEquals(
+        await codeOf(motion.move(movement(THERE, { componentName: GANTRY }))),
+        "failed_precondition",
+      );
+      assertEquals(await codeOf(motion.move(movement(THERE, { componentName: "nobody" }))), "not_found");
+      assertEquals(await codeOf(motion.move(movement(poseAt(9000, 0, 0)))), "failed_precondition");
+    },
+    "plans are consistent: those of movements that it has": async (motion) => {
+      for (const { componentName, executionId } of await motion.listPlanStatuses(false)) {
+        const which = { componentName, executionId, lastPlanOnly: true };
+        assertEquals((await motion.getPlan(which)).current.executionId, executionId);
+      }
+      assertEquals(
+        await codeOf(motion.getPlan({ componentName: "nobody", lastPlanOnly: false })),
+        "not_found",
+      );
+      assertEquals(await codeOf(motion.stopPlan("nobody")), "not_found");
+    },
+  },
+};
