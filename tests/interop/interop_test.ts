@@ -16,6 +16,7 @@ interface Seen {
   machine: { state: number; unhealthy: number };
   joints: { wanted: number[]; found: number[] };
   armErrorMm: number;
+  motion: { moved: boolean; errorMm: number };
   encoder: { before: number; after: number };
   power: { on: boolean; pct: number };
   gpio: boolean;
@@ -152,6 +153,8 @@ function judge(seen: Seen): void {
   assertEquals(seen.machine, { state: 2, unhealthy: 0 });
   assertEquals(seen.joints.found, seen.joints.wanted);
   assertLess(seen.armErrorMm, 0.1);
+  assertEquals(seen.motion.moved, true);
+  assertLess(seen.motion.errorMm, 0.1);
   assertGreater(seen.encoder.after, seen.encoder.before);
   assertEquals(seen.power, { on: true, pct: 0.5 });
   assertEquals(seen.gpio, true);

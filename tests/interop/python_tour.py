@@ -12,9 +12,10 @@ from viam.components.board import Board
 from viam.components.camera import Camera
 from viam.components.encoder import Encoder
 from viam.components.motor import Motor
-from viam.proto.common import Pose
+from viam.proto.common import Pose, PoseInFrame
 from viam.robot.client import RobotClient
 from viam.rpc.dial import DialOptions
+from viam.services.motion import MotionClient
 from viam.services.vision import VisionClient
 
 
@@ -51,6 +52,13 @@ async def tour(address):
     await arm.move_to_position(goal)
     end = await arm.get_end_position()
     seen["armErrorMm"] = ((end.x - goal.x) ** 2 + (end.y - goal.y) ** 2 + (end.z - goal.z) ** 2) ** 0.5
+
+    motion = MotionClient.from_robot(robot, "builtin")
+    place = Pose(x=400, y=-100, z=500, o_z=-1)
+    moved = await motion.move("camera1", PoseInFrame(reference_frame="world", pose=place))
+    found = (await motion.get_pose("camera1", "world")).pose
+    error = ((found.x - place.x) ** 2 + (found.y - place.y) ** 2 + (found.z - place.z) ** 2) ** 0.5
+    seen["motion"] = {"moved": moved, "errorMm": error}
 
     motor = Motor.from_robot(robot, "motor1")
     encoder = Encoder.from_robot(robot, "encoder1")

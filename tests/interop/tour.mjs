@@ -4,7 +4,8 @@
  * Runs wherever the SDK does. It gives back what it saw; who started it judges.
  */
 export async function tour(sdk, url) {
-  const { ArmClient, BoardClient, CameraClient, EncoderClient, MotorClient, RobotClient, VisionClient } = sdk;
+  const { ArmClient, BoardClient, CameraClient, EncoderClient, MotionClient, MotorClient, RobotClient } = sdk;
+  const { VisionClient } = sdk;
   const robot = new RobotClient();
   await robot.dial({ host: url, noReconnect: true });
   const seen = {};
@@ -36,6 +37,12 @@ export async function tour(sdk, url) {
     reached.z - goal.z,
   );
   seen.kinematicsBytes = JSON.stringify(await arm.getKinematics()).length;
+
+  const motion = new MotionClient(robot, "builtin");
+  const place = { x: 400, y: -100, z: 500, oX: 0, oY: 0, oZ: -1, theta: 0 };
+  const moved = await motion.move({ referenceFrame: "world", pose: place }, "camera1");
+  const { pose } = await motion.getPose("camera1", "world", []);
+  seen.motion = { moved, errorMm: Math.hypot(pose.x - place.x, pose.y - place.y, pose.z - place.z) };
 
   const motor = new MotorClient(robot, "motor1");
   const encoder = new EncoderClient(robot, "encoder1");
