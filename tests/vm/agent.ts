@@ -27,6 +27,7 @@ const PROGRAM = {
       value: "WORD",
       help: "Besides the installation, only scenarios with this word.",
     },
+    { name: "verbose", type: "bool", default: false, help: "Tell how far it is, on standard error." },
     { name: "reuse", type: "bool", default: false, help: "Take the programs of an earlier run." },
   ],
 } as const;
@@ -152,12 +153,13 @@ function seeded(seed: number): () => number {
 async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const { cuts, seed, only, reuse } = begun.values;
+  const { cuts, seed, only, reuse, verbose } = begun.values;
   const report = new Report(host);
   const folder = `${ROOT}dist/vm/run`;
   if (await exists(folder)) await Deno.remove(folder, { recursive: true });
   await Deno.mkdir(folder, { recursive: true });
   const device = await VmDevice.make(folder, { reuse });
+  if (verbose) device.follow = (line) => host.writeError(`  ${line}\n`);
   try {
     const installed = await report.check("installed with curl | sh; svc-server serves", async () => {
       await device.install();

@@ -24,6 +24,9 @@ const ASK = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new("/opt/svc/st
   ` print $s "{\\"do\\": \\"status\\"}\\n"; print <$s>'`;
 
 export class VmDevice {
+  /** Hears how far it is, while something is waited for. */
+  follow?: (line: string) => void;
+
   private constructor(
     readonly machine: Machine,
     readonly cloud: CloudProcess,
@@ -99,8 +102,11 @@ export class VmDevice {
     hoped: (status: AgentStatus) => boolean,
   ): Promise<AgentStatus> {
     const endMs = performance.now() + withinMs;
-    for (;;) {
+    for (let told = "";;) {
       const status = await this.status();
+      const doing = `${stages(status)}; runtime ${status?.runtime.phase}`;
+      if (doing !== told) this.follow?.(doing);
+      told = doing;
       if (status && hoped(status)) return status;
       if (performance.now() > endMs) {
         const journal = await this.machine.try("journalctl -u svc-agent -o cat --no-pager | tail -n 80");
