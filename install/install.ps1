@@ -48,6 +48,13 @@ if (-not $env:SVC_AGENT_URL) {
   $found = (Get-FileHash -Algorithm SHA256 $file).Hash.ToLower()
   if ($found -ne $wanted) { Fail "the download is damaged: its SHA-256 is $found, wanted $wanted" }
 }
+$keys = "$base\etc\release_keys.json"
+if (-not (Test-Path $keys)) {
+  # From now on only releases are taken that are signed by the keys of this control plane.
+  New-Item -ItemType Directory -Force -Path "$base\etc" | Out-Null
+  $list = (Invoke-WebRequest -UseBasicParsing -Uri "$root/releases/keys.json").Content
+  if ($list -match '"public_key"') { [IO.File]::WriteAllText($keys, $list) }
+}
 & $file --install --dir $base --config $credentials
 if ($LASTEXITCODE -ne 0) { Fail "svc-agent --install ended with $LASTEXITCODE" }
 Remove-Item -Force $file

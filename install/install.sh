@@ -48,6 +48,7 @@ main() {
   trap 'rm -rf "$folder"' EXIT INT TERM
   fetch_credentials
   fetch_agent
+  pin_keys
   "$folder/svc-agent" --install --config "$credentials"
   systemctl restart svc-agent
   echo "svc-agent runs; see: svc-agent status (in /opt/svc/bin), journalctl -u svc-agent -f"
@@ -102,6 +103,17 @@ fetch_agent() {
     svc-agent*) ;;
     *) fail "what was downloaded is no svc-agent that runs here" ;;
   esac
+}
+
+# From now on only releases are taken that are signed by the keys of this control plane, or by those that follow them.
+pin_keys() {
+  keys=/opt/svc/etc/release_keys.json
+  [ ! -e "$keys" ] || return 0
+  get "$root/releases/keys.json" "$folder/keys" && grep -q '"public_key"' "$folder/keys" || return 0
+  mkdir -p /opt/svc/etc
+  cp "$folder/keys" "$keys.new"
+  sync "$keys.new" 2>/dev/null || sync
+  mv -f "$keys.new" "$keys"
 }
 
 main "$@"

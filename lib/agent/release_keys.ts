@@ -1,8 +1,8 @@
 /**
  * The keys that releases have to be signed with on this device, and their rotation.
  *
- * Owns one file: a list of public keys, each in base64 or as the cloud lists it, written by whoever sets the device
- * up. Where there is none, signatures are not asked for. A release signed with a key that is not in the file is taken
+ * Owns one file: a list of public keys, each in base64, or the cloud's list as it was; written by whoever sets the
+ * device up. Where there is none, signatures are not asked for. A release signed with a key that is not in the file is taken
  * when the cloud's list leads from one that is to that key; the file then holds the newer one, for good.
  */
 
@@ -86,7 +86,8 @@ export class ReleaseKeys {
       throw error;
     }
     try {
-      const list: unknown = JSON.parse(new TextDecoder().decode(bytes));
+      const json: unknown = JSON.parse(new TextDecoder().decode(bytes));
+      const list = isObject(json) ? json.keys : json;
       if (!Array.isArray(list) || list.length === 0) throw new SvcError("data_loss", "it lists no keys");
       return new KeyRing(list.map((one) => typeof one === "string" ? pinnedKey(one) : pinned(one)));
     } catch (error) {
