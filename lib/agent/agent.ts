@@ -356,7 +356,7 @@ export class Agent {
     try {
       const { mustRestart, intervalMs } = await cloud.needsRestart({ timeoutMs: ANSWER_MS, signal });
       this.#nextOrderMs = clock.monotonicMs() + Math.max(RESTART_POLL_MIN_MS, intervalMs);
-      if (mustRestart) await this.#runtime.restart("the cloud has ordered a restart");
+      if (mustRestart) void this.#runtime.restart("the cloud has ordered a restart");
     } catch (error) {
       logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
     }
@@ -385,9 +385,10 @@ export class Agent {
       { ...this.#verdict(), maySwitch: allowed, maySwitchReason },
       signal,
     );
-    if (server.restart) await this.#runtime.restart("another version is to run");
+    // Not waited for: a runtime may take minutes to end, and whoever watches the agent wants to hear of it.
+    if (server.restart) void this.#runtime.restart("another version is to run");
     else if (this.#runtime.state.stale && allowed) {
-      await this.#runtime.restart("its environment has changed");
+      void this.#runtime.restart("its environment has changed");
     }
     // The runtime goes on while the agent is replaced: nobody needs to allow that.
     const own = { running: options.ownFile, ...this.#ownVerdict(), maySwitch: true };

@@ -23,7 +23,8 @@ const WANTS = "/etc/systemd/system/multi-user.target.wants";
 
 /** Above the agent's own limit for its whole end, which is above that for the runtime. */
 const STOP_S = 240;
-const WATCHDOG_S = 120;
+/** Above what the end of a runtime may take, which the agent waits for before it is replaced. */
+const WATCHDOG_S = 180;
 
 export interface UnitOptions {
   readonly base: string;

@@ -39,7 +39,7 @@ Deno.test("the unit starts the loader, again and again, and leaves the runtime r
   assert(text.includes(" --config /etc/100%%$$.json "), "what systemd would replace is not replaced");
   const lines = text.split("\n");
   const wanted = ["Restart=always", "RestartSec=5", "KillMode=process", "StartLimitIntervalSec=0"];
-  const kept = ["RuntimeDirectoryPreserve=yes", "WatchdogSec=120", "NotifyAccess=all", "TimeoutStopSec=240"];
+  const kept = ["RuntimeDirectoryPreserve=yes", "WatchdogSec=180", "NotifyAccess=all", "TimeoutStopSec=240"];
   for (const line of [...wanted, ...kept]) assert(lines.includes(line), line);
 });
 
