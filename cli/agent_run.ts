@@ -2,7 +2,7 @@
  * The agent put together and run: which folder, which disk, which cloud, which programs.
  */
 
-import { basename, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import { Agent, type AgentEnd, type AgentParts } from "../lib/agent/agent.ts";
 import { type Commands, SystemCommands } from "../lib/agent/commands.ts";
 import { openControl, socketOf } from "../lib/agent/control.ts";
@@ -17,6 +17,7 @@ import { RuntimeProbe } from "../lib/agent/probe.ts";
 import { Runtime, servingFile } from "../lib/agent/runtime.ts";
 import type { Subsystem } from "../lib/agent/subsystem.ts";
 import { type Disk, systemDisk, writeDurably } from "../lib/agent/update_files.ts";
+import { ownFile } from "../lib/agent/updater.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
 import type { DenoHost } from "../lib/base/host_deno.ts";
@@ -162,7 +163,7 @@ async function partsOf(
 ): Promise<AgentParts> {
   const { options, host, clock, logs, logger, disk, commands } = workshop;
   const { dir: base, defaults, debug, wait, fastStart } = options;
-  const own = ownFile(base);
+  const own = ownFile(real(base), real(Deno.execPath()));
   const probe = new RuntimeProbe(host, clock, servingFile(base));
   const pace = paceOf(host, clock);
   const update = { base, disk, host, clock, pace, logs };
@@ -224,13 +225,12 @@ function subsystemsOf(
   ];
 }
 
-/** The file in the agent's own cache that this process runs, if it is one. */
-function ownFile(base: string): string | undefined {
-  const path = Deno.realPathSync(Deno.execPath());
+/** Where a path leads to; the path itself where there is nothing yet. */
+function real(path: string): string {
   try {
-    return dirname(path) === Deno.realPathSync(join(base, "cache")) ? basename(path) : undefined;
+    return Deno.realPathSync(path);
   } catch {
-    return undefined;
+    return path;
   }
 }
 
