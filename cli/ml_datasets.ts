@@ -7,6 +7,7 @@
 import { basename, join } from "node:path";
 import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../proto/gen/datasync_pb.ts";
 import { ListDatasetsByOrganizationIDResponseSchema } from "../proto/gen/dataset_pb.ts";
+import { boxFields } from "../lib/api/captured.ts";
 import { toTimestamp } from "../lib/api/time.ts";
 import { SvcError } from "../lib/base/error.ts";
 import type { DatasetImage } from "../lib/cloud/datasets.ts";
@@ -172,14 +173,7 @@ async function upload(
     datasetIds: [datasetId],
   };
   const annotations = {
-    bboxes: boxes.map(({ label, confidence, xMin, yMin, xMax, yMax }) => ({
-      label,
-      confidence,
-      xMinNormalized: xMin,
-      yMinNormalized: yMin,
-      xMaxNormalized: xMax,
-      yMaxNormalized: yMax,
-    })),
+    bboxes: boxes.map(boxFields),
     classifications: labels.filter(({ confidence }) => confidence !== undefined),
   };
   const sensorMetadata = {

@@ -5,6 +5,7 @@
  */
 
 import { type BinaryData, BinaryDataSchema } from "../proto/gen/data_pb.ts";
+import { boxOf } from "../lib/api/captured.ts";
 import { toMs } from "../lib/api/time.ts";
 import { messageOf } from "../lib/base/error.ts";
 import type { DatasetImage } from "../lib/cloud/datasets.ts";
@@ -115,15 +116,7 @@ export function imageOf(data: BinaryData = create(BinaryDataSchema)): DatasetIma
       label,
       confidence,
     })),
-    boxes: (metadata?.annotations?.bboxes ?? []).map((box) => ({
-      id: box.id,
-      label: box.label,
-      xMin: box.xMinNormalized,
-      yMin: box.yMinNormalized,
-      xMax: box.xMaxNormalized,
-      yMax: box.yMaxNormalized,
-      confidence: box.confidence,
-    })),
+    boxes: (metadata?.annotations?.bboxes ?? []).map((box) => ({ id: box.id, ...boxOf(box) })),
     capturedMs: toMs(metadata?.timeRequested),
     partId: from?.partId ?? "",
     componentName: from?.componentName ?? "",

@@ -7,6 +7,7 @@
 import { type Arm, ArmApi } from "../../lib/api/arm.ts";
 import { type Board, BoardApi } from "../../lib/api/board.ts";
 import { type Camera, CameraApi, type NamedImage } from "../../lib/api/camera.ts";
+import { boxOf } from "../../lib/api/captured.ts";
 import { type Encoder, EncoderApi } from "../../lib/api/encoder.ts";
 import { type Gantry, GantryApi } from "../../lib/api/gantry.ts";
 import { type Motor, MotorApi } from "../../lib/api/motor.ts";
@@ -194,14 +195,7 @@ async function doCommand(resource: Resource, { docommand_input: command }: JsonO
 
 function picture({ image: content, mimeType, annotations }: NamedImage): TakenFile {
   if (!annotations) return { content, mimeType };
-  const boxes = annotations.bboxes.map((one) => ({
-    label: one.label,
-    confidence: one.confidence,
-    xMin: one.xMinNormalized,
-    yMin: one.yMinNormalized,
-    xMax: one.xMaxNormalized,
-    yMax: one.yMaxNormalized,
-  }));
+  const boxes = annotations.bboxes.map(boxOf);
   const classifications = annotations.classifications.map(({ label, confidence }) => ({ label, confidence }));
   return { content, mimeType, annotations: { boxes, classifications } };
 }

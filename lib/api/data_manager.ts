@@ -1,13 +1,13 @@
 /** Data manager: captures what resources give, keeps it and brings it to the control plane. */
 
 import { DataManagerService } from "../../proto/gen/data_manager_pb.ts";
-import { MimeType } from "../../proto/gen/datasync_pb.ts";
 import { anyObject, bool, integer, list, number, object, text } from "../base/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
+import { MIME_TYPES, mimeTypeNumber } from "./captured.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
 
 export interface DataManager extends Resource {
@@ -46,14 +46,6 @@ export const captureRow = object({
   ).default([]),
 }).required();
 
-const MIME_TYPES: { readonly [K in MimeType]: string } = {
-  [MimeType.UNSPECIFIED]: "",
-  [MimeType.IMAGE_JPEG]: "image/jpeg",
-  [MimeType.IMAGE_PNG]: "image/png",
-  [MimeType.APPLICATION_PCD]: "pointcloud/pcd",
-  [MimeType.VIDEO_MP4]: "video/mp4",
-};
-
 class DataManagerClient extends ResourceClient<typeof DataManagerService> implements DataManager {
   async sync(call?: Call): Promise<void> {
     await this.rpc.sync(this.request(call), call);
@@ -61,13 +53,12 @@ class DataManagerClient extends ResourceClient<typeof DataManagerService> implem
 
   async uploadBinaryDataToDatasets(file: FileForDatasets, call?: Call): Promise<void> {
     const { content: binaryData, mimeType, tags, datasetIds } = file;
-    const known = Object.keys(MIME_TYPES).map(Number) as MimeType[];
     await this.rpc.uploadBinaryDataToDatasets({
       ...this.request(call),
       binaryData,
       tags: [...tags],
       datasetIds: [...datasetIds],
-      mimeType: known.find((one) => MIME_TYPES[one] === mimeType) ?? MimeType.UNSPECIFIED,
+      mimeType: mimeTypeNumber(mimeType),
     }, call);
   }
 }

@@ -11,6 +11,7 @@ import {
   type Filter,
   FilterSchema,
 } from "../../proto/gen/data_pb.ts";
+import { boxFields } from "../api/captured.ts";
 import { toTimestamp } from "../api/time.ts";
 import { SvcError } from "../base/error.ts";
 import { create, type MessageInitShape, toJson } from "../wire/proto.ts";
@@ -245,15 +246,7 @@ async function binaryMessage(
       fileName: item.fileName,
       fileExt: item.fileExt,
       annotations: {
-        bboxes: item.boxes.map(({ id, label, confidence, xMin, yMin, xMax, yMax }) => ({
-          id,
-          label,
-          confidence,
-          xMinNormalized: xMin,
-          yMinNormalized: yMin,
-          xMaxNormalized: xMax,
-          yMaxNormalized: yMax,
-        })),
+        bboxes: item.boxes.map((box) => ({ id: box.id, ...boxFields(box) })),
         classifications: [...item.classifications],
       },
       datasetIds: [...item.datasetIds],

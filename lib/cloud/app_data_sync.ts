@@ -9,11 +9,11 @@ import {
   type DataCaptureUploadRequest,
   DataSyncService,
   DataType,
-  MimeType,
   type SensorData,
   type SensorMetadata,
   type UploadMetadata,
 } from "../../proto/gen/datasync_pb.ts";
+import { boxOf, MIME_TYPES } from "../api/captured.ts";
 import { toMs } from "../api/time.ts";
 import { SvcError } from "../base/error.ts";
 import { type Service, service } from "../wire/service.ts";
@@ -22,7 +22,7 @@ import { BinaryData, type BinaryUpload, checkedLabels } from "./data_binary.ts";
 import { toMicros } from "./data_filter.ts";
 import { originOf, plainText } from "./data_origins.ts";
 import { type Reading, TabularData } from "./data_tabular.ts";
-import { type Box, Datasets, type Label } from "./datasets.ts";
+import { Datasets, type Label } from "./datasets.ts";
 import { keepFile } from "./file_refs.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { extensionOf, mimeTypeOf } from "./mime_types.ts";
@@ -30,13 +30,6 @@ import { extensionOf, mimeTypeOf } from "./mime_types.ts";
 /** Bytes of one file. */
 const FILE_BYTES_MAX = 4 * 1024 ** 3;
 const READINGS_MAX = 10_000;
-const MIME_TYPES: { readonly [K in MimeType]: string } = {
-  [MimeType.UNSPECIFIED]: "",
-  [MimeType.IMAGE_JPEG]: "image/jpeg",
-  [MimeType.IMAGE_PNG]: "image/png",
-  [MimeType.APPLICATION_PCD]: "pointcloud/pcd",
-  [MimeType.VIDEO_MP4]: "video/mp4",
-};
 
 export function dataSyncService(cloud: CloudContext): Service {
   const fleet = new Fleet(cloud.store);
@@ -167,19 +160,6 @@ function uploadOf(part: Part, metadata: UploadMetadata, sensor?: SensorMetadata)
     classifications: (sensor?.annotations?.classifications ?? []).map(({ label, confidence }): Label =>
       confidence === undefined ? { label } : { label, confidence }
     ),
-  };
-}
-
-function boxOf(
-  box: NonNullable<SensorMetadata["annotations"]>["bboxes"][number],
-): Omit<Box, "id"> {
-  return {
-    label: box.label,
-    confidence: box.confidence,
-    xMin: box.xMinNormalized,
-    yMin: box.yMinNormalized,
-    xMax: box.xMaxNormalized,
-    yMax: box.yMaxNormalized,
   };
 }
 

@@ -3,8 +3,9 @@
  * in pieces.
  */
 
-import { DataType, MimeType } from "../../proto/gen/datasync_pb.ts";
+import { DataType } from "../../proto/gen/datasync_pb.ts";
 import type { DataSyncService, SensorMetadataSchema } from "../../proto/gen/datasync_pb.ts";
+import { boxFields, mimeTypeNumber } from "../api/captured.ts";
 import { toTimestamp } from "../api/time.ts";
 import type { Captured, CapturedFile, CapturedReadings, CaptureSource, Uplink } from "../resource/uplink.ts";
 import type { CallOptions, ServiceClient } from "../wire/channel.ts";
@@ -101,27 +102,13 @@ function sensorMetadata(file: CapturedFile): MessageInitShape<typeof SensorMetad
   const { boxes = [], classifications = [] } = file.annotations ?? {};
   return {
     ...timesOf(file),
-    mimeType: MIME_TYPES[file.mimeType] ?? MimeType.UNSPECIFIED,
+    mimeType: mimeTypeNumber(file.mimeType),
     annotations: {
-      bboxes: boxes.map(({ label, confidence, xMin, yMin, xMax, yMax }) => ({
-        label,
-        confidence,
-        xMinNormalized: xMin,
-        yMinNormalized: yMin,
-        xMaxNormalized: xMax,
-        yMaxNormalized: yMax,
-      })),
+      bboxes: boxes.map(boxFields),
       classifications: [...classifications],
     },
   };
 }
-
-const MIME_TYPES: { readonly [mimeType: string]: MimeType } = {
-  "image/jpeg": MimeType.IMAGE_JPEG,
-  "image/png": MimeType.IMAGE_PNG,
-  "pointcloud/pcd": MimeType.APPLICATION_PCD,
-  "video/mp4": MimeType.VIDEO_MP4,
-};
 
 function timesOf({ timeMs, receivedMs }: { readonly timeMs: number; readonly receivedMs: number }) {
   return { timeRequested: toTimestamp(timeMs), timeReceived: toTimestamp(receivedMs) };

@@ -7,6 +7,7 @@
 
 import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import type { AnnotationsSchema } from "../../proto/gen/data_pb.ts";
+import { boxFields } from "../api/captured.ts";
 import { type MlMetadata, type Tensors, toTensorsMessage } from "../api/ml_model.ts";
 import {
   classesOf,
@@ -160,14 +161,7 @@ function annotationsOf(
     return {
       bboxes: found.filter(({ confidence }) => confidence >= CONFIDENCE_MIN).map((
         { category, confidence, box },
-      ) => ({
-        label: labels?.[category] ?? String(category),
-        confidence,
-        xMinNormalized: box.xMin,
-        yMinNormalized: box.yMin,
-        xMaxNormalized: box.xMax,
-        yMaxNormalized: box.yMax,
-      })),
+      ) => boxFields({ label: labels?.[category] ?? String(category), confidence, ...box })),
     };
   }
   const name = probabilityName(outputs, none);

@@ -1,0 +1,62 @@
+/**
+ * How a captured file is described in the published messages: of what kind it is, and what is seen in it.
+ */
+
+import { MimeType } from "../../proto/gen/datasync_pb.ts";
+
+/** The kinds of files that have numbers. */
+export const MIME_TYPES: { readonly [K in MimeType]: string } = {
+  [MimeType.UNSPECIFIED]: "",
+  [MimeType.IMAGE_JPEG]: "image/jpeg",
+  [MimeType.IMAGE_PNG]: "image/png",
+  [MimeType.APPLICATION_PCD]: "pointcloud/pcd",
+  [MimeType.VIDEO_MP4]: "video/mp4",
+};
+
+/** The number of a kind; `UNSPECIFIED` for one that has none. */
+export function mimeTypeNumber(mimeType: string): MimeType {
+  const known = Object.keys(MIME_TYPES).map(Number) as MimeType[];
+  return known.find((one) => MIME_TYPES[one] === mimeType) ?? MimeType.UNSPECIFIED;
+}
+
+/** A box in an image; corners are from 0 to 1. */
+export interface SeenBox {
+  readonly label: string;
+  readonly confidence?: number;
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+/** What of a `BoundingBox` tells the box itself. */
+interface BoxFields {
+  readonly label: string;
+  readonly confidence?: number;
+  readonly xMinNormalized: number;
+  readonly yMinNormalized: number;
+  readonly xMaxNormalized: number;
+  readonly yMaxNormalized: number;
+}
+
+export function boxFields({ label, confidence, xMin, yMin, xMax, yMax }: SeenBox): BoxFields {
+  return {
+    label,
+    confidence,
+    xMinNormalized: xMin,
+    yMinNormalized: yMin,
+    xMaxNormalized: xMax,
+    yMaxNormalized: yMax,
+  };
+}
+
+export function boxOf(fields: BoxFields): SeenBox {
+  return {
+    label: fields.label,
+    confidence: fields.confidence,
+    xMin: fields.xMinNormalized,
+    yMin: fields.yMinNormalized,
+    xMax: fields.xMaxNormalized,
+    yMax: fields.yMaxNormalized,
+  };
+}
