@@ -8,7 +8,7 @@
 
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
 import { toDuration, toMs } from "../api/time.ts";
-import { type Clock, deadline, race } from "../base/clock.ts";
+import { type Clock, deadline, race, Waker } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
@@ -108,10 +108,11 @@ export class Agent {
   #applying: Promise<void> | undefined;
   #trial: { readonly file: string; readonly sinceMs: number } | undefined;
   #replaced = false;
-  #wake = Promise.withResolvers<void>();
+  readonly #waker: Waker;
 
   constructor(parts: AgentParts) {
     this.#parts = parts;
+    this.#waker = new Waker(parts.clock);
     this.#startedMs = parts.clock.monotonicMs();
     this.#nextCleanMs = this.#startedMs + CLEAN_FIRST_MS;
     this.#settings = decideSettings({}).settings;
@@ -122,13 +123,13 @@ export class Agent {
     const { host, options, updaters, logger } = this.#parts;
     this.#lastGood = await readLastGood(host, options.base);
     await this.#decide(undefined);
-    this.#runtime = this.#parts.runtime(this.#runtimeSettings(), () => this.#wake.resolve());
+    this.#runtime = this.#parts.runtime(this.#runtimeSettings(), () => this.#waker.wake());
     for (const updater of [updaters.agent, updaters.server]) await updater.open();
     await this.#firstAnswer(signal);
     const over = new AbortController();
     const stop = () => {
       over.abort(signal.reason);
-      this.#wake.resolve();
+      this.#waker.wake();
     };
     signal.addEventListener("abort", stop);
     if (signal.aborted) stop();
@@ -138,7 +139,7 @@ export class Agent {
         await this.#tick(signal).catch((error) =>
           logger.error(`a pass of the agent failed: ${chainOf(error)}`)
         );
-        if (!this.#replaced && !signal.aborted) await this.#pause(TICK_MS, signal);
+        if (!this.#replaced && !signal.aborted) await this.#waker.sleep(TICK_MS);
       }
       if (this.#replaced && this.#parts.options.leavesRuntime) this.#runtime.leave();
       else stop();
@@ -174,7 +175,7 @@ export class Agent {
     await (name === "svc-agent" ? updaters.agent : updaters.server).goBack(
       "somebody asked for the version before",
     );
-    this.#wake.resolve();
+    this.#waker.wake();
   }
 
   /** One look at everything that there is to do. */
@@ -379,12 +380,10 @@ export class Agent {
 
   async #update(signal: AbortSignal): Promise<void> {
     const { updaters, options } = this.#parts;
-    const allowed = await this.#mayStop(signal);
-    const maySwitchReason = allowed ? undefined : "svc-server does not allow a restart now";
-    const server = await updaters.server.pass(
-      { ...this.#verdict(), maySwitch: allowed, maySwitchReason },
-      signal,
-    );
+    // The runtime is asked only when somebody means to stop it.
+    const wanted = this.#runtime.state.stale || updaters.server.status().trial !== undefined;
+    const allowed = wanted && await this.#mayStop(signal);
+    const server = await updaters.server.pass({ ...this.#verdict(), maySwitch: allowed }, signal);
     // Not waited for: a runtime may take minutes to end, and whoever watches the agent wants to hear of it.
     if (server.restart) void this.#runtime.restart("another version is to run");
     else if (this.#runtime.state.stale && allowed) {
@@ -475,17 +474,6 @@ export class Agent {
     if (this.#told.size >= TOLD_MAX) this.#told.clear();
     this.#told.add(what);
     tell();
-  }
-
-  async #pause(ms: number, signal: AbortSignal): Promise<void> {
-    const wait = new AbortController();
-    const stop = () => wait.abort();
-    signal.addEventListener("abort", stop, { once: true });
-    const time = this.#parts.clock.sleep(ms, wait.signal).catch(() => {});
-    await Promise.race([this.#wake.promise, time]);
-    signal.removeEventListener("abort", stop);
-    wait.abort();
-    this.#wake = Promise.withResolvers();
   }
 }
 

@@ -7,7 +7,7 @@
  */
 
 import { createHash } from "node:crypto";
-import { type Clock, deadline, race } from "../base/clock.ts";
+import { type Clock, deadline, race, Waker } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
@@ -110,10 +110,11 @@ export class Runtime {
   /** Why the process is to end, and who waits for that. */
   #ending: { readonly reason: string; readonly ended: PromiseWithResolvers<void> } | undefined;
   #leaving = false;
-  #wake = Promise.withResolvers<void>();
+  readonly #waker: Waker;
 
   constructor(parts: RuntimeParts, settings: RuntimeSettings) {
     this.#parts = parts;
+    this.#waker = new Waker(parts.clock);
     this.#settings = settings;
   }
 
@@ -125,28 +126,28 @@ export class Runtime {
     this.#settings = settings;
     this.#set({ stale: this.#child !== undefined && this.#child.env !== hashOf(settings.env) });
     if (!settings.enabled) void this.restart("it is disabled");
-    this.#wake.resolve();
+    this.#waker.wake();
   }
 
   /** Ends the process, for it to be started again if it is still wanted. Resolves when it is gone. */
   restart(reason: string): Promise<void> {
     if (!this.#child) return Promise.resolve();
     this.#ending ??= { reason, ended: Promise.withResolvers<void>() };
-    this.#wake.resolve();
+    this.#waker.wake();
     return this.#ending.ended.promise;
   }
 
   /** Makes `run` return and leaves the process to the next agent. */
   leave(): void {
     this.#leaving = true;
-    this.#wake.resolve();
+    this.#waker.wake();
   }
 
   /** Keeps it running until the signal aborts; then ends it. */
   async run(signal: AbortSignal): Promise<void> {
     const wake = () => {
       if (this.#child) void this.restart("the agent stops");
-      this.#wake.resolve();
+      this.#waker.wake();
     };
     signal.addEventListener("abort", wake);
     const looking = new AbortController();
@@ -181,17 +182,17 @@ export class Runtime {
   /** Starts it, or waits until there is a reason to look again. */
   async #begin(): Promise<void> {
     const { boots, logger, clock } = this.#parts;
-    if (!this.#settings.enabled) return await this.#pause();
+    if (!this.#settings.enabled) return await this.#waker.sleep();
     const boot = await boots.boot().catch((error) => {
       logger.error(`cannot tell which svc-server to start: ${chainOf(error)}`);
     });
-    if (!boot) return await this.#pause(NOTHING_MS);
+    if (!boot) return await this.#waker.sleep(NOTHING_MS);
     const { file, path, delayMs } = boot;
     if (delayMs > 0) {
       logger.warn(`svc-server is started again in ${Math.round(delayMs / 1000)} s`, { file });
       this.#set({ phase: "waiting", file });
       for (const untilMs = clock.monotonicMs() + delayMs; clock.monotonicMs() < untilMs;) {
-        await this.#pause(untilMs - clock.monotonicMs());
+        await this.#waker.sleep(untilMs - clock.monotonicMs());
         if (!this.#settings.enabled || this.#leaving) return;
       }
     }
@@ -221,7 +222,7 @@ export class Runtime {
       this.#adopted({ process, file, env: hashOf(env), sinceMs: clock.monotonicMs() });
     } catch (error) {
       this.#failed(`cannot be started: ${chainOf(error)}`);
-      await this.#pause(NOTHING_MS);
+      await this.#waker.sleep(NOTHING_MS);
     }
   }
 
@@ -238,7 +239,7 @@ export class Runtime {
     let exit: Exit | undefined;
     child.process.exited.then((found) => {
       exit = found;
-      this.#wake.resolve();
+      this.#waker.wake();
     }, () => {});
     let settled = false;
     for (let answeredMs = child.sinceMs; !exit && !this.#leaving;) {
@@ -263,7 +264,7 @@ export class Runtime {
         return this.#gone();
       }
       this.#tellErrors();
-      await this.#pause(this.#state.phase === "starting" ? STARTING_LOOK_MS : LOOK_MS);
+      await this.#waker.sleep(this.#state.phase === "starting" ? STARTING_LOOK_MS : LOOK_MS);
     }
     if (this.#leaving && !exit) return;
     if (exit && !this.#ending) this.#failed(`ended by itself, ${describe(exit)}`);
@@ -356,16 +357,6 @@ export class Runtime {
     }).catch((error) => errors.debug(chainOf(error)));
   }
   #telling = Promise.resolve();
-
-  /** Until something happens, or the time is over. */
-  async #pause(ms?: number): Promise<void> {
-    const wait = new AbortController();
-    const time = ms === undefined ? new Promise<void>(() => {}) : this.#parts.clock.sleep(ms, wait.signal);
-    time.catch(() => {});
-    await Promise.race([this.#wake.promise, time]);
-    wait.abort();
-    this.#wake = Promise.withResolvers();
-  }
 
   #set(change: Partial<RuntimeState>): void {
     this.#state = { ...this.#state, ...change };

@@ -72,7 +72,6 @@ export interface Now {
   /** Why it is `failed`. */
   readonly reason?: string;
   readonly maySwitch: boolean;
-  readonly maySwitchReason?: string;
 }
 
 export interface UpdaterStatus {

@@ -111,6 +111,26 @@ function sleepOn(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> 
   });
 }
 
+/** Lets a loop sleep until it is woken; a call that comes while it works is not lost. */
+export class Waker {
+  #woken = Promise.withResolvers<void>();
+
+  constructor(private readonly clock: Clock) {}
+
+  wake(): void {
+    this.#woken.resolve();
+  }
+
+  /** Until it is woken or, if a time is given, that is over. */
+  async sleep(ms?: number): Promise<void> {
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    const cancel = ms === undefined ? () => {} : this.clock.after(ms, resolve);
+    await Promise.race([this.#woken.promise, over]);
+    cancel();
+    this.#woken = Promise.withResolvers();
+  }
+}
+
 /** A signal that aborts with `reason` after `ms`, or when `parent` does; call `done` to release both. */
 export function deadline(
   clock: Clock,
