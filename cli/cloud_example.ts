@@ -16,9 +16,8 @@ import { Keys, newKeySecret } from "../lib/cloud/keys.ts";
 import { savePartConfig } from "../lib/cloud/app_parts.ts";
 import type { Validate } from "../lib/cloud/context.ts";
 import type { Store } from "../lib/cloud/store.ts";
-import { encodeImage, MIME } from "../lib/geometry/image.ts";
-import type { Example as Picture } from "../lib/learn/example.ts";
-import { EXAMPLE_LABELS, exampleImages } from "../lib/learn/example_scene.ts";
+import { MIME } from "../lib/geometry/image.ts";
+import { EXAMPLE_LABELS, exampleImages, pngOf } from "../lib/learn/example_scene.ts";
 import { cloudSection, createMachine } from "./cloud_commands.ts";
 
 /** What the example's model is called, in the machine's configuration too. */
@@ -205,14 +204,6 @@ async function writePictures(folder: string): Promise<void> {
   for (const [index, picture] of exampleImages(CAMERA_IMAGES, CAMERA_SEED).entries()) {
     await writeFile(join(folder, `${index}.png`), pngOf(picture));
   }
-}
-
-function pngOf({ width, height, rgb }: Picture): Uint8Array {
-  const rgba = new Uint8Array(4 * width * height).fill(255);
-  for (let from = 0, to = 0; from < rgb.length; from += 3, to += 4) {
-    rgba.set(rgb.subarray(from, from + 3), to);
-  }
-  return encodeImage({ kind: "color", image: { width, height, rgba } }, MIME.png);
 }
 
 async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -5,6 +5,7 @@
  * Promises the same pictures for the same seed, and boxes that fit what was painted to the pixel.
  */
 
+import { encodePng } from "../geometry/png.ts";
 import { randomFrom } from "../geometry/random.ts";
 import type { Example, LabelledBox } from "./example.ts";
 
@@ -37,6 +38,11 @@ export function exampleImages(
     { length: count },
     (_, index) => pictureOf(randomFrom(Math.imul(seed, 7919) + index), things, radii),
   );
+}
+
+/** The picture as a file. */
+export function pngOf({ width, height, rgb }: Example): Uint8Array {
+  return encodePng({ width, height, channels: 3, samples: rgb });
 }
 
 function pictureOf(

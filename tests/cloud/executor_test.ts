@@ -12,8 +12,8 @@ import type { Work } from "../../lib/cloud/executor.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
 import { ScriptExecutor } from "../../lib/cloud/executor_script.ts";
 import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training.ts";
-import { encodeImage, MIME } from "../../lib/geometry/image.ts";
-import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
+import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
+import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import { newJob, scriptArchive, stream } from "./training_world.ts";
 
 const clock = new SystemClock();
@@ -88,13 +88,10 @@ function imageOf(index: number, content: Uint8Array): DatasetImage {
 
 /** Pictures of the example with one thing each. */
 function pictures(count: number, mimeType: string = MIME.png) {
-  return exampleImages(count, 1, { things: [1, 1] }).map(({ width, height, rgb, labels, boxes }) => {
-    const rgba = new Uint8Array(4 * width * height).fill(255);
-    for (let from = 0, to = 0; from < rgb.length; from += 3, to += 4) {
-      rgba.set(rgb.subarray(from, from + 3), to);
-    }
-    const content = encodeImage({ kind: "color", image: { width, height, rgba } }, mimeType);
-    return { content, tags: labels, boxes: boxes.map((box, index) => ({ ...box, id: String(index) })) };
+  return exampleImages(count, 1, { things: [1, 1] }).map((picture) => {
+    const content = encodeImage(decodeImage(pngOf(picture)), mimeType);
+    const boxes = picture.boxes.map((box, index) => ({ ...box, id: String(index) }));
+    return { content, tags: picture.labels, boxes };
   });
 }
 

@@ -9,8 +9,7 @@ import { MLTrainingService, ModelType, TrainingStatus } from "../../proto/gen/ml
 import { SvcError } from "../../lib/base/error.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
 import { Packages } from "../../lib/cloud/packages.ts";
-import { encodeImage, MIME } from "../../lib/geometry/image.ts";
-import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
+import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { sqliteTest } from "./stores.ts";
 import { newDataset } from "./training_world.ts";
@@ -19,16 +18,8 @@ import { newWorld, withCloud } from "./world.ts";
 const OVER = [TrainingStatus.COMPLETED, TrainingStatus.FAILED, TrainingStatus.CANCELED];
 
 function pictures(count: number) {
-  return exampleImages(count, 1, { things: [1, 1] }).map(({ width, height, rgb, labels, boxes }) => {
-    const rgba = new Uint8Array(4 * width * height).fill(255);
-    for (let from = 0, to = 0; from < rgb.length; from += 3, to += 4) {
-      rgba.set(rgb.subarray(from, from + 3), to);
-    }
-    return {
-      bytes: encodeImage({ kind: "color", image: { width, height, rgba } }, MIME.png),
-      tags: labels,
-      boxes,
-    };
+  return exampleImages(count, 1, { things: [1, 1] }).map((picture) => {
+    return { bytes: pngOf(picture), tags: picture.labels, boxes: picture.boxes };
   });
 }
 

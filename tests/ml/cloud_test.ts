@@ -2,8 +2,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import { encodeImage } from "../../lib/geometry/image.ts";
-import { exampleImages } from "../../lib/learn/example_scene.ts";
+import { exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import type { Executor } from "../../lib/cloud/executor.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
 import { PNG } from "./fake_cloud.ts";
@@ -186,13 +185,9 @@ storeTest(
   (database) =>
     withPlace(database, async ({ ml, folder, env }) => {
       await Deno.mkdir(`${folder}/pictures`);
-      const lines = exampleImages(16, 3, { things: [1, 1] }).map(({ rgb, labels, ...size }, at) => {
-        const rgba = new Uint8Array(size.width * size.height * 4).map((_, byte) => {
-          return byte % 4 === 3 ? 255 : rgb[(byte >> 2) * 3 + byte % 4];
-        });
-        const content = encodeImage({ kind: "color", image: { ...size, rgba } }, "image/png");
-        Deno.writeFileSync(`${folder}/pictures/${at}.png`, content);
-        const annotations = labels.map((label) => ({ annotation_label: label }));
+      const lines = exampleImages(16, 3, { things: [1, 1] }).map((picture, at) => {
+        Deno.writeFileSync(`${folder}/pictures/${at}.png`, pngOf(picture));
+        const annotations = picture.labels.map((label) => ({ annotation_label: label }));
         return `${JSON.stringify({ image_path: `${at}.png`, classification_annotations: annotations })}\n`;
       });
       await Deno.writeTextFile(`${folder}/pictures/dataset.jsonl`, lines.join(""));
