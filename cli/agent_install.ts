@@ -7,15 +7,18 @@ import { SystemCommands } from "../lib/agent/commands.ts";
 import { askStop, socketOf } from "../lib/agent/control.ts";
 import { readCredentials } from "../lib/agent/credentials.ts";
 import { installLoader } from "../lib/agent/loader.ts";
-import { installService, removeService, SERVICE } from "../lib/agent/service_unit.ts";
-import { systemDisk } from "../lib/agent/update_files.ts";
+import { removeRuntime } from "../lib/agent/runtime_service.ts";
+import { agentUnit, SERVICE } from "../lib/agent/service_unit.ts";
+import { installService, removeService, type ServiceParts } from "../lib/agent/systemd.ts";
+import { copyDurably, systemDisk } from "../lib/agent/update_files.ts";
 import { type AgentHostParts, hostAgent } from "../lib/agent/windows_host.ts";
 import { installWindowsService, removeWindowsService, servicePath } from "../lib/agent/windows_service.ts";
 import { SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
 import type { DenoHost } from "../lib/base/host_deno.ts";
 import { WindowsServiceControl } from "./agent_scm.ts";
-import { copyFile, copyIn, updaterOf } from "./agent_updater.ts";
+import { copyIn, updaterOf } from "./agent_updater.ts";
+import { requireExecutable, requireRoot } from "./install.ts";
 import { openLogs } from "./logs.ts";
 import type { AgentFlags } from "./svc_agent.ts";
 import { VERSION } from "./version.ts";
@@ -29,10 +32,7 @@ const DROP_INS = ["/etc/systemd/journald.conf.d/90-svc.conf"];
 export async function install(options: AgentFlags, host: DenoHost): Promise<number> {
   requireRoot("install the service", host);
   const { os } = host.platform();
-  if (!Deno.build.standalone) {
-    const wanted = "wanted the executable: it is what becomes the service (deno task compile makes it)";
-    throw new SvcError("failed_precondition", `cannot install from source, ${wanted}`);
-  }
+  requireExecutable();
   const clock = new SystemClock();
   using open = openLogs("svc-agent", "", host, clock);
   const logger = open.logs.logger("svc-agent");
@@ -48,11 +48,13 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
   const commands = new SystemCommands(host, clock);
   const unit = { base, configPath, defaultsPath };
   if (os === "windows") {
-    const place = () => copyFile(disk, Deno.execPath(), servicePath(base));
+    const place = () => copyDurably(disk, Deno.execPath(), servicePath(base));
     await installWindowsService(unit, place, { commands, clock, logger });
   } else {
     await installLoader(disk, base);
-    await installService(unit, { disk, commands, logger });
+    const parts: ServiceParts = { disk, commands, logger };
+    await installService(agentUnit(unit), parts);
+    await removeRuntime(parts);
   }
   await readCredentials(host, configPath).catch((error) => logger.warn(chainOf(error)));
   const start = os === "windows" ? "sc.exe start svc-agent" : "systemctl restart svc-agent";
@@ -74,7 +76,10 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   const commands = new SystemCommands(host, clock);
   const logger = open.logs.logger("svc-agent");
   if (os === "windows") await removeWindowsService({ commands, clock, logger });
-  else await removeService({ disk: systemDisk(os), commands, logger });
+  else {
+    const unit = agentUnit({ base: dir, configPath: config, defaultsPath: defaults });
+    await removeService(unit, { disk: systemDisk(os), commands, logger });
+  }
   for (const path of paths) {
     await Deno.remove(path, { recursive: true }).catch((cause) => {
       if (cause instanceof Deno.errors.NotFound) return;
@@ -114,10 +119,4 @@ export async function runService(options: AgentFlags, host: DenoHost): Promise<n
   };
   const work = (signal: AbortSignal) => hostAgent(parts, signal).then(() => 0);
   return await new WindowsServiceControl().run(SERVICE, work);
-}
-
-function requireRoot(what: string, host: DenoHost): void {
-  // Windows itself refuses what only an administrator may do.
-  if (host.platform().os === "windows") return;
-  if (Deno.uid() !== 0) throw new SvcError("permission_denied", `only root can ${what}: run it with sudo`);
 }

@@ -2,12 +2,12 @@
  * The updater of one program put together; and this executable taken into its cache.
  */
 
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { Download, sha256Of } from "../lib/agent/download.ts";
 import type { BinaryName } from "../lib/agent/release.ts";
 import { ReleaseCheck } from "../lib/agent/release_check.ts";
 import { ReleaseKeys } from "../lib/agent/release_keys.ts";
-import { type Disk, TEMPORARY } from "../lib/agent/update_files.ts";
+import { copyDurably, type Disk } from "../lib/agent/update_files.ts";
 import { UpdateRecord } from "../lib/agent/update_record.ts";
 import { Updater } from "../lib/agent/updater.ts";
 import type { Clock } from "../lib/base/clock.ts";
@@ -53,20 +53,6 @@ export async function copyIn(
 ): Promise<string> {
   const file = updater.fileOf(version, await sha256Of(disk, path));
   const to = join(base, "cache", file);
-  if (!await disk.stat(to)) await copyFile(disk, path, to);
+  if (!await disk.stat(to)) await copyDurably(disk, path, to);
   return file;
-}
-
-/** Copies a program, whole and for good. */
-export async function copyFile(disk: Disk, from: string, to: string): Promise<void> {
-  const temporary = `${to}${TEMPORARY}`;
-  const handle = await disk.open(temporary, "new", 0o755);
-  try {
-    for await (const chunk of disk.chunks(from)) await handle.write(chunk);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await disk.rename(temporary, to);
-  await disk.syncFolder(dirname(to));
 }

@@ -11,6 +11,7 @@ import { settle, SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
+import type { ProcessHost } from "../lib/base/process.ts";
 import { machineSchema } from "../lib/machine/config.ts";
 import { startRuntime } from "../lib/machine/runtime.ts";
 import { systemNetwork } from "../lib/machine/system_network.ts";
@@ -20,6 +21,7 @@ import { makeOffer } from "../lib/wire/webrtc.ts";
 import { networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "./logs.ts";
 import { begin } from "./program.ts";
+import { installServer } from "./server_install.ts";
 import type { Values } from "./flags.ts";
 import { revision, VERSION } from "./version.ts";
 
@@ -55,6 +57,12 @@ const FLAGS = [
   flag("cpuprofile", "string", "", "Write a CPU profile to a file.", "FILE"),
   flag("webprofile", "bool", false, "Include the profiler in the HTTP server."),
   flag("output-telemetry", "bool", false, "Print metrics and spans."),
+  flag(
+    "aix-install",
+    "bool",
+    false,
+    "Install this executable as a service of the system, with the file of -config or /etc/svc.json.",
+  ),
   flag("shareddir", "string", "", "Location of static web assets.", "FOLDER"),
 ] as const;
 
@@ -86,7 +94,7 @@ const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: str
 
 export async function main(
   args: readonly string[],
-  host: Host,
+  host: Host & ProcessHost,
   models: readonly AnyModel[] = MODELS,
 ): Promise<number> {
   const begun = begin(PROGRAM, args, host);
@@ -114,6 +122,7 @@ export async function main(
       await printCapture(options.ftdcRead, options.ftdcFormat, options.ftdcMetrics, host);
       return 0;
     }
+    if (options.aixInstall) return await installServer(options.config, host);
     if (options.config === "") {
       host.writeError("svc-server: no configuration; give one with -config FILE; see -help\n");
       return 2;

@@ -63,6 +63,25 @@ export async function writeDurably(disk: Disk, path: string, bytes: Uint8Array, 
   await disk.syncFolder(dirname(path));
 }
 
+/** Copies a program: after a power loss it is whole, or what was there before. */
+export async function copyDurably(disk: Disk, from: string, to: string): Promise<void> {
+  const temporary = `${to}${TEMPORARY}`;
+  try {
+    const file = await disk.open(temporary, "new", 0o755);
+    try {
+      for await (const chunk of disk.chunks(from)) await file.write(chunk);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await disk.rename(temporary, to);
+  } catch (error) {
+    await disk.remove(temporary).catch(() => {});
+    throw error;
+  }
+  await disk.syncFolder(dirname(to));
+}
+
 /** Turns a link: at every moment, and after a power loss, it is the old or the new. */
 export async function linkDurably(disk: Disk, path: string, text: string): Promise<void> {
   const temporary = `${path}${TEMPORARY}`;

@@ -165,9 +165,12 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const device = await VmDevice.make(folder, { reuse });
   if (verbose) device.follow = (line) => host.writeError(`  ${line}\n`);
   try {
+    await report.check("svc-server makes a service of itself", () => device.installRuntime());
     const installed = await report.check("installed with curl | sh; svc-server serves", async () => {
       await device.install();
       await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
+      const { code } = await device.machine.try("systemctl cat svc-server");
+      if (code === 0) throw new Error("svc-server is still a service of its own");
       const [part] = JSON.parse(await device.svcCloud("fleet", "--json"));
       if (part.state !== "online") throw new Error(`the fleet shows it ${part.state}`);
       return `the fleet shows it online, ${part.agent.distro}`;

@@ -20,6 +20,9 @@ const PROGRAMS = "dist/vm/programs";
 const HASTE = 4;
 const DROP_IN = `[Service]\nEnvironment=SVC_AGENT_HASTE=${HASTE}\n`;
 const LOOK_MS = 2000;
+const START_MS = 120_000;
+/** The older Deno that these executables are made with gives no TLS to connections that are handed on. */
+const NETWORK = { no_tls: true };
 const ASK = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new("/opt/svc/state/agent.sock") or exit 1;` +
   ` print $s "{\\"do\\": \\"status\\"}\\n"; print <$s>'`;
 
@@ -55,13 +58,35 @@ export class VmDevice {
     }
   }
 
+  /** A runtime without an agent, as its user would install it; it is there again after a power cut. */
+  async installRuntime(): Promise<void> {
+    const port = 8088;
+    const network = { bind_address: `localhost:${port}`, ...NETWORK };
+    await this.machine.put("/root/machine.json", JSON.stringify({ network }));
+    const program = "/root/downloaded";
+    await this.machine.run(`curl -fsSL ${this.#url}/releases/svc-server/stable/linux-amd64 -o ${program}`);
+    await this.machine.run(
+      `chmod +x ${program} && cd /root && ${program} --aix-install -config machine.json`,
+    );
+    const serves = `bash -c '</dev/tcp/127.0.0.1/${port}'`;
+    await this.machine.eventually(serves, START_MS);
+    await this.machine.run(`rm ${program}`);
+    await this.machine.cut();
+    await this.machine.on();
+    await this.machine.eventually(serves, START_MS);
+  }
+
   /** As its user would do it. */
   async install(): Promise<void> {
     const { partId, config: { cloud: { api_key: { id, key } } } } = this.example;
     await this.machine.put("/etc/systemd/system/svc-agent.service.d/test.conf", DROP_IN);
-    const url = this.cloud.url.replace("127.0.0.1", HOST);
     const words = `SVC_API_KEY_ID=${id} SVC_API_KEY=${key} SVC_PART_ID=${partId}`;
-    await this.machine.run(`curl -fsSL ${url}/install.sh | ${words} sh`, 300_000);
+    await this.machine.run(`curl -fsSL ${this.#url}/install.sh | ${words} sh`, 300_000);
+  }
+
+  /** Of the cloud, as the machine sees it. */
+  get #url(): string {
+    return this.cloud.url.replace("127.0.0.1", HOST);
   }
 
   async svcCloud(...args: string[]): Promise<string> {
@@ -79,8 +104,7 @@ export class VmDevice {
   /** Sets what the cloud has under `agent`: with no versions, those of the stable channel. */
   async want(versions: { readonly [N in Name]?: string }): Promise<void> {
     const path = `${this.folder}/config.json`;
-    // The older Deno that these executables are made with gives no TLS to connections that are handed on.
-    const network = { bind_address: "localhost:0", no_tls: true };
+    const network = { bind_address: "localhost:0", ...NETWORK };
     await Deno.writeTextFile(path, JSON.stringify({ network, agent: { version_control: versions } }));
     await this.svcCloud("config", "set", this.example.partId, path);
   }
