@@ -4,6 +4,7 @@
  * Owns its command line. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
  */
 
+import { resolve } from "node:path";
 import { SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
@@ -111,7 +112,14 @@ export async function main(args: readonly string[], host: DenoHost): Promise<num
   }
   const { os } = host.platform();
   const home = values.devMode ? `${host.cwd()}/svc-agent` : BASES[os] ?? "/opt/svc";
-  const options = { ...values, dir: values.dir || home };
+  // The runtime is started in another folder.
+  const absolute = (path: string) => resolve(host.cwd(), path);
+  const options = {
+    ...values,
+    config: absolute(values.config),
+    defaults: absolute(values.defaults),
+    dir: absolute(values.dir || home),
+  };
   try {
     switch (command) {
       case "":

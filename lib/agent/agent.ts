@@ -30,7 +30,7 @@ import {
 } from "./settings.ts";
 import type { AgentStatus } from "./status.ts";
 import type { Subsystem } from "./subsystem.ts";
-import type { Updater } from "./updater.ts";
+import type { Now, Updater } from "./updater.ts";
 
 export interface AgentOptions {
   /** The agent's folder. */
@@ -385,13 +385,16 @@ export class Agent {
     const allowed = wanted && await this.#mayStop(signal);
     const server = await updaters.server.pass({ ...this.#verdict(), maySwitch: allowed }, signal);
     // Not waited for: a runtime may take minutes to end, and whoever watches the agent wants to hear of it.
+    void server.began?.then(() => this.#waker.wake());
     if (server.restart) void this.#runtime.restart("another version is to run");
     else if (this.#runtime.state.stale && allowed) {
       void this.#runtime.restart("its environment has changed");
     }
     // The runtime goes on while the agent is replaced: nobody needs to allow that.
     const own = { running: options.ownFile, ...this.#ownVerdict(), maySwitch: true };
-    this.#replaced = (await updaters.agent.pass(own, signal)).restart;
+    const { restart, began } = await updaters.agent.pass(own, signal);
+    void began?.then(() => this.#waker.wake());
+    this.#replaced = restart;
   }
 
   /** Nothing runs that could mind, or it says that it does not. */
@@ -402,7 +405,7 @@ export class Agent {
   }
 
   /** How the runtime does, as far as its version is to be judged by it. */
-  #verdict(): { running?: string; health: "starting" | "healthy" | "failed"; reason?: string } {
+  #verdict(): Omit<Now, "maySwitch"> {
     const { clock, updaters } = this.#parts;
     const { phase, file, healthySinceMs, lastFailure } = this.#runtime.state;
     const nowMs = clock.monotonicMs();
@@ -413,7 +416,7 @@ export class Agent {
       this.#trial = onTrial === undefined ? undefined : { file: onTrial, sinceMs: nowMs };
     }
     if (healthySinceMs !== undefined && nowMs - healthySinceMs >= PROBATION_MS) {
-      return { running, health: "healthy" };
+      return { running, health: "healthy", lastFailure };
     }
     const limitMs = Math.max(
       PROBATION_LIMIT_MS,
@@ -421,16 +424,14 @@ export class Agent {
     );
     if (this.#trial && nowMs - this.#trial.sinceMs >= limitMs) {
       const minutes = Math.round(limitMs / 60_000);
-      const reason = `it was not well for a minute within ${minutes} minutes${
-        lastFailure ? `; last it ${lastFailure}` : ""
-      }`;
-      return { running, health: "failed", reason };
+      const reason = `it was not well for a minute within ${minutes} minutes`;
+      return { running, health: "failed", reason, lastFailure };
     }
-    return { running, health: "starting" };
+    return { running, health: "starting", lastFailure };
   }
 
   /** The agent is well when it has worked for a while and the cloud, its way to the next version, has answered. */
-  #ownVerdict(): { health: "starting" | "healthy" | "failed"; reason?: string } {
+  #ownVerdict(): Pick<Now, "health" | "reason"> {
     const uptimeMs = this.#parts.clock.monotonicMs() - this.#startedMs;
     if (this.#lastOnlineMs !== undefined) {
       return { health: uptimeMs >= PROBATION_MS ? "healthy" : "starting" };

@@ -78,6 +78,8 @@ const SETTLED_MS = 60_000;
 const NOTHING_MS = 5_000;
 const ERROR_FILE_BYTES = 64 * 1024;
 const ERROR_LINES_MAX = 100;
+/** Of the last line, which mostly tells why it ended. */
+const ERROR_CHARS = 300;
 
 /** Marks our process among others, also for the next agent. */
 export const MARK = "SVC_AGENT_RUNTIME";
@@ -129,9 +131,12 @@ export class Runtime {
     this.#waker.wake();
   }
 
-  /** Ends the process, for it to be started again if it is still wanted. Resolves when it is gone. */
+  /** Ends the process, for it to be started again, at once, if it is still wanted. Resolves when it is gone. */
   restart(reason: string): Promise<void> {
-    if (!this.#child) return Promise.resolve();
+    if (!this.#child) {
+      this.#waker.wake();
+      return Promise.resolve();
+    }
     this.#ending ??= { reason, ended: Promise.withResolvers<void>() };
     this.#waker.wake();
     return this.#ending.ended.promise;
@@ -228,6 +233,7 @@ export class Runtime {
 
   #adopted(child: Child): void {
     this.#child = child;
+    this.#lastError = undefined;
     const { file, sinceMs: startedMs, process: { pid } } = child;
     const stale = child.env !== hashOf(this.#settings.env);
     this.#set({ phase: "starting", file, pid, startedMs, url: undefined, healthySinceMs: undefined, stale });
@@ -267,7 +273,11 @@ export class Runtime {
       await this.#waker.sleep(this.#state.phase === "starting" ? STARTING_LOOK_MS : LOOK_MS);
     }
     if (this.#leaving && !exit) return;
-    if (exit && !this.#ending) this.#failed(`ended by itself, ${describe(exit)}`);
+    if (exit && !this.#ending) {
+      await this.#tellErrors();
+      const said = this.#lastError === undefined ? "" : `: ${this.#lastError}`;
+      this.#failed(`ended by itself, ${describe(exit)}${said}`);
+    }
     this.#gone();
   }
 
@@ -343,20 +353,22 @@ export class Runtime {
   }
 
   /** Passes on what it has written to standard error, and makes room for more. */
-  #tellErrors(): void {
+  #tellErrors(): Promise<void> {
     const { host, base, errors } = this.#parts;
     const path = errorFile(base);
-    this.#telling = this.#telling.then(async () => {
+    return this.#telling = this.#telling.then(async () => {
       const size = await host.fileSize(path);
       if (!size) return;
       const text = size > ERROR_FILE_BYTES ? `(${size} bytes, left out)` : await host.readTextFile(path);
       host.emptyFile(path);
       const lines = text.split("\n").filter((line) => line.trim() !== "");
       for (const line of lines.slice(0, ERROR_LINES_MAX)) errors.warn(line);
+      this.#lastError = lines.at(-1)?.slice(0, ERROR_CHARS);
       if (lines.length > ERROR_LINES_MAX) errors.warn(`(${lines.length - ERROR_LINES_MAX} more lines)`);
     }).catch((error) => errors.debug(chainOf(error)));
   }
   #telling = Promise.resolve();
+  #lastError: string | undefined;
 
   #set(change: Partial<RuntimeState>): void {
     this.#state = { ...this.#state, ...change };

@@ -156,11 +156,14 @@ Deno.test("the next agent takes over what the one before has left", async () => 
 });
 
 Deno.test("what it writes to standard error is told once", async () => {
-  const { clock, files, end, messages } = scene();
+  const { clock, files, end, messages, processes, runtime } = scene();
   await settle();
   files.set(`${BASE}/state/svc-server.stderr`, "panic: out of luck\n\n");
   await clock.advance(1000);
   assertEquals(messages().filter((message) => message.includes("luck")), ["panic: out of luck"]);
+  processes.started[0].exit(3);
+  await settle();
+  assertEquals(runtime.state.lastFailure, "ended by itself, with exit code 3: panic: out of luck");
   await end();
 });
 

@@ -51,7 +51,7 @@ export interface Slot {
 
 /** What is true now. */
 export interface Seen {
-  /** What the cloud wants; `undefined` where it has not been heard. */
+  /** What the cloud wants; `undefined` where it has not said. */
   readonly target?: Wish;
   readonly links: Links;
   /** Names of the builds that are on the disk in full length. */
@@ -66,6 +66,8 @@ export interface Seen {
   readonly health: "starting" | "healthy" | "failed";
   /** Why it is `failed`. */
   readonly reason?: string;
+  /** What went wrong last with what runs or ran: "ended by itself, …". */
+  readonly lastFailure?: string;
   /** What runs may be stopped for an update. */
   readonly maySwitch: boolean;
   /** No earlier download has to be waited for. */
@@ -134,7 +136,7 @@ function restore(slot: Slot, seen: Seen): Step | undefined {
   // Before the preparation it says something of an earlier trial.
   const begun = trial && (trial.stage === "prepared" || isSwitched(trial));
   if (begun && [links.broken, gaveUp].includes(trial.build.file)) {
-    return rollBack(slot, trial, `it did not start ${STARTS_MAX} times in a row`);
+    return rollBack(slot, trial, reasonOf(`it did not start ${STARTS_MAX} times in a row`, seen));
   }
   if (trial && isSwitched(trial)) {
     if (links.current === trial.build.file && files.has(trial.build.file)) return undefined;
@@ -228,7 +230,9 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
       return { do: "restart", why: `${build.version} is to run` };
     case "probation":
       if (running !== build.file) return { do: "restart", why: `${build.version} is to run` };
-      if (health === "failed") return rollBack(slot, trial, seen.reason ?? "it did not get well in its time");
+      if (health === "failed") {
+        return rollBack(slot, trial, reasonOf(seen.reason ?? "it did not get well in its time", seen));
+      }
       if (health === "starting") return wait("it is on probation");
       return write(
         `${build.version} has proved itself`,
@@ -244,7 +248,7 @@ function begin(slot: Slot, seen: Seen): Step {
   if (running !== undefined && running !== links.current && !seen.gaveUp) {
     return { do: "restart", why: `${links.current ?? "nothing"} is to run` };
   }
-  if (!target) return wait("the cloud has not been heard");
+  if (!target) return wait("the cloud has not said which version");
   if (target.key === good?.key) return wait("it is what is wanted");
   if (no && no.key === target.key) return wait(`${no.version} was refused: ${no.reason}`);
   if (no) {
@@ -252,6 +256,10 @@ function begin(slot: Slot, seen: Seen): Step {
     return write("something else is wanted", { op: "save", slot: rest });
   }
   return seen.mayFetch ? { do: "fetch" } : wait("the next attempt to download it comes later");
+}
+
+function reasonOf(reason: string, { lastFailure }: Seen): string {
+  return lastFailure === undefined ? reason : `${reason}; the last time it ${lastFailure}`;
 }
 
 function rollBack(slot: Slot, { build }: Trial, reason: string) {

@@ -71,6 +71,8 @@ export interface Now {
   readonly health: Seen["health"];
   /** Why it is `failed`. */
   readonly reason?: string;
+  /** How it ended the last time that it should not have. */
+  readonly lastFailure?: string;
   readonly maySwitch: boolean;
 }
 
@@ -148,8 +150,11 @@ export class Updater {
     return fileNameOf(this.#parts.name, version, sha256);
   }
 
-  /** Takes steps until there is something to wait for. `restart`: what runs is to be stopped, and `boot` asked. */
-  async pass(now: Now, signal: AbortSignal): Promise<{ restart: boolean }> {
+  /**
+   * Takes steps until there is something to wait for. `restart`: what runs is to be stopped, and `boot` asked.
+   * `began`: a download or check that goes on, and whose end is worth the next pass.
+   */
+  async pass(now: Now, signal: AbortSignal): Promise<{ restart: boolean; began?: Promise<void> }> {
     this.#now = now;
     if (this.#work) return { restart: false };
     try {
@@ -166,8 +171,8 @@ export class Updater {
         }
         if (step.do === "write") await this.#write(step.why, step.ops);
         else {
-          if (this.#parts.clock.monotonicMs() >= this.#nextTryMs) this.#begin(step, signal);
-          break;
+          if (this.#parts.clock.monotonicMs() < this.#nextTryMs) break;
+          return { restart: false, began: this.#begin(step, signal) };
         }
       }
     } catch (error) {
@@ -282,6 +287,7 @@ export class Updater {
       running: now.running,
       health: now.health,
       reason: now.reason,
+      lastFailure: now.lastFailure,
       maySwitch: now.maySwitch,
       mayFetch: clock.monotonicMs() >= this.#nextTryMs,
     };
@@ -320,11 +326,11 @@ export class Updater {
   }
 
   /** Starts what takes long. */
-  #begin(step: Step & { do: "fetch" | "check" }, signal: AbortSignal): void {
+  #begin(step: Step & { do: "fetch" | "check" }, signal: AbortSignal): Promise<void> {
     this.#stopWork = new AbortController();
     const both = AbortSignal.any([signal, this.#stopWork.signal]);
     const work = step.do === "fetch" ? this.#fetch(both) : this.#check(step.build, both);
-    this.#work = work.catch((error) => this.#failed(`cannot record the ${step.do}`, error))
+    return this.#work = work.catch((error) => this.#failed(`cannot record the ${step.do}`, error))
       .finally(() => {
         this.#work = undefined;
         this.#progress = undefined;

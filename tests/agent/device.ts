@@ -5,6 +5,7 @@
  * of the agent's patience are seconds here.
  */
 
+import { relative } from "node:path";
 import { askRollback, askStatus, socketOf } from "../../lib/agent/control.ts";
 import type { BinaryName } from "../../lib/agent/release.ts";
 import type { AgentStatus } from "../../lib/agent/status.ts";
@@ -77,7 +78,8 @@ export class TestDevice {
 
   /** What the agent's command line begins with: from source, unless there is an executable to take. */
   get command(): string[] {
-    const own = ["--dev-mode", "--dir", this.base, "--config", `${this.folder}/machine.json`];
+    const config = relative(Deno.cwd(), `${this.folder}/machine.json`);
+    const own = ["--dev-mode", "--dir", this.base, "--config", config];
     const program = this.executable ? [this.executable] : [Deno.execPath(), "run", "-A", SOURCE];
     return [...program, ...own];
   }
