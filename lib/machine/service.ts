@@ -2,7 +2,7 @@
  * RobotService: the machine as its clients see it, from the names of its resources to its end.
  *
  * Handlers here only translate; what they answer belongs to the machine, its operations, sessions and frames. A
- * method without a handler (GetStatus and StreamStatus, which the published runtime does not have either, Tunnel and
+ * method without a handler (GetStatus and StreamStatus, which the published runtime does not have either, and
  * UploadDataFromPath) answers UNIMPLEMENTED.
  */
 
@@ -38,6 +38,7 @@ import type { MachinePackages, PackageProgress } from "./packages.ts";
 import type { RemoteStatus } from "./remotes.ts";
 import type { Sessions } from "./sessions.ts";
 import { stopActuators } from "./stop.ts";
+import { tunnel } from "./tunnel.ts";
 
 export interface RobotServiceParts {
   readonly machine: Machine;
@@ -200,6 +201,7 @@ function frameMethods({ machine: { frames } }: RobotServiceParts): Methods {
 }
 
 function programMethods({ machine, logs, clock, version, shutdown }: RobotServiceParts): Methods {
+  const tunnelEnds = () => machine.config?.network.trafficTunnelEndpoints ?? [];
   return {
     getVersion: () => ({
       platform: PLATFORM,
@@ -234,8 +236,9 @@ function programMethods({ machine, logs, clock, version, shutdown }: RobotServic
       shutdown("shutdown_request");
       return {};
     },
+    tunnel: (requests, { signal }) => tunnel(requests, tunnelEnds(), clock, signal),
     listTunnels: () => ({
-      tunnels: (machine.config?.network.trafficTunnelEndpoints ?? []).map(({ port, connectionTimeout }) => ({
+      tunnels: tunnelEnds().map(({ port, connectionTimeout }) => ({
         port,
         connectionTimeout: toDuration(connectionTimeout),
       })),
