@@ -20,6 +20,14 @@ export interface AppendFile {
   close(): void;
 }
 
+export interface FoundFile {
+  readonly path: string;
+  /** Without the path of the folder that was asked for, parts separated by "/". */
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly modifiedMs: number;
+}
+
 /** Memory that a device shares. */
 export interface DeviceMemory {
   /** A copy of its first bytes. */
@@ -56,6 +64,10 @@ export interface Host {
   openDevice(path: string): Device;
   /** The path without links. */
   realPath(path: string): Promise<string>;
+  /** The regular file at `path`, or all those below the folder there, sorted; links below it are not followed. */
+  filesAt(path: string): Promise<readonly FoundFile[]>;
+  /** The content of a file of any size, in its order. */
+  readPieces(path: string): AsyncIterable<Uint8Array>;
   /** Names of a folder's entries, sorted. */
   readFolder(path: string): Promise<string[]>;
   /** Replaces a file so that after a power loss it is whole: the old or the new. */

@@ -3,10 +3,10 @@
  */
 
 import { cpuUsage } from "node:process";
-import { dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
+import { basename, dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
 import { type Code, messageOf, SvcError } from "./error.ts";
 import { DenoDevice } from "./device_deno.ts";
-import type { AppendFile, Device, Host } from "./host.ts";
+import type { AppendFile, Device, FoundFile, Host } from "./host.ts";
 import type { Clock } from "./clock.ts";
 import {
   type Exit,
@@ -18,6 +18,8 @@ import {
   type RunningProcess,
   type Signal,
 } from "./process.ts";
+
+const PIECE_BYTES = 64 * 1024;
 
 export class DenoHost implements Host, ProcessHost {
   env(name: string): string | undefined {
@@ -54,6 +56,20 @@ export class DenoHost implements Host, ProcessHost {
 
   realPath(path: string): Promise<string> {
     return attempt("find", path, () => Deno.realPath(path));
+  }
+
+  filesAt(path: string): Promise<readonly FoundFile[]> {
+    return attempt("list", path, () => foundAt(path, ""));
+  }
+
+  async *readPieces(path: string): AsyncGenerator<Uint8Array> {
+    using file = await attempt("read", path, () => Deno.open(path));
+    const buffer = new Uint8Array(PIECE_BYTES);
+    for (;;) {
+      const length = await attempt("read", path, () => file.read(buffer));
+      if (length === null) return;
+      yield buffer.slice(0, length);
+    }
   }
 
   readFolder(path: string): Promise<string[]> {
@@ -369,6 +385,21 @@ async function hear(watcher: Deno.FsWatcher, folder: string, steps: Set<string>,
 
 function writeAll(stream: { writeSync(bytes: Uint8Array): number }, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length;) at += stream.writeSync(bytes.subarray(at));
+}
+
+/** `name`: of what is there, seen from the folder that was asked for; empty for that itself. */
+async function foundAt(path: string, name: string): Promise<FoundFile[]> {
+  const { isFile, isDirectory, size, mtime } = await (name === "" ? Deno.stat(path) : Deno.lstat(path));
+  if (isFile) {
+    return [{ path, name: name || basename(path), sizeBytes: size, modifiedMs: mtime?.getTime() ?? 0 }];
+  }
+  if (!isDirectory) return [];
+  const entries = await Array.fromAsync(Deno.readDir(path), (entry) => entry.name);
+  const found: FoundFile[] = [];
+  for (const entry of entries.sort()) {
+    found.push(...await foundAt(join(path, entry), name === "" ? entry : `${name}/${entry}`));
+  }
+  return found;
 }
 
 function folderOf(path: string): string {

@@ -21,6 +21,7 @@ import { Activities, shutdownReason } from "./activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./builder.ts";
 import type { MachineConfig } from "./config.ts";
 import { uplinkOf } from "../cloud/data_uplink.ts";
+import { uploadPath } from "../cloud/path_upload.ts";
 import { sendLogs } from "../cloud/log_sender.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
 import { envDurationMs } from "./env_duration.ts";
@@ -37,7 +38,7 @@ import { homeFolder } from "./placeholder.ts";
 import { Reconfiguration, type ReconfigurationParts } from "./reconfiguration.ts";
 import { Remotes } from "./remotes.ts";
 import { followRestartOrders } from "../cloud/restart.ts";
-import { robotService, type StatusNode } from "./service.ts";
+import { robotService, type RobotServiceParts, type StatusNode } from "./service.ts";
 import { Sessions } from "./sessions.ts";
 import { shutDown, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_TIMEOUT_VARIABLES, type Stage } from "./shutdown.ts";
 
@@ -160,6 +161,7 @@ async function start(
       jobs: { statuses: () => jobs.statuses() },
       packages,
       internal: () => [reconfiguration.status, port.status].filter((status) => status !== undefined),
+      upload: uploadTo(origin, parts),
       stop: options.stop,
     },
     diagnostics.interceptors,
@@ -344,6 +346,11 @@ function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): Ma
   return new MachinePackages({ home, client, host, clock, logger: logs.logger("rdk.package_manager") });
 }
 
+function uploadTo({ client }: Origin, { host, logs }: RuntimeParts): RobotServiceParts["upload"] {
+  const logger = logs.logger("rdk.data_upload");
+  return client && ((path, metadata, signal) => uploadPath(path, metadata, { client, host, logger }, signal));
+}
+
 function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs }: RuntimeParts): Sessions {
   const logger = logs.logger("rdk.networking.session_manager");
   return new Sessions({ machine, clock, logger, heartbeatWindowMs: network.heartbeatWindowMs });
@@ -381,6 +388,7 @@ interface Served {
   readonly jobs: Pick<Jobs, "statuses">;
   readonly packages: MachinePackages;
   readonly internal: () => readonly StatusNode[];
+  readonly upload: RobotServiceParts["upload"];
   readonly stop: (reason: string) => void;
 }
 

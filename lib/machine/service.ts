@@ -2,10 +2,10 @@
  * RobotService: the machine as its clients see it, from the names of its resources to its end.
  *
  * Handlers here only translate; what they answer belongs to the machine, its operations, sessions and frames. A
- * method without a handler (GetStatus and StreamStatus, which the published runtime does not have either, and
- * UploadDataFromPath) answers UNIMPLEMENTED.
+ * method without a handler (GetStatus and StreamStatus, which the published runtime does not have either) answers UNIMPLEMENTED.
  */
 
+import type { UploadMetadata } from "../../proto/gen/datasync_pb.ts";
 import { PackageType } from "../../proto/gen/packages_pb.ts";
 import {
   GetMachineStatusResponse_State as MachineState,
@@ -17,6 +17,7 @@ import {
 } from "../../proto/gen/robot_pb.ts";
 import { fromPoseInFrameMessage, fromTransformMessage, toTransformMessage } from "../api/geometry.ts";
 import { toDuration, toTimestamp } from "../api/time.ts";
+import type { PathUpload } from "../cloud/path_upload.ts";
 import type { Clock } from "../base/clock.ts";
 import { joined, SvcError } from "../base/error.ts";
 import type { Logs } from "../base/log.ts";
@@ -53,6 +54,12 @@ export interface RobotServiceParts {
   readonly version: string;
   /** What there is to tell of the program's own parts, beside the resources. */
   readonly internal?: () => readonly StatusNode[];
+  /** Brings files of this computer to the control plane; left out where there is none. */
+  readonly upload?: (
+    path: string,
+    metadata: UploadMetadata | undefined,
+    signal: AbortSignal,
+  ) => Promise<PathUpload>;
   /** Asks the program to end, saying why. */
   readonly shutdown: (reason: string) => void;
 }
@@ -200,7 +207,9 @@ function frameMethods({ machine: { frames } }: RobotServiceParts): Methods {
   };
 }
 
-function programMethods({ machine, logs, clock, version, shutdown }: RobotServiceParts): Methods {
+function programMethods(
+  { machine, logs, clock, version, upload, shutdown }: RobotServiceParts,
+): Methods {
   const tunnelEnds = () => machine.config?.network.trafficTunnelEndpoints ?? [];
   return {
     getVersion: () => ({
@@ -237,6 +246,21 @@ function programMethods({ machine, logs, clock, version, shutdown }: RobotServic
       return {};
     },
     tunnel: (requests, { signal }) => tunnel(requests, tunnelEnds(), clock, signal),
+    uploadDataFromPath: async ({ path, uploadMetadata }, { signal }) => {
+      if (!upload) {
+        const wanted = "wanted a cloud section in the machine's configuration";
+        throw new SvcError("failed_precondition", `there is no control plane to upload to, ${wanted}`);
+      }
+      const { ids, ...counts } = await upload(path, uploadMetadata, signal);
+      const { filesUploaded, filesFailed, bytesUploaded, bytesTotal } = counts;
+      return {
+        filesUploaded: BigInt(filesUploaded),
+        filesFailed: BigInt(filesFailed),
+        bytesUploaded: BigInt(bytesUploaded),
+        bytesTotal: BigInt(bytesTotal),
+        ids: [...ids],
+      };
+    },
     listTunnels: () => ({
       tunnels: tunnelEnds().map(({ port, connectionTimeout }) => ({
         port,

@@ -85,11 +85,17 @@ Deno.test("versions are those that clients look for", async () => {
   await close();
 });
 
-Deno.test("without a cloud there is no metadata, without modules none to restart", async () => {
+Deno.test("without a cloud there is no metadata and nowhere to upload, without modules none to restart", async () => {
   const { robot, apply, close } = bench();
   await apply({});
   const error = await assertRejects(() => robot.getCloudMetadata({}), SvcError);
   assertEquals([error.code, error.message], ["unknown", "cloud metadata not available"]);
+  const nowhere = await assertRejects(
+    () => robot.uploadDataFromPath({ path: "/tmp" }),
+    SvcError,
+    "cloud section",
+  );
+  assertEquals(nowhere.code, "failed_precondition");
   assertEquals((await robot.getModelsFromModules({})).models, []);
   const missing = await assertRejects(
     () => robot.restartModule({ idOrName: { case: "moduleName", value: "mine" } }),
@@ -110,9 +116,7 @@ Deno.test("tunnels are listed as configured; methods that the published runtime 
     [22, 10n, 0],
     [80, 1n, 500_000_000],
   ]);
-  for (const call of [() => robot.getStatus({}), () => robot.uploadDataFromPath({})]) {
-    assertEquals((await assertRejects(call, SvcError)).code, "unimplemented");
-  }
+  assertEquals((await assertRejects(() => robot.getStatus({}), SvcError)).code, "unimplemented");
   await robot.sendTraces({});
   await robot.shutdown({});
   assertEquals(shutdowns, ["shutdown_request"]);

@@ -2,16 +2,20 @@
  * A machine and its control plane, two processes: what is saved there runs here, what is logged here arrives there.
  */
 
-import { assert, assertEquals } from "@std/assert";
+import { dirname } from "node:path";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { create, toBinary } from "../../lib/wire/proto.ts";
 import { RobotConfigSchema } from "../../proto/gen/app_pb.ts";
 import { robotConfigJson } from "../../lib/cloud/config_json.ts";
 import { robotConfigMessage } from "../../lib/cloud/config_message.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
+import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud/app_channel.ts";
 import { client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc.ts";
 import { startServer } from "../server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
@@ -119,6 +123,67 @@ Deno.test("what a machine captures arrives in its control plane", async () => {
     throw new Error(`nothing arrived: ${server.output()}`);
   } finally {
     channel.close();
+    await server.stop();
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a client has the machine upload its files", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const data = ["--data", `${folder}/data`];
+  const { partId, config: { cloud: own }, ownerKey }: Example = JSON.parse(
+    await svcCloud("init", ...data, "--json"),
+  );
+  const files = { "b/notes.txt": "one", "a.csv": "1,2\n", "b/c/large.bin": "x".repeat(3_000_000) };
+  for (const [name, text] of Object.entries(files)) {
+    await Deno.mkdir(dirname(`${folder}/files/${name}`), { recursive: true });
+    await Deno.writeTextFile(`${folder}/files/${name}`, text);
+  }
+  await Deno.symlink("..", `${folder}/files/b/up`);
+  await Deno.writeTextFile(
+    `${folder}/config.json`,
+    JSON.stringify({ network: { bind_address: "localhost:0" } }),
+  );
+  await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
+  const cloud = await serveCloud(data);
+  const file = `${folder}/machine.json`;
+  await Deno.writeTextFile(file, JSON.stringify({ cloud: { ...own, app_address: cloud.url } }));
+  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
+  const { id: keyId, key } = ownerKey;
+  const clock = new SystemClock();
+  const app = connectApp({ address: cloud.url, keyId, key: new Secret(key), clock });
+  const machine = connectGrpc(new URL(server.url).host, { clock, tls: { insecureSkipVerify: true } });
+  try {
+    const { uploadDataFromPath } = client(RobotService, machine);
+    const { binaryDataByIDs } = client(DataService, app);
+    const uploadMetadata = { partId: "another", tags: ["field"] };
+    const { ids, ...counts } = await uploadDataFromPath({ path: `${folder}/files`, uploadMetadata });
+    assertEquals([counts.filesUploaded, counts.filesFailed], [3n, 0n]);
+    assertEquals([counts.bytesUploaded, counts.bytesTotal], [3_000_007n, 3_000_007n]);
+    const { data: stored } = await binaryDataByIDs({ binaryDataIds: ids, includeBinary: true });
+    for (const { binary, metadata } of stored) {
+      const name = metadata!.fileName as keyof typeof files;
+      assertEquals(new TextDecoder().decode(binary), files[name], name);
+      const { partId: part, tags } = metadata!.captureMetadata!;
+      assertEquals([part, tags], [partId, ["field"]]);
+    }
+    assertEquals(stored.length, 3);
+
+    const again = await uploadDataFromPath({
+      path: `${folder}/files/a.csv`,
+      uploadMetadata: { fileName: "b.csv" },
+    });
+    const { data: [{ metadata }] } = await binaryDataByIDs({ binaryDataIds: again.ids });
+    assertEquals([metadata!.fileName, metadata!.captureMetadata!.mimeType], ["b.csv", "text/csv"]);
+    const none = await assertRejects(() => uploadDataFromPath({ path: `${folder}/none` }), SvcError);
+    assertEquals(none.code, "not_found");
+    await cloud.stop();
+    const away = await assertRejects(() => uploadDataFromPath({ path: `${folder}/files` }), SvcError);
+    assertEquals(away.code, "unavailable");
+  } finally {
+    machine.close();
+    app.close();
     await server.stop();
     await cloud.stop();
     await Deno.remove(folder, { recursive: true });
