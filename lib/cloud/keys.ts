@@ -1,13 +1,13 @@
 /**
  * API keys and what they may do.
  *
- * A key is shown once, when it is made; kept is what tells that a key is the right one (scrypt, with a salt of its
- * own). A grant gives a key a role on an organization, a location or a machine, and with it on everything in there.
+ * A key is shown once, when it is made; kept is its hash. A grant gives a key a role on an organization, a location
+ * or a machine, and with it on everything in there.
  */
 
-import { Buffer } from "node:buffer";
-import { randomBytes, randomUUID, scrypt, timingSafeEqual } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
+import { hashOfKey, isHashOf } from "../base/key_hash.ts";
 import { places, type Sql } from "./store.ts";
 
 export const ROLES = ["operator", "owner"] as const;
@@ -42,12 +42,19 @@ export interface KeySecret {
   readonly hash: string;
 }
 
-/** The key has so much chance in it that its hash need not be slow, only not fast. */
-const SCRYPT = { N: 1024, r: 8, p: 1 };
 const KEY_BYTES = 24;
-const HASH_BYTES = 32;
-/** What the hash of a key that there is not looks like: such a one takes as long to refuse. */
-const NOBODY = `scrypt$1024$8$1$${"A".repeat(22)}$${"A".repeat(43)}`;
+
+/** A machine and what it is in. */
+export interface MachinePlace {
+  readonly machineId: string;
+  readonly locationId: string;
+  readonly organizationId: string;
+}
+
+export interface KeyHash {
+  readonly id: string;
+  readonly hash: string;
+}
 
 type KeyRow = Omit<ApiKey, "grants">;
 
@@ -142,13 +149,26 @@ export class Keys {
   /** Whether `key` is the one of this id. */
   async isKey(id: string, key: string): Promise<boolean> {
     const [row] = await this.sql.query<{ hash: string }>("SELECT hash FROM api_keys WHERE id = ?", id);
-    const [, n, r, p, salt, hash] = (row?.hash ?? NOBODY).split("$");
-    const found = await digest(key, Buffer.from(salt, "base64url"), {
-      N: Number(n),
-      r: Number(r),
-      p: Number(p),
-    });
-    return timingSafeEqual(found, Buffer.from(hash, "base64url")) && row !== undefined;
+    return await isHashOf(row?.hash, key);
+  }
+
+  /** The hashes of the keys of those who may use a machine. A training script's key is for nothing of the kind. */
+  async hashesFor({ machineId, locationId, organizationId }: MachinePlace): Promise<KeyHash[]> {
+    return await this.sql.query<KeyHash>(
+      `WITH RECURSIVE above (id) AS (
+         SELECT id FROM locations WHERE id = ?
+         UNION SELECT l.parent_id FROM locations l JOIN above a ON l.id = a.id WHERE l.parent_id IS NOT NULL
+       )
+       SELECT DISTINCT k.id, k.hash FROM grants g JOIN api_keys k ON k.id = g.key_id
+       WHERE ((g.kind = 'machine' AND g.resource_id = ?)
+         OR (g.kind = 'location' AND g.resource_id IN (SELECT id FROM above))
+         OR (g.kind = 'organization' AND g.resource_id = ?))
+       AND NOT EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id)
+       ORDER BY k.id`,
+      locationId,
+      machineId,
+      organizationId,
+    );
   }
 
   async #with(text: string, ...values: string[]): Promise<ApiKey[]> {
@@ -169,14 +189,5 @@ export class Keys {
 /** Makes up a key. It takes a moment: not to be done in a transaction. */
 export async function newKeySecret(): Promise<KeySecret> {
   const key = randomBytes(KEY_BYTES).toString("base64url");
-  const salt = randomBytes(16);
-  const hash = await digest(key, salt, SCRYPT);
-  const { N, r, p } = SCRYPT;
-  return { key, hash: `scrypt$${N}$${r}$${p}$${salt.toString("base64url")}$${hash.toString("base64url")}` };
-}
-
-function digest(key: string, salt: Uint8Array, cost: typeof SCRYPT): Promise<Buffer> {
-  return new Promise((resolve, reject) =>
-    scrypt(key, salt, HASH_BYTES, cost, (error, hash) => error ? reject(error) : resolve(hash))
-  );
+  return { key, hash: await hashOfKey(key) };
 }

@@ -300,4 +300,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       at_ms BIGINT NOT NULL
     )`,
   ],
+  [
+    `CREATE INDEX training_jobs_by_key ON training_jobs (key_id)`,
+  ],
 ];

@@ -1,20 +1,30 @@
 /**
  * RobotService: what machines call. Configuration, certificate, restart orders and logs.
  *
- * A poll that finds nothing new costs two short queries: messages are kept for as long as nothing they are made of
+ * Who may call a machine is decided here too: those whose API keys have a role on it, unless its configuration says
+ * otherwise. The machine gets the hashes of their keys.
+ *
+ * A poll that finds nothing new costs three short queries: messages are kept for as long as nothing they are made of
  * has changed.
  */
 
-import { type ConfigResponse, ConfigResponseSchema, RobotService } from "../../proto/gen/app_pb.ts";
+import {
+  type AuthHandlerConfigSchema,
+  type ConfigResponse,
+  ConfigResponseSchema,
+  CredentialsType,
+  RobotService,
+} from "../../proto/gen/app_pb.ts";
 import { toDuration } from "../api/time.ts";
 import type { SvcError } from "../base/error.ts";
-import { create } from "../wire/proto.ts";
+import { create, type MessageInitShape } from "../wire/proto.ts";
 import { type Service, service } from "../wire/service.ts";
 import type { Authority } from "./authority.ts";
 import { robotConfigMessage } from "./config_message.ts";
 import type { CloudContext } from "./context.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { Fragments } from "./fragments.ts";
+import { type KeyHash, Keys } from "./keys.ts";
 import type { Logs } from "./logs.ts";
 import { Packages } from "./packages.ts";
 import { PartConfigs } from "./part_config.ts";
@@ -85,6 +95,12 @@ export function partNames({ name, locationId }: Part): { fqdn: string; localFqdn
   return { fqdn: `${word}.${locationId}.${DOMAIN}`, localFqdn: `${word}.${locationId}.local.${DOMAIN}` };
 }
 
+/** Lets in whoever has one of these keys. */
+function handlerOf(keys: readonly KeyHash[]): MessageInitShape<typeof AuthHandlerConfigSchema> {
+  const hashes = Object.fromEntries(keys.map(({ id, hash }) => [id, hash]));
+  return { type: CredentialsType.API_KEY, config: { ...hashes, keys: keys.map(({ id }) => id) } };
+}
+
 interface Kept {
   /** Everything that the message is made of but the fragments. */
   readonly stamp: string;
@@ -112,10 +128,11 @@ class ConfigMessages {
       "SELECT revision FROM parts WHERE id = ?",
       id,
     );
-    const stamp = [revision, name, machineId, locationId, organizationId].join("\n");
+    const keys = await new Keys(this.cloud.store).hashesFor(part);
+    const stamp = JSON.stringify([revision, name, machineId, locationId, organizationId, keys]);
     const kept = this.#kept.get(id);
     if (kept?.stamp === stamp && await this.#isCurrent(kept, organizationId)) return kept.response;
-    const made = await this.#make(part, stamp);
+    const made = await this.#make(part, keys, stamp);
     if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
     this.#kept.set(id, made);
     return made.response;
@@ -144,7 +161,7 @@ class ConfigMessages {
     }
   }
 
-  async #make(part: Part, stamp: string): Promise<Kept> {
+  async #make(part: Part, keys: readonly KeyHash[], stamp: string): Promise<Kept> {
     const { store, logger } = this.cloud;
     const { config, revision } = await new PartConfigs(store).get(part.id);
     const { organizationId } = part;
@@ -173,6 +190,7 @@ class ConfigMessages {
         overwriteFragmentStatus: resolved.problems.map(({ path, message }) => ({
           error: `${path}: ${message}`,
         })),
+        auth: message.auth?.handlers.length ? message.auth : { ...message.auth, handlers: [handlerOf(keys)] },
         cloud: { id, ...partNames(part), primaryOrgId: organizationId, locationId, machineId },
       },
     });

@@ -21,11 +21,12 @@ import {
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
+import { isHashOf, isKeyHash } from "../base/key_hash.ts";
 import { type CallContext, type Interceptor, type Service, service } from "./service.ts";
 
 export interface AuthOptions {
   readonly handlers: {
-    /** Key by key id, or who tells whether a key is that of the id. */
+    /** Key or its hash (`key_hash.ts`) by key id, or who tells whether a key is that of the id. */
     readonly apiKeys?: Readonly<Record<string, string>> | ((id: string, key: string) => Promise<boolean>);
     /** Secrets that speak for any of the server's names. */
     readonly locationSecrets?: readonly string[];
@@ -131,9 +132,13 @@ class Credentials {
   }
 }
 
-function among(apiKeys: ReadonlyMap<string, string>): (id: string, key: string) => boolean {
+function among(
+  apiKeys: ReadonlyMap<string, string>,
+): (id: string, key: string) => boolean | Promise<boolean> {
+  const hashed = [...apiKeys.values()].some(isKeyHash);
   return (id, key) => {
     const wanted = apiKeys.get(id);
+    if (hashed && (wanted === undefined || isKeyHash(wanted))) return isHashOf(wanted, key);
     // An unknown id costs the same time as a wrong key.
     return isSame(key, wanted ?? "") && wanted !== undefined && wanted !== "";
   };

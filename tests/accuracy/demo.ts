@@ -9,10 +9,11 @@
 import { VisionService } from "../../proto/gen/vision_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { connectApp } from "../../lib/cloud/app_channel.ts";
 import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
-import { serveCloud } from "../cloud/program.ts";
+import { serveCloud, svcCloud } from "../cloud/program.ts";
 import { startServer } from "../server.ts";
 
 const PRECISION_MIN = 0.85;
@@ -35,7 +36,7 @@ try {
   const began = performance.now();
   await train(env);
   console.log(`trained in ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
-  ok = await use(config);
+  ok = await use(config, { keyId: id, key: new Secret(key) });
 } finally {
   await cloud.stop();
   await Deno.remove(folder, { recursive: true });
@@ -60,16 +61,15 @@ async function train(env: Record<string, string>): Promise<void> {
 }
 
 /** Asks the machine's vision service about every picture of its camera. */
-async function use(config: string): Promise<boolean> {
+async function use(config: string, owner: { keyId: string; key: Secret }): Promise<boolean> {
   const file = `${folder}/machine.json`;
   await Deno.writeTextFile(file, config);
   const server = await startServer(file, {
     args: ["-allow-insecure-creds"],
     env: { SVC_HOME: `${folder}/home` },
   });
-  const { host, protocol } = new URL(server.url);
-  const tls = protocol === "https:" ? { insecureSkipVerify: true } : undefined;
-  const channel = connectGrpc(host, { clock, tls });
+  const ca = await svcCloud("authority", "--data", `${folder}/cloud`);
+  const channel = connectApp({ address: server.url, ca, ...owner, clock });
   const vision = client(VisionService, channel);
   try {
     const until = performance.now() + SERVED_MS;

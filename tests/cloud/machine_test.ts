@@ -153,7 +153,8 @@ Deno.test("a client has the machine upload its files", async () => {
   const { id: keyId, key } = ownerKey;
   const clock = new SystemClock();
   const app = connectApp({ address: cloud.url, keyId, key: new Secret(key), clock });
-  const machine = connectGrpc(new URL(server.url).host, { clock, tls: { insecureSkipVerify: true } });
+  const ca = await svcCloud("authority", ...data);
+  const machine = connectApp({ address: server.url, ca, keyId, key: new Secret(key), clock });
   try {
     const { uploadDataFromPath } = client(RobotService, machine);
     const { binaryDataByIDs } = client(DataService, app);
@@ -184,6 +185,68 @@ Deno.test("a client has the machine upload its files", async () => {
   } finally {
     machine.close();
     app.close();
+    await server.stop();
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a machine lets in those who have a key for it, as they come and go", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const data = ["--data", `${folder}/data`];
+  const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+  const { partId, machineId, locationId, config: { cloud: own }, ownerKey } = example;
+  await Deno.writeTextFile(
+    `${folder}/config.json`,
+    JSON.stringify({ network: { bind_address: "localhost:0" } }),
+  );
+  await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
+  const ca = await svcCloud("authority", ...data);
+  const newKey = async (...words: string[]): Promise<{ id: string; key: string }> =>
+    JSON.parse(await svcCloud("key", "create", ...words, ...data, "--json"));
+  const elsewhere = JSON.parse(
+    await svcCloud("machine", "create", "other", "--location", locationId, ...data, "--json"),
+  );
+  const stranger = elsewhere.config.cloud.api_key;
+  const cloud = await serveCloud(data);
+  const file = `${folder}/machine.json`;
+  const section = { ...own, app_address: cloud.url, refresh_interval: "1s" };
+  await Deno.writeTextFile(file, JSON.stringify({ cloud: section }));
+  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
+  const clock = new SystemClock();
+  /** How a call with this key ends. */
+  const outcome = async ({ id, key }: { id: string; key: string }) => {
+    const channel = connectApp({ address: server.url, ca, keyId: id, key: new Secret(key), clock });
+    try {
+      await client(RobotService, channel).getVersion({});
+      return "served";
+    } catch (error) {
+      return SvcError.from(error).code;
+    } finally {
+      channel.close();
+    }
+  };
+  const becomes = async (key: { id: string; key: string }, wanted: string) => {
+    for (let tries = 0; await outcome(key) !== wanted; tries++) {
+      assert(tries < 100, `${await outcome(key)}, wanted ${wanted}: ${server.output()}`);
+      await clock.sleep(100);
+    }
+  };
+  try {
+    const anybody = connectGrpc(new URL(server.url).host, { clock, tls: { ca } });
+    const { code } = await assertRejects(() => client(RobotService, anybody).getVersion({}), SvcError);
+    anybody.close();
+    assertEquals(code, "unauthenticated");
+    for (const key of [ownerKey, own.api_key]) assertEquals(await outcome(key), "served");
+    assertEquals(await outcome(stranger), "unauthenticated");
+    assertEquals(await outcome({ ...ownerKey, key: stranger.key }), "unauthenticated");
+
+    const guest = await newKey("--on", `machine:${machineId}`);
+    await becomes(guest, "served");
+    await svcCloud("key", "revoke", guest.id, ...data);
+    await becomes(guest, "unauthenticated");
+    await becomes(own.api_key, "served");
+  } finally {
     await server.stop();
     await cloud.stop();
     await Deno.remove(folder, { recursive: true });

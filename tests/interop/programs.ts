@@ -62,8 +62,8 @@ export async function browserProgram(): Promise<string | undefined> {
 }
 
 /** Runs a program to its end. */
-export async function run([program, ...args]: string[]) {
-  const { code, stdout, stderr } = await new Deno.Command(program, { args, stdin: "null" }).output();
+export async function run([program, ...args]: string[], env: Record<string, string> = {}) {
+  const { code, stdout, stderr } = await new Deno.Command(program, { args, env, stdin: "null" }).output();
   const text = new TextDecoder();
   return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
 }

@@ -1,0 +1,41 @@
+/**
+ * Hashes of API keys: what is kept and handed on in place of the keys themselves.
+ *
+ * `scrypt$N$r$p$salt$hash`, salt and hash in base64url. Whoever has one can tell whether a key is the right one, and
+ * cannot find it: keys have so much chance in them that the hash need not be slow, only not fast.
+ */
+
+import { Buffer } from "node:buffer";
+import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+
+const COST = { N: 1024, r: 8, p: 1 };
+const SALT_BYTES = 16;
+const HASH_BYTES = 32;
+const HASH = /^scrypt\$(\d{1,6})\$(\d{1,2})\$(\d{1,2})\$([\w-]{22})\$([\w-]{43})$/;
+/** What the hash of a key that there is not looks like: such a one takes as long to refuse. */
+const NOBODY = `scrypt$1024$8$1$${"A".repeat(22)}$${"A".repeat(43)}`;
+
+export async function hashOfKey(key: string): Promise<string> {
+  const salt = randomBytes(SALT_BYTES);
+  const hash = await digest(key, salt, COST);
+  const { N, r, p } = COST;
+  return `scrypt$${N}$${r}$${p}$${salt.toString("base64url")}$${hash.toString("base64url")}`;
+}
+
+export function isKeyHash(text: string): boolean {
+  return HASH.test(text);
+}
+
+/** Whether it is the hash of this key. No hash at all takes the same time, and is that of none. */
+export async function isHashOf(hash: string | undefined, key: string): Promise<boolean> {
+  const [, n, r, p, salt, wanted] = HASH.exec(hash ?? NOBODY) ?? HASH.exec(NOBODY)!;
+  const cost = { N: Number(n), r: Number(r), p: Number(p) };
+  const found = await digest(key, Buffer.from(salt, "base64url"), cost);
+  return timingSafeEqual(found, Buffer.from(wanted, "base64url")) && hash !== undefined;
+}
+
+function digest(key: string, salt: Uint8Array, cost: typeof COST): Promise<Buffer> {
+  return new Promise((resolve, reject) =>
+    scrypt(key, salt, HASH_BYTES, cost, (error, hash) => error ? reject(error) : resolve(hash))
+  );
+}

@@ -1,0 +1,51 @@
+/**
+ * The published client libraries and a machine that a control plane manages: over TLS with the certificate from
+ * there, and with its API keys.
+ */
+
+import { assertEquals } from "@std/assert";
+import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
+import { startServer } from "../server.ts";
+import { type Example, serveCloud, svcCloud } from "./program.ts";
+
+const HERE = new URL("./", import.meta.url).pathname;
+const CONFIG = {
+  network: { bind_address: "localhost:0" },
+  components: [{ name: "m", api: "rdk:component:motor", model: "fake" }],
+};
+
+Deno.test("a managed machine, with the published TypeScript and Python SDKs", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const data = ["--data", `${folder}/data`];
+  const { partId, config, ownerKey }: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+  await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(CONFIG));
+  await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
+  await Deno.writeTextFile(`${folder}/ca.pem`, await svcCloud("authority", ...data));
+  const cloud = await serveCloud(data);
+  const own = { ...config.cloud, app_address: cloud.url };
+  await Deno.writeTextFile(`${folder}/machine.json`, JSON.stringify({ cloud: own }));
+  const env = { SVC_HOME: folder };
+  const server = await startServer(`${folder}/machine.json`, { args: ["-allow-insecure-creds"], env });
+  try {
+    await server.wrote("machine is running");
+    const node = await nodeFolder();
+    await Deno.copyFile(`${HERE}managed_tour.mjs`, `${node}/managed_tour.mjs`);
+    const key = [ownerKey.id, ownerKey.key];
+    const tours = ["grpc", "grpc-web"].map((
+      transport,
+    ) => ["node", `${node}/managed_tour.mjs`, server.url, ...key, transport]);
+    const python = await pythonProgram();
+    if (python) tours.push([python, `${HERE}managed_tour.py`, new URL(server.url).host, ...key]);
+    for (const command of tours) {
+      const trust = { NODE_EXTRA_CA_CERTS: `${folder}/ca.pem`, SSL_CERT_FILE: `${folder}/ca.pem` };
+      const { code, stdout, stderr } = await run(command, trust);
+      assertEquals(code, 0, `${command[0]} failed:\n${stderr}`);
+      const seen = JSON.parse(stdout.trim().split("\n").at(-1)!);
+      assertEquals(seen, { powered: [true, 0.25], wrong: "refused" }, command[0]);
+    }
+  } finally {
+    await server.stop();
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
