@@ -188,6 +188,7 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
     await report.check("it still comes to what is wanted", async () => {
       await device.runs({ "svc-server": NEW, "svc-agent": NEW }, UPDATE_MS);
     });
+    await report.check("it is uninstalled, and nothing of it is left", () => device.uninstall());
     return report.finish();
   } catch (error) {
     host.writeError(`${PROGRAM.name}: ${messageOf(error)}\n`);

@@ -84,6 +84,14 @@ export class VmDevice {
     await this.machine.run(`curl -fsSL ${this.#url}/install.sh | ${words} sh`, 300_000);
   }
 
+  async uninstall(): Promise<void> {
+    await this.machine.run("/opt/svc/bin/svc-agent uninstall --yes --purge", 300_000);
+    const left = await this.machine.try(
+      "ls -d /opt/svc /etc/svc* /etc/systemd/*/svc-* 2>/dev/null; pgrep -a svc-",
+    );
+    if (left.output !== "") throw new Error(`left: ${left.output}`);
+  }
+
   /** Of the cloud, as the machine sees it. */
   get #url(): string {
     return this.cloud.url.replace("127.0.0.1", HOST);
