@@ -86,9 +86,10 @@ export class VmDevice {
 
   async uninstall(): Promise<void> {
     await this.machine.run("/opt/svc/bin/svc-agent uninstall --yes --purge", 300_000);
-    const left = await this.machine.try(
-      "ls -d /opt/svc /etc/svc* /etc/systemd/*/svc-* 2>/dev/null; pgrep -a svc-",
-    );
+    const units = "/etc/systemd/system /usr/local/lib/systemd/system";
+    const find =
+      `find ${units} -name "svc-*.service"; ls -d /opt/svc /etc/svc* /etc/systemd/journald.conf.d/*svc*`;
+    const left = await this.machine.try(`{ ${find}; pgrep -a svc-; } 2>/dev/null`);
     if (left.output !== "") throw new Error(`left: ${left.output}`);
   }
 
