@@ -6,7 +6,8 @@
  */
 
 import process from "node:process";
-import { createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+
+const { createGrpcTransport, createGrpcWebTransport } = await import("@connectrpc/connect-node");
 
 const [host, authEntity, key, transport] = process.argv.slice(2);
 globalThis.VIAM = {
