@@ -115,8 +115,8 @@ export class MachinePackages {
         for (const folder of await entries(join(root, "data", type))) {
           const path = `packages/data/${type}/${folder}`;
           if (used.has(path)) continue;
-          logger.info("a package is no longer used and is removed", { folder: path });
           await rm(join(home, path), { recursive: true, force: true });
+          logger.info("a package is no longer used and was removed", { folder: path });
         }
       }
       if (!this.#busy(configs)) await rm(join(root, "downloads"), { recursive: true, force: true });
