@@ -66,7 +66,7 @@ export interface Host {
   realPath(path: string): Promise<string>;
   /** The regular file at `path`, or all those below the folder there, sorted; links below it are not followed. */
   filesAt(path: string): Promise<readonly FoundFile[]>;
-  /** The content of a file of any size, in its order. */
+  /** The content of a file of any size, in its order, in pieces of at most 64 kB. */
   readPieces(path: string): AsyncIterable<Uint8Array>;
   /** Names of a folder's entries, sorted. */
   readFolder(path: string): Promise<string[]>;

@@ -51,7 +51,7 @@ async function sendPieces(sync: Sync, partId: string, file: CapturedFile, option
   const requests = async function* () {
     const value = { uploadMetadata: fileMetadata(partId, file), sensorMetadata: sensorMetadata(file) };
     yield { uploadPacket: { case: "metadata" as const, value } };
-    for (const piece of pieces(file.content)) {
+    for (const piece of piecesOf(file.content)) {
       yield { uploadPacket: { case: "data" as const, value: piece } };
     }
   };
@@ -69,7 +69,7 @@ async function sendPlainFile(sync: Sync, partId: string, file: CapturedFile, opt
   };
   const requests = async function* () {
     yield { uploadPacket: { case: "metadata" as const, value } };
-    for (const data of pieces(file.content)) {
+    for (const data of piecesOf(file.content)) {
       yield { uploadPacket: { case: "fileContents" as const, value: { data } } };
     }
   };
@@ -114,7 +114,6 @@ function timesOf({ timeMs, receivedMs }: { readonly timeMs: number; readonly rec
   return { timeRequested: toTimestamp(timeMs), timeReceived: toTimestamp(receivedMs) };
 }
 
-/** As much as goes into one message of a stream. */
-export function* pieces(content: Uint8Array): Generator<Uint8Array> {
+function* piecesOf(content: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < content.length; at += PIECE_BYTES) yield content.subarray(at, at + PIECE_BYTES);
 }

@@ -9,7 +9,6 @@ import { chainOf, SvcError } from "../base/error.ts";
 import type { FoundFile, Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
 import type { CloudClient } from "./client.ts";
-import { pieces } from "./data_uplink.ts";
 
 export interface PathUploadParts {
   readonly client: Pick<CloudClient, "partId" | "dataSync">;
@@ -33,52 +32,60 @@ export interface PathUpload {
  */
 export async function uploadPath(
   path: string,
-  metadata: UploadMetadata | undefined,
-  { client, host, logger }: PathUploadParts,
+  metadata: Partial<UploadMetadata> = {},
+  parts: PathUploadParts,
   signal: AbortSignal,
 ): Promise<PathUpload> {
   if (path === "") {
     throw new SvcError("invalid_argument", "path: missing, wanted a file or folder of the machine");
   }
-  const files = await host.filesAt(path);
+  const files = await parts.host.filesAt(path);
   if (files.length === 0) throw new SvcError("not_found", `there is no file in ${path}`);
+  // A name that was given is that of a single file.
+  const given = files.length === 1 ? metadata : { ...metadata, fileName: "" };
   const ids: string[] = [];
   let bytesUploaded = 0;
   let failure: SvcError | undefined;
   for (const file of files) {
     try {
-      ids.push(await upload(file, files.length === 1 ? metadata?.fileName : undefined));
+      ids.push(await upload(file, given, parts, signal));
       bytesUploaded += file.sizeBytes;
     } catch (error) {
       signal.throwIfAborted();
       failure ??= SvcError.from(error);
-      logger.warn(`${file.path} was not uploaded: ${chainOf(error)}`);
+      parts.logger.warn(`${file.path} was not uploaded: ${chainOf(error)}`);
     }
   }
   if (failure && ids.length === 0) throw failure;
   const bytesTotal = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const filesFailed = files.length - ids.length;
   return { filesUploaded: ids.length, filesFailed, bytesUploaded, bytesTotal, ids };
+}
 
-  async function upload({ path, name, modifiedMs }: FoundFile, givenName?: string): Promise<string> {
-    const { $typeName: _, $unknown: __, ...given } = metadata ?? {} as Partial<UploadMetadata>;
-    const value = {
-      ...given,
-      partId: client.partId,
-      type: given.type || DataType.FILE,
-      fileName: givenName || name,
-      fileExtension: given.fileExtension || extname(name),
-      fileModifyTime: given.fileModifyTime ?? toTimestamp(modifiedMs),
-    };
-    const requests = async function* () {
-      yield { uploadPacket: { case: "metadata" as const, value } };
-      for await (const read of host.readPieces(path)) {
-        for (const data of pieces(read)) {
-          yield { uploadPacket: { case: "fileContents" as const, value: { data } } };
-        }
-      }
-    };
-    const answer = await client.dataSync(signal, (sync, options) => sync.fileUpload(requests(), options));
-    return answer.binaryDataId;
-  }
+/** Gives the id of the stored data. */
+async function upload(
+  { path, name, modifiedMs }: FoundFile,
+  { $typeName: _, $unknown: __, ...given }: Partial<UploadMetadata>,
+  { client, host }: PathUploadParts,
+  signal: AbortSignal,
+): Promise<string> {
+  const metadata = {
+    ...given,
+    partId: client.partId,
+    type: given.type || DataType.FILE,
+    fileName: given.fileName || name,
+    fileExtension: given.fileExtension || extname(name),
+    fileModifyTime: given.fileModifyTime ?? toTimestamp(modifiedMs),
+  };
+  const requests = async function* () {
+    yield { uploadPacket: { case: "metadata" as const, value: metadata } };
+    for await (const data of host.readPieces(path)) {
+      yield { uploadPacket: { case: "fileContents" as const, value: { data } } };
+    }
+  };
+  const { binaryDataId } = await client.dataSync(
+    signal,
+    (sync, options) => sync.fileUpload(requests(), options),
+  );
+  return binaryDataId;
 }
