@@ -56,6 +56,7 @@ export async function* tunnel(
   };
   const stop = () => socket.destroy();
   signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
   send().catch((error) => {
     broken = error;
     stop();
