@@ -18,6 +18,7 @@ const LOOK_MS = 20;
 const TICKS_PER_SECOND = 100;
 const STARTED = "svc-server is started\t";
 const READY = "svc-server is ready";
+const ENDED = "svc-server ended by itself";
 
 export async function agent(): Promise<void> {
   heading("svc-agent (runtime from source)");
@@ -71,14 +72,16 @@ async function idle(device: TestDevice): Promise<void> {
   row("processor when idle", `${agentShare.toFixed(2)} %`, `svc-server ${serverShare.toFixed(2)} %`);
 }
 
-/** From the death of the runtime's process to the start of the next. */
+/** From the death of the runtime's process to the start of the next, which comes after a pause. */
 async function detection(device: TestDevice): Promise<void> {
   const { runtime } = await device.runsWell("1.0.0");
   const before = (await device.log()).length;
   const beganMs = Date.now();
   Deno.kill(runtime.pid!, "SIGKILL");
+  const noticedMs = await moment(device, ENDED, before) - beganMs;
   const startedMs = await moment(device, STARTED, before) - beganMs;
   const readyMs = await moment(device, READY, before) - beganMs;
+  row("killed runtime, noticed", `${noticedMs.toFixed(0)} ms`);
   row("killed runtime, started again", `${startedMs.toFixed(0)} ms`, `ready after ${readyMs.toFixed(0)} ms`);
 }
 
