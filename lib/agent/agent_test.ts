@@ -40,6 +40,7 @@ class FakeUpdater {
   clean = () => Promise.resolve([]);
   idle = () => Promise.resolve();
   boot = () => Promise.resolve({ file: BUILD.file, path: `${BASE}/cache/${BUILD.file}`, delayMs: 0 });
+  current = () => Promise.resolve(BUILD.file);
   settled = () => Promise.resolve();
 }
 

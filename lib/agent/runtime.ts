@@ -18,6 +18,8 @@ import type { Probe } from "./probe.ts";
 export interface Boots {
   /** What to start next, and after which pause; a start counts from here. Nothing is installed yet: `undefined`. */
   boot(): Promise<{ readonly file: string; readonly path: string; readonly delayMs: number } | undefined>;
+  /** The file that is meant to run, whatever `boot` makes of it. */
+  current(): Promise<string | undefined>;
   /** It ran well: its failed starts are forgotten. */
   settled(): Promise<void>;
 }
@@ -196,9 +198,12 @@ export class Runtime {
     if (delayMs > 0) {
       logger.warn(`svc-server is started again in ${Math.round(delayMs / 1000)} s`, { file });
       this.#set({ phase: "waiting", file });
+      const current = await boots.current().catch(() => undefined);
       for (const untilMs = clock.monotonicMs() + delayMs; clock.monotonicMs() < untilMs;) {
         await this.#waker.sleep(untilMs - clock.monotonicMs());
         if (!this.#settings.enabled || this.#leaving) return;
+        // Another version does not wait because this one fails.
+        if (await boots.current().catch(() => current) !== current) return;
       }
     }
     await this.#start(file, path);

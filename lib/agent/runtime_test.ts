@@ -14,7 +14,13 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
   const records: LogRecord[] = [];
   const logs = new Logs(clock, [memorySink(records)]);
   const files = new Map<string, string>();
-  const seen = { url: undefined as string | undefined, settled: 0, boots: 0, installed: true };
+  const seen = {
+    url: undefined as string | undefined,
+    settled: 0,
+    boots: 0,
+    installed: true,
+    current: BOOT.file,
+  };
   const runtime = new Runtime({
     base: BASE,
     args: ["-config", "/etc/svc.json"],
@@ -23,6 +29,7 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
         const delayMs = delaysMs[Math.min(seen.boots++, delaysMs.length - 1)];
         return Promise.resolve(seen.installed ? { ...BOOT, delayMs } : undefined);
       },
+      current: () => Promise.resolve(seen.current),
       settled: () => Promise.resolve(void seen.settled++),
     },
     probe: {
@@ -82,6 +89,21 @@ Deno.test("what ends by itself is started again after its pause", async () => {
   await clock.advance(1);
   assertEquals(processes.started.length, 2);
   assert(messages().includes("svc-server ended by itself, with exit code 3"));
+  await end();
+});
+
+Deno.test("another version does not wait for the pause of one that fails", async () => {
+  const { runtime, processes, seen, end } = scene({ delaysMs: [0, 300_000, 0] });
+  await settle();
+  processes.started[0].exit(1);
+  await settle();
+  await runtime.restart("it is told so again");
+  await settle();
+  assertEquals([runtime.state.phase, processes.started.length], ["waiting", 1]);
+  seen.current = "svc-server-2";
+  await runtime.restart("another version is to run");
+  await settle();
+  assertEquals([runtime.state.phase, processes.started.length], ["starting", 2]);
   await end();
 });
 

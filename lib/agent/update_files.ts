@@ -45,11 +45,27 @@ export const TEMPORARY = ".tmp";
 
 /** Replaces a file: after a power loss it is the old or the new. */
 export async function writeDurably(disk: Disk, path: string, bytes: Uint8Array, mode = 0o644): Promise<void> {
+  await replaceDurably(disk, path, mode, (file) => file.write(bytes));
+}
+
+/** Copies a program: after a power loss it is whole, or what was there before. */
+export async function copyDurably(disk: Disk, from: string, to: string): Promise<void> {
+  await replaceDurably(disk, to, 0o755, async (file) => {
+    for await (const chunk of disk.chunks(from)) await file.write(chunk);
+  });
+}
+
+async function replaceDurably(
+  disk: Disk,
+  path: string,
+  mode: number,
+  write: (file: DiskFile) => Promise<void>,
+): Promise<void> {
   const temporary = `${path}${TEMPORARY}`;
   try {
     const file = await disk.open(temporary, "new", mode);
     try {
-      await file.write(bytes);
+      await write(file);
       await file.sync();
     } finally {
       await file.close();
@@ -61,25 +77,6 @@ export async function writeDurably(disk: Disk, path: string, bytes: Uint8Array, 
     throw error;
   }
   await disk.syncFolder(dirname(path));
-}
-
-/** Copies a program: after a power loss it is whole, or what was there before. */
-export async function copyDurably(disk: Disk, from: string, to: string): Promise<void> {
-  const temporary = `${to}${TEMPORARY}`;
-  try {
-    const file = await disk.open(temporary, "new", 0o755);
-    try {
-      for await (const chunk of disk.chunks(from)) await file.write(chunk);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await disk.rename(temporary, to);
-  } catch (error) {
-    await disk.remove(temporary).catch(() => {});
-    throw error;
-  }
-  await disk.syncFolder(dirname(to));
 }
 
 /** Turns a link: at every moment, and after a power loss, it is the old or the new. */

@@ -189,6 +189,11 @@ export class Updater {
     await this.#work;
   }
 
+  /** The file that `current` leads to. */
+  async current(): Promise<string | undefined> {
+    return (await this.#parts.record.links()).current;
+  }
+
   /** Counts a start and says what to start; gives up by itself what does not start. */
   async boot(): Promise<{ file: string; path: string; delayMs: number } | undefined> {
     const { record, disk, logger, name } = this.#parts;

@@ -12,12 +12,14 @@ import { DataService } from "../../proto/gen/data_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import type { JsonObject } from "../../lib/base/schema.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud/app_channel.ts";
-import { client } from "../../lib/wire/channel.ts";
+import type { NewKey } from "../../lib/cloud/keys.ts";
+import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc.ts";
-import { startServer } from "../server.ts";
-import { type Example, serveCloud, svcCloud } from "./program.ts";
+import { type ServerProcess, startServer } from "../server.ts";
+import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
 
 Deno.test("a change is applied, an earlier revision restored, and an absence costs no log", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
@@ -67,19 +69,57 @@ Deno.test("a change is applied, an earlier revision restored, and an absence cos
   }
 });
 
-Deno.test("what a machine captures arrives in its control plane", async () => {
+interface Managed {
+  readonly example: Example;
+  /** What tells the commands of svc-cloud where everything is. */
+  readonly data: readonly string[];
+  /** For the test's own files. */
+  readonly folder: string;
+  readonly cloud: CloudProcess;
+  readonly server: ServerProcess;
+  /** To the control plane, as its owner. */
+  readonly app: Channel;
+  /** To the machine, with this key; to be closed. */
+  readonly dial: (key: NewKey) => Channel;
+}
+
+/** A control plane and a machine that runs with a configuration from there. */
+async function withManaged(config: JsonObject, work: (managed: Managed) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const data = ["--data", `${folder}/data`];
-  const { partId, config: { cloud: own }, ownerKey }: Example = JSON.parse(
-    await svcCloud("init", ...data, "--json"),
+  const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+  await Deno.writeTextFile(
+    `${folder}/config.json`,
+    JSON.stringify({ network: { bind_address: "localhost:0" }, ...config }),
   );
+  await svcCloud("config", "set", example.partId, `${folder}/config.json`, ...data);
+  const ca = await svcCloud("authority", ...data);
+  const cloud = await serveCloud(data);
+  const own = { ...example.config.cloud, app_address: cloud.url, refresh_interval: "1s" };
+  const file = `${folder}/machine.json`;
+  await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));
+  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
+  const dial = (address: string, { id: keyId, key }: NewKey) =>
+    connectApp({ address, ca, keyId, key: new Secret(key), clock: new SystemClock() });
+  const app = dial(cloud.url, example.ownerKey);
+  try {
+    await work({ example, data, folder, cloud, server, app, dial: (key) => dial(server.url, key) });
+  } finally {
+    app.close();
+    await server.stop();
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+const api = (type: string) => `rdk:component:${type}`;
+
+Deno.test("what a machine captures arrives in its control plane", async () => {
   const capturing = (method: string, more = {}) => [{
     type: "data_manager",
     attributes: { capture_methods: [{ method, capture_frequency_hz: 20, tags: ["here"], ...more }] },
   }];
-  const api = (type: string) => `rdk:component:${type}`;
   const config = {
-    network: { bind_address: "localhost:0" },
     components: [
       { name: "eye", api: api("camera"), model: "fake", service_configs: capturing("GetImages") },
       { name: "gps", api: api("movement_sensor"), model: "fake", service_configs: capturing("Position") },
@@ -91,17 +131,8 @@ Deno.test("what a machine captures arrives in its control plane", async () => {
       attributes: { sync_interval_mins: 0.002 },
     }],
   };
-  await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
-  await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
-  const cloud = await serveCloud(data);
-  const file = `${folder}/machine.json`;
-  await Deno.writeTextFile(file, JSON.stringify({ cloud: { ...own, app_address: cloud.url } }));
-  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
-  const { id: keyId, key } = ownerKey;
-  const clock = new SystemClock();
-  const channel = connectApp({ address: cloud.url, keyId, key: new Secret(key), clock });
-  try {
-    const { binaryDataByFilter, getLatestTabularData } = client(DataService, channel);
+  await withManaged(config, async ({ example: { partId }, server, app }) => {
+    const { binaryDataByFilter, getLatestTabularData } = client(DataService, app);
     const source = {
       partId,
       resourceName: "gps",
@@ -118,44 +149,21 @@ Deno.test("what a machine captures arrives in its control plane", async () => {
         assertEquals(image.metadata?.captureMetadata?.mimeType, "image/jpeg");
         return;
       }
-      await clock.sleep(100);
+      await new SystemClock().sleep(100);
     }
     throw new Error(`nothing arrived: ${server.output()}`);
-  } finally {
-    channel.close();
-    await server.stop();
-    await cloud.stop();
-    await Deno.remove(folder, { recursive: true });
-  }
+  });
 });
 
-Deno.test("a client has the machine upload its files", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
-  const data = ["--data", `${folder}/data`];
-  const { partId, config: { cloud: own }, ownerKey }: Example = JSON.parse(
-    await svcCloud("init", ...data, "--json"),
-  );
-  const files = { "b/notes.txt": "one", "a.csv": "1,2\n", "b/c/large.bin": "x".repeat(3_000_000) };
-  for (const [name, text] of Object.entries(files)) {
-    await Deno.mkdir(dirname(`${folder}/files/${name}`), { recursive: true });
-    await Deno.writeTextFile(`${folder}/files/${name}`, text);
-  }
-  await Deno.symlink("..", `${folder}/files/b/up`);
-  await Deno.writeTextFile(
-    `${folder}/config.json`,
-    JSON.stringify({ network: { bind_address: "localhost:0" } }),
-  );
-  await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
-  const cloud = await serveCloud(data);
-  const file = `${folder}/machine.json`;
-  await Deno.writeTextFile(file, JSON.stringify({ cloud: { ...own, app_address: cloud.url } }));
-  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
-  const { id: keyId, key } = ownerKey;
-  const clock = new SystemClock();
-  const app = connectApp({ address: cloud.url, keyId, key: new Secret(key), clock });
-  const ca = await svcCloud("authority", ...data);
-  const machine = connectApp({ address: server.url, ca, keyId, key: new Secret(key), clock });
-  try {
+Deno.test("a client has the machine upload its files", () =>
+  withManaged({}, async ({ example: { partId, ownerKey }, folder, cloud, app, dial }) => {
+    const files = { "b/notes.txt": "one", "a.csv": "1,2\n", "b/c/large.bin": "x".repeat(3_000_000) };
+    for (const [name, text] of Object.entries(files)) {
+      await Deno.mkdir(dirname(`${folder}/files/${name}`), { recursive: true });
+      await Deno.writeTextFile(`${folder}/files/${name}`, text);
+    }
+    await Deno.symlink("..", `${folder}/files/b/up`);
+    const machine = dial(ownerKey);
     const { uploadDataFromPath } = client(RobotService, machine);
     const { binaryDataByIDs } = client(DataService, app);
     const uploadMetadata = { partId: "another", tags: ["field"] };
@@ -171,10 +179,8 @@ Deno.test("a client has the machine upload its files", async () => {
     }
     assertEquals(stored.length, 3);
 
-    const again = await uploadDataFromPath({
-      path: `${folder}/files/a.csv`,
-      uploadMetadata: { fileName: "b.csv" },
-    });
+    const renamed = { fileName: "b.csv" };
+    const again = await uploadDataFromPath({ path: `${folder}/files/a.csv`, uploadMetadata: renamed });
     const { data: [{ metadata }] } = await binaryDataByIDs({ binaryDataIds: again.ids });
     assertEquals([metadata!.fileName, metadata!.captureMetadata!.mimeType], ["b.csv", "text/csv"]);
     const none = await assertRejects(() => uploadDataFromPath({ path: `${folder}/none` }), SvcError);
@@ -182,76 +188,48 @@ Deno.test("a client has the machine upload its files", async () => {
     await cloud.stop();
     const away = await assertRejects(() => uploadDataFromPath({ path: `${folder}/files` }), SvcError);
     assertEquals(away.code, "unavailable");
-  } finally {
     machine.close();
-    app.close();
-    await server.stop();
-    await cloud.stop();
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));
 
-Deno.test("a machine lets in those who have a key for it, as they come and go", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
-  const data = ["--data", `${folder}/data`];
-  const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
-  const { partId, machineId, locationId, config: { cloud: own }, ownerKey } = example;
-  await Deno.writeTextFile(
-    `${folder}/config.json`,
-    JSON.stringify({ network: { bind_address: "localhost:0" } }),
-  );
-  await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
-  const ca = await svcCloud("authority", ...data);
-  const newKey = async (...words: string[]): Promise<{ id: string; key: string }> =>
-    JSON.parse(await svcCloud("key", "create", ...words, ...data, "--json"));
-  const elsewhere = JSON.parse(
-    await svcCloud("machine", "create", "other", "--location", locationId, ...data, "--json"),
-  );
-  const stranger = elsewhere.config.cloud.api_key;
-  const cloud = await serveCloud(data);
-  const file = `${folder}/machine.json`;
-  const section = { ...own, app_address: cloud.url, refresh_interval: "1s" };
-  await Deno.writeTextFile(file, JSON.stringify({ cloud: section }));
-  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
-  const clock = new SystemClock();
-  /** How a call with this key ends. */
-  const outcome = async ({ id, key }: { id: string; key: string }) => {
-    const channel = connectApp({ address: server.url, ca, keyId: id, key: new Secret(key), clock });
-    try {
-      await client(RobotService, channel).getVersion({});
-      return "served";
-    } catch (error) {
-      return SvcError.from(error).code;
-    } finally {
-      channel.close();
-    }
-  };
-  const becomes = async (key: { id: string; key: string }, wanted: string) => {
-    for (let tries = 0; await outcome(key) !== wanted; tries++) {
-      assert(tries < 100, `${await outcome(key)}, wanted ${wanted}: ${server.output()}`);
-      await clock.sleep(100);
-    }
-  };
-  try {
-    const anybody = connectGrpc(new URL(server.url).host, { clock, tls: { ca } });
+Deno.test("a machine lets in those who have a key for it, as they come and go", () =>
+  withManaged({}, async ({ example, data, server, dial }) => {
+    const { machineId, locationId, config: { cloud: { api_key: own } }, ownerKey } = example;
+    const clock = new SystemClock();
+    /** How a call with this key ends. */
+    const outcome = async (key: NewKey) => {
+      const channel = dial(key);
+      try {
+        await client(RobotService, channel).getVersion({});
+        return "served";
+      } catch (error) {
+        return SvcError.from(error).code;
+      } finally {
+        channel.close();
+      }
+    };
+    const becomes = async (key: NewKey, wanted: string) => {
+      for (let tries = 0; await outcome(key) !== wanted; tries++) {
+        assert(tries < 100, `${await outcome(key)}, wanted ${wanted}: ${server.output()}`);
+        await clock.sleep(100);
+      }
+    };
+    const anybody = connectGrpc(new URL(server.url).host, { clock, tls: { insecureSkipVerify: true } });
     const { code } = await assertRejects(() => client(RobotService, anybody).getVersion({}), SvcError);
     anybody.close();
     assertEquals(code, "unauthenticated");
-    for (const key of [ownerKey, own.api_key]) assertEquals(await outcome(key), "served");
+    for (const key of [ownerKey, own]) assertEquals(await outcome(key), "served");
+    const other = ["machine", "create", "other", "--location", locationId];
+    const stranger: NewKey = JSON.parse(await svcCloud(...other, ...data, "--json")).config.cloud.api_key;
     assertEquals(await outcome(stranger), "unauthenticated");
     assertEquals(await outcome({ ...ownerKey, key: stranger.key }), "unauthenticated");
 
-    const guest = await newKey("--on", `machine:${machineId}`);
+    const create = ["key", "create", "--on", `machine:${machineId}`];
+    const guest: NewKey = JSON.parse(await svcCloud(...create, ...data, "--json"));
     await becomes(guest, "served");
     await svcCloud("key", "revoke", guest.id, ...data);
     await becomes(guest, "unauthenticated");
-    await becomes(own.api_key, "served");
-  } finally {
-    await server.stop();
-    await cloud.stop();
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+    await becomes(own, "served");
+  }));
 
 Deno.test("configurations are the same after their way to the machine", async () => {
   for (const name of ["../contract/machine.json", "../../examples/demo.json"]) {
