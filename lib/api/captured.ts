@@ -3,6 +3,7 @@
  */
 
 import { MimeType } from "../../proto/gen/datasync_pb.ts";
+import type { CapturedBox } from "../resource/uplink.ts";
 
 /** The kinds of files that have numbers. */
 export const MIME_TYPES: { readonly [K in MimeType]: string } = {
@@ -19,16 +20,6 @@ export function mimeTypeNumber(mimeType: string): MimeType {
   return known.find((one) => MIME_TYPES[one] === mimeType) ?? MimeType.UNSPECIFIED;
 }
 
-/** A box in an image; corners are from 0 to 1. */
-export interface SeenBox {
-  readonly label: string;
-  readonly confidence?: number;
-  readonly xMin: number;
-  readonly yMin: number;
-  readonly xMax: number;
-  readonly yMax: number;
-}
-
 /** What of a `BoundingBox` tells the box itself. */
 interface BoxFields {
   readonly label: string;
@@ -39,7 +30,7 @@ interface BoxFields {
   readonly yMaxNormalized: number;
 }
 
-export function boxFields({ label, confidence, xMin, yMin, xMax, yMax }: SeenBox): BoxFields {
+export function boxFields({ label, confidence, xMin, yMin, xMax, yMax }: CapturedBox): BoxFields {
   return {
     label,
     confidence,
@@ -50,7 +41,7 @@ export function boxFields({ label, confidence, xMin, yMin, xMax, yMax }: SeenBox
   };
 }
 
-export function boxOf(fields: BoxFields): SeenBox {
+export function boxOf(fields: BoxFields): CapturedBox {
   return {
     label: fields.label,
     confidence: fields.confidence,

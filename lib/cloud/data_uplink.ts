@@ -4,7 +4,11 @@
  */
 
 import { DataType } from "../../proto/gen/datasync_pb.ts";
-import type { DataSyncService, SensorMetadataSchema } from "../../proto/gen/datasync_pb.ts";
+import type {
+  DataSyncService,
+  SensorMetadataSchema,
+  UploadMetadataSchema,
+} from "../../proto/gen/datasync_pb.ts";
 import { boxFields, mimeTypeNumber } from "../api/captured.ts";
 import { toTimestamp } from "../api/time.ts";
 import type { Captured, CapturedFile, CapturedReadings, CaptureSource, Uplink } from "../resource/uplink.ts";
@@ -67,13 +71,23 @@ async function sendPlainFile(sync: Sync, partId: string, file: CapturedFile, opt
     fileName: file.fileName,
     fileModifyTime,
   };
+  await uploadFile(sync, value, piecesOf(file.content), options);
+}
+
+/** One call of FileUpload; gives the id of the stored data. Each piece goes in a message of its own. */
+export async function uploadFile(
+  sync: Sync,
+  metadata: MessageInitShape<typeof UploadMetadataSchema>,
+  content: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  options: CallOptions,
+): Promise<string> {
   const requests = async function* () {
-    yield { uploadPacket: { case: "metadata" as const, value } };
-    for (const data of piecesOf(file.content)) {
+    yield { uploadPacket: { case: "metadata" as const, value: metadata } };
+    for await (const data of content) {
       yield { uploadPacket: { case: "fileContents" as const, value: { data } } };
     }
   };
-  await sync.fileUpload(requests(), options);
+  return (await sync.fileUpload(requests(), options)).binaryDataId;
 }
 
 function metadataOf(partId: string, source: CaptureSource) {

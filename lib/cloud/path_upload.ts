@@ -9,6 +9,7 @@ import { chainOf, SvcError } from "../base/error.ts";
 import type { FoundFile, Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
 import type { CloudClient } from "./client.ts";
+import { uploadFile } from "./data_uplink.ts";
 
 export interface PathUploadParts {
   readonly client: Pick<CloudClient, "partId" | "dataSync">;
@@ -77,15 +78,7 @@ async function upload(
     fileExtension: given.fileExtension || extname(name),
     fileModifyTime: given.fileModifyTime ?? toTimestamp(modifiedMs),
   };
-  const requests = async function* () {
-    yield { uploadPacket: { case: "metadata" as const, value: metadata } };
-    for await (const data of host.readPieces(path)) {
-      yield { uploadPacket: { case: "fileContents" as const, value: { data } } };
-    }
-  };
-  const { binaryDataId } = await client.dataSync(
-    signal,
-    (sync, options) => sync.fileUpload(requests(), options),
-  );
-  return binaryDataId;
+  return await client.dataSync(signal, (sync, options) => {
+    return uploadFile(sync, metadata, host.readPieces(path), options);
+  });
 }

@@ -41,16 +41,19 @@ export interface CapturedFile {
   readonly content: Uint8Array;
 }
 
-/** What a camera or a vision service says is in a picture; corners from 0 to 1. */
+/** A box in a picture; corners are from 0 to 1. */
+export interface CapturedBox {
+  readonly label: string;
+  readonly confidence?: number;
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+/** What a camera or a vision service says is in a picture. */
 export interface CapturedAnnotations {
-  readonly boxes: readonly {
-    readonly label: string;
-    readonly confidence?: number;
-    readonly xMin: number;
-    readonly yMin: number;
-    readonly xMax: number;
-    readonly yMax: number;
-  }[];
+  readonly boxes: readonly CapturedBox[];
   readonly classifications: readonly { readonly label: string; readonly confidence?: number }[];
 }
 
