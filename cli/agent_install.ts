@@ -8,7 +8,7 @@ import { askStop, socketOf } from "../lib/agent/control.ts";
 import { readCredentials } from "../lib/agent/credentials.ts";
 import { installLoader } from "../lib/agent/loader.ts";
 import { removeRuntime } from "../lib/agent/runtime_service.ts";
-import { agentUnit, SERVICE } from "../lib/agent/service_unit.ts";
+import { AGENT, agentUnit, SERVICE } from "../lib/agent/service_unit.ts";
 import { installService, removeService, type ServiceParts } from "../lib/agent/systemd.ts";
 import { copyDurably, systemDisk } from "../lib/agent/update_files.ts";
 import { type AgentHostParts, hostAgent } from "../lib/agent/windows_host.ts";
@@ -76,10 +76,7 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   const commands = new SystemCommands(host, clock);
   const logger = open.logs.logger("svc-agent");
   if (os === "windows") await removeWindowsService({ commands, clock, logger });
-  else {
-    const unit = agentUnit({ base: dir, configPath: config, defaultsPath: defaults });
-    await removeService(unit, { disk: systemDisk(os), commands, logger });
-  }
+  else await removeService(AGENT, { disk: systemDisk(os), commands, logger });
   for (const path of paths) {
     await Deno.remove(path, { recursive: true }).catch((cause) => {
       if (cause instanceof Deno.errors.NotFound) return;

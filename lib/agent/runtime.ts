@@ -7,11 +7,17 @@
  */
 
 import { createHash } from "node:crypto";
-import { type Clock, deadline, race, Waker } from "../base/clock.ts";
-import { chainOf, SvcError } from "../base/error.ts";
+import { type Clock, Waker } from "../base/clock.ts";
+import { chainOf } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
-import { type Exit, EXIT_UNKNOWN, type ProcessHost, type RunningProcess } from "../base/process.ts";
+import {
+  endsWithin,
+  type Exit,
+  EXIT_UNKNOWN,
+  type ProcessHost,
+  type RunningProcess,
+} from "../base/process.ts";
 import type { Probe } from "./probe.ts";
 
 /** What of the version's record is needed to run it. */
@@ -303,8 +309,7 @@ export class Runtime {
     logger.info(`svc-server is stopped: ${reason}`, { pid: child.process.pid });
     this.#set({ phase: "stopping" });
     child.process.signal("SIGTERM");
-    const inTime = await this.#exits(child, STOP_MS);
-    if (!inTime) {
+    if (!await endsWithin(child.process.exited, this.#parts.clock, STOP_MS)) {
       logger.warn(`svc-server did not end within ${STOP_MS / 1000} s and is killed`, {
         pid: child.process.pid,
       });
@@ -318,22 +323,10 @@ export class Runtime {
 
   async #kill(child: Child): Promise<void> {
     child.process.signal("SIGKILL", { group: true });
-    if (!await this.#exits(child, KILLED_MS)) {
+    if (!await endsWithin(child.process.exited, this.#parts.clock, KILLED_MS)) {
       this.#parts.logger.error("svc-server cannot be killed: the system does not end it", {
         pid: child.process.pid,
       });
-    }
-  }
-
-  async #exits(child: Child, withinMs: number): Promise<boolean> {
-    const late = deadline(this.#parts.clock, withinMs, () => new SvcError("deadline_exceeded", "too late"));
-    try {
-      await race(child.process.exited, late.signal);
-      return true;
-    } catch {
-      return false;
-    } finally {
-      late.done();
     }
   }
 

@@ -13,6 +13,7 @@ import {
   hasService,
   installService,
   removeService,
+  type Service,
   type ServiceParts,
   type Unit,
 } from "./systemd.ts";
@@ -25,6 +26,8 @@ export const PROGRAM = `/usr/local/bin/${SERVICE}`;
 /** Above the runtime's own limit for its end. */
 const STOP_S = 90;
 const STOP_MORE_S = 30;
+
+const RUNTIME: Service = { name: SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
 
 export function runtimeUnit(configPath: string): Unit {
   const text = `[Unit]
@@ -47,7 +50,7 @@ TimeoutStopSec=${STOP_S}
 [Install]
 WantedBy=multi-user.target
 `;
-  return { name: SERVICE, text, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
+  return { name: SERVICE, text };
 }
 
 /** Puts the executable into place and makes a service of it; started with the system, not yet now. */
@@ -70,6 +73,6 @@ export async function installRuntime(
 /** Ends and removes it, where it is; its configuration stays. */
 export async function removeRuntime(parts: ServiceParts): Promise<void> {
   if (!await hasService(SERVICE, parts)) return;
-  await removeService(runtimeUnit(""), parts);
+  await removeService(RUNTIME, parts);
   await removeDurably(parts.disk, `${parts.root ?? ""}${PROGRAM}`);
 }

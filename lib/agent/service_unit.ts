@@ -6,7 +6,7 @@
  */
 
 import { LOADER } from "./loader.ts";
-import { commandLine, type Unit } from "./systemd.ts";
+import { commandLine, type Service, type Unit } from "./systemd.ts";
 
 export const SERVICE = "svc-agent";
 
@@ -16,6 +16,8 @@ const STOP_S = 240;
 const WATCHDOG_S = 180;
 /** What the system itself takes to stop it. */
 const STOP_MORE_S = 30;
+
+export const AGENT: Service = { name: SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
 
 export interface UnitOptions {
   readonly base: string;
@@ -63,5 +65,5 @@ KeyringMode=private
 [Install]
 WantedBy=multi-user.target
 `;
-  return { name: SERVICE, text, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
+  return { name: SERVICE, text };
 }

@@ -4,7 +4,7 @@ import { SvcError } from "../base/error.ts";
 import { silentLogs } from "../base/log.ts";
 import { FakeCommands } from "./fake_commands.ts";
 import { installRuntime, PROGRAM, removeRuntime, runtimeUnit } from "./runtime_service.ts";
-import { agentUnit } from "./service_unit.ts";
+import { AGENT, agentUnit } from "./service_unit.ts";
 import { installService, removeService, type ServiceParts } from "./systemd.ts";
 import { systemDisk } from "./update_files.ts";
 
@@ -85,7 +85,7 @@ Deno.test("a service is stopped and removed; none is no error", async () => {
   await scene(LOCAL, async ({ parts, commands, unit }) => {
     await installService(UNIT, parts);
     commands.ran.length = 0;
-    await removeService(UNIT, parts);
+    await removeService(AGENT, parts);
     assertEquals(await unit(LOCAL), undefined);
     const reset = "systemctl reset-failed svc-agent";
     assertEquals(commands.ran.slice(1), [
@@ -94,7 +94,7 @@ Deno.test("a service is stopped and removed; none is no error", async () => {
       reset,
     ]);
     commands.ran.length = 0;
-    await removeService(UNIT, parts);
+    await removeService(AGENT, parts);
     assertEquals(commands.ran, ["systemctl --version"]);
   });
 });

@@ -9,13 +9,17 @@ import type { Logger } from "../base/log.ts";
 import type { Commands } from "./commands.ts";
 import { type Disk, linkDurably, removeDurably, writeDurably } from "./update_files.ts";
 
+export interface Service {
+  readonly name: string;
+  /** Above what its end may take. */
+  readonly stopMs: number;
+}
+
 /** A service that is started with the system. */
 export interface Unit {
   readonly name: string;
   /** Of its file (systemd.service(5), systemd.exec(5)). */
   readonly text: string;
-  /** Above what its end may take. */
-  readonly stopMs: number;
 }
 
 export interface ServiceParts {
@@ -83,7 +87,7 @@ export async function hasService(
 
 /** Stops the service and removes it; does nothing where there is none. */
 export async function removeService(
-  { name, stopMs }: Pick<Unit, "name" | "stopMs">,
+  { name, stopMs }: Service,
   parts: ServiceParts,
 ): Promise<void> {
   const { disk, commands, logger, root = "" } = parts;

@@ -6,10 +6,10 @@
  * the agent is asked to end, and ended where it does not.
  */
 
-import { type Clock, deadline, race } from "../base/clock.ts";
-import { chainOf, SvcError } from "../base/error.ts";
+import { type Clock, race } from "../base/clock.ts";
+import { chainOf } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
-import type { Exit, ProcessHost, RunningProcess } from "../base/process.ts";
+import { endsWithin, type ProcessHost, type RunningProcess } from "../base/process.ts";
 import type { Commands } from "./commands.ts";
 import type { Boots } from "./runtime.ts";
 
@@ -97,16 +97,4 @@ async function endAgent(agent: RunningProcess, { ask, clock, logger }: AgentHost
 async function endRuntimes({ commands, logger }: AgentHostParts): Promise<void> {
   await commands.try("taskkill.exe", ["/F", "/T", "/FI", "IMAGENAME eq svc-server-*"])
     .catch((error) => logger.warn(chainOf(error)));
-}
-
-async function endsWithin(exited: Promise<Exit>, clock: Clock, ms: number): Promise<boolean> {
-  const late = deadline(clock, ms, () => new SvcError("deadline_exceeded", "too late"));
-  try {
-    await race(exited, late.signal);
-    return true;
-  } catch {
-    return false;
-  } finally {
-    late.done();
-  }
 }

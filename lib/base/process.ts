@@ -2,7 +2,8 @@
  * Other programs that ours runs and looks after. `host_deno.ts` has the real ones, `fake_processes.ts` those of tests.
  */
 
-import type { Clock } from "./clock.ts";
+import { type Clock, deadline, race } from "./clock.ts";
+import { SvcError } from "./error.ts";
 
 export interface ProcessCommand {
   /** A path, or a name that is looked for in `PATH`. */
@@ -77,6 +78,19 @@ export async function endProcess(process: RunningProcess, clock: Clock, graceMs:
   } finally {
     cancel();
     process.signal("SIGKILL", { group: true });
+  }
+}
+
+/** Whether a process ends in that time; one whose end is not seen does not. */
+export async function endsWithin(exited: Promise<Exit>, clock: Clock, ms: number): Promise<boolean> {
+  const late = deadline(clock, ms, () => new SvcError("deadline_exceeded", "too late"));
+  try {
+    await race(exited, late.signal);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    late.done();
   }
 }
 
