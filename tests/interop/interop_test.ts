@@ -77,8 +77,10 @@ async function browserSees(browser: string, script: string, machine: string): Pr
     args: [...options, `--user-data-dir=${profile}`, address],
     stdin: "null",
     stdout: "null",
-    stderr: "null",
+    stderr: "piped",
   }).spawn();
+  // Its helpers have this open for as long as they live, and write to the profile.
+  const alone = child.stderr.pipeTo(new WritableStream());
   const ended = child.status.then(({ code }) => {
     throw new Error(`${browser} ended with code ${code} before the tour did`);
   });
@@ -89,6 +91,7 @@ async function browserSees(browser: string, script: string, machine: string): Pr
   } finally {
     child.kill("SIGTERM");
     await ended.catch(() => {});
+    await alone;
     await page.shutdown();
     await Deno.remove(profile, { recursive: true });
   }
