@@ -1,157 +1,36 @@
 /**
- * gRPC over HTTP/2: the server's side of a connection, and channels to other servers.
+ * gRPC over HTTP/2: channels to other servers. Calls come from a `client`; the server's side is `grpc_server.ts`.
  *
- * Owns how a call is laid out on a stream: header, framed messages, trailers with the status. Knows no services;
- * calls go to a `ServiceTable` and come from a `client`.
+ * Owns the connection of a channel, and how a call and its end look on a stream.
  */
 
 import { connect as connectNet } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { type Clock, race } from "../base/clock.ts";
-import { CODES, messageOf, SvcError } from "../base/error.ts";
+import { messageOf, SvcError } from "../base/error.ts";
 import type { CallOptions, Channel } from "./channel.ts";
 import {
   checkSize,
   decodeStatusText,
-  encodeStatusText,
   fieldsOf,
   formatTimeout,
   framed,
+  GRPC_CONTENT_TYPE,
+  isGrpc,
   MessageReader,
   metadataOf,
-  parseTimeoutMs,
 } from "./grpc_message.ts";
 import type { Fields } from "./hpack.ts";
-import { Connection, MAX_STREAMS } from "./http2.ts";
+import { Connection } from "./http2.ts";
 import { H2 } from "./http2_frame.ts";
 import type { Stream, StreamListener } from "./http2_stream.ts";
-import { Metadata } from "./metadata.ts";
+import type { Metadata } from "./metadata.ts";
 import type { DescMethod } from "./proto.ts";
-import { pathOf, type Peer, type RawCall, type RawSink, type ServiceTable, type Status } from "./service.ts";
-
-const CONTENT_TYPE = "application/grpc";
-const RESPONSE: Fields = [
-  [":status", "200"],
-  ["content-type", CONTENT_TYPE],
-  ["grpc-accept-encoding", "identity,deflate,gzip"],
-];
+import { pathOf } from "./service.ts";
 
 const DIAL_TIMEOUT_MS = 20_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
-
-/** A stream that is no gRPC call, for somebody else; `undefined` if nobody else wants it. */
-export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => StreamListener | undefined;
-
-/**
- * Takes the streams of a server's connection as calls to `table`. Calls that the client gave up count until
- * their handlers have ended, so that resetting streams buys nobody more than the limit.
- */
-export function acceptGrpc(table: ServiceTable, connected: Peer, others?: OtherStreams) {
-  let running = 0;
-  return (stream: Stream, fields: Fields | undefined): StreamListener => {
-    if (!fields) return refuse(stream, "the call has more header fields than are taken");
-    const values = new Map(fields);
-    const peer = { ...connected, origin: `${values.get(":scheme")}://${values.get(":authority")}` };
-    if (!isGrpc(values.get("content-type"))) {
-      return others?.(stream, fields, peer) ?? refuseHttp(stream, "415");
-    }
-    if (values.get(":method") !== "POST") return refuseHttp(stream, "405");
-    if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
-    const call = new ServerCall(stream, fields, values, peer);
-    running++;
-    table.handle(call, new Reply(stream, call.path)).finally(() => running--);
-    return call;
-  };
-}
-
-function isGrpc(contentType: string | undefined): boolean {
-  return contentType !== undefined && /^application\/grpc(?:$|[+;])/.test(contentType);
-}
-
-/** Hears nothing more of a stream that has been answered. */
-const DEAF: StreamListener = { headers() {}, data() {}, ended() {}, closed() {} };
-
-function refuse(stream: Stream, message: string): StreamListener {
-  new Reply(stream, "").end({ code: CODES.resource_exhausted, message }, new Metadata());
-  return DEAF;
-}
-
-function refuseHttp(stream: Stream, status: string): StreamListener {
-  stream.headers([[":status", status]], true);
-  return DEAF;
-}
-
-/** The client's half of a call on a server. */
-class ServerCall implements RawCall, StreamListener {
-  readonly path: string;
-  readonly header: Metadata;
-  readonly timeoutMs?: number;
-  readonly requests: MessageReader;
-  readonly #gone = new AbortController();
-
-  constructor(stream: Stream, fields: Fields, values: Map<string, string>, readonly peer: Peer) {
-    this.path = values.get(":path") ?? "";
-    this.header = metadataOf(fields);
-    this.requests = new MessageReader({
-      encoding: values.get("grpc-encoding"),
-      taken: (bytes) => stream.credit(bytes),
-    });
-    const timeout = values.get("grpc-timeout");
-    if (timeout === undefined) return;
-    try {
-      this.timeoutMs = parseTimeoutMs(timeout);
-    } catch (error) {
-      this.requests.abort(error as SvcError);
-    }
-  }
-
-  get signal(): AbortSignal {
-    return this.#gone.signal;
-  }
-
-  headers(): void {}
-
-  data(bytes: Uint8Array): void {
-    this.requests.push(bytes);
-  }
-
-  ended(): void {
-    this.requests.end();
-  }
-
-  closed(error: SvcError | undefined): void {
-    if (!error) return;
-    this.requests.abort(error);
-    this.#gone.abort(error);
-  }
-}
-
-/** The server's half of a call. */
-class Reply implements RawSink {
-  #opened = false;
-
-  constructor(private readonly stream: Stream, private readonly path: string) {}
-
-  header(header: Metadata): void {
-    if (this.#opened) return;
-    this.#opened = true;
-    this.stream.headers([...RESPONSE, ...fieldsOf(header)], false);
-  }
-
-  message(bytes: Uint8Array): Promise<void> | undefined {
-    checkSize(bytes, this.path);
-    return this.stream.send(framed(bytes));
-  }
-
-  end(status: Status, trailer: Metadata): void {
-    const trailers: [string, string][] = [["grpc-status", String(status.code)]];
-    if (status.message !== "") trailers.push(["grpc-message", encodeStatusText(status.message)]);
-    trailers.push(...fieldsOf(trailer));
-    if (this.#opened) this.stream.end(trailers);
-    else this.stream.headers([...RESPONSE, ...trailers], true);
-  }
-}
 
 export interface GrpcOptions {
   readonly clock: Clock;
@@ -219,7 +98,7 @@ class GrpcChannel implements Channel {
       [":path", call.path],
       [":authority", this.address.startsWith("unix:") ? "localhost" : this.address],
       ["te", "trailers"],
-      ["content-type", CONTENT_TYPE],
+      ["content-type", GRPC_CONTENT_TYPE],
       ["user-agent", "svc"],
     ];
     if (call.remainingMs !== undefined) fields.push(["grpc-timeout", formatTimeout(call.remainingMs)]);

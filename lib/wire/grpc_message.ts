@@ -11,6 +11,13 @@ import { Metadata } from "./metadata.ts";
 /** Largest message, either way (the published limit). */
 export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
 
+/** What gRPC over HTTP/2 calls itself. */
+export const GRPC_CONTENT_TYPE = "application/grpc";
+
+export function isGrpc(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/grpc(?:$|[+;])/.test(contentType);
+}
+
 const PREFIX_BYTES = 5;
 const COMPRESSED = 1;
 

@@ -5,7 +5,7 @@ import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
 import { settle } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import { acceptGrpc } from "./grpc.ts";
+import { acceptGrpc } from "./grpc_server.ts";
 import { type Fields, HpackDecoder, HpackEncoder } from "./hpack.ts";
 import { Connection, type ConnectionOptions, MAX_STREAMS } from "./http2.ts";
 import { FLAG, H2, PREFACE, TYPE, uint32 } from "./http2_frame.ts";

@@ -19,7 +19,7 @@ import { createServer as createTls, type Server as TlsServer, type TLSSocket } f
 import type { Clock } from "../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
-import { acceptGrpc } from "./grpc.ts";
+import { acceptGrpc } from "./grpc_server.ts";
 import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
 import type { Fields } from "./hpack.ts";
 import { Connection } from "./http2.ts";
