@@ -27,8 +27,10 @@ import {
 } from "./http2_frame.ts";
 import { Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./http2_stream.ts";
 
-/** Streams a peer may have open at once on one connection. */
+/** Streams a peer may have open at once on one connection, and a client where the server sets no limit. */
 export const MAX_STREAMS = 1000;
+/** Streams that a client opens before it knows the server's limit, which is seldom lower (RFC 9113, 6.5.2). */
+const EARLY_STREAMS = 100;
 /** Bytes of header fields that one block may hold. */
 const MAX_HEADER_BYTES = 64 * 1024;
 /** Bytes of one header block as it travels, over all its frames. */
@@ -44,6 +46,10 @@ export interface ConnectionOptions {
   readonly role: "server" | "client";
   /** A server's: takes a new stream; without fields when there were more than are taken. */
   readonly accept?: (stream: Stream, fields: Fields | undefined) => StreamListener;
+  /** A server's: how many streams the client may have open at once; `MAX_STREAMS` unless it is told. */
+  readonly maxStreams?: number;
+  /** A client's: `open` or `hasRoom` may have changed. */
+  readonly changed?: () => void;
   /** The peer has shown that it speaks HTTP/2. */
   readonly ready?: () => void;
   /** Runs `destroy` in a while, unless the returned function is called: how long a peer has to read a farewell. */
@@ -79,7 +85,7 @@ export class Connection {
   #receiveWindow = CONNECTION_WINDOW_BYTES;
   #peerWindow = INITIAL_WINDOW_BYTES;
   #peerFrameBytes = MAX_FRAME_BYTES;
-  #peerStreams = MAX_STREAMS;
+  #peerStreams: number | undefined;
   #scheduled = false;
   #writing = false;
   #draining = false;
@@ -97,13 +103,17 @@ export class Connection {
     this.#schedule();
   }
 
-  /** Whether new streams can be opened. */
+  /** Whether new streams can be opened, now or when others have ended. */
   get open(): boolean {
-    return !this.#over && !this.#draining;
+    return !this.#over && !this.#draining && this.#nextStream < MAX_WINDOW_BYTES;
   }
 
   get isServer(): boolean {
     return this.options.role === "server";
+  }
+
+  get #maxStreams(): number {
+    return this.options.maxStreams ?? MAX_STREAMS;
   }
 
   get streams(): number {
@@ -112,7 +122,7 @@ export class Connection {
 
   /** Whether the peer's limit leaves room for one more stream. */
   get hasRoom(): boolean {
-    return this.#streams.size < this.#peerStreams && this.#nextStream < MAX_WINDOW_BYTES;
+    return this.#streams.size < (this.#peerStreams ?? (this.#settled ? MAX_STREAMS : EARLY_STREAMS));
   }
 
   /** Resolves when a stream has ended, or at once after the connection. */
@@ -209,6 +219,7 @@ export class Connection {
   remove(stream: Stream): void {
     this.#streams.delete(stream.id);
     this.#waiting.shift()?.();
+    this.options.changed?.();
     this.#finishDraining();
   }
 
@@ -270,7 +281,7 @@ export class Connection {
 
   #settings(): void {
     const values: [number, number][] = [
-      [SETTING.streams, MAX_STREAMS],
+      [SETTING.streams, this.#maxStreams],
       [SETTING.window, STREAM_WINDOW_BYTES],
       [SETTING.headerBytes, MAX_HEADER_BYTES],
     ];
@@ -424,7 +435,7 @@ export class Connection {
       return;
     }
     this.#lastPeerStream = id;
-    if (this.#draining || this.#streams.size >= MAX_STREAMS) return this.sendReset(id, H2.refused);
+    if (this.#draining || this.#streams.size >= this.#maxStreams) return this.sendReset(id, H2.refused);
     const opened = new Stream(this, id, this.#peerWindow);
     this.#streams.set(id, opened);
     opened.listener = this.options.accept!(opened, fields);
@@ -445,6 +456,7 @@ export class Connection {
       this.#setting((payload[at] << 8) | payload[at + 1], readUint32(payload, at + 2));
     }
     this.#control(TYPE.settings, FLAG.ack, 0, new Uint8Array());
+    this.options.changed?.();
   }
 
   #setting(id: number, value: number): void {
@@ -484,8 +496,9 @@ export class Connection {
     const debug = Buffer.from(payload.subarray(8)).toString();
     const reason = `the server is closing the connection${debug && `: ${debug}`}`;
     for (const stream of [...this.#streams.values()]) {
-      if (stream.id > last) stream.finish(new SvcError("unavailable", reason));
+      if (stream.id > last) stream.finish(new SvcError("unavailable", reason), true);
     }
+    this.options.changed?.();
     this.#finishDraining();
   }
 

@@ -13,14 +13,17 @@ export const STREAM_WINDOW_BYTES = 1024 * 1024;
 /** The writer of a stream is asked to wait while this much of its data is queued. */
 const HIGH_WATER_BYTES = 64 * 1024;
 
-/** What the owner of a stream hears. `closed` comes last and once; with an error unless both sides ended well. */
+/**
+ * What the owner of a stream hears. `closed` comes last and once; with an error unless both sides ended well, and
+ * `untouched` where the peer says that it has done nothing about the stream, so that it can be tried again.
+ */
 export interface StreamListener {
   /** The answer's header, then perhaps trailers. A server gets the request's header on accepting. */
   headers(fields: Fields, ended: boolean): void;
   /** Bytes of the body; give `stream.credit` back once they are read. */
   data(bytes: Uint8Array): void;
   ended(): void;
-  closed(error: SvcError | undefined): void;
+  closed(error: SvcError | undefined, untouched?: boolean): void;
 }
 
 /** What a stream needs of its connection. */
@@ -107,14 +110,14 @@ export class Stream {
   }
 
   /** Ends the stream here without a word to the peer. */
-  finish(error: SvcError | undefined): void {
+  finish(error: SvcError | undefined, untouched = false): void {
     if (this.closed) return;
     this.closed = true;
     this.#unsent.length = 0;
     this.#unsentBytes = 0;
     this.#drained?.resolve();
     this.connection.remove(this);
-    this.listener?.closed(error);
+    this.listener?.closed(error, untouched);
   }
 
   // What the connection does to its streams.
@@ -174,7 +177,8 @@ export class Stream {
     if (code === H2.noError && answered) return this.finish(undefined);
     const canceled = code === H2.cancel || code === H2.noError;
     const kind = canceled ? "canceled" : code === H2.refused ? "unavailable" : "internal";
-    this.finish(new SvcError(kind, `the peer reset the stream (HTTP/2 error ${code})`));
+    const error = new SvcError(kind, `the peer reset the stream (HTTP/2 error ${code})`);
+    this.finish(error, code === H2.refused);
   }
 
   #enqueue(): void {

@@ -94,6 +94,7 @@ class Notes implements StreamListener {
   body = "";
   end = false;
   error: SvcError | undefined;
+  untouched: boolean | undefined;
   over = false;
 
   headers(fields: Fields): void {
@@ -108,10 +109,11 @@ class Notes implements StreamListener {
     this.end = true;
   }
 
-  closed(error: SvcError | undefined): void {
+  closed(error: SvcError | undefined, untouched?: boolean): void {
     assert(!this.over, "closed twice");
     this.over = true;
     this.error = error;
+    this.untouched = untouched;
   }
 }
 
@@ -310,6 +312,60 @@ Deno.test("HTTP/2: a client keeps what the server finishes, and loses what it re
   await wire.headers(1, [["grpc-status", "0"]], FLAG.endHeaders | FLAG.endStream);
   assertEquals([kept.body, kept.end, kept.error], ["body", true, undefined]);
   assertEquals(kept.fields, [OK, [["grpc-status", "0"]]]);
+  assertEquals([kept.untouched, lost.untouched], [false, true]);
+});
+
+Deno.test("HTTP/2: a client opens few streams before it knows the limit, then as many as the server says", async () => {
+  let changes = 0;
+  const wire = new Wire({ role: "client", changed: () => changes++ });
+  let opened = 0;
+  const fill = () => {
+    for (; wire.connection.hasRoom; opened++) wire.connection.request(GET, true, new Notes());
+    return opened;
+  };
+  assertEquals(fill(), 100);
+  await wire.settings();
+  assertEquals([changes, fill()], [1, MAX_STREAMS]);
+  await wire.settings([STREAMS, MAX_STREAMS + 2]);
+  assertEquals([changes, fill()], [2, MAX_STREAMS + 2]);
+  await wire.settings([STREAMS, MAX_STREAMS]);
+  const rooms: boolean[] = [];
+  for (const id of [1, 3, 5]) {
+    await wire.send(TYPE.reset, 0, id, uint32(H2.cancel));
+    rooms.push(wire.connection.hasRoom);
+  }
+  assertEquals([changes, ...rooms], [6, false, false, true]);
+  wire.close();
+});
+
+Deno.test("HTTP/2: a stream that was refused is untouched, one that was reset is not", async () => {
+  const wire = new Wire({ role: "client" });
+  await wire.settings();
+  const untouched: (boolean | undefined)[] = [];
+  for (const code of [H2.refused, H2.cancel, H2.internal]) {
+    const notes = new Notes();
+    const { id } = wire.connection.request(GET, true, notes);
+    await wire.send(TYPE.reset, 0, id, uint32(code));
+    untouched.push(notes.untouched);
+  }
+  assertEquals(untouched, [true, false, false]);
+  wire.close();
+});
+
+Deno.test("HTTP/2: a server with a limit of its own announces and holds it", async () => {
+  const streams: Stream[] = [];
+  const accept = (stream: Stream) => {
+    streams.push(stream);
+    return new Notes();
+  };
+  const wire = new Wire({ role: "server", accept, maxStreams: 2 });
+  await wire.settings();
+  const [{ payload }] = wire.take(TYPE.settings);
+  assertEquals([payload.readUInt16BE(0), payload.readUInt32BE(2)], [STREAMS, 2]);
+  for (const id of [1, 3, 5]) await wire.headers(id, GET);
+  assertEquals(streams.length, 2);
+  assertEquals(wire.take(TYPE.reset).map(({ payload }) => payload.readUInt32BE()), [H2.refused]);
+  wire.close();
 });
 
 Deno.test("HTTP/2: pings are answered both ways", async () => {
