@@ -12,6 +12,7 @@ import type { Host } from "../lib/base/host.ts";
 import { parseJsonc } from "../lib/base/jsonc.ts";
 import { isObject, type JsonObject } from "../lib/base/schema.ts";
 import { toMs } from "../lib/api/time.ts";
+import { notedAddress } from "../lib/cloud/addresses.ts";
 import { savePartConfig } from "../lib/cloud/app_parts.ts";
 import { Audit, type Subject } from "../lib/cloud/audit.ts";
 import { Authority } from "../lib/cloud/authority.ts";
@@ -107,6 +108,9 @@ const organizations: readonly Command[] = [
   }),
 ];
 
+/** What machines are told before the first `serve`, whose default this is. */
+const NOBODY_SERVED = "http://localhost:8090";
+
 const machines: readonly Command[] = [
   command(
     "machine create",
@@ -115,19 +119,21 @@ const machines: readonly Command[] = [
     [ORG, LOCATION, {
       name: "address",
       type: "string",
-      default: "http://localhost:8090",
+      default: "",
       value: "URL",
-      help: "Where the machine reaches the control plane.",
+      help:
+        "Where the machine reaches the control plane; left out, the address that serve was last given or had.",
     }],
     async (desk, [name], { org, location, address }) => {
       const { id: on } = await locationOf(desk.store, org, location);
+      const url = address || await notedAddress(desk.store) || NOBODY_SERVED;
       const secret = await newKeySecret();
       const made = await desk.change(
         "machine create",
         { kind: "location", id: on },
         (sql, nowMs) => createMachine(sql, secret, on, name, nowMs),
       );
-      const section = cloudSection(made.partId, made.key, address);
+      const section = cloudSection(made.partId, made.key, url);
       desk.print({ ...made, config: section }, [JSON.stringify(section, null, 2)]);
     },
   ),

@@ -12,6 +12,7 @@ import { chainOf, SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
 import { suggest } from "../lib/base/suggest.ts";
+import { Addresses, checkedAddress, noteAddress } from "../lib/cloud/addresses.ts";
 import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
 import type { Validate } from "../lib/cloud/context.ts";
 import { FileStore } from "../lib/cloud/files.ts";
@@ -67,6 +68,15 @@ const LISTEN = {
   help: "Where to serve; port 0 takes a free one.",
 } as const;
 
+const PUBLIC_URL = {
+  name: "public-url",
+  type: "string",
+  default: "",
+  value: "URL",
+  env: "SVC_CLOUD_PUBLIC_URL",
+  help: "The address that people and machines will reach it by; left out, the one of --listen.",
+} as const;
+
 const SERVE = {
   ...PROGRAM,
   name: "svc-cloud serve",
@@ -83,10 +93,13 @@ const SERVE = {
     },
     {
       name: "public-url",
-      type: "string",
-      default: "",
+      type: "list",
+      default: [],
       value: "URL",
-      help: "As what others reach it, where that is not as what they address it: behind a proxy, say.",
+      env: "SVC_CLOUD_PUBLIC_URL",
+      help:
+        "The address that people and machines reach it by, for installers, links and what commands print; may " +
+        "stand several times, the main one first. Left out, only this computer's own addresses are believed.",
     },
     {
       name: "tls",
@@ -127,7 +140,7 @@ const INIT = {
     "Makes what there is to begin with: an organization, a location, a machine, and keys for a person and for the " +
     "machine.",
   usage: "[flags]",
-  flags: [...COMMON, LISTEN, JSON_FLAG, {
+  flags: [...COMMON, LISTEN, PUBLIC_URL, JSON_FLAG, {
     name: "example",
     type: "bool",
     default: false,
@@ -210,12 +223,14 @@ async function init(args: readonly string[], host: Host): Promise<number> {
   const { values } = begun;
   return await withStore(values, async (store) => {
     const clock = new SystemClock();
-    const { data } = values;
+    const { data, publicUrl, listen } = values;
+    const url = publicUrl === "" ? `http://${listen}` : checkedAddress(publicUrl);
     const parts = { store, files: await filesIn(data, clock), validate: validator(), data, clock };
-    const example = await makeExample(parts, `http://${values.listen}`, { withData: values.example });
+    const example = await makeExample(parts, url, { withData: values.example });
     if (!example) {
       throw new SvcError("failed_precondition", "there is an organization already: init is for a new folder");
     }
+    if (publicUrl !== "") await noteAddress(store, url);
     host.write(values.json ? `${JSON.stringify(example)}\n` : describeExample(example));
     return 0;
   });
@@ -235,15 +250,15 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
     return await withStore(values, async (store) => {
       logger.info("svc-cloud", { version: VERSION });
       const files = await filesIn(values.data, clock);
-      const publicUrl = values.publicUrl.replace(/\/+$/, "") || undefined;
-      const { training, routes } = await openTraining(values, clock);
+      const addresses = new Addresses(values.publicUrl, host.hostname());
+      const { training, routes } = await openTraining({ ...values, publicUrl: addresses.main ?? "" }, clock);
       const cloud = await openCloud({
         store,
         files,
         clock,
         logger,
         validate: validator(),
-        publicUrl,
+        addresses,
         installers: await installers(host),
         training,
       });
@@ -259,7 +274,9 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
           logger,
         });
         const parts = { store, files, validate: validator(), data: values.data, clock };
-        const example = values.demo ? await makeExample(parts, port.url, { withData: true }) : undefined;
+        const url = addresses.main ?? port.url.replace(/(?<=:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, host.hostname());
+        await noteAddress(store, url);
+        const example = values.demo ? await makeExample(parts, url, { withData: true }) : undefined;
         if (example) host.write(describeExample(example));
         logger.info("serving", { url: port.url });
         logger.info(`stopping: ${await stopped}`);

@@ -6,7 +6,8 @@
 $ErrorActionPreference = "Stop"
 $ProgressPreference = "SilentlyContinue"
 
-$root = if ($env:SVC_ROOT_URL) { $env:SVC_ROOT_URL } else { "@ROOT_URL@" }
+$servedFrom = '@ROOT_URL@'
+$root = if ($env:SVC_ROOT_URL) { $env:SVC_ROOT_URL } else { $servedFrom }
 $base = "C:\opt\svc"
 $credentials = "C:\etc\svc.json"
 

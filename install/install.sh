@@ -12,7 +12,8 @@
 #   --aix-install  is taken and means nothing more: it is what installers of svc-server were given
 set -eu
 
-root=${SVC_ROOT_URL:-@ROOT_URL@}
+served_from='@ROOT_URL@'
+root=${SVC_ROOT_URL:-$served_from}
 credentials=/etc/svc.json
 force=${FORCE:-}
 

@@ -16,6 +16,7 @@ import { health } from "../wire/health.ts";
 import { reflection } from "../wire/reflection.ts";
 import { type CallContext, service, ServiceTable } from "../wire/service.ts";
 import { Access } from "./access.ts";
+import { Addresses } from "./addresses.ts";
 import { dataService } from "./app_data.ts";
 import { dataSyncService } from "./app_data_sync.ts";
 import { datasetService } from "./app_datasets.ts";
@@ -59,8 +60,8 @@ export interface CloudOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly validate: Validate;
-  /** As what others know it, where that is not as what they address it: behind a proxy, say. */
-  readonly publicUrl?: string;
+  /** As what it is known; left out, as this computer. */
+  readonly addresses?: Addresses;
   /** Left out where others train. */
   readonly training?: TrainingOptions;
 }
@@ -80,7 +81,13 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   const access = new Access(store, RULES);
   const audit = new Audit(store, clock);
   const presence = new Presence(store, clock, logger);
-  const context: CloudContext = { ...options, access, audit, presence };
+  const context: CloudContext = {
+    ...options,
+    access,
+    addresses: options.addresses ?? new Addresses(),
+    audit,
+    presence,
+  };
   const keys = new Keys(store);
   const { service: authService, interceptor, entityOf } = auth({
     handlers: { apiKeys: (id, key) => keys.isKey(id, key) },
@@ -145,7 +152,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
 
 /** By a token, or as published downloaders show who they are: by the headers `key_id` and `key`. */
 function identifier(keys: Keys, entityOf: (token: string) => string): Identify {
-  return async (fields) => {
+  return async (fields, _peer) => {
     const [, token] = /^Bearer (.+)$/i.exec(field(fields, "authorization") ?? "") ?? [];
     if (token !== undefined) return entityOf(token);
     const [id, key] = [field(fields, "key_id"), field(fields, "key")];

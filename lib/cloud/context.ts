@@ -8,6 +8,7 @@ import { SvcError } from "../base/error.ts";
 import type { Problem } from "../base/schema.ts";
 import type { CallContext } from "../wire/service.ts";
 import type { Access } from "./access.ts";
+import type { Addresses } from "./addresses.ts";
 import type { Actor, Audit } from "./audit.ts";
 import type { FileStore } from "./files.ts";
 import type { Presence } from "./presence.ts";
@@ -25,8 +26,8 @@ export interface CloudContext {
   readonly audit: Audit;
   readonly presence: Presence;
   readonly validate: Validate;
-  /** As what others know this control plane, where that is not as what they address it. */
-  readonly publicUrl?: string;
+  /** As what this control plane is known. */
+  readonly addresses: Addresses;
 }
 
 export function actorOf({ entity, method }: CallContext): Actor {

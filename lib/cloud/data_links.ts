@@ -29,15 +29,14 @@ export class DataLinks {
   }
 
   /** A link that is good for so many minutes; by whom it is asked for says where it leads. */
-  make(id: string, minutes: number = MINUTES.usual, { origin }: Peer): { url: string; expiresMs: number } {
+  make(id: string, minutes: number = MINUTES.usual, peer: Peer): { url: string; expiresMs: number } {
     if (minutes < 1 || minutes > MINUTES.max) {
       const wanted = `wanted 1 to ${MINUTES.max}`;
       throw new SvcError("invalid_argument", `found a link for ${minutes} minutes, ${wanted}`);
     }
     const expiresMs = Math.ceil(this.cloud.clock.nowMs() + minutes * 60_000);
     const query = `expires=${expiresMs}&signature=${this.#signature(id, expiresMs)}`;
-    const base = this.cloud.publicUrl ?? origin ?? "http://localhost";
-    return { url: `${base}${PATH}/${id}?${query}`, expiresMs };
+    return { url: `${this.cloud.addresses.linkFor(peer)}${PATH}/${id}?${query}`, expiresMs };
   }
 
   async #answer(request: RouteRequest): Promise<RouteAnswer> {

@@ -21,7 +21,7 @@ import { type Release, releaseFileName, Releases } from "./releases.ts";
 import { secretOf } from "./store.ts";
 
 /** Whose credentials are in these header fields. Throws `unauthenticated`. */
-export type Identify = (fields: Fields) => Promise<string>;
+export type Identify = (fields: Fields, peer: Peer) => Promise<string>;
 
 /** What is handed out, whole. */
 interface Content {
@@ -79,18 +79,14 @@ export class Downloads {
   packageUrl(one: Package, peer: Peer): string {
     const expires = (Math.floor(this.cloud.clock.nowMs() / LINK_MS) + 2) * LINK_MS;
     const query = `expires=${expires}&signature=${this.#linkSignature(one.id, expires)}`;
-    return `${this.#origin(peer)}${PACKAGE_PATH}/${one.id}/${archiveName(one)}?${query}`;
+    return `${this.cloud.addresses.linkFor(peer)}${PACKAGE_PATH}/${one.id}/${archiveName(one)}?${query}`;
   }
 
   releaseUrl(one: Release, peer: Peer): string {
     const platform = one.platform.replace("/", "-");
-    return `${this.#origin(peer)}${RELEASE_PATH}/${one.name}/${one.version}/${platform}/${
+    return `${this.cloud.addresses.linkFor(peer)}${RELEASE_PATH}/${one.name}/${one.version}/${platform}/${
       releaseFileName(one)
     }`;
-  }
-
-  #origin({ origin }: Peer): string {
-    return this.cloud.publicUrl ?? origin ?? "http://localhost";
   }
 
   async #guarded(answer: Route, request: RouteRequest): Promise<RouteAnswer> {
@@ -111,7 +107,7 @@ export class Downloads {
     const [, id, name = ""] = /^\/([^/]+)\/([^/]+)$/.exec(request.path.slice(PACKAGE_PATH.length)) ?? [];
     if (id === undefined) throw nothingAt(request.path);
     const linked = this.#isLinked(id, request.query);
-    const entity = linked ? undefined : await this.identify(request.fields);
+    const entity = linked ? undefined : await this.identify(request.fields, request.peer);
     const one = await new Packages(this.cloud.store).get(id);
     if (!linked) await requireVisible(this.cloud, entity, one.item, id);
     const { item: { organizationId }, version, platform, createdMs, ...content } = one;

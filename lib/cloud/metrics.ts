@@ -42,7 +42,7 @@ export class Metrics {
       if (method !== "GET" && method !== "HEAD") return text(405, "/metrics answers GET");
       const local = /^(?:::ffff:)?127\.|^::1$/.test(peer.remoteAddress ?? "");
       try {
-        if (!local) await identify(fields);
+        if (!local) await identify(fields, peer);
         return { status: 200, contentType: TYPE, body: await this.#page(cloud) };
       } catch (error) {
         const { code, message } = SvcError.from(error);

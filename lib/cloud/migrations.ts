@@ -303,4 +303,11 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   [
     `CREATE INDEX training_jobs_by_key ON training_jobs (key_id)`,
   ],
+  // What the control plane tells its commands.
+  [
+    `CREATE TABLE settings (
+      name TEXT PRIMARY KEY,
+      value TEXT NOT NULL
+    )`,
+  ],
 ];

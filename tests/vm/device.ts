@@ -42,7 +42,8 @@ export class VmDevice {
     await makePrograms(reuse);
     const data = ["--data", `${folder}/cloud`];
     const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
-    const cloud = await serveCloud(data);
+    const port = freePort();
+    const cloud = await serveCloud([...data, "--public-url", `http://${HOST}:${port}`], `127.0.0.1:${port}`);
     try {
       const device = new VmDevice(await Machine.make(await image(), folder), cloud, folder, example);
       for (const name of NAMES) {
@@ -212,4 +213,10 @@ async function makePrograms(reuse: boolean): Promise<void> {
     const { success, stderr } = await new Deno.Command("cc", { args }).output();
     if (!success) throw new Error(`cc: ${new TextDecoder().decode(stderr)}`);
   }
+}
+
+/** The address that a device uses has to be known before the control plane is there. */
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
 }

@@ -1,0 +1,133 @@
+/**
+ * The addresses that this control plane gives itself in scripts, links and credentials.
+ *
+ * Those that its operator has configured, if there are any. Without one a caller gets back only an address that is
+ * known to be this computer: loopback, its own name, or the address that the connection came to. Whatever else stands
+ * in a Host header was made up by the caller, and an installer would run it as root.
+ */
+
+import { SvcError } from "../base/error.ts";
+import type { Peer } from "../wire/service.ts";
+import type { Sql, Store } from "./store.ts";
+
+const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])$/;
+const PATH = /^(?:\/[A-Za-z0-9._~-]+)*$/;
+const URL_CHARS_MAX = 512;
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
+
+/** Where commands find the address that people and machines are to use. */
+const NOTE = "address";
+
+export class Addresses {
+  readonly #configured: readonly string[];
+
+  /** `configured`: public URLs, the main one first. `hostname`: of this computer. Throws `invalid_argument`. */
+  constructor(configured: readonly string[] = [], private readonly hostname = "") {
+    this.#configured = configured.map(checkedAddress);
+  }
+
+  /** The public address, where one is configured. */
+  get main(): string | undefined {
+    return this.#configured[0];
+  }
+
+  /**
+   * What goes into a script or a configuration that is run elsewhere. Throws `failed_precondition` where nothing is
+   * configured and the caller came by an address that may not be this computer's.
+   */
+  ownFor(peer: Peer): string {
+    const asked = askedBy(peer);
+    if (this.main !== undefined) return this.#sameHost(asked) ?? this.main;
+    if (asked && this.#isThisComputer(asked.hostname, peer)) return asked.origin;
+    throw new SvcError(
+      "failed_precondition",
+      "this control plane was asked by an address that it does not know to be its own: start svc-cloud serve with " +
+        "--public-url and the address that devices reach it by",
+    );
+  }
+
+  /**
+   * What goes into an answer to the caller alone, who has shown a key: the address that the caller used, if it can be
+   * one. Throws `invalid_argument` where it cannot.
+   */
+  linkFor(peer: Peer): string {
+    const asked = askedBy(peer);
+    if (this.main !== undefined) return this.#sameHost(asked) ?? this.main;
+    if (peer.origin === undefined) return "http://localhost";
+    if (asked) return asked.origin;
+    throw new SvcError(
+      "invalid_argument",
+      "the Host header is no host and port, wanted such as cloud.example:8090",
+    );
+  }
+
+  /** The configured address with the caller's host and port; the scheme may be that of a proxy. */
+  #sameHost(asked: URL | undefined): string | undefined {
+    return asked && this.#configured.find((one) => new URL(one).host === asked.host);
+  }
+
+  #isThisComputer(host: string, { localAddress }: Peer): boolean {
+    if (LOOPBACK.test(host) || (this.hostname !== "" && host === this.hostname.toLowerCase())) return true;
+    const address = localAddress?.replace(/^::ffff:/, "").replace(/%.*$/, "");
+    return address !== undefined && (host === address || host === `[${address}]`);
+  }
+}
+
+/** A public URL as it is written into scripts. Throws `invalid_argument`. */
+export function checkedAddress(text: string): string {
+  const url = wellFormed(text);
+  const path = url?.pathname.replace(/\/+$/, "") ?? "";
+  if (url && PATH.test(path)) return `${url.origin}${path}`;
+  throw new SvcError(
+    "invalid_argument",
+    `--public-url: found ${
+      JSON.stringify(text)
+    }, wanted http:// or https:// with a host, and a port and path of ` +
+      "letters, digits and -._~ if need be, such as https://cloud.example.com",
+  );
+}
+
+/** Remembers for commands where this control plane is reached. */
+export async function noteAddress(store: Store, address: string): Promise<void> {
+  await store.transaction((sql) =>
+    sql.query(
+      `INSERT INTO settings (name, value) VALUES (?, ?)
+       ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+      NOTE,
+      address,
+    )
+  );
+}
+
+/** Where the control plane of this database was last said to be reached. */
+export async function notedAddress(sql: Sql): Promise<string | undefined> {
+  const [row] = await sql.query<{ value: string }>("SELECT value FROM settings WHERE name = ?", NOTE);
+  return row?.value;
+}
+
+/** A text as one word of a shell. */
+export function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** A text as one string of PowerShell, which takes typographic quotes for its own. */
+export function powershellQuoted(text: string): string {
+  return `'${text.replace(/['\u2018-\u201b]/g, "$&$&")}'`;
+}
+
+/** By what address the caller came, if that can be one at all. */
+function askedBy({ origin }: Peer): URL | undefined {
+  const url = wellFormed(origin);
+  return url?.pathname === "/" ? url : undefined;
+}
+
+/** A URL of nothing but a scheme, a plain host, a port and a path. */
+function wellFormed(text: string | undefined): URL | undefined {
+  if (text === undefined || text.length > URL_CHARS_MAX || !URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  const plain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+  // What the parser drops or mends (white space, a lone "?") was no address.
+  const same = /^https?:\/\/[^\s?#@\\]+$/i.test(text);
+  const web = url.protocol === "http:" || url.protocol === "https:";
+  return web && plain && same && HOST.test(url.hostname) ? url : undefined;
+}

@@ -1,0 +1,95 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { SvcError } from "../base/error.ts";
+import type { Peer } from "../wire/service.ts";
+import { Addresses, checkedAddress, powershellQuoted, shellQuoted } from "./addresses.ts";
+
+const HOSTILE = [
+  "http://$(touch pwned)",
+  "http://$(reboot):8090",
+  "http://`id`",
+  "http://a';id;'",
+  'http://a";id;"',
+  "http://a\nid\n",
+  "http://a\r\nX: y",
+  "http://a;id",
+  "http://a&id",
+  "http://a|id",
+  "http://${IFS}",
+  "http://a b",
+  "http://user:password@a",
+  "http://a/?x=$(id)",
+  "http://a/#x",
+  "http://a/$(id)",
+  "http://a\u2019;id",
+  "http://a@b",
+  "http://a\\b",
+  "javascript:alert(1)",
+  `http://${"a".repeat(600)}`,
+  "http://",
+  "",
+];
+
+function from(origin: string, localAddress = "192.0.2.7"): Peer {
+  return { kind: "grpc", origin, localAddress };
+}
+
+Deno.test("without a public address only this computer's own addresses go into scripts", () => {
+  const addresses = new Addresses([], "Tower");
+  const own = [
+    "http://localhost:8090",
+    "http://127.0.0.1:8090",
+    "https://[::1]:8090",
+    "http://tower:8090",
+    "http://192.0.2.7:8090",
+    "http://192.0.2.7",
+  ];
+  for (const origin of own) assertEquals(addresses.ownFor(from(origin)), origin);
+  assertEquals(addresses.ownFor(from("http://192.0.2.7:1", "::ffff:192.0.2.7")), "http://192.0.2.7:1");
+  const strange = [
+    "http://evil.example",
+    "http://192.0.2.8",
+    "http://localhost.evil.example",
+    "http://127.1.evil",
+  ];
+  for (const origin of [...strange, ...HOSTILE]) {
+    const error = assertThrows(() => addresses.ownFor(from(origin)), SvcError, "--public-url");
+    assertEquals([error.code, error.message.includes("evil")], ["failed_precondition", false]);
+  }
+});
+
+Deno.test("with public addresses nothing that a caller says gets through", () => {
+  const addresses = new Addresses(["https://cloud.example.com/", "http://10.0.0.5:8090"], "tower");
+  assertEquals(addresses.main, "https://cloud.example.com");
+  for (const origin of [...HOSTILE, "http://evil.example", "http://localhost:8090"]) {
+    assertEquals(addresses.ownFor(from(origin)), "https://cloud.example.com", origin);
+    assertEquals(addresses.linkFor(from(origin)), "https://cloud.example.com", origin);
+  }
+  assertEquals(addresses.ownFor(from("http://10.0.0.5:8090")), "http://10.0.0.5:8090");
+});
+
+Deno.test("links go back to the caller under the address that it used, if that can be one", () => {
+  const addresses = new Addresses();
+  assertEquals(addresses.linkFor(from("http://cloud.lan:8090")), "http://cloud.lan:8090");
+  for (const origin of HOSTILE) {
+    const error = assertThrows(() => addresses.linkFor(from(origin)), SvcError);
+    assertEquals(error.code, "invalid_argument", origin);
+  }
+});
+
+Deno.test("a public address is a plain one, or the program says so", () => {
+  const good = {
+    "https://Cloud.Example.com/": "https://cloud.example.com",
+    "http://h:1/a/b": "http://h:1/a/b",
+  };
+  for (const [given, wanted] of Object.entries(good)) assertEquals(checkedAddress(given), wanted);
+  for (const text of HOSTILE) assertThrows(() => checkedAddress(text), SvcError, "--public-url");
+});
+
+Deno.test("a quoted text is one word to sh, whatever is in it", async () => {
+  for (const text of ["a", "it's", "$(id)`id`", "'; id; '", "a\nb", '"', "\\", "''"]) {
+    const script = `printf %s ${shellQuoted(text)}`;
+    const { stdout } = await new Deno.Command("sh", { args: ["-c", script] }).output();
+    assertEquals(new TextDecoder().decode(stdout), text);
+  }
+  assertEquals(powershellQuoted("it's \u2019 $(id)"), "'it''s \u2019\u2019 $(id)'");
+});
