@@ -12,13 +12,19 @@
 
 import { SvcError } from "../base/error.ts";
 import { suggest } from "../base/suggest.ts";
-import { ONNX_WORKER, type OnnxAnswer, type OnnxGraph, type OnnxRequest } from "./onnx_worker.ts";
+import {
+  MODEL_BYTES_MAX,
+  ONNX_WORKER,
+  type OnnxAnswer,
+  type OnnxGraph,
+  type OnnxRequest,
+  sizeError,
+} from "./onnx_worker.ts";
+
+export { MODEL_BYTES_MAX };
 
 /** Runs that may wait for the one before them. */
 export const RUNS_WAITING_MAX = 64;
-
-/** The largest file of an ONNX model, which is a protobuf message. */
-export const MODEL_BYTES_MAX = 2 ** 31 - 1;
 
 const ARRAYS = {
   float32: Float32Array,
@@ -81,20 +87,16 @@ interface OpenOptions {
 }
 
 /**
- * Opens an ONNX model: its bytes, or the path of its file, beside which its weights may lie in files of their own.
- * Throws `invalid_argument` for what is no model or needs an operator that is not there, `unavailable` where the
- * system cannot load the runtime.
+ * Opens an ONNX model: its bytes, or the path of its file. Everything must be in the model itself (`onnx_check.ts`).
+ * Throws `invalid_argument` for what is no model, refers to other files or needs an operator that is not there,
+ * `unavailable` where the system cannot load the runtime.
  */
 export async function openOnnx(
   model: Uint8Array | string,
   { threads, signal }: OpenOptions = {},
 ): Promise<OnnxSession> {
   if (model.length === 0 || typeof model !== "string" && model.length > MODEL_BYTES_MAX) {
-    const wanted = `1 to ${MODEL_BYTES_MAX} bytes`;
-    throw new SvcError(
-      "invalid_argument",
-      `cannot load the ONNX model: it has ${model.length} bytes, wanted ${wanted}`,
-    );
+    throw sizeError(model.length);
   }
   const thread = new Thread();
   try {

@@ -5,7 +5,17 @@
  * back as an answer; the thread itself never fails.
  */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -13,10 +23,19 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { type Code, messageOf, SvcError } from "../base/error.ts";
+import { checkModel } from "./onnx_check.ts";
 import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./onnx_session.ts";
 
 /** The name by which this module knows that it is the thread, and not merely imported. */
 export const ONNX_WORKER = "svc-onnx";
+
+/** The largest file of an ONNX model, which is a protobuf message. */
+export const MODEL_BYTES_MAX = 2 ** 31 - 1;
+
+export function sizeError(bytes: number): SvcError {
+  const wanted = `wanted 1 to ${MODEL_BYTES_MAX} bytes`;
+  return new SvcError("invalid_argument", `cannot load the ONNX model: it has ${bytes} bytes, ${wanted}`);
+}
 
 export type OnnxRequest =
   | { readonly open: { readonly model: Uint8Array | string; readonly threads?: number } }
@@ -53,6 +72,9 @@ class Session {
   }
 
   async #open(model: Uint8Array | string, threads?: number): Promise<OnnxGraph> {
+    // The runtime is given bytes and never a path, beside which it would look for more files.
+    const bytes = typeof model === "string" ? readModel(model) : model;
+    checkModel(bytes);
     this.#ort = await loadRuntime();
     // What goes wrong comes as an error; the runtime would print it too, in a form of its own.
     this.#ort.env.logLevel = "fatal";
@@ -63,11 +85,7 @@ class Session {
         // Threads that wait for work by turning keep a small board's cores busy between two pictures.
         extra: { session: { intra_op: { allow_spinning: "0" } } },
       };
-      // Each has a signature of its own.
-      const { InferenceSession: Sessions } = this.#ort;
-      this.#session = typeof model === "string"
-        ? await Sessions.create(model, options)
-        : await Sessions.create(model, options);
+      this.#session = await this.#ort.InferenceSession.create(bytes, options);
     } catch (cause) {
       const why = firstLine(cause);
       const hint = /protobuf parsing failed/i.test(why) ? " Is it an ONNX file?" : "";
@@ -86,6 +104,22 @@ class Session {
       throw new SvcError("invalid_argument", `cannot run the ONNX model: ${messageOf(cause).trim()}`);
     });
     return Object.fromEntries(Object.entries(outputs).map(([name, value]) => [name, tensorOf(value)]));
+  }
+}
+
+function readModel(path: string): Uint8Array {
+  // A pipe that nobody writes to would be waited for.
+  const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  try {
+    const found = fstatSync(file);
+    if (!found.isFile()) throw new SvcError("invalid_argument", "cannot load the ONNX model: it is no file");
+    if (found.size === 0 || found.size > MODEL_BYTES_MAX) throw sizeError(found.size);
+    return readFileSync(file);
+  } catch (cause) {
+    if (cause instanceof SvcError) throw cause;
+    throw new SvcError("unavailable", `cannot read the ONNX model: ${messageOf(cause)}`, { cause });
+  } finally {
+    closeSync(file);
   }
 }
 

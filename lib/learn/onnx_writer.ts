@@ -130,7 +130,7 @@ function valueInfo(name: string, type: OnnxType, shape: readonly number[]): Byte
 }
 
 /** A protobuf field: a number as a varint, a text or bytes with their length before them. */
-function field(number: number, value: number | string | Bytes): Bytes {
+export function field(number: number, value: number | string | Bytes): Bytes {
   if (typeof value === "number") return new Uint8Array([...varint(number << 3), ...varint(value)]);
   const bytes = typeof value === "string" ? new TextEncoder().encode(value) : value;
   return message([new Uint8Array([...varint(number << 3 | 2), ...varint(bytes.length)]), bytes]);
@@ -143,7 +143,8 @@ function varint(value: number): number[] {
   return [...bytes, Number(rest)];
 }
 
-function message(fields: readonly Bytes[]): Uint8Array<ArrayBuffer> {
+/** Fields one after the other, which is a message. */
+export function message(fields: readonly Bytes[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(fields.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const one of fields) {
