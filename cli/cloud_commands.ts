@@ -74,6 +74,22 @@ const LOCATION = {
   help: "Location; may be left out where there is one.",
 } as const;
 
+const ROLE = {
+  name: "role",
+  type: "string",
+  default: "operator",
+  value: "ROLE",
+  help: "owner or operator",
+} as const;
+const ON = {
+  name: "on",
+  type: "string",
+  default: "",
+  value: "KIND:ID",
+  help:
+    "What the role is on: organization:ID, location:ID or machine:ID; where left out, the one organization.",
+} as const;
+
 const organizations: readonly Command[] = [
   command("org create", ["NAME"], "Makes an organization.", [], async ({ change, print }, [name]) => {
     const id = await change(
@@ -179,15 +195,8 @@ const keys: readonly Command[] = [
     [],
     "Makes an API key and prints it: this is the only time that it can be seen.",
     [
-      { name: "role", type: "string", default: "operator", value: "ROLE", help: "owner or operator" },
-      {
-        name: "on",
-        type: "string",
-        default: "",
-        value: "KIND:ID",
-        help:
-          "What the role is on: organization:ID, location:ID or machine:ID; where left out, the one organization.",
-      },
+      ROLE,
+      ON,
       { name: "name", type: "string", default: "", value: "NAME", help: "What to call it." },
     ],
     async (desk, _, { role, on, name }) => {
@@ -201,12 +210,43 @@ const keys: readonly Command[] = [
       desk.print({ ...key, ...grant }, [`id:  ${key.id}`, `key: ${key.key}`]);
     },
   ),
-  command("key list", [], "Lists the API keys with what they may do.", [], async ({ store, print }) => {
-    const all = await new Keys(store).all();
-    const may = (grants: readonly Grant[]) =>
-      grants.map((one) => `${one.role} of ${one.kind} ${one.resourceId}`).join(", ");
-    print(all, table(all.map(({ id, name, grants }) => [id, name, may(grants)])));
-  }),
+  command(
+    "key list",
+    [],
+    "Lists the API keys with whose they are and what they may do.",
+    [],
+    async ({ store, print }) => {
+      const all = await new Keys(store).all();
+      const may = (grants: readonly Grant[]) =>
+        grants.map((one) => `${one.role} of ${one.kind} ${one.resourceId}`).join(", ");
+      const rows = all.map((
+        key,
+      ) => [key.id, key.name, `of ${key.organizationId ?? "nobody"}`, may(key.grants)]);
+      print(all, table(rows));
+    },
+  ),
+  command(
+    "key grant",
+    ["ID"],
+    "Gives an API key a role, on what belongs to another organization than the key too.",
+    [ROLE, ON],
+    async (desk, [id], { role, on }) => {
+      const grant = await grantOf(desk.store, role, on);
+      await desk.change("key grant", { kind: "key", id }, (sql) => new Keys(sql).grant(id, grant));
+      desk.print({ id, ...grant }, []);
+    },
+  ),
+  command(
+    "key own",
+    ["ID"],
+    "Makes an API key that of an organization, whose owners then rename, replace and delete it.",
+    [ORG],
+    async (desk, [id], { org }) => {
+      const { id: organizationId } = await organizationOf(desk.store, org);
+      await desk.change("key own", { kind: "key", id }, (sql) => new Keys(sql).own(id, organizationId));
+      desk.print({ id, organizationId }, []);
+    },
+  ),
   command(
     "key rotate",
     ["ID"],

@@ -14,7 +14,7 @@ import type { Host } from "../lib/base/host.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import { Addresses, checkedAddress, noteAddress } from "../lib/cloud/addresses.ts";
 import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
-import type { Validate } from "../lib/cloud/context.ts";
+import { ORGANIZATION_MAKERS, type Validate } from "../lib/cloud/context.ts";
 import { FileStore } from "../lib/cloud/files.ts";
 import { openStore, type Store } from "../lib/cloud/store.ts";
 import { decodeConfig } from "../lib/machine/config.ts";
@@ -100,6 +100,15 @@ const SERVE = {
       help:
         "The address that people and machines reach it by, for installers, links and what commands print; may " +
         "stand several times, the main one first. Left out, only this computer's own addresses are believed.",
+    },
+    {
+      name: "organizations",
+      type: "string",
+      default: "operator",
+      value: "WHO",
+      help:
+        "Who makes organizations by a call: operator (nobody; svc-cloud org create does) or anybody with a " +
+        "key of a person. Keys of machines never do.",
     },
     {
       name: "tls",
@@ -248,6 +257,14 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
   const ignore = host.onTermination(resolve);
   try {
     return await withStore(values, async (store) => {
+      const organizations = ORGANIZATION_MAKERS.find((one) => one === values.organizations);
+      if (!organizations) {
+        const wanted = ORGANIZATION_MAKERS.join(" or ");
+        throw new SvcError(
+          "invalid_argument",
+          `--organizations: found "${values.organizations}", wanted ${wanted}`,
+        );
+      }
       logger.info("svc-cloud", { version: VERSION });
       const files = await filesIn(values.data, clock);
       const addresses = new Addresses(values.publicUrl, host.hostname());
@@ -259,6 +276,7 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         logger,
         validate: validator(),
         addresses,
+        organizations,
         installers: await installers(host),
         training,
       });

@@ -133,6 +133,14 @@ export class Access {
     return rows.filter((row): row is Grant & { id: string } => Boolean(row.role));
   }
 
+  /** Whether a key may be a person's: one that only opens machines is a machine's, and training jobs have their own. */
+  async isPersonal(keyId: string | undefined): Promise<boolean> {
+    const grants = await this.grantsOf(keyId);
+    if (grants.every(({ kind }) => kind === "machine")) return false;
+    const jobs = await this.sql.query("SELECT id FROM training_jobs WHERE key_id = ? LIMIT 1", keyId!);
+    return jobs.length === 0;
+  }
+
   /** On what a key has a role, in so far as it is enough for `need`. */
   async reach(keyId: string | undefined, need: Role): Promise<Grant[]> {
     return (await this.grantsOf(keyId)).filter(({ role }) => need === "operator" || role === "owner");
@@ -170,21 +178,35 @@ export class Access {
     }
   }
 
-  /** Where something is; a key is in all the places that it opens. */
+  /** Where something is. */
   async #scopes({ kind, id }: Ref): Promise<Scope[]> {
-    if (kind === "key") {
-      const rows = await this.sql.query<{ kind: GrantKind; id: string }>(
-        `SELECT g.kind, g.resource_id AS id FROM api_keys k JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
-        id,
-      );
-      if (rows.length === 0) throw missing(kind, id);
-      return (await Promise.all(rows.map((row) => this.#scopes(row)))).flat();
-    }
+    if (kind === "key") return await this.#scopesOfKey(id);
     const [row] = await this.sql.query<Enclosing>(ENCLOSING[kind], id);
     if (!row) throw missing(kind, id);
     const { organization, location, parent, machine } = row;
     const above = parent ? await locationsAbove(this.sql, parent) : [];
     return [{ organization, machine, locations: location ? [location, ...above] : [] }];
+  }
+
+  /**
+   * A key is in all the places of its organization that it opens, and in the organization itself where it opens none.
+   * What others let it open has no part in it: it neither gives them a say nor takes one from the owner.
+   */
+  async #scopesOfKey(id: string): Promise<Scope[]> {
+    const rows = await this.sql.query<{ organization: string | null; kind: GrantKind | null; on: string }>(
+      `SELECT k.organization_id AS organization, g.kind, g.resource_id AS "on"
+       FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
+      id,
+    );
+    if (rows.length === 0) throw missing("key", id);
+    const [{ organization }] = rows;
+    if (organization === null) {
+      const wanted = "whoever runs the control plane says whose it is: svc-cloud key own ID --org NAME";
+      throw new SvcError("permission_denied", `key "${id}" belongs to no organization; ${wanted}`);
+    }
+    const opened = rows.flatMap(({ kind, on }) => kind ? [this.#scopes({ kind, id: on })] : []);
+    const own = (await Promise.all(opened)).flat().filter((scope) => scope.organization === organization);
+    return own.length > 0 ? own : [{ organization, locations: [] }];
   }
 }
 

@@ -13,7 +13,8 @@ import {
 } from "../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../api/time.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
-import type { ServiceImpl } from "../wire/service.ts";
+import { SvcError } from "../base/error.ts";
+import type { CallContext, ServiceImpl } from "../wire/service.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { Fleet, type Location, type Machine, type Organization, type Part } from "./fleet.ts";
 import { Keys } from "./keys.ts";
@@ -41,7 +42,8 @@ export function onlineMessage({ presence, clock }: CloudContext, seenMs: number 
   };
 }
 
-function organizationHandlers({ store, access, audit }: CloudContext) {
+function organizationHandlers(cloud: CloudContext) {
+  const { store, access, audit } = cloud;
   const fleet = new Fleet(store);
   return {
     async listOrganizations(_request, ctx) {
@@ -54,6 +56,7 @@ function organizationHandlers({ store, access, audit }: CloudContext) {
     },
     /** Whoever makes an organization owns it. */
     async createOrganization({ name }, ctx) {
+      await requireMaker(cloud, ctx);
       const id = await audit.change(actorOf(ctx), { kind: "organization", id: name }, async (sql, nowMs) => {
         const made = await new Fleet(sql).createOrganization(name, nowMs);
         await new Keys(sql).grant(ctx.entity!, { role: "owner", kind: "organization", resourceId: made });
@@ -69,6 +72,21 @@ function organizationHandlers({ store, access, audit }: CloudContext) {
       return { organization: organizationMessage(await fleet.organization(id)) };
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** Throws `permission_denied`, which the audit log notes, where the caller makes no organizations. */
+async function requireMaker(
+  { access, audit, organizations = "operator" }: CloudContext,
+  ctx: CallContext,
+): Promise<void> {
+  const problem = organizations === "operator"
+    ? "organizations are made by whoever runs this control plane: svc-cloud org create NAME"
+    : await access.isPersonal(ctx.entity)
+    ? undefined
+    : "the key of a machine or of a training job makes no organizations: use one of a person";
+  if (problem === undefined) return;
+  await audit.refused(actorOf(ctx), []);
+  throw new SvcError("permission_denied", problem);
 }
 
 function locationHandlers({ store, audit }: CloudContext) {

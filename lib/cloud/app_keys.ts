@@ -11,13 +11,14 @@ import type { ServiceImpl } from "../wire/service.ts";
 import { type Ref, RESOURCE_TYPES } from "./access.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { Fleet } from "./fleet.ts";
-import { type ApiKey, type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "./keys.ts";
+import { type ApiKey, type Grant, GRANT_KINDS, Keys, newKeySecret, organizationOf, ROLES } from "./keys.ts";
 
 const API_KEY = "api-key";
 /** Permissions that only look at things or operate them; owners have all others too. */
 const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
 
-export function keyHandlers({ store, audit, access }: CloudContext) {
+export function keyHandlers(cloud: CloudContext) {
+  const { store, audit, access } = cloud;
   const keys = new Keys(store);
   const onKey = (id: string): Ref => ({ kind: "key", id });
   return {
@@ -34,8 +35,11 @@ export function keyHandlers({ store, audit, access }: CloudContext) {
     async createKeyFromExistingKeyAuthorizations({ id }, ctx) {
       const secret = await newKeySecret();
       return await audit.change(actorOf(ctx), onKey(id), async (sql, nowMs) => {
-        const { name, grants } = await new Keys(sql).get(id);
-        return await new Keys(sql).create(secret, `${name} (again)`, grants, nowMs);
+        const { name, grants, organizationId } = await new Keys(sql).get(id);
+        // What others let the key do they have let this one do, not its twin.
+        const own = await Promise.all(grants.map((one) => organizationOf(sql, one)));
+        const copied = grants.filter((_, at) => own[at] === organizationId);
+        return await new Keys(sql).create(secret, `${name} (again)`, copied, nowMs);
       });
     },
     async rotateKey({ id }, ctx) {
@@ -51,17 +55,26 @@ export function keyHandlers({ store, audit, access }: CloudContext) {
       return {};
     },
     async listKeys({ orgId }) {
+      const ids = await within(new Fleet(store), orgId);
+      const found = await keys.of(ids, orgId);
       return {
-        apiKeys: (await keys.of(await within(new Fleet(store), orgId))).map((key) => keyMessage(key, orgId)),
+        apiKeys: found.map((key) =>
+          keyMessage(key.organizationId === orgId ? key : seenFromOutside(key, ids), orgId)
+        ),
       };
     },
-    async getRobotAPIKeys({ robotId }) {
-      return { apiKeys: (await keys.of([robotId])).map((key) => keyMessage(key, "")) };
+    async getRobotAPIKeys({ robotId }, ctx) {
+      const found = await keys.of([robotId]);
+      const shown = found.map(async (key) =>
+        await access.may(ctx.entity, "owner", onKey(key.id)) ? key : seenFromOutside(key, [robotId])
+      );
+      return { apiKeys: (await Promise.all(shown)).map((key) => keyMessage(key, "")) };
     },
     async addRole({ authorization }, ctx) {
       const grant = grantOf(authorization!);
       const id = identityOf(authorization!);
       const on: Ref = { kind: grant.kind, id: grant.resourceId };
+      await requireConsent(cloud, ctx.entity, id, grant);
       await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).grant(id, grant));
       return {};
     },
@@ -82,6 +95,7 @@ export function keyHandlers({ store, audit, access }: CloudContext) {
         );
       }
       const on: Ref = { kind: after.kind, id: after.resourceId };
+      await requireConsent(cloud, ctx.entity, id, after);
       await audit.change(actorOf(ctx), on, async (sql) => {
         await new Keys(sql).revoke(id, before);
         await new Keys(sql).grant(id, after);
@@ -119,6 +133,38 @@ export function keyHandlers({ store, audit, access }: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
+/**
+ * A key's first role in another organization than its own takes the word of both: whoever could give one alone would
+ * show up, under a name of their choice, among the organizations of a stranger. Throws `permission_denied`.
+ */
+async function requireConsent(
+  { store, access }: CloudContext,
+  caller: string | undefined,
+  keyId: string,
+  grant: Grant,
+): Promise<void> {
+  const organization = await organizationOf(store, grant);
+  const { organizationId } = await new Keys(store).get(keyId);
+  if (organizationId === organization) return;
+  if ((await access.organizationsOf(keyId)).includes(organization)) return;
+  if (await access.may(caller, "owner", { kind: "key", id: keyId })) return;
+  throw new SvcError(
+    "permission_denied",
+    `key "${keyId}" is not one of this organization: give the role to a key of your own, or ask whoever runs the ` +
+      "control plane: svc-cloud key grant ID --role ROLE --on KIND:ID",
+  );
+}
+
+/** What others are shown of a key: that it is there, and what it may do with what is theirs. */
+function seenFromOutside(key: ApiKey, ids: readonly string[]): ApiKey {
+  return {
+    ...key,
+    name: "",
+    createdMs: undefined,
+    grants: key.grants.filter(({ resourceId }) => ids.includes(resourceId)),
+  };
+}
+
 /** The ids of an organization and of everything in it that roles are given on. */
 async function within(fleet: Fleet, organizationId: string): Promise<string[]> {
   const locations = await fleet.locations(organizationId);
@@ -128,7 +174,7 @@ async function within(fleet: Fleet, organizationId: string): Promise<string[]> {
 
 function keyMessage({ id, name, createdMs, grants }: ApiKey, orgId: string) {
   return {
-    apiKey: { id, name, createdOn: toTimestamp(createdMs) },
+    apiKey: { id, name, createdOn: createdMs === undefined ? undefined : toTimestamp(createdMs) },
     authorizations: grants.map((grant) => ({ ...authorizationMessage(grant), orgId })),
   } satisfies Partial<{ [K in keyof APIKeyWithAuthorizations]: unknown }>;
 }

@@ -28,7 +28,7 @@ import { Audit } from "./audit.ts";
 import { Authority } from "./authority.ts";
 import { agentService } from "./agent_service.ts";
 import { registryHandlers } from "./app_registry.ts";
-import { actorOf, type CloudContext, type Validate } from "./context.ts";
+import { actorOf, type CloudContext, type OrganizationMakers, type Validate } from "./context.ts";
 import { Downloads, type Identify } from "./downloads.ts";
 import { DataLinks } from "./data_links.ts";
 import { releaseOrphans } from "./file_refs.ts";
@@ -60,6 +60,8 @@ export interface CloudOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly validate: Validate;
+  /** Who makes organizations by a call; `operator` where left out: nobody. */
+  readonly organizations?: OrganizationMakers;
   /** As what it is known; left out, as this computer. */
   readonly addresses?: Addresses;
   /** Left out where others train. */

@@ -14,6 +14,10 @@ import type { FileStore } from "./files.ts";
 import type { Presence } from "./presence.ts";
 import type { Store } from "./store.ts";
 
+/** Who makes organizations by a call; the command line on the host always does. */
+export const ORGANIZATION_MAKERS = ["operator", "anybody"] as const;
+export type OrganizationMakers = typeof ORGANIZATION_MAKERS[number];
+
 /** Everything wrong with a machine's configuration; what must not be used has errors. */
 export type Validate = (json: unknown) => readonly Problem[];
 
@@ -26,6 +30,8 @@ export interface CloudContext {
   readonly audit: Audit;
   readonly presence: Presence;
   readonly validate: Validate;
+  /** `operator` where left out: nobody does by a call. */
+  readonly organizations?: OrganizationMakers;
   /** As what this control plane is known. */
   readonly addresses: Addresses;
 }

@@ -2,7 +2,8 @@
  * API keys and what they may do.
  *
  * A key is shown once, when it is made; kept is its hash. A grant gives a key a role on an organization, a location
- * or a machine, and with it on everything in there.
+ * or a machine, and with it on everything in there. A key belongs to the organization that it was made in, whatever
+ * roles others give it on what is theirs: only its owner renames, replaces and deletes it.
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
@@ -26,7 +27,10 @@ export interface Grant {
 export interface ApiKey {
   readonly id: string;
   readonly name: string;
-  readonly createdMs: number;
+  /** Not told to everybody. */
+  readonly createdMs: number | undefined;
+  /** Whose it is; null for a key of an older version with roles in several organizations. */
+  readonly organizationId: string | null;
   readonly grants: readonly Grant[];
 }
 
@@ -43,6 +47,8 @@ export interface KeySecret {
 }
 
 const KEY_BYTES = 24;
+const KEYS = `SELECT k.id, k.name, k.created_ms AS "createdMs", k.organization_id AS "organizationId"
+  FROM api_keys k`;
 
 /** A machine and what it is in. */
 export interface MachinePlace {
@@ -61,7 +67,10 @@ type KeyRow = Omit<ApiKey, "grants">;
 export class Keys {
   constructor(private readonly sql: Sql) {}
 
-  /** A key with at least one grant; whoever calls has checked that it may give them. */
+  /**
+   * A key with at least one grant, owned by the organization that the first one is in; whoever calls has checked that
+   * it may give them.
+   */
   async create(secret: KeySecret, name: string, grants: readonly Grant[], nowMs: number): Promise<NewKey> {
     if (grants.length === 0) {
       throw new SvcError(
@@ -71,11 +80,12 @@ export class Keys {
     }
     const id = randomUUID();
     await this.sql.query(
-      "INSERT INTO api_keys (id, name, hash, created_ms) VALUES (?, ?, ?, ?)",
+      "INSERT INTO api_keys (id, name, hash, created_ms, organization_id) VALUES (?, ?, ?, ?, ?)",
       id,
       name === "" ? `key of ${new Date(nowMs).toISOString()}` : name,
       secret.hash,
       nowMs,
+      await organizationOf(this.sql, grants[0]),
     );
     for (const grant of grants) await this.grant(id, grant);
     return { id, key: secret.key };
@@ -99,26 +109,30 @@ export class Keys {
   }
 
   async get(id: string): Promise<ApiKey> {
-    const [key] = await this.#with(
-      'SELECT id, name, created_ms AS "createdMs" FROM api_keys WHERE id = ?',
-      id,
-    );
+    const [key] = await this.#with(`${KEYS} WHERE k.id = ?`, id);
     if (!key) throw new SvcError("not_found", `there is no API key "${id}"`);
     return key;
   }
 
   all(): Promise<ApiKey[]> {
-    return this.#with('SELECT id, name, created_ms AS "createdMs" FROM api_keys ORDER BY created_ms, id');
+    return this.#with(`${KEYS} ORDER BY k.created_ms, k.id`);
   }
 
-  /** The keys with a grant on one of these. */
-  of(resourceIds: readonly string[]): Promise<ApiKey[]> {
+  /** The keys with a grant on one of these, and those of an organization. */
+  of(resourceIds: readonly string[], organizationId = ""): Promise<ApiKey[]> {
     return this.#with(
-      `SELECT DISTINCT k.id, k.name, k.created_ms AS "createdMs" FROM api_keys k
-       JOIN grants g ON g.key_id = k.id WHERE g.resource_id IN (${places(resourceIds)})
-       ORDER BY "createdMs", id`,
+      `${KEYS} WHERE k.organization_id = ?
+         OR k.id IN (SELECT key_id FROM grants WHERE resource_id IN (${places(resourceIds)}))
+       ORDER BY k.created_ms, k.id`,
+      organizationId,
       ...resourceIds,
     );
+  }
+
+  /** Makes a key that of an organization. */
+  async own(id: string, organizationId: string): Promise<void> {
+    await this.get(id);
+    await this.sql.query("UPDATE api_keys SET organization_id = ? WHERE id = ?", organizationId, id);
   }
 
   async grant(id: string, { role, kind, resourceId }: Grant): Promise<void> {
@@ -185,6 +199,23 @@ export class Keys {
     }));
   }
 }
+
+/** The organization that something is in. Throws `not_found`. */
+export async function organizationOf(
+  sql: Sql,
+  { kind, resourceId }: Pick<Grant, "kind" | "resourceId">,
+): Promise<string> {
+  const [row] = await sql.query<{ id: string }>(ORGANIZATION_OF[kind], resourceId);
+  if (row) return row.id;
+  throw new SvcError("not_found", `there is no ${kind} "${resourceId}"`);
+}
+
+const ORGANIZATION_OF: { readonly [K in GrantKind]: string } = {
+  organization: "SELECT id FROM organizations WHERE id = ?",
+  location: "SELECT organization_id AS id FROM locations WHERE id = ?",
+  machine: `SELECT l.organization_id AS id FROM machines m JOIN locations l ON l.id = m.location_id
+    WHERE m.id = ?`,
+};
 
 /** Makes up a key. It takes a moment: not to be done in a transaction. */
 export async function newKeySecret(): Promise<KeySecret> {

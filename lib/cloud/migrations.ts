@@ -310,4 +310,21 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       value TEXT NOT NULL
     )`,
   ],
+  // Whose a key is: only there it is renamed, replaced and deleted.
+  [
+    `ALTER TABLE api_keys ADD COLUMN organization_id TEXT REFERENCES organizations (id)`,
+    // A key of before belongs to the one organization that had been there for it to be made in. Where its roles are
+    // in several of those, nobody can tell by whom it was made: it is left to whoever runs the control plane.
+    `UPDATE api_keys SET organization_id = (
+      SELECT CASE WHEN COUNT(DISTINCT o.id) = 1 THEN MIN(o.id) END
+      FROM grants g
+      LEFT JOIN machines m ON g.kind = 'machine' AND m.id = g.resource_id
+      LEFT JOIN locations l
+        ON l.id = CASE g.kind WHEN 'machine' THEN m.location_id WHEN 'location' THEN g.resource_id END
+      JOIN organizations o
+        ON o.id = CASE g.kind WHEN 'organization' THEN g.resource_id ELSE l.organization_id END
+      WHERE g.key_id = api_keys.id AND o.created_ms <= api_keys.created_ms
+    )`,
+    `CREATE INDEX api_keys_by_organization ON api_keys (organization_id)`,
+  ],
 ];

@@ -77,7 +77,7 @@ storeTest(
       } finally {
         await talking.stop();
       }
-    }),
+    }, { organizations: "anybody" }),
 );
 
 storeTest(

@@ -327,5 +327,5 @@ storeTest(
       await owner.changeRole(change);
       assertEquals(await ask(), [["control_machine", "configure_machine"]]);
       assertEquals((await failing(owner.changeRole(change))).code, "not_found");
-    }),
+    }, { organizations: "anybody" }),
 );

@@ -7,7 +7,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { silentLogs } from "../../lib/base/log.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
-import type { Validate } from "../../lib/cloud/context.ts";
+import type { OrganizationMakers, Validate } from "../../lib/cloud/context.ts";
 import type { Executors } from "../../lib/cloud/executor.ts";
 import { FileStore } from "../../lib/cloud/files.ts";
 import { Fleet } from "../../lib/cloud/fleet.ts";
@@ -47,6 +47,7 @@ export interface WorldOptions {
   readonly clock?: Clock;
   readonly validate?: Validate;
   readonly training?: Executors;
+  readonly organizations?: OrganizationMakers;
   /** Where an earlier one was. */
   readonly port?: number;
 }
@@ -55,7 +56,8 @@ export interface WorldOptions {
 export async function withCloud(
   database: TestDatabase,
   run: (cloud: ServedCloud) => Promise<void>,
-  { clock = new SystemClock(), validate = () => [], training, port: at = 0 }: WorldOptions = {},
+  { clock = new SystemClock(), validate = () => [], training, organizations, port: at = 0 }: WorldOptions =
+    {},
 ): Promise<void> {
   const store = await database.open();
   const real = new SystemClock();
@@ -67,6 +69,7 @@ export async function withCloud(
     clock,
     logger,
     validate,
+    organizations,
     training: training && { folder: `${database.folder}/training`, executors: training },
   });
   const { table, routes } = cloud;
