@@ -1,7 +1,9 @@
 /**
- * gRPC over HTTP/2: channels to other servers. Calls come from a `client`; the server's side is `grpc_server.ts`.
+ * gRPC over HTTP/2: channels to other servers. Calls come from a `client`; one call is `grpc_call.ts`, the server's side
+ * `grpc_server.ts`.
  *
- * Owns the connection of a channel, and how a call and its end look on a stream.
+ * Owns the connections of a channel and the calls that wait for one. The server's limit of calls at once makes calls
+ * wait, in their order, and fails none; a connection that the server closes hands those that wait to the next one.
  */
 
 import { connect as connectNet } from "node:net";
@@ -10,27 +12,21 @@ import { connect as connectTls } from "node:tls";
 import { type Clock, race } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 import type { CallOptions, Channel } from "./channel.ts";
-import {
-  checkSize,
-  decodeStatusText,
-  fieldsOf,
-  formatTimeout,
-  framed,
-  GRPC_CONTENT_TYPE,
-  isGrpc,
-  MessageReader,
-  metadataOf,
-} from "./grpc_message.ts";
+import { type Answering, type CallQueue, ClientCall } from "./grpc_call.ts";
+import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "./grpc_message.ts";
 import type { Fields } from "./hpack.ts";
 import { Connection } from "./http2.ts";
-import { H2 } from "./http2_frame.ts";
-import type { Stream, StreamListener } from "./http2_stream.ts";
 import type { Metadata } from "./metadata.ts";
 import type { DescMethod } from "./proto.ts";
 import { pathOf } from "./service.ts";
 
+/** How long a server may take to accept a connection, and then to speak HTTP/2 on it. */
 const DIAL_TIMEOUT_MS = 20_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
+/** Calls that wait for a stream. */
+const MAX_WAITING = 10_000;
+/** Connections of a channel, nearly all of them on their way to their end. */
+const MAX_CONNECTIONS = 16;
 
 export interface GrpcOptions {
   readonly clock: Clock;
@@ -50,15 +46,27 @@ export interface GrpcOptions {
 
 /**
  * A channel to `host:port` (443 with TLS, 80 without, where left out) or `unix:/path`. It connects at the first call
- * and again at the next call after a loss; a call that finds no server, or loses it, fails with `unavailable`.
+ * and again at the next call after a loss; a call that finds no server, or loses it, fails with `unavailable`. A call
+ * that the server says it has not looked at is tried again a few times.
  */
 export function connectGrpc(address: string, options: GrpcOptions): Channel {
   return new GrpcChannel(address, options);
 }
 
-class GrpcChannel implements Channel {
-  #connection: Connection | undefined;
-  #connecting: Promise<Connection> | undefined;
+/** A connection, and whether the server has answered a call on it. */
+interface Link extends Answering {
+  readonly connection: Connection;
+}
+
+class GrpcChannel implements Channel, CallQueue {
+  #link: Link | undefined;
+  #dialing = false;
+  /** All that are open, those included that the server closes when their last call has ended; oldest first. */
+  readonly #connections = new Set<Connection>();
+  /** Calls that wait for a stream; those with a failed try go first. */
+  readonly #again = new Set<ClientCall>();
+  readonly #waiting = new Set<ClientCall>();
+  readonly #calls = new Set<ClientCall>();
   readonly #closed = new AbortController();
 
   constructor(private readonly address: string, private readonly options: GrpcOptions) {}
@@ -68,19 +76,21 @@ class GrpcChannel implements Channel {
     requests: AsyncIterable<Uint8Array>,
     options: CallOptions = {},
   ): AsyncGenerator<Uint8Array> {
-    const call = new ClientCall(pathOf(method), options, this.options.clock, this.#closed.signal);
+    this.#closed.signal.throwIfAborted();
+    const call = new ClientCall(pathOf(method), options, this.options.clock, this);
+    this.#calls.add(call);
     const outgoing = requests[Symbol.asyncIterator]();
     try {
       const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
       // A lone request is fetched first, so that all of the call leaves in one write.
-      const first = single ? await race(outgoing.next(), call.signal) : undefined;
-      const connection = await race(this.#connect(), call.signal);
-      if (!connection.hasRoom) await race(connection.room(), call.signal);
-      call.start(connection.request(this.#fields(call, options), false, call));
-      call.sendAll(outgoing, first);
+      if (single) call.sendOnly(await race(outgoing.next(), call.signal));
+      call.signal.throwIfAborted();
+      this.enter(call);
+      if (!single) call.sendAll(outgoing);
       yield* call.answers;
     } finally {
       call.finish();
+      this.#calls.delete(call);
       void outgoing.return?.()?.catch(() => {});
     }
   }
@@ -88,10 +98,105 @@ class GrpcChannel implements Channel {
   close(): void {
     const error = new SvcError("canceled", `the channel to ${this.address} was closed`);
     this.#closed.abort(error);
-    this.#connection?.destroy(error);
+    for (const call of [...this.#calls]) call.cancel(error);
+    for (const connection of [...this.#connections]) connection.destroy(error);
   }
 
-  #fields(call: ClientCall, options: CallOptions): Fields {
+  enter(call: ClientCall): void {
+    this.#leaveEnded();
+    if (call.tries === 0 && this.#waiting.size >= MAX_WAITING) {
+      const problem = `${call.path} cannot wait for ${this.address}: ${MAX_WAITING} calls wait already`;
+      throw new SvcError("resource_exhausted", problem);
+    }
+    (call.tries === 0 ? this.#waiting : this.#again).add(call);
+    this.#advance();
+  }
+
+  leave(call: ClientCall): void {
+    this.#again.delete(call);
+    this.#waiting.delete(call);
+  }
+
+  /** Begins waiting calls in their order, as far as there is room; connects where there is no connection. */
+  #advance(): void {
+    this.#leaveEnded();
+    while (this.#again.size + this.#waiting.size > 0) {
+      const link = this.#link;
+      if (!link?.connection.open) return this.#connect();
+      if (!link.connection.hasRoom) return;
+      const [call] = this.#again.size > 0 ? this.#again : this.#waiting;
+      this.leave(call);
+      call.begin(link.connection, this.#fields(call), link);
+    }
+  }
+
+  /**
+   * Lets go of a connection that takes no more calls. If the server has answered none on it, that is a failed try of
+   * every call that waits for it: nobody calls for ever a server that hangs up at once.
+   */
+  #leaveEnded(): void {
+    const link = this.#link;
+    if (!link || link.connection.open) return;
+    this.#link = undefined;
+    link.connection.drain();
+    if (link.answered) return;
+    this.#takeWaiting().forEach((call) =>
+      call.tryAgain(new SvcError("unavailable", `${this.address} ended the connection before it answered`))
+    );
+  }
+
+  #takeWaiting(): ClientCall[] {
+    const calls = [...this.#again, ...this.#waiting];
+    this.#again.clear();
+    this.#waiting.clear();
+    return calls;
+  }
+
+  #connect(): void {
+    if (this.#dialing) return;
+    this.#dialing = true;
+    dial(this.address, this.options, this.#closed.signal).then((socket) => {
+      this.#dialing = false;
+      if (this.#closed.signal.aborted) return void socket.destroy();
+      this.#link = { connection: this.#connected(socket), answered: false };
+      this.#advance();
+    }, (error) => {
+      this.#dialing = false;
+      for (const call of this.#takeWaiting()) call.fail(SvcError.from(error));
+    });
+  }
+
+  #connected(socket: Duplex): Connection {
+    const silent = this.options.clock.after(DIAL_TIMEOUT_MS, () => {
+      const problem = `${this.address} did not answer in HTTP/2 within ${DIAL_TIMEOUT_MS / 1000} s`;
+      connection.destroy(new SvcError("unavailable", problem));
+    });
+    const connection: Connection = new Connection(socket, {
+      role: "client",
+      ready: silent,
+      // Later, when all streams know what the server's frame means for them.
+      changed: () => {
+        if (this.#again.size + this.#waiting.size > 0) queueMicrotask(() => this.#advance());
+      },
+      closed: () => {
+        silent();
+        stop();
+        this.#connections.delete(connection);
+        this.options.lost?.();
+      },
+    });
+    const stop = this.#keepAlive(connection);
+    this.#connections.add(connection);
+    const [oldest] = this.#connections;
+    if (this.#connections.size > MAX_CONNECTIONS) {
+      oldest.destroy(
+        new SvcError("unavailable", `${this.address} left ${MAX_CONNECTIONS} connections to end`),
+      );
+    }
+    return connection;
+  }
+
+  #fields(call: ClientCall): Fields {
     const fields: [string, string][] = [
       [":method", "POST"],
       [":scheme", this.options.tls ? "https" : "http"],
@@ -103,27 +208,8 @@ class GrpcChannel implements Channel {
     ];
     if (call.remainingMs !== undefined) fields.push(["grpc-timeout", formatTimeout(call.remainingMs)]);
     if (this.options.header) fields.push(...fieldsOf(this.options.header));
-    if (options.header) fields.push(...fieldsOf(options.header));
+    if (call.options.header) fields.push(...fieldsOf(call.options.header));
     return fields;
-  }
-
-  #connect(): Promise<Connection> {
-    if (this.#connection?.open) return Promise.resolve(this.#connection);
-    this.#connecting ??= this.#dial().finally(() => this.#connecting = undefined);
-    return this.#connecting;
-  }
-
-  async #dial(): Promise<Connection> {
-    const socket = await dial(this.address, this.options, this.#closed.signal);
-    let stop = () => {};
-    const closed = () => {
-      stop();
-      this.options.lost?.();
-    };
-    const connection = new Connection(socket, { role: "client", closed });
-    stop = this.#keepAlive(connection);
-    this.#connection = connection;
-    return connection;
   }
 
   #keepAlive(connection: Connection): () => void {
@@ -144,153 +230,6 @@ class GrpcChannel implements Channel {
     rest();
     return () => cancel();
   }
-}
-
-/** One call of a client's: listens to its stream, and ends at the status, the deadline or the caller's wish. */
-class ClientCall implements StreamListener {
-  readonly answers: MessageReader;
-  readonly signal: AbortSignal;
-  readonly #over = new AbortController();
-  readonly #deadlineMs: number | undefined;
-  readonly #release: (() => void)[] = [];
-  #stream: Stream | undefined;
-  #opened = false;
-  /** Whether the status has come. */
-  #answered = false;
-  #finished = false;
-
-  constructor(
-    readonly path: string,
-    private readonly options: CallOptions,
-    private readonly clock: Clock,
-    channelClosed: AbortSignal,
-  ) {
-    this.signal = this.#over.signal;
-    this.answers = new MessageReader({ taken: (bytes) => this.#stream?.credit(bytes) });
-    const { timeoutMs, signal } = options;
-    if (timeoutMs !== undefined) {
-      this.#deadlineMs = clock.monotonicMs() + timeoutMs;
-      this.#release.push(clock.after(timeoutMs, () => {
-        this.#cancel(new SvcError("deadline_exceeded", `${path} did not end within ${timeoutMs} ms`));
-      }));
-    }
-    for (const source of [signal, channelClosed]) if (source) this.#follow(source);
-  }
-
-  get remainingMs(): number | undefined {
-    return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - this.clock.monotonicMs();
-  }
-
-  start(stream: Stream): void {
-    this.#stream = stream;
-  }
-
-  /** Sends `first`, if there is one, or else all that comes. */
-  sendAll(outgoing: AsyncIterator<Uint8Array>, first?: IteratorResult<Uint8Array>): void {
-    const stream = this.#stream!;
-    try {
-      if (first) {
-        if (!first.done) this.#send(first.value);
-        stream.end();
-        return;
-      }
-    } catch (error) {
-      return this.#cancel(SvcError.from(error));
-    }
-    void (async () => {
-      for (let next; !(next = await outgoing.next()).done && !this.#finished;) await this.#send(next.value);
-      stream.end();
-    })().catch((error) => this.#cancel(SvcError.from(error)));
-  }
-
-  #send(message: Uint8Array): Promise<void> | undefined {
-    checkSize(message, this.path);
-    return this.#stream!.send(framed(message));
-  }
-
-  /** Lets go of everything; a stream that is still open is canceled. */
-  finish(): void {
-    if (this.#finished) return;
-    this.#finished = true;
-    for (const release of this.#release) release();
-    if (this.#stream?.closed === false) {
-      this.#stream.reset(H2.cancel, new SvcError("canceled", `${this.path} was given up`));
-    }
-  }
-
-  headers(fields: Fields, ended: boolean): void {
-    const values = new Map(fields);
-    if (!this.#opened && values.get(":status")?.startsWith("1")) return;
-    if (!this.#opened && !ended) {
-      this.#opened = true;
-      const problem = notGrpc(values);
-      if (problem) return this.answers.abort(problem);
-      this.options.onHeader?.(metadataOf(fields));
-      return;
-    }
-    this.#answered = true;
-    const status = values.get("grpc-status");
-    if (status === undefined) {
-      const missing = new SvcError("unknown", `${this.path} ended without a status`);
-      return this.answers.end((this.#opened ? undefined : notGrpc(values)) ?? missing);
-    }
-    this.options.onTrailer?.(metadataOf(fields));
-    if (status === "0") return this.answers.end();
-    const message = decodeStatusText(values.get("grpc-message") ?? "");
-    this.answers.end(SvcError.fromStatus(Number(status), message));
-  }
-
-  data(bytes: Uint8Array): void {
-    this.answers.push(bytes);
-  }
-
-  ended(): void {}
-
-  closed(error: SvcError | undefined): void {
-    if (this.#answered) return;
-    this.answers.end(error ?? new SvcError("internal", `${this.path} ended without a status`));
-  }
-
-  #follow(source: AbortSignal): void {
-    const follow = () => this.#cancel(aborted(source, this.path));
-    if (source.aborted) return follow();
-    source.addEventListener("abort", follow, { once: true });
-    this.#release.push(() => source.removeEventListener("abort", follow));
-  }
-
-  #cancel(error: SvcError): void {
-    this.#over.abort(error);
-    this.answers.abort(error);
-    this.#stream?.reset(H2.cancel, error);
-  }
-}
-
-function aborted(signal: AbortSignal, path: string): SvcError {
-  if (signal.reason instanceof SvcError) return signal.reason;
-  return new SvcError("canceled", `${path} was canceled: ${messageOf(signal.reason)}`, {
-    cause: signal.reason,
-  });
-}
-
-/** What an answer without gRPC in it means (source: gRPC's table of HTTP statuses). */
-function notGrpc(values: Map<string, string>): SvcError | undefined {
-  const status = values.get(":status") ?? "";
-  const type = values.get("content-type") ?? "";
-  if (status === "200" && isGrpc(type)) return undefined;
-  const codes: Record<string, ConstructorParameters<typeof SvcError>[0]> = {
-    400: "internal",
-    401: "unauthenticated",
-    403: "permission_denied",
-    404: "unimplemented",
-    429: "unavailable",
-    502: "unavailable",
-    503: "unavailable",
-    504: "unavailable",
-  };
-  return new SvcError(
-    codes[status] ?? "unknown",
-    `the server answered HTTP ${status} "${type}", wanted gRPC`,
-  );
 }
 
 /** How a handshake fails with a server that hangs up on it, or answers it in the clear. */

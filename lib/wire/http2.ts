@@ -74,7 +74,6 @@ export class Connection {
   readonly #out = new Outbox();
   readonly #ready: Stream[] = [];
   readonly #pings: (() => void)[] = [];
-  readonly #waiting: (() => void)[] = [];
   #input: Uint8Array | undefined;
   #prefaceLeft: number;
   #settled = false;
@@ -125,12 +124,6 @@ export class Connection {
     return this.#streams.size < (this.#peerStreams ?? (this.#settled ? MAX_STREAMS : EARLY_STREAMS));
   }
 
-  /** Resolves when a stream has ended, or at once after the connection. */
-  room(): Promise<void> {
-    if (this.#over) return Promise.resolve();
-    return new Promise((resolve) => this.#waiting.push(resolve));
-  }
-
   /** A client's: opens a stream with its header. */
   request(fields: Fields, ended: boolean, listener: StreamListener): Stream {
     if (this.#over) throw this.#over;
@@ -169,7 +162,6 @@ export class Connection {
     if (farewell) this.#part(farewell);
     else this.socket.destroy();
     for (const stream of streams) stream.finish(error);
-    for (const resolve of this.#waiting.splice(0)) resolve();
     this.options.closed?.(error);
   }
 
@@ -218,7 +210,6 @@ export class Connection {
 
   remove(stream: Stream): void {
     this.#streams.delete(stream.id);
-    this.#waiting.shift()?.();
     this.options.changed?.();
     this.#finishDraining();
   }
