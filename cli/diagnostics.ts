@@ -10,16 +10,20 @@ import { decodeConfig } from "../lib/machine/config.ts";
 import { readConfig } from "../lib/machine/config_file.ts";
 import { decodeCapture } from "../lib/machine/ftdc_format.ts";
 import { formatCapture, REPORT_FORMATS, type ReportFormat } from "../lib/machine/ftdc_report.ts";
-import { checkNetwork, formatReport } from "../lib/machine/network_check.ts";
+import { checkNetwork, formatReport, isOffline } from "../lib/machine/network_check.ts";
 import { recordCpu } from "../lib/machine/profiler.ts";
 import { systemNetwork } from "../lib/machine/system_network.ts";
 import type { Registry } from "../lib/resource/registry.ts";
 
-/** Checks the network and prints a report; a configuration, if there is one, tells where the control plane is. */
-export async function networkCheck(configPath: string, registry: Registry, host: Host): Promise<void> {
+/**
+ * Checks the network and prints a report; a configuration, if there is one, tells where the control plane is. Gives
+ * the exit code: 1 where something was checked and nothing works.
+ */
+export async function networkCheck(configPath: string, registry: Registry, host: Host): Promise<number> {
   const appAddress = await appAddressOf(configPath, registry, host);
   const findings = await checkNetwork({ network: systemNetwork(host), clock: new SystemClock(), appAddress });
   host.write(formatReport(findings));
+  return isOffline(findings) ? 1 : 0;
 }
 
 async function appAddressOf(path: string, registry: Registry, host: Host): Promise<string | undefined> {

@@ -25,6 +25,9 @@ import { installServer } from "./server_install.ts";
 import type { Values } from "./flags.ts";
 import { revision, VERSION } from "./version.ts";
 
+/** What the help says of an option that is read but has no engine yet. */
+const NOTHING_YET = "In this version it does nothing.";
+
 const FLAGS = [
   flag(
     "config",
@@ -35,10 +38,10 @@ const FLAGS = [
   ),
   flag("debug", "bool", false, "Write debug-level logs."),
   flag("no-tls", "bool", false, "Serve without TLS even if the configuration has a certificate."),
-  flag("webrtc", "bool", true, "Prefer WebRTC connections to direct ones."),
-  flag("disable-mdns", "bool", false, "Do not announce the machine through multicast DNS."),
+  flag("webrtc", "bool", true, `Prefer WebRTC connections to direct ones. ${NOTHING_YET}`),
+  flag("disable-mdns", "bool", false, `Do not announce the machine through multicast DNS. ${NOTHING_YET}`),
   flag("allow-insecure-creds", "bool", false, "Allow sending credentials over plaintext."),
-  flag("untrusted-env", "bool", false, "Disable processes and shell from running."),
+  flag("untrusted-env", "bool", false, `Disable processes and shell from running. ${NOTHING_YET}`),
   flag(
     "dump-resources",
     "string",
@@ -48,8 +51,13 @@ const FLAGS = [
   ),
   flag("config-schema", "bool", false, "Print the JSON Schema of the configuration file and exit."),
   flag("log-file", "string", "", "Write logs to a file with rotation.", "FILE"),
-  flag("reveal-sensitive-config-diffs", "bool", false, "Log what changes between configurations."),
-  flag("network-check", "bool", false, "Only check the network, report and exit."),
+  flag(
+    "reveal-sensitive-config-diffs",
+    "bool",
+    false,
+    "Log what changes between configurations, with secrets as stars.",
+  ),
+  flag("network-check", "bool", false, "Only check the network, report and exit: with 1 if nothing works."),
   flag("ftdc", "bool", true, "Capture diagnostics all the time."),
   flag("ftdc-read", "string", "", "Print a capture of diagnostics and exit.", "FILE"),
   flag("ftdc-format", "string", "table", "How -ftdc-read prints: table, csv or svg.", "FORMAT"),
@@ -63,7 +71,7 @@ const FLAGS = [
     false,
     "Install this executable as a service of the system, with the file of -config or /etc/svc.json.",
   ),
-  flag("shareddir", "string", "", "Location of static web assets.", "FOLDER"),
+  flag("shareddir", "string", "", `Location of static web assets. ${NOTHING_YET}`, "FOLDER"),
 ] as const;
 
 const PROGRAM = {
@@ -78,7 +86,7 @@ const PROGRAM = {
 
 type Options = Values<typeof FLAGS>;
 
-/** Options that are read but have no engine yet; each is told in the log when it is used. */
+/** The same options, told in the log when they are used. */
 const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: string }[] = [
   { given: (options) => options.webrtc, what: "-webrtc: clients connect directly, over gRPC or gRPC-web" },
   { given: (options) => options.disableMdns, what: "-disable-mdns: nothing is announced in any case" },
@@ -114,10 +122,7 @@ export async function main(
       host.write(`${JSON.stringify(machineSchema(registry), null, 2)}\n`);
       return 0;
     }
-    if (options.networkCheck) {
-      await networkCheck(options.config, registry, host);
-      return 0;
-    }
+    if (options.networkCheck) return await networkCheck(options.config, registry, host);
     if (options.ftdcRead !== "") {
       await printCapture(options.ftdcRead, options.ftdcFormat, options.ftdcMetrics, host);
       return 0;

@@ -294,8 +294,8 @@ export const SETTINGS: readonly Case[] = [
   [
     "maintenance by no sensor",
     { maintenance: { sensor_name: "s", maintenance_allowed_key: "k" } },
-    "warned",
-    'f.json: maintenance.sensor_name: warning: "s" is not the full name of a sensor, maintenance is always allowed',
+    "refused",
+    'f.json: maintenance.sensor_name: "s" is not the full name of a sensor, wanted rdk:component:sensor/s',
   ],
   [
     "unknown section",
@@ -369,7 +369,7 @@ export const SETTINGS: readonly Case[] = [
     "log pattern",
     { log: [{ pattern: "(", level: "info" }] },
     "warned",
-    `f.json: log.0.pattern: warning: Invalid regular expression: /^($/: Unterminated group${OUT}`,
+    `f.json: log.0.pattern: warning: Invalid regular expression: /(/: Unterminated group${OUT}`,
   ],
   [
     "log level",
@@ -511,7 +511,7 @@ export const RESOURCES: readonly Case[] = [
     "attribute out of range",
     motor({ max_power_pct: 2 }),
     "unhealthy",
-    "f.json: components.1.attributes.max_power_pct: found 2, max_power_pct must be between 0.06 and 1.0",
+    "f.json: components.1.attributes.max_power_pct: found 2, wanted a number from 0.06 to 1",
   ],
   [
     "half a pin pattern",

@@ -6,6 +6,7 @@
 import type { Board } from "../../lib/api/board.ts";
 import { joined } from "../../lib/base/error.ts";
 import type { Call } from "../../lib/resource/resource.ts";
+import { limited, type PowerLimits } from "./move.ts";
 
 export interface DriverPinNames {
   readonly a?: string;
@@ -16,10 +17,7 @@ export interface DriverPinNames {
   readonly enLow?: string;
 }
 
-export interface PowerLimits {
-  /** Fractions of full power. */
-  readonly minPowerPct: number;
-  readonly maxPowerPct: number;
+export interface Drive extends PowerLimits {
   readonly pwmFrequencyHz: number;
   readonly dirFlip: boolean;
 }
@@ -28,16 +26,15 @@ export class DriverPins {
   constructor(
     private readonly board: Board,
     private readonly pins: DriverPinNames,
-    private readonly limits: PowerLimits,
+    private readonly limits: Drive,
   ) {}
 
   /** Turns the motor at the nearest allowed power and resolves to that. The sign is the direction. */
   async drive(powerPct: number, call?: Call): Promise<number> {
     const { a, b, dir, pwm, enHigh, enLow } = this.pins;
-    const { minPowerPct, maxPowerPct, dirFlip } = this.limits;
-    const power = Math.max(Math.min(Math.abs(powerPct), maxPowerPct), minPowerPct);
+    const power = Math.abs(limited(powerPct, this.limits));
     const forwards = powerPct > 0;
-    const level = forwards !== dirFlip;
+    const level = forwards !== this.limits.dirFlip;
     if (a && b) {
       await this.board.setGpio(a, level, call);
       await this.board.setGpio(b, !level, call);

@@ -14,7 +14,15 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
-import { checkPower, checkRevolutions, checkRpm, timedMove } from "./move.ts";
+import {
+  checkLimits,
+  checkPower,
+  checkRevolutions,
+  checkRpm,
+  limited,
+  POWER_LIMITS,
+  timedMove,
+} from "./move.ts";
 
 const MAX_RPM = 100;
 const PWM_FREQUENCY_HZ = 800;
@@ -24,15 +32,15 @@ const ON_POWER_PCT = 0.005;
 
 const attributes = object({
   board: text("name of a board").names("board"),
-  minPowerPct: number("lower limit of the power; without effect here").default(0),
-  maxPowerPct: number("upper limit of the power, 0.06 to 1.0; without effect here").default(1),
+  ...POWER_LIMITS,
   pwmFreq: integer("PWM frequency in Hz, written to the board's PWM pin", { min: 0 }).default(
     PWM_FREQUENCY_HZ,
   ),
   encoder: text("name of an attached fake encoder").names("encoder"),
   maxRpm: number("rotations a minute at full power; 0 means the default", { min: 0 }).default(MAX_RPM),
   ticksPerRotation: integer("encoder ticks in one rotation; required with an encoder", { min: 0 }),
-  dirFlip: bool("flip the direction; without effect here").aka("direction_flip").default(false),
+  dirFlip: bool("flip forwards and backwards: an attached encoder turns the other way").aka("direction_flip")
+    .default(false),
   pins: object({
     a: text("without effect here"),
     b: text("without effect here"),
@@ -43,7 +51,7 @@ const attributes = object({
   if (settings.encoder && !settings.ticksPerRotation) {
     return at.at("ticks_per_rotation").error("need nonzero TicksPerRotation for encoded motor");
   }
-  return settings;
+  return checkLimits(settings, at);
 });
 
 type Settings = NonNullable<Infer<typeof attributes>>;
@@ -78,18 +86,20 @@ class Fake extends BaseComponent implements Motor {
   constructor(
     name: ResourceName,
     private readonly encoder: DrivenEncoder | undefined,
-    settings: Settings,
+    private readonly settings: Settings,
     private readonly clock: Clock,
     private readonly logger: Logger,
   ) {
     super(name);
     this.#maxRpm = settings.maxRpm || MAX_RPM;
-    this.#ticksPerRotation = settings.ticksPerRotation ?? 0;
+    // The encoder of a flipped motor counts down while the motor turns forwards.
+    this.#ticksPerRotation = (settings.ticksPerRotation ?? 0) * (settings.dirFlip ? -1 : 1);
   }
 
   async setPower(powerPct: number, call?: Call): Promise<void> {
     checkPower(powerPct);
-    await this.#operation.run(() => Promise.resolve(this.#turn(powerPct)), call?.signal);
+    const power = Math.abs(powerPct) < ON_POWER_PCT ? powerPct : limited(powerPct, this.settings);
+    await this.#operation.run(() => Promise.resolve(this.#turn(power)), call?.signal);
   }
 
   async goFor(rpm: number, revolutions: number, call?: Call): Promise<void> {
@@ -146,7 +156,7 @@ class Fake extends BaseComponent implements Motor {
   }
 
   async #goFor(rpm: number, revolutions: number, signal: AbortSignal): Promise<void> {
-    const { powerPct, durationMs } = timedMove(this.#maxRpm, rpm, revolutions);
+    const { powerPct, durationMs } = timedMove(this.#maxRpm, rpm, revolutions, this.settings);
     const goal = await this.getPosition() + Math.abs(revolutions) * Math.sign(powerPct);
     this.#turn(powerPct);
     await this.clock.sleep(durationMs, signal);

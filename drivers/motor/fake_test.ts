@@ -28,8 +28,8 @@ const ENCODED = { encoder: "e", ticks_per_rotation: 200 };
 Deno.test("power is kept as given; what is nearly nothing is off", async () => {
   const { motor } = await bench();
   assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
-  await motor.setPower(-1.5);
-  assertEquals(await motor.isPowered(), { isOn: true, powerPct: -1.5 });
+  await motor.setPower(-0.5);
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: -0.5 });
   await motor.setPower(0.004);
   assertEquals([await motor.isPowered(), await motor.isMoving()], [{ isOn: false, powerPct: 0.004 }, false]);
   await motor.setRpm(-40);
@@ -69,6 +69,41 @@ Deno.test("with an encoder: position, GoFor, GoTo and zero are exact", async () 
   await motor.stop();
 });
 
+Deno.test("the limits hold for power and speed, and a slower motor takes longer", async () => {
+  const { motor, clock } = await bench({ min_power_pct: 0.2, max_power_pct: 0.5, max_rpm: 100 });
+  const powerAt = async (powerPct: number) => {
+    await motor.setPower(powerPct);
+    return (await motor.isPowered()).powerPct;
+  };
+  assertEquals([await powerAt(1), await powerAt(-3), await powerAt(0.1), await powerAt(-0.1)], [
+    0.5,
+    -0.5,
+    0.2,
+    -0.2,
+  ]);
+  assertEquals([await powerAt(0.3), await powerAt(0)], [0.3, 0]);
+  const moving = motor.goFor(100, 10);
+  await settle();
+  assertEquals((await motor.isPowered()).powerPct, 0.5);
+  // 10 revolutions at 50 rpm.
+  await clock.advance(11_999);
+  assertEquals(await motor.isMoving(), true);
+  await clock.advance(1);
+  await moving;
+});
+
+Deno.test("a flipped motor goes where it is told, and its encoder counts the other way", async () => {
+  const { motor, encoder, clock } = await bench({ ...ENCODED, dir_flip: true });
+  const moving = motor.goFor(100, 2);
+  await clock.advance(1_200);
+  await moving;
+  assertEquals([await motor.getPosition(), (await encoder.getPosition("ticks")).value], [2, -400]);
+  const back = motor.goTo(100, -1);
+  await clock.advance(1_800);
+  await back;
+  assertEquals([await motor.getPosition(), (await encoder.getPosition("ticks")).value], [-1, 200]);
+});
+
 Deno.test("another command ends a GoFor where it is", async () => {
   const { motor, clock } = await bench(ENCODED);
   const moving = motor.goFor(60, 10);
@@ -104,6 +139,14 @@ Deno.test("attributes: none is needed, but an encoder needs its ticks", async ()
   assertEquals(namedBy(FakeMotor, { board: "b", ...ENCODED }), ["b", "e"]);
   const { board } = await bench({ board: "b", pwm_freq: 4000, max_rpm: 0 });
   assertEquals(await board.getPwmFrequency("1"), 4000);
+});
+
+Deno.test("attributes: limits are within their ranges and leave something between them", () => {
+  const paths = (attributes: JsonObject) => problemsOf(FakeMotor, attributes).map((one) => one.split(":")[0]);
+  assertEquals(paths({ min_power_pct: 0.5, max_power_pct: 0.5 }), []);
+  assertEquals(paths({ min_power_pct: 0.9, max_power_pct: 0.5 }), ["min_power_pct"]);
+  assertEquals(paths({ min_power_pct: -0.1 }), ["min_power_pct"]);
+  for (const max of [0, 0.05, 1.01]) assertEquals(paths({ max_power_pct: max }), ["max_power_pct"]);
 });
 
 Deno.test("an encoder that cannot be turned is refused", async () => {

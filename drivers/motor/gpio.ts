@@ -17,7 +17,7 @@ import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 import { DriverPins } from "./driver_pins.ts";
-import { checkPower, checkRevolutions, checkRpm, timedMove } from "./move.ts";
+import { checkLimits, checkPower, checkRevolutions, checkRpm, POWER_LIMITS, timedMove } from "./move.ts";
 import { Pid, Ramp, type Steering, type Target, tunedGains } from "./steering.ts";
 
 const MAX_RPM = 100;
@@ -53,15 +53,7 @@ const pinsRow = object({
 const attributes = object({
   board: text("name of the board that the driver chip is wired to").required().names("board"),
   pins: pinsRow.required(),
-  minPowerPct: number("lower limit of the power while the motor turns, 0 to 1").default(0)
-    .with((pct) => Math.max(0, Math.min(pct, 1))),
-  maxPowerPct: number("upper limit of the power, 0.06 to 1.0; 0 means the default").default(1)
-    .with((pct, at) => {
-      if (pct === 0) return 1;
-      return pct >= 0.06 && pct <= 1
-        ? pct
-        : at.error(`found ${pct}, max_power_pct must be between 0.06 and 1.0`);
-    }),
+  ...POWER_LIMITS,
   pwmFreq: integer("PWM frequency in Hz; 0 means the default", { min: 0 }).default(PWM_FREQUENCY_HZ)
     .with((frequencyHz) => frequencyHz || PWM_FREQUENCY_HZ),
   dirFlip: bool("flip forwards and backwards").aka("direction_flip").default(false),
@@ -85,7 +77,7 @@ const attributes = object({
     i: number("power per tick of error and second").default(0),
     d: number("power per tick of error a second").default(0),
   }, "with an encoder: control position and speed by a PID loop; all 0 means gains that follow from max_rpm"),
-}).required();
+}).required().with(checkLimits);
 
 type Settings = NonNullable<Infer<typeof attributes>>;
 
@@ -155,7 +147,7 @@ class Gpio extends BaseComponent implements Motor {
         const rotations = Math.abs(revolutions) * Math.sign(rpm * revolutions);
         return await this.#turnBy(Math.abs(rpm), rotations, await this.#ticks(call), { ...call, signal });
       }
-      const { powerPct, durationMs } = timedMove(this.#maxRpm, rpm, revolutions);
+      const { powerPct, durationMs } = timedMove(this.#maxRpm, rpm, revolutions, this.settings);
       await this.#drive(powerPct, { ...call, signal });
       await this.clock.sleep(durationMs, signal);
       await this.#off();

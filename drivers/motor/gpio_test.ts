@@ -164,14 +164,18 @@ Deno.test("movements that cannot be are refused in the published words", async (
 });
 
 Deno.test("power and time of a movement without encoder", () => {
-  assertEquals(timedMove(100, 100, 100), { powerPct: 1, durationMs: 60_000 });
-  assertEquals(timedMove(100, -100, 100), { powerPct: -1, durationMs: 60_000 });
-  assertEquals(timedMove(100, -1000, 100), { powerPct: -1, durationMs: 60_000 });
-  assertEquals(timedMove(100, 1000, 200), { powerPct: 1, durationMs: 120_000 });
-  assertEquals(timedMove(100, 1000, 50), { powerPct: 1, durationMs: 30_000 });
-  assertEquals(timedMove(200, 100, 50), { powerPct: 0.5, durationMs: 30_000 });
-  assertEquals(timedMove(200, 100, -50), { powerPct: -0.5, durationMs: 30_000 });
-  assertEquals(timedMove(200, -100, -50), { powerPct: 0.5, durationMs: 30_000 });
+  const free = { minPowerPct: 0, maxPowerPct: 1 };
+  assertEquals(timedMove(100, 100, 100, free), { powerPct: 1, durationMs: 60_000 });
+  assertEquals(timedMove(100, -100, 100, free), { powerPct: -1, durationMs: 60_000 });
+  assertEquals(timedMove(100, -1000, 100, free), { powerPct: -1, durationMs: 60_000 });
+  assertEquals(timedMove(100, 1000, 200, free), { powerPct: 1, durationMs: 120_000 });
+  assertEquals(timedMove(100, 1000, 50, free), { powerPct: 1, durationMs: 30_000 });
+  assertEquals(timedMove(200, 100, 50, free), { powerPct: 0.5, durationMs: 30_000 });
+  assertEquals(timedMove(200, 100, -50, free), { powerPct: -0.5, durationMs: 30_000 });
+  assertEquals(timedMove(200, -100, -50, free), { powerPct: 0.5, durationMs: 30_000 });
+  const slow = { minPowerPct: 0.25, maxPowerPct: 0.5 };
+  assertEquals(timedMove(100, 100, 50, slow), { powerPct: 0.5, durationMs: 60_000 });
+  assertEquals(timedMove(100, -10, 50, slow), { powerPct: -0.25, durationMs: 120_000 });
 });
 
 for (const pinNames of PATTERNS) {
@@ -217,10 +221,20 @@ Deno.test("attributes: patterns of pins, limits and what is missing, each with i
     "pins: motor pin config devoid of pin definitions (A, B, Direction, PWM are all missing)",
   ]);
   const ab = { a: "1", b: "2" };
-  for (const max of [100, 0.05, -1]) {
-    assert(problems(ab, { max_power_pct: max })[0].includes("max_power_pct must be between 0.06 and 1.0"));
+  for (const max of [100, 0.05, 0, -1]) {
+    assertEquals(problems(ab, { max_power_pct: max }), [
+      `max_power_pct: found ${max}, wanted a number from 0.06 to 1`,
+    ]);
   }
-  assertEquals(problems(ab, { max_power_pct: 0, min_power_pct: 7, pwm_freq: 0 }), []);
+  for (const min of [7, -0.1]) {
+    assertEquals(problems(ab, { min_power_pct: min }), [
+      `min_power_pct: found ${min}, wanted a number from 0 to 1`,
+    ]);
+  }
+  assertEquals(problems(ab, { min_power_pct: 0.9, max_power_pct: 0.5 }), [
+    "min_power_pct: found 0.9, wanted at most max_power_pct, which is 0.5",
+  ]);
+  assertEquals(problems(ab, { min_power_pct: 0.5, max_power_pct: 0.5, pwm_freq: 0 }), []);
   assert(
     problems(ab, { encoder: "e", ticks_per_rotation: 0 })[0].includes(
       "ticks_per_rotation should be positive",

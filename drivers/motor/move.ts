@@ -1,10 +1,11 @@
 /**
  * What every motor model does with the arguments of a movement: refuses what cannot be, in the published words, and
- * works out power and time where there is nothing to measure by.
+ * works out power and time where there is nothing to measure by. The limits of the power are here, too.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log.ts";
+import { number, type Place } from "../../lib/base/schema.ts";
 
 /** Speeds nearer to 0, or to the maximum, than this are remarkable. */
 const RPM_MARGIN = 0.1;
@@ -30,16 +31,38 @@ export function checkRevolutions(revolutions: number): void {
   }
 }
 
-/** The power for a speed and the time for a distance at it, taking speed to be in proportion to power. */
+/** The attributes that limit a motor's power while it turns, as fractions of full power. */
+export const POWER_LIMITS = {
+  minPowerPct: number("lower limit of the power while the motor turns", { min: 0, max: 1 }).default(0),
+  maxPowerPct: number("upper limit of the power", { min: 0.06, max: 1 }).default(1),
+};
+
+export interface PowerLimits {
+  readonly minPowerPct: number;
+  readonly maxPowerPct: number;
+}
+
+/** Refuses limits that leave no power between them. */
+export function checkLimits<T extends PowerLimits>(settings: T, at: Place): T | undefined {
+  const { minPowerPct, maxPowerPct } = settings;
+  if (minPowerPct <= maxPowerPct) return settings;
+  return at.at("min_power_pct").error(
+    `found ${minPowerPct}, wanted at most max_power_pct, which is ${maxPowerPct}`,
+  );
+}
+
+/** The nearest allowed power. The sign is the direction and stays; 0 stays 0. */
+export function limited(powerPct: number, { minPowerPct, maxPowerPct }: PowerLimits): number {
+  return Math.sign(powerPct) * Math.min(Math.max(Math.abs(powerPct), minPowerPct), maxPowerPct);
+}
+
+/** The power for a speed within the limits and the time for a distance at it: speed is in proportion to power. */
 export function timedMove(
   maxRpm: number,
   rpm: number,
   revolutions: number,
+  limits: PowerLimits,
 ): { powerPct: number; durationMs: number } {
-  const speed = Math.min(Math.abs(rpm), maxRpm);
-  const direction = Math.sign(rpm * revolutions);
-  return {
-    powerPct: direction * speed / maxRpm,
-    durationMs: Math.trunc(Math.abs(revolutions) / speed * 60_000),
-  };
+  const powerPct = Math.sign(rpm * revolutions) * limited(Math.abs(rpm) / maxRpm, limits);
+  return { powerPct, durationMs: Math.trunc(Math.abs(revolutions / (powerPct * maxRpm)) * 60_000) };
 }

@@ -3,7 +3,7 @@
  *
  * `Logs` owns the rules and the sinks; a `Logger` is a name with a cached level. Rules are `{pattern, level}`
  * from top to bottom and the last match wins; `debug` beats them all. Rules may change at any time and apply to
- * every logger, old and new. Repeated lines are held back (`log_dedup.ts`), except those of loggers at level debug.
+ * every logger, old and new. Repeated lines are held back (`log_dedup.ts`), at every level.
  * A disabled debug line costs one comparison.
  */
 
@@ -53,11 +53,24 @@ export function parseLevel(text: string): Level | undefined {
 }
 
 /**
- * What a rule's pattern matches: it is anchored at both ends, its `.` is literal and `*` is any run of characters;
- * the rest is regular expression. Throws `SyntaxError`, which shows the expression that came of it.
+ * What a rule's pattern matches: whole names, as a regular expression. Patterns of the published runtime, where `.` is
+ * a dot and `*` any run of characters, match what they match there too. Throws `SyntaxError`, which shows the
+ * expression, for a pattern that is neither.
  */
 export function logPattern(pattern: string): RegExp {
-  return new RegExp(`^${pattern.replaceAll(".", "\\.").replace(/\*+/g, ".*")}$`);
+  const published = pattern.replaceAll(".", "\\.").replace(/\*+/g, ".*");
+  // Each reading must be whole by itself, so that no stray bracket can leave the anchors behind.
+  new RegExp(published);
+  return new RegExp(`^(?:${isExpression(pattern) ? `${pattern}|` : ""}${published})$`);
+}
+
+function isExpression(text: string): boolean {
+  try {
+    new RegExp(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 export class Logs {
@@ -78,10 +91,11 @@ export class Logs {
     this.#deduplicator = new Deduplicator(clock, (record) => this.#emit(record));
   }
 
-  logger(name: string): Logger {
+  /** `aliases`: other names that patterns may match this logger by. Only the first call for a name counts. */
+  logger(name: string, aliases: readonly string[] = []): Logger {
     let logger = this.#loggers.get(name);
     if (!logger) {
-      logger = new Logger(name, this);
+      logger = new Logger(name, this, aliases);
       this.#settle(logger);
       this.#loggers.set(name, logger);
     }
@@ -111,6 +125,15 @@ export class Logs {
     return problems;
   }
 
+  /** The patterns that match none of the loggers so far. */
+  unmatched(patterns: readonly string[]): string[] {
+    const names = [...this.#loggers.values()].flatMap(({ name, aliases }) => [name, ...aliases]);
+    return patterns.filter((pattern) => {
+      const matches = logPattern(pattern);
+      return !names.some((name) => matches.test(name));
+    });
+  }
+
   /** Writes whatever the rules say: for records that another process has already filtered. Repeats are held back. */
   write(level: Level, logger: string, message: string, fields: Fields, caller?: string): void {
     if (this.sinks.length === 0) return;
@@ -138,20 +161,19 @@ export class Logs {
     for (const sink of this.sinks) sink(record);
   }
 
-  #levelOf(name: string): Level {
+  #levelOf({ name, aliases }: Logger): Level {
     if (this.#debug) return "debug";
-    return this.#rules.findLast((rule) => rule.matches.test(name))?.level ?? "info";
+    const names = [name, ...aliases];
+    return this.#rules.findLast((rule) => names.some((one) => rule.matches.test(one)))?.level ?? "info";
   }
 
   #settle(logger: Logger): void {
-    logger.threshold = LEVELS[this.#levelOf(logger.name)];
+    logger.threshold = LEVELS[this.#levelOf(logger)];
     logger.deduplicated = this.#deduplicates(logger.name);
   }
 
-  /** Who looks at debug lines wants to see every one of them. */
   #deduplicates(name: string): boolean {
-    return this.#deduplicate && this.#levelOf(name) !== "debug" &&
-      !this.#everyLineOf.some((pattern) => pattern.test(name));
+    return this.#deduplicate && !this.#everyLineOf.some((pattern) => pattern.test(name));
   }
 }
 
@@ -161,7 +183,7 @@ export class Logger {
   /** Whether repeated lines are held back; kept by `Logs`. */
   deduplicated = true;
 
-  constructor(readonly name: string, private readonly logs: Logs) {}
+  constructor(readonly name: string, private readonly logs: Logs, readonly aliases: readonly string[] = []) {}
 
   child(name: string): Logger {
     return this.logs.logger(`${this.name}.${name}`);

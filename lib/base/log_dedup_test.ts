@@ -78,15 +78,20 @@ Deno.test("what is held back is told before the end, with the time that it took"
   assertEquals(messages().length, 5);
 });
 
-Deno.test("nothing is held back of loggers at debug, under debug, and where every line is wanted", () => {
+Deno.test("nothing is held back where every line is wanted; levels and debug change nothing", () => {
   const { logs, messages } = logging();
   logs.configure([{ pattern: "rdk.a", level: "debug" }], false);
-  repeat(5, () => logs.logger("rdk.a").info("a"));
+  repeat(5, () => logs.logger("rdk.a").debug("a"));
   repeat(5, () => logs.logger("rdk.activity").info("b"));
   repeat(5, () => logs.write("info", "rdk.modmanager.m.StdErr", "c", {}));
   logs.configure([], true);
   repeat(5, () => logs.logger("rdk.d").info("d"));
-  assertEquals(messages(), [..."aaaaabbbbbcccccddddd"]);
+  logs.configure([], true, false);
+  repeat(5, () => logs.logger("rdk.e").info("e"));
+  const held = (message: string) => [message, message, message, `${NOTICE}${message}`];
+  const switched = "Noisy log deduplication is now disabled";
+  const told = messages().filter((one) => one !== switched && !one.startsWith("Message logged 5 times"));
+  assertEquals(told, [...held("a"), ..."bbbbbccccc", ...held("d"), ..."eeeee"]);
 });
 
 Deno.test("records of other processes are held back too", () => {

@@ -33,13 +33,13 @@ Deno.test("of several rules that match the last one wins, whatever its level", (
     { pattern: "rdk.net.*", level: "debug" },
     { pattern: "*.session", level: "warn" },
   ], false);
-  assertEquals(lowest(logs, "rdk"), "info");
+  assertEquals(lowest(logs, "other"), "info");
   assertEquals(lowest(logs, "rdk.config"), "error");
   assertEquals(lowest(logs, "rdk.net.udp"), "debug");
   assertEquals(lowest(logs, "rdk.net.session"), "warn");
 });
 
-Deno.test("a pattern is anchored, its dot is literal and its star is any run", () => {
+Deno.test("a pattern is an expression for a whole name, as the spec or as the published runtime reads it", () => {
   const { logs } = logging();
   const arm = "rdk.resource_manager.rdk:component:arm/a1";
   const matches = (pattern: string, name: string) => {
@@ -51,7 +51,9 @@ Deno.test("a pattern is anchored, its dot is literal and its star is any run", (
   assertEquals(matches("rdk.resource_manager.rdk:component:arm/a1", arm), true);
   assertEquals(matches("resource_manager", arm), false);
   assertEquals(matches("rdkxresource_manager.*", arm), false);
-  assertEquals(matches("rdk.*", "rdkxa"), false);
+  assertEquals(matches("rdk|zzz", arm), false);
+  assertEquals(matches("rdk|zzz", "rdk"), true);
+  assertEquals(matches("rdk.resource_manager.*(arm|motor)/a[0-9]", arm), true);
   assertEquals(matches("rdk.[ab]+", "rdk.abba"), true);
   assertEquals(matches("****************x", `${"a".repeat(5_000)}y`), false);
 });
@@ -61,12 +63,32 @@ Deno.test("a pattern that cannot be read is told and skipped; the others apply",
   const problems = logs.configure([
     { pattern: "rdk.a", level: "error" },
     { pattern: "rdk.(", level: "error" },
+    { pattern: "a)|(.*", level: "error" },
     { pattern: "rdk.b", level: "warn" },
   ], false);
-  assertEquals(problems.length, 1);
+  assertEquals(problems.length, 2);
   assertStringIncludes(problems[0], '"rdk.("');
-  assertStringIncludes(problems[0], "^rdk\\.($");
+  assertStringIncludes(problems[0], "rdk\\.(");
   assertEquals([lowest(logs, "rdk.a"), lowest(logs, "rdk.b")], ["error", "warn"]);
+});
+
+Deno.test("a pattern may mean a logger by another of its names; what means none is known", () => {
+  const { logs } = logging();
+  const names = ["rdk.components.motor", "rdk.components.motor.m1"];
+  const levelBy = (pattern: string) => {
+    logs.configure([{ pattern, level: "error" }], false);
+    return LEVELS.error === logs.logger("rdk.resource_manager.rdk:component:motor/m1", names).threshold;
+  };
+  const good = [
+    "rdk.components.motor",
+    "rdk.components.*",
+    "rdk.components.motor.m1",
+    "rdk.resource_manager.*",
+  ];
+  assertEquals(good.filter((pattern) => !levelBy(pattern)), []);
+  const others = ["rdk.components.arm", "rdk.services.*", "components.motor"];
+  assertEquals(others.filter(levelBy), []);
+  assertEquals(logs.unmatched([...good, ...others]), others);
 });
 
 Deno.test("rules change while running, for loggers that exist and for those to come", () => {

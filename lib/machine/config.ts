@@ -85,6 +85,8 @@ export interface MachineConfig {
   readonly resources: readonly ResourceConfig[];
   /** From top to bottom, the last match wins: `log`, then what services say of themselves, then components, then jobs. */
   readonly log: readonly LogRule[];
+  /** The patterns that are written under `log`, without those that stand for one resource or job. */
+  readonly logPatterns: readonly string[];
   readonly debug: boolean;
   readonly enableWebProfile: boolean;
   readonly disableLogDeduplication: boolean;
@@ -109,6 +111,13 @@ export interface DecodedConfig {
 /** The name of a resource's logger. */
 export function resourceLogger(name: ResourceName): string {
   return `rdk.resource_manager.${name}`;
+}
+
+/** The names by which patterns may mean a resource's logger: `rdk.components.motor` and `rdk.components.motor.left`. */
+export function resourceAliases({ api, short }: ResourceName): string[] {
+  const [namespace, kind, type] = api.split(":");
+  const all = `${namespace}.${kind}s.${type}`;
+  return [all, `${all}.${short}`];
 }
 
 /** The name of a job's logger. */
@@ -168,6 +177,7 @@ export function decodeConfig(
   const modules = decodeModules(file.modules, placeholders, at);
   if (modules.length === 0) reportUnknownModels(resources, at);
   const jobs = decodeEntries("jobs", file.jobs, jobRow, at);
+  const rules = logRules(file.log ?? [], at);
   const config: MachineConfig = {
     cloud: file.cloud,
     network: file.network ?? networkRow.required().decode({}, new Place()),
@@ -180,11 +190,12 @@ export function decodeConfig(
     jobs,
     resources,
     log: [
-      ...logRules(file.log ?? [], at),
+      ...rules,
       ...ownRules(services),
       ...ownRules(components),
       ...jobRules(jobs),
     ],
+    logPatterns: rules.map(({ pattern }) => pattern),
     debug: file.debug ?? false,
     enableWebProfile: file.enableWebProfile ?? false,
     disableLogDeduplication: file.disableLogDeduplication ?? false,

@@ -56,6 +56,7 @@ Deno.test("an empty configuration has every default", () => {
     jobs: [],
     resources: [],
     log: [],
+    logPatterns: [],
     debug: false,
     enableWebProfile: false,
     disableLogDeduplication: false,

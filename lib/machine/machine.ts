@@ -19,7 +19,7 @@ import type { Resource } from "../resource/resource.ts";
 import type { Uplink } from "../resource/uplink.ts";
 import type { Activities } from "./activities.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
-import { type MachineConfig, type ResourceConfig, resourceLogger } from "./config.ts";
+import { type MachineConfig, resourceAliases, type ResourceConfig, resourceLogger } from "./config.ts";
 import { Frames } from "./frames.ts";
 import { GraphNode, type Node, type NodeReachability } from "./node.ts";
 import { obstacle, planOf, retryScope, unsettled, type Wanted } from "./plan.ts";
@@ -420,7 +420,7 @@ export class Machine {
       name,
       attributes: decoded,
       dependencies: new Dependencies(name, resources, view),
-      logger: this.#parts.logs.logger(resourceLogger(name)),
+      logger: this.#parts.logs.logger(resourceLogger(name), resourceAliases(name)),
       clock: this.#clock,
       host: this.#parts.host,
       uplink: this.#parts.uplink,

@@ -99,6 +99,12 @@ export async function tellNetwork(
   );
 }
 
+/** Whether all that could be checked has failed. */
+export function isOffline(findings: readonly Finding[]): boolean {
+  const outcomes = new Set(findings.map(({ outcome }) => outcome));
+  return outcomes.has("failed") && !outcomes.has("ok");
+}
+
 /** For people: the findings by group, and what follows from them. */
 export function formatReport(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ subject }) => subject.length));

@@ -2,7 +2,15 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { FakeClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../base/log.ts";
-import { checkNetwork, formatReport, type Network, readPing, tellNetwork } from "./network_check.ts";
+import {
+  checkNetwork,
+  type Finding,
+  formatReport,
+  isOffline,
+  type Network,
+  readPing,
+  tellNetwork,
+} from "./network_check.ts";
 import { readGateway } from "./system_network.ts";
 
 const PINGED = `10 packets transmitted, 10 received, 0% packet loss, time 9012ms
@@ -46,14 +54,17 @@ function goodNetwork(portOf: (host: string) => number = () => 4000): Network & {
   return network;
 }
 
-/** The report of a check that may take its whole time. */
-async function reportOf(network: Network, appAddress?: string): Promise<string> {
+/** What a check finds that may take its whole time. */
+async function findingsOf(network: Network, appAddress?: string): Promise<Finding[]> {
   const clock = new FakeClock();
   const findings = checkNetwork({ network, clock, appAddress });
   await clock.advance(30_000);
-  const report = formatReport(await findings);
   assertEquals(clock.pending, 0);
-  return report;
+  return await findings;
+}
+
+async function reportOf(network: Network, appAddress?: string): Promise<string> {
+  return formatReport(await findingsOf(network, appAddress));
 }
 
 Deno.test("a network that works: every check with its outcome, and nothing to complain of", async () => {
@@ -95,13 +106,16 @@ Deno.test("a router that shows every server another port is told as what it is",
 
 Deno.test("without a network the report is complete, and says what could not be checked and why", async () => {
   const offline = () => Promise.reject(new SvcError("not_found", "the name cannot be resolved"));
-  const report = await reportOf({
+  const findings = await findingsOf({
     resolve: offline,
     tcp: offline,
     udp: () => Promise.resolve({ send: offline, close: () => {} }),
     gateway: () => Promise.reject(new SvcError("unavailable", "this machine has no default route")),
     ping: () => Promise.reject(new SvcError("unavailable", "there is no ping program on this machine")),
   }, "http://10.0.0.1:8080");
+  const report = formatReport(findings);
+  assertEquals(isOffline(findings), true);
+  assertEquals(isOffline(await findingsOf(goodNetwork())), false);
   assertEquals(report.match(/FAILED/g)?.length, 4 + 3 + 3);
   assertMatch(report, /not checked +gateway +this machine has no default route/);
   assertMatch(report, /not checked +1\.1\.1\.1 +there is no ping program on this machine/);

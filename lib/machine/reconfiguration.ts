@@ -37,7 +37,7 @@ export interface ReconfigurationParts {
   /** Gets ready what a configuration needs before it takes force. False where a newer one has taken its place. */
   readonly prepare?: (config: MachineConfig) => Promise<boolean>;
   readonly apply: (config: MachineConfig) => Promise<void>;
-  /** Write to the debug log what changes. */
+  /** Log what changes. */
   readonly showDiffs: boolean;
 }
 
@@ -162,7 +162,7 @@ export class Reconfiguration {
     const old = this.#inForce;
     this.#inForce = config;
     if (showDiffs && old) {
-      logger.debug(
+      logger.info(
         `the configuration changes:\n${configDiff(old, config) || "  in nothing but secrets, or not at all"}`,
       );
     }

@@ -19,7 +19,7 @@ import { reflection } from "../wire/reflection.ts";
 import { type Interceptor, type Service, ServiceTable } from "../wire/service.ts";
 import { Activities, shutdownReason } from "./activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./builder.ts";
-import type { MachineConfig } from "./config.ts";
+import { type MachineConfig, resourceAliases, resourceLogger } from "./config.ts";
 import { uplinkOf } from "../cloud/data_uplink.ts";
 import { uploadPath } from "../cloud/path_upload.ts";
 import { sendLogs } from "../cloud/log_sender.ts";
@@ -48,7 +48,7 @@ export interface RuntimeOptions {
   readonly noTls: boolean;
   /** Credentials for remotes may travel without TLS. */
   readonly allowInsecureCredentials?: boolean;
-  /** Write to the debug log what changes between configurations. */
+  /** Log what changes between configurations. */
   readonly showConfigDiffs: boolean;
   readonly diagnostics: DiagnosticsOptions;
   /** With it the network is checked once, in the background. */
@@ -137,13 +137,17 @@ async function start(
   const started = activities.begin("startup");
   const machine = machineOf(options, { ...parts, activities }, origin.client && uplinkOf(origin.client));
   const packages = packagesOf(origin, parts);
+  const warnOfIdlePatterns = idlePatterns(logs);
   const reconfiguration = reconfigurationOf(
     {
       machine,
       packages,
       source: origin.source,
       adopt: (config) => adopt(config, { sessions, diagnostics, port }, options, logs),
-      apply: (config) => apply(config, { machine, jobs, packages, activities }, logger),
+      apply: async (config) => {
+        await apply(config, { machine, jobs, packages, activities }, logger);
+        warnOfIdlePatterns(config);
+      },
     },
     options,
     parts,
@@ -418,6 +422,24 @@ function tables(
 function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs): void {
   const problems = logs.configure(config.log, debug || config.debug, !config.disableLogDeduplication);
   for (const problem of problems) logs.logger("rdk").warn(problem);
+}
+
+/** Tells, once for each, which log patterns match no logger although everything that is configured has been built. */
+function idlePatterns(logs: Logs): (config: MachineConfig) => void {
+  const told = new Set<string>();
+  return ({ logPatterns, resources }) => {
+    // What could not be built has no logger yet.
+    for (const { name } of resources) logs.logger(resourceLogger(name), resourceAliases(name));
+    for (const pattern of logs.unmatched(logPatterns)) {
+      if (told.has(pattern)) continue;
+      told.add(pattern);
+      const names =
+        "rdk.components.<type>.<name>, rdk.services.<type>.<name>, or the name in a line of the log";
+      logs.logger("rdk").warn(
+        `log pattern "${pattern}" matches no logger; wanted an expression for ${names}`,
+      );
+    }
+  };
 }
 
 function warnOfUnused(config: MachineConfig, logger: Logger): void {

@@ -201,10 +201,10 @@ export const authRow = object({
 export const maintenanceRow = object({
   sensorName: text("full name of a sensor, for example rdk:component:sensor/door").required().with(
     (name, at) => {
-      if (!/^[\w-]+:component:[\w-]+\/.+$/.test(name)) {
-        at.warn(`"${name}" is not the full name of a sensor, maintenance is always allowed`);
-      }
-      return name;
+      if (/^[\w-]+:component:[\w-]+\/.+$/.test(name)) return name;
+      const word = name.split(/[:/]/).at(-1)!.trim();
+      const wanted = `rdk:component:sensor/${word || "<name>"}`;
+      return at.error(`"${name}" is not the full name of a sensor, wanted ${wanted}`);
     },
   ),
   maintenanceAllowedKey: text("key of the reading that is true when the configuration may change").required(),
@@ -218,7 +218,9 @@ export const tracingRow = object({
 }, "what is traced");
 
 export const logRow = object({
-  pattern: text('loggers: anchored at both ends, "." is literal and "*" any run of characters').required(),
+  pattern: text(
+    "regular expression for whole names of loggers, such as rdk.components.arm, rdk.components.arm.left or rdk.services.*",
+  ).required(),
   level: levelRow.required(),
 });
 
