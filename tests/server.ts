@@ -80,6 +80,12 @@ export async function writeConfig(config: Record<string, unknown>): Promise<stri
   return path;
 }
 
+/** Resident memory of a process; 0 when it has ended. */
+export async function residentBytes(pid: number): Promise<number> {
+  const status = await Deno.readTextFile(`/proc/${pid}/status`).catch(() => "");
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024;
+}
+
 /** The text a process has written, and those who wait for some of it. */
 class Log {
   text = "";

@@ -12,7 +12,7 @@ import { connectGrpc } from "../../lib/wire/grpc.ts";
 import { BoardService } from "../../proto/gen/board_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SLAMService } from "../../proto/gen/slam_pb.ts";
-import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { residentBytes, type ServerProcess, startServer, writeConfig } from "../server.ts";
 import { agent } from "./agent_bench.ts";
 import { clouds } from "./cloud_bench.ts";
 import { heading, median, rate, row } from "./figures.ts";
@@ -186,11 +186,6 @@ async function withServer<T>(
     await server.stop();
     await Deno.remove(path);
   }
-}
-
-async function residentBytes(pid: number): Promise<number> {
-  const status = await Deno.readTextFile(`/proc/${pid}/status`);
-  return Number(/VmRSS:\s+(\d+)/.exec(status)![1]) * 1024;
 }
 
 /** A released executable, or else the one that compile:check made with the older runtime. */

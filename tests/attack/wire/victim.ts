@@ -1,0 +1,76 @@
+/** The server under attack: a fresh `svc-server` of its own process for every attack. */
+
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { client } from "../../../lib/wire/channel.ts";
+import { selfSigned } from "../../../lib/wire/echo_fixture.ts";
+import { connectGrpc } from "../../../lib/wire/grpc.ts";
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { type ServerProcess, startServer, writeConfig } from "../../server.ts";
+import type { Victim } from "./attack.ts";
+import type { Target } from "./peer.ts";
+
+/** File descriptors of the narrow server: enough to serve, few enough to use up. */
+const NARROW_FILES = 256;
+const KEY = { id: "owner", key: "the key of the owner" };
+const MACHINE = {
+  components: [
+    { name: "board1", api: "rdk:component:board", model: "fake", attributes: {} },
+    { name: "camera1", api: "rdk:component:camera", model: "fake", attributes: {} },
+  ],
+};
+
+/** Starts a server, lets `use` have it and the way to it (with a token, where it wants one), and ends it. */
+export async function withVictim<R>(
+  kind: Victim,
+  use: (server: ServerProcess, target: Target) => Promise<R>,
+): Promise<R> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-attack-" });
+  const configPath = await writeConfig({ ...MACHINE, ...await particulars(kind, folder) });
+  try {
+    const command = kind === "narrow" ? narrow() : undefined;
+    const server = await startServer(configPath, { command, args: ["-ftdc=false"] });
+    try {
+      const url = new URL(server.url);
+      const target = { host: "127.0.0.1", port: Number(url.port), secure: url.protocol === "https:" };
+      const token = kind === "keyed" ? await tokenOf(target) : undefined;
+      return await use(server, { ...target, token });
+    } finally {
+      await server.stop();
+    }
+  } finally {
+    await Deno.remove(configPath);
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function particulars(kind: Victim, folder: string): Promise<Record<string, unknown>> {
+  const bind = "127.0.0.1:0";
+  if (kind === "keyed") {
+    const config = { [KEY.id]: KEY.key, keys: [KEY.id] };
+    return { network: { bind_address: bind }, auth: { handlers: [{ type: "api-key", config }] } };
+  }
+  if (kind !== "tls") return { network: { bind_address: bind } };
+  const { certPem, keyPem } = await selfSigned();
+  const [cert, key] = [`${folder}/cert.pem`, `${folder}/key.pem`];
+  await Deno.writeTextFile(cert, certPem);
+  await Deno.writeTextFile(key, keyPem);
+  return { network: { bind_address: bind, tls_cert_file: cert, tls_key_file: key } };
+}
+
+/** The program from source, with few descriptors. */
+function narrow(): string[] {
+  const program = new URL("../../../cli/svc_server.ts", import.meta.url).pathname;
+  const script = `ulimit -n ${NARROW_FILES}; exec "$0" "$@"`;
+  return ["sh", "-c", script, Deno.execPath(), "run", "-A", program];
+}
+
+async function tokenOf({ host, port }: Target): Promise<string> {
+  const channel = connectGrpc(`${host}:${port}`, { clock: new SystemClock() });
+  try {
+    const credentials = { type: "api-key", payload: KEY.key };
+    const { accessToken } = await client(AuthService, channel).authenticate({ entity: KEY.id, credentials });
+    return accessToken;
+  } finally {
+    channel.close();
+  }
+}
