@@ -119,6 +119,42 @@ export const CONNECTIONS: readonly Attack[] = [
     play: pipelined(false, 8),
   },
   {
+    name: "endless-header",
+    what: "HTTP/1.1 header fields without an end",
+    victim: "open",
+    fate: "cut off",
+    play: (play) =>
+      play.busy(4, () => play.http(), async (peer) => {
+        await peer.write(text("GET / HTTP/1.1\r\nhost: localhost\r\n"));
+        await play.flood(peer, repeated(text("x: y\r\n"), 1000));
+      }),
+  },
+  {
+    name: "endless-target",
+    what: "an HTTP/1.1 request line without an end",
+    victim: "open",
+    fate: "cut off",
+    play: (play) =>
+      play.busy(4, () => play.http(), async (peer) => {
+        await peer.write(text("GET /"));
+        await play.flood(peer, repeated(text("x"), 65_536));
+      }),
+  },
+  {
+    name: "endless-chunk",
+    what: "an HTTP/1.1 chunk whose size line does not end",
+    victim: "open",
+    fate: "any",
+    play: (play) =>
+      play.busy(4, () => play.http(), async (peer) => {
+        await peer.write(
+          text(`POST ${GET_GPIO} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/grpc-web\r\n`),
+        );
+        await peer.write(text("transfer-encoding: chunked\r\n\r\n1;"));
+        await play.flood(peer, repeated(text("x"), 65_536));
+      }),
+  },
+  {
     name: "connecting",
     what: "connections opened and left, as fast as can be",
     victim: "open",

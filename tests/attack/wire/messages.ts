@@ -6,6 +6,7 @@ import {
   field,
   FRAME,
   frame,
+  FRAME_BYTES,
   head,
   headers,
   join,
@@ -27,6 +28,8 @@ const WEB_TEXT = "application/grpc-web-text+proto";
 const CRUMBS = 4096;
 /** Messages blown up at once. */
 const BOMBS = 100;
+/** Messages that are never whole. */
+const HOARDED = 100;
 /** A request that is refused or answered is so within this. */
 const ANSWER_MS = 20_000;
 /** Time for two such requests; the play ends when they are answered. */
@@ -85,6 +88,11 @@ function latin1(value: string): Uint8Array {
   return Uint8Array.from(value, (char) => char.charCodeAt(0));
 }
 
+/** A message that lacks its last bytes. */
+function unendedMessage(): Uint8Array {
+  return message(new Uint8Array(LARGEST_BYTES - 64), { declared: LARGEST_BYTES });
+}
+
 /** Many calls at once, each with a message that is small until it is inflated. */
 async function bombs(field: Field, peer: Http2Peer): Promise<void> {
   const bomb = message(gzipSync(new Uint8Array(LARGEST_BYTES - 1)), { compressed: true });
@@ -93,7 +101,7 @@ async function bombs(field: Field, peer: Http2Peer): Promise<void> {
   await Promise.all(Array.from({ length: BOMBS }, async () => {
     const stream = peer.stream();
     await peer.write(headers(stream, head(GET_GPIO, { secure, token, more })));
-    if (!await peer.body(stream, bomb, 16_384)) return;
+    if (!await peer.body(stream, bomb, FRAME_BYTES)) return;
     await Promise.race([peer.whenEnded(stream), field.sleep(field.ms)]);
   }));
 }
@@ -112,9 +120,32 @@ async function decoded(play: Field, peer: Http2Peer): Promise<void> {
   await Promise.all(Array.from({ length: 4 }, async () => {
     const stream = peer.stream();
     await peer.write(headers(stream, head(BOARD_COMMAND, { secure, token })));
-    if (!await peer.body(stream, body, 16_384)) return;
+    if (!await peer.body(stream, body, FRAME_BYTES)) return;
     await Promise.race([peer.whenEnded(stream), play.sleep(play.ms)]);
   }));
+}
+
+/** Calls that each send a message of the largest size, but for its end, and stay. */
+async function hoard(play: Field, peer: Http2Peer): Promise<void> {
+  const unended = unendedMessage();
+  const { secure, token } = play.target;
+  await Promise.all(Array.from({ length: HOARDED }, async () => {
+    const stream = peer.stream();
+    await peer.write(headers(stream, head(GET_GPIO, { secure, token })));
+    for (let at = 0; at < unended.length;) {
+      const room = await peer.room(stream, Math.min(FRAME_BYTES, unended.length - at));
+      if (room === 0 || !await peer.write(frame(FRAME.data, 0, stream, unended.subarray(at, at + room)))) {
+        return;
+      }
+      at += room;
+    }
+    await Promise.race([peer.whenEnded(stream), play.sleep(play.ms)]);
+  }));
+}
+
+async function hoardWeb(play: Field, peer: HttpPeer): Promise<void> {
+  await peer.write(join([post(GET_GPIO, WEB, `content-length: ${LARGEST_BYTES}`), unendedMessage()]));
+  await Promise.race([peer.over, play.sleep(play.ms)]);
 }
 
 /** A call whose answer is wanted, whatever it says, and one more on the same connection. */
@@ -126,7 +157,7 @@ async function answered(play: Field, body: Uint8Array, contentType?: string): Pr
     const ended = peer.whenEnded(stream);
     const { secure, token } = play.target;
     await peer.write(headers(stream, head(GET_GPIO, { secure, token, contentType })));
-    void peer.body(stream, bytes, 16_384);
+    void peer.body(stream, bytes, FRAME_BYTES);
     const how = await Promise.race([ended, play.sleep(ANSWER_MS).then(() => "not answered")]);
     if (how !== "answered" && how !== "reset") return play.complain(`${what} was ${how}`);
   }
@@ -150,14 +181,17 @@ async function answeredWeb(play: Field, bodies: readonly Uint8Array[], contentTy
   if (!peer) return play.complain("could not connect");
   for (const [index, body] of bodies.entries()) {
     void peer.write(join([post(GET_GPIO, contentType, `content-length: ${body.length}`), body]));
-    const until = performance.now() + ANSWER_MS;
-    while (peer.answers <= index && peer.open && performance.now() < until && !play.over) {
-      await play.sleep(20);
-    }
+    await heard(play, peer, index + 1);
     if (peer.answers <= index) {
       return play.complain(`request ${index + 1} of ${bodies.length} was not answered`);
     }
   }
+}
+
+/** Waits, not for ever, until so many answers have come. */
+async function heard(play: Field, peer: HttpPeer, answers: number): Promise<void> {
+  const until = performance.now() + ANSWER_MS;
+  while (peer.answers < answers && peer.open && performance.now() < until && !play.over) await play.sleep(20);
 }
 
 /** A message beyond the limit: somebody has to say so, long before it has all come. */
@@ -170,8 +204,7 @@ async function overLong(play: Field, contentType: string, over: "http" | "http2"
   if (!peer) return play.complain("could not connect");
   await peer.write(join([post(GET_GPIO, contentType), text(`${prefix.length.toString(16)}\r\n`), prefix]));
   await peer.write(text("\r\n"));
-  const until = performance.now() + ANSWER_MS;
-  while (peer.answers === 0 && peer.open && performance.now() < until && !play.over) await play.sleep(20);
+  await heard(play, peer, 1);
   if (peer.answers === 0) play.complain("a message over the limit was not answered");
 }
 
@@ -243,6 +276,27 @@ export const MESSAGES: readonly Attack[] = [
     victim: "open",
     fate: "any",
     play: onWeb(8, chunks("/", "text/plain", "A")),
+  },
+  {
+    name: "hoard",
+    what: "100 calls at once, each with 32 MB of a message that never ends",
+    victim: "open",
+    fate: "any",
+    play: on(1, hoard),
+  },
+  {
+    name: "hoard-without-token",
+    what: "100 calls at once, each with 32 MB of a message that never ends, without a token",
+    victim: "keyed",
+    fate: "any",
+    play: on(1, hoard),
+  },
+  {
+    name: "hoard-web",
+    what: "gRPC-web over HTTP/1.1: 20 connections, each with 32 MB of a message that never ends",
+    victim: "open",
+    fate: "any",
+    play: onWeb(20, hoardWeb),
   },
   {
     name: "gzip-bombs-without-token",
