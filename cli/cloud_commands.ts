@@ -9,6 +9,7 @@ import type { LogEntry } from "../proto/gen/common_pb.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { messageOf, SvcError } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
+import { jsonDiff } from "../lib/base/json_secrets.ts";
 import { parseJsonc } from "../lib/base/jsonc.ts";
 import { isObject, type JsonObject } from "../lib/base/schema.ts";
 import { toMs } from "../lib/api/time.ts";
@@ -21,7 +22,7 @@ import type { FileStore } from "../lib/cloud/files.ts";
 import { Fleet } from "../lib/cloud/fleet.ts";
 import { type Grant, GRANT_KINDS, Keys, type NewKey, newKeySecret, ROLES } from "../lib/cloud/keys.ts";
 import { Logs } from "../lib/cloud/logs.ts";
-import { configDiff, PartConfigs } from "../lib/cloud/part_config.ts";
+import { PartConfigs } from "../lib/cloud/part_config.ts";
 import type { Sql, Store } from "../lib/cloud/store.ts";
 import type { Flag, Values } from "./flags.ts";
 
@@ -308,7 +309,7 @@ const configurations: readonly Command[] = [
       const changes = await Promise.all(
         (await configs.history(part, { limit })).map(async ({ old, ...change }) => ({
           ...change,
-          diff: configDiff(old, await configs.at(part, change.revision)),
+          diff: jsonDiff(old, await configs.at(part, change.revision)),
         })),
       );
       print(

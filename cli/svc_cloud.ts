@@ -5,6 +5,7 @@
  * command that fails says why on standard error and ends with 1, one that cannot be read with 2.
  */
 
+import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { APIS } from "../lib/api/mod.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
@@ -117,6 +118,23 @@ const SERVE = {
       help: "Serve over TLS, with a certificate of the local authority.",
     },
     {
+      name: "metrics-key-file",
+      type: "string",
+      default: "",
+      value: "FILE",
+      env: "SVC_CLOUD_METRICS_KEY_FILE",
+      help:
+        "The key that /metrics is shown for, as `Authorization: Bearer KEY`; metrics.key in the data folder where " +
+        "left out. It is made where there is none.",
+    },
+    {
+      name: "localhost-certificates",
+      type: "bool",
+      default: false,
+      help:
+        "Make certificates of machines good for localhost, too: for programs beside them that connect over TLS.",
+    },
+    {
       name: "tls-cert",
       type: "string",
       default: "",
@@ -158,6 +176,8 @@ const INIT = {
 } as const;
 
 const SHUTDOWN_MS = 5_000;
+const METRICS_KEY_BYTES = 24;
+const METRICS_KEY_CHARS_MIN = 16;
 /** An upload that is older was left behind by a process that is no more. */
 const UNFINISHED_MS = 24 * 3600 * 1000;
 
@@ -277,6 +297,8 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         validate: validator(),
         addresses,
         organizations,
+        metricsKey: await metricsKeyOf(values, host),
+        localhostCertificates: values.localhostCertificates,
         installers: await installers(host),
         training,
       });
@@ -307,6 +329,23 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
   } finally {
     ignore();
   }
+}
+
+/** Reads the key for the figures, made where there is none. */
+async function metricsKeyOf(
+  { metricsKeyFile, data }: Values<typeof SERVE.flags>,
+  host: Host,
+): Promise<string> {
+  const path = metricsKeyFile || `${data}/metrics.key`;
+  if (await host.fileSize(path) === undefined) {
+    await host.writeFile(path, `${randomBytes(METRICS_KEY_BYTES).toString("base64url")}\n`, { mode: 0o600 });
+  }
+  const key = (await host.readTextFile(path)).trim();
+  if (key.length >= METRICS_KEY_CHARS_MIN) return key;
+  throw new SvcError(
+    "invalid_argument",
+    `${path}: found a metrics key of ${key.length} letters, wanted at least ${METRICS_KEY_CHARS_MIN}`,
+  );
 }
 
 async function tlsOf(

@@ -7,6 +7,8 @@ import { assert, assertEquals } from "@std/assert";
 import { Ajv2020 } from "ajv/2020";
 import { MODELS } from "../drivers/mod.ts";
 import { APIS } from "../lib/api/mod.ts";
+import { additionalNetworkRow, SECTIONS } from "../lib/agent/settings_rows.ts";
+import { isSecretName } from "../lib/base/json_secrets.ts";
 import type { Json, JsonObject } from "../lib/base/schema.ts";
 import { decodeConfig, machineSchema } from "../lib/machine/config.ts";
 import { parseConfig } from "../lib/machine/config_file.ts";
@@ -31,6 +33,20 @@ function verdicts(json: Json): { schema: boolean; decoder: boolean; why: string 
 
 Deno.test("the schema is one: no keyword in it is unknown or out of place", () => {
   validator().compile(machineSchema(registry));
+});
+
+Deno.test("every setting that is secret has a name by which differences and histories hide it", () => {
+  const found: string[] = [];
+  const visit = (value: Json, name: string) => {
+    if (typeof value !== "object" || value === null) return;
+    if (!Array.isArray(value) && value.writeOnly === true) found.push(name);
+    for (const [key, one] of Object.entries(value)) visit(one, Array.isArray(value) ? name : key);
+  };
+  visit(machineSchema(registry), "");
+  for (const { row } of Object.values(SECTIONS)) visit(row.jsonSchema(), "");
+  visit(additionalNetworkRow.jsonSchema(), "");
+  assert(found.length > 5, found.join());
+  assertEquals(found.filter((name) => !isSecretName(name)), []);
 });
 
 Deno.test("the schema accepts the examples and a machine of every model", async () => {

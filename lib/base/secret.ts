@@ -4,9 +4,8 @@
  * Only `reveal` gives the text; comparing two secrets means revealing both.
  */
 
+import { STARS } from "./json_secrets.ts";
 import { type Place, Row } from "./schema.ts";
-
-const STARS = "******";
 
 export class Secret {
   readonly #text: string;
@@ -44,5 +43,5 @@ export function secret(doc = ""): Row<Secret | undefined> {
     if (typeof value !== "string") return at.error(`found something else (not shown), wanted ${wanted}`);
     return value === "" ? undefined : new Secret(value);
   };
-  return new Row<Secret | undefined>({ doc, json: { type: "string" }, wanted, read });
+  return new Row<Secret | undefined>({ doc, json: { type: "string", writeOnly: true }, wanted, read });
 }

@@ -21,8 +21,14 @@ export interface Ref {
   readonly id: string;
 }
 
+/**
+ * `machine`: a role on the machine itself, as the key in its file has, and not only on what it is in. `insider`: the
+ * same, or an owner of it. Only they get to know its secrets.
+ */
+export type Closeness = Role | "machine" | "insider";
+
 /** `nobody`: the call needs no token. `anybody`: any good one; the handler shows each caller what is theirs. */
-export type Need = "nobody" | "anybody" | Role;
+export type Need = "nobody" | "anybody" | Closeness;
 
 /**
  * Where a request names something: its field has the id, a list of ids, or (a list of) authorizations. A field of a
@@ -155,7 +161,7 @@ export class Access {
   }
 
   /** Whether a key may do on something what `need` may. */
-  async may(keyId: string | undefined, need: Role, ref: Ref): Promise<boolean> {
+  async may(keyId: string | undefined, need: Closeness, ref: Ref): Promise<boolean> {
     const grants = await this.grantsOf(keyId);
     try {
       await this.#require(grants, need, ref);
@@ -166,14 +172,12 @@ export class Access {
     }
   }
 
-  async #require(grants: readonly Grant[], need: Role, ref: Ref): Promise<void> {
+  async #require(grants: readonly Grant[], need: Closeness, ref: Ref): Promise<void> {
     for (const scope of await this.#scopes(ref)) {
-      if (grants.some((grant) => reaches(grant, scope) && (need === "operator" || grant.role === "owner"))) {
-        continue;
-      }
+      if (grants.some((grant) => isEnough(grant, need, scope))) continue;
       throw new SvcError(
         "permission_denied",
-        `this needs an API key that is ${need} of ${ref.kind} "${ref.id}"`,
+        `this needs an API key that is ${NEEDED[need]} ${ref.kind} "${ref.id}"`,
       );
     }
   }
@@ -213,6 +217,20 @@ export class Access {
 function reaches({ kind, resourceId }: Grant, { organization, locations, machine }: Scope): boolean {
   if (kind === "organization") return resourceId === organization;
   return kind === "location" ? locations.includes(resourceId) : resourceId === machine;
+}
+
+const NEEDED: { readonly [N in Closeness]: string } = {
+  operator: "operator of",
+  owner: "owner of",
+  machine: "the machine's own, with a role on no more than the machine of",
+  insider: "owner of, or the machine's own of,",
+};
+
+function isEnough(grant: Grant, need: Closeness, scope: Scope): boolean {
+  if (!reaches(grant, scope)) return false;
+  if (need === "operator") return true;
+  if (need !== "machine" && grant.role === "owner") return true;
+  return need !== "owner" && grant.kind === "machine";
 }
 
 function missing(kind: Kind, id: string): SvcError {

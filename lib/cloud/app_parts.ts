@@ -9,9 +9,10 @@ import type { AppService, FragmentSchema, RobotPartSchema } from "../../proto/ge
 import { AuthenticationType, FragmentVisibility } from "../../proto/gen/app_pb.ts";
 import { toMs, toTimestamp } from "../api/time.ts";
 import { messageOf, SvcError } from "../base/error.ts";
+import { starred } from "../base/json_secrets.ts";
 import { isObject, type JsonObject, type Problem } from "../base/schema.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
-import type { ServiceImpl } from "../wire/service.ts";
+import type { CallContext, ServiceImpl } from "../wire/service.ts";
 import type { Ref } from "./access.ts";
 import { onlineMessage } from "./app_fleet.ts";
 import { actorOf, type CloudContext, isPerson, pageStart } from "./context.ts";
@@ -35,23 +36,27 @@ function readHandlers(cloud: CloudContext) {
   const fleet = new Fleet(store);
   const configs = new PartConfigs(store);
   return {
-    async getRobotParts({ robotId }) {
+    async getRobotParts({ robotId }, ctx) {
       const parts = await fleet.parts(robotId);
-      return { parts: await Promise.all(parts.map((part) => partMessage(cloud, part))) };
+      const show = await viewOf(cloud, ctx, { kind: "machine", id: robotId });
+      return { parts: await Promise.all(parts.map((part) => partMessage(cloud, part, show))) };
     },
-    async getRobotPart({ id }) {
-      const part = await partMessage(cloud, await fleet.part(id));
+    async getRobotPart({ id }, ctx) {
+      const show = await viewOf(cloud, ctx, { kind: "part", id });
+      const part = await partMessage(cloud, await fleet.part(id), show);
       return { part, configJson: part.robotConfigJson };
     },
-    async getRobotPartByNameAndLocation({ name, locationId }) {
+    async getRobotPartByNameAndLocation({ name, locationId }, ctx) {
       const { organizationId } = await fleet.location(locationId);
       const found = (await fleet.partsOfOrganization(organizationId))
         .find((part) => part.locationId === locationId && part.name === name);
       if (!found) throw new SvcError("not_found", `there is no part "${name}" in location ${locationId}`);
-      return { part: await partMessage(cloud, found) };
+      const show = await viewOf(cloud, ctx, { kind: "part", id: found.id });
+      return { part: await partMessage(cloud, found, show) };
     },
-    async getRobotPartHistory({ id, pageToken, pageLimit, start, end }) {
+    async getRobotPartHistory({ id, pageToken, pageLimit, start, end }, ctx) {
       const part = await fleet.part(id);
+      const show = await viewOf(cloud, ctx, { kind: "part", id });
       const limit = Math.min(Number(pageLimit ?? 0n) || HISTORY_PAGE, HISTORY_PAGE);
       const changes = await configs.history(id, {
         limit: limit + 1,
@@ -61,7 +66,7 @@ function readHandlers(cloud: CloudContext) {
       });
       const page = changes.slice(0, limit);
       const nextPageToken = changes.length > limit ? String(page[page.length - 1].revision) : "";
-      return { history: page.map((change) => historyMessage(part, change)), nextPageToken };
+      return { history: page.map((change) => historyMessage(part, change, show)), nextPageToken };
     },
   } satisfies ServiceImpl<typeof AppService>;
 }
@@ -88,7 +93,7 @@ function writeHandlers(cloud: CloudContext) {
         }
         if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name);
       });
-      return { part: await partMessage(cloud, await fleet.part(id)) };
+      return { part: await partMessage(cloud, await fleet.part(id), asItIs) };
     },
     async markPartForRestart({ partId: id }, ctx) {
       await audit.change(
@@ -101,18 +106,25 @@ function writeHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-function fragmentHandlers({ store, audit }: CloudContext) {
+function fragmentHandlers(cloud: CloudContext) {
+  const { store, audit } = cloud;
   const fragments = new Fragments(store);
-  const message = async (fragment: Fragment) =>
-    fragmentMessage(fragment, (await fragments.users(fragment.id)).length);
-  const messages = (list: readonly Fragment[]) => Promise.all(list.map(message));
+  const message = async (fragment: Fragment, show = asItIs) =>
+    fragmentMessage(
+      { ...fragment, config: show(fragment.config) },
+      (await fragments.users(fragment.id)).length,
+    );
+  const messages = (list: readonly Fragment[], show: View) =>
+    Promise.all(list.map((one) => message(one, show)));
   const onFragment = (id: string): Ref => ({ kind: "fragment", id });
   return {
-    async listFragments({ organizationId }) {
-      return { fragments: await messages(await fragments.list(organizationId)) };
+    async listFragments({ organizationId }, ctx) {
+      const show = await viewOf(cloud, ctx, { kind: "organization", id: organizationId });
+      return { fragments: await messages(await fragments.list(organizationId), show) };
     },
-    async getFragment({ id }) {
-      return { fragment: await message(await fragments.get(id)) };
+    async getFragment({ id }, ctx) {
+      const show = await viewOf(cloud, ctx, onFragment(id));
+      return { fragment: await message(await fragments.get(id), show) };
     },
     async createFragment({ organizationId, name, config = {} }, ctx) {
       const on: Ref = { kind: "organization", id: organizationId };
@@ -138,7 +150,11 @@ function fragmentHandlers({ store, audit }: CloudContext) {
       await audit.change(actorOf(ctx), onFragment(id), (sql) => new Fragments(sql).delete(id));
       return {};
     },
-    async listMachineFragments({ machineId, additionalFragmentIds }) {
+    async listMachineFragments({ machineId, additionalFragmentIds }, ctx) {
+      const on: Ref = { kind: "machine", id: machineId };
+      // What a machine does not run is not its own to see.
+      const need = additionalFragmentIds.length > 0 ? "owner" : "insider";
+      const show = await viewOf(cloud, ctx, on, need);
       const parts = await new Fleet(store).parts(machineId);
       const used = new Map<string, Fragment>();
       for (const { id, organizationId } of parts) {
@@ -149,10 +165,10 @@ function fragmentHandlers({ store, audit }: CloudContext) {
       }
       const list = [...used.values()];
       return {
-        fragments: await messages(list),
-        resolvedFragments: list.map(({ id: fragmentId, config: resolvedConfig, revision }) => ({
+        fragments: await messages(list, show),
+        resolvedFragments: list.map(({ id: fragmentId, config, revision }) => ({
           fragmentId,
-          resolvedConfig,
+          resolvedConfig: show(config),
           revision: String(revision),
         })),
       };
@@ -201,8 +217,24 @@ function configOf(text: string | undefined, message: JsonObject | undefined): Js
   );
 }
 
-async function partMessage(cloud: CloudContext, part: Part): Promise<PartMessage> {
-  const { config, updatedMs } = await new PartConfigs(cloud.store).get(part.id);
+/** How a caller gets to see configurations. */
+type View = (config: JsonObject) => JsonObject;
+
+const asItIs: View = (config) => config;
+
+/** Owners, and machines their own, see configurations as they are; operators see them with stars for secrets. */
+async function viewOf(
+  { access }: CloudContext,
+  { entity }: CallContext,
+  on: Ref,
+  need: "owner" | "insider" = "insider",
+): Promise<View> {
+  return await access.may(entity, need, on) ? asItIs : starred;
+}
+
+async function partMessage(cloud: CloudContext, part: Part, show: View): Promise<PartMessage> {
+  const { config: real, updatedMs } = await new PartConfigs(cloud.store).get(part.id);
+  const config = show(real);
   const seenMs = cloud.presence.seenMs(part.id, part.seenMs);
   return {
     ...plainPart(part, part.name, config),
@@ -230,7 +262,8 @@ function plainPart(part: Part, name: string, robotConfig: JsonObject) {
   };
 }
 
-function historyMessage(part: Part, { atMs, who, oldName, old }: PartChange) {
+function historyMessage(part: Part, { atMs, who, oldName, old: real }: PartChange, show: View) {
+  const old = show(real);
   return {
     part: part.id,
     robot: part.machineId,

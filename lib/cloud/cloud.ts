@@ -64,6 +64,10 @@ export interface CloudOptions {
   readonly organizations?: OrganizationMakers;
   /** As what it is known; left out, as this computer. */
   readonly addresses?: Addresses;
+  /** For whoever reads the figures of the whole; without one they are for nobody. */
+  readonly metricsKey?: string;
+  /** Certificates of machines are good for localhost, too. */
+  readonly localhostCertificates?: boolean;
   /** Left out where others train. */
   readonly training?: TrainingOptions;
 }
@@ -140,7 +144,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
     routes: new Map([
       ...links.routes,
       ...downloads.routes,
-      ["/metrics", metrics.route(context, identify)],
+      ["/metrics", metrics.route(context, options.metricsKey)],
       ...installPages(context, identify, options.installers ?? new Map()),
     ]),
     authority,

@@ -34,6 +34,8 @@ export interface CloudContext {
   readonly organizations?: OrganizationMakers;
   /** As what this control plane is known. */
   readonly addresses: Addresses;
+  /** Certificates of machines are good for localhost, too. */
+  readonly localhostCertificates?: boolean;
 }
 
 export function actorOf({ entity, method }: CallContext): Actor {

@@ -2,7 +2,7 @@
  * What an installer on a new device asks: the script itself, and the credentials of the part that it is to be.
  *
  * The scripts are for everybody, and run as root; in them stands where they came from, as one quoted word and only if
- * that is an address of this control plane. Credentials are for who has an API key that may be that part.
+ * that is an address of this control plane. Credentials are for who has an API key that is that machine's.
  */
 
 import { type Code, messageOf, SvcError } from "../base/error.ts";
@@ -32,8 +32,11 @@ export function installPages(
     try {
       const entity = await identify(fields, peer);
       const id = query.get("id") ?? "";
-      if (!await cloud.access.may(entity, "operator", { kind: "part", id })) {
-        throw new SvcError("permission_denied", "this needs an API key that is operator of the part");
+      if (!await cloud.access.may(entity, "insider", { kind: "part", id })) {
+        throw new SvcError(
+          "permission_denied",
+          "this needs the API key of the machine, or one that is owner of it",
+        );
       }
       const api_key = { id: entity, key: field(fields, "key") };
       const app_address = cloud.addresses.ownFor(peer);

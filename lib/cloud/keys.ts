@@ -12,7 +12,10 @@ import { hashOfKey, isHashOf } from "../base/key_hash.ts";
 import { places, type Sql } from "./store.ts";
 
 export const ROLES = ["operator", "owner"] as const;
-/** An owner may do everything; an operator may look at everything, restart it, and be a machine. */
+/**
+ * An owner may do everything; an operator may look at everything but secrets, and restart it. With a role on a
+ * machine itself, a key is that machine's own.
+ */
 export type Role = typeof ROLES[number];
 
 export const GRANT_KINDS = ["organization", "location", "machine"] as const;

@@ -1,15 +1,17 @@
 /**
  * Figures of a running control plane, as a page in the text form of OpenMetrics.
  *
- * Counts from the start of the process on. Programs on the same computer read it as it is, others with a token or key.
+ * Counts from the start of the process on. The figures are of all organizations together, so they are for whoever runs
+ * the control plane: for a key of their own, which no API key stands for. Where a call comes from says nothing: behind
+ * a proxy, everybody comes from this computer.
  */
 
+import { createHash, timingSafeEqual } from "node:crypto";
 import { RobotService } from "../../proto/gen/app_pb.ts";
-import { SvcError } from "../base/error.ts";
-import type { Route } from "../wire/grpc_web.ts";
+import { messageOf } from "../base/error.ts";
+import { field, type Route } from "../wire/grpc_web.ts";
 import { type Interceptor, pathOf } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
-import type { Identify } from "./downloads.ts";
 import { Fleet } from "./fleet.ts";
 
 const TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -37,16 +39,17 @@ export class Metrics {
     };
   };
 
-  route(cloud: CloudContext, identify: Identify): Route {
-    return async ({ method, peer, fields }) => {
+  /** `key`: what whoever reads them has to show; without one nobody may. */
+  route(cloud: CloudContext, key: string | undefined): Route {
+    return async ({ method, fields }) => {
       if (method !== "GET" && method !== "HEAD") return text(405, "/metrics answers GET");
-      const local = /^(?:::ffff:)?127\.|^::1$/.test(peer.remoteAddress ?? "");
+      if (!isKey(key, field(fields, "authorization"))) {
+        return text(401, "wanted a header `authorization: Bearer <metrics key>`; see --metrics-key-file");
+      }
       try {
-        if (!local) await identify(fields, peer);
         return { status: 200, contentType: TYPE, body: await this.#page(cloud) };
       } catch (error) {
-        const { code, message } = SvcError.from(error);
-        return text(code === "unauthenticated" ? 401 : 503, message);
+        return text(503, messageOf(error));
       }
     };
   }
@@ -64,6 +67,12 @@ export class Metrics {
     ];
     return `${families.flat().join("\n")}\n# EOF\n`;
   }
+}
+
+function isKey(key: string | undefined, given: string | undefined): boolean {
+  const [, shown = ""] = /^Bearer (.+)$/i.exec(given ?? "") ?? [];
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return key !== undefined && key !== "" && timingSafeEqual(digest(key), digest(shown));
 }
 
 function counter(name: string, help: string, samples: readonly Sample[]): string[] {

@@ -6,7 +6,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
-import { isObject, type Json, type JsonObject, show } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema.ts";
 import type { Sql } from "./store.ts";
 
 export interface PartConfig {
@@ -122,30 +122,4 @@ export class PartConfigs {
     }
     return JSON.parse(next.old);
   }
-}
-
-/** What differs, a line each: `components.motor1.attributes.max_rpm: found 100, now 200`. */
-export function configDiff(old: Json | undefined, now: Json | undefined, path = ""): string[] {
-  if (JSON.stringify(old) === JSON.stringify(now)) return [];
-  const [before, after] = [childrenOf(old), childrenOf(now)];
-  if (!before || !after) {
-    if (old === undefined) return [`${path}: added ${show(now)}`];
-    return [
-      now === undefined ? `${path}: removed ${show(old)}` : `${path}: ${show(old)} became ${show(now)}`,
-    ];
-  }
-  const lines = [...new Set([...before.keys(), ...after.keys()])].flatMap((key) =>
-    configDiff(before.get(key), after.get(key), path === "" ? key : `${path}.${key}`)
-  );
-  return lines.length > 0 ? lines : [`${path}: in another order`];
-}
-
-/** Members by key; those of a list by their names, where all have different ones. */
-function childrenOf(value: Json | undefined): Map<string, Json> | undefined {
-  if (Array.isArray(value)) {
-    const names = value.map((one) => isObject(one) && typeof one.name === "string" ? one.name : "");
-    const named = !names.includes("") && new Set(names).size === names.length;
-    return new Map(value.map((one, index) => [named ? names[index] : String(index), one]));
-  }
-  return isObject(value) ? new Map(Object.entries(value as JsonObject)) : undefined;
 }

@@ -34,6 +34,7 @@ import { places } from "./store.ts";
 const RESTART_CHECK_MS = 5_000;
 /** Messages that are kept, of as many parts. */
 const KEPT_MAX = 5_000;
+const LOCALHOST = ["localhost", "127.0.0.1"];
 /** Under which all names of machines are; not a name of the outside world. */
 const DOMAIN = "svc.internal";
 
@@ -64,8 +65,8 @@ export function robotService(cloud: CloudContext, authority: Authority, logs: Lo
       const { certificate, privateKey } = await authority.ofPart(id, [
         fqdn,
         localFqdn,
-        "localhost",
-        "127.0.0.1",
+        // Who has the key could be taken for any server on the computer of who trusts the authority.
+        ...(cloud.localhostCertificates ? LOCALHOST : []),
       ]);
       return { id, tlsCertificate: certificate, tlsPrivateKey: privateKey };
     },

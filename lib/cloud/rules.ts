@@ -104,12 +104,13 @@ export const RULES: readonly Rule[] = [
   rule(app.updateModule, "owner", ["package", "moduleId"]),
   rule(app.uploadModuleFile, "owner", ["package", "moduleFileInfo.moduleId"]),
 
-  // What a machine calls, with a key of its own that need be no more than an operator's.
-  rule(robot.config, "operator", ["part", "id"]),
-  rule(robot.certificate, "operator", ["part", "id"]),
+  // What a machine calls, with a key of its own that need be no more than an operator's. Its private key is for
+  // nobody else; what it is configured with may hold secrets.
+  rule(robot.config, "insider", ["part", "id"]),
+  rule(robot.certificate, "machine", ["part", "id"]),
   rule(robot.needsRestart, "operator", ["part", "id"]),
   rule(robot.log, "operator", ["part", "id"]),
-  rule(AgentDeviceService.method.deviceAgentConfig, "operator", ["part", "id"]),
+  rule(AgentDeviceService.method.deviceAgentConfig, "insider", ["part", "id"]),
 
   ...DATA_RULES,
 ];

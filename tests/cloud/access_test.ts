@@ -69,8 +69,8 @@ storeTest(
           const wanted = {
             nobody: need === "nobody",
             stranger: need === "nobody" || need === "anybody",
-            operator: need !== "owner",
-            owner: true,
+            operator: !["owner", "machine", "insider"].includes(need),
+            owner: need !== "machine",
           };
           assertEquals(found, wanted, `${rule.path} (${codes.join(", ")})`);
         }

@@ -10,11 +10,13 @@ import { APIS } from "../../lib/api/mod.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema.ts";
-import { configDiff, PartConfigs } from "../../lib/cloud/part_config.ts";
+import { PartConfigs } from "../../lib/cloud/part_config.ts";
 import { Registry } from "../../lib/resource/registry.ts";
 import { decodeConfig } from "../../lib/machine/config.ts";
+import type { NewKey } from "../../lib/cloud/keys.ts";
+import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
-import { newWorld, withCloud } from "./world.ts";
+import { newKey, newWorld, withCloud } from "./world.ts";
 
 const registry = new Registry(APIS, MODELS);
 const validate = (json: unknown) => decodeConfig(json, registry, { env: () => "" }).problems;
@@ -27,8 +29,11 @@ storeTest(
   "a saved configuration reaches the machine, typed",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
-      const { owner, operator, part: id, machine, location, organization } = await newWorld(store);
-      const [people, rover] = [await app(owner), await robot(operator)];
+      const { owner, part: id, machine, location, organization } = await newWorld(store);
+      const [people, rover] = [
+        await app(owner),
+        await robot(await newKey(store, "operator", "machine", machine)),
+      ];
       const empty = (await rover.config({ id })).config!;
       assertEquals([empty.components, empty.revision], [[], "0"]);
       const robotConfig: JsonObject = {
@@ -239,13 +244,20 @@ storeTest(
 storeTest("a part has a certificate of the local authority, the same one until it is old", (database) => {
   const clock = new FakeClock();
   return withCloud(database, async ({ store, cloud, robot }) => {
-    const { operator, part: id } = await newWorld(store);
-    const rover = await robot(operator);
+    const { owner, operator, machine, location, part: id } = await newWorld(store);
+    const rover = await robot(await newKey(store, "operator", "machine", machine));
     const { tlsCertificate, tlsPrivateKey } = await rover.certificate({ id });
     const certificate = new X509Certificate(tlsCertificate);
     const authority = new X509Certificate(cloud.authority.certificate);
     assert(certificate.verify(authority.publicKey));
     assertMatch(certificate.subjectAltName!, /DNS:rover-main\.\w+\.svc\.internal/);
+    assertEquals(/localhost|127\.0\.0\.1/.test(certificate.subjectAltName!), false);
+    // What people have, however much, is not what the machine has.
+    const [elsewhere, above] = [await newWorld(store), await newKey(store, "owner", "location", location)];
+    const strange = await newKey(store, "owner", "machine", elsewhere.machine);
+    for (const key of [owner, operator, above, strange]) {
+      assertEquals((await failing((await robot(key)).certificate({ id }))).code, "permission_denied");
+    }
     assertMatch(tlsPrivateKey, /BEGIN PRIVATE KEY/);
     assertEquals((await rover.certificate({ id })).tlsCertificate, tlsCertificate);
     await clock.advance(61 * 24 * 3600 * 1000);
@@ -272,19 +284,94 @@ storeTest("a machine is online while it polls", (database) => {
   }, { clock });
 });
 
-Deno.test("differences of configurations are told by name", () => {
-  const old = { components: [motor("a", { max_rpm: 1 }), motor("b")], debug: true };
-  const now = { components: [motor("b"), motor("a", { max_rpm: 2 }), motor("c")], log: [] };
-  assertEquals(configDiff(old, now), [
-    "components.a.attributes.max_rpm: 1 became 2",
-    "components.c: added an object",
-    "debug: removed true",
-    "log: added an empty array",
-  ]);
-  assertEquals(configDiff({ x: [motor("a"), motor("b")] }, { x: [motor("b"), motor("a")] }), [
-    "x: in another order",
-  ]);
-});
+storeTest(
+  "certificates are good for localhost where that is asked for",
+  (database) =>
+    withCloud(database, async ({ store, robot }) => {
+      const { machine, part: id } = await newWorld(store);
+      const rover = await robot(await newKey(store, "operator", "machine", machine));
+      const { tlsCertificate } = await rover.certificate({ id });
+      assertMatch(
+        new X509Certificate(tlsCertificate).subjectAltName!,
+        /DNS:localhost, IP Address:127\.0\.0\.1$/,
+      );
+    }, { localhostCertificates: true }),
+);
+
+storeTest(
+  "owners and the machine see its secrets, operators see stars; what is restored is the real thing",
+  (database) =>
+    withCloud(database, async ({ store, app, robot }) => {
+      const world = await newWorld(store);
+      const { part: id, machine, organization: organizationId } = world;
+      const people = await app(world.owner);
+      const motor = (wifi_password: string) => ({
+        components: [{
+          name: "a",
+          api: "rdk:component:motor",
+          model: "fake",
+          attributes: { wifi_password, speed: 1 },
+        }],
+        modules: [{ name: "m", executable_path: "/m", env: { HOME: "hunter-home" } }],
+      });
+      await people.updateRobotPart({ id, name: "", robotConfig: motor("hunter2") });
+      await people.updateRobotPart({ id, name: "", robotConfig: motor("hunter3") });
+      const { fragment } = await people.createFragment({
+        organizationId,
+        name: "f",
+        config: motor("hunter4"),
+      });
+      const ownKey = await newKey(store, "operator", "machine", machine);
+      const seen = async (key: NewKey) => {
+        const service = await app(key);
+        const answers = [
+          await service.getRobotPart({ id }),
+          await service.getRobotPartHistory({ id }),
+          ...(key === ownKey ? [] : [
+            await service.getFragment({ id: fragment!.id }),
+            await service.listFragments({ organizationId }),
+            await service.listMachineFragments({ machineId: machine, additionalFragmentIds: [fragment!.id] }),
+          ]),
+          await service.getRobotParts({ robotId: machine }),
+        ];
+        return answers.map((one) =>
+          JSON.stringify(one, (_, value) => typeof value === "bigint" ? `${value}` : value)
+        );
+      };
+      for (const text of await seen(world.operator)) {
+        assertEquals([text.includes("hunter"), text.includes("******"), text.includes("speed")], [
+          false,
+          true,
+          true,
+        ]);
+      }
+      for (const key of [world.owner, ownKey]) {
+        for (const text of await seen(key)) {
+          assertEquals([text.includes("hunter"), text.includes("******")], [true, false]);
+        }
+      }
+      // A fragment that the machine does not run is not shown to it in the clear.
+      const machines = await app(ownKey);
+      const [other] =
+        (await machines.listMachineFragments({ machineId: machine, additionalFragmentIds: [fragment!.id] }))
+          .fragments;
+      assertEquals(other.fragmentConfigJson!.includes("hunter4"), false);
+      assertEquals((await failing((await robot(world.operator)).config({ id }))).code, "permission_denied");
+
+      const shown = await svcCloud("config", "history", id, ...database.flags);
+      assertEquals([shown.includes("hunter"), /wifi_password: \*{6} -> \*{6}/.test(shown)], [false, true]);
+      assertEquals(
+        (await svcCloud("config", "history", id, "--json", ...database.flags)).includes("hunter"),
+        false,
+      );
+      await svcCloud("config", "restore", id, "1", ...database.flags);
+      assertEquals((await svcCloud("config", "show", id, ...database.flags)).includes("hunter2"), true);
+      const { history } = await people.getRobotPartHistory({ id });
+      await people.updateRobotPart({ id, name: "", robotConfigJson: history[0].old!.robotConfigJson });
+      const { config } = await (await robot(ownKey)).config({ id });
+      assertEquals(config!.components[0].attributes?.wifi_password, "hunter3");
+    }),
+);
 
 async function failing(run: Promise<unknown>): Promise<SvcError> {
   try {

@@ -17,7 +17,7 @@ import { ReleaseKeys } from "../../lib/cloud/release_keys.ts";
 import { Releases } from "../../lib/cloud/releases.ts";
 import type { Store } from "../../lib/cloud/store.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { METRICS_KEY, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 
 const BYTES = Uint8Array.from({ length: 100_000 }, (_, i) => (i * 7) % 251);
@@ -172,7 +172,7 @@ storeTest(
         await publish(database, store, "svc-server", version, channel);
       }
       await publish(database, store, "svc-agent", "2.0.0", "stable", "linux/arm64");
-      const agent = client(AgentDeviceService, await served.channel(world.operator));
+      const agent = client(AgentDeviceService, await served.channel(world.owner));
       const ask = (platform = "linux/amd64") =>
         agent.deviceAgentConfig({
           id: world.part,
@@ -267,13 +267,22 @@ storeTest(
 storeTest(
   "the figures of a control plane can be read",
   (database) =>
-    withCloud(database, async ({ store, app, robot, url }) => {
+    withCloud(database, async ({ store, app, robot, token, url }) => {
       const world = await newWorld(store);
       await (await app(world.owner)).listOrganizations({});
       const machine = await robot(world.operator);
       await machine.log({ id: world.part, logs: [{ message: "a" }, { message: "b" }] });
       await assertRejects(() => machine.config({ id: "nothing" }));
-      const { text, headers } = await get(`${url}/metrics`);
+      const { id: key_id, key } = world.owner;
+      const others: Record<string, string>[] = [
+        {},
+        { authorization: "Bearer wrong" },
+        { authorization: `Bearer ${await token(world.owner)}` },
+        { key_id, key },
+        { "x-forwarded-for": "127.0.0.1" },
+      ];
+      for (const headers of others) assertEquals((await get(`${url}/metrics`, headers)).status, 401);
+      const { text, headers } = await get(`${url}/metrics`, { authorization: `Bearer ${METRICS_KEY}` });
       assertMatch(headers.get("content-type")!, /^application\/openmetrics-text/);
       for (
         const line of [

@@ -17,7 +17,7 @@ import { PartConfigs } from "../../lib/cloud/part_config.ts";
 import { MachinePackages } from "../../lib/machine/packages.ts";
 import { packageFolder } from "../../lib/machine/placeholder.ts";
 import type { PackageConfig } from "../../lib/machine/settings.ts";
-import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 
 interface Bench {
@@ -41,7 +41,7 @@ async function withBench(
   const world = await newWorld(served.store);
   const home = `${database.folder}/home`;
   const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
-  const { id: entity, key } = world.operator;
+  const { id: entity, key } = await newKey(served.store, "operator", "machine", world.machine);
   const client = new CloudClient({
     address: served.url,
     partId: world.part,

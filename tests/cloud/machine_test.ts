@@ -94,7 +94,7 @@ async function withManaged(config: JsonObject, work: (managed: Managed) => Promi
   );
   await svcCloud("config", "set", example.partId, `${folder}/config.json`, ...data);
   const ca = await svcCloud("authority", ...data);
-  const cloud = await serveCloud(data);
+  const cloud = await serveCloud([...data, "--localhost-certificates"]);
   const own = { ...example.config.cloud, app_address: cloud.url, refresh_interval: "1s" };
   const file = `${folder}/machine.json`;
   await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));

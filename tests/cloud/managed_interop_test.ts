@@ -21,7 +21,7 @@ Deno.test("a managed machine, with the published TypeScript and Python SDKs", as
   await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(CONFIG));
   await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
   await Deno.writeTextFile(`${folder}/ca.pem`, await svcCloud("authority", ...data));
-  const cloud = await serveCloud(data);
+  const cloud = await serveCloud([...data, "--localhost-certificates"]);
   const own = { ...config.cloud, app_address: cloud.url };
   await Deno.writeTextFile(`${folder}/machine.json`, JSON.stringify({ cloud: own }));
   const env = { SVC_HOME: folder };

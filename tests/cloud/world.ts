@@ -20,6 +20,7 @@ import { openPort } from "../../lib/wire/port.ts";
 import type { TestDatabase } from "./stores.ts";
 
 const DEADLINE_MS = 2_000;
+export const METRICS_KEY = "key of those who watch";
 
 export interface ServedCloud {
   readonly store: Store;
@@ -48,6 +49,7 @@ export interface WorldOptions {
   readonly validate?: Validate;
   readonly training?: Executors;
   readonly organizations?: OrganizationMakers;
+  readonly localhostCertificates?: boolean;
   /** Where an earlier one was. */
   readonly port?: number;
 }
@@ -56,14 +58,17 @@ export interface WorldOptions {
 export async function withCloud(
   database: TestDatabase,
   run: (cloud: ServedCloud) => Promise<void>,
-  { clock = new SystemClock(), validate = () => [], training, organizations, port: at = 0 }: WorldOptions =
-    {},
+  options: WorldOptions = {},
 ): Promise<void> {
+  const { clock = new SystemClock(), validate = () => [], training, port: at = 0 } = options;
+  const { organizations, localhostCertificates } = options;
   const store = await database.open();
   const real = new SystemClock();
   const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
   const logger = silentLogs(real).logger("cloud");
   const cloud = await openCloud({
+    metricsKey: METRICS_KEY,
+    localhostCertificates,
     store,
     files,
     clock,

@@ -1,0 +1,122 @@
+import { assertEquals } from "@std/assert";
+import { isSecretName, jsonDiff, starred } from "./json_secrets.ts";
+import type { Json } from "./schema.ts";
+
+Deno.test("names that sound like a secret are secret, others are not", () => {
+  const secret = [
+    "password",
+    "wifi_psk",
+    "PASSWD",
+    "api_key",
+    "apiKey",
+    "key",
+    "keys",
+    "tls_private_key",
+    "token",
+  ];
+  const more = [
+    "tokens",
+    "client_secret",
+    "payload",
+    "ssh-key",
+    "credentials",
+    "pass",
+    "awsKey",
+    "session_cookie",
+  ];
+  for (const name of [...secret, ...more]) assertEquals([name, isSecretName(name)], [name, true]);
+  const plain = [
+    "max_rpm",
+    "pins",
+    "maintenance_allowed_key",
+    "public_key",
+    "monkey",
+    "keyboard",
+    "key_id",
+    "passive",
+  ];
+  for (const name of [...plain, "payload_kg", "compass"]) {
+    assertEquals([name, isSecretName(name)], [name, false]);
+  }
+});
+
+const config = (secret: string) => ({
+  cloud: { id: "part", api_key: { id: "id", key: secret } },
+  auth: { handlers: [{ type: "api-key", config: { "some-id": secret, keys: ["some-id"] } }] },
+  remotes: [{
+    name: "arm",
+    address: "arm:8080",
+    auth: { entity: "e", credentials: { type: "api-key", payload: secret } },
+  }],
+  modules: [{ name: "m", executable_path: "/m", env: { LEVEL: secret, PATH: secret } }],
+  components: [{
+    name: "secret_keeper",
+    attributes: {
+      speed: 1,
+      wifi_psk: secret,
+      deep: { api_key: { deeper: [secret] } },
+      url: `rtsp://user:${secret}@camera/1`,
+      list: [`-----BEGIN PRIVATE KEY-----\n${secret}\n-----END PRIVATE KEY-----`],
+    },
+  }],
+});
+
+Deno.test("no secret is in a document with stars, and all the rest is", () => {
+  const shown = starred(config("hunter2"));
+  assertEquals(JSON.stringify(shown).includes("hunter2"), false);
+  assertEquals(shown.components[0].name, "secret_keeper");
+  assertEquals([shown.components[0].attributes.speed, shown.cloud.id], [1, "part"]);
+  assertEquals(shown.components[0].attributes.url, "rtsp://user:******@camera/1");
+  assertEquals(shown.modules[0].env, { LEVEL: "******", PATH: "******" });
+  for (const name of ["env", "environment", "ENV_VARS", "svc_server_env", "environment_variables"]) {
+    assertEquals(starred({ [name]: { A: "x" } }), { [name]: { A: "******" } });
+  }
+  assertEquals(starred({ environment: "production", token: null } as Json), {
+    environment: "production",
+    token: null,
+  });
+});
+
+Deno.test("a difference tells that secrets change, and nothing of them, added, changed or removed", () => {
+  const changes = [
+    jsonDiff(config("hunter2"), config("hunter3")),
+    jsonDiff({}, config("hunter2")),
+    jsonDiff(config("hunter2"), {}),
+    jsonDiff({ components: [] }, config("hunter2")),
+    jsonDiff(config("hunter2"), { ...config("hunter2"), components: "none" }),
+  ];
+  for (const lines of changes) {
+    assertEquals(lines.length > 0, true);
+    assertEquals(lines.filter((line) => line.includes("hunter")), []);
+  }
+  assertEquals(changes[0].slice(0, 2), [
+    "~ cloud.api_key.key: ****** -> ******",
+    '~ auth.handlers: [{"type":"api-key","config":{"some-id":"******","keys":["******"]}}] -> ' +
+    '[{"type":"api-key","config":{"some-id":"******","keys":["******"]}}]',
+  ]);
+  assertEquals(changes[0].includes("~ components.secret_keeper.attributes.wifi_psk: ****** -> ******"), true);
+});
+
+Deno.test("a difference names settings by path, and things by name wherever they stand", () => {
+  const motor = (name: string, attributes: Json = {}) => ({ name, attributes });
+  const old = { components: [motor("a", { max_rpm: 1 }), motor("b")], debug: true };
+  const now = { components: [motor("b"), motor("a", { max_rpm: 2 }), motor("c")], log: [] };
+  assertEquals(jsonDiff(old, now), [
+    "~ components.a.attributes.max_rpm: 1 -> 2",
+    '+ components.c: {"name":"c","attributes":{}}',
+    "- debug: true",
+    "+ log: []",
+  ]);
+  assertEquals(jsonDiff({ x: [motor("a"), motor("b")] }, { x: [motor("b"), motor("a")] }), [
+    "~ x: in another order",
+  ]);
+  assertEquals(jsonDiff(old, old), []);
+});
+
+Deno.test("a difference has its limits", () => {
+  const many = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`s${n}`, n]));
+  const lines = jsonDiff({}, many);
+  assertEquals([lines.length, lines.at(-1)], [501, "and 100 more"]);
+  const [long] = jsonDiff({}, { text: "x".repeat(10_000) });
+  assertEquals(long.length < 600, true);
+});
