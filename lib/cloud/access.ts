@@ -222,8 +222,8 @@ function reaches({ kind, resourceId }: Grant, { organization, locations, machine
 const NEEDED: { readonly [N in Closeness]: string } = {
   operator: "operator of",
   owner: "owner of",
-  machine: "the machine's own, with a role on no more than the machine of",
-  insider: "owner of, or the machine's own of,",
+  machine: "the machine's own, with a role on the machine itself, of",
+  insider: "owner, or the machine's own, of",
 };
 
 function isEnough(grant: Grant, need: Closeness, scope: Scope): boolean {
