@@ -6,7 +6,7 @@
  */
 
 import { Buffer } from "node:buffer";
-import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+import { createHash, randomBytes, scrypt, timingSafeEqual } from "node:crypto";
 
 const COST = { N: 1024, r: 8, p: 1 };
 const SALT_BYTES = 16;
@@ -20,6 +20,11 @@ export async function hashOfKey(key: string): Promise<string> {
   const hash = await digest(key, salt, COST);
   const { N, r, p } = COST;
   return `scrypt$${N}$${r}$${p}$${salt.toString("base64url")}$${hash.toString("base64url")}`;
+}
+
+/** Another one for every hash, even of the same key; it leads neither to the hash nor to the key. */
+export function fingerprintOf(hash: string): string {
+  return createHash("sha256").update(hash).digest("base64url").slice(0, 22);
 }
 
 export function isKeyHash(text: string): boolean {

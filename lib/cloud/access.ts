@@ -7,7 +7,9 @@
  */
 
 import { type DescMessage, type DescMethod, type MessageShape } from "../wire/proto.ts";
-import { SvcError } from "../base/error.ts";
+import type { Clock } from "../base/clock.ts";
+import { type Code, SvcError } from "../base/error.ts";
+import type { Auth } from "../wire/auth.ts";
 import { type CallContext, type Interceptor, pathOf } from "../wire/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "./fleet.ts";
@@ -99,6 +101,10 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",
 };
 
+/** How long a call may go on after its key, or the role that it needs, has been taken away. */
+const RECHECK_MS = 5_000;
+const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
+
 export class Access {
   readonly #rules: ReadonlyMap<string, Rule>;
 
@@ -106,25 +112,40 @@ export class Access {
     this.#rules = new Map(rules.map((rule) => [rule.path, rule]));
   }
 
-  /** Lets through what the rules allow; `authenticate` finds out who calls. `refused` hears of the others. */
+  /**
+   * Lets through what the rules allow; `guard` finds out who calls. `refused` hears of the others. A call that goes on
+   * is looked at again every few seconds: it ends with its key, or with the role that it was let in for.
+   */
   interceptor(
-    authenticate: Interceptor,
+    guard: Pick<Auth, "interceptor" | "recheck">,
     refused: (ctx: CallContext, refs: readonly Ref[]) => Promise<void>,
+    clock: Clock,
   ): Interceptor {
     return async (ctx, request) => {
       const found = this.#rules.get(ctx.path);
       if (!found) throw new SvcError("permission_denied", `${ctx.path} is not open to anybody`);
       if (found.need === "nobody") return;
-      await authenticate(ctx, request);
-      const grants = await this.grantsOf(ctx.entity);
-      if (found.need === "anybody") return;
-      const refs = refsOf(found, request);
+      const ended = await guard.interceptor(ctx, request);
+      const refs = found.need === "anybody" ? [] : refsOf(found, request);
+      const check = async () => {
+        const grants = await this.grantsOf(ctx.entity);
+        for (const ref of refs) await this.#require(grants, found.need as Role, ref);
+      };
       try {
-        for (const ref of refs) await this.#require(grants, found.need, ref);
+        await check();
       } catch (error) {
+        ended?.();
         if ((error as SvcError).code === "permission_denied") await refused(ctx, refs);
         throw error;
       }
+      const release = watched(ctx, clock, async () => {
+        await guard.recheck(ctx);
+        await check();
+      });
+      return (error) => {
+        release();
+        ended?.(error);
+      };
     };
   }
 
@@ -212,6 +233,28 @@ export class Access {
     const own = (await Promise.all(opened)).flat().filter((scope) => scope.organization === organization);
     return own.length > 0 ? own : [{ organization, locations: [] }];
   }
+}
+
+/** Ends a call when `check` refuses it; the returned function stops looking. */
+function watched(ctx: CallContext, clock: Clock, check: () => Promise<void>): () => void {
+  let over = false;
+  let callOff = () => {};
+  const later = () => callOff = clock.after(RECHECK_MS, () => void look());
+  const look = async () => {
+    try {
+      await check();
+    } catch (thrown) {
+      const error = SvcError.from(thrown);
+      if (REFUSALS.includes(error.code)) return ctx.cancel(error);
+      // A database that is away, or something that is no more, is the handler's business.
+    }
+    if (!over) later();
+  };
+  later();
+  return () => {
+    over = true;
+    callOff();
+  };
 }
 
 function reaches({ kind, resourceId }: Grant, { organization, locations, machine }: Scope): boolean {

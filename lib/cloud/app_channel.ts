@@ -2,19 +2,19 @@
  * A connection to a control plane for the programs of people: every call carries who they are.
  *
  * The API key is exchanged for a token at the first call. A token that is no longer good is exchanged again, and the
- * call repeated where that is safe: those of a single request. Keys do not travel without TLS, but to this computer
+ * call repeated where that is safe: those of a single request without an answer yet. Keys do not travel without TLS, but to this computer
  * itself or where it is allowed.
  */
 
-import { AuthService } from "../../proto/gen/auth_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import type { Secret } from "../base/secret.ts";
-import { type CallOptions, type Channel, client } from "../wire/channel.ts";
+import type { CallOptions, Channel } from "../wire/channel.ts";
 import { connectGrpc } from "../wire/grpc.ts";
 import { Metadata } from "../wire/metadata.ts";
 import type { DescMethod } from "../wire/proto.ts";
 import { parseAddress } from "./client.ts";
+import { CloudToken } from "./cloud_token.ts";
 
 /** How long the control plane has to answer a single request, unless a caller says otherwise. */
 const ANSWER_TIMEOUT_MS = 30_000;
@@ -41,9 +41,8 @@ export function connectApp(options: AppChannelOptions): Channel {
 }
 
 class AppChannel implements Channel {
-  readonly #options: AppChannelOptions;
   readonly #channel: Channel;
-  #token: Promise<string> | undefined;
+  readonly #token: CloudToken;
 
   constructor(options: AppChannelOptions) {
     const { address, allowInsecureCredentials, ca, clock } = options;
@@ -55,12 +54,13 @@ class AppChannel implements Channel {
         `${problem}; use https, or allow it with --allow-insecure-creds`,
       );
     }
-    this.#options = options;
     this.#channel = connectGrpc(target, {
       clock,
       tls: plain ? undefined : { ca },
       keepaliveMs: KEEPALIVE_MS,
     });
+    const { keyId: entity, key: payload } = options;
+    this.#token = new CloudToken(this.#channel, { type: "api-key", entity, payload }, clock);
   }
 
   async *call(
@@ -68,57 +68,62 @@ class AppChannel implements Channel {
     requests: AsyncIterable<Uint8Array>,
     options: CallOptions = {},
   ): AsyncGenerator<Uint8Array> {
+    if (method.methodKind === "server_streaming") return yield* this.#followed(method, requests, options);
     if (method.methodKind !== "unary") {
-      yield* this.#channel.call(method, requests, this.#signed(options, await this.#tokenFor(options)));
+      // What has been sent cannot be sent again: a refusal is the caller's, the next call has a new token.
+      const header = await this.#token.call(limitsOf(options), (header) => Promise.resolve(header));
+      try {
+        yield* this.#channel.call(method, requests, signed(options, header));
+      } catch (error) {
+        this.#token.refused(error);
+        throw error;
+      }
       return;
     }
     const limited = { ...options, timeoutMs: options.timeoutMs ?? ANSWER_TIMEOUT_MS };
-    const request: Uint8Array[] = [];
-    for await (const bytes of requests) request.push(bytes);
-    for (let fresh = this.#token === undefined;; fresh = true) {
-      const token = await this.#tokenFor(limited);
-      const answer: Uint8Array[] = [];
-      try {
-        const calling = this.#channel.call(method, replayed(request), this.#signed(limited, token));
-        for await (const bytes of calling) answer.push(bytes);
-      } catch (error) {
-        if (SvcError.from(error).code !== "unauthenticated") throw error;
-        this.#token = undefined;
-        if (fresh) throw error;
-        continue;
-      }
-      yield* answer;
-      return;
+    const request = await all(requests);
+    yield* await this.#token.call(
+      limited,
+      (header) => all(this.#channel.call(method, replayed(request), signed(limited, header))),
+    );
+  }
+
+  /** One request and many answers: made again as long as none has come. */
+  async *#followed(
+    method: DescMethod,
+    requests: AsyncIterable<Uint8Array>,
+    options: CallOptions,
+  ): AsyncGenerator<Uint8Array> {
+    const request = await all(requests);
+    const [answers, first] = await this.#token.call(limitsOf(options), async (header) => {
+      const answers = this.#channel.call(method, replayed(request), signed(options, header))[
+        Symbol.asyncIterator
+      ]();
+      return [answers, await answers.next()] as const;
+    });
+    try {
+      for (let next = first; !next.done; next = await answers.next()) yield next.value;
+    } finally {
+      await answers.return?.();
     }
   }
 
   close(): void {
     this.#channel.close();
   }
+}
 
-  #signed(options: CallOptions, token: string): CallOptions {
-    return {
-      ...options,
-      header: Metadata.from([...options.header ?? [], ["authorization", `Bearer ${token}`]]),
-    };
-  }
+function signed(options: CallOptions, [authorization]: Metadata): CallOptions {
+  return { ...options, header: Metadata.from([...options.header ?? [], authorization]) };
+}
 
-  #tokenFor(limits: CallOptions): Promise<string> {
-    return this.#token ??= this.#authenticate(limits);
-  }
+/** Of the exchange of a token, for a call that may itself take as long as it likes. */
+function limitsOf({ timeoutMs = ANSWER_TIMEOUT_MS, signal }: CallOptions): CallOptions {
+  return { timeoutMs, signal };
+}
 
-  async #authenticate({ timeoutMs = ANSWER_TIMEOUT_MS, signal }: CallOptions): Promise<string> {
-    const { keyId: entity, key } = this.#options;
-    try {
-      const credentials = { type: "api-key", payload: key.reveal() };
-      const auth = client(AuthService, this.#channel);
-      return (await auth.authenticate({ entity, credentials }, { timeoutMs, signal })).accessToken;
-    } catch (error) {
-      // Whatever it was, the next call tries again.
-      this.#token = undefined;
-      throw error;
-    }
-  }
+async function all(messages: AsyncIterable<Uint8Array>): Promise<Uint8Array[]> {
+  return await Array.fromAsync(messages);
 }
 
 async function* replayed(messages: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {

@@ -16,17 +16,15 @@ import {
   type RobotConfig,
   RobotService,
 } from "../../proto/gen/app_pb.ts";
-import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../api/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import type { Secret } from "../base/secret.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 import { connectGrpc } from "../wire/grpc.ts";
-import { Metadata } from "../wire/metadata.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
+import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
 
 /** How long the control plane has to answer, unless a caller says otherwise. */
 const ANSWER_TIMEOUT_MS = 15_000;
@@ -37,12 +35,8 @@ export interface CloudClientOptions {
   readonly address: string;
   /** The part of the machine that asks. */
   readonly partId: string;
-  readonly credentials: {
-    /** `api-key` with the id of the key as entity, or `robot-secret` with that of the part. */
-    readonly type: string;
-    readonly entity: string;
-    readonly payload: Secret;
-  };
+  /** `api-key` with the id of the key as entity, or `robot-secret` with that of the part. */
+  readonly credentials: CloudCredentials;
   /** Credentials may travel without TLS. */
   readonly allowInsecureCredentials: boolean;
   /** What the control plane is told of this program. */
@@ -67,7 +61,7 @@ export class CloudClient {
   readonly #options: CloudClientOptions;
   readonly #channel: Channel;
   readonly #robot: ServiceClient<typeof RobotService>;
-  #token: Promise<string> | undefined;
+  readonly #token: CloudToken;
 
   /** Connects at the first call. Throws where credentials would travel in the clear. */
   constructor(options: CloudClientOptions) {
@@ -81,6 +75,7 @@ export class CloudClient {
     this.#options = options;
     this.#channel = connectGrpc(target, { clock, tls: plain ? undefined : {}, keepaliveMs: KEEPALIVE_MS });
     this.#robot = client(RobotService, this.#channel);
+    this.#token = new CloudToken(this.#channel, options.credentials, clock);
   }
 
   /** What its errors call it. */
@@ -162,33 +157,12 @@ export class CloudClient {
   }
 
   /** A call with a token; one that is no longer good is exchanged once. */
-  async #call<T>(
+  #call<T>(
     { timeoutMs = ANSWER_TIMEOUT_MS, signal }: Limits,
     make: (options: CallOptions) => Promise<T>,
   ): Promise<T> {
-    for (let fresh = this.#token === undefined;; fresh = true) {
-      const token = this.#token ??= this.#authenticate({ timeoutMs, signal });
-      try {
-        const header = Metadata.from([["authorization", `Bearer ${await token}`]]);
-        return await make({ timeoutMs, signal, header });
-      } catch (error) {
-        if (this.#token === token && SvcError.from(error).code === "unauthenticated") this.#token = undefined;
-        if (fresh || this.#token !== undefined) throw error;
-      }
-    }
-  }
-
-  async #authenticate(limits: Limits): Promise<string> {
-    const { entity, type, payload } = this.#options.credentials;
-    const credentials = { type, payload: payload.reveal() };
-    try {
-      const auth = client(AuthService, this.#channel);
-      return (await auth.authenticate({ entity, credentials }, limits)).accessToken;
-    } catch (error) {
-      // Whatever it was, the next call tries again.
-      this.#token = undefined;
-      throw error;
-    }
+    const limits = { timeoutMs, signal };
+    return this.#token.call(limits, (header) => make({ ...limits, header }));
   }
 }
 

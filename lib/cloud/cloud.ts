@@ -10,7 +10,7 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
-import { auth } from "../wire/auth.ts";
+import { type Auth, auth } from "../wire/auth.ts";
 import { field, type Route } from "../wire/grpc_web.ts";
 import { health } from "../wire/health.ts";
 import { reflection } from "../wire/reflection.ts";
@@ -95,10 +95,11 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
     presence,
   };
   const keys = new Keys(store);
-  const { service: authService, interceptor, entityOf } = auth({
-    handlers: { apiKeys: (id, key) => keys.isKey(id, key) },
+  const signingKeys = [createPrivateKey(await secretOf(store, "signing-key", newSigningKey))];
+  const guard = auth({
+    handlers: { apiKeys: keys },
     audience: AUDIENCE,
-    signingKey: createPrivateKey(await secretOf(store, "signing-key", newSigningKey)),
+    signingKeys: () => signingKeys,
     clock,
   });
   const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
@@ -112,12 +113,12 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   const table = new ServiceTable(clock, [
     told,
     metrics.interceptor,
-    access.interceptor(interceptor, refused),
+    access.interceptor(guard, refused, clock),
   ]);
-  table.add(authService);
+  table.add(guard.service);
   const logs = new Logs(store, clock);
   const authority = await Authority.open(store, clock);
-  const identify = identifier(keys, entityOf);
+  const identify = identifier(keys, guard);
   const downloads = await Downloads.open(context, identify);
   const app = {
     ...fleetHandlers(context),
@@ -157,12 +158,12 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
 }
 
 /** By a token, or as published downloaders show who they are: by the headers `key_id` and `key`. */
-function identifier(keys: Keys, entityOf: (token: string) => string): Identify {
+function identifier(keys: Keys, guard: Pick<Auth, "entityOf">): Identify {
   return async (fields, _peer) => {
     const [, token] = /^Bearer (.+)$/i.exec(field(fields, "authorization") ?? "") ?? [];
-    if (token !== undefined) return entityOf(token);
+    if (token !== undefined) return await guard.entityOf(token);
     const [id, key] = [field(fields, "key_id"), field(fields, "key")];
-    if (id !== undefined && key !== undefined && await keys.isKey(id, key)) return id;
+    if (id !== undefined && key !== undefined && await keys.check(id, key) !== undefined) return id;
     throw new SvcError(
       "unauthenticated",
       "wanted a header `authorization: Bearer <token>`, or `key_id` and `key` of an API key",

@@ -8,7 +8,7 @@
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
-import { hashOfKey, isHashOf } from "../base/key_hash.ts";
+import { fingerprintOf, hashOfKey, isHashOf } from "../base/key_hash.ts";
 import { places, type Sql } from "./store.ts";
 
 export const ROLES = ["operator", "owner"] as const;
@@ -163,10 +163,21 @@ export class Keys {
     }
   }
 
-  /** Whether `key` is the one of this id. */
-  async isKey(id: string, key: string): Promise<boolean> {
+  /** The generation of `key` if it is the one of this id. */
+  async check(id: string, key: string): Promise<string | undefined> {
+    const hash = await this.#hash(id);
+    return await isHashOf(hash, key) ? fingerprintOf(hash!) : undefined;
+  }
+
+  /** The generation of the key that is good now: another one after each rotation. */
+  async generation(id: string): Promise<string | undefined> {
+    const hash = await this.#hash(id);
+    return hash === undefined ? undefined : fingerprintOf(hash);
+  }
+
+  async #hash(id: string): Promise<string | undefined> {
     const [row] = await this.sql.query<{ hash: string }>("SELECT hash FROM api_keys WHERE id = ?", id);
-    return await isHashOf(row?.hash, key);
+    return row?.hash;
   }
 
   /** The hashes of the keys of those who may use a machine. A training script's key is for nothing of the kind. */

@@ -1,17 +1,17 @@
 /**
  * The port of the machine as its configuration wants it: where it listens, with which certificate, for whom.
  *
- * When any of that changes the port is opened anew, and nothing of the resources behind it is touched. Promises that
- * the machine stays reachable: what cannot be opened leaves the old port as it is, and is tried again.
+ * When the address or the certificate changes the port is opened anew, and nothing of the resources behind it is
+ * touched. Promises that the machine stays reachable: what cannot be opened leaves the old port as it is, and is tried
+ * again. Keys come and go while the port is open: tokens and calls of a key that is gone end at once, others go on.
  */
 
 import type { Clock } from "../base/clock.ts";
 import { chainOf } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log.ts";
-import type { JsonObject } from "../base/schema.ts";
 import { ResourceName } from "../resource/name.ts";
-import { type Auth, auth } from "../wire/auth.ts";
+import { type Auth, auth, type AuthSettings } from "../wire/auth.ts";
 import type { HttpOptions } from "../wire/grpc_web.ts";
 import { openPort, type Port, type TlsFiles } from "../wire/port.ts";
 import type { ServiceTable } from "../wire/service.ts";
@@ -49,18 +49,18 @@ interface Bind {
 interface Door {
   readonly bind: Bind;
   readonly tls?: TlsFiles;
-  readonly apiKeys?: Readonly<Record<string, string>>;
-  readonly locationSecrets?: readonly string[];
-  readonly externalKeys?: readonly JsonObject[];
-  /** The names in certificates that stand for a token. */
-  readonly certificateNames?: readonly string[];
-  readonly audience: readonly string[];
+  /** Not everybody may call. */
+  readonly guarded: boolean;
+  /** Clients are asked for certificates. */
+  readonly asksClients: boolean;
 }
 
 export class MachinePort {
   readonly #parts: MachinePortParts;
   #door: Door;
   #port: Port;
+  /** The same one for as long as the machine asks who calls, so that tokens outlive the port. */
+  #guard: Auth | undefined;
   #work: Promise<void> = Promise.resolve();
   #callOffRetry = () => {};
   #closed = false;
@@ -68,17 +68,19 @@ export class MachinePort {
   #isOpen = true;
   #problem: { error: string; sinceMs: number } | undefined;
 
-  private constructor(parts: MachinePortParts, door: Door, port: Port) {
+  private constructor(parts: MachinePortParts, door: Door, port: Port, guard: Auth | undefined) {
     this.#parts = parts;
     this.#door = door;
     this.#port = port;
+    this.#guard = guard;
     parts.serving(this.url);
   }
 
   /** Throws where the port cannot be opened as `config` wants it. */
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
     const door = await doorOf(config, parts);
-    return new MachinePort(parts, door, await open(door, parts));
+    const guard = guardOf(config, parts);
+    return new MachinePort(parts, door, await open(door, guard, parts), guard);
   }
 
   /** Where to reach the machine from this computer: published clients dial a bare address only by the name localhost. */
@@ -115,9 +117,16 @@ export class MachinePort {
   async #change(config: MachineConfig): Promise<void> {
     const { logger, clock } = this.#parts;
     if (this.#closed) return;
+    const settings = settingsOf(config);
+    // Whoever is no longer let in is not let in through the old port either, whatever becomes of the new one.
+    if (settings && this.#guard) this.#guard.change(settings);
     try {
       const door = await doorOf(config, this.#parts);
-      if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) await this.#reopen(door);
+      if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) {
+        const guard = settings && (this.#guard ?? guardOf(config, this.#parts));
+        await this.#reopen(door, guard);
+        this.#guard = guard;
+      }
       this.#problem = undefined;
     } catch (error) {
       const state = this.#isOpen ? `stays ${this.url}` : "is closed";
@@ -130,22 +139,22 @@ export class MachinePort {
     }
   }
 
-  async #reopen(door: Door): Promise<void> {
-    const [oldDoor, oldPort] = [this.#door, this.#port];
+  async #reopen(door: Door, guard: Auth | undefined): Promise<void> {
+    const [oldDoor, oldPort, oldGuard] = [this.#door, this.#port, this.#guard];
     // A free port, once taken, is kept: clients know it by now.
     const same = door.bind.port === 0 && oldDoor.bind.port === 0 && door.bind.host === oldDoor.bind.host;
     const target = same ? at(door, oldPort.port) : door;
     try {
-      this.#port = await open(target, this.#parts);
+      this.#port = await open(target, guard, this.#parts);
     } catch (error) {
       if (!isInUse(error) || target.bind.port !== oldPort.port) throw error;
       // The old port itself is in the way. Everything else about the new one has been found to be good.
       this.#isOpen = false;
       await oldPort.close(REOPEN_DRAIN_MS);
       try {
-        this.#port = await open(target, this.#parts);
+        this.#port = await open(target, guard, this.#parts);
       } catch (cause) {
-        this.#port = await open(at(oldDoor, oldPort.port), this.#parts);
+        this.#port = await open(at(oldDoor, oldPort.port), oldGuard, this.#parts);
         this.#isOpen = true;
         throw cause;
       }
@@ -165,33 +174,48 @@ function isInUse(error: unknown): boolean {
   return (error as { cause?: { code?: string } }).cause?.code === "EADDRINUSE";
 }
 
-async function open(door: Door, { tableFor, http, clock, logger }: MachinePortParts): Promise<Port> {
-  const { bind, tls, apiKeys, locationSecrets, externalKeys, certificateNames, audience } = door;
-  const handlers = { apiKeys, locationSecrets, externalKeys };
-  const guarded = [...Object.values(handlers), certificateNames].some((one) => one !== undefined);
-  const guard = guarded ? auth({ handlers, certificateNames, audience, clock }) : undefined;
-  if (certificateNames && !tls) {
+function open(
+  { bind, tls, asksClients }: Door,
+  guard: Auth | undefined,
+  { tableFor, http, clock, logger }: MachinePortParts,
+): Promise<Port> {
+  if (asksClients && !tls) {
     logger.warn("auth.tls_auth_entities: without TLS nobody can show a certificate, so it lets nobody in");
   }
-  return await openPort({ table: tableFor(guard), bind, tls, http, clock, logger });
+  return openPort({ table: tableFor(guard), bind, tls: tls && { ...tls, asksClients }, http, clock, logger });
+}
+
+function guardOf(config: MachineConfig, { clock }: MachinePortParts): Auth | undefined {
+  const settings = settingsOf(config);
+  return settings && auth({ ...settings, clock });
+}
+
+/** Who may call; `undefined` where everybody may. */
+function settingsOf({ network, auth, cloud }: MachineConfig): AuthSettings | undefined {
+  const { apiKeys, publicKeys, tlsAuthEntities } = auth;
+  const secrets = [cloud?.locationSecret, ...cloud?.locationSecrets.map((one) => one.secret) ?? []];
+  const locationSecrets = secrets.flatMap((secret) => secret ? [secret.reveal()] : []);
+  const names = [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
+  const handlers = {
+    apiKeys: apiKeys && Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()])),
+    locationSecrets: locationSecrets.length > 0 ? locationSecrets : undefined,
+    externalKeys: publicKeys.length > 0 ? publicKeys : undefined,
+  };
+  const certificateNames = tlsAuthEntities.length > 0 ? tlsAuthEntities : undefined;
+  const guarded = [...Object.values(handlers), certificateNames].some((one) => one !== undefined);
+  if (!guarded) return undefined;
+  return { handlers, certificateNames, audience: names.length > 0 ? names : ["localhost"] };
 }
 
 /** Reads the certificate, if there is one. */
 async function doorOf(config: MachineConfig, { noTls, host }: MachinePortParts): Promise<Door> {
-  const { network, auth: { apiKeys, publicKeys, tlsAuthEntities }, cloud } = config;
+  const { network, auth: { tlsAuthEntities } } = config;
   const tls = noTls || network.noTls ? undefined : await tlsOf(config, host);
-  const secrets = [cloud?.locationSecret, ...cloud?.locationSecrets.map((one) => one.secret) ?? []];
-  const locationSecrets = secrets.flatMap((secret) => secret ? [secret.reveal()] : []);
-  const certificateNames = tlsAuthEntities.length > 0 ? tlsAuthEntities : undefined;
-  const names = [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
   return {
     bind: network.bindAddress ?? (tls && !network.tlsCertFile ? MANAGED_BIND : DEFAULT_BIND),
-    tls: tls && { ...tls, asksClients: certificateNames !== undefined },
-    certificateNames,
-    apiKeys: apiKeys && Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()])),
-    locationSecrets: locationSecrets.length > 0 ? locationSecrets : undefined,
-    externalKeys: publicKeys.length > 0 ? publicKeys : undefined,
-    audience: names.length > 0 ? names : ["localhost"],
+    tls,
+    asksClients: tlsAuthEntities.length > 0,
+    guarded: settingsOf(config) !== undefined,
   };
 }
 

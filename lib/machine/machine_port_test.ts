@@ -129,6 +129,52 @@ Deno.test("keys that come guard the same port, keys that go open it, and tokens 
     assertEquals(await serves(url), true);
   }));
 
+Deno.test("keys come and go while the port is open: only calls and tokens of those that are gone end", () =>
+  withPort(at("localhost:0"), async (port, { records, files, clock }) => {
+    const keys = (config: Record<string, string>) => ({
+      ...at("localhost:0"),
+      auth: { handlers: [{ type: "api-key", config: { ...config, keys: Object.keys(config) } }] },
+    });
+    await changed(port, keys({ mine: "a", other: "b" }), clock);
+    const opened = records.length;
+    const channel = connectGrpc(new URL(port.url).host, { clock: new SystemClock() });
+    try {
+      const follow = async (entity: string, payload: string) => {
+        const { authenticate } = client(AuthService, channel);
+        const { accessToken } = await authenticate({ entity, credentials: { type: "api-key", payload } });
+        const header = Metadata.from([["authorization", `Bearer ${accessToken}`]]);
+        const watching = client(Health, channel).watch({}, { header })[Symbol.asyncIterator]();
+        await watching.next();
+        const rest = watching.next().then(() => "more", (error: SvcError) => error.code);
+        return { token: accessToken, rest };
+      };
+      const [mine, other] = [await follow("mine", "a"), await follow("other", "b")];
+      // Others come, and one is replaced by another key of the same id.
+      await changed(port, keys({ mine: "a", other: "c", third: "d" }), clock);
+      assertEquals(await other.rest, "unauthenticated");
+      assertEquals(await serves(port.url, other.token), "unauthenticated");
+      assertEquals(await serves(port.url, mine.token), true);
+      assertEquals(records.length, opened, "the port stays open");
+      // Another certificate opens the port anew, and tokens stay good.
+      const { certPem, keyPem } = await selfSigned();
+      files.set("cert", certPem).set("key", keyPem);
+      const secure = (config: Record<string, string>) => ({
+        ...keys(config),
+        ...at("localhost:0", { tls_cert_file: "cert", tls_key_file: "key" }),
+      });
+      await changed(port, secure({ mine: "a" }), clock);
+      assertEquals(await serves(port.url, mine.token), true);
+      assert(["unavailable", "canceled"].includes(await mine.rest));
+      // What cannot be opened keeps nobody in.
+      files.delete("cert");
+      await changed(port, secure({ third: "d" }), clock);
+      assertStringIncludes(port.status!.error!, "the port stays");
+      assertEquals(await serves(port.url, mine.token), "unauthenticated");
+    } finally {
+      channel.close();
+    }
+  }));
+
 Deno.test("public keys of an outside issuer guard the port too", () =>
   withPort(at("localhost:0"), async (port, { clock }) => {
     const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });

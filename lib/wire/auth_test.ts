@@ -12,6 +12,7 @@ import { type Channel, client } from "./channel.ts";
 import { echoTable, withChannel } from "./echo_fixture.ts";
 import { memoryChannel } from "./memory.ts";
 import { Metadata } from "./metadata.ts";
+import { TOKEN_MS } from "./tokens.ts";
 
 const HOST = "robot.example.com";
 const KEYS = { apiKeys: { "id-1": "key-1", "id-2": "key-2" }, locationSecrets: ["old", "new"] };
@@ -63,7 +64,11 @@ Deno.test("auth: an API key becomes a token, and the token a caller", () =>
     assertEquals([header.alg, header.typ], ["EdDSA", "JWT"]);
     assertEquals(Buffer.from(String(header.kid), "base64url").length, 32);
     assertEquals([claims.sub, claims.aud, claims.iss], ["id-1", [HOST, "localhost:8080"], HOST]);
-    assertEquals([claims.iat, claims.exp, claims.rpc_creds_type], [1_700_000_000, undefined, "api-key"]);
+    assertEquals([claims.iat, claims.exp, claims.rpc_creds_type], [
+      1_700_000_000,
+      1_700_000_000 + TOKEN_MS / 1000,
+      "api-key",
+    ]);
     assertEquals(String(claims.jti).length, 36);
     for (let i = 0; i < 2; i++) {
       const answer = await client(EchoService, channel).echo({ message: "in" }, {
@@ -155,6 +160,77 @@ Deno.test("auth: tokens of another process, and of another audience, are strange
       assertStringIncludes((await refusal(call))[1], "knows no key");
     });
   }));
+
+Deno.test("auth: a token is over after its time", async () => {
+  const clock = new FakeClock();
+  await withAuth({ clock }, async (channel) => {
+    const { accessToken } = await login(channel, "id-1", "api-key", "key-1");
+    const echo = () => client(EchoService, channel).echo({ message: "" }, { header: bearer(accessToken) });
+    await clock.advance(TOKEN_MS - 1_000);
+    await echo();
+    await clock.advance(1_000);
+    assertEquals(await refusal(echo()), ["unauthenticated", "unauthenticated: token is expired"]);
+  });
+});
+
+Deno.test("auth: another key of the same id ends the tokens of the one before it", async () => {
+  const keys = new Map([["id-1", "key-1"], ["id-2", "key-2"]]);
+  const apiKeys = {
+    check: (id: string, key: string) => Promise.resolve(keys.get(id) === key ? `of ${key}` : undefined),
+    generation: (id: string) => Promise.resolve(keys.has(id) ? `of ${keys.get(id)}` : undefined),
+  };
+  await withAuth({ handlers: { apiKeys } }, async (channel) => {
+    const { accessToken: mine } = await login(channel, "id-1", "api-key", "key-1");
+    const { accessToken: other } = await login(channel, "id-2", "api-key", "key-2");
+    const echo = (token: string) =>
+      client(EchoService, channel).echo({ message: "" }, { header: bearer(token) });
+    await echo(mine);
+    for (const change of [() => keys.set("id-1", "key-3"), () => keys.delete("id-1")]) {
+      change();
+      const [code, message] = await refusal(echo(mine));
+      assertEquals(code, "unauthenticated");
+      assertStringIncludes(message, "has been replaced or is no more");
+    }
+    await echo(other);
+  });
+});
+
+Deno.test("auth: who is no longer let in loses tokens and calls under way, nobody else does", async () => {
+  const guard = auth({ handlers: KEYS, audience: [HOST], clock: new FakeClock() });
+  const { table } = echoTable([guard.interceptor]);
+  table.add(guard.service);
+  await withChannel({ table }, async (channel) => {
+    const credentials = [
+      ["id-1", "api-key", "key-1"],
+      ["id-2", "api-key", "key-2"],
+      [HOST, "robot-location-secret", "old"],
+      [HOST, "robot-location-secret", "new"],
+    ] as const;
+    const hanging = credentials.map(async ([entity, type, secret]) => {
+      const header = bearer((await login(channel, entity, type, secret)).accessToken);
+      const stop = new AbortController();
+      const call = client(EchoService, channel).echoMultiple({ message: "hang" }, {
+        header,
+        signal: stop.signal,
+      })[Symbol.asyncIterator]();
+      for (let i = 0; i < "hang".length; i++) await call.next();
+      return { header, stop, rest: call.next().then(() => "ended", (error: SvcError) => error.code) };
+    });
+    const [gone, stays, old, current] = await Promise.all(hanging);
+    guard.change({
+      handlers: { apiKeys: { "id-2": "key-2", "id-3": "key-3" }, locationSecrets: ["new"] },
+      audience: [HOST],
+    });
+    assertEquals([await gone.rest, await old.rest], ["unauthenticated", "unauthenticated"]);
+    const echo = (header: Metadata) => client(EchoService, channel).echo({ message: "" }, { header });
+    assertEquals((await refusal(echo(gone.header)))[0], "unauthenticated");
+    for (const { header, stop, rest } of [stays, current]) {
+      await echo(header);
+      stop.abort(new SvcError("canceled", "enough"));
+      assertEquals(await rest, "canceled");
+    }
+  });
+});
 
 Deno.test("auth: tokens of somebody else whose key is known", async () => {
   const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });

@@ -1,0 +1,75 @@
+/**
+ * The token of a connection to a control plane: exchanged for credentials at the first use, again before it ends, and
+ * when it has been refused.
+ */
+
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import type { Clock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import type { Secret } from "../base/secret.ts";
+import { type CallOptions, type Channel, client } from "../wire/channel.ts";
+import { Metadata } from "../wire/metadata.ts";
+import { lifetimeMs } from "../wire/tokens.ts";
+
+export interface CloudCredentials {
+  readonly type: string;
+  readonly entity: string;
+  readonly payload: Secret;
+}
+
+type Limits = Pick<CallOptions, "timeoutMs" | "signal">;
+
+/** A token is exchanged for a new one after this share of its life. */
+const RENEW_SHARE = 0.9;
+
+export class CloudToken {
+  #token: Promise<string> | undefined;
+  #renewAtMs = Infinity;
+
+  constructor(
+    private readonly channel: Channel,
+    private readonly credentials: CloudCredentials,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Makes a call with a token. A token that is refused is exchanged, and the call made once more. */
+  async call<T>(limits: Limits, make: (header: Metadata) => Promise<T>): Promise<T> {
+    for (let fresh = !this.#isGood();; fresh = true) {
+      if (!this.#isGood()) this.#token = undefined;
+      const token = this.#token ??= this.#authenticate(limits);
+      try {
+        return await make(Metadata.from([["authorization", `Bearer ${await token}`]]));
+      } catch (error) {
+        const refused = SvcError.from(error).code === "unauthenticated";
+        // Another call may have exchanged it meanwhile.
+        if (refused && this.#token === token) this.#token = undefined;
+        if (fresh || !refused) throw error;
+      }
+    }
+  }
+
+  /** Hears why a call has failed that cannot be made again: the next one does not come with the same token. */
+  refused(error: unknown): void {
+    if (SvcError.from(error).code === "unauthenticated") this.#token = undefined;
+  }
+
+  #isGood(): boolean {
+    return this.#token !== undefined && this.clock.monotonicMs() < this.#renewAtMs;
+  }
+
+  async #authenticate({ timeoutMs, signal }: Limits): Promise<string> {
+    const { entity, type, payload } = this.credentials;
+    this.#renewAtMs = Infinity;
+    try {
+      const credentials = { type, payload: payload.reveal() };
+      const { authenticate } = client(AuthService, this.channel);
+      const { accessToken } = await authenticate({ entity, credentials }, { timeoutMs, signal });
+      this.#renewAtMs = this.clock.monotonicMs() + RENEW_SHARE * (lifetimeMs(accessToken) ?? Infinity);
+      return accessToken;
+    } catch (error) {
+      // Whatever it was, the next call tries again.
+      this.#token = undefined;
+      throw error;
+    }
+  }
+}
