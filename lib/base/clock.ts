@@ -5,7 +5,7 @@
  * always ends: at its time, or when its signal aborts (then it rejects with the signal's reason).
  */
 
-import { setImmediate } from "node:timers";
+import { clearImmediate, setImmediate } from "node:timers";
 
 export interface Clock {
   /** Milliseconds since the Unix epoch; may jump when the system's time is set. */
@@ -87,6 +87,12 @@ export class FakeClock implements Clock {
     }
     this.#now = end;
   }
+}
+
+/** Calls `run` once everybody else who is waiting has been served; the returned function calls it off. */
+export function nextTurn(run: () => void): () => void {
+  const immediate = setImmediate(run);
+  return () => clearImmediate(immediate);
 }
 
 /** Lets everything that is ready to run do so. */

@@ -173,6 +173,7 @@ class GrpcChannel implements Channel, CallQueue {
     });
     const connection: Connection = new Connection(socket, {
       role: "client",
+      clock: this.options.clock,
       ready: silent,
       // Later, when all streams know what the server's frame means for them.
       changed: () => {

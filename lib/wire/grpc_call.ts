@@ -85,7 +85,12 @@ export class ClientCall implements StreamListener {
   /** Opens a stream for the call and sends what it has to send so far; `answering` hears of an answer. */
   begin(connection: Connection, fields: Fields, answering: Answering): void {
     this.#answering = answering;
-    const stream = connection.request(fields, false, this);
+    let stream;
+    try {
+      stream = connection.request(fields, false, this);
+    } catch (error) {
+      return this.cancel(SvcError.from(error));
+    }
     this.#stream = stream;
     for (const message of this.#sent ?? []) void stream.send(message);
     if (this.#allSent) stream.end();

@@ -59,6 +59,7 @@ async function withLimit(
   const { table } = echoTable([counted]);
   const options: ConnectionOptions = {
     role: "server",
+    clock: new SystemClock(),
     accept: acceptGrpc(table, { kind: "grpc" }),
     maxStreams,
   };

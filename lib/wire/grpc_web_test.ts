@@ -3,6 +3,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { connect } from "node:net";
+import { SystemClock } from "../base/clock.ts";
 import { EchoRequestSchema, EchoResponseSchema } from "../../proto/gen/echo_pb.ts";
 import { selfSigned, withPort } from "./echo_fixture.ts";
 import { framed, MAX_MESSAGE_BYTES } from "./grpc_message.ts";
@@ -187,7 +188,7 @@ Deno.test("gRPC-web: pages of any origin may call", () =>
 Deno.test("gRPC-web: the same over HTTP/2", () =>
   withPort({}, async (port) => {
     const socket = connect(port.port, "127.0.0.1");
-    const connection = new Connection(socket, { role: "client" });
+    const connection = new Connection(socket, { role: "client", clock: new SystemClock() });
     const parts: Uint8Array[] = [];
     const headers = await new Promise<Fields>((resolve, reject) => {
       let got: Fields;

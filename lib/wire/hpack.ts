@@ -1,16 +1,23 @@
 /**
  * HPACK (RFC 7541): the compression of HTTP/2 header fields, one encoder and one decoder per connection.
  *
- * The decoder reads everything the standard allows and bounds what it keeps. The encoder is plain: static table,
- * a dynamic table that fills up once with fields worth repeating, no Huffman code.
+ * The decoder reads everything the standard allows and bounds what it keeps and how much it unpacks. The encoder is
+ * plain: static table, a dynamic table that fills up once with fields worth repeating, no Huffman code.
  */
+
+import { huffmanText, latin1 } from "./huffman.ts";
 
 /** Header fields in order; names in lower case. Values hold one character per byte. */
 export type Fields = readonly (readonly [name: string, value: string])[];
 
 export class HpackError extends Error {}
 
+/** A block that is right, and unpacks to so much that nobody means well by it. */
+export class HpackBomb extends HpackError {}
+
 const TABLE_BYTES = 4096;
+/** A block may unpack to this many times the bytes that are taken, so that both sides' tables stay in step. */
+const MAX_EXCESS = 64;
 
 /** What an entry costs on top of its text (RFC 7541 §4.1). */
 const ENTRY_BYTES = 32;
@@ -93,52 +100,54 @@ const STATIC: Fields = [
   ["www-authenticate", ""],
 ];
 
-/** Bits of each symbol's Huffman code (RFC 7541 appendix B); the code is canonical, so lengths say it all. */
-// deno-fmt-ignore
-const CODE_BITS = [
-  13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28,
-  28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15,
-  6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
-  15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20,
-  20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23,
-  24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22,
-  22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27,
-  24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26,
-  26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
-];
-
-const LONGEST_CODE_BITS = 30;
-const END_OF_STRING = 256;
-
 /** Decodes header blocks in the order in which they arrive on one connection. */
 export class HpackDecoder {
   /** Newest first. */
   readonly #dynamic: [string, string][] = [];
   #dynamicBytes = 0;
   #tableBytes = TABLE_BYTES;
-  #huffman?: Huffman;
   #block: Uint8Array = new Uint8Array();
   #at = 0;
+  #listBytes = 0;
 
-  /** @param listBytes fields of a block beyond this many bytes are read, to keep in step, and thrown away */
-  constructor(private readonly listBytes: number) {}
+  /** @param maxListBytes fields of a block beyond this many bytes are read, to keep in step, and thrown away */
+  constructor(private readonly maxListBytes: number) {}
+
+  /** The size of the last block's fields, as the standard counts it: their text and 32 bytes for each. */
+  get listBytes(): number {
+    return this.#listBytes;
+  }
 
   /** The fields of a block; `undefined` when there are too many of them. Broken blocks throw `HpackError`. */
   decode(block: Uint8Array): Fields | undefined {
     this.#block = block;
     this.#at = 0;
+    this.#listBytes = 0;
+    this.#resize();
     const fields: [string, string][] = [];
-    let bytes = 0;
     while (this.#at < block.length) {
       const field = this.#field();
-      if (!field) continue;
-      bytes += sizeOf(field);
-      if (bytes <= this.listBytes) fields.push(field);
+      this.#listBytes += sizeOf(field);
+      if (this.#listBytes <= this.maxListBytes) fields.push(field);
+      else if (this.#listBytes > MAX_EXCESS * this.maxListBytes) {
+        throw new HpackBomb(`header fields of more than ${MAX_EXCESS * this.maxListBytes} bytes`);
+      }
     }
-    return bytes <= this.listBytes ? fields : undefined;
+    return this.#listBytes <= this.maxListBytes ? fields : undefined;
   }
 
-  #field(): [string, string] | undefined {
+  /** Changes of the table's size come before all fields, two at most (RFC 7541, 4.2). */
+  #resize(): void {
+    for (let times = 0; (this.#block[this.#at] & 0xe0) === 0x20; times++) {
+      if (times === 2) throw new HpackError("more than two changes of the table's size");
+      const bytes = this.#integer(5);
+      if (bytes > TABLE_BYTES) throw new HpackError(`table size ${bytes}, at most ${TABLE_BYTES} was agreed`);
+      this.#tableBytes = bytes;
+      this.#evict();
+    }
+  }
+
+  #field(): [string, string] {
     const byte = this.#block[this.#at];
     if (byte & 0x80) return this.#entry(this.#integer(7));
     if (byte & 0x40) {
@@ -146,13 +155,7 @@ export class HpackDecoder {
       this.#add(field);
       return field;
     }
-    if (byte & 0x20) {
-      const bytes = this.#integer(5);
-      if (bytes > TABLE_BYTES) throw new HpackError(`table size ${bytes}, at most ${TABLE_BYTES} was agreed`);
-      this.#tableBytes = bytes;
-      this.#evict();
-      return undefined;
-    }
+    if (byte & 0x20) throw new HpackError("a change of the table's size after a field");
     return this.#literal(4);
   }
 
@@ -200,47 +203,12 @@ export class HpackDecoder {
     const length = this.#integer(7);
     const end = this.#at + length;
     if (end > this.#block.length) throw new HpackError("string runs past the end of its block");
-    const bytes = this.#block.subarray(this.#at, end);
+    const start = this.#at;
     this.#at = end;
-    return huffman ? (this.#huffman ??= new Huffman()).decode(bytes) : latin1(bytes);
-  }
-}
-
-/** The canonical code: for each length the first code, where its symbols start, and how many there are. */
-class Huffman {
-  readonly #symbols: number[];
-  readonly #firstCode = new Int32Array(LONGEST_CODE_BITS + 1);
-  readonly #firstIndex = new Int32Array(LONGEST_CODE_BITS + 1);
-  readonly #count = new Int32Array(LONGEST_CODE_BITS + 1);
-
-  constructor() {
-    this.#symbols = CODE_BITS.map((_, symbol) => symbol).sort((a, b) => CODE_BITS[a] - CODE_BITS[b] || a - b);
-    for (const bits of CODE_BITS) this.#count[bits]++;
-    for (let bits = 1; bits <= LONGEST_CODE_BITS; bits++) {
-      this.#firstCode[bits] = (this.#firstCode[bits - 1] + this.#count[bits - 1]) << 1;
-      this.#firstIndex[bits] = this.#firstIndex[bits - 1] + this.#count[bits - 1];
-    }
-  }
-
-  decode(bytes: Uint8Array): string {
-    const decoded = new Uint8Array(Math.floor(bytes.length * 8 / 5));
-    let length = 0, code = 0, bits = 0;
-    for (const byte of bytes) {
-      for (let bit = 7; bit >= 0; bit--) {
-        code = (code << 1) | ((byte >> bit) & 1);
-        bits++;
-        const offset = code - this.#firstCode[bits];
-        if (offset >= 0 && offset < this.#count[bits]) {
-          const symbol = this.#symbols[this.#firstIndex[bits] + offset];
-          if (symbol === END_OF_STRING) throw new HpackError("end of string within a string");
-          decoded[length++] = symbol;
-          code = 0;
-          bits = 0;
-        } else if (bits === LONGEST_CODE_BITS) throw new HpackError("no such Huffman code");
-      }
-    }
-    if (bits > 7 || code !== (1 << bits) - 1) throw new HpackError("wrong padding after a Huffman string");
-    return latin1(decoded.subarray(0, length));
+    if (!huffman) return latin1(this.#block, start, end);
+    const text = huffmanText(this.#block.subarray(start, end));
+    if (text === undefined) throw new HpackError("a Huffman string with a wrong code or wrong padding");
+    return text;
   }
 }
 
@@ -348,14 +316,7 @@ function scan(name: string, value: string): number {
   return named === 0 ? 0 : -named;
 }
 
-function sizeOf([name, value]: readonly [string, string]): number {
+/** What a field counts in tables and lists. */
+export function sizeOf([name, value]: readonly [string, string]): number {
   return name.length + value.length + ENTRY_BYTES;
-}
-
-function latin1(bytes: Uint8Array): string {
-  let text = "";
-  for (let at = 0; at < bytes.length; at += 4096) {
-    text += String.fromCharCode(...bytes.subarray(at, at + 4096));
-  }
-  return text;
 }

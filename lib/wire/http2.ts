@@ -8,11 +8,15 @@
 
 import { Buffer } from "node:buffer";
 import type { Duplex } from "node:stream";
+import type { Clock } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
-import { type Fields, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
+import { Share } from "./fair_socket.ts";
+import { type Fields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
+import { type BudgetName, Budgets } from "./http2_budget.ts";
+import { fitting, listBytes, problemOf } from "./http2_fields.ts";
 import {
+  checkPriority,
   FLAG,
-  FRAME_HEADER_BYTES,
   H2,
   MAX_FRAME_BYTES,
   MAX_WINDOW_BYTES,
@@ -25,25 +29,38 @@ import {
   uint32,
   unpadded,
 } from "./http2_frame.ts";
+import { FrameReader, HeaderBlock } from "./http2_input.ts";
+import { PastStreams } from "./http2_past.ts";
+import { readSettings, settingsIn, settingsPayload } from "./http2_settings.ts";
 import { Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./http2_stream.ts";
+import { Watch } from "./http2_watch.ts";
+
+export { WITH_TLS } from "./http2_input.ts";
 
 /** Streams a peer may have open at once on one connection, and a client where the server sets no limit. */
 export const MAX_STREAMS = 1000;
 /** Streams that a client opens before it knows the server's limit, which is seldom lower (RFC 9113, 6.5.2). */
 const EARLY_STREAMS = 100;
-/** Bytes of header fields that one block may hold. */
+/** Bytes of header fields that one block may hold, either way. */
 const MAX_HEADER_BYTES = 64 * 1024;
-/** Bytes of one header block as it travels, over all its frames. */
-const MAX_BLOCK_BYTES = 256 * 1024;
+/** Bytes of header fields that calls usually have; only what is beyond counts against the budget. */
+const USUAL_HEADER_BYTES = 4 * 1024;
 const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
 const INITIAL_WINDOW_BYTES = 65_535;
 /** Data that one write to the socket gathers. */
 const WRITE_BYTES = 256 * 1024;
 /** A peer that does not read what it makes us answer is cut off at this. */
 const MAX_UNSENT_BYTES = 4 * 1024 * 1024;
+/** How long a peer that is left has to read why. */
+const LINGER_MS = 1_000;
+/** What a frame costs of its connection's share on top of its bytes; one that begins or ends a call, or changes all. */
+const FRAME_COST = 64, CALL_COST = 1024;
+/** Data in a frame that earns the peer an answer to it; what its window cuts smaller does not. */
+const ANSWERED_BYTES = 1024;
 
 export interface ConnectionOptions {
   readonly role: "server" | "client";
+  readonly clock: Clock;
   /** A server's: takes a new stream; without fields when there were more than are taken. */
   readonly accept?: (stream: Stream, fields: Fields | undefined) => StreamListener;
   /** A server's: how many streams the client may have open at once; `MAX_STREAMS` unless it is told. */
@@ -52,19 +69,8 @@ export interface ConnectionOptions {
   readonly changed?: () => void;
   /** The peer has shown that it speaks HTTP/2. */
   readonly ready?: () => void;
-  /** Runs `destroy` in a while, unless the returned function is called: how long a peer has to read a farewell. */
-  readonly linger?: (destroy: () => void) => () => void;
   /** The connection is over; once. */
   readonly closed?: (error: SvcError) => void;
-}
-
-/** Part of the error of a client whose server answers in another language, that of TLS as it seems. */
-export const WITH_TLS = "does the server want TLS?";
-
-/** Whether a server's first bytes are an alert of TLS, or the answer of HTTP/1.1 that servers have for such clients. */
-function wantsTls(bytes: Uint8Array): boolean {
-  const beginning = String.fromCharCode(...bytes.subarray(0, 5));
-  return beginning === "HTTP/" || beginning.startsWith("\x15\x03");
 }
 
 export class Connection {
@@ -74,10 +80,15 @@ export class Connection {
   readonly #out = new Outbox();
   readonly #ready: Stream[] = [];
   readonly #pings: (() => void)[] = [];
-  #input: Uint8Array | undefined;
-  #prefaceLeft: number;
-  #settled = false;
-  #block?: { stream: number; flags: number; parts: Uint8Array[]; bytes: number };
+  readonly #input: FrameReader;
+  readonly #share: Share;
+  readonly #budgets: Budgets;
+  readonly #watch: Watch | undefined;
+  readonly #past = new PastStreams();
+  /** Streams with data that nobody has heard of yet. */
+  readonly #gathering: Stream[] = [];
+  #block: HeaderBlock | undefined;
+  #idleSinceMs: number | undefined;
   #lastPeerStream = 0;
   #nextStream = 1;
   #sendWindow = INITIAL_WINDOW_BYTES;
@@ -85,16 +96,22 @@ export class Connection {
   #peerWindow = INITIAL_WINDOW_BYTES;
   #peerFrameBytes = MAX_FRAME_BYTES;
   #peerStreams: number | undefined;
+  #peerHeaderBytes = MAX_HEADER_BYTES;
   #scheduled = false;
-  #writing = false;
+  #writing: Uint8Array | undefined;
   #draining = false;
   #over: SvcError | undefined;
 
   constructor(private readonly socket: Duplex, private readonly options: ConnectionOptions) {
-    this.#prefaceLeft = options.role === "server" ? PREFACE.length : 0;
-    if (options.role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
+    const { role, clock } = options;
+    this.#input = new FrameReader(role);
+    this.#share = new Share(socket);
+    this.#budgets = new Budgets(clock);
+    this.#idleSinceMs = clock.monotonicMs();
+    if (role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
     this.#settings();
     this.#out.frame(TYPE.window, 0, 0, uint32(CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES));
+    if (role === "server") this.#watch = this.#watchOver(clock);
     socket.on("data", (bytes: Uint8Array) => this.#receive(bytes));
     socket.on("end", () => this.#lost("the peer closed the connection"));
     socket.on("close", () => this.#lost("the connection was closed"));
@@ -119,6 +136,15 @@ export class Connection {
     return this.#streams.size;
   }
 
+  /** Since when, by the clock's monotonic time, there is no stream; `undefined` while there is one. */
+  get idleSinceMs(): number | undefined {
+    return this.#idleSinceMs;
+  }
+
+  get #settled(): boolean {
+    return this.#input.frames > 0;
+  }
+
   /** Whether the peer's limit leaves room for one more stream. */
   get hasRoom(): boolean {
     return this.#streams.size < (this.#peerStreams ?? (this.#settled ? MAX_STREAMS : EARLY_STREAMS));
@@ -127,10 +153,15 @@ export class Connection {
   /** A client's: opens a stream with its header. */
   request(fields: Fields, ended: boolean, listener: StreamListener): Stream {
     if (this.#over) throw this.#over;
+    const bytes = listBytes(fields);
+    if (bytes > this.#maxSentHeaderBytes) {
+      const problem = `the call has ${bytes} bytes of header fields to send, the server takes`;
+      throw new SvcError("resource_exhausted", `${problem} ${this.#maxSentHeaderBytes}`);
+    }
     const stream = new Stream(this, this.#nextStream, this.#peerWindow);
     this.#nextStream += 2;
     stream.listener = listener;
-    this.#streams.set(stream.id, stream);
+    this.#add(stream);
     stream.headers(fields, ended);
     return stream;
   }
@@ -159,6 +190,8 @@ export class Connection {
     const streams = [...this.#streams.values()];
     this.#streams.clear();
     this.#ready.length = 0;
+    this.#watch?.stop();
+    this.#share.stop();
     if (farewell) this.#part(farewell);
     else this.socket.destroy();
     for (const stream of streams) stream.finish(error);
@@ -170,16 +203,18 @@ export class Connection {
    * comes is read, for a while, until the peer has seen why it is left.
    */
   #part(farewell: Uint8Array): void {
-    const destroy = () => void this.socket.destroy();
-    const { linger } = this.options;
-    if (linger) this.socket.once("close", linger(destroy));
-    this.socket.end(farewell, linger ? undefined : destroy);
+    this.socket.once("close", this.options.clock.after(LINGER_MS, () => void this.socket.destroy()));
+    this.socket.end(farewell);
+    this.socket.resume();
   }
 
   // What streams do to their connection.
 
-  sendHeaders(stream: number, fields: Fields, ended: boolean): void {
-    const block = this.#encoder.encode(fields);
+  /** Leaves out the largest fields where the peer does not take all of them; false if it does not take any. */
+  sendHeaders(stream: number, fields: Fields, ended: boolean): boolean {
+    const sent = fitting(fields, this.#maxSentHeaderBytes);
+    if (!sent) return false;
+    const block = this.#encoder.encode(sent);
     const size = this.#peerFrameBytes;
     for (let at = 0; at === 0 || at < block.length; at += size) {
       const last = at + size >= block.length;
@@ -191,7 +226,9 @@ export class Connection {
         block.subarray(at, at + size),
       );
     }
+    if (ended) this.#earn();
     this.#bound();
+    return true;
   }
 
   sendReset(stream: number, code: number): void {
@@ -208,8 +245,18 @@ export class Connection {
     this.#schedule();
   }
 
+  gathers(stream: Stream): void {
+    this.#gathering.push(stream);
+  }
+
+  blame(): void {
+    this.#charge("resets", 1);
+  }
+
   remove(stream: Stream): void {
     this.#streams.delete(stream.id);
+    this.#past.add(stream.id, stream.peerIsDone);
+    if (this.#streams.size === 0) this.#idleSinceMs = this.options.clock.monotonicMs();
     this.options.changed?.();
     this.#finishDraining();
   }
@@ -233,9 +280,9 @@ export class Connection {
       this.#finishDraining();
       return;
     }
-    this.#writing = true;
+    this.#writing = bytes;
     this.socket.write(bytes, () => {
-      this.#writing = false;
+      this.#writing = undefined;
       this.#flush();
     });
   }
@@ -249,6 +296,7 @@ export class Connection {
       const room = Math.min(this.#sendWindow, this.#peerFrameBytes);
       const sent = stream.pump(room, this.#out);
       this.#sendWindow -= sent;
+      if (sent >= ANSWERED_BYTES || (sent > 0 && !stream.waiting)) this.#earn();
       if (!stream.waiting) continue;
       if (this.#sendWindow <= 0) blocked.push(stream);
       else if (stream.sendWindow > 0) this.#ready.push(stream);
@@ -277,9 +325,7 @@ export class Connection {
       [SETTING.headerBytes, MAX_HEADER_BYTES],
     ];
     if (this.options.role === "client") values.push([SETTING.push, 0]);
-    const payload = Buffer.alloc(6 * values.length);
-    values.forEach(([id, value], i) => payload.writeUInt32BE(value, payload.writeUInt16BE(id, 6 * i)));
-    this.#out.frame(TYPE.settings, 0, 0, payload);
+    this.#out.frame(TYPE.settings, 0, 0, settingsPayload(values));
   }
 
   #goaway(code: number, message: string): void {
@@ -293,14 +339,71 @@ export class Connection {
     this.destroy(new SvcError("unavailable", "the connection was drained"));
   }
 
+  // What the peer may cost.
+
+  #watchOver(clock: Clock): Watch {
+    return new Watch(clock, {
+      state: () => ({
+        frames: this.#input.frames,
+        inFrame: this.#input.inFrame,
+        block: this.#block,
+        write: this.#writing,
+      }),
+      ask: () => void this.ping(),
+      cut: (reason) => {
+        // A peer that does not read gets no farewell.
+        if (this.#writing) this.#lost(reason);
+        else this.#leave(H2.calm, new SvcError("unavailable", `the connection is given up: ${reason}`));
+      },
+    });
+  }
+
+  /** Takes from one of the peer's budgets; ends the connection, and says false, when that is overdrawn. */
+  #charge(name: BudgetName, amount: number): boolean {
+    const problem = this.#budgets.spend(name, amount);
+    if (problem) this.#fail(H2.calm, problem);
+    return problem === undefined;
+  }
+
+  /** The peer may answer what it has been sent. */
+  #earn(): void {
+    this.#budgets.earn("credits", 2);
+    this.#budgets.earn("pings", 1);
+    this.#budgets.earn("idle", 1);
+  }
+
   // Receiving.
 
   #receive(bytes: Uint8Array): void {
+    if (this.#over) {
+      // What still comes is read for the farewell's sake, and not at the expense of others.
+      if (!this.#share.spend(bytes.length) && !this.#share.resting) this.#share.rest(() => {});
+      return;
+    }
+    this.#guarded(() => this.#input.push(bytes));
+    if (!this.#share.resting) this.#work();
+  }
+
+  /** Reads frames until there are no more, or the connection has had its share of this turn. */
+  #work(): void {
+    this.#guarded(() => {
+      while (!this.#over && this.#input.next()) {
+        this.#frame();
+        if (this.#share.spend(FRAME_COST + this.#input.payload.length)) continue;
+        if (!this.#over) this.#share.rest(() => this.#work());
+        break;
+      }
+    });
+    for (const stream of this.#gathering.splice(0)) this.#guarded(() => stream.handOn());
+  }
+
+  #guarded(work: () => void): void {
     if (this.#over) return;
     try {
-      this.#parse(this.#input ? Buffer.concat([this.#input, bytes]) : bytes);
+      work();
     } catch (error) {
-      if (error instanceof HpackError) this.#fail(H2.compression, error.message);
+      if (error instanceof HpackBomb) this.#fail(H2.calm, error.message);
+      else if (error instanceof HpackError) this.#fail(H2.compression, error.message);
       else if (error instanceof ProtocolError) this.#fail(error.code, error.message);
       else this.#fail(H2.internal, messageOf(error));
     }
@@ -308,9 +411,12 @@ export class Connection {
 
   /** Tells the peer what it did wrong, then ends the connection. */
   #fail(code: number, message: string): void {
+    this.#leave(code, new SvcError("unavailable", `the peer broke the rules of HTTP/2: ${message}`), message);
+  }
+
+  #leave(code: number, error: SvcError, message = error.message): void {
     if (this.#over) return;
     this.#goaway(code, message);
-    const error = new SvcError("unavailable", `the peer broke the rules of HTTP/2: ${message}`);
     this.destroy(error, this.#out.take());
   }
 
@@ -318,37 +424,9 @@ export class Connection {
     this.destroy(new SvcError("unavailable", `connection lost: ${reason}`));
   }
 
-  #parse(bytes: Uint8Array): void {
-    let at = 0;
-    this.#input = undefined;
-    for (; this.#prefaceLeft > 0 && at < bytes.length; at++, this.#prefaceLeft--) {
-      if (bytes[at] !== PREFACE.charCodeAt(PREFACE.length - this.#prefaceLeft)) {
-        throw new ProtocolError(H2.protocol, "the connection does not begin as HTTP/2 does");
-      }
-    }
-    if (!this.#settled && !this.isServer && wantsTls(bytes)) throw new ProtocolError(H2.protocol, WITH_TLS);
-    while (bytes.length - at >= FRAME_HEADER_BYTES) {
-      const length = (bytes[at] << 16) | (bytes[at + 1] << 8) | bytes[at + 2];
-      if (length > MAX_FRAME_BYTES) throw new ProtocolError(H2.frameSize, `frame of ${length} bytes`);
-      // Known from its first bytes, whether or not the others ever come.
-      if (!this.#settled && bytes[at + 3] !== TYPE.settings) {
-        throw new ProtocolError(H2.protocol, "the first frame is not SETTINGS");
-      }
-      const end = at + FRAME_HEADER_BYTES + length;
-      if (end > bytes.length) break;
-      const stream = readUint32(bytes, at + 5) & 0x7fffffff;
-      this.#frame(bytes[at + 3], bytes[at + 4], stream, bytes.subarray(at + FRAME_HEADER_BYTES, end));
-      if (this.#over) return;
-      at = end;
-    }
-    if (at < bytes.length) this.#input = bytes.subarray(at);
-  }
-
-  #frame(type: number, flags: number, id: number, payload: Uint8Array): void {
-    if (!this.#settled) {
-      this.#settled = true;
-      this.options.ready?.();
-    }
+  #frame(): void {
+    const { type, flags, stream: id, payload, frames } = this.#input;
+    if (frames === 1) this.options.ready?.();
     if (this.#block && (type !== TYPE.continuation || id !== this.#block.stream)) {
       throw new ProtocolError(H2.protocol, "a header block is interrupted");
     }
@@ -359,6 +437,8 @@ export class Connection {
         return this.#headers(flags, id, payload);
       case TYPE.continuation:
         return this.#continuation(flags, payload);
+      case TYPE.priority:
+        return this.#priority(id, payload);
       case TYPE.reset:
         return this.#reset(id, payload);
       case TYPE.settings:
@@ -366,12 +446,13 @@ export class Connection {
       case TYPE.ping:
         return this.#ping(flags, id, payload);
       case TYPE.goaway:
-        return this.#peerGoaway(payload);
+        return this.#peerGoaway(id, payload);
       case TYPE.window:
         return this.#window(id, payload);
       case TYPE.push:
         throw new ProtocolError(H2.protocol, "a push, which was not allowed");
     }
+    this.#charge("idle", 1);
   }
 
   #data(flags: number, id: number, payload: Uint8Array): void {
@@ -385,67 +466,107 @@ export class Connection {
       this.sendCredit(0, CONNECTION_WINDOW_BYTES - this.#receiveWindow);
       this.#receiveWindow = CONNECTION_WINDOW_BYTES;
     }
-    stream?.receiveData(unpadded(flags, payload), payload.length, (flags & FLAG.endStream) !== 0);
+    const data = unpadded(flags, payload), ended = (flags & FLAG.endStream) !== 0;
+    if (data.length === 0 && !ended && !this.#charge("idle", 1)) return;
+    if (stream) return stream.receiveData(data, payload.length, ended);
+    if (!this.isServer || this.#past.mayHear(id)) return;
+    this.sendReset(id, H2.streamClosed);
+    this.blame();
   }
 
   #headers(flags: number, id: number, payload: Uint8Array): void {
     if (id === 0) throw new ProtocolError(H2.protocol, "HEADERS on stream 0");
-    let block = unpadded(flags, payload);
+    let part = unpadded(flags, payload);
     if (flags & FLAG.priority) {
-      if (block.length < 5) throw new ProtocolError(H2.frameSize, "HEADERS too short");
-      block = block.subarray(5);
+      if (part.length < 5) throw new ProtocolError(H2.frameSize, "HEADERS too short");
+      checkPriority(id, part);
+      part = part.subarray(5);
     }
-    this.#block = { stream: id, flags, parts: [], bytes: 0 };
-    this.#continuation(flags, block);
+    const ended = (flags & FLAG.endStream) !== 0;
+    if (flags & FLAG.endHeaders) return this.#fields(id, part, ended);
+    this.#block = new HeaderBlock(id, ended);
+    this.#block.append(part);
   }
 
   #continuation(flags: number, part: Uint8Array): void {
     const block = this.#block;
     if (!block) throw new ProtocolError(H2.protocol, "CONTINUATION of nothing");
-    // Empty parts count too, or a peer could send them forever.
-    block.bytes += part.length + FRAME_HEADER_BYTES;
-    block.parts.push(part);
-    if (block.bytes > MAX_BLOCK_BYTES) throw new ProtocolError(H2.calm, "header block too large");
+    if (part.length === 0 && !this.#charge("idle", 1)) return;
+    block.append(part);
     if (!(flags & FLAG.endHeaders)) return;
     this.#block = undefined;
-    const bytes = block.parts.length === 1 ? part : Buffer.concat(block.parts);
-    this.#fields(block.stream, this.#decoder.decode(bytes), (block.flags & FLAG.endStream) !== 0);
+    this.#fields(block.stream, block.bytes, block.ended);
   }
 
-  #fields(id: number, fields: Fields | undefined, ended: boolean): void {
+  #fields(id: number, block: Uint8Array, ended: boolean): void {
+    const fields = this.#decoder.decode(block);
+    const { listBytes } = this.#decoder;
+    this.#share.spend(CALL_COST + listBytes);
+    if (!this.#charge("headerBytes", Math.max(0, listBytes - USUAL_HEADER_BYTES))) return;
     const stream = this.#streams.get(id);
     if (stream) {
       if (!fields) return stream.fail(H2.calm, "more header fields than are taken");
       return stream.receiveHeaders(fields, ended);
     }
-    const opens = this.options.role === "server" && id % 2 === 1 && id > this.#lastPeerStream;
-    if (!opens) {
-      if (this.#isIdle(id)) {
-        throw new ProtocolError(H2.protocol, `HEADERS on stream ${id}, which nobody opened`);
-      }
+    if (this.isServer && id % 2 === 1 && id > this.#lastPeerStream) return this.#opened(id, fields, ended);
+    if (this.#isIdle(id)) {
+      throw new ProtocolError(H2.protocol, `HEADERS on stream ${id}, which nobody opened`);
+    }
+    if (!this.isServer || this.#past.mayHear(id)) return void this.#charge("idle", 1);
+    throw this.#past.has(id)
+      ? new ProtocolError(H2.streamClosed, `HEADERS on stream ${id}, which has ended`)
+      : new ProtocolError(H2.protocol, `HEADERS on stream ${id} after stream ${this.#lastPeerStream}`);
+  }
+
+  /** A client has opened a stream. */
+  #opened(id: number, fields: Fields | undefined, ended: boolean): void {
+    this.#lastPeerStream = id;
+    const crowded = this.#streams.size >= this.#maxStreams;
+    if (this.#draining || crowded) {
+      this.#past.add(id, ended);
+      this.sendReset(id, H2.refused);
+      if (crowded) this.blame();
       return;
     }
-    this.#lastPeerStream = id;
-    if (this.#draining || this.#streams.size >= this.#maxStreams) return this.sendReset(id, H2.refused);
-    const opened = new Stream(this, id, this.#peerWindow);
-    this.#streams.set(id, opened);
-    opened.listener = this.options.accept!(opened, fields);
-    if (ended && !opened.closed) opened.receiveEnd();
+    const stream = new Stream(this, id, this.#peerWindow, fields ?? []);
+    this.#add(stream);
+    const problem = fields && problemOf(fields, "request");
+    if (problem) return stream.fail(H2.protocol, `malformed request: ${problem}`);
+    stream.listener = this.options.accept!(stream, fields);
+    if (ended && !stream.closed) stream.receiveEnd();
+  }
+
+  #add(stream: Stream): void {
+    this.#streams.set(stream.id, stream);
+    this.#idleSinceMs = undefined;
+  }
+
+  #priority(id: number, payload: Uint8Array): void {
+    if (id === 0) throw new ProtocolError(H2.protocol, "PRIORITY on stream 0");
+    if (payload.length !== 5) throw new ProtocolError(H2.frameSize, "PRIORITY of a wrong size");
+    checkPriority(id, payload);
+    this.#charge("idle", 1);
   }
 
   #reset(id: number, payload: Uint8Array): void {
     if (payload.length !== 4) throw new ProtocolError(H2.frameSize, "RST_STREAM of a wrong size");
-    const code = readUint32(payload, 0);
-    this.#known(id, "RST_STREAM")?.receiveReset(code);
+    const stream = this.#known(id, "RST_STREAM");
+    this.#share.spend(stream ? CALL_COST : 0);
+    // A client's own streams can only be reset as often as it opens them.
+    if (!this.#charge(stream && this.isServer ? "resets" : "idle", 1)) return;
+    stream?.receiveReset(readUint32(payload, 0));
   }
 
   #peerSettings(flags: number, id: number, payload: Uint8Array): void {
     if (id !== 0) throw new ProtocolError(H2.protocol, "SETTINGS on a stream");
-    if (flags & FLAG.ack) return;
-    if (payload.length % 6 !== 0) throw new ProtocolError(H2.frameSize, "SETTINGS of a wrong size");
-    for (let at = 0; at < payload.length; at += 6) {
-      this.#setting((payload[at] << 8) | payload[at + 1], readUint32(payload, at + 2));
+    if (flags & FLAG.ack) {
+      if (payload.length > 0) throw new ProtocolError(H2.frameSize, "SETTINGS acknowledged with a payload");
+      this.#charge("idle", 1);
+      return;
     }
+    if (!this.#charge("settings", 1 + settingsIn(payload))) return;
+    this.#share.spend(CALL_COST);
+    for (const [setting, value] of readSettings(payload, !this.isServer)) this.#setting(setting, value);
     this.#control(TYPE.settings, FLAG.ack, 0, new Uint8Array());
     this.options.changed?.();
   }
@@ -457,29 +578,44 @@ export class Connection {
       case SETTING.streams:
         this.#peerStreams = value;
         return;
-      case SETTING.window: {
-        if (value > MAX_WINDOW_BYTES) throw new ProtocolError(H2.flowControl, "window too large");
-        const change = value - this.#peerWindow;
-        this.#peerWindow = value;
-        for (const stream of this.#streams.values()) stream.widen(change);
+      case SETTING.window:
+        return this.#widen(value);
+      case SETTING.headerBytes:
+        this.#peerHeaderBytes = value;
         return;
-      }
       case SETTING.frameSize:
-        if (value < MAX_FRAME_BYTES || value > 2 ** 24 - 1) {
-          throw new ProtocolError(H2.protocol, `frame size ${value}`);
-        }
         this.#peerFrameBytes = Math.min(value, 4 * MAX_FRAME_BYTES);
     }
+  }
+
+  #widen(window: number): void {
+    const change = window - this.#peerWindow;
+    this.#peerWindow = window;
+    for (const stream of this.#streams.values()) {
+      if (stream.sendWindow + change > MAX_WINDOW_BYTES) {
+        throw new ProtocolError(H2.flowControl, "window of a stream too large");
+      }
+      stream.widen(change);
+    }
+  }
+
+  /** What the peer takes, and never more than we take ourselves. */
+  get #maxSentHeaderBytes(): number {
+    return Math.min(this.#peerHeaderBytes, MAX_HEADER_BYTES);
   }
 
   #ping(flags: number, id: number, payload: Uint8Array): void {
     if (id !== 0) throw new ProtocolError(H2.protocol, "PING on a stream");
     if (payload.length !== 8) throw new ProtocolError(H2.frameSize, "PING of a wrong size");
-    if (flags & FLAG.ack) this.#pings.shift()?.();
-    else this.#control(TYPE.ping, FLAG.ack, 0, payload);
+    const pinged = flags & FLAG.ack ? this.#pings.shift() : undefined;
+    if (pinged) return pinged();
+    if (!this.#charge("pings", 1) || flags & FLAG.ack) return;
+    this.#control(TYPE.ping, FLAG.ack, 0, payload);
   }
 
-  #peerGoaway(payload: Uint8Array): void {
+  #peerGoaway(id: number, payload: Uint8Array): void {
+    if (id !== 0) throw new ProtocolError(H2.protocol, "GOAWAY on a stream");
+    if (!this.#charge("idle", 1)) return;
     if (payload.length < 8) throw new ProtocolError(H2.frameSize, "GOAWAY of a wrong size");
     if (this.options.role === "server") return;
     this.#draining = true;
@@ -496,11 +632,12 @@ export class Connection {
   #window(id: number, payload: Uint8Array): void {
     if (payload.length !== 4) throw new ProtocolError(H2.frameSize, "WINDOW_UPDATE of a wrong size");
     const bytes = readUint32(payload, 0) & 0x7fffffff;
-    if (bytes === 0) throw new ProtocolError(H2.protocol, "WINDOW_UPDATE by nothing");
+    if (!this.#charge("credits", 1)) return;
     if (id !== 0) {
-      this.#known(id, "WINDOW_UPDATE")?.widen(bytes);
-      return;
+      const stream = this.#known(id, "WINDOW_UPDATE");
+      return bytes === 0 ? stream?.fail(H2.protocol, "WINDOW_UPDATE by nothing") : stream?.widen(bytes);
     }
+    if (bytes === 0) throw new ProtocolError(H2.protocol, "WINDOW_UPDATE by nothing");
     this.#sendWindow += bytes;
     if (this.#sendWindow > MAX_WINDOW_BYTES) throw new ProtocolError(H2.flowControl, "window too large");
     this.#schedule();

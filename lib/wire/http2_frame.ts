@@ -43,6 +43,7 @@ export const H2 = {
   protocol: 1,
   internal: 2,
   flowControl: 3,
+  streamClosed: 5,
   frameSize: 6,
   refused: 7,
   cancel: 8,
@@ -120,6 +121,12 @@ export function unpadded(flags: number, payload: Uint8Array): Uint8Array {
     throw new ProtocolError(H2.protocol, "wrong padding");
   }
   return payload.subarray(1, payload.length - padding);
+}
+
+/** Refuses a stream that depends on itself. All else that is said of priorities is nothing to us. */
+export function checkPriority(id: number, priority: Uint8Array): void {
+  if ((readUint32(priority, 0) & 0x7fffffff) !== id) return;
+  throw new ProtocolError(H2.protocol, `stream ${id} depends on itself`);
 }
 
 export function readUint32(bytes: Uint8Array, at: number): number {

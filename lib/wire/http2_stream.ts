@@ -6,12 +6,15 @@
 
 import { SvcError } from "../base/error.ts";
 import type { Fields } from "./hpack.ts";
+import { contentLength, problemOf } from "./http2_fields.ts";
 import { FLAG, H2, MAX_WINDOW_BYTES, type Outbox, TYPE } from "./http2_frame.ts";
 
 /** What a peer may send on one stream before we have read it. */
 export const STREAM_WINDOW_BYTES = 1024 * 1024;
 /** The writer of a stream is asked to wait while this much of its data is queued. */
 const HIGH_WATER_BYTES = 64 * 1024;
+/** Pieces of data below this size are put together before anybody hears of them. */
+const SMALL_BYTES = 1024;
 
 /**
  * What the owner of a stream hears. `closed` comes last and once; with an error unless both sides ended well, and
@@ -29,12 +32,17 @@ export interface StreamListener {
 /** What a stream needs of its connection. */
 interface Carrier {
   readonly isServer: boolean;
-  sendHeaders(stream: number, fields: Fields, ended: boolean): void;
+  /** False if the peer takes no fields of that size. */
+  sendHeaders(stream: number, fields: Fields, ended: boolean): boolean;
   sendReset(stream: number, code: number): void;
   sendCredit(stream: number, bytes: number): void;
   /** Says that a stream has something to send. */
   enqueue(stream: Stream): void;
+  /** Says that a stream has gathered data, to be handed on once what has come is read. */
+  gathers(stream: Stream): void;
   remove(stream: Stream): void;
+  /** Notes that the peer has made us reset a stream. */
+  blame(): void;
 }
 
 export class Stream {
@@ -49,6 +57,14 @@ export class Stream {
   #endWanted = false;
   #sentEnd = false;
   #receivedEnd = false;
+  #wasReset = false;
+  /** Whether the peer's header has come; what follows are trailers. */
+  #opened: boolean;
+  /** What the peer's header says how much data there is, and how much has come. */
+  #announcedBytes: number | undefined;
+  #receivedBytes = 0;
+  /** Small pieces of data that nobody has heard of yet. */
+  #gathered: Uint8Array[] = [];
   #receiveWindow = STREAM_WINDOW_BYTES;
   #owedBytes = 0;
   #drained: { promise: Promise<void>; resolve: () => void } | undefined;
@@ -57,7 +73,16 @@ export class Stream {
     private readonly connection: Carrier,
     readonly id: number,
     public sendWindow: number,
-  ) {}
+    header?: Fields,
+  ) {
+    this.#opened = header !== undefined;
+    if (header) this.#announcedBytes = contentLength(header);
+  }
+
+  /** Whether the peer has said that it sends nothing more. */
+  get peerIsDone(): boolean {
+    return this.#receivedEnd || this.#wasReset;
+  }
 
   /** Whether something is left to send. */
   get waiting(): boolean {
@@ -66,8 +91,7 @@ export class Stream {
 
   headers(fields: Fields, ended: boolean): void {
     if (this.closed || this.#sentEnd) return;
-    this.connection.sendHeaders(this.id, fields, ended);
-    if (ended) this.#localEnd();
+    if (this.#sendHeaders(fields, ended) && ended) this.#localEnd();
   }
 
   /** Sends data; a returned promise asks the caller to wait. Resolves when the stream closes, too. */
@@ -97,7 +121,9 @@ export class Stream {
   }
 
   fail(code: number, message: string): void {
+    if (this.closed) return;
     this.reset(code, new SvcError("internal", message));
+    this.connection.blame();
   }
 
   /** Lets the peer send this many bytes more: the reader has taken them. */
@@ -115,6 +141,7 @@ export class Stream {
     this.closed = true;
     this.#unsent.length = 0;
     this.#unsentBytes = 0;
+    this.#gathered = [];
     this.#drained?.resolve();
     this.connection.remove(this);
     this.listener?.closed(error, untouched);
@@ -137,8 +164,7 @@ export class Stream {
     }
     if (this.#unsentBytes === 0) this.queued = false;
     if (last) {
-      if (this.#trailers) this.connection.sendHeaders(this.id, this.#trailers, true);
-      this.#localEnd();
+      if (!this.#trailers || this.#sendHeaders(this.#trailers, true)) this.#localEnd();
     }
     return bytes;
   }
@@ -150,28 +176,73 @@ export class Stream {
   }
 
   receiveHeaders(fields: Fields, ended: boolean): void {
-    if (this.#receivedEnd) return this.fail(H2.protocol, "header fields after the end");
+    if (this.#receivedEnd) return this.fail(H2.streamClosed, "header fields after the end");
+    const problem = this.#problemOf(fields, ended);
+    if (problem) return this.fail(H2.protocol, `malformed message: ${problem}`);
+    if (!this.#opened && !interim(fields)) {
+      this.#opened = true;
+      this.#announcedBytes = contentLength(fields);
+    }
+    this.handOn();
+    if (this.closed) return;
     this.listener?.headers(fields, ended);
     if (ended) this.receiveEnd();
   }
 
+  #problemOf(fields: Fields, ended: boolean): string | undefined {
+    const trailers = this.#opened;
+    if (trailers && !ended) return "a second header, or trailers without an end";
+    return problemOf(fields, trailers ? "trailers" : "response") ??
+      (ended && !trailers && interim(fields) ? "an end after an interim header" : undefined);
+  }
+
   receiveData(bytes: Uint8Array, frameBytes: number, ended: boolean): void {
-    if (this.#receivedEnd) return this.fail(H2.protocol, "data after the end");
+    if (this.#receivedEnd) return this.fail(H2.streamClosed, "data after the end");
+    if (!this.#opened) return this.fail(H2.protocol, "malformed message: data before the header");
     this.#receiveWindow -= frameBytes;
     if (this.#receiveWindow < 0) return this.fail(H2.flowControl, "more data than the stream takes");
     if (frameBytes > bytes.length) this.credit(frameBytes - bytes.length);
-    if (bytes.length > 0) this.listener?.data(bytes);
+    this.#receivedBytes += bytes.length;
+    const announced = this.#announcedBytes;
+    if (announced !== undefined && this.#receivedBytes > announced) return this.#wrongLength();
+    if (bytes.length >= SMALL_BYTES || (ended && this.#gathered.length === 0)) {
+      this.handOn();
+      if (bytes.length > 0 && !this.closed) this.listener?.data(own(bytes));
+    } else if (bytes.length > 0) this.#gather(bytes);
     if (ended) this.receiveEnd();
   }
 
   receiveEnd(): void {
     if (this.#receivedEnd || this.closed) return;
+    this.handOn();
+    const announced = this.#announcedBytes;
+    // An answer without data may tell of the data that there would be (to HEAD, or with status 304).
+    const empty = this.#receivedBytes === 0 && !this.connection.isServer;
+    if (announced !== undefined && announced !== this.#receivedBytes && !empty) return this.#wrongLength();
     this.#receivedEnd = true;
     this.listener?.ended();
     if (this.#sentEnd) this.finish(undefined);
   }
 
+  #wrongLength(): void {
+    this.fail(H2.protocol, "malformed message: its data is not as long as content-length says");
+  }
+
+  #gather(bytes: Uint8Array): void {
+    if (this.#gathered.length === 0) this.connection.gathers(this);
+    this.#gathered.push(bytes);
+  }
+
+  /** Hands on the pieces of data that have been gathered, as one. */
+  handOn(): void {
+    if (this.#gathered.length === 0) return;
+    const pieces = this.#gathered;
+    this.#gathered = [];
+    this.listener?.data(joined(pieces));
+  }
+
   receiveReset(code: number): void {
+    this.#wasReset = true;
     // After its answer a server may tell a client to stop sending: no failure. A client that resets gives up.
     const answered = this.#receivedEnd && !this.connection.isServer;
     if (code === H2.noError && answered) return this.finish(undefined);
@@ -179,6 +250,15 @@ export class Stream {
     const kind = canceled ? "canceled" : code === H2.refused ? "unavailable" : "internal";
     const error = new SvcError(kind, `the peer reset the stream (HTTP/2 error ${code})`);
     this.finish(error, code === H2.refused);
+  }
+
+  #sendHeaders(fields: Fields, ended: boolean): boolean {
+    const sent = this.connection.sendHeaders(this.id, fields, ended);
+    if (!sent) {
+      const problem = "the peer takes no header fields of the size that there are to send";
+      this.reset(H2.internal, new SvcError("resource_exhausted", problem));
+    }
+    return sent;
   }
 
   #enqueue(): void {
@@ -207,4 +287,24 @@ export class Stream {
     // A server that has answered does not want the rest of the request.
     if (this.connection.isServer) this.reset(H2.noError, new SvcError("canceled", "answered early"));
   }
+}
+
+/** Whether a header comes before the one that counts. */
+function interim(fields: Fields): boolean {
+  return fields.some(([name, value]) => name === ":status" && value.startsWith("1"));
+}
+
+/** Bytes that may be kept: a copy, unless they are most of the memory that they would keep. */
+function own(bytes: Uint8Array): Uint8Array {
+  return 2 * bytes.length >= bytes.buffer.byteLength ? bytes : new Uint8Array(bytes);
+}
+
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
 }

@@ -42,9 +42,9 @@ export async function getPage(
   const whole = limit(timeoutMs, signal);
   const first = limit(timeoutMs * FIRST_SHARE, whole.signal);
   try {
-    return await exchange(url, 1, first.signal).catch((error) => {
+    return await exchange(clock, url, 1, first.signal).catch((error) => {
       if (whole.signal.aborted) throw error;
-      return exchange(url, 2, whole.signal);
+      return exchange(clock, url, 2, whole.signal);
     });
   } finally {
     first.done();
@@ -52,9 +52,9 @@ export async function getPage(
   }
 }
 
-async function exchange(url: string, version: 1 | 2, signal: AbortSignal): Promise<Page> {
+async function exchange(clock: Clock, url: string, version: 1 | 2, signal: AbortSignal): Promise<Page> {
   const end = new AbortController();
-  const page = version === 1 ? overHttp1(url, end.signal) : overHttp2(url, end.signal);
+  const page = version === 1 ? overHttp1(url, end.signal) : overHttp2(clock, url, end.signal);
   try {
     return await race(page, signal);
   } catch (cause) {
@@ -82,7 +82,7 @@ async function overHttp1(url: string, signal: AbortSignal): Promise<Page> {
   return { status: response.statusCode ?? 0, body };
 }
 
-function overHttp2(url: string, signal: AbortSignal): Promise<Page> {
+function overHttp2(clock: Clock, url: string, signal: AbortSignal): Promise<Page> {
   const { protocol, hostname, port, host, pathname, search } = new URL(url);
   const secure = protocol === "https:";
   const target = { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || (secure ? 443 : 80)) };
@@ -90,7 +90,7 @@ function overHttp2(url: string, signal: AbortSignal): Promise<Page> {
     ? connectTls({ ...target, ALPNProtocols: ["h2"], rejectUnauthorized: false })
     : connectNet(target);
   const { promise, resolve, reject } = Promise.withResolvers<Page>();
-  const connection = new Connection(socket, { role: "client", closed: reject });
+  const connection = new Connection(socket, { role: "client", clock, closed: reject });
   signal.addEventListener("abort", () => connection.destroy(new SvcError("canceled", `${url} was given up`)));
   const decoder = new TextDecoder();
   let [status, body, bytes] = [0, "", 0];

@@ -21,6 +21,7 @@ import { type Code, messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 import { acceptGrpc } from "./grpc_server.ts";
 import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
+import { readInTurns } from "./fair_socket.ts";
 import type { Fields } from "./hpack.ts";
 import { Connection } from "./http2.ts";
 import { H2 } from "./http2_frame.ts";
@@ -29,13 +30,13 @@ import type { Peer, ServiceTable } from "./service.ts";
 
 /** A client that has not shown within this time what it wants is cut off. */
 const SILENCE_MS = 10_000;
-/** How long a client that is left has to read why. */
-const LINGER_MS = 1_000;
 /** Request bytes over HTTP/1.1 that wait for their reader. */
 const BODY_BYTES = 1024 * 1024;
 /** Connections at once; more are turned away. */
 const MAX_CONNECTIONS = 4096;
 const KEEPALIVE_MS = 30_000;
+/** How HTTP/2 begins, and the methods of HTTP/1.1. */
+const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
 
 export interface Port {
   /** `http://host:port`, `https://host:port` or `unix:/path`. */
@@ -122,6 +123,8 @@ class OpenPort implements Port {
     Object.defineProperty(this.#http, "listening", { get: () => this.#closing === undefined });
     this.#http.on("clientError", (error, socket) => {
       if (socket.writable) socket.end(notHttp(error));
+      // What still comes is read for the answer's sake, and not looked at.
+      socket.removeAllListeners("data").resume();
     });
     this.#server = createNet();
     this.#server.on("connection", (socket: Socket) => this.#accept(socket));
@@ -257,24 +260,27 @@ class OpenPort implements Port {
 
   #begin(socket: Socket, client = endpoint(socket)): void {
     socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
-    this.#sniff(socket, client, Buffer.alloc(0));
+    this.#sniff(socket, client, Buffer.alloc(0), readInTurns(socket));
   }
 
   /** Reads until it is clear which protocol this is, and puts the bytes back. */
-  #sniff(socket: Socket, client: string, head: Buffer): void {
+  #sniff(socket: Socket, client: string, head: Buffer, readAtOnce: () => void): void {
     socket.once("readable", () => {
       const bytes = socket.read() as Buffer | null;
-      if (!bytes) return this.#sniff(socket, client, head);
+      if (!bytes) return this.#sniff(socket, client, head, readAtOnce);
       head = Buffer.concat([head, bytes]);
       const beginning = head.subarray(0, 3).toString("latin1");
-      if (head.length < 3 && "PRI".startsWith(beginning)) return this.#sniff(socket, client, head);
-      if (!/^[A-Z]/.test(beginning)) {
+      if (head.length < 3 && /^[A-Z]+$/.test(beginning)) return this.#sniff(socket, client, head, readAtOnce);
+      if (!KNOWN_BEGINNINGS.test(beginning)) {
         this.#debug(`${client} speaks neither HTTP/1.1 nor HTTP/2${hint(head[0])}`);
         socket.destroy();
         return;
       }
       socket.unshift(head);
-      if (beginning === "PRI") return this.#http2(socket, client);
+      if (beginning === "PRI") {
+        readAtOnce();
+        return this.#http2(socket, client);
+      }
       // A request over a file system's socket cannot be told from others by its address.
       if (socket.remoteAddress === undefined) this.#silent.get(client)?.();
       this.#http.emit("connection", socket);
@@ -285,9 +291,9 @@ class OpenPort implements Port {
     const others = (stream: Stream, fields: Fields, peer: Peer) => this.#webStream(stream, fields, peer);
     const connection: Connection = new Connection(socket, {
       role: "server",
+      clock: this.serving.clock,
       accept: acceptGrpc(this.serving.table, peerOf(socket), others),
       ready: () => this.#silent.get(client)?.(),
-      linger: (destroy) => this.serving.clock.after(LINGER_MS, destroy),
       closed: (error) => {
         this.#connections.delete(connection);
         this.#debug(`connection of ${client} ended: ${error.message}`);

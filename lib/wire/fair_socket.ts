@@ -1,0 +1,119 @@
+/**
+ * Fairness among connections: each reads a share, then lets a turn of the event loop pass.
+ *
+ * The runtime reads a socket for as long as there is something to read, and calls nobody else in the meantime. So
+ * a connection that keeps sending would be the only one that is served.
+ */
+
+import { nextTurn } from "../base/clock.ts";
+import type { Duplex } from "node:stream";
+
+/** What a connection may cost before it is the others' turn, as much as handling so many bytes does. */
+const SHARE_COST = 64 * 1024;
+/** Of a protocol whose requests are not told apart here, this many bytes are read in a turn. */
+const SLICE_BYTES = 16 * 1024;
+
+/** A connection's share of each turn. */
+export class Share {
+  #left = SHARE_COST;
+  #cancel: (() => void) | undefined;
+
+  constructor(private readonly socket: Duplex) {}
+
+  /** Whether the connection waits for its next turn. */
+  get resting(): boolean {
+    return this.#cancel !== undefined;
+  }
+
+  /** Whether something is left of the share after this. */
+  spend(cost: number): boolean {
+    this.#left -= cost;
+    return this.#left > 0;
+  }
+
+  /** Stops reading until the next turn, which begins with `go` and a new share. */
+  rest(go: () => void): void {
+    this.socket.pause();
+    this.#cancel = nextTurn(() => {
+      this.#cancel = undefined;
+      this.#left = SHARE_COST;
+      go();
+      if (!this.resting) this.socket.resume();
+    });
+  }
+
+  stop(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
+}
+
+/**
+ * Makes a socket hand out what comes in slices, with a turn between them, whoever reads it; until the returned function
+ * is called, for a reader that is fair itself.
+ */
+export function readInTurns(socket: Duplex): () => void {
+  const slices = new Slices(socket);
+  socket.push = (chunk) => slices.push(chunk);
+  socket._read = () => slices.read();
+  socket.once("close", () => slices.stop());
+  return () => slices.release();
+}
+
+/** Stands between a socket's system and its buffer. */
+class Slices {
+  readonly #push: Duplex["push"];
+  readonly #read: () => void;
+  readonly #waiting: (Uint8Array | null)[] = [];
+  #sliceBytes = SLICE_BYTES;
+  #left = SLICE_BYTES;
+  #cancel: (() => void) | undefined;
+
+  constructor(socket: Duplex) {
+    this.#push = socket.push.bind(socket);
+    this.#read = socket._read.bind(socket, SLICE_BYTES);
+  }
+
+  /** Takes a chunk from the system, which is told to stop reading by `false`. */
+  push(chunk: Uint8Array | null): boolean {
+    this.#waiting.push(chunk);
+    return this.#cancel === undefined && this.#deal();
+  }
+
+  /** Somebody has room for more. */
+  read(): void {
+    if (this.#cancel === undefined && this.#deal()) this.#read();
+  }
+
+  stop(): void {
+    this.#cancel?.();
+  }
+
+  release(): void {
+    this.#left = this.#sliceBytes = Infinity;
+  }
+
+  /** Hands on what is left of this turn's slice; false if more has to wait. */
+  #deal(): boolean {
+    let more = true;
+    while (more && this.#waiting.length > 0) {
+      if (this.#left <= 0) return this.#rest();
+      const chunk = this.#waiting.shift();
+      if (!chunk) return this.#push(null);
+      const slice = chunk.subarray(0, this.#left);
+      if (slice.length < chunk.length) this.#waiting.unshift(chunk.subarray(slice.length));
+      this.#left -= slice.length;
+      more = this.#push(slice);
+    }
+    return more && (this.#left > 0 || this.#rest());
+  }
+
+  #rest(): false {
+    this.#cancel ??= nextTurn(() => {
+      this.#cancel = undefined;
+      this.#left = this.#sliceBytes;
+      this.read();
+    });
+    return false;
+  }
+}

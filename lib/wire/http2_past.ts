@@ -1,0 +1,27 @@
+/**
+ * The streams of a connection that ended last, so that frames which come late can be told from those which are wrong.
+ */
+
+/** How many are remembered; older ones count as never opened. */
+const PAST_STREAMS = 1024;
+
+export class PastStreams {
+  /** Numbers of streams; negative where the peer had not sent its last frame. */
+  #ids = new Int32Array();
+  #next = 0;
+
+  add(id: number, peerIsDone: boolean): void {
+    if (this.#ids.length === 0) this.#ids = new Int32Array(PAST_STREAMS);
+    this.#ids[this.#next] = peerIsDone ? id : -id;
+    this.#next = (this.#next + 1) % PAST_STREAMS;
+  }
+
+  has(id: number): boolean {
+    return this.#ids.includes(id) || this.#ids.includes(-id);
+  }
+
+  /** Whether frames of the stream may still be under way. */
+  mayHear(id: number): boolean {
+    return this.#ids.includes(-id);
+  }
+}

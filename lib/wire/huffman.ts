@@ -1,0 +1,117 @@
+/**
+ * The Huffman code of HPACK (RFC 7541, appendix B), decoded half a byte at a time from a table.
+ *
+ * Promises that decoding takes the same few steps for every byte, whatever the symbols, and refuses what the standard
+ * refuses: codes that do not exist, the end of string within a string, and padding that is long or not all ones.
+ */
+
+import { Buffer } from "node:buffer";
+
+/** Bits of each symbol's code; the code is canonical, so lengths say it all. */
+// deno-fmt-ignore
+const CODE_BITS = [
+  13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28,
+  28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15,
+  6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+  15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20,
+  20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23,
+  24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22,
+  22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27,
+  24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26,
+  26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
+];
+
+const END_OF_STRING = 256;
+/** Bits of padding that may follow the last symbol. */
+const PADDING_BITS = 7;
+
+/** An entry of the table: the state that follows, above it a symbol of 8 bits, above that whether there is one. */
+const SYMBOL_SHIFT = 8;
+const COMPLETE = 1 << 16;
+const BROKEN = 0xffffffff;
+
+interface Table {
+  /** By state and half byte. A state is a node within the tree of codes; 0 is its root. */
+  readonly steps: Uint32Array;
+  /** By state: whether a string may end there. */
+  readonly ends: Uint8Array;
+}
+
+/** The same for all connections; made when the first of them needs it. */
+const table = once(makeTable);
+
+/** The text of a string; `undefined` if it is broken. One character per byte. */
+export function huffmanText(bytes: Uint8Array): string | undefined {
+  const { steps, ends } = table();
+  // The shortest code takes 5 bits.
+  const text = new Uint8Array(bytes.length * 8 / 5);
+  let length = 0, state = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    const first = steps[(state << 4) | (byte >> 4)];
+    if (first === BROKEN) return undefined;
+    if (first & COMPLETE) text[length++] = first >> SYMBOL_SHIFT;
+    const second = steps[((first & 0xff) << 4) | (byte & 15)];
+    if (second === BROKEN) return undefined;
+    if (second & COMPLETE) text[length++] = second >> SYMBOL_SHIFT;
+    state = second & 0xff;
+  }
+  return ends[state] === 1 ? latin1(text, 0, length) : undefined;
+}
+
+/** Below this many bytes the engine is quicker than a call into the runtime. */
+const SHORT_BYTES = 24;
+
+/** Bytes as text, one character each. */
+export function latin1(bytes: Uint8Array, start: number, end: number): string {
+  if (end - start <= SHORT_BYTES) return String.fromCharCode.apply(null, bytes.subarray(start, end) as never);
+  return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString("latin1");
+}
+
+/** The tree of codes: each node's two branches are other nodes or, negative, leaves with their symbols. */
+function makeTree(): [number, number][] {
+  const symbols = CODE_BITS.map((_, symbol) => symbol).sort((a, b) => CODE_BITS[a] - CODE_BITS[b] || a - b);
+  const tree: [number, number][] = [[0, 0]];
+  let code = 0, codeBits = 0;
+  for (const symbol of symbols) {
+    code <<= CODE_BITS[symbol] - codeBits;
+    codeBits = CODE_BITS[symbol];
+    let node = 0;
+    for (let bit = codeBits - 1; bit > 0; bit--) {
+      const branch = (code >> bit) & 1;
+      tree[node][branch] ||= tree.push([0, 0]) - 1;
+      node = tree[node][branch];
+    }
+    tree[node][code & 1] = -1 - symbol;
+    code++;
+  }
+  return tree;
+}
+
+function makeTable(): Table {
+  const tree = makeTree();
+  const steps = new Uint32Array(tree.length << 4), ends = new Uint8Array(tree.length);
+  for (let state = 0; state < tree.length; state++) {
+    for (let half = 0; half < 16; half++) steps[(state << 4) | half] = step(tree, state, half);
+  }
+  // The end of string is all ones, and so is each beginning of it.
+  for (let node = 0, bits = 0; bits <= PADDING_BITS; bits++, node = tree[node][1]) ends[node] = 1;
+  return { steps, ends };
+}
+
+/** Follows four bits from a node. No code is that short, so that at most one symbol is completed on the way. */
+function step(tree: readonly [number, number][], node: number, half: number): number {
+  let complete = 0;
+  for (let bit = 3; bit >= 0; bit--) {
+    const next = tree[node][(half >> bit) & 1];
+    if (next === -1 - END_OF_STRING) return BROKEN;
+    if (next < 0) complete = COMPLETE | ((-1 - next) << SYMBOL_SHIFT);
+    node = Math.max(0, next);
+  }
+  return complete | node;
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => made ??= make();
+}
