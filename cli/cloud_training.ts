@@ -5,6 +5,7 @@
 import type { Clock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
+import type { ContentOptions } from "../lib/cloud/content_process.ts";
 import { EmbeddedExecutor } from "../lib/cloud/executor_embedded.ts";
 import type { Executors } from "../lib/cloud/executor.ts";
 import { KubernetesExecutor } from "../lib/cloud/executor_kubernetes.ts";
@@ -78,6 +79,7 @@ interface Opened {
 export async function openTraining(
   values: TrainingValues & { readonly data: string; readonly publicUrl: string },
   clock: Clock,
+  content: ContentOptions,
 ): Promise<Opened> {
   const { training, data } = values;
   const wanted = training.split(",").map((word) => word.trim()).filter((word) => word !== "");
@@ -92,7 +94,7 @@ export async function openTraining(
   }
   const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, clock) : undefined;
   const scripts = wanted.includes("scripts") ? await ScriptExecutor.open(new DenoHost(), clock) : undefined;
-  const managed = wanted.includes("embedded") ? new EmbeddedExecutor() : undefined;
+  const managed = wanted.includes("embedded") ? new EmbeddedExecutor(content) : undefined;
   const executors: Executors = { managed, custom: kubernetes ?? scripts };
   return { training: { executors, folder: `${data}/training` }, routes: kubernetes?.routes ?? new Map() };
 }

@@ -23,6 +23,7 @@ import { Registry } from "../lib/resource/registry.ts";
 import { openPort, type TlsFiles } from "../lib/wire/port.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { type Command, COMMANDS as PEOPLE_COMMANDS, openDesk } from "./cloud_commands.ts";
+import { CONTENT_WORKER, contentWorker, INFERENCE_FLAGS, openInference } from "./cloud_content.ts";
 import { describeExample, makeExample } from "./cloud_example.ts";
 import { RELEASE_COMMANDS } from "./cloud_releases.ts";
 import { openTraining, TRAINING_FLAGS } from "./cloud_training.ts";
@@ -156,6 +157,7 @@ const SERVE = {
       help: "Write logs to a file with rotation.",
     },
     ...TRAINING_FLAGS,
+    ...INFERENCE_FLAGS,
     { name: "debug", type: "bool", default: false, help: "Write debug-level logs." },
   ],
 } as const;
@@ -185,6 +187,7 @@ export async function main(args: readonly string[], host: Host): Promise<number>
   const dash = args.findIndex((word) => word.startsWith("-"));
   const words = args.slice(0, dash < 0 ? args.length : dash);
   try {
+    if (words[0] === CONTENT_WORKER) return await contentWorker();
     if (words[0] === "serve") return await serve(args.slice(1), host);
     if (words[0] === "init") return await init(args.slice(1), host);
     const command = COMMANDS.find((one) =>
@@ -288,7 +291,12 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
       logger.info("svc-cloud", { version: VERSION });
       const files = await filesIn(values.data, clock);
       const addresses = new Addresses(values.publicUrl, host.hostname());
-      const { training, routes } = await openTraining({ ...values, publicUrl: addresses.main ?? "" }, clock);
+      const inference = await openInference(values, { host: new DenoHost(), clock, logger });
+      const { training, routes } = await openTraining(
+        { ...values, publicUrl: addresses.main ?? "" },
+        clock,
+        inference.content,
+      );
       const cloud = await openCloud({
         store,
         files,
@@ -301,6 +309,7 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         localhostCertificates: values.localhostCertificates,
         installers: await installers(host),
         training,
+        inference,
       });
       try {
         const bind = addressOf(values.listen);

@@ -10,6 +10,7 @@ import { mkdir, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { createGunzip, createGzip } from "node:zlib";
+import { ByteReader } from "./byte_reader.ts";
 import { messageOf, SvcError } from "./error.ts";
 
 export interface ArchiveFile {
@@ -49,7 +50,7 @@ export async function* unpacked(
   archive: AsyncIterable<Uint8Array>,
   { filesMax, bytesMax }: ArchiveLimits,
 ): AsyncGenerator<ArchiveFile> {
-  const reader = new Reader(through(archive, createGunzip()));
+  const reader = new ByteReader(through(archive, createGunzip()), () => wrong("it ends too early"));
   let [files, bytes] = [0, 0];
   let extra: { path?: string; size?: number } = {};
   try {
@@ -204,58 +205,6 @@ function safe(path: string): string {
 
 function padding(bytes: number): number {
   return (BLOCK - bytes % BLOCK) % BLOCK;
-}
-
-/** Takes bytes from chunks of whatever size. */
-class Reader {
-  /** Bytes taken so far. */
-  at = 0;
-  #chunk: Uint8Array = new Uint8Array();
-  readonly #chunks: AsyncIterator<Uint8Array>;
-
-  constructor(chunks: AsyncIterable<Uint8Array>) {
-    this.#chunks = chunks[Symbol.asyncIterator]();
-  }
-
-  async *part(bytes: number): AsyncGenerator<Uint8Array> {
-    for (let left = bytes; left > 0;) {
-      if (this.#chunk.length === 0 && !await this.#more()) throw wrong("it ends too early");
-      const some = this.#chunk.subarray(0, left);
-      this.#chunk = this.#chunk.subarray(some.length);
-      left -= some.length;
-      this.at += some.length;
-      yield some;
-    }
-  }
-
-  async take(bytes: number): Promise<Uint8Array> {
-    const taken = new Uint8Array(bytes);
-    let at = 0;
-    for await (const some of this.part(bytes)) {
-      taken.set(some, at);
-      at += some.length;
-    }
-    return taken;
-  }
-
-  async skip(bytes: number): Promise<void> {
-    for await (const _ of this.part(bytes));
-  }
-
-  /** To the end, where errors of the compression show. */
-  async rest(): Promise<void> {
-    while (await this.#more());
-  }
-
-  async close(): Promise<void> {
-    await this.#chunks.return?.();
-  }
-
-  async #more(): Promise<boolean> {
-    const { done, value } = await this.#chunks.next();
-    if (!done) this.#chunk = value;
-    return !done;
-  }
 }
 
 /** Bytes by way of a compressor; errors on either side end it. */

@@ -13,6 +13,8 @@ import {
   EXIT_UNKNOWN,
   type FoundProcess,
   linesOf,
+  type PipedProcess,
+  type PipeHost,
   type ProcessCommand,
   type ProcessHost,
   type RunningProcess,
@@ -21,7 +23,7 @@ import {
 
 const PIECE_BYTES = 64 * 1024;
 
-export class DenoHost implements Host, ProcessHost {
+export class DenoHost implements Host, ProcessHost, PipeHost {
   env(name: string): string | undefined {
     return Deno.env.get(name);
   }
@@ -173,6 +175,10 @@ export class DenoHost implements Host, ProcessHost {
     return attemptNow("run", command.command, () => new DenoProcess(command));
   }
 
+  pipe(command: ProcessCommand): PipedProcess {
+    return attemptNow("run", command.command, () => new DenoPipedProcess(command));
+  }
+
   async findMarked(name: string, value: string, clock: Clock, until: AbortSignal): Promise<FoundProcess[]> {
     if (Deno.build.os !== "linux") return [];
     const found: FoundProcess[] = [];
@@ -275,6 +281,63 @@ class DenoProcess implements RunningProcess {
       if (!(error instanceof Deno.errors.NotFound) && !this.#exited) {
         throw failure("signal", String(this.pid), error);
       }
+    }
+  }
+}
+
+/** Its standard input is a pipe, which closes with us; so it needs no leash. */
+class DenoPipedProcess implements PipedProcess {
+  readonly pid: number;
+  readonly output: AsyncIterable<Uint8Array>;
+  readonly stderr: AsyncIterable<string>;
+  readonly exited: Promise<Exit>;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array>;
+  #exited = false;
+
+  constructor({ command, args = [], env, bare, cwd, ownGroup }: ProcessCommand) {
+    const grouped = ownGroup === true && Deno.build.os !== "windows";
+    const child = new Deno.Command(command, {
+      args: [...args],
+      env: { ...env },
+      clearEnv: bare,
+      cwd,
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+      detached: grouped,
+    }).spawn();
+    this.pid = child.pid;
+    this.output = child.stdout;
+    this.stderr = linesOf(child.stderr);
+    this.#input = child.stdin.getWriter();
+    // A pipe that nobody reads is told of where it is written to.
+    this.#input.closed.catch(() => {});
+    this.exited = child.status.then(async ({ code, signal }) => {
+      this.#exited = true;
+      await this.#input.close().catch(() => {});
+      return { code, signal: signal ?? undefined };
+    });
+    this.#signal = (name, group) => Deno.kill(group && grouped ? -child.pid : child.pid, name);
+  }
+
+  readonly #signal: (name: Signal, group: boolean) => void;
+
+  async write(bytes: Uint8Array): Promise<void> {
+    try {
+      await this.#input.write(bytes);
+    } catch (cause) {
+      throw new SvcError("unavailable", `cannot write to process ${this.pid}: ${messageOf(cause)}`, {
+        cause,
+      });
+    }
+  }
+
+  signal(name: Signal, { group = false } = {}): void {
+    if (this.#exited && !group) return;
+    try {
+      this.#signal(name, group);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw failure("signal", String(this.pid), error);
     }
   }
 }

@@ -47,6 +47,22 @@ export interface RunningProcess {
   signal(name: Signal, options?: { readonly group?: boolean }): void;
 }
 
+/** A process that is talked with in bytes. */
+export interface PipedProcess extends Omit<RunningProcess, "stdout"> {
+  /** What it writes to standard output; to be read once. */
+  readonly output: AsyncIterable<Uint8Array>;
+  /** To its standard input; resolves when the pipe has taken it. Throws `unavailable` where nobody reads any more. */
+  write(bytes: Uint8Array): Promise<void>;
+}
+
+export interface PipeHost {
+  /**
+   * Starts a program whose standard input ends with us. `leash` and `inheritOutput` mean nothing here. Throws as
+   * `spawn` does.
+   */
+  pipe(command: ProcessCommand): PipedProcess;
+}
+
 export interface ProcessHost {
   /** Starts a program; its standard input is empty. Throws an `SvcError` where it cannot: `not_found`, … */
   spawn(command: ProcessCommand): RunningProcess;

@@ -42,7 +42,7 @@ import { Logs } from "./logs.ts";
 import { robotService } from "./robot_service.ts";
 import { RULES } from "./rules.ts";
 import { secretOf, type Store } from "./store.ts";
-import { mlInferenceService } from "./inference.ts";
+import { type InferenceOptions, mlInferenceService } from "./inference.ts";
 import { mlTrainingService } from "./ml_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training_runner.ts";
 
@@ -68,6 +68,8 @@ export interface CloudOptions {
   readonly metricsKey?: string;
   /** Certificates of machines are good for localhost, too. */
   readonly localhostCertificates?: boolean;
+  /** How models are run; left out where others do. */
+  readonly inference?: InferenceOptions;
   /** Left out where others train. */
   readonly training?: TrainingOptions;
 }
@@ -134,7 +136,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   }
   const trainings = options.training && new TrainingRunner({ ...options, ...options.training });
   table.add(mlTrainingService(context, trainings));
-  table.add(mlInferenceService(context));
+  table.add(mlInferenceService(context, options.inference));
   table.add(packageService(context, downloads));
   table.add(agentService(context, downloads, logs));
   table.add(health(table));

@@ -7,11 +7,12 @@
 
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../base/error.ts";
+import { deadline } from "../base/clock.ts";
+import { messageOf, SvcError } from "../base/error.ts";
 import type { JsonObject } from "../base/schema.ts";
-import { decodeImage } from "../geometry/image.ts";
-import { fitted } from "../learn/picture.ts";
 import { type Example, type TrainedModel, type TrainingTask, trainInWorker } from "../learn/trainer.ts";
+import { type ContentOptions, ContentProcess } from "./content_process.ts";
+import { IMAGE_BYTES_MAX } from "./content_worker.ts";
 import type { DatasetImage } from "./datasets.ts";
 import { type Executor, progressLine, type Work } from "./executor.ts";
 import { labelsOf, type ModelKind } from "./training_request.ts";
@@ -22,6 +23,9 @@ export const UNKNOWN = "UNKNOWN";
 const SEED = 1;
 /** How often it tells how many images have been read. */
 const TOLD_EVERY = 500;
+/** How long a picture may take to be decoded, and how many may end the process that decodes them. */
+const PICTURE_MS_MAX = 30_000;
+const ENDED_MAX = 10;
 
 interface Options {
   /** Rounds through the images; as many as their number suggests without it. */
@@ -32,12 +36,13 @@ export class EmbeddedExecutor implements Executor {
   readonly capacity = 1;
   readonly environments = [];
 
-  constructor(private readonly options: Options = {}) {}
+  constructor(private readonly content: ContentOptions, private readonly options: Options = {}) {}
 
   async run(work: Work): Promise<JsonObject> {
     const { job, log, signal, folder } = work;
     const kind = job.modelType as ModelKind;
-    const examples = await examplesOf(work, kind);
+    const decoder = new Decoder(this.content, signal);
+    const examples = await examplesOf(work, kind, decoder).finally(() => decoder.close());
     const unknown = examples.some(({ labels }) => labels.includes(UNKNOWN)) && !job.labels.includes(UNKNOWN);
     const labels = unknown ? [...job.labels, UNKNOWN] : job.labels;
     const task: TrainingTask = { kind, labels, seed: SEED, epochsMax: this.options.epochsMax };
@@ -66,7 +71,11 @@ export class EmbeddedExecutor implements Executor {
 }
 
 /** Decodes what can be decoded; the pictures are made small at once, for all of them are in memory together. */
-async function examplesOf({ job, images, read, log, signal }: Work, kind: ModelKind): Promise<Example[]> {
+async function examplesOf(
+  { job, images, read, log, signal }: Work,
+  kind: ModelKind,
+  decoder: Decoder,
+): Promise<Example[]> {
   const examples: Example[] = [];
   let ambiguous = 0;
   for (const [index, image] of images.entries()) {
@@ -78,8 +87,10 @@ async function examplesOf({ job, images, read, log, signal }: Work, kind: ModelK
     }
     if (kind === "single_label_classification" && labels.length === 0) labels.push(UNKNOWN);
     try {
-      examples.push({ ...await pictureOf(image, read), labels, boxes: image.boxes });
+      examples.push({ ...await decoder.picture(image, read), labels, boxes: image.boxes });
     } catch (error) {
+      signal.throwIfAborted();
+      if (decoder.ended > ENDED_MAX) throw error;
       log("warn", `image ${image.id} (${image.fileName}) is left out: ${messageOf(error)}`);
     }
     if ((index + 1) % TOLD_EVERY === 0) log("info", `${index + 1} of ${images.length} images have been read`);
@@ -90,23 +101,45 @@ async function examplesOf({ job, images, read, log, signal }: Work, kind: ModelK
   return examples;
 }
 
-async function pictureOf({ sha256, bytes }: DatasetImage, read: Work["read"]) {
-  const content = new Uint8Array(bytes);
-  let at = 0;
-  for await (const chunk of read(sha256)) {
-    content.set(chunk, at);
-    at += chunk.length;
+/** Decodes pictures one after the other, all in one process for as long as none of them ends it. */
+class Decoder {
+  /** Processes that ended before they answered. */
+  ended = 0;
+  #process?: ContentProcess;
+
+  constructor(private readonly content: ContentOptions, private readonly signal: AbortSignal) {}
+
+  async picture({ sha256, bytes }: DatasetImage, read: Work["read"]) {
+    if (bytes > IMAGE_BYTES_MAX) {
+      throw new SvcError("invalid_argument", `it has ${bytes} bytes, wanted at most ${IMAGE_BYTES_MAX}`);
+    }
+    const tooLong = () => {
+      return new SvcError("deadline_exceeded", `it is not decoded within ${PICTURE_MS_MAX / 1000} s`);
+    };
+    const { signal, done } = deadline(this.content.clock, PICTURE_MS_MAX, tooLong, this.signal);
+    const process = this.#process ??= await ContentProcess.start(this.content);
+    try {
+      const { head, bytes: rgb } = await process.ask({ ask: "picture", bytes }, read(sha256), signal);
+      const [width, height] = [Number(head.width), Number(head.height)];
+      if (!(width > 0 && height > 0 && rgb.length === 3 * width * height)) {
+        throw new SvcError("internal", `${rgb.length} bytes came for ${width} x ${height} pixels`);
+      }
+      return { width, height, rgb };
+    } catch (error) {
+      if (process.answers && !signal.aborted) throw error;
+      this.ended++;
+      await this.close();
+      throw error;
+    } finally {
+      done();
+    }
   }
-  const decoded = decodeImage(content);
-  if (decoded.kind !== "color") throw new Error("it holds distances, wanted colours");
-  const { width, height, rgba } = decoded.image;
-  const rgb = new Uint8Array(3 * width * height);
-  for (let from = 0, to = 0; from < rgba.length; from += 4, to += 3) {
-    rgb[to] = rgba[from];
-    rgb[to + 1] = rgba[from + 1];
-    rgb[to + 2] = rgba[from + 2];
+
+  async close(): Promise<void> {
+    const process = this.#process;
+    this.#process = undefined;
+    await process?.close();
   }
-  return fitted({ width, height, rgb });
 }
 
 /** The published `Metadata` of a model as JSON, and how the model came to be. */

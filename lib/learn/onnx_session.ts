@@ -114,6 +114,21 @@ export function typeOfData(data: OnnxData): OnnxType {
   return (Object.keys(ARRAYS) as OnnxType[]).find((type) => data instanceof ARRAYS[type])!;
 }
 
+/** The values of a tensor from their bytes. Throws `invalid_argument` where these are not what type and shape say. */
+export function tensorData(
+  type: OnnxType,
+  bytes: Uint8Array<ArrayBuffer>,
+  shape: readonly number[],
+): OnnxData {
+  const count = shape.reduce((product, size) => product * size, 1);
+  const whole = Object.hasOwn(ARRAYS, type) && shape.every((size) => Number.isSafeInteger(size) && size >= 0);
+  if (!whole || bytes.length !== count * ARRAYS[type].BYTES_PER_ELEMENT) {
+    const found = `${bytes.length} bytes`;
+    throw new SvcError("invalid_argument", `found ${found} for a tensor of ${described({ type, shape })}`);
+  }
+  return new ARRAYS[type](bytes.buffer, bytes.byteOffset, count);
+}
+
 class ThreadSession implements OnnxSession {
   readonly inputs: readonly OnnxTensorInfo[];
   readonly outputs: readonly OnnxTensorInfo[];

@@ -15,6 +15,7 @@ import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training.ts
 import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
 import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import { newJob, scriptArchive, stream } from "./training_world.ts";
+import { CONTENT } from "./world.ts";
 
 const clock = new SystemClock();
 const host = new DenoHost();
@@ -95,7 +96,7 @@ function pictures(count: number, mimeType: string = MIME.png) {
   });
 }
 
-const embedded = new EmbeddedExecutor({ epochsMax: 2 });
+const embedded = new EmbeddedExecutor(CONTENT, { epochsMax: 2 });
 
 for (const modelType of ["single_label_classification", "object_detection"] as const) {
   Deno.test(`embedded: ${modelType} leaves a model, its labels and what is to be known of it`, () =>
@@ -137,7 +138,7 @@ Deno.test("embedded: cancelled in the midst of it", () =>
   withWork({ modelType: "object_detection", labels: [...EXAMPLE_LABELS] }, pictures(16), async (bench) => {
     const { work, cancel, said } = bench;
     const begun = said("epoch 1/");
-    const running = new EmbeddedExecutor().run(work);
+    const running = new EmbeddedExecutor(CONTENT).run(work);
     await begun;
     cancel.abort(new SvcError("canceled", "enough"));
     assertEquals((await assertRejects(() => running, SvcError)).code, "canceled");

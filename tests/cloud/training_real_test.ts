@@ -13,7 +13,7 @@ import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_sc
 import { client } from "../../lib/wire/channel.ts";
 import { sqliteTest } from "./stores.ts";
 import { newDataset } from "./training_world.ts";
-import { newWorld, withCloud } from "./world.ts";
+import { CONTENT, newWorld, withCloud } from "./world.ts";
 
 const OVER = [TrainingStatus.COMPLETED, TrainingStatus.FAILED, TrainingStatus.CANCELED];
 
@@ -68,7 +68,7 @@ sqliteTest(
       await publishOpenly(store, `${organizationId}:things`);
       assertStringIncludes(await refusal(theirs(asked)), "not_found: there is no data");
       assertStringIncludes(await refusal(getInference(about)), "invalid_argument: binary_data_id");
-    }, { training: { managed: new EmbeddedExecutor({ epochsMax: 2 }) } }),
+    }, { training: { managed: new EmbeddedExecutor(CONTENT, { epochsMax: 2 }) } }),
 );
 
 async function publishOpenly(store: Parameters<typeof newWorld>[0], id: string): Promise<void> {

@@ -6,6 +6,10 @@ import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { silentLogs } from "../../lib/base/log.ts";
+import { contentOptions } from "../../cli/cloud_content.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import type { ContentOptions } from "../../lib/cloud/content_process.ts";
+import { NO_SANDBOX } from "../../lib/cloud/sandbox.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
 import type { OrganizationMakers, Validate } from "../../lib/cloud/context.ts";
 import type { Executors } from "../../lib/cloud/executor.ts";
@@ -44,7 +48,17 @@ export interface World {
   readonly operator: NewKey;
 }
 
+/** How the worlds' control planes open what people have uploaded: as people do where there is no sandbox. */
+export const CONTENT: ContentOptions = contentOptions({
+  host: new DenoHost(),
+  clock: new SystemClock(),
+  memoryBytes: 2 * 1024 ** 3,
+  sandbox: NO_SANDBOX,
+});
+
 export interface WorldOptions {
+  /** For one answer of a model. */
+  readonly inferenceMs?: number;
   readonly clock?: Clock;
   readonly validate?: Validate;
   readonly training?: Executors;
@@ -61,7 +75,7 @@ export async function withCloud(
   options: WorldOptions = {},
 ): Promise<void> {
   const { clock = new SystemClock(), validate = () => [], training, port: at = 0 } = options;
-  const { organizations, localhostCertificates } = options;
+  const { organizations, localhostCertificates, inferenceMs = 30_000 } = options;
   const store = await database.open();
   const real = new SystemClock();
   const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
@@ -75,6 +89,7 @@ export async function withCloud(
     logger,
     validate,
     organizations,
+    inference: { content: CONTENT, timeMs: inferenceMs },
     training: training && { folder: `${database.folder}/training`, executors: training },
   });
   const { table, routes } = cloud;

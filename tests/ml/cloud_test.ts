@@ -9,7 +9,7 @@ import { PNG } from "./fake_cloud.ts";
 import { svcMl } from "./program.ts";
 import { storeTest, type TestDatabase } from "../cloud/stores.ts";
 import { FakeExecutor } from "../cloud/training_world.ts";
-import { newWorld, withCloud, type World } from "../cloud/world.ts";
+import { CONTENT, newWorld, withCloud, type World } from "../cloud/world.ts";
 
 interface Place {
   readonly world: World;
@@ -202,5 +202,5 @@ storeTest(
       const seen = classifications.map(({ label }: { label: string }) => label).sort();
       assertEquals(seen, ["ball", "box", "cone"]);
       assertEquals((await svcMl(["infer", image, "--model", "thing"], { env })).code, 4);
-    }, new EmbeddedExecutor({ epochsMax: 1 })),
+    }, new EmbeddedExecutor(CONTENT, { epochsMax: 1 })),
 );

@@ -1,0 +1,147 @@
+/**
+ * GetInference against organizations that mean harm: their models read nothing, end by their time and within their
+ * memory, and others get their answers meanwhile.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
+import { type ArchiveFile, packed } from "../../lib/base/archive.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { Packages } from "../../lib/cloud/packages.ts";
+import { encodePng } from "../../lib/geometry/png.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { endlessModel, fileReaders, greedyModel } from "../attack/hostile_models.ts";
+import { bombPictures } from "../attack/hostile_pictures.ts";
+import { colorsModel } from "../models.ts";
+import { sqliteTest } from "./stores.ts";
+import { newDataset } from "./training_world.ts";
+import { newWorld, type ServedCloud, withCloud } from "./world.ts";
+
+const RED = encodePng({
+  width: 6,
+  height: 4,
+  channels: 3,
+  samples: Uint8Array.from({ length: 72 }, (_, index) => index % 3 === 0 ? 255 : 0),
+});
+
+/** An organization with models and pictures, and what it is told of one with the other. */
+async function tenant({ store, files, channel }: ServedCloud) {
+  const world = await newWorld(store);
+  const { getInference } = client(MLInferenceService, await channel(world.owner));
+  const organizationId = world.organization;
+  const upload = async (name: string, model: Uint8Array) => {
+    const file = await files.put(packed([
+      entry("model.onnx", model),
+      entry("labels.txt", new TextEncoder().encode("red\ngreen\nblue\n")),
+    ]));
+    const info = {
+      organizationId,
+      name,
+      version: "1",
+      type: "ml_model",
+      platform: "",
+      metadata: {},
+      file,
+    } as const;
+    await store.transaction((sql) => new Packages(sql).add(info, 0));
+  };
+  const picture = async (bytes: Uint8Array) => {
+    await newDataset(store, files, world, [{ bytes }]);
+    const query = "SELECT id FROM binary_data ORDER BY rowid DESC LIMIT 1";
+    return (await store.query<{ id: string }>(query))[0].id;
+  };
+  const ask = async (name: string, image: string) => {
+    try {
+      const about = { registryItemId: `${organizationId}:${name}`, registryItemVersion: "1", organizationId };
+      const { annotations } = await getInference({ ...about, binaryDataId: image }, { timeoutMs: 60_000 });
+      return `ok: ${annotations!.classifications[0]?.label}`;
+    } catch (error) {
+      const { code, message } = SvcError.from(error);
+      return `${code}: ${message}`;
+    }
+  };
+  return { upload, picture, ask };
+}
+
+function entry(path: string, bytes: Uint8Array): ArchiveFile {
+  return { path, bytes: bytes.length, content: [bytes] };
+}
+
+sqliteTest(
+  "a model that reads the control plane's files is refused before it is opened",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { upload, picture, ask } = await tenant(cloud);
+      const image = await picture(RED);
+      // What the runtime would find from where the program runs.
+      const readers = fileReaders("deno.json", 16).filter(({ name }) =>
+        /^a (constant|branch of)|in memory/.test(name)
+      );
+      assertEquals(readers.length, 3);
+      for (const [index, { name, model }] of readers.entries()) {
+        await upload(`reader${index}`, model);
+        const answer = await ask(`reader${index}`, image);
+        assertStringIncludes(
+          answer,
+          'invalid_argument: cannot load the ONNX model: the values of "w" are in',
+          name,
+        );
+      }
+    }),
+);
+
+sqliteTest(
+  "models that never end end by their time, and those of others are answered before their next ones",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const [one, two, good] = [await tenant(cloud), await tenant(cloud), await tenant(cloud)];
+      const over: string[] = [];
+      const asked: Promise<unknown>[] = [];
+      for (const [name, bad] of [["one", one], ["two", two]] as const) {
+        await bad.upload("endless", endlessModel());
+        const image = await bad.picture(RED);
+        for (let call = 0; call < 2; call++) {
+          asked.push(
+            bad.ask("endless", image).then((answer) => {
+              assertStringIncludes(
+                answer,
+                'deadline_exceeded: version "1" of "endless" has not answered within 3 s',
+              );
+              over.push(name);
+            }),
+          );
+        }
+      }
+      await good.upload("colors", colorsModel());
+      const image = await good.picture(RED);
+      assertEquals(await good.ask("colors", image), "ok: red");
+      assert(over.length < 4, "it did not wait for all of them");
+      await Promise.all(asked);
+      assertEquals(over.toSorted(), ["one", "one", "two", "two"]);
+      assertEquals(await good.ask("colors", image), "ok: red");
+    }, { inferenceMs: 3_000 }),
+);
+
+sqliteTest("a model that takes all memory fails alone", (database) =>
+  withCloud(database, async (cloud) => {
+    const { upload, picture, ask } = await tenant(cloud);
+    const image = await picture(RED);
+    await upload("greedy", greedyModel(8 * 1024 ** 3));
+    await upload("colors", colorsModel());
+    assertStringIncludes(await ask("greedy", image), "resource_exhausted: ");
+    assertEquals(await ask("colors", image), "ok: red");
+  }));
+
+sqliteTest(
+  "pictures that would be large in memory are refused",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { upload, picture, ask } = await tenant(cloud);
+      await upload("colors", colorsModel());
+      for (const { name, bytes } of bombPictures()) {
+        const answer = await ask("colors", await picture(bytes));
+        assertStringIncludes(answer, "invalid_argument: cannot read the ", name);
+      }
+      assertEquals(await ask("colors", await picture(RED)), "ok: red");
+    }),
+);
