@@ -1,0 +1,328 @@
+/**
+ * The matrix across tenants: every call that the descriptors know, made with the keys of one tenant about the things
+ * of another.
+ *
+ * Each id of the victim is put into each text of each request, once beside the attacker's own ids and once alone. Two
+ * things count as leaks: an answer with something of the victim in it that the request did not have, and a row of the
+ * victim's in the database that is changed, gone or new after the call.
+ */
+
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { connect, type Store } from "../../../lib/cloud/store.ts";
+import { randomFrom } from "../../../lib/geometry/random.ts";
+import type { Channel } from "../../../lib/wire/channel.ts";
+import type { DescMethod } from "../../../lib/wire/proto.ts";
+import { pathOf } from "../../../lib/wire/service.ts";
+import { allServices, type Filling, type Place as Spot, placesOf, requestWith } from "./requests.ts";
+import { connectAs, type Credentials, type Kind, newTenant, type Place, type Tenant } from "./tenant.ts";
+
+export interface MatrixOptions {
+  readonly place: Place;
+  /** The database of the control plane, to see what a call has changed. */
+  readonly databaseFile: string;
+  /** Only one of so many requests is made, chosen by a seed. */
+  readonly oneIn: number;
+  readonly seed: number;
+  readonly say: (line: string) => void;
+}
+
+export interface MatrixReport {
+  readonly methods: number;
+  /** Of them, those that the control plane serves. */
+  readonly served: number;
+  readonly calls: number;
+  /** Methods that told the victim's own owner something, so that a leak through them would have been seen. */
+  readonly telling: number;
+  readonly leaks: readonly string[];
+  /** Tables without a row of the victim's: nothing is known of what calls do to such rows. */
+  readonly emptyTables: readonly string[];
+}
+
+/** Calls under way at once. */
+const AT_ONCE = 16;
+/** A stream that has said nothing by then has nothing to say. */
+const SILENCE_MS = 1_000;
+/** Rows of these tables tell of what was tried. */
+const RECORDS = ["audit", "schema_version"];
+/** Columns that tell when somebody was heard of: they change by themselves. */
+const CLOCKS = ["seen_ms", "at_ms"];
+const WHO = ["owner", "operator", "machine"] as const;
+/** Names of calls that change nothing. */
+const READS = /^(Get|List|Export|Tail|Binary|Tabular|Tags|BoundingBoxLabels|Config$)/;
+type Who = typeof WHO[number] | "neighbour" | "nobody";
+
+interface Attempt {
+  readonly method: DescMethod;
+  readonly who: Who;
+  readonly request: Uint8Array;
+  readonly about: string;
+}
+
+export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> {
+  const { place, say } = options;
+  const methods = (await allServices()).flatMap((service) => service.methods);
+  const victim = await newTenant(place, "victim");
+  const store = connect({ file: options.databaseFile }, new SystemClock());
+  const neighbour = await connectAs(place, victim.neighbour.key);
+  const stranger = await connectAs(place);
+  const owner = await connectAs(place, victim.owner);
+  let attacker = await Attacker.come(place);
+  const leaks = new Set<string>();
+  let [calls, served, telling] = [0, 0, 0];
+  let empty: string[] = [];
+  const random = randomFrom(options.seed);
+  const known = Object.values(victim.ids);
+  try {
+    const texts = await textsOf(store, [victim.secret, victim.mark, ...known]);
+    let rows = await rowsOf(store, texts);
+    empty = await tablesWithout(store, rows);
+    for (const method of methods) {
+      if (!await isServed(attacker.channels.owner, method)) continue;
+      served++;
+      if (READS.test(method.name) && await tells(owner, method, victim)) telling++;
+      const channels = { ...attacker.channels, neighbour, nobody: stranger };
+      const attempts = [...attemptsOf(method, attacker.tenant, victim)].filter(() =>
+        random() * options.oneIn < 1
+      );
+      calls += attempts.length;
+      await inTurns(attempts, AT_ONCE, async (attempt) => {
+        const told = newsIn(await answerOf(channels[attempt.who], attempt), attempt, victim);
+        if (told.length === 0) return;
+        leaks.add(`${attempt.who} was told ${told.join(", ")} by ${pathOf(method)} (${attempt.about})`);
+      });
+      const now = await rowsOf(store, texts);
+      for (const change of changesOf(rows, now, texts)) leaks.add(`${pathOf(method)}: ${change}`);
+      const written = now.filter((row) => !rows.includes(row));
+      // Nobody is to be told what they have written themselves, so whoever wrote something leaves.
+      if (written.length === 0 && await attacker.isWell(store)) continue;
+      rows = now;
+      attacker.leave();
+      attacker = await Attacker.come(place);
+    }
+  } finally {
+    for (const channel of [neighbour, stranger, owner]) channel.close();
+    attacker.leave();
+    await store.close();
+  }
+  for (const leak of leaks) say(`LEAK ${leak}`);
+  return { methods: methods.length, served, calls, telling, leaks: [...leaks], emptyTables: empty };
+}
+
+/** Whether a call tells the victim's owner what it must not tell others. */
+async function tells(owner: Channel, method: DescMethod, victim: Tenant): Promise<boolean> {
+  const texts = placesOf(method.input).map((spot) => [spot, guess(spot, method, victim)] as const);
+  const requests = [...texts.map((one) => [one]), texts, []];
+  for (const filling of ["bare", "full"] as const) {
+    for (const named of requests) {
+      const attempt = {
+        method,
+        who: "owner",
+        request: requestWith(method, named, filling),
+        about: "",
+      } as const;
+      if (newsIn(await answerOf(owner, attempt), attempt, victim).length > 0) return true;
+    }
+  }
+  return false;
+}
+
+/** What an answer says of the victim that the request did not say already and the caller has no business with. */
+function newsIn(answer: string, { who, request }: Attempt, victim: Tenant): string[] {
+  const asked = textOf(request);
+  // Whoever is of the organization knows its name, and what it shares among its machines.
+  const { organization: _, package: __, ...others } = victim.ids;
+  const secrets = who === "neighbour"
+    ? [victim.secret, ...Object.values(others)]
+    : [victim.secret, victim.mark, ...Object.values(victim.ids)];
+  return secrets.filter((secret) => answer.includes(secret) && !asked.includes(secret));
+}
+
+/** The other tenant with its connections. What it destroys of its own it makes anew. */
+class Attacker {
+  static async come(place: Place): Promise<Attacker> {
+    const tenant = await newTenant(place, "attacker");
+    const open = (key: Credentials) => connectAs(place, key);
+    return new Attacker(tenant, {
+      owner: await open(tenant.owner),
+      operator: await open(tenant.operator),
+      machine: await open(tenant.machine),
+    });
+  }
+
+  constructor(
+    readonly tenant: Tenant,
+    readonly channels: { readonly [K in typeof WHO[number]]: Channel },
+  ) {}
+
+  /** Whether all that it came with is still there. */
+  async isWell(store: Store): Promise<boolean> {
+    const ids = [...Object.values(this.tenant.ids), ...WHO.map((who) => this.tenant[who].id)];
+    const rows = (await rowsOf(store, ids)).join("\n");
+    // The id of a package is made of the organization's and its name.
+    return ids.every((id) => rows.includes(id.split("/").at(-1)!));
+  }
+
+  leave(): void {
+    for (const channel of Object.values(this.channels)) channel.close();
+  }
+}
+
+function* attemptsOf(method: DescMethod, own: Tenant, victim: Tenant): Generator<Attempt> {
+  const spots = placesOf(method.input);
+  const mine = spots.map((spot) => [spot, guess(spot, method, own)] as const);
+  const theirs = spots.map((spot) => [spot, guess(spot, method, victim)] as const);
+  const make = (
+    who: Who,
+    texts: readonly (readonly [Spot, string])[],
+    filling: Filling,
+    about: string,
+  ): Attempt => ({ method, who, request: requestWith(method, texts, filling), about });
+  for (const who of ["nobody", "neighbour", ...WHO] as const) {
+    for (const filling of ["bare", "full"] as const) {
+      yield make(who, [], filling, `nothing named, ${filling}`);
+      yield make(who, theirs, filling, `all of it the victim's, ${filling}`);
+    }
+  }
+  const ids = [...Object.values(victim.ids), ...victim.words];
+  for (const who of [...WHO, "neighbour"] as const) {
+    for (const spot of spots) {
+      for (const id of ids) {
+        const others = mine.filter(([one]) => one !== spot);
+        yield make(who, [...others, [spot, id]], "full", `${spot.name} = ${id}, the others the attacker's`);
+        yield make(who, [[spot, id]], "bare", `${spot.name} = ${id}`);
+      }
+    }
+  }
+}
+
+/** What a text of a request seems to be about, by its name: a good call of an honest client has such in it. */
+function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
+  const last = name.split(".").at(-1)!;
+  const fixed: Record<string, string> = {
+    authorization_type: "role",
+    authorization_id: "organization_owner",
+    resource_type: "organization",
+    identity_type: "api-key",
+    resource_id: tenant.ids.organization,
+    identity_id: tenant.ids.key,
+    version: "1.0.0",
+  };
+  if (fixed[last]) return fixed[last];
+  const words = last === "id" || last === "ids" ? `${method.name} ${name}`.toLowerCase() : last;
+  const signs: readonly (readonly [RegExp, Kind])[] = [
+    [/org/, "organization"],
+    [/bbox|bounding_box/, "box"],
+    [/dataset/, "dataset"],
+    [/fragment/, "fragment"],
+    [/job|training/, "training_job"],
+    [/item|module|package|registry/, "package"],
+    [/binary|file_id|image/, "data"],
+    [/key/, "key"],
+    [/part|config|log|certificate|restart/, "part"],
+    [/robot|machine/, "machine"],
+    [/location/, "location"],
+  ];
+  const kind = signs.find(([sign]) => sign.test(words))?.[1];
+  return kind ? tenant.ids[kind] : `${last} of ${tenant.mark}`;
+}
+
+async function isServed(channel: Channel, method: DescMethod): Promise<boolean> {
+  const nothing = { method, who: "owner", request: new Uint8Array(), about: "" } as const;
+  return !(await answerOf(channel, nothing)).startsWith("unimplemented: The server does not implement");
+}
+
+/** All that a call says, its error included. */
+async function answerOf(channel: Channel, { method, request }: Attempt): Promise<string> {
+  const parts: string[] = [];
+  const requests = (async function* () {
+    yield request;
+  })();
+  try {
+    for await (const bytes of channel.call(method, requests, { timeoutMs: SILENCE_MS })) {
+      parts.push(textOf(bytes));
+    }
+  } catch (error) {
+    const { code, message } = SvcError.from(error);
+    parts.push(`${code}: ${message}`);
+  }
+  return parts.join("\n");
+}
+
+const utf8 = new TextDecoder();
+
+function textOf(bytes: Uint8Array): string {
+  return utf8.decode(bytes);
+}
+
+function shown(column: string, value: unknown): unknown {
+  if (CLOCKS.includes(column)) return undefined;
+  return value instanceof Uint8Array ? textOf(value) : value;
+}
+
+/** Every row of the database that has one of these texts in it, as `table {columns}`. */
+async function rowsOf(store: Store, texts: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const name of await tablesOf(store)) {
+    for (const row of await store.query(`SELECT * FROM ${name}`)) {
+      const line = `${name} ${JSON.stringify(row, shown)}`;
+      if (texts.some((text) => line.includes(text))) found.push(line);
+    }
+  }
+  return found;
+}
+
+/** These texts and the ids of all rows that are of the same owner because they refer to each other. */
+async function textsOf(store: Store, texts: readonly string[]): Promise<string[]> {
+  const all = new Set(texts);
+  for (let size = 0; size < all.size;) {
+    size = all.size;
+    for (const row of await rowsOf(store, [...all])) {
+      const { id } = JSON.parse(row.slice(row.indexOf(" ") + 1)) as { id?: unknown };
+      if (typeof id === "string") all.add(id);
+    }
+  }
+  return [...all];
+}
+
+async function tablesOf(store: Store): Promise<string[]> {
+  const rows = await store.query<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'");
+  return rows.map(({ name }) => name).filter((name) => !RECORDS.includes(name));
+}
+
+async function tablesWithout(store: Store, rows: readonly string[]): Promise<string[]> {
+  return (await tablesOf(store)).filter((name) => !rows.some((row) => row.startsWith(`${name} `)));
+}
+
+/** What has become of a victim's rows, and what new ones refer to it. What others write about its names is theirs. */
+function changesOf(before: readonly string[], after: readonly string[], ids: readonly string[]): string[] {
+  const [old, now] = [new Set(before), new Set(after)];
+  const gone = before.filter((row) => !now.has(row)).map((row) => `a row is gone or changed: ${row}`);
+  const added = after.filter((row) => !old.has(row) && refersTo(row, ids)).map((row) =>
+    `a row is new: ${row}`
+  );
+  return [...gone, ...added];
+}
+
+/** Whether one of the columns that refer to something refers to one of these. */
+function refersTo(row: string, ids: readonly string[]): boolean {
+  const columns: Record<string, unknown> = JSON.parse(row.slice(row.indexOf(" ") + 1));
+  return Object.entries(columns).some(([name, value]) =>
+    /(^|_)id$/.test(name) && ids.includes(String(value))
+  );
+}
+
+/** Runs `work` on all, so many at once; outcomes in the order of the items. */
+async function inTurns<T, R>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const outcomes: R[] = [];
+  let next = 0;
+  const worker = async () => {
+    for (let index = next++; index < items.length; index = next++) outcomes[index] = await work(items[index]);
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  return outcomes;
+}

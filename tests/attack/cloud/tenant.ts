@@ -1,0 +1,259 @@
+/**
+ * A tenant of a control plane under attack: an organization with one of everything, made as its people would make it,
+ * with the command line on the host and the published calls.
+ *
+ * Whatever a tenant can name carries the tenant's mark, a text that stands nowhere else. An answer to somebody else
+ * that holds a mark or one of the ids is a leak.
+ */
+
+import { AppService, RobotService } from "../../../proto/gen/app_pb.ts";
+import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { DataService } from "../../../proto/gen/data_pb.ts";
+import { DatasetService } from "../../../proto/gen/dataset_pb.ts";
+import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
+import { MLTrainingService, ModelType, TrainingStatus } from "../../../proto/gen/ml_training_pb.ts";
+import { PackageService, PackageType } from "../../../proto/gen/packages_pb.ts";
+import { packed } from "../../../lib/base/archive.ts";
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { type Channel, client } from "../../../lib/wire/channel.ts";
+import { connectGrpc } from "../../../lib/wire/grpc.ts";
+import { Metadata } from "../../../lib/wire/metadata.ts";
+import type { JsonObject } from "../../../lib/wire/proto.ts";
+import { svcCloud } from "../../cloud/program.ts";
+
+/** Kinds of things, by what the ids of the published calls are about. */
+export const KINDS = [
+  "organization",
+  "location",
+  "machine",
+  "part",
+  "key",
+  "fragment",
+  "data",
+  "box",
+  "dataset",
+  "training_job",
+  "package",
+] as const;
+export type Kind = typeof KINDS[number];
+
+/** An API key, with what opens calls in its name. */
+export interface Credentials {
+  readonly id: string;
+  readonly key: string;
+}
+
+export interface Tenant {
+  /** Stands in the names that others may know: those of the organization, its machines and packages. */
+  readonly mark: string;
+  /** Stands in everything else, and is never said to anybody. */
+  readonly secret: string;
+  readonly ids: { readonly [K in Kind]: string };
+  /** Further words under which something of the tenant is known: names, other forms of ids. */
+  readonly words: readonly string[];
+  readonly owner: Credentials;
+  readonly operator: Credentials;
+  /** The key of the machine itself. */
+  readonly machine: Credentials;
+  /** Another machine of the organization, in a location of its own, with its key. */
+  readonly neighbour: { readonly machine: string; readonly part: string; readonly key: Credentials };
+}
+
+/** What it takes to make tenants: a control plane that is served, and its host's command line. */
+export interface Place {
+  readonly address: string;
+  /** Flags that lead the command line to the database: `--data FOLDER`. */
+  readonly flags: readonly string[];
+}
+
+/** Images that a training job wants at least. */
+const IMAGES = 15;
+const DEADLINE_MS = 120_000;
+
+export async function connectAs({ address }: Place, key?: Credentials): Promise<Channel> {
+  const clock = new SystemClock();
+  if (!key) return connectGrpc(address, { clock });
+  const door = connectGrpc(address, { clock });
+  try {
+    const credentials = { type: "api-key", payload: key.key };
+    const { accessToken } = await client(AuthService, door).authenticate({ entity: key.id, credentials });
+    return connectGrpc(address, {
+      clock,
+      header: Metadata.from([["authorization", `Bearer ${accessToken}`]]),
+    });
+  } finally {
+    door.close();
+  }
+}
+
+export async function newTenant(place: Place, name: string): Promise<Tenant> {
+  const [mark, secret] = [marked(name), marked("secret")];
+  const host = async (...words: string[]) => JSON.parse(await svcCloud(...words, "--json", ...place.flags));
+  const organization = (await host("org", "create", `org of ${mark}`)).id;
+  const on = ["--on", `organization:${organization}`];
+  const owner = await host("key", "create", "--role", "owner", "--name", `owner of ${secret}`, ...on);
+  const operator = await host("key", "create", "--name", `operator of ${secret}`, ...on);
+  const location = (await host("location", "create", `hall of ${mark}`, "--org", organization)).id;
+  const machine = await host(
+    "machine",
+    "create",
+    `rover-${mark}`,
+    "--org",
+    organization,
+    "--location",
+    location,
+  );
+  const shed = (await host("location", "create", `shed of ${mark}`, "--org", organization)).id;
+  const other = await host("machine", "create", `barrow-${mark}`, "--org", organization, "--location", shed);
+  const channel = await connectAs(place, owner);
+  try {
+    const tree = { organization, location, machine: machine.id as string, part: machine.partId as string };
+    await configure(channel, tree.part, secret);
+    const fragment = await addFragment(channel, organization, secret);
+    const third = ["--name", `third of ${secret}`, "--on", `location:${location}`];
+    const key = (await host("key", "create", ...third)).id;
+    const packages = await addPackage(channel, organization, mark);
+    const captured = await capture(channel, tree, secret);
+    const trained = await train(channel, organization, captured.dataset, secret);
+    return {
+      mark,
+      secret,
+      ids: { ...tree, key, fragment, ...captured, training_job: trained, package: packages.id },
+      words: [packages.other, `rover-${mark}`, `org of ${mark}`, `hall of ${mark}`],
+      owner,
+      operator,
+      machine: machine.key,
+      neighbour: { machine: other.id, part: other.partId, key: other.key },
+    };
+  } finally {
+    channel.close();
+  }
+}
+
+/** A word that stands nowhere else. */
+function marked(name: string): string {
+  return `${name}-${crypto.randomUUID().replaceAll("-", "").slice(0, 12)}`;
+}
+
+/** A configuration with a secret in it, twice, so that there is a history; a log entry; what agents tell. */
+async function configure(channel: Channel, id: string, mark: string): Promise<void> {
+  const app = client(AppService, channel);
+  for (const turn of ["first", "second"]) {
+    const attributes = { password: `${turn} secret of ${mark}` };
+    const component = {
+      name: `arm of ${mark}`.replace(/\W/g, "-"),
+      api: "rdk:component:generic",
+      model: "fake",
+      attributes,
+    };
+    const robotConfig: JsonObject = { components: [component] };
+    await app.updateRobotPart({ id, name: `part of ${mark}`, robotConfig });
+  }
+  const entry = { message: `log of ${mark}`, level: "info", loggerName: `logger of ${mark}` };
+  const robot = client(RobotService, channel);
+  await robot.log({ id, logs: [entry] });
+  await robot.certificate({ id });
+  const host = `host of ${mark}`;
+  await client(AgentDeviceService, channel).deviceAgentConfig({ id, hostInfo: { platform: host } }).catch(
+    () => {},
+  );
+}
+
+async function addFragment(channel: Channel, organizationId: string, mark: string): Promise<string> {
+  const app = client(AppService, channel);
+  const made = await app.createFragment({
+    organizationId,
+    name: `fragment of ${mark}`,
+    config: { note: mark },
+  });
+  return made.fragment!.id;
+}
+
+async function addPackage(channel: Channel, organizationId: string, mark: string) {
+  const bytes = new TextEncoder().encode(`content of ${mark}`);
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of packed([{ path: "note.txt", bytes: bytes.length, content: [bytes] }])) {
+    chunks.push(chunk);
+  }
+  const name = `package-${mark}`;
+  const info = { organizationId, name, version: "1.0.0", type: PackageType.SLAM_MAP };
+  const made = await client(PackageService, channel).createPackage((async function* () {
+    yield { package: { case: "info" as const, value: info } };
+    for (const value of chunks) yield { package: { case: "contents" as const, value } };
+  })());
+  return { id: made.id, other: `${organizationId}:${name}` };
+}
+
+interface Tree {
+  readonly organization: string;
+  readonly part: string;
+}
+
+/** Images with tags and boxes in a dataset, and readings. */
+async function capture(channel: Channel, { organization, part }: Tree, mark: string) {
+  const sync = client(DataSyncService, channel);
+  const about = { partId: part, componentName: `eye of ${mark}`, tags: tagsOf(mark) };
+  const metadata = { ...about, componentType: "rdk:component:camera", methodName: "GetImages" };
+  const ids: string[] = [];
+  for (let number = 0; number < IMAGES; number++) {
+    const answer = await sync.dataCaptureUpload({
+      metadata: { ...metadata, type: DataType.BINARY_SENSOR, fileExtension: ".png" },
+      sensorContents: [{
+        data: { case: "binary", value: new TextEncoder().encode(`image ${number} of ${mark}`) },
+      }],
+    });
+    ids.push(answer.binaryDataId);
+  }
+  await sync.dataCaptureUpload({
+    metadata: {
+      ...about,
+      componentType: "rdk:component:sensor",
+      methodName: "Readings",
+      type: DataType.TABULAR_SENSOR,
+    },
+    sensorContents: [{ data: { case: "struct", value: { readings: { note: `reading of ${mark}` } } } }],
+  });
+  const { id: dataset } = await client(DatasetService, channel).createDataset({
+    organizationId: organization,
+    name: `dataset of ${mark}`,
+  });
+  const data = client(DataService, channel);
+  await data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids, datasetId: dataset });
+  const box = { xMinNormalized: 0.1, yMinNormalized: 0.1, xMaxNormalized: 0.9, yMaxNormalized: 0.9 };
+  const boxed = await data.addBoundingBoxToImageByID({
+    binaryDataId: ids[0],
+    label: `label of ${mark}`,
+    ...box,
+  });
+  return { dataset, data: ids[0], box: boxed.bboxId };
+}
+
+function tagsOf(mark: string): string[] {
+  return [`tag of ${mark}`, `other tag of ${mark}`];
+}
+
+/** A job that has come to its end: no image here can be read. */
+async function train(
+  channel: Channel,
+  organizationId: string,
+  datasetId: string,
+  mark: string,
+): Promise<string> {
+  const api = client(MLTrainingService, channel);
+  const { id } = await api.submitTrainingJob({
+    organizationId,
+    datasetId,
+    modelName: `model-${mark}`,
+    modelVersion: "1",
+    modelType: ModelType.MULTI_LABEL_CLASSIFICATION,
+    tags: tagsOf(mark),
+  });
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  const over = [TrainingStatus.COMPLETED, TrainingStatus.FAILED, TrainingStatus.CANCELED];
+  while (!over.includes((await api.getTrainingJob({ id })).metadata!.status)) {
+    deadline.throwIfAborted();
+    await new SystemClock().sleep(50, deadline);
+  }
+  return id;
+}
