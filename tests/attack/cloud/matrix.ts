@@ -74,7 +74,7 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
   const random = randomFrom(options.seed);
   const known = Object.values(victim.ids);
   try {
-    const texts = await textsOf(store, [victim.secret, victim.mark, ...known]);
+    const texts = await textsOf(store, [victim.secret, victim.shared, victim.mark, ...known]);
     let rows = await rowsOf(store, texts);
     empty = await tablesWithout(store, rows);
     for (const method of methods) {
@@ -87,7 +87,7 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
       );
       calls += attempts.length;
       await inTurns(attempts, AT_ONCE, async (attempt) => {
-        const told = newsIn(await answerOf(channels[attempt.who], attempt), attempt, victim);
+        const told = newsIn(await answerOf(channels[attempt.who], attempt), attempt.who, victim);
         if (told.length === 0) return;
         leaks.add(`${attempt.who} was told ${told.join(", ")} by ${pathOf(method)} (${attempt.about})`);
       });
@@ -121,21 +121,17 @@ async function tells(owner: Channel, method: DescMethod, victim: Tenant): Promis
         request: requestWith(method, named, filling),
         about: "",
       } as const;
-      if (newsIn(await answerOf(owner, attempt), attempt, victim).length > 0) return true;
+      if (newsIn(await answerOf(owner, attempt), "owner", victim).length > 0) return true;
     }
   }
   return false;
 }
 
-/** What an answer says of the victim that the request did not say already and the caller has no business with. */
-function newsIn(answer: string, { who, request }: Attempt, victim: Tenant): string[] {
-  const asked = textOf(request);
-  // Whoever is of the organization knows its name, and what it shares among its machines.
-  const { organization: _, package: __, ...others } = victim.ids;
-  const secrets = who === "neighbour"
-    ? [victim.secret, ...Object.values(others)]
-    : [victim.secret, victim.mark, ...Object.values(victim.ids)];
-  return secrets.filter((secret) => answer.includes(secret) && !asked.includes(secret));
+/** What an answer says of the victim that nobody has been told and the caller has no business with. */
+function newsIn(answer: string, who: Who, victim: Tenant): string[] {
+  const { machine, part, key } = victim.neighbour;
+  const others = who === "neighbour" ? [] : [victim.shared, machine, part, key.id];
+  return [victim.secret, ...victim.hidden, ...others].filter((secret) => answer.includes(secret));
 }
 
 /** The other tenant with its connections. What it destroys of its own it makes anew. */

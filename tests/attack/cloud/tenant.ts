@@ -45,12 +45,16 @@ export interface Credentials {
 }
 
 export interface Tenant {
-  /** Stands in the names that others may know: those of the organization, its machines and packages. */
+  /** Stands in the name of its package, by which others may ask for it. */
   readonly mark: string;
+  /** Stands in the names that all machines of the organization may know, and is never said to anybody else. */
+  readonly shared: string;
   /** Stands in everything else, and is never said to anybody. */
   readonly secret: string;
+  /** Ids that are never said to anybody. */
+  readonly hidden: readonly string[];
   readonly ids: { readonly [K in Kind]: string };
-  /** Further words under which something of the tenant is known: names, other forms of ids. */
+  /** Other forms of ids. */
   readonly words: readonly string[];
   readonly owner: Credentials;
   readonly operator: Credentials;
@@ -88,13 +92,13 @@ export async function connectAs({ address }: Place, key?: Credentials): Promise<
 }
 
 export async function newTenant(place: Place, name: string): Promise<Tenant> {
-  const [mark, secret] = [marked(name), marked("secret")];
+  const [mark, shared, secret] = [marked(name), marked("shared"), marked("secret")];
   const host = async (...words: string[]) => JSON.parse(await svcCloud(...words, "--json", ...place.flags));
-  const organization = (await host("org", "create", `org of ${mark}`)).id;
+  const organization = (await host("org", "create", `org of ${shared}`)).id;
   const on = ["--on", `organization:${organization}`];
   const owner = await host("key", "create", "--role", "owner", "--name", `owner of ${secret}`, ...on);
   const operator = await host("key", "create", "--name", `operator of ${secret}`, ...on);
-  const location = (await host("location", "create", `hall of ${mark}`, "--org", organization)).id;
+  const location = (await host("location", "create", `hall of ${secret}`, "--org", organization)).id;
   const machine = await host(
     "machine",
     "create",
@@ -104,8 +108,16 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     "--location",
     location,
   );
-  const shed = (await host("location", "create", `shed of ${mark}`, "--org", organization)).id;
-  const other = await host("machine", "create", `barrow-${mark}`, "--org", organization, "--location", shed);
+  const shed = (await host("location", "create", `shed of ${shared}`, "--org", organization)).id;
+  const other = await host(
+    "machine",
+    "create",
+    `barrow-${shared}`,
+    "--org",
+    organization,
+    "--location",
+    shed,
+  );
   const channel = await connectAs(place, owner);
   try {
     const tree = { organization, location, machine: machine.id as string, part: machine.partId as string };
@@ -115,12 +127,14 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     const key = (await host("key", "create", ...third)).id;
     const packages = await addPackage(channel, organization, mark);
     const captured = await capture(channel, tree, secret);
-    const trained = await train(channel, organization, captured.dataset, secret);
+    const trained = await train(channel, organization, captured.ids.dataset, secret);
     return {
       mark,
+      shared,
       secret,
-      ids: { ...tree, key, fragment, ...captured, training_job: trained, package: packages.id },
-      words: [packages.other, `rover-${mark}`, `org of ${mark}`, `hall of ${mark}`],
+      hidden: [owner.id, operator.id, machine.key.id, ...captured.others],
+      ids: { ...tree, key, fragment, ...captured.ids, training_job: trained, package: packages.id },
+      words: [packages.other],
       owner,
       operator,
       machine: machine.key,
@@ -226,7 +240,7 @@ async function capture(channel: Channel, { organization, part }: Tree, mark: str
     label: `label of ${mark}`,
     ...box,
   });
-  return { dataset, data: ids[0], box: boxed.bboxId };
+  return { ids: { dataset, data: ids[0], box: boxed.bboxId }, others: ids.slice(1) };
 }
 
 function tagsOf(mark: string): string[] {
