@@ -15,7 +15,7 @@ export interface CloudAttack {
   readonly say?: (line: string) => void;
 }
 
-export async function attackCloud(
+export async function playCloud(
   { oneIn = 1, seed = 1, say = () => {} }: CloudAttack,
 ): Promise<MatrixReport> {
   const folder = await Deno.makeTempDir({ prefix: "svc-attack-" });
@@ -33,10 +33,10 @@ export async function attackCloud(
 }
 
 /** Prints what was found; gives the exit code. */
-export async function main(words: readonly string[]): Promise<number> {
+export async function attackCloud(words: readonly string[]): Promise<number> {
   const [seed = "1", oneIn = "1"] = words;
   console.log(`seed ${seed}, one in ${oneIn} requests`);
-  const report = await attackCloud({ seed: Number(seed), oneIn: Number(oneIn), say: console.log });
+  const report = await playCloud({ seed: Number(seed), oneIn: Number(oneIn), say: console.log });
   console.log(
     `${report.methods} methods known, ${report.served} served, ${report.telling} of them show things to their owner`,
   );

@@ -4,10 +4,12 @@
  * Exit code 0: they held, 1: an attack succeeded, 2: the command line is wrong.
  */
 
+import { attackCloud } from "./cloud.ts";
 import { attackWire } from "./wire.ts";
 
 /** What can be attacked, and what the rest of the command line means to it. */
 const FIELDS: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = {
+  cloud: attackCloud,
   wire: attackWire,
 };
 

@@ -122,6 +122,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
   try {
     const tree = { organization, location, machine: machine.id as string, part: machine.partId as string };
     await configure(channel, tree.part, secret);
+    await certify(place, machine.key, tree.part);
     const fragment = await addFragment(channel, organization, secret);
     const third = ["--name", `third of ${secret}`, "--on", `location:${location}`];
     const key = (await host("key", "create", ...third)).id;
@@ -165,13 +166,21 @@ async function configure(channel: Channel, id: string, mark: string): Promise<vo
     await app.updateRobotPart({ id, name: `part of ${mark}`, robotConfig });
   }
   const entry = { message: `log of ${mark}`, level: "info", loggerName: `logger of ${mark}` };
-  const robot = client(RobotService, channel);
-  await robot.log({ id, logs: [entry] });
-  await robot.certificate({ id });
+  await client(RobotService, channel).log({ id, logs: [entry] });
   const host = `host of ${mark}`;
   await client(AgentDeviceService, channel).deviceAgentConfig({ id, hostInfo: { platform: host } }).catch(
     () => {},
   );
+}
+
+/** A certificate is for the machine alone. */
+async function certify(place: Place, key: Credentials, id: string): Promise<void> {
+  const channel = await connectAs(place, key);
+  try {
+    await client(RobotService, channel).certificate({ id });
+  } finally {
+    channel.close();
+  }
 }
 
 async function addFragment(channel: Channel, organizationId: string, mark: string): Promise<string> {
