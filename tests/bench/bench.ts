@@ -20,6 +20,7 @@ import { logs } from "./log_bench.ts";
 import { changes, ends, plans } from "./machine_bench.ts";
 import { obstacles } from "./obstacles_bench.ts";
 import { reloads } from "./reload_bench.ts";
+import { wire } from "./wire_bench.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const clock = new SystemClock();
@@ -27,6 +28,7 @@ const clock = new SystemClock();
 const sections: Record<string, () => Promise<void>> = {
   start,
   calls,
+  wire,
   streams,
   resources,
   plans,

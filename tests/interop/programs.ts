@@ -17,7 +17,9 @@ export async function nodeFolder(): Promise<string> {
   const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}packages.json`));
   const packages = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
   await succeed(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, ...packages, ESBUILD]);
-  for (const file of ["tour.mjs", "sdk_tour.mjs", "browser_tour.mjs"]) {
+  for (
+    const file of ["tour.mjs", "sdk_tour.mjs", "browser_tour.mjs", "grpc_js_server.mjs", "grpc_js_client.mjs"]
+  ) {
     await Deno.copyFile(`${HERE}${file}`, `${folder}/${file}`);
   }
   return folder;
