@@ -130,6 +130,11 @@ class GrpcChannel implements Channel, CallQueue {
     }
   }
 
+  /** Later, when all streams know what the server's frame means for them. */
+  #advanceSoon(): void {
+    if (this.#again.size + this.#waiting.size > 0) queueMicrotask(() => this.#advance());
+  }
+
   /**
    * Lets go of a connection that takes no more calls. If the server has answered none on it, that is a failed try of
    * every call that waits for it: nobody calls for ever a server that hangs up at once.
@@ -175,11 +180,9 @@ class GrpcChannel implements Channel, CallQueue {
       role: "client",
       clock: this.options.clock,
       ready: silent,
-      // Later, when all streams know what the server's frame means for them.
-      changed: () => {
-        if (this.#again.size + this.#waiting.size > 0) queueMicrotask(() => this.#advance());
-      },
+      changed: () => this.#advanceSoon(),
       closed: () => {
+        this.#advanceSoon();
         silent();
         stop();
         this.#connections.delete(connection);

@@ -12,6 +12,7 @@ import { acceptGrpc } from "./grpc_server.ts";
 import { Connection, type ConnectionOptions } from "./http2.ts";
 import { H2, TYPE, uint32 } from "./http2_frame.ts";
 import { type Script, type ScriptedCall, type ScriptedPeer, withScript } from "./http2_script_fixture.ts";
+import { Metadata } from "./metadata.ts";
 import type { Interceptor } from "./service.ts";
 
 const TRIES = 5;
@@ -272,6 +273,37 @@ Deno.test("gRPC client: calls that wait move on when their connection closes to 
       }
     });
   }
+});
+
+Deno.test("gRPC client: calls that wait move on when a connection without any call is lost", async () => {
+  let connections = 0;
+  const script: Script = {
+    opened: (peer) => peer.settings(++connections === 1 ? 0 : undefined),
+    ended: (peer, { stream, messages }) => peer.answer(stream, messages[0]),
+  };
+  await withScript(new SystemClock(), script, async (channel, peers) => {
+    const first = echo(channel, "left before the limit was known");
+    await until(() => peers[0]?.calls.length === 1 && peers[0].calls[0].messages.length === 1);
+    assertEquals(await first, "left before the limit was known");
+    const waiting = echo(channel, "waits");
+    await settle();
+    assertEquals(peers[0].calls.length, 1);
+    peers[0].hangUp();
+    assertEquals(await waiting, "waits");
+  });
+});
+
+Deno.test("gRPC client: more header fields at once than may be unsent wait until they can be sent", async () => {
+  const script: Script = {
+    opened: (peer) => peer.settings(100_000),
+    ended: (peer, { stream, messages }) => peer.answer(stream, messages[0]),
+  };
+  await withScript(new SystemClock(), script, async (channel, peers) => {
+    const header = Metadata.from([["x-large", "y".repeat(4000)]]);
+    const texts = Array.from({ length: 1500 }, (_, index) => `${index}`);
+    assertEquals(await Promise.all(texts.map((text) => echo(channel, text, { header }))), texts);
+    assertEquals(peers.length, 1);
+  });
 });
 
 Deno.test("gRPC client: nothing is tried again when something of the answer has come", async () => {

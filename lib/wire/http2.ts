@@ -145,8 +145,9 @@ export class Connection {
     return this.#input.frames > 0;
   }
 
-  /** Whether the peer's limit leaves room for one more stream. */
+  /** Whether the peer's limit leaves room for one more stream, and what is not sent yet for its header. */
   get hasRoom(): boolean {
+    if (this.#out.bytes >= MAX_UNSENT_BYTES / 2) return false;
     return this.#streams.size < (this.#peerStreams ?? (this.#settled ? MAX_STREAMS : EARLY_STREAMS));
   }
 
@@ -283,6 +284,7 @@ export class Connection {
     this.#writing = bytes;
     this.socket.write(bytes, () => {
       this.#writing = undefined;
+      this.options.changed?.();
       this.#flush();
     });
   }
