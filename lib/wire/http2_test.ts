@@ -327,25 +327,31 @@ Deno.test("HTTP/2: a client keeps what the server finishes, and loses what it re
 });
 
 Deno.test("HTTP/2: a client opens few streams before it knows the limit, then as many as the server says", async () => {
-  let changes = 0;
-  const wire = new Wire({ role: "client", changed: () => changes++ });
+  let changed = false;
+  const wire = new Wire({ role: "client", changed: () => changed = true });
   let opened = 0;
+  const hears = async (work: () => Promise<void>) => {
+    changed = false;
+    await work();
+    assert(changed);
+  };
   const fill = () => {
     for (; wire.connection.hasRoom; opened++) wire.connection.request(GET, true, new Notes());
     return opened;
   };
   assertEquals(fill(), 100);
-  await wire.settings();
-  assertEquals([changes, fill()], [1, MAX_STREAMS]);
-  await wire.settings([STREAMS, MAX_STREAMS + 2]);
-  assertEquals([changes, fill()], [2, MAX_STREAMS + 2]);
-  await wire.settings([STREAMS, MAX_STREAMS]);
+  await hears(() => wire.settings());
+  assertEquals(fill(), MAX_STREAMS);
+  await hears(() => wire.settings([STREAMS, MAX_STREAMS + 2]));
+  assertEquals(fill(), MAX_STREAMS + 2);
+  await settle();
+  await hears(() => wire.settings([STREAMS, MAX_STREAMS]));
   const rooms: boolean[] = [];
   for (const id of [1, 3, 5]) {
-    await wire.send(TYPE.reset, 0, id, uint32(H2.cancel));
+    await hears(() => wire.send(TYPE.reset, 0, id, uint32(H2.cancel)));
     rooms.push(wire.connection.hasRoom);
   }
-  assertEquals([changes, ...rooms], [6, false, false, true]);
+  assertEquals(rooms, [false, false, true]);
   wire.close();
 });
 
