@@ -3,10 +3,10 @@
  *
  * It prints what it saw, as JSON; who started it judges. The server is `lib/wire/echo_fixture.ts`.
  */
-import grpc from "@grpc/grpc-js";
-import loader from "@grpc/proto-loader";
 import process from "node:process";
 
+const { default: grpc } = await import("@grpc/grpc-js");
+const { default: loader } = await import("@grpc/proto-loader");
 const [proto, address] = process.argv.slice(2);
 const LARGE = 5_000_000;
 const { EchoService } = grpc.loadPackageDefinition(loader.loadSync(proto)).proto.rpc.examples.echo.v1;

@@ -4,10 +4,10 @@
  * Runs in Node and in Deno. Prints its port, then serves until its input ends. A message waits a turn of the event loop
  * for its answer, so that calls pile up against the limit.
  */
-import grpc from "@grpc/grpc-js";
-import loader from "@grpc/proto-loader";
 import process from "node:process";
 
+const { default: grpc } = await import("@grpc/grpc-js");
+const { default: loader } = await import("@grpc/proto-loader");
 const [proto, maxStreams] = process.argv.slice(2);
 const definition = grpc.loadPackageDefinition(loader.loadSync(proto));
 const limit = maxStreams === undefined ? {} : { "grpc.max_concurrent_streams": Number(maxStreams) };
