@@ -4,29 +4,70 @@
 
 import type { Clock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
-import { DenoHost } from "../lib/base/host_deno.ts";
+import type { Host } from "../lib/base/host.ts";
+import type { Logger } from "../lib/base/log.ts";
+import type { ProcessHost } from "../lib/base/process.ts";
 import type { ContentOptions } from "../lib/cloud/content_process.ts";
 import { EmbeddedExecutor } from "../lib/cloud/executor_embedded.ts";
 import type { Executors } from "../lib/cloud/executor.ts";
 import { KubernetesExecutor } from "../lib/cloud/executor_kubernetes.ts";
-import { ScriptExecutor } from "../lib/cloud/executor_script.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../lib/cloud/executor_script.ts";
 import { openCluster } from "../lib/cloud/kubernetes.ts";
+import { NO_SANDBOX, openSandbox } from "../lib/cloud/sandbox.ts";
+import type { Limits } from "../lib/cloud/sandbox_usage.ts";
 import type { TrainingOptions } from "../lib/cloud/training_runner.ts";
 import type { Route } from "../lib/wire/grpc_web.ts";
 import type { Flag, Values } from "./flags.ts";
 
+const MIB = 1024 ** 2;
 const TRAINERS = ["embedded", "scripts", "kubernetes", "none"];
 
 export const TRAINING_FLAGS = [
   {
     name: "training",
     type: "string",
-    default: "embedded,scripts",
+    default: "embedded",
     value: "LIST",
     env: "SVC_CLOUD_TRAINING",
     help:
       "Who trains, separated by commas: embedded (the trainer in this program), scripts (people's training " +
-      "scripts, which can do here whatever this user can), kubernetes (the same scripts on a cluster), or none.",
+      "scripts, in a sandbox on this computer), kubernetes (the same scripts on a cluster), or none.",
+  },
+  {
+    name: "scripts-network",
+    type: "bool",
+    default: false,
+    help:
+      "Let training scripts use the network of this computer, and give them an API key; else they have neither.",
+  },
+  {
+    name: "scripts-memory-mib",
+    type: "int",
+    default: SCRIPT_LIMITS.memoryBytes / MIB,
+    value: "N",
+    help: "How much memory a training script may use.",
+  },
+  {
+    name: "scripts-disk-mib",
+    type: "int",
+    default: SCRIPT_LIMITS.folderBytes / MIB,
+    value: "N",
+    help: "How much a training script may write, with the packages that it installs.",
+  },
+  {
+    name: "scripts-cpu-hours",
+    type: "int",
+    default: SCRIPT_LIMITS.cpuSeconds / 3600,
+    value: "N",
+    help: "How much processor time a training script may use.",
+  },
+  {
+    name: "scripts-without-sandbox",
+    type: "bool",
+    default: false,
+    help:
+      "Run training scripts as this user, without sandbox and limits: whoever can submit one can read and change " +
+      "all organizations' data and keys, and run programs here that stay.",
   },
   {
     name: "kubernetes-namespace",
@@ -75,10 +116,16 @@ interface Opened {
   readonly routes: ReadonlyMap<string, Route>;
 }
 
+interface Surroundings {
+  readonly host: Host & ProcessHost;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 /** Opens those who train. Throws `invalid_argument` for flags that cannot be. */
 export async function openTraining(
   values: TrainingValues & { readonly data: string; readonly publicUrl: string },
-  clock: Clock,
+  { host, clock, logger }: Surroundings,
   content: ContentOptions,
 ): Promise<Opened> {
   const { training, data } = values;
@@ -92,11 +139,68 @@ export async function openTraining(
       `${found}, wanted none, or embedded and one of scripts and kubernetes`,
     );
   }
-  const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, clock) : undefined;
-  const scripts = wanted.includes("scripts") ? await ScriptExecutor.open(new DenoHost(), clock) : undefined;
   const managed = wanted.includes("embedded") ? new EmbeddedExecutor(content) : undefined;
-  const executors: Executors = { managed, custom: kubernetes ?? scripts };
+  const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, clock) : undefined;
+  const scripts = wanted.includes("scripts")
+    ? await openScripts(values, { host, clock, logger })
+    : NOT_WANTED;
+  const executors: Executors = typeof scripts === "string"
+    ? { managed, custom: kubernetes, noScripts: `this control plane runs no training scripts: ${scripts}` }
+    : { managed, custom: scripts };
   return { training: { executors, folder: `${data}/training` }, routes: kubernetes?.routes ?? new Map() };
+}
+
+const NOT_WANTED =
+  "its operator has not allowed them (svc-cloud serve --training embedded,scripts runs them in a sandbox)";
+
+/** Why not, for people, where scripts cannot be run. */
+async function openScripts(
+  values: TrainingValues & { readonly data: string },
+  { host, clock, logger }: Surroundings,
+): Promise<ScriptExecutor | string> {
+  const limits = limitsOf(values);
+  const sandbox = values.scriptsWithoutSandbox ? NO_SANDBOX : await openSandbox(host, clock, [values.data]);
+  if (typeof sandbox === "string") {
+    logger.error(
+      `training scripts are refused for want of a sandbox: ${sandbox}. --scripts-without-sandbox would run them as ` +
+        "this user, free to read and change all that this program keeps",
+    );
+    return `it has no sandbox for them (${sandbox})`;
+  }
+  const executor = await ScriptExecutor.open(host, clock, {
+    sandbox,
+    limits,
+    network: values.scriptsNetwork,
+  });
+  if (!executor) {
+    logger.error("training scripts are refused: found no python3 with the module venv");
+    return "it has found no Python";
+  }
+  const pythons = executor.environments.map(({ key }) => key).join(", ");
+  if (sandbox.confines) {
+    const network = values.scriptsNetwork ? "with the network" : "without a network";
+    logger.info(`training scripts run in ${sandbox.description}, ${network}: ${pythons}`);
+  } else {
+    logger.warn(
+      `training scripts run WITHOUT A SANDBOX (${pythons}): whoever can submit one can read and change all that this ` +
+        "program keeps, and run programs here that stay",
+    );
+  }
+  return executor;
+}
+
+function limitsOf({ scriptsMemoryMib, scriptsDiskMib, scriptsCpuHours }: TrainingValues): Limits {
+  return {
+    ...SCRIPT_LIMITS,
+    memoryBytes: atLeastOne(scriptsMemoryMib, "--scripts-memory-mib") * MIB,
+    folderBytes: atLeastOne(scriptsDiskMib, "--scripts-disk-mib") * MIB,
+    cpuSeconds: atLeastOne(scriptsCpuHours, "--scripts-cpu-hours") * 3600,
+  };
+}
+
+function atLeastOne(value: number, flag: string): number {
+  if (value >= 1) return value;
+  throw new SvcError("invalid_argument", `${flag}: found ${value}, wanted 1 or more`);
 }
 
 async function openKubernetes(
@@ -116,5 +220,6 @@ async function openKubernetes(
     throw new SvcError("invalid_argument", `--kubernetes-images: found "${pair}", wanted KEY=IMAGE`);
   });
   const cluster = await openCluster(values.kubernetesNamespace, clock, values.kubeconfig || undefined);
-  return new KubernetesExecutor({ cluster, url, environments, capacity: values.kubernetesCapacity, clock });
+  const capacity = values.kubernetesCapacity;
+  return new KubernetesExecutor({ cluster, url, environments, capacity, limits: limitsOf(values), clock });
 }

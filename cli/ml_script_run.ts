@@ -8,7 +8,8 @@ import { tmpdir } from "node:os";
 import { isAbsolute, join, relative } from "node:path";
 import { messageOf, SvcError } from "../lib/base/error.ts";
 import type { DatasetImage } from "../lib/cloud/datasets.ts";
-import { ScriptExecutor } from "../lib/cloud/executor_script.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../lib/cloud/executor_script.ts";
+import { NO_SANDBOX } from "../lib/cloud/sandbox.ts";
 import type { TrainingJob } from "../lib/cloud/training.ts";
 import { type LocalImage, localImages } from "./ml_local_images.ts";
 import { scriptArchive } from "./ml_script_folder.ts";
@@ -18,6 +19,9 @@ import type { Session } from "./ml_session.ts";
 const SCRATCH = "tmp";
 /** What stands for the content of the script; those of images are their paths. */
 const SCRIPT = "script";
+
+/** People can trust their own script. */
+const OWN_SCRIPT = { sandbox: NO_SANDBOX, network: true, limits: SCRIPT_LIMITS };
 
 export interface LocalRun {
   /** A folder or a `.tar.gz`. */
@@ -37,7 +41,7 @@ export async function testLocal(session: Session, run: LocalRun): Promise<string
   await scriptArchive(run.script);
   const { images, skipped } = await localImages(session, [await datasetPath(session, run)], []);
   for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
-  const executor = await ScriptExecutor.open(host, clock);
+  const executor = await ScriptExecutor.open(host, clock, OWN_SCRIPT);
   if (!executor) {
     throw new SvcError("failed_precondition", "there is no Python here, wanted python3 in the PATH");
   }

@@ -291,10 +291,11 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
       logger.info("svc-cloud", { version: VERSION });
       const files = await filesIn(values.data, clock);
       const addresses = new Addresses(values.publicUrl, host.hostname());
-      const inference = await openInference(values, { host: new DenoHost(), clock, logger });
+      const around = { host: new DenoHost(), clock, logger };
+      const inference = await openInference(values, around);
       const { training, routes } = await openTraining(
         { ...values, publicUrl: addresses.main ?? "" },
-        clock,
+        around,
         inference.content,
       );
       const cloud = await openCloud({

@@ -18,7 +18,7 @@ export interface Work {
   /** The content of an image, or of the job's script. */
   readonly read: (sha256: string) => AsyncIterable<Uint8Array>;
   readonly log: (level: LogLevel, message: string) => void;
-  /** What a script may call the control plane with, for as long as the job lasts. */
+  /** What a script may call the control plane with, for as long as the job lasts; none where it cannot. */
   readonly apiKey?: NewKey;
   readonly signal: AbortSignal;
 }
@@ -37,6 +37,8 @@ export interface Executor {
   readonly capacity: number;
   /** Those of custom scripts; the first one is taken where nobody says. */
   readonly environments: readonly Environment[];
+  /** Whether what it runs can call the control plane, and so gets a key. */
+  readonly reachesUs: boolean;
   /**
    * Leaves the model in the folder `output`; what is in `output/tmp` is not part of it. Gives what is to be said of
    * the package. Throws where the job has failed; the error is shown to people.
@@ -50,6 +52,8 @@ export interface Executor {
 export interface Executors {
   readonly managed?: Executor;
   readonly custom?: Executor;
+  /** Why there is none for scripts, and what to do about it. */
+  readonly noScripts?: string;
 }
 
 /** `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: the line that stands for an epoch in the log of every job. */

@@ -35,6 +35,7 @@ interface Options {
 export class EmbeddedExecutor implements Executor {
   readonly capacity = 1;
   readonly environments = [];
+  readonly reachesUs = false;
 
   constructor(private readonly content: ContentOptions, private readonly options: Options = {}) {}
 

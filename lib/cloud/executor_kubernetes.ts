@@ -17,6 +17,7 @@ import type { Environment, Executor, Work } from "./executor.ts";
 import { datasetLine } from "./jsonl.ts";
 import type { Cluster, ClusterState } from "./kubernetes.ts";
 import { PACKAGE_BYTES_MAX } from "./packages.ts";
+import type { Limits } from "./sandbox_usage.ts";
 import { POD_FOLDER, POD_PROGRAM } from "./pod_program.ts";
 
 const PATH = "/training/v1";
@@ -37,10 +38,13 @@ interface Options {
   /** The first one is taken where nobody says. */
   readonly environments: readonly Environment[];
   readonly capacity: number;
+  /** Of each pod. */
+  readonly limits: Pick<Limits, "memoryBytes" | "folderBytes">;
   readonly clock: Clock;
 }
 
 export class KubernetesExecutor implements Executor {
+  readonly reachesUs = true;
   /** By the secret that its pod knows. */
   readonly #working = new Map<string, Work & { uploaded: boolean }>();
 
@@ -61,7 +65,7 @@ export class KubernetesExecutor implements Executor {
 
   async run(work: Work): Promise<JsonObject> {
     const { job } = work;
-    const { cluster, environments, url } = this.options;
+    const { cluster, environments, url, limits } = this.options;
     const environment = environments.find(({ key }) => key === job.script!.container);
     if (!environment) {
       throw new SvcError("failed_precondition", `"${job.script!.container}" is not here any more`);
@@ -75,9 +79,15 @@ export class KubernetesExecutor implements Executor {
         name,
         image: environment.uri,
         command: ["python3", "-c", POD_PROGRAM],
-        env: { INPUT_URL: `${url}${PATH}/${secret}/input`, OUTPUT_URL: `${url}${PATH}/${secret}/output` },
+        env: {
+          HOME: POD_FOLDER,
+          INPUT_URL: `${url}${PATH}/${secret}/input`,
+          OUTPUT_URL: `${url}${PATH}/${secret}/output`,
+        },
         labels: { app: "svc-training", "svc-training-job": job.id },
         deadlineSeconds: DEADLINE_SECONDS,
+        memoryBytes: limits.memoryBytes,
+        diskBytes: limits.folderBytes,
       });
       work.log("info", `the cluster has it as job ${name}, in ${environment.uri}`);
       await this.#follow(name, work);

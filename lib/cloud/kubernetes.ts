@@ -15,6 +15,9 @@ export interface ClusterJob {
   readonly labels: { readonly [name: string]: string };
   /** After this long the cluster ends it. */
   readonly deadlineSeconds: number;
+  readonly memoryBytes: number;
+  /** What it may write. */
+  readonly diskBytes: number;
 }
 
 export interface ClusterState {
@@ -40,6 +43,8 @@ export interface Cluster {
 
 /** For how long the cluster keeps what nobody has removed. */
 const KEPT_SECONDS = 3600;
+/** The user of containers, whom no image gives anything. */
+const NOBODY = 65_534;
 /** How long it may take to answer. */
 const CALL_MS = 30_000;
 
@@ -134,8 +139,13 @@ class KubernetesCluster implements Cluster {
   }
 }
 
-/** A job that is tried once, in a container that may do nothing with the cluster. */
-export function manifestOf({ name, image, command, env, labels, deadlineSeconds }: ClusterJob): V1Job {
+/**
+ * A job that is tried once, in a container without any right: on the cluster, on its computer, or to more than its
+ * share. Its network is a matter of the cluster's policies, for it must reach the control plane.
+ */
+export function manifestOf(job: ClusterJob): V1Job {
+  const { name, image, command, env, labels, deadlineSeconds, memoryBytes, diskBytes } = job;
+  const resources = { memory: `${memoryBytes}`, "ephemeral-storage": `${diskBytes}` };
   return {
     apiVersion: "batch/v1",
     kind: "Job",
@@ -149,12 +159,20 @@ export function manifestOf({ name, image, command, env, labels, deadlineSeconds 
         spec: {
           restartPolicy: "Never",
           automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          securityContext: {
+            runAsNonRoot: true,
+            runAsUser: NOBODY,
+            runAsGroup: NOBODY,
+            seccompProfile: { type: "RuntimeDefault" },
+          },
           containers: [{
             name: "training",
             image,
             command: [...command],
             env: Object.entries(env).map(([name, value]) => ({ name, value })),
-            securityContext: { allowPrivilegeEscalation: false },
+            resources: { limits: resources },
+            securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
           }],
         },
       },

@@ -16,12 +16,20 @@ export interface V1Job {
       spec: {
         restartPolicy?: string;
         automountServiceAccountToken?: boolean;
+        enableServiceLinks?: boolean;
+        securityContext?: {
+          runAsNonRoot?: boolean;
+          runAsUser?: number;
+          runAsGroup?: number;
+          seccompProfile?: { type: string };
+        };
         containers: {
           name: string;
           image: string;
           command: string[];
           env: { name: string; value: string }[];
-          securityContext?: { allowPrivilegeEscalation?: boolean };
+          resources?: { limits?: Record<string, string> };
+          securityContext?: { allowPrivilegeEscalation?: boolean; capabilities?: { drop?: string[] } };
         }[];
       };
     };

@@ -206,7 +206,7 @@ class Submitter {
     if (known.length === 0) {
       throw new SvcError(
         "unimplemented",
-        "this control plane runs no training scripts: it has found no Python",
+        this.executors.noScripts ?? "this control plane runs no training scripts",
       );
     }
     const wanted = known.map((one) => one.key).join(", ");

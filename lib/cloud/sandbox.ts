@@ -26,6 +26,8 @@ export interface Sandbox {
   readonly description: string;
   /** Whether programs are shut in at all. */
   readonly confines: boolean;
+  /** Where the folder of a cell is for what runs in it. */
+  inside(folder: string): string;
   /** Makes room for programs that share a folder and their limits, one after the other or at once. */
   cell(needs: CellNeeds): Promise<Cell>;
 }
@@ -51,8 +53,6 @@ export interface Program {
 }
 
 export interface Cell {
-  /** Where the cell's folder is inside. */
-  readonly folder: string;
   /** How to start a program in the cell. Kill its group to end all that it has started. */
   command(program: Program): ProcessCommand;
   /**
@@ -165,6 +165,10 @@ class Bubblewrap implements Sandbox {
     return `${this.version}, ${otherUser ? "each job as a user of its own" : "as the user of this program"}`;
   }
 
+  inside(): string {
+    return FOLDER;
+  }
+
   async cell(needs: CellNeeds): Promise<Cell> {
     const readable = await Promise.all((needs.readable ?? []).map((path) => realpath(path)));
     const uid = this.#takeUid();
@@ -177,7 +181,6 @@ class Bubblewrap implements Sandbox {
     const { folder, limits } = needs;
     const watched = folder === undefined ? undefined : await WatchedFolder.open(folder, limits, this.clock);
     return {
-      folder: FOLDER,
       command: (program) => this.#command({ ...needs, readable }, uid, program),
       guard: (process) => watchUsage(process, limits, watched, this.clock),
       close: () => void this.#uids.delete(uid),
@@ -363,9 +366,9 @@ async function firstLine(host: SandboxHost, clock: Clock, command: ProcessComman
 export const NO_SANDBOX: Sandbox = {
   description: "no sandbox",
   confines: false,
-  cell({ folder = "/" }) {
+  inside: (folder) => folder,
+  cell({ folder }) {
     return Promise.resolve({
-      folder,
       command: ({ command, args, env = {}, cwd = folder }) => {
         return { command, args, env, cwd, bare: true, leash: true };
       },

@@ -218,7 +218,7 @@ export class TrainingRunner {
 
   async #work(job: TrainingJob, log: TrainingLog, signal: AbortSignal): Promise<JsonObject> {
     const { store, files, executors } = this.options;
-    const executor = job.script ? executors.custom : executors.managed;
+    const executor = (job.script ? executors.custom : executors.managed)!;
     const folder = this.#folderOf(job.id);
     await rm(folder, { recursive: true, force: true });
     await mkdir(join(folder, "output"), { recursive: true, mode: 0o700 });
@@ -229,10 +229,10 @@ export class TrainingRunner {
       images: await new TrainingJobs(store).images(job.id),
       read: (sha256) => files.read(sha256),
       log: (level, message) => log.write(level, message),
-      apiKey: job.script && await this.#keyFor(job),
+      apiKey: job.script && executor.reachesUs ? await this.#keyFor(job) : undefined,
     };
     signal.throwIfAborted();
-    return await executor!.run(work);
+    return await executor.run(work);
   }
 
   async #keyFor({ id, organizationId, script }: TrainingJob): Promise<NewKey> {

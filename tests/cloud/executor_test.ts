@@ -10,11 +10,12 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { DatasetImage } from "../../lib/cloud/datasets.ts";
 import type { Work } from "../../lib/cloud/executor.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
-import { ScriptExecutor } from "../../lib/cloud/executor_script.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executor_script.ts";
+import { NO_SANDBOX, openSandbox } from "../../lib/cloud/sandbox.ts";
 import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training.ts";
 import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
 import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
-import { newJob, scriptArchive, stream } from "./training_world.ts";
+import { newJob, scriptArchive, stream, untilGone } from "./training_world.ts";
 import { CONTENT } from "./world.ts";
 
 const clock = new SystemClock();
@@ -146,6 +147,8 @@ Deno.test("embedded: cancelled in the midst of it", () =>
 
 /** Needs tools to build it, which may be there or not. */
 const SETUP = `from setuptools import setup\nsetup(name="script", version="1", packages=["model"])\n`;
+/** For how long a child of it would sleep: a word that finds it among all processes. */
+const MARK = `1000.${Math.floor(Math.random() * 1e9)}`;
 const SCRIPT = `
 import argparse, json, os, sys, time, subprocess
 parser = argparse.ArgumentParser()
@@ -159,8 +162,8 @@ if a.mode == "fail":
     print("it went wrong", file=sys.stderr)
     sys.exit(3)
 if a.mode == "sleep":
-    child = subprocess.Popen(["sleep", "1000"])
-    print("child", child.pid, flush=True)
+    child = subprocess.Popen(["sleep", "${MARK}"])
+    print("child", flush=True)
     time.sleep(1000)
 os.makedirs(os.path.join(a.model_output_directory, "tmp"))
 open(os.path.join(a.model_output_directory, "tmp", "scratch"), "w").write("x")
@@ -179,33 +182,49 @@ const offline = {
     SVC_TEST_SECRET: "ours",
   }),
 };
-const scripts = await ScriptExecutor.open(offline, clock);
-
+const OPTIONS = { network: false, limits: SCRIPT_LIMITS };
 /** Where there is no Python, nobody can run scripts. */
-function scriptTest(
-  name: string,
-  run: (script: (given: JobScript["arguments"]) => Partial<NewJob>) => Promise<void>,
-) {
-  const script = (given: JobScript["arguments"]) => ({
-    script: {
-      id: "org:script",
-      version: "1",
-      sha256: "script",
-      arguments: given,
-      container: scripts!.environments[0].key,
-    },
-  });
-  Deno.test({ name: `script: ${name}`, ignore: scripts === undefined, fn: () => run(script) });
+const python = await ScriptExecutor.open(offline, clock, { ...OPTIONS, sandbox: NO_SANDBOX });
+const sandbox = await openSandbox(host, clock);
+const WAYS = [
+  { name: "as it is", sandbox: NO_SANDBOX, reason: "" },
+  typeof sandbox === "string"
+    ? { name: "in a sandbox", sandbox: NO_SANDBOX, reason: `no sandbox: ${sandbox}` }
+    : { name: "in a sandbox", sandbox, reason: "" },
+];
+
+type Scripts = (given: JobScript["arguments"]) => Partial<NewJob>;
+
+/** Runs a test in each way that scripts are run in. */
+function scriptTest(name: string, run: (script: Scripts, executor: ScriptExecutor) => Promise<void>) {
+  for (const { name: way, sandbox, reason } of WAYS) {
+    Deno.test({
+      name: `script, ${way}: ${name} ${reason}`,
+      ignore: !python || reason !== "",
+      fn: async () => {
+        const executor = (await ScriptExecutor.open(offline, clock, { ...OPTIONS, sandbox }))!;
+        await run((given) => ({
+          script: {
+            id: "org:script",
+            version: "1",
+            sha256: "script",
+            arguments: given,
+            container: executor.environments[0].key,
+          },
+        }), executor);
+      },
+    });
+  }
 }
 
 const images = [{ content: Uint8Array.of(1), tags: ["cat"] }, { content: Uint8Array.of(1, 2) }];
 
 scriptTest(
   "the published contract: its dataset, its arguments as they are, its key and nothing of ours",
-  (script) => {
+  (script, scripts) => {
     const given = { note: `a=b, "c" $HOME` };
     return withWork(script(given), images, async ({ work, lines, text }) => {
-      await scripts!.run(work);
+      await scripts.run(work);
       assertEquals(JSON.parse(await text("output/model.json")), { note: given.note, sizes: [1, 2] });
       const line = JSON.parse((await text("dataset.jsonl")).split("\n")[0]);
       assertEquals(line.classification_annotations, [{ annotation_label: "cat" }]);
@@ -218,9 +237,9 @@ scriptTest(
 
 scriptTest(
   "what it says last is the reason of its failure",
-  (script) =>
+  (script, scripts) =>
     withWork(script({ mode: "fail" }), images, async ({ work, lines }) => {
-      const { message } = await assertRejects(() => scripts!.run(work), SvcError);
+      const { message } = await assertRejects(() => scripts.run(work), SvcError);
       assertStringIncludes(message, "exit code 3");
       assertStringIncludes(message, "it went wrong");
       assert(lines.includes("warn it went wrong"));
@@ -229,29 +248,22 @@ scriptTest(
 
 scriptTest(
   "cancelled: it is gone with all that it started",
-  (script) =>
-    withWork(script({ mode: "sleep" }), images, async ({ work, cancel, said, lines }) => {
+  (script, scripts) =>
+    withWork(script({ mode: "sleep" }), images, async ({ work, cancel, said }) => {
       const begun = said("child");
-      const running = scripts!.run(work);
+      const running = scripts.run(work);
       await begun;
       cancel.abort(new SvcError("canceled", "enough"));
       assertEquals((await assertRejects(() => running, SvcError)).message, "enough");
-      const pid = Number(lines.at(-1)!.split(" ").at(-1));
-      while (await isAlive(pid)) await clock.sleep(5);
+      await untilGone(MARK);
     }, scriptArchive(SCRIPT)),
 );
 
 scriptTest(
   "a package without a script is refused with what it has",
-  (script) =>
+  (script, scripts) =>
     withWork(script({}), images, async ({ work }) => {
       const bare = { ...work, read: () => packed([{ path: "readme.md", bytes: 0, content: [] }]) };
-      assertStringIncludes((await assertRejects(() => scripts!.run(bare), SvcError)).message, "readme.md");
+      assertStringIncludes((await assertRejects(() => scripts.run(bare), SvcError)).message, "readme.md");
     }),
 );
-
-async function isAlive(pid: number): Promise<boolean> {
-  const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", String(pid)] }).output();
-  const state = new TextDecoder().decode(stdout).trim();
-  return state !== "" && !state.startsWith("Z");
-}

@@ -7,9 +7,10 @@ import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { KubernetesExecutor } from "../../lib/cloud/executor_kubernetes.ts";
-import { ScriptExecutor } from "../../lib/cloud/executor_script.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executor_script.ts";
+import { NO_SANDBOX } from "../../lib/cloud/sandbox.ts";
 import type { Work } from "../../lib/cloud/executor.ts";
-import { type Cluster, type ClusterState, openCluster } from "../../lib/cloud/kubernetes.ts";
+import { type Cluster, type ClusterState, manifestOf, openCluster } from "../../lib/cloud/kubernetes.ts";
 import { POD_FOLDER } from "../../lib/cloud/pod_program.ts";
 import type { TrainingJob } from "../../lib/cloud/training.ts";
 import { openPort } from "../../lib/wire/port.ts";
@@ -85,7 +86,7 @@ async function withExecutor(
     clock,
   });
   try {
-    const options = { url: port.url, environments: [ENVIRONMENT], capacity: 1, clock };
+    const options = { url: port.url, environments: [ENVIRONMENT], capacity: 1, limits: SCRIPT_LIMITS, clock };
     executor = new KubernetesExecutor({ cluster: await cluster(folder), ...options });
     await run({ executor, work, lines, cancel });
   } finally {
@@ -95,11 +96,13 @@ async function withExecutor(
   }
 }
 
+const ONE = { deadlineSeconds: 1, memoryBytes: 1, diskBytes: 1 };
+const UNSHUT = { sandbox: NO_SANDBOX, network: true, limits: SCRIPT_LIMITS };
 const SERVERS: { name: string; ignore: boolean; open: (folder: string) => Promise<ApiServer> }[] = [
   { name: "its API in memory", ignore: false, open: fakeApi },
   { name: "a real API server", ignore: !REAL.apiServer || !REAL.etcd, open: realApi },
 ];
-const noPython = await ScriptExecutor.open(new DenoHost(), clock) === undefined;
+const noPython = await ScriptExecutor.open(new DenoHost(), clock, UNSHUT) === undefined;
 
 for (const { name, ignore, open } of SERVERS) {
   Deno.test({
@@ -138,7 +141,7 @@ for (const { name, ignore, open } of SERVERS) {
           }));
         await test.step("what the API says of a mistake is told", async () => {
           const cluster = await start();
-          const job = { name: "twice", image: "i", command: ["c"], env: {}, labels: {}, deadlineSeconds: 1 };
+          const job = { name: "twice", image: "i", command: ["c"], env: {}, labels: {}, ...ONE };
           const code = async (run: Promise<unknown>) => (await assertRejects(() => run, SvcError)).code;
           await cluster.create(job);
           assertEquals(await code(cluster.create(job)), "already_exists");
@@ -180,7 +183,14 @@ Deno.test("kubernetes: what the pod says is in the log once, and a cluster that 
     logs: () => Promise.resolve(said.slice(0, asked - 1)),
   };
   await withExecutor(() => Promise.resolve(cluster), "", async ({ work, lines }) => {
-    const options = { cluster, url: "http://x", environments: [ENVIRONMENT], capacity: 1, clock: fake };
+    const options = {
+      cluster,
+      url: "http://x",
+      environments: [ENVIRONMENT],
+      capacity: 1,
+      limits: SCRIPT_LIMITS,
+      clock: fake,
+    };
     const failing = assertRejects(() => new KubernetesExecutor(options).run(work), SvcError);
     for (let look = 0; look < states.length; look++) await fake.advance(2_000);
     assertStringIncludes((await failing).message, "BackoffLimitExceeded; its last lines: one\ntwo\nthree");
@@ -194,6 +204,18 @@ Deno.test("kubernetes: what the pod says is in the log once, and a cluster that 
       "info the job is failed",
     ]);
   });
+});
+
+Deno.test("kubernetes: a pod has no rights, and limits", () => {
+  const job = { name: "a", image: "i", command: ["c"], env: {}, labels: {}, ...ONE, memoryBytes: 1024 };
+  const { template } = manifestOf(job).spec!;
+  const { automountServiceAccountToken, securityContext, containers: [container] } = template.spec;
+  assertEquals([automountServiceAccountToken, securityContext?.runAsNonRoot], [false, true]);
+  assertEquals(container.securityContext, {
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"] },
+  });
+  assertEquals(container.resources?.limits, { memory: "1024", "ephemeral-storage": "1" });
 });
 
 /** The real one removes a job a moment after it has said so. */

@@ -7,29 +7,29 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { MLTrainingService, TrainingStatus } from "../../proto/gen/ml_training_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { DenoHost } from "../../lib/base/host_deno.ts";
-import { ScriptExecutor } from "../../lib/cloud/executor_script.ts";
-import { FileStore } from "../../lib/cloud/files.ts";
-import { openStore } from "../../lib/cloud/store.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
-import { catsAndDogs, newDataset, newScript, scriptArchive } from "./training_world.ts";
+import { noScripts, prepareScript, scriptArchive, untilGone } from "./training_world.ts";
 
 const clock = new SystemClock();
-const SLEEPER = `import os, time\nprint("process", os.getpid(), flush=True)\ntime.sleep(1000)\n`;
+/** For how long the script would sleep: a word that finds it among all processes. */
+const MARK = `1000.${Math.floor(Math.random() * 1e9)}`;
+const SLEEPER =
+  `import subprocess\nprint("process begun", flush=True)\nsubprocess.run(["sleep", "${MARK}"])\n`;
+const reason = await noScripts();
 const { PENDING, IN_PROGRESS, FAILED, CANCELED } = TrainingStatus;
 
 Deno.test({
   name:
-    "killed while a script runs and another one waits: both are resolved, and nothing of the first is left",
-  ignore: await ScriptExecutor.open(new DenoHost(), clock) === undefined,
+    `killed while a script runs and another one waits: both are resolved, and nothing of the first is left ${reason}`,
+  ignore: reason !== "",
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
     try {
       const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
-      const [datasetId, registryItemId] = await prepare(folder, example);
+      const [datasetId, registryItemId] = await prepareScript(folder, example, scriptArchive(SLEEPER));
       const flags = ["--data", folder, "--training", "scripts"];
       let [running, waiting, token] = ["", "", ""];
       const submission = {
@@ -39,7 +39,6 @@ Deno.test({
         modelName: "pets",
       };
       const first = await serveCloud(flags);
-      let script = 0;
       await withChannel(first.url, "", async (channel) => {
         const { id: entity, key: payload } = example.ownerKey;
         const { authenticate } = client(AuthService, channel);
@@ -49,11 +48,11 @@ Deno.test({
         const training = client(MLTrainingService, channel);
         running = (await training.submitCustomTrainingJob({ ...submission, modelVersion: "1" })).id;
         waiting = (await training.submitCustomTrainingJob({ ...submission, modelVersion: "2" })).id;
-        script = Number(await lineOf(training, running, /^process (\d+)$/));
+        await lineOf(training, running, /^process (.+)$/);
         assertEquals((await training.getTrainingJob({ id: waiting })).metadata!.status, PENDING);
       });
       await first.stop("SIGKILL");
-      while (await isAlive(script)) await clock.sleep(5);
+      await untilGone(MARK);
 
       const second = await serveCloud(flags);
       await withChannel(second.url, token, async (channel) => {
@@ -62,7 +61,7 @@ Deno.test({
         assertEquals(errorStatus?.code, 10);
         assertMatch(errorStatus!.message, /^interrupted/);
         await reached(training, waiting, IN_PROGRESS);
-        await lineOf(training, waiting, /^process (\d+)$/);
+        await lineOf(training, waiting, /^process (.+)$/);
         await training.cancelTrainingJob({ id: waiting });
         await reached(training, waiting, CANCELED);
         const { apiKeys } = await client(AppService, channel).listKeys({ orgId: example.organizationId });
@@ -75,27 +74,6 @@ Deno.test({
     }
   },
 });
-
-/** A dataset and a script that runs until it is ended. */
-async function prepare(folder: string, example: Example): Promise<[string, string]> {
-  const store = await openStore({ file: `${folder}/cloud.db` }, clock);
-  try {
-    const files = await FileStore.open(`${folder}/files`, { olderThanMs: 0 });
-    const { organizationId: organization, locationId, machineId, partId, ownerKey: owner } = example;
-    const world = {
-      organization,
-      location: locationId,
-      machine: machineId,
-      part: partId,
-      owner,
-      operator: owner,
-    };
-    const dataset = await newDataset(store, files, world, catsAndDogs(2));
-    return [dataset, await newScript(store, files, organization, scriptArchive(SLEEPER))];
-  } finally {
-    await store.close();
-  }
-}
 
 async function withChannel(
   url: string,
@@ -131,10 +109,4 @@ async function lineOf({ getTrainingJobLogs }: Training, id: string, form: RegExp
     }
     await clock.sleep(50);
   }
-}
-
-async function isAlive(pid: number): Promise<boolean> {
-  const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", String(pid)] }).output();
-  const state = new TextDecoder().decode(stdout).trim();
-  return state !== "" && !state.startsWith("Z");
 }

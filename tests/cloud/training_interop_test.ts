@@ -16,6 +16,7 @@ const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
 
 /** Finishes at once what is called `finish`; the rest has to be cancelled. */
 const executor: Executor = {
+  reachesUs: true,
   capacity: 1,
   environments: new FakeExecutor().environments,
   async run({ job, folder, signal }) {

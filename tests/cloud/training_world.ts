@@ -5,15 +5,20 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type ArchiveFile, packed } from "../../lib/base/archive.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
 import type { SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { JsonObject } from "../../lib/base/schema.ts";
 import { BinaryData, type BinaryUpload } from "../../lib/cloud/data_binary.ts";
 import { Datasets, type DatasetType } from "../../lib/cloud/datasets.ts";
 import type { Executor, Work } from "../../lib/cloud/executor.ts";
-import type { FileStore, StoredFile } from "../../lib/cloud/files.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executor_script.ts";
+import { FileStore, type StoredFile } from "../../lib/cloud/files.ts";
 import { Packages } from "../../lib/cloud/packages.ts";
-import type { Store } from "../../lib/cloud/store.ts";
+import { openSandbox } from "../../lib/cloud/sandbox.ts";
+import { openStore, type Store } from "../../lib/cloud/store.ts";
 import type { NewJob } from "../../lib/cloud/training.ts";
+import type { Example } from "./program.ts";
 import type { World } from "./world.ts";
 
 export function newJob(organizationId: string): NewJob {
@@ -121,6 +126,23 @@ export async function newScript(
   return `${organizationId}:script`;
 }
 
+/** A dataset and a script in the folder of an `svc-cloud` that does not run; gives their ids. */
+export async function prepareScript(
+  folder: string,
+  { organizationId: organization, locationId, machineId, partId, ownerKey: owner }: Example,
+  archive: AsyncIterable<Uint8Array>,
+): Promise<[datasetId: string, scriptId: string]> {
+  const store = await openStore({ file: `${folder}/cloud.db` }, new SystemClock());
+  try {
+    const files = await FileStore.open(`${folder}/files`, { olderThanMs: 0 });
+    const place = { organization, location: locationId, machine: machineId, part: partId };
+    const dataset = await newDataset(store, files, { ...place, owner, operator: owner }, catsAndDogs(2));
+    return [dataset, await newScript(store, files, organization, archive)];
+  } finally {
+    await store.close();
+  }
+}
+
 /** A training script whose package builds without anything, or with `build`. */
 export function scriptArchive(
   training: string,
@@ -133,6 +155,25 @@ export function scriptArchive(
   };
   const files = { ...build, "model/__init__.py": "", "model/training.py": training };
   return packed(Object.entries(files).map(([path, text]) => file(path, text)));
+}
+
+/** Why training scripts cannot be run in a sandbox here, for tests to say; empty where they can. */
+export async function noScripts(): Promise<string> {
+  const [host, clock] = [new DenoHost(), new SystemClock()];
+  const sandbox = await openSandbox(host, clock);
+  if (typeof sandbox === "string") return `no sandbox: ${sandbox}`;
+  const scripts = await ScriptExecutor.open(host, clock, { sandbox, network: false, limits: SCRIPT_LIMITS });
+  return scripts ? "" : "no Python";
+}
+
+/** Resolves when no process on this computer has the word among its arguments. */
+export async function untilGone(word: string): Promise<void> {
+  for (;;) {
+    const { stdout } = await new Deno.Command("ps", { args: ["-eo", "stat=,args="] }).output();
+    const lines = new TextDecoder().decode(stdout).split("\n");
+    if (!lines.some((line) => line.includes(word) && !line.startsWith("Z"))) return;
+    await new SystemClock().sleep(20);
+  }
 }
 
 export async function* stream(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
@@ -154,6 +195,7 @@ export class FakeExecutor implements Executor {
     { key: "python:3", uri: "python3", framework: "", description: "the one of this machine" },
     { key: "python:2", uri: "python2", framework: "", description: "the old one" },
   ];
+  readonly reachesUs = true;
   /** Every job that it was given. */
   readonly begun: FakeWork[] = [];
   #waiting: ((work: FakeWork) => void)[] = [];
