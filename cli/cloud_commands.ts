@@ -8,6 +8,7 @@
 import type { LogEntry } from "../proto/gen/common_pb.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { messageOf, SvcError } from "../lib/base/error.ts";
+import { escaped, escapedLine } from "../lib/base/escape.ts";
 import type { Host } from "../lib/base/host.ts";
 import { jsonDiff } from "../lib/base/json_secrets.ts";
 import { parseJsonc } from "../lib/base/jsonc.ts";
@@ -368,7 +369,10 @@ const records: readonly Command[] = [
         const plain = entries.map(plainEntry);
         print(
           plain,
-          plain.map((one) => [one.time, one.level.toUpperCase(), one.logger, one.message].join("\t")),
+          plain.map(({ time, level, logger, message }) =>
+            [time, level.toUpperCase(), logger].map(escapedLine).concat(message.replaceAll("\n", "\n\t"))
+              .join("\t")
+          ),
         );
       };
       const found = await logs.find(part, { filter, levels, limit, order: "newest first" });
@@ -438,7 +442,7 @@ export function openDesk(
     validate,
     print: (value, lines) => {
       if (json) host.write(`${JSON.stringify(value)}\n`);
-      else if (lines.length > 0) host.write(`${lines.join("\n")}\n`);
+      else if (lines.length > 0) host.write(`${escaped(lines.join("\n"))}\n`);
     },
     change: (action, on, work) => new Audit(store, clock).change(personActing(user, action), on, work),
   };
@@ -529,7 +533,8 @@ export function timeOf(ms: number): string {
 }
 
 /** Rows as columns of text. */
-export function table(rows: readonly (readonly string[])[]): string[] {
+export function table(cells: readonly (readonly string[])[]): string[] {
+  const rows = cells.map((row) => row.map(escapedLine));
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
 }

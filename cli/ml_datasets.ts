@@ -232,14 +232,14 @@ async function eachOf<T, R>(
       session.signal.throwIfAborted();
       results[at] = await work(items[at]);
       done++;
-      if (session.lively) session.host.writeError(`\r\x1b[2K${done}/${items.length} ${verb}`);
+      if (session.lively) session.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
     }
   };
   try {
     await Promise.all(Array.from({ length: PARALLEL }, worker));
   } finally {
     next = items.length;
-    if (session.lively && items.length > 0) session.host.writeError("\r\x1b[2K");
+    if (session.lively && items.length > 0) session.host.draw("\r\x1b[2K");
   }
   return results;
 }

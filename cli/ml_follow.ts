@@ -142,14 +142,15 @@ class View {
       this.#draw(this.#progress ? this.#line(this.#progress) : `${name} …`);
     } else if (this.#progress) {
       // The last state of the bar stays where it was.
-      this.session.note(this.#line(this.#progress));
+      this.#draw(`${this.#line(this.#progress)}\n`);
+      this.#drawn = false;
     }
     this.#status = status;
   }
 
   /** Takes the line away that is written over. */
   clear(): void {
-    if (this.#drawn) this.session.host.writeError("\r\x1b[2K");
+    if (this.#drawn) this.session.host.draw("\r\x1b[2K");
     this.#drawn = false;
   }
 
@@ -175,7 +176,7 @@ class View {
   }
 
   #draw(line: string): void {
-    this.session.host.writeError(line);
+    this.session.host.draw(line);
     this.#drawn = true;
   }
 }

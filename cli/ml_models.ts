@@ -231,12 +231,12 @@ async function fetchRest(session: Session, account: Account, url: string, partia
         watch = session.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
         for (let at = 0; at < chunk.length;) at += await out.write(chunk.subarray(at));
         done += chunk.length;
-        if (session.lively) session.host.writeError(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
+        if (session.lively) session.host.draw(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
       }
     } catch (cause) {
       throw unreachable(url, cause);
     } finally {
-      if (session.lively) session.host.writeError("\r\x1b[2K");
+      if (session.lively) session.host.draw("\r\x1b[2K");
     }
   } finally {
     watch();

@@ -13,6 +13,7 @@ import { MLInferenceService } from "../proto/gen/ml_inference_pb.ts";
 import { PackageService } from "../proto/gen/packages_pb.ts";
 import type { Clock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
+import { escaped } from "../lib/base/escape.ts";
 import type { Host } from "../lib/base/host.ts";
 import type { ProcessHost } from "../lib/base/process.ts";
 import { Secret } from "../lib/base/secret.ts";
@@ -111,12 +112,6 @@ export interface Services {
   readonly packages: ServiceClient<typeof PackageService>;
 }
 
-/** Without what would move the cursor, colour or rename the terminal: logs and names are written by others. */
-export function harmless(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replace(/\x1b\[[\d;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "");
-}
-
 export class Session {
   readonly host: Host & ProcessHost;
   readonly clock: Clock;
@@ -145,7 +140,7 @@ export class Session {
   /** Prints a result: the value as one line of JSON, or the lines. */
   print(value: unknown, lines: readonly string[]): void {
     if (this.json) this.host.write(`${JSON.stringify(value)}\n`);
-    else if (lines.length > 0) this.host.write(`${harmless(lines.join("\n"))}\n`);
+    else if (lines.length > 0) this.host.write(`${escaped(lines.join("\n"))}\n`);
   }
 
   /** The same of a message. */

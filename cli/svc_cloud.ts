@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { APIS } from "../lib/api/mod.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
+import { escaped } from "../lib/base/escape.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
 import { suggest } from "../lib/base/suggest.ts";
@@ -196,7 +197,7 @@ export async function main(args: readonly string[], host: Host): Promise<number>
     if (command) return await runCommand(command, args, host);
     return noCommand(args, words, host);
   } catch (error) {
-    host.writeError(`svc-cloud: ${chainOf(error)}\n`);
+    host.writeError(`svc-cloud: ${escaped(chainOf(error))}\n`);
     return 1;
   }
 }

@@ -7,6 +7,7 @@
 
 import { SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
+import { escaped } from "../lib/base/escape.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import { columns, parseFlags } from "./flags.ts";
@@ -18,7 +19,7 @@ import { JOB_COMMANDS } from "./ml_jobs.ts";
 import { EXIT_TEXTS, manualPage, VARIABLES } from "./ml_man.ts";
 import { MODEL_COMMANDS } from "./ml_models.ts";
 import { SCRIPT_COMMANDS } from "./ml_scripts.ts";
-import { COMMON, type CommonValues, harmless, Session, type World } from "./ml_session.ts";
+import { COMMON, type CommonValues, Session, type World } from "./ml_session.ts";
 import { SUBMIT_COMMANDS } from "./ml_submit.ts";
 import { begin } from "./program.ts";
 
@@ -96,7 +97,7 @@ async function run(
       host.writeError(`svc-ml ${found.words}: interrupted\n`);
       return EXIT.detached;
     }
-    host.writeError(`svc-ml ${found.words}: ${harmless(chainOf(error))}\n`);
+    host.writeError(`svc-ml ${found.words}: ${escaped(chainOf(error))}\n`);
     return exitCodeOf(error);
   } finally {
     session?.close();

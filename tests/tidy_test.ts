@@ -106,6 +106,11 @@ Deno.test("only log.ts writes to the console, so that every line has a level and
   assertEquals(having(/\bconsole\./, /^lib\/base\/log\.ts$|^cli\/build\//), []);
 });
 
+Deno.test("only the host prints, and draws for those who show progress: so that control characters are written out", () => {
+  assertEquals(having(/\bstd(out|err)\.write/, /^lib\/base\/host_deno\.ts$|^cli\/build\//), []);
+  assertEquals(having(/\.draw\(/, /^cli\/ml_(follow|models|datasets)\.ts$/), []);
+});
+
 Deno.test(`no file is longer than ${FILE_LINES_MAX} lines: past that it is two things`, () => {
   const long = sources.filter(({ text }) => text.split("\n").length > FILE_LINES_MAX).map(({ path }) => path);
   assertEquals(long, []);

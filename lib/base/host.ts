@@ -84,9 +84,14 @@ export interface Host {
   emptyFile(path: string): void;
   /** Removes a file, at once. */
   removeFile(path: string): void;
-  /** Writes to standard output / standard error, for what is data rather than log. */
+  /**
+   * Writes to standard output / standard error, for what is data rather than log. Control characters are written out
+   * (`escape.ts`), as much of it comes from elsewhere; JSON stays the same value.
+   */
   write(text: string): void;
   writeError(text: string): void;
+  /** Writes to standard error as it is: what moves the cursor or has a colour. Nothing that comes from elsewhere. */
+  draw(text: string): void;
   /** Whether standard output is a terminal that shows colours, and nobody asked for none (`NO_COLOR`). */
   coloured(): boolean;
   /**

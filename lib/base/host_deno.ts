@@ -6,6 +6,7 @@ import { cpuUsage } from "node:process";
 import { basename, dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
 import { type Code, messageOf, SvcError } from "./error.ts";
 import { DenoDevice } from "./device_deno.ts";
+import { escaped } from "./escape.ts";
 import type { AppendFile, Device, FoundFile, Host } from "./host.ts";
 import type { Clock } from "./clock.ts";
 import {
@@ -131,10 +132,14 @@ export class DenoHost implements Host, ProcessHost, PipeHost {
   }
 
   write(text: string): void {
-    writeAll(Deno.stdout, new TextEncoder().encode(text));
+    writeAll(Deno.stdout, new TextEncoder().encode(escaped(text)));
   }
 
   writeError(text: string): void {
+    writeAll(Deno.stderr, new TextEncoder().encode(escaped(text)));
+  }
+
+  draw(text: string): void {
     writeAll(Deno.stderr, new TextEncoder().encode(text));
   }
 

@@ -62,3 +62,18 @@ Deno.test("links in a circle and folders that are not there cannot be watched, a
     await Deno.symlink("a", `${folder}/b`);
     for (const path of [`${folder}/a`, `${folder}/none/f`]) host.watchFile(path, () => {})();
   }));
+
+Deno.test("whatever a program prints, control characters are written out; what it draws is drawn", async () => {
+  const code = `
+    const { DenoHost } = await import(${JSON.stringify(import.meta.resolve("./host_deno.ts"))});
+    const host = new DenoHost();
+    host.write("a\\x1b[2J\\u202eb\\n");
+    host.writeError("c\\r\\x9bd\\n");
+    host.draw("\\r\\x1b[2K");
+  `;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), { args: ["eval", "--quiet", code] })
+    .output();
+  const text = new TextDecoder();
+  assertEquals(text.decode(stdout), "a\\u001b[2J\\u202eb\n");
+  assertEquals(text.decode(stderr), "c\\u000d\\u009bd\n\r\x1b[2K");
+});

@@ -1,10 +1,12 @@
 /**
  * One log record as text: the published console line and the text of its fields.
  *
- * Promises: it never throws, whatever the fields are, and a `Secret` in them shows as stars.
+ * Promises: it never throws, whatever the fields are, a `Secret` in them shows as stars, and control characters are
+ * written out.
  */
 
 import { chainOf, messageOf } from "./error.ts";
+import { escaped } from "./escape.ts";
 import type { Fields, Level, LogRecord } from "./log.ts";
 
 /** ANSI colours of the level. */
@@ -19,12 +21,12 @@ export function formatLine(
   const parts = [
     new Date(timeMs).toISOString(),
     coloured ? `\x1b[${COLOURS[level]}m${word}\x1b[0m` : word,
-    logger,
+    escaped(logger),
   ];
-  if (caller) parts.push(caller);
-  parts.push(message);
+  if (caller) parts.push(escaped(caller));
+  parts.push(escaped(message));
   for (const _any in fields) {
-    parts.push(formatFields(fields));
+    parts.push(escaped(formatFields(fields)));
     break;
   }
   return parts.join("\t");

@@ -7,6 +7,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
+import { checkedName } from "./names.ts";
 import { extensionOf } from "./mime_types.ts";
 import { places, type Sql } from "./store.ts";
 
@@ -65,8 +66,7 @@ export interface AnnotationRow {
   readonly yMax: number | null;
 }
 
-export const NAME_LENGTH_MAX = 200;
-const COLUMNS =
+export const COLUMNS =
   `SELECT id, organization_id AS "organizationId", name, type, created_ms AS "createdMs" FROM datasets`;
 export const ANNOTATION_COLUMNS = `a.id, a.data_id AS "dataId", a.label, a.confidence,
   a.x_min AS "xMin", a.y_min AS "yMin", a.x_max AS "xMax", a.y_max AS "yMax"`;
@@ -201,10 +201,7 @@ export class Datasets {
   }
 
   async #named(name: string, text: string, ...values: (string | number)[]): Promise<void> {
-    if (name.trim() === "" || name.length > NAME_LENGTH_MAX) {
-      const found = `found the name of a dataset with ${name.length} letters`;
-      throw new SvcError("invalid_argument", `${found}, wanted 1 to ${NAME_LENGTH_MAX} and not only spaces`);
-    }
+    checkedName(name);
     try {
       await this.sql.query(text, name, ...values);
     } catch (cause) {

@@ -6,6 +6,7 @@
 
 import { randomInt, randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
+import { checkedName } from "./names.ts";
 import type { Sql, SqlValue } from "./store.ts";
 
 interface Named {
@@ -43,7 +44,6 @@ export interface Part extends Named {
   readonly info: string;
 }
 
-const NAME_LENGTH_MAX = 200;
 const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
 
 const ORGANIZATIONS = `SELECT id, name, created_ms AS "createdMs", namespace FROM organizations`;
@@ -74,7 +74,7 @@ export class Fleet {
   async createOrganization(name: string, nowMs: number): Promise<string> {
     const id = randomUUID();
     const text = "INSERT INTO organizations (id, name, created_ms) VALUES (?, ?, ?)";
-    await this.#named("organization", name, text, id, checked(name), nowMs);
+    await this.#named("organization", name, text, id, checkedName(name), nowMs);
     return id;
   }
 
@@ -83,7 +83,7 @@ export class Fleet {
       "organization",
       name,
       "UPDATE organizations SET name = ? WHERE id = ?",
-      checked(name),
+      checkedName(name),
       id,
     );
   }
@@ -109,13 +109,13 @@ export class Fleet {
       () => LOCATION_ID.letters[randomInt(LOCATION_ID.letters.length)],
     ).join("");
     const text = "INSERT INTO locations (id, organization_id, name, created_ms) VALUES (?, ?, ?, ?)";
-    await this.#named("location", name, text, id, organizationId, checked(name), nowMs);
+    await this.#named("location", name, text, id, organizationId, checkedName(name), nowMs);
     if (parentId !== "") await this.moveLocation(id, parentId);
     return id;
   }
 
   async renameLocation(id: string, name: string): Promise<void> {
-    await this.#named("location", name, "UPDATE locations SET name = ? WHERE id = ?", checked(name), id);
+    await this.#named("location", name, "UPDATE locations SET name = ? WHERE id = ?", checkedName(name), id);
   }
 
   /** Puts a location into another one of the same organization. */
@@ -165,13 +165,13 @@ export class Fleet {
   ): Promise<{ id: string; partId: string }> {
     const id = randomUUID();
     const text = "INSERT INTO machines (id, location_id, name, created_ms) VALUES (?, ?, ?, ?)";
-    await this.#named("machine", name, text, id, locationId, checked(name), nowMs);
+    await this.#named("machine", name, text, id, locationId, checkedName(name), nowMs);
     return { id, partId: await this.createPart(id, `${name}-main`, nowMs) };
   }
 
   async updateMachine(id: string, name: string, locationId: string): Promise<void> {
     const text = "UPDATE machines SET name = ?, location_id = ? WHERE id = ?";
-    await this.#named("machine", name, text, checked(name), locationId, id);
+    await this.#named("machine", name, text, checkedName(name), locationId, id);
   }
 
   async deleteMachine(id: string): Promise<void> {
@@ -207,12 +207,12 @@ export class Fleet {
     const id = randomUUID();
     const main = (await this.parts(machineId)).length === 0 ? 1 : 0;
     const text = "INSERT INTO parts (id, machine_id, name, main, created_ms) VALUES (?, ?, ?, ?, ?)";
-    await this.#named("part", name, text, id, machineId, checked(name), main, nowMs);
+    await this.#named("part", name, text, id, machineId, checkedName(name), main, nowMs);
     return id;
   }
 
   async renamePart(id: string, name: string): Promise<void> {
-    await this.#named("part", name, "UPDATE parts SET name = ? WHERE id = ?", checked(name), id);
+    await this.#named("part", name, "UPDATE parts SET name = ? WHERE id = ?", checkedName(name), id);
   }
 
   async makeMain(id: string): Promise<void> {
@@ -272,12 +272,4 @@ export async function locationsAbove(sql: Sql, id: string): Promise<string[]> {
     at = row?.parent ?? null;
   }
   return ids;
-}
-
-function checked(name: string): string {
-  if (name.trim() !== "" && name.length <= NAME_LENGTH_MAX) return name;
-  throw new SvcError(
-    "invalid_argument",
-    `found a name of ${name.length} letters, wanted 1 to ${NAME_LENGTH_MAX} and not only spaces`,
-  );
 }

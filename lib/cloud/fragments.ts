@@ -8,6 +8,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
+import { checkedName } from "./names.ts";
 import { isObject, type Json, type JsonObject, Place, type Problem } from "../base/schema.ts";
 import type { Sql } from "./store.ts";
 
@@ -62,7 +63,7 @@ export class Fragments {
        VALUES (?, ?, ?, ?, 1, ?, ?)`,
       id,
       organizationId,
-      name,
+      checkedName(name),
       JSON.stringify(config),
       nowMs,
       nowMs,
@@ -73,7 +74,7 @@ export class Fragments {
   async update(id: string, name: string, config: JsonObject, nowMs: number): Promise<void> {
     await this.sql.query(
       "UPDATE fragments SET name = ?, config = ?, revision = revision + 1, updated_ms = ? WHERE id = ?",
-      name,
+      checkedName(name),
       JSON.stringify(config),
       nowMs,
       id,

@@ -9,6 +9,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
 import { fingerprintOf, hashOfKey, isHashOf } from "../base/key_hash.ts";
+import { checkedName } from "./names.ts";
 import { places, type Sql } from "./store.ts";
 
 export const ROLES = ["operator", "owner"] as const;
@@ -85,7 +86,7 @@ export class Keys {
     await this.sql.query(
       "INSERT INTO api_keys (id, name, hash, created_ms, organization_id) VALUES (?, ?, ?, ?, ?)",
       id,
-      name === "" ? `key of ${new Date(nowMs).toISOString()}` : name,
+      name === "" ? `key of ${new Date(nowMs).toISOString()}` : checkedName(name),
       secret.hash,
       nowMs,
       await organizationOf(this.sql, grants[0]),
@@ -103,7 +104,7 @@ export class Keys {
 
   async rename(id: string, name: string): Promise<void> {
     await this.get(id);
-    await this.sql.query("UPDATE api_keys SET name = ? WHERE id = ?", name, id);
+    await this.sql.query("UPDATE api_keys SET name = ? WHERE id = ?", checkedName(name), id);
   }
 
   async delete(id: string): Promise<void> {

@@ -148,7 +148,10 @@ Deno.test("what others have written does nothing to the terminal, and is whole a
     const message = "\x1b[31mred\x1b[0m\x1b]0;title\x07 \r\u009b2J\tstays";
     say(cloud, message);
     const { output } = await svcMl(["logs", "job-1"], { env: envOf(cloud), terminal: true });
-    assertEquals(output, "2024-01-02 03:04:05  INFO   red]0;title 2J\tstays\n");
+    assertEquals(
+      output,
+      "2024-01-02 03:04:05  INFO   \\u001b[31mred\\u001b[0m\\u001b]0;title\\u0007 \\u000d\\u009b2J\tstays\n",
+    );
     const json = await svcMl(["logs", "job-1", "--json"], { env: envOf(cloud) });
     assertEquals(JSON.parse(json.output).message, message);
   }));

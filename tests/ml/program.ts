@@ -52,6 +52,7 @@ export async function svcMl(args: readonly string[], options: RunOptions = {}): 
   let [output, errors] = ["", ""];
   host.write = (text) => void (output += text);
   host.writeError = (text) => void (errors += text);
+  host.draw = (text) => void (errors += text);
   host.env = (name) => env[name];
   host.onTermination = (run) => {
     onTermination(() => run("SIGINT"));

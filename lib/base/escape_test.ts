@@ -1,0 +1,37 @@
+import { assertEquals } from "@std/assert";
+import { escaped, escapedLine, hasHidden } from "./escape.ts";
+import { formatLine } from "./log_line.ts";
+
+const HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\r\u202Egnp.exe\u2066\u2028\0\ufeff\x7f";
+
+Deno.test("what a terminal or an eye would be fooled by is written out", () => {
+  assertEquals(
+    escaped(`a\tb\n${HOSTILE}`),
+    "a\tb\n\\u001b]0;owned\\u0007\\u001b[31mred\\u009b2J\\u000d\\u202egnp.exe\\u2066\\u2028\\u0000\\ufeff\\u007f",
+  );
+  assertEquals(escapedLine("a\tb\nc"), "a\\tb\\nc");
+  assertEquals([hasHidden(HOSTILE), hasHidden("a\nb"), hasHidden("Größe 測試 🙂")], [true, true, false]);
+  assertEquals(escaped("Größe 測試 🙂 é"), "Größe 測試 🙂 é");
+});
+
+Deno.test("JSON is the same value afterwards", () => {
+  const value = { [HOSTILE]: [HOSTILE, "\u2029\x85"] };
+  const text = escaped(JSON.stringify(value));
+  assertEquals([hasHidden(text), JSON.parse(text)], [false, value]);
+});
+
+Deno.test("a line of the log is what its record says, whoever wrote it", () => {
+  const record = {
+    timeMs: 0,
+    level: "info",
+    logger: HOSTILE,
+    message: HOSTILE,
+    fields: { [HOSTILE]: HOSTILE },
+  } as const;
+  const line = formatLine(record);
+  assertEquals(hasHidden(line.replaceAll("\t", "")), false);
+  assertEquals(
+    formatLine(record, true).startsWith("1970-01-01T00:00:00.000Z\t\x1b[34mINFO\x1b[0m\t\\u001b]0;"),
+    true,
+  );
+});
