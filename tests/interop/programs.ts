@@ -9,6 +9,8 @@
 const HERE = new URL("./", import.meta.url).pathname;
 const ESBUILD = "esbuild@0.28.2";
 const PYTHON_SDK = "0.85.1";
+/** The last version that Go's tools take; later ones name themselves otherwise than they are published. */
+const H2SPEC = "v2.2.1+incompatible";
 
 /** A folder with the tours and the packages they need, as npm installs them. */
 export async function nodeFolder(): Promise<string> {
@@ -63,6 +65,37 @@ export async function browserProgram(): Promise<string | undefined> {
   return undefined;
 }
 
+/** h2spec, the conformance tests of HTTP/2, as it is or as Go makes it; `undefined` where there is neither. */
+export async function h2specProgram(): Promise<string | undefined> {
+  const folder = `${cacheFolder()}/svc-interop-go`;
+  const found = await first(
+    ["h2spec", `${Deno.env.get("GOBIN") ?? folder}/h2spec`, `${folder}/h2spec`],
+    "--version",
+  );
+  if (found) return found;
+  const go = await first(["go", "/usr/local/go/bin/go"], "version");
+  if (!go) {
+    console.log("skipped: there is neither h2spec nor a Go toolchain here");
+    return undefined;
+  }
+  try {
+    await succeed([go, "install", `github.com/summerwind/h2spec/cmd/h2spec@${H2SPEC}`], { GOBIN: folder });
+    return `${folder}/h2spec`;
+  } catch (error) {
+    console.log(`skipped: h2spec cannot be installed here: ${error}`);
+    return undefined;
+  }
+}
+
+/** The first of some programs that is there: that runs with this argument. */
+async function first(programs: string[], argument: string): Promise<string | undefined> {
+  for (const program of programs) {
+    const there = await run([program, argument]).then(({ code }) => code === 0, () => false);
+    if (there) return program;
+  }
+  return undefined;
+}
+
 /** Runs a program to its end. */
 export async function run([program, ...args]: string[], env: Record<string, string> = {}) {
   const { code, stdout, stderr } = await new Deno.Command(program, { args, env, stdin: "null" }).output();
@@ -70,8 +103,8 @@ export async function run([program, ...args]: string[], env: Record<string, stri
   return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
 }
 
-async function succeed(command: string[]): Promise<string> {
-  const { code, stdout, stderr } = await run(command);
+async function succeed(command: string[], env: Record<string, string> = {}): Promise<string> {
+  const { code, stdout, stderr } = await run(command, env);
   if (code !== 0) throw new Error(`${command.join(" ")} failed: ${stderr}`);
   return stdout;
 }

@@ -1,0 +1,112 @@
+/** Fairness: a socket that always has something to read leaves turns to the others. */
+
+import { assert, assertEquals } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { Duplex } from "node:stream";
+import { FakeClock, nextTurn, settle } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { readInTurns } from "./fair_socket.ts";
+import { HpackEncoder } from "./hpack.ts";
+import { Connection } from "./http2.ts";
+import { PREFACE, TYPE } from "./http2_frame.ts";
+import { frameBytes } from "./http2_fixture.ts";
+
+const CHUNK_BYTES = 64 * 1024;
+const FLOOD_BYTES = 64 * 1024 * 1024;
+
+/** A socket whose peer has sent `beginning` and then the same frames over and over. */
+function flood(beginning: Uint8Array, again: Uint8Array): { socket: Duplex; sent: () => number } {
+  let sent = 0;
+  const chunk = Buffer.alloc(CHUNK_BYTES - CHUNK_BYTES % again.length, again);
+  const socket = new Duplex({
+    read() {
+      sent += chunk.length;
+      this.push(sent === chunk.length ? beginning : sent > FLOOD_BYTES ? null : chunk);
+    },
+    write: (_bytes, _encoding, done) => done(),
+  });
+  return { socket, sent: () => sent };
+}
+
+/** How much is read before anybody else has a turn, and in ten turns. */
+async function turns(sent: () => number): Promise<number[]> {
+  const counts: number[] = [];
+  for (let turn = 0; turn < 10; turn++) {
+    await new Promise<void>((resolve) => void nextTurn(resolve));
+    counts.push(sent());
+  }
+  return counts;
+}
+
+const PING = frameBytes(TYPE.ping, 1, 0, new Uint8Array(8));
+const BEGINNING = Buffer.concat([Buffer.from(PREFACE), frameBytes(TYPE.settings, 0, 0, new Uint8Array())]);
+
+Deno.test("fairness: a connection of HTTP/2 that never stops sending leaves turns to others, also once it is left", async () => {
+  const { socket, sent } = flood(BEGINNING, PING);
+  const connection = new Connection(socket, { role: "server", clock: new FakeClock() });
+  for (const count of await turns(sent)) assert(count < 10 * 3 * CHUNK_BYTES, `${count} bytes`);
+  assertEquals(connection.open, false, "too many pings");
+  socket.destroy();
+  await settle();
+});
+
+Deno.test("fairness: calls are fewer in a turn than their few bytes say", async () => {
+  let calls = 0;
+  const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+  const connection = new Connection(socket, {
+    role: "server",
+    clock: new FakeClock(),
+    accept: () => {
+      calls++;
+      return { headers() {}, data() {}, ended() {}, closed() {} };
+    },
+  });
+  const block = new HpackEncoder().encode([[":method", "POST"], [":scheme", "http"], [":path", "/"]]);
+  const headers = Array.from({ length: 500 }, (_, i) => frameBytes(TYPE.headers, 4, 1 + 2 * i, block));
+  socket.push(Buffer.concat([BEGINNING, ...headers]));
+  const counts: number[] = [];
+  for (let turn = 0; turn < 30; turn++) {
+    await new Promise<void>((resolve) => void nextTurn(resolve));
+    counts.push(calls);
+  }
+  const most = Math.max(...counts.slice(1).map((count, i) => count - counts[i]));
+  assert(most < 100, `${most} calls in a turn`);
+  assertEquals(calls, 500);
+  connection.destroy(new SvcError("canceled", "the test is over"));
+  await settle();
+});
+
+Deno.test("fairness: any other socket is read in slices, all of it, in order and to its end", async () => {
+  const content = Buffer.from(Uint8Array.from({ length: 1_000_000 }, (_, at) => at % 251));
+  const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+  readInTurns(socket);
+  const parts: Buffer[] = [];
+  let [perTurn, most] = [0, 0];
+  socket.on("data", (bytes: Buffer) => {
+    most = Math.max(most, perTurn += bytes.length);
+    void nextTurn(() => perTurn = 0);
+    parts.push(bytes);
+    // A reader that takes its time now and then.
+    if (parts.length % 10 === 0) {
+      socket.pause();
+      void nextTurn(() => socket.resume());
+    }
+  });
+  const ended = new Promise((resolve) => socket.once("end", resolve));
+  for (let at = 0; at < content.length; at += CHUNK_BYTES) {
+    socket.push(content.subarray(at, at + CHUNK_BYTES));
+  }
+  socket.push(null);
+  await ended;
+  assert(Buffer.concat(parts).equals(content));
+  assert(most < CHUNK_BYTES, `${most} bytes in a turn`);
+  socket.destroy();
+});
+
+Deno.test("fairness: a socket of HTTP/1.1 that never stops sending leaves turns to others", async () => {
+  const { socket, sent } = flood(Buffer.from("GET "), Buffer.from("/ HTTP/1.1\r\n\r\n"));
+  readInTurns(socket);
+  socket.on("data", () => {});
+  for (const count of await turns(sent)) assert(count < 10 * 3 * CHUNK_BYTES, `${count} bytes`);
+  socket.destroy();
+});
