@@ -10,7 +10,7 @@ import { type DescMessage, type DescMethod, type MessageShape } from "../wire/pr
 import type { Clock } from "../base/clock.ts";
 import { type Code, SvcError } from "../base/error.ts";
 import type { Auth } from "../wire/auth.ts";
-import { type CallContext, type Interceptor, pathOf } from "../wire/service.ts";
+import { type CallContext, type Gate, pathOf } from "../wire/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "./fleet.ts";
 import type { Sql } from "./store.ts";
@@ -113,40 +113,44 @@ export class Access {
   }
 
   /**
-   * Lets through what the rules allow; `guard` finds out who calls. `refused` hears of the others. A call that goes on
-   * is looked at again every few seconds: it ends with its key, or with the role that it was let in for.
+   * Lets through what the rules allow: `guard` finds out by the header who calls, the rule is held against the request.
+   * `refused` hears of the others. A call that goes on is looked at again every few seconds: it ends with its key, or
+   * with the role that it was let in for.
    */
-  interceptor(
-    guard: Pick<Auth, "interceptor" | "recheck">,
+  gate(
+    guard: Pick<Auth, "gate" | "recheck">,
     refused: (ctx: CallContext, refs: readonly Ref[]) => Promise<void>,
     clock: Clock,
-  ): Interceptor {
-    return async (ctx, request) => {
-      const found = this.#rules.get(ctx.path);
-      if (!found) throw new SvcError("permission_denied", `${ctx.path} is not open to anybody`);
-      if (found.need === "nobody") return;
-      const ended = await guard.interceptor(ctx, request);
-      const refs = found.need === "anybody" ? [] : refsOf(found, request);
-      const check = async () => {
-        const grants = await this.grantsOf(ctx.entity);
-        for (const ref of refs) await this.#require(grants, found.need as Role, ref);
-      };
-      try {
-        await check();
-      } catch (error) {
-        ended?.();
-        if ((error as SvcError).code === "permission_denied") await refused(ctx, refs);
-        throw error;
-      }
-      const release = watched(ctx, clock, async () => {
-        await guard.recheck(ctx);
-        await check();
-      });
-      return (error) => {
-        release();
-        ended?.(error);
-      };
+  ): Gate {
+    return {
+      authenticate: (ctx) => this.#ruleOf(ctx).need === "nobody" ? undefined : guard.gate.authenticate(ctx),
+      authorize: async (ctx, request) => {
+        const rule = this.#ruleOf(ctx);
+        if (rule.need === "nobody") return;
+        const refs = rule.need === "anybody" ? [] : refsOf(rule, request);
+        // Not before the request is here: a key may have lost its roles while the call was waiting for it.
+        const check = async () => {
+          const grants = await this.grantsOf(ctx.entity);
+          for (const ref of refs) await this.#require(grants, rule.need as Role, ref);
+        };
+        try {
+          await check();
+        } catch (error) {
+          if ((error as SvcError).code === "permission_denied") await refused(ctx, refs);
+          throw error;
+        }
+        return watched(ctx, clock, async () => {
+          await guard.recheck(ctx);
+          await check();
+        });
+      },
     };
+  }
+
+  #ruleOf({ path }: CallContext): Rule {
+    const found = this.#rules.get(path);
+    if (!found) throw new SvcError("permission_denied", `${path} is not open to anybody`);
+    return found;
   }
 
   /** What a key may do. Throws `unauthenticated` where there is no such key (any more). */

@@ -44,7 +44,7 @@ export class AppFixture {
   /** Opens the port, the same one as before if there was one; tokens of before are good no more. */
   async open(tls?: TlsFiles): Promise<void> {
     const guard = auth({ handlers: { apiKeys: { [KEY_ID]: KEY } }, audience: ["app"], clock });
-    const table = new ServiceTable(clock, [guard.interceptor]);
+    const table = new ServiceTable(clock, [guard.gate]);
     table.add(guard.service);
     table.add(this.#robot());
     this.#port = await openPort({ table, clock, tls, bind: { host: "127.0.0.1", port: this.#number } });

@@ -115,7 +115,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   const table = new ServiceTable(clock, [
     told,
     metrics.interceptor,
-    access.interceptor(guard, refused, clock),
+    access.gate(guard, refused, clock),
   ]);
   table.add(guard.service);
   const logs = new Logs(store, clock);

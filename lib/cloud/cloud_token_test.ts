@@ -49,7 +49,7 @@ Deno.test("a refused token is exchanged by every kind of call", async () => {
   let guard = opened();
   // As after a restart of a control plane with other keys: whatever was issued before is strange to it.
   const forget = () => guard = opened();
-  const table = new ServiceTable(clock, [(ctx) => guard.interceptor(ctx, undefined)]);
+  const table = new ServiceTable(clock, [{ authenticate: (ctx) => guard.gate.authenticate(ctx) }]);
   table.add(service(AuthService, {
     authenticate: (request, ctx) => guard.service.handlers.authenticate!(request, ctx),
   }));

@@ -22,25 +22,31 @@ const COUNTED = /^viam\.(component|service|robot)\./;
 /** Refuses, as `resource_exhausted`, a call beyond the limit on its resource. Keys are resource and service. */
 export function requestLimit({ host }: { host: Pick<Host, "env"> }): Interceptor {
   const limit = limitOf(host);
-  const underWay = new Map<string, number>();
+  const underWay = new Map<string, Set<CallContext>>();
   return (ctx, request) => {
     const key = keyOf(ctx, request);
     if (key === undefined) return;
-    const count = underWay.get(key) ?? 0;
-    if (count >= limit) {
+    const calls = underWay.getOrInsertComputed(key, () => new Set());
+    if (calls.size >= limit && working(calls) >= limit) {
       throw new SvcError(
         "resource_exhausted",
         `exceeded request limit ${limit} on resource ${key} with ${ctx.method.name}; ` +
           `wait for earlier calls to end, or set ${VARIABLES[0]} to more`,
       );
     }
-    underWay.set(key, count + 1);
+    calls.add(ctx);
     return () => {
-      const left = underWay.get(key)! - 1;
-      if (left > 0) underWay.set(key, left);
-      else underWay.delete(key);
+      calls.delete(ctx);
+      if (calls.size === 0) underWay.delete(key);
     };
   };
+}
+
+/** Calls that keep the resource busy. One that waits for its reader does not: else a reader could block the resource. */
+function working(calls: ReadonlySet<CallContext>): number {
+  let count = 0;
+  for (const call of calls) if (!call.unread) count++;
+  return count;
 }
 
 function limitOf(host: Pick<Host, "env">): number {

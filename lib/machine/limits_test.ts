@@ -1,6 +1,10 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { MotorService } from "../../proto/gen/motor_pb.ts";
 import { settle } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
+import { create } from "../wire/proto.ts";
+import { type CallContext, pathOf } from "../wire/service.ts";
+import { requestLimit } from "./limits.ts";
 import { bench, component } from "./testing.ts";
 
 Deno.test("a call beyond the limit of its resource is refused, other resources and later calls are not", async () => {
@@ -39,4 +43,18 @@ Deno.test("the machine's own service has one count, and logs are always taken", 
   assertEquals(records.at(-1)?.message, "hello");
   await close();
   await Promise.allSettled([going, waiting]);
+});
+
+Deno.test("a call that waits for its reader does not keep others from the resource", () => {
+  const around = requestLimit({ host: { env: () => "2" } });
+  const method = MotorService.method.goFor;
+  const request = create(method.input, { name: "m" });
+  type Waiting = CallContext & { unread: boolean };
+  const call = () => ({ method, path: pathOf(method), unread: false }) as unknown as Waiting;
+  const waiting = [1, 2].map(() => call());
+  const ends = waiting.map((ctx) => around(ctx, request) as () => void);
+  assertThrows(() => around(call(), request), SvcError, "exceeded request limit 2");
+  for (const ctx of waiting) ctx.unread = true;
+  const other = around(call(), request) as () => void;
+  for (const end of [...ends, other]) end();
 });

@@ -43,7 +43,7 @@ async function withPort(
   const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
   const parts = {
     tableFor: (guard?: Auth) => {
-      const table = new ServiceTable(clock, guard ? [guard.interceptor] : []);
+      const table = new ServiceTable(clock, guard ? [guard.gate] : []);
       for (const service of [health(table), ...(guard ? [guard.service] : [])]) table.add(service);
       return table;
     },

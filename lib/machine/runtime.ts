@@ -410,7 +410,7 @@ function tables(
   const foreign = new WeakMap<AnyApi, Service>();
   const visiting = () => machine.foreignApis.map((api) => foreign.getOrInsertComputed(api, serve));
   return (guard) => {
-    const interceptors = [...outermost, ...(guard ? [guard.interceptor] : []), ...around];
+    const interceptors = [...outermost, ...(guard ? [guard.gate] : []), ...around];
     const table = new ServiceTable(clock, interceptors, visiting);
     for (const api of registry.apis) table.add(serve(api));
     for (const service of [robotService(robot), health(table), ...reflection(table)]) table.add(service);

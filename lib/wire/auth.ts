@@ -20,7 +20,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { isHashOf, isKeyHash } from "../base/key_hash.ts";
-import { type CallContext, type Interceptor, type Service, service } from "./service.ts";
+import { type CallContext, type Gate, type Service, service } from "./service.ts";
 import {
   API_KEY,
   type Claims,
@@ -69,7 +69,7 @@ type Awaitable<T> = T | Promise<T>;
 export interface Auth {
   readonly service: Service;
   /** Refuses calls without a good token, and says on the context whose token it is. */
-  readonly interceptor: Interceptor;
+  readonly gate: Gate;
   /** The same for a call that has begun: throws where it would be refused for something else than its token's age. */
   recheck(ctx: CallContext): Awaitable<void>;
   /** Whose token it is. Throws `unauthenticated`. */
@@ -109,13 +109,15 @@ class Guard implements Auth {
     });
   }
 
-  readonly interceptor: Interceptor = (ctx) => {
-    const checked = this.#check(ctx, true);
-    const begun = () => {
-      this.#calls.add(ctx);
-      return () => void this.#calls.delete(ctx);
-    };
-    return checked instanceof Promise ? checked.then(begun) : begun();
+  readonly gate: Gate = {
+    authenticate: (ctx) => {
+      const checked = this.#check(ctx, true);
+      const begun = () => {
+        this.#calls.add(ctx);
+        return () => void this.#calls.delete(ctx);
+      };
+      return checked instanceof Promise ? checked.then(begun) : begun();
+    },
   };
 
   recheck(ctx: CallContext): Awaitable<void> {

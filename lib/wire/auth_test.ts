@@ -28,7 +28,7 @@ async function withAuth(
     ...options,
   });
   const entities: (string | undefined)[] = [];
-  const { table } = echoTable([guard.interceptor, (ctx) => void entities.push(ctx.entity)]);
+  const { table } = echoTable([guard.gate, (ctx) => void entities.push(ctx.entity)]);
   table.add(guard.service);
   await withChannel({ table }, (channel) => test(channel, entities));
 }
@@ -197,7 +197,7 @@ Deno.test("auth: another key of the same id ends the tokens of the one before it
 
 Deno.test("auth: who is no longer let in loses tokens and calls under way, nobody else does", async () => {
   const guard = auth({ handlers: KEYS, audience: [HOST], clock: new FakeClock() });
-  const { table } = echoTable([guard.interceptor]);
+  const { table } = echoTable([guard.gate]);
   table.add(guard.service);
   await withChannel({ table }, async (channel) => {
     const credentials = [
@@ -263,6 +263,6 @@ Deno.test("auth: tokens of somebody else whose key is known", async () => {
 
 Deno.test("auth: calls within the program need no token", async () => {
   const guard = auth({ handlers: KEYS, audience: [HOST], clock: new FakeClock() });
-  const { table } = echoTable([guard.interceptor]);
+  const { table } = echoTable([guard.gate]);
   assertEquals((await client(EchoService, memoryChannel(table)).echo({ message: "home" })).message, "home");
 });

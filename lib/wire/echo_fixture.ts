@@ -11,7 +11,7 @@ import { EchoService } from "../../proto/gen/echo_pb.ts";
 import type { Channel } from "./channel.ts";
 import { connectGrpc, type GrpcOptions } from "./grpc.ts";
 import { openPort, type Port, type PortOptions } from "./port.ts";
-import { type Interceptor, service, ServiceTable } from "./service.ts";
+import { type Gate, type Interceptor, service, ServiceTable } from "./service.ts";
 
 const clock = new SystemClock();
 
@@ -26,7 +26,7 @@ export interface Seen {
  * bytes.
  * The audio service counts the bytes of a stream in the trailer `bytes`. Request metadata whose key begins with `x-` comes back in the header and, as `t-…`, in the trailer.
  */
-export function echoTable(interceptors: Interceptor[] = []): { table: ServiceTable; seen: Seen } {
+export function echoTable(interceptors: (Interceptor | Gate)[] = []): { table: ServiceTable; seen: Seen } {
   const canceled = Promise.withResolvers<unknown>();
   const seen: Seen = { canceled: canceled.promise, calls: 0 };
   const table = new ServiceTable(clock, interceptors);

@@ -9,11 +9,12 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 import type { CallOptions } from "./channel.ts";
-import { checkSize, decodeStatusText, framed, isGrpc, MessageReader, metadataOf } from "./grpc_message.ts";
+import { checkSize, decodeStatusText, framed, isGrpc, metadataOf } from "./grpc_message.ts";
 import type { Fields } from "./hpack.ts";
 import type { Connection } from "./http2.ts";
 import { H2 } from "./http2_frame.ts";
 import type { Stream, StreamListener } from "./http2_stream.ts";
+import { MessageReader } from "./message_reader.ts";
 
 /** How often a call is tried in all. */
 const MAX_TRIES = 5;

@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import { type Clock, FakeClock, settle, SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
+import { PortAllowance } from "./byte_budget.ts";
 import { type Channel, client } from "./channel.ts";
 import { all, each, echoTable } from "./echo_fixture.ts";
 import { connectGrpc } from "./grpc.ts";
@@ -61,7 +62,7 @@ async function withLimit(
   const options: ConnectionOptions = {
     role: "server",
     clock: new SystemClock(),
-    accept: acceptGrpc(table, { kind: "grpc" }),
+    accept: acceptGrpc(table, { kind: "grpc" }, new PortAllowance().connection()),
     maxStreams,
   };
   const connections: Connection[] = [];

@@ -3,13 +3,19 @@
  */
 
 import { Buffer } from "node:buffer";
-import { gunzip, inflate, type InputType } from "node:zlib";
-import { messageOf, SvcError } from "../base/error.ts";
+import { SvcError } from "../base/error.ts";
 import type { Fields } from "./hpack.ts";
 import { Metadata } from "./metadata.ts";
 
 /** Largest message, either way (the published limit). */
 export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
+
+/** Largest message to a method that anybody may call: a token or credentials, the name of a service. */
+export const PUBLIC_MESSAGE_BYTES = 64 * 1024;
+/** Longest text of a status, before its encoding. */
+const STATUS_TEXT_BYTES = 4 * 1024;
+/** Metadata of an answer, each of its two parts. */
+const ANSWER_METADATA_BYTES = 16 * 1024;
 
 /** What gRPC over HTTP/2 calls itself. */
 export const GRPC_CONTENT_TYPE = "application/grpc";
@@ -18,8 +24,7 @@ export function isGrpc(contentType: string | undefined): boolean {
   return contentType !== undefined && /^application\/grpc(?:$|[+;])/.test(contentType);
 }
 
-const PREFIX_BYTES = 5;
-const COMPRESSED = 1;
+export const PREFIX_BYTES = 5;
 
 /** A message with its prefix, as it travels. */
 export function framed(message: Uint8Array, flags = 0): Uint8Array {
@@ -38,170 +43,6 @@ export function checkSize(message: Uint8Array, path: string): void {
   throw new SvcError("resource_exhausted", problem);
 }
 
-export interface MessageReaderOptions {
-  /** How messages marked as compressed are compressed. */
-  readonly encoding?: string;
-  /** Hears of bytes that the reader needs no more room for. */
-  readonly taken?: (bytes: number) => void;
-}
-
-/** Cuts a stream of bytes into messages. Has one reader; room is given back as fast as it reads. */
-export class MessageReader implements AsyncIterableIterator<Uint8Array> {
-  readonly #chunks: Uint8Array[] = [];
-  #buffered = 0;
-  #untaken = 0;
-  /** Flag and length of the message that is coming in. */
-  #prefix: { compressed: boolean; length: number } | undefined;
-  #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined;
-  #ended = false;
-  #error: SvcError | undefined;
-
-  constructor(private readonly options: MessageReaderOptions = {}) {}
-
-  push(bytes: Uint8Array): void {
-    if (this.#error || this.#ended) return this.options.taken?.(bytes.length);
-    this.#chunks.push(bytes);
-    this.#buffered += bytes.length;
-    this.#untaken += bytes.length;
-    this.#advance();
-  }
-
-  /** No more bytes; what is complete can still be read, then comes the error, if there is one. */
-  end(error?: SvcError): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#error = error;
-    this.#advance();
-  }
-
-  /** Fails the reader at once. */
-  abort(error: SvcError): void {
-    this.#chunks.length = 0;
-    this.#buffered = 0;
-    this.#prefix = undefined;
-    this.#ended = true;
-    this.#error ??= error;
-    this.#advance();
-  }
-
-  next(): Promise<IteratorResult<Uint8Array>> {
-    this.#waiting ??= Promise.withResolvers();
-    const { promise } = this.#waiting;
-    this.#advance();
-    return promise;
-  }
-
-  return(): Promise<IteratorResult<Uint8Array>> {
-    return Promise.resolve({ done: true, value: undefined });
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  #advance(): void {
-    const waiting = this.#waiting;
-    if (!waiting) return;
-    try {
-      const message = this.#message();
-      if (message) waiting.resolve(message);
-      else if (!this.#ended) return;
-      else if (this.#error) waiting.reject(this.#error);
-      else if (this.#buffered > 0 || this.#prefix) throw cut();
-      else waiting.resolve({ done: true, value: undefined });
-    } catch (error) {
-      waiting.reject(error);
-    }
-    this.#waiting = undefined;
-  }
-
-  /** The next message, if all of it is here. */
-  #message(): Promise<IteratorResult<Uint8Array>> | IteratorResult<Uint8Array> | undefined {
-    if (!this.#prefix && this.#buffered >= PREFIX_BYTES) this.#prefix = this.#readPrefix();
-    const prefix = this.#prefix;
-    if (!prefix || this.#buffered < prefix.length) {
-      this.#give(this.#untaken);
-      return undefined;
-    }
-    const bytes = this.#cut(prefix.length);
-    this.#prefix = undefined;
-    this.#give(Math.min(this.#untaken, PREFIX_BYTES + prefix.length));
-    if (!prefix.compressed) return { done: false, value: plain(bytes) };
-    return decompressed(bytes, this.options.encoding).then((value) => ({ done: false, value: plain(value) }));
-  }
-
-  #readPrefix() {
-    const prefix = this.#cut(PREFIX_BYTES);
-    const length = new DataView(prefix.buffer, prefix.byteOffset).getUint32(1);
-    if (prefix[0] > COMPRESSED) {
-      throw new SvcError("internal", `a message begins with byte ${prefix[0]}, wanted 0 or 1`);
-    }
-    if (length > MAX_MESSAGE_BYTES) {
-      const problem = `a message of ${length} bytes was sent, at most ${MAX_MESSAGE_BYTES} are taken`;
-      throw new SvcError("resource_exhausted", problem);
-    }
-    return { compressed: prefix[0] === COMPRESSED, length };
-  }
-
-  /** The first `length` of the buffered bytes in one piece. */
-  #cut(length: number): Uint8Array {
-    this.#buffered -= length;
-    const first = this.#chunks[0];
-    if (first && first.length > length) {
-      this.#chunks[0] = first.subarray(length);
-      return first.subarray(0, length);
-    }
-    if (first && first.length === length) return this.#chunks.shift()!;
-    const bytes = Buffer.allocUnsafeSlow(length);
-    let chunk = 0;
-    for (let at = 0; at < length; chunk++) {
-      const part = this.#chunks[chunk];
-      bytes.set(part.subarray(0, length - at), at);
-      if (at + part.length > length) {
-        this.#chunks[chunk] = part.subarray(length - at);
-        break;
-      }
-      at += part.length;
-    }
-    this.#chunks.splice(0, chunk);
-    return bytes;
-  }
-
-  #give(bytes: number): void {
-    if (bytes === 0) return;
-    this.#untaken -= bytes;
-    this.options.taken?.(bytes);
-  }
-}
-
-/** Not a `Buffer`: byte fields of a message are parts of these bytes, and a Buffer's `slice` does not copy. */
-function plain(bytes: Uint8Array): Uint8Array {
-  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-function cut(): SvcError {
-  return new SvcError("internal", "the stream ended in the middle of a message");
-}
-
-function decompressed(bytes: Uint8Array, encoding: string | undefined): Promise<Uint8Array> {
-  if (encoding === "identity") return Promise.resolve(bytes);
-  const decompress: typeof gunzip | undefined = { gzip: gunzip, deflate: inflate as typeof gunzip }[
-    encoding ?? ""
-  ];
-  if (!decompress) {
-    const problem = `a message is compressed with "${encoding ?? "nothing named"}", wanted gzip or deflate`;
-    return Promise.reject(new SvcError(encoding ? "unimplemented" : "internal", problem));
-  }
-  return new Promise((resolve, reject) => {
-    decompress(bytes as InputType, { maxOutputLength: MAX_MESSAGE_BYTES }, (error, result) => {
-      if (!error) return resolve(result);
-      const tooLarge = (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE";
-      const problem = `cannot decompress a message: ${messageOf(error)}`;
-      reject(new SvcError(tooLarge ? "resource_exhausted" : "internal", problem, { cause: error }));
-    });
-  });
-}
-
 /** Milliseconds of a `grpc-timeout`; a wrong one is `internal`, as other servers say. */
 export function parseTimeoutMs(text: string): number {
   const unitsMs: Record<string, number> = { H: 36e5, M: 6e4, S: 1e3, m: 1, u: 1e-3, n: 1e-6 };
@@ -216,8 +57,9 @@ export function formatTimeout(ms: number): string {
   return `${Math.min(99_999_999, Math.ceil(ms / 1000))}S`;
 }
 
-/** A status text as it travels: UTF-8, percent-encoded but for printable ASCII. */
+/** A status text as it travels: not too long, without control characters, percent-encoded but for printable ASCII. */
 export function encodeStatusText(text: string): string {
+  text = bounded(escaped(bounded(text)));
   if (/^[ -$&-~]*$/.test(text)) return text;
   let encoded = "";
   for (const byte of Buffer.from(text)) {
@@ -225,6 +67,26 @@ export function encodeStatusText(text: string): string {
     encoded += plain ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
   }
   return encoded;
+}
+
+/**
+ * Control characters as a programmer would write them: texts repeat what callers send, and end up on terminals and in
+ * logs. Line breaks and tabs stay, as texts of several lines have them.
+ */
+function escaped(text: string): string {
+  return text.replace(
+    // deno-lint-ignore no-control-regex
+    /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** The beginning of a text that is too long, cut between two characters. */
+function bounded(text: string): string {
+  if (3 * text.length <= STATUS_TEXT_BYTES || Buffer.byteLength(text) <= STATUS_TEXT_BYTES) return text;
+  const room = Buffer.alloc(STATUS_TEXT_BYTES - Buffer.byteLength("…"));
+  const { read } = new TextEncoder().encodeInto(text, room);
+  return `${text.slice(0, read)}…`;
 }
 
 /** Reads a status text; what is not encoded well stays as it is. */
@@ -273,4 +135,10 @@ export function fieldsOf(metadata: Metadata): [string, string][] {
     fields.push([name, value.replace(/[^\x20-\x7e]/g, "?")]);
   }
   return fields;
+}
+
+/** Metadata of an answer as header fields: as many as every client takes. */
+export function answerFieldsOf(metadata: Metadata): [string, string][] {
+  let left = ANSWER_METADATA_BYTES;
+  return fieldsOf(metadata).filter(([name, value]) => (left -= name.length + value.length) >= 0);
 }

@@ -10,10 +10,10 @@ import {
   fieldsOf,
   formatTimeout,
   framed,
-  MessageReader,
   metadataOf,
   parseTimeoutMs,
 } from "./grpc_message.ts";
+import { MessageReader } from "./message_reader.ts";
 import { Metadata } from "./metadata.ts";
 
 function texts(messages: Uint8Array[]): string[] {

@@ -5,20 +5,21 @@
  */
 
 import { CODES, type SvcError } from "../base/error.ts";
+import { type Allowance } from "./byte_budget.ts";
 import {
+  answerFieldsOf,
   checkSize,
   encodeStatusText,
-  fieldsOf,
   framed,
   GRPC_CONTENT_TYPE,
   isGrpc,
-  MessageReader,
   metadataOf,
   parseTimeoutMs,
 } from "./grpc_message.ts";
 import type { Fields } from "./hpack.ts";
 import { MAX_STREAMS } from "./http2.ts";
 import type { Stream, StreamListener } from "./http2_stream.ts";
+import { admit, MessageReader } from "./message_reader.ts";
 import { Metadata } from "./metadata.ts";
 import type { Peer, RawCall, RawSink, ServiceTable, Status } from "./service.ts";
 
@@ -35,7 +36,12 @@ export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => Strea
  * Takes the streams of a server's connection as calls to `table`. Calls that the client gave up count until
  * their handlers have ended, so that resetting streams buys nobody more than the limit.
  */
-export function acceptGrpc(table: ServiceTable, connected: Peer, others?: OtherStreams) {
+export function acceptGrpc(
+  table: ServiceTable,
+  connected: Peer,
+  allowance: Allowance,
+  others?: OtherStreams,
+) {
   let running = 0;
   return (stream: Stream, fields: Fields | undefined): StreamListener => {
     if (!fields) return refuse(stream, "the call has more header fields than are taken");
@@ -46,7 +52,7 @@ export function acceptGrpc(table: ServiceTable, connected: Peer, others?: OtherS
     }
     if (values.get(":method") !== "POST") return refuseHttp(stream, "405");
     if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
-    const call = new ServerCall(stream, fields, values, peer);
+    const call = new ServerCall(stream, fields, values, peer, allowance);
     running++;
     table.handle(call, new Reply(stream, call.path)).finally(() => running--);
     return call;
@@ -74,11 +80,19 @@ class ServerCall implements RawCall, StreamListener {
   readonly requests: MessageReader;
   readonly #gone = new AbortController();
 
-  constructor(stream: Stream, fields: Fields, values: Map<string, string>, readonly peer: Peer) {
+  constructor(
+    stream: Stream,
+    fields: Fields,
+    values: Map<string, string>,
+    readonly peer: Peer,
+    private readonly allowance: Allowance,
+  ) {
     this.path = values.get(":path") ?? "";
     this.header = metadataOf(fields);
     this.requests = new MessageReader({
       encoding: values.get("grpc-encoding"),
+      budget: allowance.strangers,
+      inflater: allowance.inflater,
       taken: (bytes) => stream.credit(bytes),
     });
     const timeout = values.get("grpc-timeout");
@@ -92,6 +106,14 @@ class ServerCall implements RawCall, StreamListener {
 
   get signal(): AbortSignal {
     return this.#gone.signal;
+  }
+
+  admitted(caller: "known" | "stranger"): void {
+    admit(this.requests, caller, this.allowance);
+  }
+
+  released(): void {
+    this.requests.release();
   }
 
   headers(): void {}
@@ -120,7 +142,7 @@ class Reply implements RawSink {
   header(header: Metadata): void {
     if (this.#opened) return;
     this.#opened = true;
-    this.stream.headers([...RESPONSE, ...fieldsOf(header)], false);
+    this.stream.headers([...RESPONSE, ...answerFieldsOf(header)], false);
   }
 
   message(bytes: Uint8Array): Promise<void> | undefined {
@@ -131,7 +153,7 @@ class Reply implements RawSink {
   end(status: Status, trailer: Metadata): void {
     const trailers: [string, string][] = [["grpc-status", String(status.code)]];
     if (status.message !== "") trailers.push(["grpc-message", encodeStatusText(status.message)]);
-    trailers.push(...fieldsOf(trailer));
+    trailers.push(...answerFieldsOf(trailer));
     if (this.#opened) this.stream.end(trailers);
     else this.stream.headers([...RESPONSE, ...trailers], true);
   }

@@ -8,16 +8,17 @@
 
 import { Buffer } from "node:buffer";
 import { messageOf, SvcError } from "../base/error.ts";
+import type { Allowance } from "./byte_budget.ts";
 import {
+  answerFieldsOf,
   checkSize,
   encodeStatusText,
-  fieldsOf,
   framed,
-  MessageReader,
   metadataOf,
   parseTimeoutMs,
 } from "./grpc_message.ts";
 import type { Fields } from "./hpack.ts";
+import { admit, ByteQueue, MessageReader } from "./message_reader.ts";
 import { Metadata } from "./metadata.ts";
 import type { Peer, RawCall, RawSink, ServiceTable, Status } from "./service.ts";
 
@@ -32,11 +33,13 @@ export interface WebRequest {
   readonly peer: Peer;
   /** Hears of bytes of the body that have been read. */
   taken(bytes: number): void;
+  /** What its connection may use. */
+  readonly allowance: Allowance;
 }
 
 export interface WebResponse {
   start(status: number, fields: Fields): void;
-  /** Sends a part of the body; a returned promise asks to wait. */
+  /** Sends a part of the body; a returned promise asks to wait. Throws `resource_exhausted` where too much waits. */
   send(bytes: Uint8Array): Promise<void> | undefined;
   end(): void;
   /** Breaks off, so that the client can tell that the body is not whole. */
@@ -94,7 +97,7 @@ export class WebServer {
     if (method === "OPTIONS") return preflight(fields, response);
     if (method === "POST" && isGrpcWeb(type)) return this.#call(path, type, request, response);
     const { peer } = request;
-    const body = new RouteBody((bytes) => request.taken(bytes));
+    const body = new RouteBody(request);
     const asked = {
       method,
       path,
@@ -106,7 +109,8 @@ export class WebServer {
     };
     this.#answer(asked, type)
       .catch((error) => text(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
-      .then((answer) => send(response, answer, asked));
+      .then((answer) => send(response, answer, asked))
+      .finally(() => body.over());
     return body;
   }
 
@@ -248,18 +252,26 @@ function isOnThisMachine({ remoteAddress, localAddress }: Peer): boolean {
 /** What a client sends to a page. */
 class RouteBody implements WebBody, AsyncIterable<Uint8Array> {
   readonly #gone = new AbortController();
-  readonly #chunks: Uint8Array[] = [];
+  readonly #waiting: ByteQueue;
   #ended = false;
+  #over = false;
   #news = Promise.withResolvers<void>();
 
-  constructor(private readonly taken: (bytes: number) => void) {}
+  constructor(private readonly request: WebRequest) {
+    this.#waiting = new ByteQueue(request.allowance.known);
+  }
 
   get signal(): AbortSignal {
     return this.#gone.signal;
   }
 
   data(bytes: Uint8Array): void {
-    this.#chunks.push(bytes);
+    if (this.#over) return this.request.taken(bytes.length);
+    try {
+      this.#waiting.append(bytes);
+    } catch (error) {
+      this.gone(SvcError.from(error));
+    }
     this.#news.resolve();
   }
 
@@ -269,22 +281,31 @@ class RouteBody implements WebBody, AsyncIterable<Uint8Array> {
   }
 
   gone(error: SvcError): void {
+    this.over();
     this.#gone.abort(error);
     this.#news.resolve();
   }
 
+  /** Nobody reads any more. */
+  over(): void {
+    this.#over = true;
+    const { length } = this.#waiting;
+    this.#waiting.clear();
+    if (length > 0) this.request.taken(length);
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     for (;;) {
-      const chunk = this.#chunks.shift();
-      if (chunk) {
-        yield chunk;
-        this.taken(chunk.length);
-      } else if (this.#ended) return;
-      else {
-        this.signal.throwIfAborted();
-        this.#news = Promise.withResolvers();
-        await this.#news.promise;
+      const { length } = this.#waiting;
+      if (length > 0) {
+        yield this.#waiting.take(length);
+        this.request.taken(length);
+        continue;
       }
+      this.signal.throwIfAborted();
+      if (this.#ended) return;
+      this.#news = Promise.withResolvers();
+      await this.#news.promise;
     }
   }
 }
@@ -297,14 +318,18 @@ class WebCall implements RawCall, WebBody {
   readonly requests: MessageReader;
   readonly #gone = new AbortController();
   readonly #base64: Base64Reader | undefined;
+  /** Bytes that came beyond those that were decoded; below zero for a moment, where a group of base64 came in parts. */
+  #overheadBytes = 0;
 
-  constructor(readonly path: string, type: string, request: WebRequest) {
+  constructor(readonly path: string, type: string, private readonly request: WebRequest) {
     const { fields } = request;
     this.peer = request.peer;
     this.header = metadataOf(fields);
     this.requests = new MessageReader({
       encoding: field(fields, "grpc-encoding"),
       taken: (bytes) => request.taken(bytes),
+      budget: request.allowance.strangers,
+      inflater: request.allowance.inflater,
     });
     if (isText(type)) this.#base64 = new Base64Reader();
     const timeout = field(fields, "grpc-timeout");
@@ -315,8 +340,28 @@ class WebCall implements RawCall, WebBody {
     return this.#gone.signal;
   }
 
+  admitted(caller: "known" | "stranger"): void {
+    admit(this.requests, caller, this.request.allowance);
+  }
+
+  released(): void {
+    this.requests.release();
+  }
+
   data(bytes: Uint8Array): void {
-    this.#guard(() => this.requests.push(this.#base64 ? this.#base64.read(bytes) : bytes));
+    this.#guard(() => this.requests.push(this.#base64 ? this.#decoded(bytes, this.#base64) : bytes));
+  }
+
+  /** What the encoding adds needs no room any more; the reader tells of the rest. */
+  #decoded(bytes: Uint8Array, base64: Base64Reader): Uint8Array {
+    this.#overheadBytes += bytes.length;
+    const decoded = base64.read(bytes);
+    this.#overheadBytes -= decoded.length;
+    if (this.#overheadBytes > 0) {
+      this.request.taken(this.#overheadBytes);
+      this.#overheadBytes = 0;
+    }
+    return decoded;
   }
 
   ended(): void {
@@ -368,7 +413,7 @@ class WebReply implements RawSink {
   header(header: Metadata): void {
     if (this.#opened) return;
     this.#opened = true;
-    const custom = fieldsOf(header);
+    const custom = answerFieldsOf(header);
     const exposed = ["grpc-status", "grpc-message", "grpc-encoding", ...custom.map(([name]) => name)];
     this.response.start(200, [
       ["content-type", this.#text ? "application/grpc-web-text+proto" : "application/grpc-web+proto"],
@@ -390,11 +435,16 @@ class WebReply implements RawSink {
     const trailers: [string, string][] = [
       ["grpc-status", String(status.code)],
       ["grpc-message", encodeStatusText(status.message)],
-      ...fieldsOf(trailer),
+      ...answerFieldsOf(trailer),
     ];
     const lines = trailers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-    void this.#send(framed(Buffer.from(lines), TRAILER_FRAME));
-    this.response.end();
+    try {
+      void this.#send(framed(Buffer.from(lines), TRAILER_FRAME));
+      this.response.end();
+    } catch {
+      // Too much waits for this reader already: without trailers it can tell that the answer is not whole.
+      this.response.abort();
+    }
   }
 
   #send(frame: Uint8Array): Promise<void> | undefined {

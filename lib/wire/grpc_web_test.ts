@@ -6,6 +6,7 @@ import { connect } from "node:net";
 import { SystemClock } from "../base/clock.ts";
 import { EchoRequestSchema, EchoResponseSchema } from "../../proto/gen/echo_pb.ts";
 import { selfSigned, withPort } from "./echo_fixture.ts";
+import { PortAllowance } from "./byte_budget.ts";
 import { framed, MAX_MESSAGE_BYTES } from "./grpc_message.ts";
 import { type Route, WebServer } from "./grpc_web.ts";
 import type { Fields } from "./hpack.ts";
@@ -263,7 +264,8 @@ Deno.test("HTTP: the restart status is for this machine only", async () => {
   for (const [remoteAddress, localAddress, want] of cases) {
     const got = await new Promise<number>((resolve) => {
       const peer = { kind: "grpc", remoteAddress, localAddress } as const;
-      const request = { method: "GET", target: "/restart_status", fields: [], peer, taken() {} };
+      const allowance = new PortAllowance().connection();
+      const request = { method: "GET", target: "/restart_status", fields: [], peer, allowance, taken() {} };
       web.open(request, { start: resolve, send: () => undefined, end() {}, abort() {} });
     });
     assertEquals(got, want, remoteAddress);

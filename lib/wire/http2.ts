@@ -10,6 +10,7 @@ import { Buffer } from "node:buffer";
 import type { Duplex } from "node:stream";
 import type { Clock } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
+import type { ByteBudget } from "./byte_budget.ts";
 import { Share } from "./fair_socket.ts";
 import { type Fields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
 import { type BudgetName, Budgets } from "./http2_budget.ts";
@@ -67,6 +68,8 @@ export interface ConnectionOptions {
   readonly maxStreams?: number;
   /** A client's: `open` or `hasRoom` may have changed. */
   readonly changed?: () => void;
+  /** Charged with answers that wait to be sent; throws where there are too many. */
+  readonly unread?: Pick<ByteBudget, "take" | "give">;
   /** The peer has shown that it speaks HTTP/2. */
   readonly ready?: () => void;
   /** The connection is over; once. */
@@ -130,6 +133,10 @@ export class Connection {
 
   get #maxStreams(): number {
     return this.options.maxStreams ?? MAX_STREAMS;
+  }
+
+  get unread(): Pick<ByteBudget, "take" | "give"> | undefined {
+    return this.options.unread;
   }
 
   get streams(): number {

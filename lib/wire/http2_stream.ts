@@ -5,6 +5,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
+import type { ByteBudget } from "./byte_budget.ts";
 import type { Fields } from "./hpack.ts";
 import { contentLength, problemOf } from "./http2_fields.ts";
 import { FLAG, H2, MAX_WINDOW_BYTES, type Outbox, TYPE } from "./http2_frame.ts";
@@ -36,6 +37,8 @@ interface Carrier {
   sendHeaders(stream: number, fields: Fields, ended: boolean): boolean;
   sendReset(stream: number, code: number): void;
   sendCredit(stream: number, bytes: number): void;
+  /** Charged with data that waits to be sent. */
+  readonly unread?: Pick<ByteBudget, "take" | "give">;
   /** Says that a stream has something to send. */
   enqueue(stream: Stream): void;
   /** Says that a stream has gathered data, to be handed on once what has come is read. */
@@ -94,9 +97,13 @@ export class Stream {
     if (this.#sendHeaders(fields, ended) && ended) this.#localEnd();
   }
 
-  /** Sends data; a returned promise asks the caller to wait. Resolves when the stream closes, too. */
+  /**
+   * Sends data; a returned promise asks the caller to wait. Resolves when the stream closes, too. Throws
+   * `resource_exhausted` where the peer has left too much unread.
+   */
   send(bytes: Uint8Array): Promise<void> | undefined {
     if (this.closed || this.#endWanted) return undefined;
+    this.connection.unread?.take(bytes.length);
     this.#unsent.push(bytes);
     this.#unsentBytes += bytes.length;
     this.#enqueue();
@@ -139,6 +146,7 @@ export class Stream {
   finish(error: SvcError | undefined, untouched = false): void {
     if (this.closed) return;
     this.closed = true;
+    this.connection.unread?.give(this.#unsentBytes);
     this.#unsent.length = 0;
     this.#unsentBytes = 0;
     this.#gathered = [];
@@ -269,6 +277,7 @@ export class Stream {
 
   #take(bytes: number, out: Outbox): void {
     this.#unsentBytes -= bytes;
+    this.connection.unread?.give(bytes);
     while (bytes > 0) {
       const first = this.#unsent[0];
       const part = first.length <= bytes ? first : first.subarray(0, bytes);

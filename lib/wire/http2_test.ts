@@ -4,6 +4,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { Buffer } from "node:buffer";
 import { settle } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
+import { PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "./grpc_server.ts";
 import { type Fields, HpackEncoder } from "./hpack.ts";
 import { MAX_STREAMS } from "./http2.ts";
@@ -138,7 +139,10 @@ Deno.test("HTTP/2: streams beyond the limit are refused", async () => {
 Deno.test("HTTP/2: calls that were reset count until their handlers have ended", async () => {
   const handlers: (() => void)[] = [];
   const table = { handle: () => new Promise<void>((resolve) => handlers.push(resolve)) } as never;
-  const wire = new Wire({ role: "server", accept: acceptGrpc(table, { kind: "grpc" }) });
+  const wire = new Wire({
+    role: "server",
+    accept: acceptGrpc(table, { kind: "grpc" }, new PortAllowance().connection()),
+  });
   await wire.settings();
   const call: Fields = [
     [":method", "POST"],

@@ -19,6 +19,7 @@ import { createServer as createTls, type Server as TlsServer, type TLSSocket } f
 import type { Clock } from "../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
+import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "./grpc_server.ts";
 import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
 import { readInTurns } from "./fair_socket.ts";
@@ -62,6 +63,8 @@ interface Serving {
   readonly clock: Clock;
   readonly logger?: Logger;
   readonly http?: HttpOptions;
+  /** How much callers may make the program keep, where that is not the default. */
+  readonly byteLimits?: Partial<ByteLimits>;
 }
 
 export interface PortOptions extends Serving {
@@ -108,12 +111,16 @@ class OpenPort implements Port {
   /** Answers of HTTP/1.1 that are not complete. */
   readonly #open = new Set<ServerResponse>();
   readonly #scheme: string;
+  readonly #allowance: PortAllowance;
+  /** By the sockets of HTTP/1.1. */
+  readonly #allowances = new WeakMap<Socket, Allowance>();
   #nextClient = 0;
   #closing: Promise<void> | undefined;
   #changed = () => {};
 
   constructor(private readonly serving: Serving, tls?: TlsFiles) {
     this.#scheme = tls ? "https" : "http";
+    this.#allowance = new PortAllowance(serving.byteLimits);
     this.#web = new WebServer(serving.table, serving.http ?? {});
     // An offer to change to another protocol is not taken up; the request itself is answered.
     const options = { shouldUpgradeCallback: () => false } as ServerOptions;
@@ -288,11 +295,14 @@ class OpenPort implements Port {
   }
 
   #http2(socket: Socket, client: string): void {
-    const others = (stream: Stream, fields: Fields, peer: Peer) => this.#webStream(stream, fields, peer);
+    const allowance = this.#allowance.connection();
+    const others = (stream: Stream, fields: Fields, peer: Peer) =>
+      this.#webStream(stream, fields, peer, allowance);
     const connection: Connection = new Connection(socket, {
       role: "server",
       clock: this.serving.clock,
-      accept: acceptGrpc(this.serving.table, peerOf(socket), others),
+      accept: acceptGrpc(this.serving.table, peerOf(socket), allowance, others),
+      unread: allowance.unread,
       ready: () => this.#silent.get(client)?.(),
       closed: (error) => {
         this.#connections.delete(connection);
@@ -306,13 +316,14 @@ class OpenPort implements Port {
 
   // The web over either HTTP.
 
-  #webStream(stream: Stream, fields: Fields, peer: Peer): StreamListener {
+  #webStream(stream: Stream, fields: Fields, peer: Peer, allowance: Allowance): StreamListener {
     const pseudo = new Map(fields);
     const request: WebRequest = {
       method: pseudo.get(":method") ?? "",
       target: pseudo.get(":path") ?? "",
       fields,
       peer,
+      allowance,
       taken: (bytes) => stream.credit(bytes),
     };
     const body = this.#web.open(request, {
@@ -338,6 +349,7 @@ class OpenPort implements Port {
       target: message.url ?? "",
       fields: pairs(message.rawHeaders),
       peer: { ...peerOf(message.socket), origin: originOf(this.#scheme, message.headers.host) },
+      allowance: this.#allowances.getOrInsertComputed(message.socket, () => this.#allowance.connection()),
       taken(bytes) {
         unread -= bytes;
         if (unread <= BODY_BYTES) message.resume();

@@ -16,7 +16,7 @@ import {
   type MessageShape,
   toBinary,
 } from "./proto.ts";
-import { type Code, CODES, messageOf, SvcError } from "../base/error.ts";
+import { assert, type Code, CODES, messageOf, SvcError } from "../base/error.ts";
 import { type Clock, race } from "../base/clock.ts";
 import { Metadata } from "./metadata.ts";
 
@@ -47,8 +47,10 @@ export interface CallContext {
   readonly peer: Peer;
   /** The first message, when it comes; `undefined` when the call ends without one. Never rejects. */
   readonly firstRequest: Promise<Message | undefined>;
-  /** Who the caller has proven to be; the interceptor that authenticates sets it. */
+  /** Who the caller has proven to be; the gate sets it. */
   entity?: string;
+  /** Whether the handler waits for its caller to read what it has answered. */
+  readonly unread: boolean;
   /** Ends the call with this error. */
   cancel(reason: SvcError): void;
 }
@@ -95,14 +97,26 @@ export function service<S extends DescService>(desc: S, handlers: ServiceImpl<S>
 }
 
 /**
- * Runs around every call. It may refuse it by throwing; the function it returns, if any, runs once when the call
- * has ended. `request` is the first message; there is none in an empty stream, nor where both sides stream
- * and either may begin: there `ctx.firstRequest` tells of it.
+ * Runs around every call, on its first message. It may refuse it by throwing; the function it returns, if any, runs
+ * once when the handler has ended, whether or not its answer has been read. `request` is the first message; there is
+ * none in an empty stream, in a call that a gate further in refuses, nor where both sides stream and either may begin:
+ * there `ctx.firstRequest` tells of it.
  */
 export type Interceptor = (
   ctx: CallContext,
   request: Message | undefined,
 ) => Awaitable<((error?: SvcError) => void) | void>;
+
+/**
+ * Decides who may call, in two steps; a table has at most one. The transport keeps next to nothing of a call's messages before the first one
+ * is over; those of a call that has no `ctx.entity` after it stay small (`PUBLIC_MESSAGE_BYTES`).
+ */
+export interface Gate {
+  /** Finds out by the header alone who calls, and sets `ctx.entity`. Throws to refuse; returns as an interceptor does. */
+  authenticate(ctx: CallContext): ReturnType<Interceptor>;
+  /** Whether this caller may make this request. */
+  readonly authorize?: Interceptor;
+}
 
 /** A call as a transport has it: encoded messages in. */
 export interface RawCall {
@@ -114,12 +128,19 @@ export interface RawCall {
   /** Aborts when the client cancels or its connection ends. */
   readonly signal: AbortSignal;
   readonly requests: AsyncIterable<Uint8Array>;
+  /** Nobody has objected to the header. Before this the transport keeps as little as it can of the messages. */
+  admitted?(caller: "known" | "stranger"): void;
+  /** The handler has ended: the messages that came are not needed any more. */
+  released?(): void;
 }
 
-/** Where a transport takes the answer: header, messages, then one end. `message` resolves when more may come. */
+/**
+ * Where a transport takes the answer: header, messages, then one end. `message` resolves when more may come, and
+ * throws `resource_exhausted` where the caller has left too much unread.
+ */
 export interface RawSink {
   header(header: Metadata): void;
-  message(bytes: Uint8Array): Awaitable<void>;
+  message(bytes: Uint8Array): Promise<void> | undefined;
   end(status: Status, trailer: Metadata): void;
 }
 
@@ -142,13 +163,18 @@ const UNARY_TIMEOUT_MS = 10 * 60 * 1000;
 export class ServiceTable {
   readonly #bound = new Map<string, Bound>();
   readonly #services = new Map<string, Service>();
+  readonly #gate: Gate | undefined;
 
   /** `visiting` are services that come and go; those that the table has itself go before them. */
   constructor(
     private readonly clock: Clock,
-    private readonly interceptors: readonly Interceptor[] = [],
+    private readonly interceptors: readonly (Interceptor | Gate)[] = [],
     private readonly visiting: () => readonly Service[] = () => [],
-  ) {}
+  ) {
+    const gates = interceptors.filter((one) => typeof one !== "function");
+    assert(gates.length <= 1, "a table has at most one gate");
+    this.#gate = gates[0];
+  }
 
   get services(): Service[] {
     const visiting = this.visiting().filter(({ desc }) => !this.#services.has(desc.typeName));
@@ -177,46 +203,84 @@ export class ServiceTable {
   /** Serves one call. Never rejects; every outcome is one `end`. */
   async handle(call: RawCall, sink: RawSink): Promise<void> {
     const bound = this.find(call.path);
-    if (!bound) return sink.end(unimplemented(call.path), new Metadata());
+    if (!bound) {
+      call.released?.();
+      return sink.end(unimplemented(call.path), new Metadata());
+    }
     const ctx = new Context(call, bound.method, this.clock);
-    let ended: ((error?: SvcError) => void)[] = [];
+    const ends = new Ends();
     try {
       ctx.signal.throwIfAborted();
-      const requests = decoded(bound.method, call.requests);
-      const { methodKind } = bound.method;
-      const single = methodKind === "unary" || methodKind === "server_streaming";
-      const opening = single || methodKind === "client_streaming";
-      const first = opening ? await race(opened(requests, bound.method), ctx.signal) : undefined;
-      if (opening) ctx.heard(first);
-      if (!bound.handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
-      ended = await this.#intercept(ctx, first);
-      const rest = opening ? requests : ctx.hearing(requests);
-      const answer = bound.handler(single ? first : first ? resumed(first, rest) : rest, ctx);
-      await respond(bound.method, answer, ctx, sink);
-      ended.forEach((end) => end());
+      // What does not wait is not waited for: then the first message goes straight to its reader.
+      const entering = this.#authenticate(ctx, ends);
+      if (entering) await race(entering, ctx.signal);
+      call.admitted?.(this.#isKnown(ctx) ? "known" : "stranger");
+      await this.#serve(call, bound, ctx, sink, ends);
       sink.end({ code: 0, message: "" }, ctx.responseTrailer);
     } catch (thrown) {
       const error = ctx.signal.aborted ? ctx.signal.reason as SvcError : SvcError.from(thrown);
-      ended.forEach((end) => end(error));
+      ends.tell(error);
       ctx.release(error);
       sink.end(statusOf(error), ctx.responseTrailer);
     } finally {
       ctx.release();
+      call.released?.();
     }
   }
 
-  async #intercept(ctx: CallContext, request: Message | undefined) {
-    const ended: ((error?: SvcError) => void)[] = [];
-    try {
-      for (const interceptor of this.interceptors) {
-        const end = await interceptor(ctx, request);
-        if (end) ended.unshift(end);
-      }
-    } catch (thrown) {
-      ended.forEach((end) => end(SvcError.from(thrown)));
+  async #serve(call: RawCall, { method, handler }: Bound, ctx: Context, sink: RawSink, ends: Ends) {
+    const requests = decoded(method, call.requests);
+    const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
+    const opening = single || method.methodKind === "client_streaming";
+    const first = opening ? await race(opened(requests, method), ctx.signal) : undefined;
+    if (opening) ctx.heard(first);
+    if (!handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
+    await this.#intercept(ctx, first, ends);
+    const rest = opening ? requests : ctx.hearing(requests);
+    const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
+    await respond(method, answer, ctx, sink, ends);
+  }
+
+  /** Asks the gate, at once if it answers at once. The interceptors around one that refuses hear of it. */
+  #authenticate(ctx: Context, ends: Ends): Promise<void> | undefined {
+    const gate = this.#gate;
+    const refused = async (thrown: unknown) => {
+      await this.#intercept(ctx, undefined, ends, gate);
       throw thrown;
+    };
+    try {
+      const asked = gate?.authenticate(ctx);
+      if (asked instanceof Promise) return asked.then((end) => ends.add(end), refused);
+      ends.add(asked);
+    } catch (thrown) {
+      return refused(thrown);
     }
-    return ended;
+  }
+
+  #isKnown(ctx: Context): boolean {
+    return !this.#gate || ctx.entity !== undefined || ctx.peer.kind !== "grpc";
+  }
+
+  /** Runs the interceptors, or those around `gate`. */
+  async #intercept(ctx: Context, request: Message | undefined, ends: Ends, gate?: Gate) {
+    for (const interceptor of this.interceptors) {
+      if (interceptor === gate) return;
+      const around = typeof interceptor === "function" ? interceptor : interceptor.authorize;
+      ends.add(await around?.(ctx, request));
+    }
+  }
+}
+
+/** Who hears of a handler's end: once, the innermost first. */
+class Ends {
+  readonly #ends: ((error?: SvcError) => void)[] = [];
+
+  add(end: ((error?: SvcError) => void) | void): void {
+    if (end) this.#ends.unshift(end);
+  }
+
+  tell(error?: SvcError): void {
+    for (const end of this.#ends.splice(0)) end(error);
   }
 }
 
@@ -239,6 +303,7 @@ class Context implements CallContext {
   readonly responseTrailer = new Metadata();
   readonly peer: Peer;
   entity?: string;
+  unread = false;
   readonly signal: AbortSignal;
   readonly #first = Promise.withResolvers<Message | undefined>();
   readonly #controller = new AbortController();
@@ -317,7 +382,13 @@ async function* resumed(first: Message, rest: AsyncGenerator<Message>): AsyncGen
   yield* rest;
 }
 
-async function respond(method: DescMethod, answer: unknown, ctx: Context, sink: RawSink): Promise<void> {
+async function respond(
+  method: DescMethod,
+  answer: unknown,
+  ctx: Context,
+  sink: RawSink,
+  ends: Ends,
+): Promise<void> {
   const encode = (message: unknown) =>
     toBinary(
       method.output,
@@ -326,7 +397,9 @@ async function respond(method: DescMethod, answer: unknown, ctx: Context, sink: 
   if (method.methodKind === "unary" || method.methodKind === "client_streaming") {
     const message = await race(Promise.resolve(answer), ctx.signal);
     sink.header(ctx.responseHeader);
-    await sink.message(encode(message));
+    // The handler has ended: how long its caller takes to read is between the caller and the transport.
+    void sink.message(encode(message));
+    ends.tell();
     return;
   }
   const messages = (answer as AsyncIterable<unknown>)[Symbol.asyncIterator]();
@@ -336,8 +409,12 @@ async function respond(method: DescMethod, answer: unknown, ctx: Context, sink: 
       const next = await race(messages.next(), ctx.signal);
       if (!opened) sink.header(ctx.responseHeader);
       opened = true;
-      if (next.done) return;
-      await race(Promise.resolve(sink.message(encode(next.value))), ctx.signal);
+      if (next.done) return ends.tell();
+      const read = sink.message(encode(next.value));
+      if (!read) continue;
+      ctx.unread = true;
+      await race(read, ctx.signal);
+      ctx.unread = false;
     }
   } catch (error) {
     // A generator stuck in a wait of its own cannot be returned; it sees the aborted signal instead.
