@@ -54,6 +54,9 @@ export class Share {
  */
 export function readInTurns(socket: Duplex): () => void {
   const slices = new Slices(socket);
+  // The parser of HTTP/1.1 would take over the system's socket, and get ahead of what waits here.
+  const { _handle: handle } = socket as { _handle?: { _consumed?: boolean } };
+  if (handle) handle._consumed = true;
   socket.push = (chunk) => slices.push(chunk);
   socket._read = () => slices.read();
   socket.once("close", () => slices.stop());

@@ -233,3 +233,13 @@ Deno.test("hostile: a message over the limit is answered over gRPC-web, binary a
     const plain = Buffer.from(await within("its body", text.text()), "base64").toString();
     assertStringIncludes(plain, "grpc-status: 8");
   }));
+
+Deno.test("hostile: the first request of a connection arrives in its order, however the others' turns cut it", () =>
+  withPort({}, async (port) => {
+    const { echo } = EchoService.method;
+    const numbers = Array.from({ length: 50_000 }, (_, i) => i).join();
+    const body = framed(toBinary(echo.input, create(echo.input, { message: numbers })));
+    const answer = await within("the answer", post(port, "application/grpc-web", body));
+    const echoed = Buffer.from(await answer.arrayBuffer()).subarray(0, body.length);
+    assert(echoed.equals(body), "the bytes came in another order");
+  }));
