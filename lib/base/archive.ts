@@ -35,6 +35,14 @@ const TIME_SECONDS = 946_684_800;
 const NAME_BYTES = 100;
 /** Of a header that says more than fits into the plain one. */
 const EXTRA_BYTES_MAX = 64 * 1024;
+/** For each file that may be in an archive: headers, its own and those of folders, and their bytes. */
+const HEADERS_MAX = 8;
+const HEADERS_BYTES_MAX = 16 * 1024;
+const PATH_CHARS_MAX = 1_000;
+/** Folders in each other. */
+const DEPTH_MAX = 64;
+// deno-lint-ignore no-control-regex
+const ODD = /[\\\x00-\x1f\x7f]|^[A-Za-z]:/;
 
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder();
@@ -50,25 +58,32 @@ export async function* unpacked(
   archive: AsyncIterable<Uint8Array>,
   { filesMax, bytesMax }: ArchiveLimits,
 ): AsyncGenerator<ArchiveFile> {
-  const reader = new ByteReader(through(archive, createGunzip()), () => wrong("it ends too early"));
-  let [files, bytes] = [0, 0];
+  const inflatedMax = bytesMax + filesMax * HEADERS_BYTES_MAX + EXTRA_BYTES_MAX;
+  const reader = new ByteReader(
+    bounded(through(archive, createGunzip()), inflatedMax),
+    () => wrong("it ends too early"),
+  );
+  let [files, bytes, headers] = [0, 0, 0];
   let extra: { path?: string; size?: number } = {};
+  const places = new Map<string, "file" | "folder">();
   try {
     for (;;) {
       const header = parse(await reader.take(BLOCK));
       if (header === undefined) break;
+      if (++headers > filesMax * HEADERS_MAX) throw tooMuch(`more than ${filesMax * HEADERS_MAX} headers`);
       const size = extra.size ?? header.size;
       if (header.type === "x" || header.type === "g" || header.type === "L") {
         if (size > EXTRA_BYTES_MAX) {
           throw wrong(`a header of ${size} bytes, wanted at most ${EXTRA_BYTES_MAX}`);
         }
-        const text = DECODER.decode(await reader.take(size));
-        if (header.type === "L") extra = { ...extra, path: text.replace(/\0.*$/s, "") };
-        if (header.type === "x") extra = { ...extra, ...records(text) };
+        const content = await reader.take(size);
+        if (header.type === "L") extra = { ...extra, path: DECODER.decode(content).replace(/\0.*$/s, "") };
+        if (header.type === "x") extra = { ...extra, ...records(content) };
         await reader.skip(padding(size));
         continue;
       }
       const path = safe(extra.path ?? header.path);
+      if (path === "" && header.type !== "5") throw wrong("a file without a name");
       extra = {};
       if (header.type === "5") {
         await reader.skip(size + padding(size));
@@ -77,6 +92,8 @@ export async function* unpacked(
       if (header.type !== "0") {
         throw wrong(`"${path}" of type "${header.type}", wanted files and folders only`);
       }
+      occupy(places, path);
+      if (places.size > filesMax * HEADERS_MAX) throw tooMuch(`more than ${filesMax * HEADERS_MAX} folders`);
       if (++files > filesMax) throw tooMuch(`more than ${filesMax} files`);
       if ((bytes += size) > bytesMax) throw tooMuch(`files of more than ${bytesMax} bytes`);
       const endsAt = reader.at + size;
@@ -109,7 +126,7 @@ export async function unpackInto(
   for await (const { path, executable, content } of unpacked(archive, limits)) {
     const target = join(folder, path);
     await mkdir(dirname(target), { recursive: true });
-    const file = await open(target, "wx", executable ? 0o755 : 0o644);
+    const file = await create(target, executable ? 0o755 : 0o644);
     try {
       for await (const chunk of content) {
         for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at)).bytesWritten;
@@ -120,6 +137,25 @@ export async function unpackInto(
     paths.push(path);
   }
   return paths;
+}
+
+async function create(path: string, mode: number) {
+  try {
+    return await open(path, "wx", mode);
+  } catch (cause) {
+    if ((cause as { code?: string }).code !== "EEXIST") throw cause;
+    const found = `"${path}" is there already, by this name or by one that is the same on this system`;
+    throw new SvcError("already_exists", `the archive cannot be unpacked: ${found}`, { cause });
+  }
+}
+
+/** What is more than it can need ends it: compressed bytes may stand for a thousand times as many. */
+async function* bounded(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    if ((bytes += chunk.length) > bytesMax) throw tooMuch(`more than ${bytesMax} bytes`);
+    yield chunk;
+  }
 }
 
 async function* tar(files: AsyncIterable<ArchiveFile> | Iterable<ArchiveFile>): AsyncGenerator<Uint8Array> {
@@ -183,22 +219,45 @@ function parse(block: Uint8Array) {
   };
 }
 
-/** Of an extended header: `27 path=a/long/name\n`. */
-function records(text: string): { path?: string; size?: number } {
+/** Of an extended header: `27 path=a/long/name\n`, where 27 is the length of all of it, in bytes. */
+function records(content: Uint8Array): { path?: string; size?: number } {
   const found: { path?: string; size?: number } = {};
-  for (const [, key, value] of text.matchAll(/^\d+ ([^=\n]+)=(.*)$/gm)) {
+  for (let at = 0; at < content.length;) {
+    const space = content.indexOf(0x20, at);
+    const digits = DECODER.decode(content.subarray(at, Math.min(space, at + 8)));
+    const end = at + Number(digits);
+    if (space < 0 || !/^[1-9]\d*$/.test(digits) || end <= space || content[end - 1] !== 0x0a) {
+      throw wrong("an extended header that cannot be read");
+    }
+    const [, key, value] = /^([^=]+)=(.*)$/s.exec(DECODER.decode(content.subarray(space + 1, end - 1))) ?? [];
+    at = end;
+    if (key === undefined) throw wrong("an extended header that cannot be read");
+    if (key.startsWith("GNU.sparse.")) throw wrong("a file with holes, wanted files as they are");
     if (key === "path") found.path = value;
-    if (key === "size") found.size = Number(value);
+    if (key === "size") found.size = /^\d+$/.test(value) ? Number(value) : NaN;
   }
-  if (found.size !== undefined && !(Number.isSafeInteger(found.size) && found.size >= 0)) {
-    throw wrong(`a file of ${found.size} bytes`);
-  }
+  if (found.size !== undefined && !Number.isSafeInteger(found.size)) throw wrong("a file of an unknown size");
   return found;
+}
+
+/** A file's place, which nothing else may have: some would take the first of two, and others the last. */
+function occupy(places: Map<string, "file" | "folder">, path: string): void {
+  if (places.has(path)) throw wrong(`the name ${JSON.stringify(path)} twice`);
+  places.set(path, "file");
+  for (let slash = path.lastIndexOf("/"); slash > 0; slash = path.lastIndexOf("/", slash - 1)) {
+    const above = path.slice(0, slash);
+    const there = places.get(above);
+    if (there === "file") throw wrong(`the name ${JSON.stringify(above)} both as a file and a folder`);
+    if (there === "folder") break;
+    places.set(above, "folder");
+  }
 }
 
 function safe(path: string): string {
   const parts = path.split("/").filter((part) => part !== "" && part !== ".");
-  const odd = path.startsWith("/") || /[\\\0]|^[A-Za-z]:/.test(path) || parts.includes("..");
+  const odd = path.startsWith("/") || ODD.test(path) || parts.includes("..");
+  const long = path.length > PATH_CHARS_MAX || parts.length > DEPTH_MAX;
+  if (long) throw wrong(`a name of ${path.length} characters and ${parts.length} parts`);
   if (odd) throw wrong(`the name ${JSON.stringify(path)}, wanted one inside of it`);
   return parts.join("/");
 }

@@ -102,6 +102,79 @@ Deno.test("what leads out of the archive, is too much or is damaged is refused",
   assertEquals((await assertRejects(() => bytesOf(packed([wrong])), SvcError)).code, "aborted");
 });
 
+Deno.test("archives that mean different things to different readers are refused", async () => {
+  const refusal = async (archive: AsyncIterable<Uint8Array>, limits = LIMITS) => {
+    const { code, message } = await assertRejects(() => list(archive, limits), SvcError);
+    return `${code}: ${message}`;
+  };
+  const refused = "invalid_argument: the archive has ";
+  assertEquals(await refusal(packed([file("a", "1"), file("a", "2")])), `${refused}the name "a" twice`);
+  assertEquals(await refusal(packed([file("a", "1"), file("./a", "2")])), `${refused}the name "a" twice`);
+  const both = `${refused}the name "a" both as a file and a folder`;
+  assertEquals(await refusal(packed([file("a", "1"), file("a/b", "2")])), both);
+  assertEquals(await refusal(packed([file("a/b", "1"), file("a", "2")])), `${refused}the name "a" twice`);
+  assertEquals(await refusal(renamed("./")), `${refused}a file without a name`);
+  assertEquals(await refusal(renamed("a\nb")), `${refused}the name "a\\nb", wanted one inside of it`);
+  assertEquals(
+    await refusal(packed([file("d/".repeat(70) + "x", "")])),
+    `${refused}a name of 141 characters and 71 parts`,
+  );
+  // Of a comment's second line other readers take no name.
+  assertEquals((await list(withExtra(record("comment=x\n10 path=y"))))[0][0], "a");
+  assertEquals((await list(withExtra(record("path=b"))))[0][0], "b");
+  assertEquals(
+    await refusal(withExtra(record("GNU.sparse.major=1"))),
+    `${refused}a file with holes, wanted files as they are`,
+  );
+  assertEquals(await refusal(withExtra("8 path=x\n")), `${refused}an extended header that cannot be read`);
+  assertEquals(await refusal(withExtra(record("size=-1234"))), `${refused}a file of an unknown size`);
+});
+
+Deno.test("an archive of headers, of folders, or of nothing after its end costs no more than its limits", async () => {
+  const limits = { filesMax: 2, bytesMax: 1_000 };
+  const refusal = async (tar: Uint8Array) =>
+    (await assertRejects(() => list(gzipped(tar), limits), SvcError)).message;
+  const [folder] = await bare("d/", "5");
+  const many = new Uint8Array(512 * 20);
+  for (let at = 0; at < many.length; at += 512) many.set(folder, at);
+  assertEquals(await refusal(many), "the archive has more than 16 headers");
+  assertEquals(await refusal(new Uint8Array(10_000_000)), "the archive has more than 99304 bytes");
+});
+
+/** The blocks of an archive with one empty file. */
+async function bare(path: string, type: string): Promise<Uint8Array[]> {
+  const gunzip = new Response(await bytesOf(renamed(path, type)) as Uint8Array<ArrayBuffer>).body!;
+  const tar = await bytesOf(gunzip.pipeThrough(new DecompressionStream("gzip")));
+  return [tar.subarray(0, 512), tar.subarray(512)];
+}
+
+/** Of an extended header: its own length comes first. */
+function record(text: string): string {
+  const length = [2, 3].map((digits) => digits + 2 + text.length).find((all, at) =>
+    `${all}`.length === at + 2
+  );
+  return `${length} ${text}\n`;
+}
+
+/** An archive with one empty file `a` that has an extended header. */
+async function* withExtra(text: string): AsyncGenerator<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  const [header] = await bare("extra", "x");
+  const bytes = encode(text);
+  header.set(encode(bytes.length.toString(8).padStart(11, "0")), 124);
+  header.set(encode(" ".repeat(8)), 148);
+  const sum = header.reduce((sum, byte) => sum + byte, 0);
+  header.set(encode(`${sum.toString(8).padStart(6, "0")}\0 `), 148);
+  const content = new Uint8Array(512);
+  content.set(bytes);
+  parts.push(header, content, ...await bare("a", "0"));
+  yield* gzipped(new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer()));
+}
+
+function gzipped(tar: Uint8Array): ReadableStream<Uint8Array> {
+  return new Response(tar as Uint8Array<ArrayBuffer>).body!.pipeThrough(new CompressionStream("gzip"));
+}
+
 /** An archive with one empty file, whose header somebody has made by hand. */
 async function* renamed(path: string, type = "0"): AsyncGenerator<Uint8Array> {
   const gunzip = new Response(await bytesOf(packed([file("a", "")])) as Uint8Array<ArrayBuffer>).body!

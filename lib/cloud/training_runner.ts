@@ -8,8 +8,7 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { lstat, mkdir, readdir, rm } from "node:fs/promises";
+import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type ArchiveFile, packed } from "../base/archive.ts";
 import { type Clock, deadline } from "../base/clock.ts";
@@ -24,6 +23,7 @@ import { PACKAGE_BYTES_MAX, Packages } from "./packages.ts";
 import type { Sql, Store } from "./store.ts";
 import { type Ended, LOGS_KEPT_MS, type Queue, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
 import { TrainingLog } from "./training_log.ts";
+import { outputFiles } from "./training_output.ts";
 import { hasEnded, type TrainingState } from "./training_state.ts";
 
 export interface TrainingOptions {
@@ -50,6 +50,10 @@ const JOB_MS_MAX = 24 * 3600 * 1000;
 const TOLD_MAX = 20;
 const QUEUES: readonly Queue[] = ["managed", "custom"];
 const PAUSE_MS = 1_000;
+/** Of what a job leaves. */
+const OUTPUT_LIMITS = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX };
+/** Of the files that are not published, so many are told of. */
+const LEFT_OUT_MAX = 20;
 
 interface Running {
   readonly queue: Queue;
@@ -251,17 +255,19 @@ export class TrainingRunner {
     const { store, files } = this.options;
     const { id, organizationId, modelName: name, modelVersion: version } = job;
     const output = join(this.#folderOf(id), "output");
-    if ((await pathsIn(output)).length === 0) {
-      throw new SvcError("failed_precondition", "nothing came of it: the output folder is empty");
-    }
+    const leftOut: string[] = [];
+    const told = (path: string, why: string) => {
+      if (leftOut.length < LEFT_OUT_MAX) leftOut.push(`"${path}" ${why}: it is not published`);
+    };
     const add = async (sql: Sql, file: StoredFile, nowMs: number) => {
       const info = { organizationId, name, version, type: "ml_model", platform: "", metadata, file } as const;
       return (await new Packages(sql).add(info, nowMs)).id;
     };
-    await keepFile(store, files, packed(filesIn(output)), PACKAGE_BYTES_MAX, async (file) => {
+    await keepFile(store, files, packed(someFiles(output, told)), PACKAGE_BYTES_MAX, async (file) => {
       const state = await this.#end(id, async (sql, nowMs) => {
         const jobs = new TrainingJobs(sql);
         await this.#ours(jobs, id);
+        await jobs.log(id, leftOut.map((message) => ({ atMs: nowMs, level: "warn", message })));
         return await jobs.complete(id, () => add(sql, file, nowMs), nowMs);
       });
       // It has ended as it should, but the file is nobody's.
@@ -351,21 +357,15 @@ export async function logEnd(jobs: TrainingJobs, id: string, nowMs: number): Pro
   await jobs.log(id, [{ atMs: nowMs, level: error ? "error" : "info", message }]);
 }
 
-/** Regular files, in a settled order; links are left out, for they may lead anywhere. */
-async function pathsIn(folder: string, below = ""): Promise<string[]> {
-  const paths: string[] = [];
-  for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
-    const path = below ? `${below}/${entry.name}` : entry.name;
-    if (entry.isDirectory() && path !== "tmp") paths.push(...await pathsIn(folder, path));
-    if (entry.isFile()) paths.push(path);
+/** What is to be published. Throws `failed_precondition` where there is nothing. */
+async function* someFiles(
+  output: string,
+  leftOut: (path: string, why: string) => void,
+): AsyncGenerator<ArchiveFile> {
+  let none = true;
+  for await (const file of outputFiles(output, OUTPUT_LIMITS, leftOut)) {
+    none = false;
+    yield file;
   }
-  return paths.sort();
-}
-
-async function* filesIn(folder: string): AsyncGenerator<ArchiveFile> {
-  for (const path of await pathsIn(folder)) {
-    const full = join(folder, path);
-    const { size: bytes, mode } = await lstat(full);
-    yield { path, bytes, executable: (mode & 0o100) !== 0, content: createReadStream(full) };
-  }
+  if (none) throw new SvcError("failed_precondition", "nothing came of it: the output folder is empty");
 }
