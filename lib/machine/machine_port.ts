@@ -100,6 +100,12 @@ export class MachinePort {
     return { name: NODE_NAME, state: "unhealthy", error, updatedMs: sinceMs, revision: "" };
   }
 
+  /** Lets in, from now on, whom `config` lets in, where the port asks at all. Nothing else changes. */
+  admit(config: MachineConfig): void {
+    const settings = settingsOf(config);
+    if (settings && this.#guard) this.#guard.change(settings);
+  }
+
   /** Opens the port anew if `config` wants another one. Never rejects; a later call wins over an earlier one. */
   change(config: MachineConfig): Promise<void> {
     this.#callOffRetry();
@@ -119,7 +125,7 @@ export class MachinePort {
     if (this.#closed) return;
     const settings = settingsOf(config);
     // Whoever is no longer let in is not let in through the old port either, whatever becomes of the new one.
-    if (settings && this.#guard) this.#guard.change(settings);
+    this.admit(config);
     try {
       const door = await doorOf(config, this.#parts);
       if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) {

@@ -2,8 +2,8 @@
  * The maintenance window: whether a sensor of the machine lets it change or restart now.
  *
  * What was found of the sensor is looked up by a thin reader; what it means is decided by a pure function. Where no
- * sensor can be asked, nothing is held back: else a machine whose sensor is missing could never be repaired. A
- * sensor that is there and does not plainly say yes holds everything back.
+ * sensor is configured, nothing is held back: else a machine whose sensor is missing could never be repaired. A
+ * sensor that is configured and does not plainly say yes holds everything back, but for what it needs itself.
  */
 
 import type { Readings } from "../api/readings.ts";
@@ -22,6 +22,8 @@ export const SENSOR_TIMEOUT_MS = 5_000;
 export type Finding =
   | { readonly kind: "not a name"; readonly error: string }
   | { readonly kind: "not there"; readonly error: string }
+  /** It is configured, and was not built or has failed. */
+  | { readonly kind: "unhealthy"; readonly error: string }
   | { readonly kind: "no answer"; readonly error: string }
   | { readonly kind: "readings"; readonly readings: Readings };
 
@@ -29,6 +31,8 @@ export interface Decision {
   readonly allowed: boolean;
   /** For the log; absent where there is nothing to explain: no window, or a plain yes. */
   readonly reason?: string;
+  /** What may change all the same, with all that it depends on: a sensor that cannot be asked. */
+  readonly mendable?: string;
 }
 
 /** Whether changes are allowed under `maintenance`, whose sensor gave `finding`. */
@@ -40,6 +44,10 @@ export function decide(
     case "not a name":
     case "not there":
       return { allowed: true, reason: `maintenance is allowed, there is no sensor to ask: ${finding.error}` };
+    case "unhealthy": {
+      const reason = `no maintenance, ${sensorName} cannot be asked: ${finding.error}`;
+      return { allowed: false, reason, mendable: sensorName };
+    }
     case "no answer":
       return { allowed: false, reason: `no maintenance, ${sensorName} cannot be read: ${finding.error}` };
   }
@@ -56,7 +64,7 @@ export function decide(
 /** Asks the sensor, if there is a window at all. Never rejects. */
 export async function maintenanceAllowed(
   maintenance: MaintenanceConfig | undefined,
-  machine: Pick<Machine, "find">,
+  machine: Pick<Machine, "find" | "nodes">,
   clock: Clock,
 ): Promise<Decision> {
   return maintenance ? decide(maintenance, await find(maintenance, machine, clock)) : { allowed: true };
@@ -64,7 +72,7 @@ export async function maintenanceAllowed(
 
 async function find(
   { sensorName }: MaintenanceConfig,
-  machine: Pick<Machine, "find">,
+  machine: Pick<Machine, "find" | "nodes">,
   clock: Clock,
 ): Promise<Finding> {
   let name: ResourceName;
@@ -77,7 +85,8 @@ async function find(
   try {
     sensor = machine.find(name.api, name.short);
   } catch (error) {
-    return { kind: "not there", error: chainOf(error) };
+    const configured = [...machine.nodes].some((node) => node.name.full === name.full);
+    return { kind: configured ? "unhealthy" : "not there", error: chainOf(error) };
   }
   if (typeof sensor.getReadings !== "function") {
     return { kind: "not there", error: `${sensorName} has no readings` };

@@ -2,8 +2,10 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Readings } from "../api/readings.ts";
 import { FakeClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
+import { ResourceName } from "../resource/name.ts";
 import type { Resource } from "../resource/resource.ts";
 import { decide, type Finding, maintenanceAllowed } from "./maintenance.ts";
+import type { Node } from "./node.ts";
 
 const SENSOR = "rdk:component:sensor/door";
 const MAINTENANCE = { sensorName: SENSOR, maintenanceAllowedKey: "safe" };
@@ -25,6 +27,7 @@ const DECISIONS: [what: string, finding: Finding, allowed: boolean, reason: stri
   ["it says null", readings({ safe: null }), false, 'gives null for "safe"'],
   ["it says an object", readings({ safe: {} }), false, 'gives an object for "safe"'],
   ["it cannot be read", { kind: "no answer", error: "no power" }, false, "cannot be read: no power"],
+  ["it is unhealthy", { kind: "unhealthy", error: "no power" }, false, "cannot be asked: no power"],
   ["it is not there", { kind: "not there", error: "no node found" }, true, "no sensor to ask: no node found"],
   ["it cannot be named", { kind: "not a name", error: "bad" }, true, "no sensor to ask: bad"],
 ];
@@ -43,11 +46,14 @@ Deno.test("a key that every object has is none of the readings", () => {
   assertEquals(allowed, false);
 });
 
-/** Asks a machine that has only this sensor; without one, a machine that has none. */
+/** Asks a machine that has only this sensor, or has it and could not build it; without one, a machine that has none. */
 async function ask(sensor?: unknown, config = MAINTENANCE) {
   const clock = new FakeClock();
+  const nodes = sensor === BROKEN ? [{ name: ResourceName.parse(SENSOR) } as Node] : [];
   const machine = {
+    nodes,
     find: (api: string, short: string) => {
+      if (sensor === BROKEN) throw new SvcError("unknown", "it does not start");
       if (sensor && `${api}/${short}` === SENSOR) return sensor as Resource;
       throw new SvcError("unknown", `no node found with api ${api} and name ${short}`);
     },
@@ -57,6 +63,8 @@ async function ask(sensor?: unknown, config = MAINTENANCE) {
   assertEquals(clock.pending, 0);
   return await decision;
 }
+
+const BROKEN = "a sensor that cannot be built";
 
 const READERS: [what: string, sensor: unknown, allowed: boolean, reason: string][] = [
   ["gives readings", { getReadings: () => Promise.resolve({ safe: true }) }, true, ""],
@@ -73,6 +81,7 @@ const READERS: [what: string, sensor: unknown, allowed: boolean, reason: string]
   ],
   ["hangs", { getReadings: () => new Promise(() => {}) }, false, "cannot be read: no readings within 5 s"],
   ["has no readings", {}, true, `${SENSOR} has no readings`],
+  ["cannot be built", BROKEN, false, "cannot be asked: it does not start"],
   ["is not there", undefined, true, "no node found with api rdk:component:sensor and name door"],
 ];
 
@@ -91,6 +100,7 @@ Deno.test("maintenance is allowed with a sensor whose name is none, and without 
     assertStringIncludes(reason!, "no sensor to ask");
   }
   const nobody = {
+    nodes: [],
     find: () => {
       throw new Error("asked");
     },

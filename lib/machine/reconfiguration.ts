@@ -4,8 +4,8 @@
  *
  * A configuration that cannot be used changes nothing: the one in force stays, the log tells what is wrong once, and
  * the machine's status shows it under `rdk-internal:service:config/builtin` until a good one comes. How the machine
- * logs and how it is reached is no maintenance and changes at once. One that is held back is not queued: the newest
- * one is tried again and again until the window opens.
+ * logs and who may call it changes at once; where it is reached changes with everything else. One that is held back is
+ * not queued: the newest one is tried again and again until the window opens.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -17,6 +17,7 @@ import { type ConfigSurroundings, decodeConfig, formatProblems, type MachineConf
 import { configDiff } from "./config_diff.ts";
 import type { ConfigSource, Draft } from "./config_source.ts";
 import type { Decision } from "./maintenance.ts";
+import { mendingOf } from "./mending.ts";
 import type { StatusNode } from "./service.ts";
 
 /** Between two attempts at a configuration that is held back. */
@@ -31,8 +32,10 @@ export interface ReconfigurationParts {
   readonly env: ConfigSurroundings["env"];
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Takes over how the machine logs and is reached. Does not wait, never throws. */
+  /** Takes over how the machine logs and who may call it. Does not wait, never throws. */
   readonly adopt: (config: MachineConfig) => void;
+  /** Takes over where the machine is reached, as soon as anything may change. Does not wait, never throws. */
+  readonly move: (config: MachineConfig) => void;
   readonly mayChange: (config: MachineConfig) => Promise<Decision>;
   /** Gets ready what a configuration needs before it takes force. False where a newer one has taken its place. */
   readonly prepare?: (config: MachineConfig) => Promise<boolean>;
@@ -141,7 +144,7 @@ export class Reconfiguration {
   async #attempt(candidate: Candidate): Promise<void> {
     const { clock, logger, mayChange } = this.#parts;
     this.#callOffRetry();
-    const { allowed, reason = "" } = await mayChange(candidate.config);
+    const { allowed, reason = "", mendable } = await mayChange(candidate.config);
     if (this.#closed) return;
     if (allowed) {
       if (reason !== "") logger.warn(reason);
@@ -152,12 +155,23 @@ export class Reconfiguration {
     }
     if (this.#heldBack?.reason !== reason) logger.info(`a new configuration is held back: ${reason}`);
     this.#heldBack = { candidate, reason, sinceMs: this.#heldBack?.sinceMs ?? clock.nowMs() };
+    if (mendable !== undefined) this.#mend(mendable, candidate);
     this.#callOffRetry = clock.after(HELD_BACK_RETRY_MS, () => this.#enqueue(() => this.#attempt(candidate)));
+  }
+
+  /** Applies what a sensor needs that cannot be asked, so that it can say when the rest may follow. */
+  #mend(sensor: string, { config }: Candidate): void {
+    const mended = this.#inForce && mendingOf(this.#inForce, config, sensor);
+    if (!mended) return;
+    this.#parts.logger.info(`${sensor} and what it depends on change all the same, so that it can be asked`);
+    this.#inForce = mended;
+    void this.#parts.apply(mended).catch((error) => this.#bug(error));
   }
 
   /** Never rejects. A pass that is under way when a newer configuration comes is the machine's to end or to give up. */
   async #apply({ draft, config }: Candidate): Promise<void> {
-    const { source, logger, prepare, apply, showDiffs } = this.#parts;
+    const { source, logger, move, prepare, apply, showDiffs } = this.#parts;
+    if (this.#inForce) move(config);
     if (prepare && !await prepare(config)) return;
     const old = this.#inForce;
     this.#inForce = config;

@@ -61,6 +61,7 @@ async function bench(
     clock,
     logger: logs.logger("rdk.config"),
     adopt: note("adopt"),
+    move: note("move"),
     mayChange: () => Promise.resolve(window.decision),
     apply: async (config: MachineConfig) => {
       note("apply")(config);
@@ -113,7 +114,10 @@ Deno.test("a start without a configuration that can be used begins with what was
       first instanceof SvcError ? "nobody there" : "found 1, wanted true or false",
     );
     await hear(draft({}, "back"));
-    assertEquals([took(), reconfiguration.status], [["adopt back", "keep back", "apply back"], undefined]);
+    assertEquals([took(), reconfiguration.status], [
+      ["adopt back", "move back", "keep back", "apply back"],
+      undefined,
+    ]);
     await reconfiguration.close();
   }
   await assertRejects(() => bench(new SvcError("unavailable", "nobody there")), SvcError, "nobody there");
@@ -122,7 +126,14 @@ Deno.test("a start without a configuration that can be used begins with what was
 Deno.test("a configuration that names its own revision has that one", async () => {
   const { took, hear, reconfiguration } = await bench(draft({ revision: "mine" }, "bytes"));
   await hear(draft({ revision: "" }, "bytes2"));
-  assertEquals(took(), ["keep bytes", "apply mine", "adopt bytes2", "keep bytes2", "apply bytes2"]);
+  assertEquals(took(), [
+    "keep bytes",
+    "apply mine",
+    "adopt bytes2",
+    "move bytes2",
+    "keep bytes2",
+    "apply bytes2",
+  ]);
   await reconfiguration.close();
 });
 
@@ -150,7 +161,7 @@ Deno.test("a bad configuration changes nothing, is told once and shown until a g
   await hear(draft({}, "good again"));
   assertEquals(reconfiguration.status, undefined);
   assertEquals(told(), ["info m.json can be used again"]);
-  assertEquals(took(), ["adopt good again", "keep good again", "apply good again"]);
+  assertEquals(took(), ["adopt good again", "move good again", "keep good again", "apply good again"]);
   await reconfiguration.close();
 });
 
@@ -166,7 +177,7 @@ Deno.test("what is doubtful is a warning, once for as long as it stays", async (
   await reconfiguration.close();
 });
 
-Deno.test("without maintenance the newest configuration waits; settings of logs and port do not", async () => {
+Deno.test("without maintenance the newest configuration waits, the port with it; logs and keys do not", async () => {
   const { took, told, hear, clock, window, reconfiguration } = await bench(draft({}, "1"));
   took();
   window.decision = { allowed: false, reason: "the door is open" };
@@ -184,7 +195,7 @@ Deno.test("without maintenance the newest configuration waits; settings of logs 
   assertEquals(told(), ["info a new configuration is held back: the sensor is gone"]);
   window.decision = { allowed: true };
   await clock.advance(5_000);
-  assertEquals(took(), ["keep 3", "apply 3"]);
+  assertEquals(took(), ["move 3", "keep 3", "apply 3"]);
   assertEquals(told(), ["info maintenance is allowed, the configuration changes now"]);
   assertEquals([reconfiguration.status, clock.pending], [undefined, 0]);
   await reconfiguration.close();
@@ -215,7 +226,7 @@ Deno.test("a newer configuration does not wait for a pass under way", async () =
   window.passUnderWay = new Promise(() => {});
   await hear(draft({}, "2"));
   await hear(draft({}, "3"));
-  assertEquals(took(), ["adopt 2", "keep 2", "apply 2", "adopt 3", "keep 3", "apply 3"]);
+  assertEquals(took(), ["adopt 2", "move 2", "keep 2", "apply 2", "adopt 3", "move 3", "keep 3", "apply 3"]);
   await reconfiguration.close();
 });
 
@@ -229,7 +240,7 @@ Deno.test("whatever goes wrong with one configuration, the next is taken", async
     assertStringIncludes(told().join(), `cannot ${fault}`);
     assertEquals(took().includes("apply 2"), fault !== "adopt");
     await hear(draft({}, "3"));
-    assertEquals([took(), told()], [["adopt 3", "keep 3", "apply 3"], []]);
+    assertEquals([took(), told()], [["adopt 3", "move 3", "keep 3", "apply 3"], []]);
   }
   await reconfiguration.close();
 });

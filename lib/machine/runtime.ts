@@ -143,7 +143,11 @@ async function start(
       machine,
       packages,
       source: origin.source,
-      adopt: (config) => adopt(config, { sessions, diagnostics, port }, options, logs),
+      adopt: (config) => {
+        adoptLogs(config, options, logs);
+        port.admit(config);
+      },
+      move: (config) => move(config, { sessions, diagnostics, port }),
       apply: async (config) => {
         await apply(config, { machine, jobs, packages, activities }, logger);
         warnOfIdlePatterns(config);
@@ -191,14 +195,11 @@ async function start(
   };
 }
 
-/** What runs takes over from a configuration at once. */
-function adopt(
+/** What runs takes over from a configuration beside its resources. */
+function move(
   config: MachineConfig,
   { sessions, diagnostics, port }: Pick<Closed, "sessions" | "diagnostics" | "port">,
-  options: RuntimeOptions,
-  logs: Logs,
 ): void {
-  adoptLogs(config, options, logs);
   sessions.heartbeatWindowMs = config.network.heartbeatWindowMs;
   diagnostics.adopt(config);
   void port.change(config);
@@ -222,9 +223,9 @@ async function apply(
 }
 
 function reconfigurationOf(
-  { machine, packages, source, adopt, apply }:
+  { machine, packages, source, adopt, move, apply }:
     & Pick<Closed, "machine" | "packages">
-    & Pick<ReconfigurationParts, "source" | "adopt" | "apply">,
+    & Pick<ReconfigurationParts, "source" | "adopt" | "move" | "apply">,
   { showConfigDiffs: showDiffs }: RuntimeOptions,
   { registry, host, clock, logs }: RuntimeParts,
 ): Reconfiguration {
@@ -235,6 +236,7 @@ function reconfigurationOf(
     clock,
     logger: logs.logger("rdk.config"),
     adopt,
+    move,
     mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
     prepare: (config) => packages.fetch(config.packages),
     apply,

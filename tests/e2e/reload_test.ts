@@ -155,3 +155,39 @@ Deno.test("a change waits for the maintenance window; so does a restart", async 
     assertEquals(await mayRestart(url), true);
   });
 });
+
+Deno.test("a broken sensor holds everything back but what it needs; the port stays where it is until then", async () => {
+  const maintenance = { sensor_name: "rdk:component:sensor/gate", maintenance_allowed_key: "allowed" };
+  const config = (revision: string, build: string | undefined, more: JsonObject = {}) => {
+    const board = part("board", build === undefined ? {} : { build });
+    return {
+      revision,
+      maintenance,
+      components: [{ ...gate(false), depends_on: ["board"] }, board, part(revision)],
+      ...more,
+    };
+  };
+  await withServer(config("r0", "fails"), async ({ path, server }) => {
+    const { url } = server;
+    assertStringIncludes((await statusOf(url)).resources.gate, "unhealthy");
+    assertEquals(await mayRestart(url), false);
+    const elsewhere = { network: { bind_address: "127.0.0.1:0" } };
+    await Deno.writeTextFile(path, text(config("r1", undefined, elsewhere)));
+    await server.wrote("held back: no maintenance, rdk:component:sensor/gate cannot be asked");
+    await server.wrote("held back: no maintenance, rdk:component:sensor/gate says allowed is false");
+    assertEquals((await statusOf(url)).resources, {
+      gate: "ready",
+      board: "ready",
+      r0: "ready",
+      "rdk-internal:service:config": "configuring",
+    });
+    assert(!server.output().includes("http://127.0.0.1:"));
+    await allow(url, true);
+    await server.wrote(applied("r1"));
+    const moved = '"url":"http://127.0.0.1:';
+    await server.wrote(moved);
+    const [, port] = server.output().split(moved);
+    const address = `http://127.0.0.1:${parseInt(port)}`;
+    assertEquals((await statusOf(address)).resources, { gate: "ready", board: "ready", r1: "ready" });
+  });
+});
