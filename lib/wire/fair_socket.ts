@@ -10,8 +10,10 @@ import type { Duplex } from "node:stream";
 
 /** What a connection may cost before it is the others' turn, as much as handling so many bytes does. */
 const SHARE_COST = 64 * 1024;
-/** Of a protocol whose requests are not told apart here, this many bytes are read in a turn. */
-const SLICE_BYTES = 16 * 1024;
+/** What is read in a turn where requests begin, a few dozen of the shortest; it doubles with every turn without one. */
+const SLICE_BYTES = 1024;
+/** Of the body of a request, which costs little, this much is read in a turn. */
+const LARGEST_SLICE_BYTES = 64 * 1024;
 
 /** A connection's share of each turn. */
 export class Share {
@@ -48,11 +50,16 @@ export class Share {
   }
 }
 
-/**
- * Makes a socket hand out what comes in slices, with a turn between them, whoever reads it; until the returned function
- * is called, for a reader that is fair itself.
- */
-export function readInTurns(socket: Duplex): () => void {
+/** How a socket is read that hands out what comes in slices. */
+export interface Turns {
+  /** A request has begun: more of them may be in what comes next. */
+  requested(): void;
+  /** From now on the reader itself sees to it that others have their turn. */
+  release(): void;
+}
+
+/** Makes a socket hand out what comes in slices, with a turn between them, whoever reads it. */
+export function readInTurns(socket: Duplex): Turns {
   const slices = new Slices(socket);
   // The parser of HTTP/1.1 would take over the system's socket, and get ahead of what waits here.
   const { _handle: handle } = socket as { _handle?: { _consumed?: boolean } };
@@ -60,11 +67,11 @@ export function readInTurns(socket: Duplex): () => void {
   socket.push = (chunk) => slices.push(chunk);
   socket._read = () => slices.read();
   socket.once("close", () => slices.stop());
-  return () => slices.release();
+  return slices;
 }
 
 /** Stands between a socket's system and its buffer. */
-class Slices {
+class Slices implements Turns {
   readonly #push: Duplex["push"];
   readonly #read: () => void;
   readonly #waiting: (Uint8Array | null)[] = [];
@@ -74,7 +81,7 @@ class Slices {
 
   constructor(socket: Duplex) {
     this.#push = socket.push.bind(socket);
-    this.#read = socket._read.bind(socket, SLICE_BYTES);
+    this.#read = socket._read.bind(socket, LARGEST_SLICE_BYTES);
   }
 
   /** Takes a chunk from the system, which is told to stop reading by `false`. */
@@ -90,6 +97,11 @@ class Slices {
 
   stop(): void {
     this.#cancel?.();
+  }
+
+  requested(): void {
+    this.#sliceBytes = Math.min(this.#sliceBytes, SLICE_BYTES / 2);
+    this.#left = Math.min(this.#left, SLICE_BYTES);
   }
 
   release(): void {
@@ -114,6 +126,7 @@ class Slices {
   #rest(): false {
     this.#cancel ??= nextTurn(() => {
       this.#cancel = undefined;
+      if (this.#sliceBytes < LARGEST_SLICE_BYTES) this.#sliceBytes *= 2;
       this.#left = this.#sliceBytes;
       this.read();
     });

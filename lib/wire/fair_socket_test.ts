@@ -5,7 +5,7 @@ import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
 import { FakeClock, nextTurn, settle } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import { readInTurns } from "./fair_socket.ts";
+import { readInTurns, type Turns } from "./fair_socket.ts";
 import { HpackEncoder } from "./hpack.ts";
 import { Connection } from "./http2.ts";
 import { PREFACE, TYPE } from "./http2_frame.ts";
@@ -76,21 +76,21 @@ Deno.test("fairness: calls are fewer in a turn than their few bytes say", async 
   await settle();
 });
 
-Deno.test("fairness: any other socket is read in slices, all of it, in order and to its end", async () => {
-  const content = Buffer.from(Uint8Array.from({ length: 1_000_000 }, (_, at) => at % 251));
+/** Reads all that a socket has, slice by slice; answers what came and how much of it came in one turn. */
+async function readAll(content: Uint8Array, hear: (turns: Turns) => void): Promise<[Buffer, number]> {
   const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
-  readInTurns(socket);
+  const turns = readInTurns(socket);
   const parts: Buffer[] = [];
   let [perTurn, most] = [0, 0];
   socket.on("data", (bytes: Buffer) => {
     most = Math.max(most, perTurn += bytes.length);
     void nextTurn(() => perTurn = 0);
     parts.push(bytes);
+    hear(turns);
     // A reader that takes its time now and then.
-    if (parts.length % 10 === 0) {
-      socket.pause();
-      void nextTurn(() => socket.resume());
-    }
+    if (parts.length % 10 !== 0) return;
+    socket.pause();
+    void nextTurn(() => socket.resume());
   });
   const ended = new Promise((resolve) => socket.once("end", resolve));
   for (let at = 0; at < content.length; at += CHUNK_BYTES) {
@@ -98,9 +98,17 @@ Deno.test("fairness: any other socket is read in slices, all of it, in order and
   }
   socket.push(null);
   await ended;
-  assert(Buffer.concat(parts).equals(content));
-  assert(most < CHUNK_BYTES, `${most} bytes in a turn`);
   socket.destroy();
+  return [Buffer.concat(parts), most];
+}
+
+Deno.test("fairness: any other socket is read in slices, all of it, in order and to its end, small ones where requests begin", async () => {
+  const content = Buffer.from(Uint8Array.from({ length: 1_000_000 }, (_, at) => at % 251));
+  const [body] = await readAll(content, () => {});
+  assert(body.equals(content));
+  const [requests, most] = await readAll(content, (turns) => turns.requested());
+  assert(requests.equals(content));
+  assert(most <= 4096, `${most} bytes in a turn`);
 });
 
 Deno.test("fairness: a socket of HTTP/1.1 that never stops sending leaves turns to others", async () => {

@@ -22,7 +22,7 @@ import type { Logger } from "../base/log.ts";
 import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "./grpc_server.ts";
 import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
-import { readInTurns } from "./fair_socket.ts";
+import { readInTurns, type Turns } from "./fair_socket.ts";
 import type { Fields } from "./hpack.ts";
 import { Connection } from "./http2.ts";
 import { H2 } from "./http2_frame.ts";
@@ -108,6 +108,8 @@ class OpenPort implements Port {
   readonly #connections = new Set<Connection>();
   /** Call off the timers of clients that have not spoken yet; before and after the TLS handshake by their address. */
   readonly #silent = new Map<string, () => void>();
+  /** How the connections of HTTP/1.1 are read. */
+  readonly #turns = new WeakMap<Socket, Turns>();
   /** Answers of HTTP/1.1 that are not complete. */
   readonly #open = new Set<ServerResponse>();
   readonly #scheme: string;
@@ -271,13 +273,13 @@ class OpenPort implements Port {
   }
 
   /** Reads until it is clear which protocol this is, and puts the bytes back. */
-  #sniff(socket: Socket, client: string, head: Buffer, readAtOnce: () => void): void {
+  #sniff(socket: Socket, client: string, head: Buffer, turns: Turns): void {
     socket.once("readable", () => {
       const bytes = socket.read() as Buffer | null;
-      if (!bytes) return this.#sniff(socket, client, head, readAtOnce);
+      if (!bytes) return this.#sniff(socket, client, head, turns);
       head = Buffer.concat([head, bytes]);
       const beginning = head.subarray(0, 3).toString("latin1");
-      if (head.length < 3 && /^[A-Z]+$/.test(beginning)) return this.#sniff(socket, client, head, readAtOnce);
+      if (head.length < 3 && /^[A-Z]+$/.test(beginning)) return this.#sniff(socket, client, head, turns);
       if (!KNOWN_BEGINNINGS.test(beginning)) {
         this.#debug(`${client} speaks neither HTTP/1.1 nor HTTP/2${hint(head[0])}`);
         socket.destroy();
@@ -285,11 +287,12 @@ class OpenPort implements Port {
       }
       socket.unshift(head);
       if (beginning === "PRI") {
-        readAtOnce();
+        turns.release();
         return this.#http2(socket, client);
       }
       // A request over a file system's socket cannot be told from others by its address.
       if (socket.remoteAddress === undefined) this.#silent.get(client)?.();
+      this.#turns.set(socket, turns);
       this.#http.emit("connection", socket);
     });
   }
@@ -342,6 +345,7 @@ class OpenPort implements Port {
 
   #request(message: IncomingMessage, response: ServerResponse): void {
     this.#silent.get(endpoint(message.socket))?.();
+    this.#turns.get(message.socket)?.requested();
     this.#open.add(response);
     let unread = 0;
     const request: WebRequest = {
