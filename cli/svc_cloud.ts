@@ -13,11 +13,13 @@ import { chainOf, SvcError } from "../lib/base/error.ts";
 import { escaped } from "../lib/base/escape.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
+import { parseJsonc } from "../lib/base/jsonc.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import { Addresses, checkedAddress, noteAddress } from "../lib/cloud/addresses.ts";
 import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
 import { ORGANIZATION_MAKERS, type Validate } from "../lib/cloud/context.ts";
 import { FileStore } from "../lib/cloud/files.ts";
+import { defaultLimits, type Limits, parseLimits } from "../lib/cloud/limits.ts";
 import { openStore, type Store } from "../lib/cloud/store.ts";
 import { decodeConfig } from "../lib/machine/config.ts";
 import { Registry } from "../lib/resource/registry.ts";
@@ -118,6 +120,14 @@ const SERVE = {
       type: "bool",
       default: false,
       help: "Serve over TLS, with a certificate of the local authority.",
+    },
+    {
+      name: "limits",
+      type: "string",
+      default: "",
+      value: "FILE",
+      env: "SVC_CLOUD_LIMITS",
+      help: "What callers may use at most (JSON): see docs/limits.md.",
     },
     {
       name: "metrics-key-file",
@@ -307,6 +317,7 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         validate: validator(),
         addresses,
         organizations,
+        limits: await limitsOf(values.limits, host),
         metricsKey: await metricsKeyOf(values, host),
         localhostCertificates: values.localhostCertificates,
         installers: await installers(host),
@@ -340,6 +351,12 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
   } finally {
     ignore();
   }
+}
+
+async function limitsOf(path: string, host: Host): Promise<Limits> {
+  return path === ""
+    ? defaultLimits()
+    : parseLimits(parseJsonc(await host.readFile(path), { file: path }), path);
 }
 
 /** Reads the key for the figures, made where there is none. */

@@ -100,7 +100,7 @@ function isTabular({ metadata, sensorContents }: DataCaptureUploadRequest): bool
 }
 
 async function addReadings(
-  { store, clock }: CloudContext,
+  { store, clock, usage }: CloudContext,
   part: Part,
   metadata: UploadMetadata,
   contents: readonly SensorData[],
@@ -109,6 +109,7 @@ async function addReadings(
     const found = `found ${contents.length} readings in one upload`;
     throw new SvcError("resource_exhausted", `${found}, wanted at most ${READINGS_MAX}`);
   }
+  await usage.take(part.organizationId, "readingsPerOrganization", contents.length);
   const nowMs = clock.nowMs();
   const readings = contents.map(({ data, metadata: sensor }): Reading => {
     const capturedUs = capturedAt(sensor) ?? toMicros(nowMs);
@@ -121,7 +122,7 @@ async function addReadings(
 }
 
 async function addBinary(
-  { store, files, clock }: CloudContext,
+  { store, files, clock, usage }: CloudContext,
   upload: BinaryUpload,
   content: AsyncIterable<Uint8Array>,
 ): Promise<string> {
@@ -131,13 +132,11 @@ async function addBinary(
     if ((await new Datasets(store).get(id)).organizationId === organizationId) continue;
     throw new SvcError("not_found", `there is no dataset "${id}"`);
   }
-  return await keepFile(
-    store,
-    files,
-    content,
-    FILE_BYTES_MAX,
-    (file) => store.transaction((sql) => new BinaryData(sql).add(upload, file, clock.nowMs())),
-  );
+  await usage.take(organizationId, "dataBytesPerOrganization", 0);
+  return await keepFile(store, files, content, FILE_BYTES_MAX, async (file) => {
+    await usage.take(organizationId, "dataBytesPerOrganization", file.bytes);
+    return await store.transaction((sql) => new BinaryData(sql).add(upload, file, clock.nowMs()));
+  });
 }
 
 function uploadOf(part: Part, metadata: UploadMetadata, sensor?: SensorMetadata): BinaryUpload {

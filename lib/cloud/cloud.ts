@@ -9,8 +9,10 @@ import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
+import { escapedLine } from "../base/escape.ts";
+import { fingerprintOf, isHashOf } from "../base/key_hash.ts";
 import type { Logger } from "../base/log.ts";
-import { type Auth, auth } from "../wire/auth.ts";
+import { type Auth, auth, type KeySource } from "../wire/auth.ts";
 import { field, type Route } from "../wire/grpc_web.ts";
 import { health } from "../wire/health.ts";
 import { reflection } from "../wire/reflection.ts";
@@ -24,6 +26,7 @@ import { fleetHandlers } from "./app_fleet.ts";
 import { keyHandlers } from "./app_keys.ts";
 import { logHandlers } from "./app_logs.ts";
 import { partHandlers } from "./app_parts.ts";
+import { addressOf, type Attempt, Attempts } from "./attempts.ts";
 import { Audit } from "./audit.ts";
 import { Authority } from "./authority.ts";
 import { agentService } from "./agent_service.ts";
@@ -35,6 +38,7 @@ import { releaseOrphans } from "./file_refs.ts";
 import type { FileStore } from "./files.ts";
 import { installPages } from "./install_pages.ts";
 import { Keys } from "./keys.ts";
+import { defaultLimits, type Limits } from "./limits.ts";
 import { Metrics } from "./metrics.ts";
 import { packageService } from "./package_service.ts";
 import { Presence } from "./presence.ts";
@@ -45,9 +49,12 @@ import { secretOf, type Store } from "./store.ts";
 import { type InferenceOptions, mlInferenceService } from "./inference.ts";
 import { mlTrainingService } from "./ml_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training_runner.ts";
+import { Usage } from "./usage.ts";
 
 /** Whom tokens are for. */
 const AUDIENCE = ["svc-cloud"];
+/** Of an id that somebody made up. */
+const KEY_ID_CHARS_MAX = 64;
 const SWEEP_MS = 3600 * 1000;
 /** How often contents that nobody refers to are looked for, and how old they are. */
 const ORPHANS_MS = 24 * SWEEP_MS;
@@ -64,6 +71,8 @@ export interface CloudOptions {
   readonly organizations?: OrganizationMakers;
   /** As what it is known; left out, as this computer. */
   readonly addresses?: Addresses;
+  /** What callers may use at most; left out, the usual. */
+  readonly limits?: Limits;
   /** For whoever reads the figures of the whole; without one they are for nobody. */
   readonly metricsKey?: string;
   /** Certificates of machines are good for localhost, too. */
@@ -86,6 +95,7 @@ export interface Cloud {
 
 export async function openCloud(options: CloudOptions): Promise<Cloud> {
   const { store, clock, logger } = options;
+  const limits = options.limits ?? defaultLimits();
   const access = new Access(store, RULES);
   const audit = new Audit(store, clock);
   const presence = new Presence(store, clock, logger);
@@ -95,11 +105,14 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
     addresses: options.addresses ?? new Addresses(),
     audit,
     presence,
+    limits,
+    usage: new Usage(store, limits, clock),
   };
   const keys = new Keys(store);
+  const shown = keySource(keys, context);
   const signingKeys = [createPrivateKey(await secretOf(store, "signing-key", newSigningKey))];
   const guard = auth({
-    handlers: { apiKeys: keys },
+    handlers: { apiKeys: shown },
     audience: AUDIENCE,
     signingKeys: () => signingKeys,
     clock,
@@ -118,9 +131,9 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
     access.gate(guard, refused, clock),
   ]);
   table.add(guard.service);
-  const logs = new Logs(store, clock);
+  const logs = new Logs(store, clock, limits);
   const authority = await Authority.open(store, clock);
-  const identify = identifier(keys, guard);
+  const identify = identifier(shown, guard);
   const downloads = await Downloads.open(context, identify);
   const app = {
     ...fleetHandlers(context),
@@ -159,13 +172,35 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   };
 }
 
+/** The API keys, with a limit to the wrong ones that are shown. */
+function keySource(keys: Keys, { audit, clock, limits, logger }: CloudContext): KeySource {
+  const book = {
+    // No database holds a zero byte.
+    hash: (id: string) => id.includes("\0") ? Promise.resolve(undefined) : keys.hash(id),
+    isHashOf,
+  };
+  const episode = async ({ address, id }: Attempt) => {
+    const key = escapedLine(id.slice(0, KEY_ID_CHARS_MAX));
+    logger.warn("too many wrong API keys; the caller is slowed down", { address, key });
+    await audit.refused({ who: `address ${address}`, action: "Authenticate" }, [{ kind: "key", id: key }]);
+  };
+  const attempts = new Attempts({ book, limits, clock, episode });
+  return {
+    check: async (id, key, { remoteAddress }) => {
+      const hash = await attempts.check({ id, key, address: addressOf(remoteAddress) });
+      return hash === undefined ? undefined : fingerprintOf(hash);
+    },
+    generation: (id) => keys.generation(id),
+  };
+}
+
 /** By a token, or as published downloaders show who they are: by the headers `key_id` and `key`. */
-function identifier(keys: Keys, guard: Pick<Auth, "entityOf">): Identify {
-  return async (fields, _peer) => {
+function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
+  return async (fields, peer) => {
     const [, token] = /^Bearer (.+)$/i.exec(field(fields, "authorization") ?? "") ?? [];
     if (token !== undefined) return await guard.entityOf(token);
     const [id, key] = [field(fields, "key_id"), field(fields, "key")];
-    if (id !== undefined && key !== undefined && await keys.check(id, key) !== undefined) return id;
+    if (id !== undefined && key !== undefined && await keys.check(id, key, peer) !== undefined) return id;
     throw new SvcError(
       "unauthenticated",
       "wanted a header `authorization: Bearer <token>`, or `key_id` and `key` of an API key",

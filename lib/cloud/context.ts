@@ -11,8 +11,10 @@ import type { Access } from "./access.ts";
 import type { Addresses } from "./addresses.ts";
 import type { Actor, Audit } from "./audit.ts";
 import type { FileStore } from "./files.ts";
+import type { Limits } from "./limits.ts";
 import type { Presence } from "./presence.ts";
 import type { Store } from "./store.ts";
+import type { Usage } from "./usage.ts";
 
 /** Who makes organizations by a call; the command line on the host always does. */
 export const ORGANIZATION_MAKERS = ["operator", "anybody"] as const;
@@ -29,6 +31,8 @@ export interface CloudContext {
   readonly access: Access;
   readonly audit: Audit;
   readonly presence: Presence;
+  readonly limits: Limits;
+  readonly usage: Usage;
   readonly validate: Validate;
   /** `operator` where left out: nobody does by a call. */
   readonly organizations?: OrganizationMakers;

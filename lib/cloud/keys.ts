@@ -166,17 +166,17 @@ export class Keys {
 
   /** The generation of `key` if it is the one of this id. */
   async check(id: string, key: string): Promise<string | undefined> {
-    const hash = await this.#hash(id);
+    const hash = await this.hash(id);
     return await isHashOf(hash, key) ? fingerprintOf(hash!) : undefined;
   }
 
   /** The generation of the key that is good now: another one after each rotation. */
   async generation(id: string): Promise<string | undefined> {
-    const hash = await this.#hash(id);
+    const hash = await this.hash(id);
     return hash === undefined ? undefined : fingerprintOf(hash);
   }
 
-  async #hash(id: string): Promise<string | undefined> {
+  async hash(id: string): Promise<string | undefined> {
     const [row] = await this.sql.query<{ hash: string }>("SELECT hash FROM api_keys WHERE id = ?", id);
     return row?.hash;
   }

@@ -11,7 +11,8 @@ import { type LogEntry, LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toMs } from "../api/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { fromBinary, toBinary } from "../wire/proto.ts";
-import { places, type SqlValue, type Store } from "./store.ts";
+import { defaultLimits, type Limits, requireWithin } from "./limits.ts";
+import { places, type Sql, type SqlValue, type Store } from "./store.ts";
 
 export interface LogQuery {
   /** Only entries with this in their message, fields or logger, in whatever case. */
@@ -34,7 +35,8 @@ export interface NumberedLog {
   readonly entry: LogEntry;
 }
 
-const KEPT_MS = 30 * 24 * 3600 * 1000;
+const DAY_MS = 24 * 3600 * 1000;
+const KEPT_MS = 30 * DAY_MS;
 /** Rows of one statement. */
 const ROWS_MAX = 400;
 const FORGET_AT_ONCE = 5_000;
@@ -46,13 +48,21 @@ export class Logs {
   /** Those who wait for entries of a part that come in here. */
   readonly #waiting = new Map<string, Set<() => void>>();
 
-  constructor(private readonly store: Store, private readonly clock: Clock) {}
+  constructor(
+    private readonly store: Store,
+    private readonly clock: Clock,
+    private readonly limits: Limits = defaultLimits(),
+  ) {}
 
   /** Takes in entries; when it resolves they are on disk. */
   async add(partId: string, entries: readonly LogEntry[], nowMs: number): Promise<void> {
     if (entries.length === 0) return;
+    requireWithin(this.limits, "logLinesPerCall", entries.length);
     const rows = rowsOf(entries, nowMs);
+    const bytes = rows.reduce((sum, row) => sum + (row[row.length - 1] as Uint8Array).length, 0);
+    requireWithin(this.limits, "logBytesPerCall", bytes);
     await this.store.transaction(async (sql) => {
+      await this.#count(sql, partId, rows.length, bytes, nowMs);
       // Holding this row until the end is what keeps the entries of a part in order.
       const [{ number: last }] = await sql.query<{ number: number }>(
         `INSERT INTO log_heads (part_id, number) VALUES (?, ?)
@@ -72,6 +82,23 @@ export class Logs {
       }
     });
     for (const wake of this.#waiting.get(partId) ?? []) wake();
+  }
+
+  /** Counts what a part logs in a day. Throws `resource_exhausted` where it is too much. */
+  async #count(sql: Sql, partId: string, lines: number, bytes: number, nowMs: number): Promise<void> {
+    const [today] = await sql.query<{ lines: number; bytes: number }>(
+      `INSERT INTO log_days (part_id, day, lines, bytes) VALUES (?, ?, ?, ?)
+       ON CONFLICT (part_id) DO UPDATE SET day = excluded.day,
+         lines = CASE WHEN log_days.day = excluded.day THEN log_days.lines ELSE 0 END + excluded.lines,
+         bytes = CASE WHEN log_days.day = excluded.day THEN log_days.bytes ELSE 0 END + excluded.bytes
+       RETURNING lines, bytes`,
+      partId,
+      Math.floor(nowMs / DAY_MS),
+      lines,
+      bytes,
+    );
+    requireWithin(this.limits, "logLinesPerMachineDay", today.lines);
+    requireWithin(this.limits, "logBytesPerMachineDay", today.bytes);
   }
 
   async find(partId: string, query: LogQuery): Promise<NumberedLog[]> {

@@ -327,4 +327,13 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX api_keys_by_organization ON api_keys (organization_id)`,
   ],
+  // How much each part logs: what it has logged on the last day that it logged anything.
+  [
+    `CREATE TABLE log_days (
+      part_id TEXT PRIMARY KEY REFERENCES parts (id) ON DELETE CASCADE,
+      day BIGINT NOT NULL,
+      lines BIGINT NOT NULL,
+      bytes BIGINT NOT NULL
+    )`,
+  ],
 ];

@@ -109,7 +109,7 @@ export function changeOf({ audit }: CloudContext, ctx: CallContext): Change {
  * that are said to be in it.
  */
 export async function takePackage(
-  { store, files }: Pick<CloudContext, "store" | "files">,
+  { store, files, usage }: Pick<CloudContext, "store" | "files"> & Partial<Pick<CloudContext, "usage">>,
   change: Change,
   info: Omit<NewPackage, "file">,
   contents: AsyncIterable<Uint8Array>,
@@ -121,7 +121,10 @@ export async function takePackage(
   // Better told before a long upload than after it; the database has the last word.
   await refuseKnown(new Packages(store), info);
   await new Packages(store).requireNamespace(info, about.visibility ?? "private");
+  await usage?.take(organizationId, "packagesPerOrganization", 1);
+  await usage?.take(organizationId, "packageBytesPerOrganization", 0);
   return await keepFile(store, files, contents, PACKAGE_BYTES_MAX, async (file) => {
+    await usage?.take(organizationId, "packageBytesPerOrganization", file.bytes);
     await checkContent(files.read(file.sha256), file, type, listed);
     signal?.throwIfAborted();
     return await change({ kind: "package", id: `${organizationId}:${name}` }, async (sql, nowMs) => {

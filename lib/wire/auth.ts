@@ -20,7 +20,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { isHashOf, isKeyHash } from "../base/key_hash.ts";
-import { type CallContext, type Gate, type Service, service } from "./service.ts";
+import { type CallContext, type Gate, type Peer, type Service, service } from "./service.ts";
 import {
   API_KEY,
   type Claims,
@@ -33,8 +33,8 @@ import {
 
 /** API keys that are kept elsewhere. A generation is another one for every other key of an id, and tells nothing of it. */
 export interface KeySource {
-  /** The generation of a key if it is the one of this id. */
-  check(id: string, key: string): Promise<string | undefined>;
+  /** The generation of a key if it is the one of this id; `peer` shows it. */
+  check(id: string, key: string, peer: Peer): Promise<string | undefined>;
   /** The generation that is good now; `undefined` for an id without a key. */
   generation(id: string): Promise<string | undefined>;
 }
@@ -164,7 +164,7 @@ class Guard implements Auth {
       throw new SvcError("invalid_argument", "already authenticated; cannot re-authenticate");
     }
     if (!given) throw new SvcError("invalid_argument", "credentials required");
-    const generation = await this.#credentials.check(entity, given.type, given.payload);
+    const generation = await this.#credentials.check(entity, given.type, given.payload, ctx.peer);
     return this.#tokens.issue(entity, given.type, generation);
   }
 
@@ -223,7 +223,7 @@ class Credentials {
   }
 
   /** The generation of these credentials. Throws where they are not the entity's. */
-  async check(entity: string, type: string, secret: string): Promise<string> {
+  async check(entity: string, type: string, secret: string, peer: Peer): Promise<string> {
     if (!this.types.includes(type)) throw unknownType(type);
     if (type === EXTERNAL) {
       throw new SvcError("unimplemented", `direct authentication not supported for "${type}"`);
@@ -231,7 +231,7 @@ class Credentials {
     const found = type === LOCATION_SECRET
       ? this.#isSecret(entity, secret) ? this.#generation("", secret) : undefined
       : this.#keys
-      ? await this.#keys.check(entity, secret)
+      ? await this.#keys.check(entity, secret, peer)
       : await isListed(this.#listed, entity, secret)
       ? this.#generations.get(entity)
       : undefined;

@@ -16,6 +16,7 @@ import type { Executors } from "../../lib/cloud/executor.ts";
 import { FileStore } from "../../lib/cloud/files.ts";
 import { Fleet } from "../../lib/cloud/fleet.ts";
 import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/keys.ts";
+import type { Limits } from "../../lib/cloud/limits.ts";
 import type { Store } from "../../lib/cloud/store.ts";
 import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc.ts";
@@ -64,6 +65,7 @@ export interface WorldOptions {
   readonly training?: Executors;
   readonly organizations?: OrganizationMakers;
   readonly localhostCertificates?: boolean;
+  readonly limits?: Limits;
   /** Where an earlier one was. */
   readonly port?: number;
 }
@@ -75,7 +77,7 @@ export async function withCloud(
   options: WorldOptions = {},
 ): Promise<void> {
   const { clock = new SystemClock(), validate = () => [], training, port: at = 0 } = options;
-  const { organizations, localhostCertificates, inferenceMs = 30_000 } = options;
+  const { organizations, localhostCertificates, limits, inferenceMs = 30_000 } = options;
   const store = await database.open();
   const real = new SystemClock();
   const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
@@ -83,6 +85,7 @@ export async function withCloud(
   const cloud = await openCloud({
     metricsKey: METRICS_KEY,
     localhostCertificates,
+    limits,
     store,
     files,
     clock,
