@@ -15,6 +15,7 @@ import {
   type Tensors,
 } from "../../lib/api/ml_model.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
+import type { Clock } from "../../lib/base/clock.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { anyObject, type Infer, integer, list, object, Place, text } from "../../lib/base/schema.ts";
 import {
@@ -85,11 +86,11 @@ export const OnnxCpuMlModel = model({
   name: "rdk:builtin:onnx_cpu",
   doc: "an ONNX model run on the processor",
   attributes,
-  construct: async ({ name, attributes: { modelPath, labelPath, numThreads }, host, signal }) => {
+  construct: async ({ name, attributes: { modelPath, labelPath, numThreads }, host, clock, signal }) => {
     const path = await modelFile(host, modelPath);
     const metadata = await metadataBeside(host, path);
     const labels = await labelsFile(host, labelPath, path);
-    const session = await open(host, path, { threads: numThreads, signal });
+    const session = await open(host, path, { threads: numThreads, clock, signal });
     return new OnnxCpu(name, session, describe(session, metadata, labels, path));
   },
 });
@@ -97,7 +98,7 @@ export const OnnxCpuMlModel = model({
 async function open(
   host: Host,
   path: string,
-  options: { threads?: number; signal: AbortSignal },
+  options: { threads?: number; clock: Clock; signal: AbortSignal },
 ): Promise<OnnxSession> {
   if (await host.fileSize(path) === undefined) {
     throw new SvcError("not_found", `model_path ${path}: there is no such file`);

@@ -10,6 +10,7 @@
  * runs come back in the order they were asked for; a closed session has given back its memory.
  */
 
+import { type Clock, deadline, SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { suggest } from "../base/suggest.ts";
 import {
@@ -22,6 +23,9 @@ import {
 } from "./onnx_worker.ts";
 
 export { MODEL_BYTES_MAX };
+
+/** How long closing waits for what is under way. */
+export const CLOSE_MS = 5_000;
 
 /** Runs that may wait for the one before them. */
 export const RUNS_WAITING_MAX = 64;
@@ -76,7 +80,10 @@ export interface OnnxSession extends OnnxGraph {
    * `resource_exhausted` past `RUNS_WAITING_MAX`; `signal` ends the wait, not the computation.
    */
   run(inputs: OnnxTensors, signal?: AbortSignal): Promise<OnnxTensors>;
-  /** Gives back the memory, after the runs that were asked for. Idempotent. */
+  /**
+   * Gives back the memory, after the runs that were asked for; those that take longer than `CLOSE_MS` fail. Idempotent.
+   * Nothing can stop a computation itself: the thread of a model that never ends goes with the program.
+   */
   close(): Promise<void>;
 }
 
@@ -84,6 +91,7 @@ interface OpenOptions {
   /** Threads that share one run; the number of cores when left out. */
   readonly threads?: number;
   readonly signal?: AbortSignal;
+  readonly clock?: Clock;
 }
 
 /**
@@ -93,7 +101,7 @@ interface OpenOptions {
  */
 export async function openOnnx(
   model: Uint8Array | string,
-  { threads, signal }: OpenOptions = {},
+  { threads, signal, clock = new SystemClock() }: OpenOptions = {},
 ): Promise<OnnxSession> {
   if (model.length === 0 || typeof model !== "string" && model.length > MODEL_BYTES_MAX) {
     throw sizeError(model.length);
@@ -102,7 +110,7 @@ export async function openOnnx(
   try {
     const graph = await thread.ask<OnnxGraph>({ open: { model, threads } }, signal);
     for (const tensor of [...graph.inputs, ...graph.outputs]) checkType(tensor);
-    return new ThreadSession(graph, thread);
+    return new ThreadSession(graph, thread, clock);
   } catch (thrown) {
     thread.end();
     throw thrown;
@@ -132,8 +140,9 @@ export function tensorData(
 class ThreadSession implements OnnxSession {
   readonly inputs: readonly OnnxTensorInfo[];
   readonly outputs: readonly OnnxTensorInfo[];
+  #closing?: Promise<void>;
 
-  constructor(graph: OnnxGraph, private readonly thread: Thread) {
+  constructor(graph: OnnxGraph, private readonly thread: Thread, private readonly clock: Clock) {
     this.inputs = graph.inputs;
     this.outputs = graph.outputs;
   }
@@ -143,11 +152,21 @@ class ThreadSession implements OnnxSession {
     return await this.thread.ask<OnnxTensors>({ run: inputs }, signal);
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    return this.#closing ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    if (this.thread.ended) return;
+    const why = `it was closed while a run took more than ${CLOSE_MS / 1000} s`;
+    const late = deadline(this.clock, CLOSE_MS, () => new SvcError("deadline_exceeded", why));
     try {
-      if (!this.thread.ended) await this.thread.ask({ close: true });
+      await this.thread.ask({ close: true }, late.signal);
+    } catch (error) {
+      if (!late.signal.aborted) throw error;
     } finally {
-      this.thread.end();
+      late.done();
+      this.thread.end(late.signal.aborted ? why : undefined);
     }
   }
 

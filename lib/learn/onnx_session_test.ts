@@ -1,7 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { boxesModel, doubleModel, unknownOperatorModel } from "../../tests/models.ts";
+import { endlessModel } from "../../tests/attack/hostile_models.ts";
+import { FakeClock } from "../base/clock.ts";
 import { type Code, SvcError } from "../base/error.ts";
-import { type OnnxTensors, openOnnx, RUNS_WAITING_MAX } from "./onnx_session.ts";
+import { CLOSE_MS, type OnnxTensors, openOnnx, RUNS_WAITING_MAX } from "./onnx_session.ts";
 
 function rows(...values: number[]): OnnxTensors {
   return { a: { type: "float32", shape: [2, 4], data: Float32Array.from(values) } };
@@ -101,4 +103,20 @@ Deno.test("a closed session refuses, and closing it twice is the same", async ()
   await session.close();
   assertEquals((await waiting).b.data[0], 2, "what was asked for before is answered");
   await refuses("failed_precondition", "the ONNX session is closed", () => session.run(EIGHT));
+});
+
+Deno.test("a session whose run does not end is closed all the same, and another one is not held up", async () => {
+  const clock = new FakeClock();
+  // Long enough, and then it leaves the processor to other tests.
+  const session = await openOnnx(endlessModel(40_000_000n), { clock, threads: 1 });
+  const image = { type: "uint8", shape: [1, 4, 6, 3], data: new Uint8Array(72) } as const;
+  const running = session.run({ image });
+  const over = assertRejects(() => running, SvcError, "it was closed while a run took more than 5 s");
+  const other = await openOnnx(doubleModel());
+  assertEquals((await other.run(EIGHT)).b.data[0], 2);
+  await other.close();
+  const closing = session.close();
+  await clock.advance(CLOSE_MS);
+  await closing;
+  assertEquals((await over).code, "unavailable");
 });
