@@ -10,8 +10,8 @@ import type { Duplex } from "node:stream";
 
 /** What a connection may cost before it is the others' turn, as much as handling so many bytes does. */
 const SHARE_COST = 64 * 1024;
-/** What is read in a turn where requests begin, a few dozen of the shortest; it doubles with every turn without one. */
-const SLICE_BYTES = 1024;
+/** What is read in a turn where requests begin, a dozen or two of the shortest; it doubles with every turn without one. */
+const SLICE_BYTES = 512;
 /** Of the body of a request, which costs little, this much is read in a turn. */
 const LARGEST_SLICE_BYTES = 64 * 1024;
 
