@@ -15,6 +15,7 @@ import { SCRIPT_LIMITS, ScriptExecutor } from "../lib/cloud/executor_script.ts";
 import { openCluster } from "../lib/cloud/kubernetes.ts";
 import { NO_SANDBOX, openSandbox } from "../lib/cloud/sandbox.ts";
 import type { Limits } from "../lib/cloud/sandbox_usage.ts";
+import { WAITING_MAX } from "../lib/cloud/training.ts";
 import type { TrainingOptions } from "../lib/cloud/training_runner.ts";
 import type { Route } from "../lib/wire/grpc_web.ts";
 import type { Flag, Values } from "./flags.ts";
@@ -32,6 +33,22 @@ export const TRAINING_FLAGS = [
     help:
       "Who trains, separated by commas: embedded (the trainer in this program), scripts (people's training " +
       "scripts, in a sandbox on this computer), kubernetes (the same scripts on a cluster), or none.",
+  },
+  {
+    name: "training-waiting-max",
+    type: "int",
+    default: WAITING_MAX,
+    value: "N",
+    help: "How many training jobs of one organization may wait.",
+  },
+  {
+    name: "training-running-max",
+    type: "int",
+    default: 0,
+    value: "N",
+    help:
+      "How many training jobs of one organization a trainer works on at once; 0 for half of what it can, so that " +
+      "there is room for others.",
   },
   {
     name: "scripts-network",
@@ -128,12 +145,12 @@ export async function openTraining(
   { host, clock, logger }: Surroundings,
   content: ContentOptions,
 ): Promise<Opened> {
-  const { training, data } = values;
-  const wanted = training.split(",").map((word) => word.trim()).filter((word) => word !== "");
+  const { training: list, data } = values;
+  const wanted = list.split(",").map((word) => word.trim()).filter((word) => word !== "");
   const unknown = wanted.find((word) => !TRAINERS.includes(word));
   const both = wanted.includes("scripts") && wanted.includes("kubernetes");
   if (unknown !== undefined || both || wanted.includes("none") && wanted.length > 1) {
-    const found = `--training: found "${training}"`;
+    const found = `--training: found "${list}"`;
     throw new SvcError(
       "invalid_argument",
       `${found}, wanted none, or embedded and one of scripts and kubernetes`,
@@ -147,7 +164,11 @@ export async function openTraining(
   const executors: Executors = typeof scripts === "string"
     ? { managed, custom: kubernetes, noScripts: `this control plane runs no training scripts: ${scripts}` }
     : { managed, custom: scripts };
-  return { training: { executors, folder: `${data}/training` }, routes: kubernetes?.routes ?? new Map() };
+  const waitingMax = atLeastOne(values.trainingWaitingMax, "--training-waiting-max");
+  const runningMax = values.trainingRunningMax || undefined;
+  if (runningMax !== undefined) atLeastOne(runningMax, "--training-running-max");
+  const training = { executors, folder: `${data}/training`, waitingMax, runningMax };
+  return { training, routes: kubernetes?.routes ?? new Map() };
 }
 
 const NOT_WANTED =

@@ -228,7 +228,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE TABLE training_jobs (
       id TEXT PRIMARY KEY,
       organization_id TEXT NOT NULL REFERENCES organizations (id),
-      -- Jobs of a queue are worked on in the order of their numbers.
+      -- Jobs of an organization in a queue are worked on in the order of their numbers.
       queue TEXT NOT NULL,
       number BIGINT NOT NULL,
       state TEXT NOT NULL,
@@ -334,6 +334,16 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       day BIGINT NOT NULL,
       lines BIGINT NOT NULL,
       bytes BIGINT NOT NULL
+    )`,
+  ],
+  // Whose turn it is in each queue: kept apart from jobs, which are deleted.
+  [
+    `CREATE TABLE training_turns (
+      organization_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+      queue TEXT NOT NULL,
+      -- Greater than that of all whose turn was before.
+      turn BIGINT NOT NULL,
+      PRIMARY KEY (organization_id, queue)
     )`,
   ],
 ];

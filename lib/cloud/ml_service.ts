@@ -22,7 +22,7 @@ import { type DatasetImage, Datasets } from "./datasets.ts";
 import type { Executors } from "./executor.ts";
 import { checkPackage, type Package, Packages, splitId } from "./packages.ts";
 import type { Sql } from "./store.ts";
-import { type NewJob, type TrainingJob, TrainingJobs } from "./training.ts";
+import { type NewJob, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
 import {
   checkArguments,
   checkImages,
@@ -31,7 +31,7 @@ import {
   MODEL_KINDS,
   type ModelKind,
 } from "./training_request.ts";
-import { letGo, logEnd, queueLine, type TrainingRunner } from "./training_runner.ts";
+import { letGo, logEnd, tellPlaces, type TrainingRunner } from "./training_runner.ts";
 import { hasEnded, STATES } from "./training_state.ts";
 
 const PAGE = 100;
@@ -51,9 +51,11 @@ export function mlTrainingService(context: CloudContext, runner?: TrainingRunner
     const id = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
       const { job, images, notes } = await take(sql);
       const all = new TrainingJobs(sql);
-      const id = await all.add(job, images, nowMs);
-      const lines = [...notes, queueLine(await all.before(id))];
-      await all.log(id, lines.map((message) => ({ atMs: nowMs, level: "info", message })));
+      const [queue, runningMax] = [queueOf(job), runner?.runningMax(queueOf(job)) ?? 1];
+      const before = await all.waiting(queue, runningMax);
+      const id = await all.add(job, images, nowMs, runner?.waitingMax);
+      await all.log(id, notes.map((message) => ({ atMs: nowMs, level: "info", message })));
+      await tellPlaces(all, before, await all.waiting(queue, runningMax), nowMs, id);
       return id;
     });
     runner?.wake();

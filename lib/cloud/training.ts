@@ -13,6 +13,7 @@ import { type Code, CODES, SvcError } from "../base/error.ts";
 import type { DatasetImage } from "./datasets.ts";
 import { Keys } from "./keys.ts";
 import type { Sql, SqlValue } from "./store.ts";
+import { type FairOrder, fairOrder, type Share, type Waiting } from "./training_queue.ts";
 import type { ModelKind } from "./training_request.ts";
 import { next, type TrainingEvent, type TrainingState } from "./training_state.ts";
 
@@ -69,6 +70,8 @@ export interface JobLog {
 export type LogLevel = "info" | "warn" | "error";
 export type NewLog = Omit<JobLog, "number">;
 
+/** Of one organization. */
+export const WAITING_MAX = 50;
 export const LOGS_KEPT_MS = 7 * 24 * 3600 * 1000;
 /** Rows of one statement. */
 const ROWS_MAX = 200;
@@ -110,8 +113,27 @@ export class TrainingJobs {
     );
   }
 
-  /** Takes in a job, at the end of its queue. Throws `already_exists` where another one makes the same version. */
-  async add(job: NewJob, images: readonly DatasetImage[], nowMs: number): Promise<string> {
+  /**
+   * Takes in a job. Throws `already_exists` where another one makes the same version, `resource_exhausted` where as
+   * many of its organization wait as may.
+   */
+  async add(
+    job: NewJob,
+    images: readonly DatasetImage[],
+    nowMs: number,
+    waitingMax = WAITING_MAX,
+  ): Promise<string> {
+    const [{ count }] = await this.sql.query<{ count: number }>(
+      "SELECT COUNT(*) AS count FROM training_jobs WHERE organization_id = ? AND state = 'pending'",
+      job.organizationId,
+    );
+    if (count >= waitingMax) {
+      throw new SvcError(
+        "resource_exhausted",
+        `${count} training jobs of this organization wait already, wanted fewer than ${waitingMax}: wait for one to ` +
+          "start, or cancel one",
+      );
+    }
     const id = randomUUID();
     const { script, labels } = job;
     const values: SqlValue[] = [
@@ -153,20 +175,20 @@ export class TrainingJobs {
     return (await this.sql.query<{ image: string }>(text, id)).map(({ image }) => JSON.parse(image));
   }
 
-  /** Jobs of a queue that wait, the next one first. */
-  async waiting(queue: Queue, limit: number): Promise<TrainingJob[]> {
-    const text = `${JOBS} WHERE state = 'pending' AND queue = ? ORDER BY number LIMIT ?`;
-    return (await this.sql.query<Row>(text, queue, limit)).map(jobOf);
-  }
-
-  /** How many jobs of its queue come before a job that waits. */
-  async before(id: string): Promise<number> {
-    const [{ count }] = await this.sql.query<{ count: number }>(
-      `SELECT COUNT(*) AS count FROM training_jobs one JOIN training_jobs other
-         ON other.queue = one.queue AND other.number < one.number AND other.state = 'pending' WHERE one.id = ?`,
-      id,
+  /** Jobs of a queue that wait, in the order in which they would start. */
+  async waiting(queue: Queue, runningMax: number): Promise<FairOrder<Waiting>> {
+    const waiting = await this.sql.query<Waiting>(
+      `SELECT id, organization_id AS "organizationId" FROM training_jobs
+       WHERE state = 'pending' AND queue = ? ORDER BY number`,
+      queue,
     );
-    return count;
+    const shares = await this.sql.query<Share & { organizationId: string }>(
+      `SELECT t.organization_id AS "organizationId", t.turn, (SELECT COUNT(*) FROM training_jobs j
+         WHERE j.organization_id = t.organization_id AND j.queue = t.queue AND ${RUNNING}) AS running
+       FROM training_turns t WHERE t.queue = ?`,
+      queue,
+    );
+    return fairOrder(waiting, new Map(shares.map((one) => [one.organizationId, one])), runningMax);
   }
 
   /** Jobs that are worked on: by one, or by those whose time ran out before `lapsedMs`. */
@@ -177,7 +199,15 @@ export class TrainingJobs {
 
   async start(id: string, runner: string, leaseMs: number, nowMs: number): Promise<TrainingJob> {
     await this.#move(id, "start", nowMs, { runner, lease_ms: leaseMs, started_ms: nowMs });
-    return await this.get(id);
+    const job = await this.get(id);
+    await this.sql.query(
+      `INSERT INTO training_turns (organization_id, queue, turn)
+       VALUES (?, ?, (SELECT COALESCE(MAX(turn), 0) + 1 FROM training_turns))
+       ON CONFLICT (organization_id, queue) DO UPDATE SET turn = excluded.turn`,
+      job.organizationId,
+      queueOf(job),
+    );
+    return job;
   }
 
   /** The key is taken away again when the job ends. */

@@ -1,5 +1,5 @@
 /**
- * Runs training jobs: takes those that wait, oldest first, looks after those that run, and publishes what comes of
+ * Runs training jobs: takes those that wait, of each organization in turn, looks after those that run, and publishes what comes of
  * them.
  *
  * Any number of runners may share a database: a job is worked on by one of them, which says again and again that it
@@ -22,6 +22,7 @@ import { Keys, type NewKey, newKeySecret } from "./keys.ts";
 import { PACKAGE_BYTES_MAX, Packages } from "./packages.ts";
 import type { Sql, Store } from "./store.ts";
 import { type Ended, LOGS_KEPT_MS, type Queue, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
+import type { FairOrder, Waiting } from "./training_queue.ts";
 import { TrainingLog } from "./training_log.ts";
 import { outputFiles } from "./training_output.ts";
 import { hasEnded, type TrainingState } from "./training_state.ts";
@@ -30,6 +31,10 @@ export interface TrainingOptions {
   readonly executors: Executors;
   /** Where jobs are worked on. Control planes that share a database may share it too. */
   readonly folder: string;
+  /** How many jobs of one organization may wait. */
+  readonly waitingMax?: number;
+  /** And be worked on by one executor; half of what it can without it, so that there is room for others. */
+  readonly runningMax?: number;
 }
 
 interface RunnerOptions extends TrainingOptions {
@@ -82,6 +87,15 @@ export class TrainingRunner {
 
   get executors(): Executors {
     return this.options.executors;
+  }
+
+  get waitingMax(): number | undefined {
+    return this.options.waitingMax;
+  }
+
+  /** How many jobs of one organization are worked on at once. */
+  runningMax(queue: Queue): number {
+    return this.options.runningMax ?? Math.ceil((this.executors[queue]?.capacity ?? 1) / 2);
   }
 
   /** Looks at once: a job has come in, or is to be cancelled. */
@@ -175,16 +189,16 @@ export class TrainingRunner {
     const executor = executors[queue];
     const busy = [...this.#running.values()].filter((one) => one.queue === queue).length;
     if (!executor || busy >= executor.capacity || this.#closing.signal.aborted) return false;
-    if ((await new TrainingJobs(store).waiting(queue, 1)).length === 0) return false;
+    const runningMax = this.runningMax(queue);
+    if ((await new TrainingJobs(store).waiting(queue, runningMax)).startable === 0) return false;
     const job = await store.transaction(async (sql) => {
       const jobs = new TrainingJobs(sql);
-      const [first, ...others] = await jobs.waiting(queue, 1 + TOLD_MAX);
-      if (!first) return undefined;
+      const before = await jobs.waiting(queue, runningMax);
+      if (before.startable === 0) return undefined;
       const nowMs = clock.nowMs();
-      for (const [index, { id }] of others.entries()) {
-        await jobs.log(id, [{ atMs: nowMs, level: "info", message: queueLine(index) }]);
-      }
-      return await jobs.start(first.id, this.#id, nowMs + LEASE_MS, nowMs);
+      const started = await jobs.start(before.jobs[0].id, this.#id, nowMs + LEASE_MS, nowMs);
+      await tellPlaces(jobs, before, await jobs.waiting(queue, runningMax), nowMs);
+      return started;
     });
     if (!job) return false;
     const running: Running = { queue, cancel: new AbortController(), done: Promise.resolve() };
@@ -338,6 +352,20 @@ export async function letGo(
     await releaseFile(store, files, sha256).catch((error) =>
       logger.warn(`cannot remove the file ${sha256}: ${chainOf(error)}`)
     );
+  }
+}
+
+/** Tells the first jobs that wait of their place, if it is another than it was, and a new one in any case. */
+export async function tellPlaces(
+  jobs: TrainingJobs,
+  before: FairOrder<Waiting>,
+  now: FairOrder<Waiting>,
+  nowMs: number,
+  added?: string,
+): Promise<void> {
+  for (const [place, { id }] of now.jobs.entries()) {
+    if (id !== added && (place >= TOLD_MAX || before.jobs[place]?.id === id)) continue;
+    await jobs.log(id, [{ atMs: nowMs, level: "info", message: queueLine(place) }]);
   }
 }
 

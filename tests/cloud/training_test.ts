@@ -2,7 +2,7 @@
  * Training jobs: what is taken, in which order, how they end, and who wins when several things happen at once.
  */
 
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import {
   MLTrainingService,
   ModelFramework,
@@ -14,11 +14,13 @@ import { packed } from "../../lib/base/archive.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Datasets } from "../../lib/cloud/datasets.ts";
+import { Fleet } from "../../lib/cloud/fleet.ts";
 import { Keys } from "../../lib/cloud/keys.ts";
 import { Packages } from "../../lib/cloud/packages.ts";
+import { TrainingJobs } from "../../lib/cloud/training.ts";
 import { client, type ServiceClient } from "../../lib/wire/channel.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
-import { catsAndDogs, FakeExecutor, newDataset, newScript } from "./training_world.ts";
+import { catsAndDogs, FakeExecutor, newDataset, newJob, newScript } from "./training_world.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 
 type Api = ServiceClient<typeof MLTrainingService>;
@@ -219,6 +221,53 @@ storeTest(
       assertEquals([failed.errorStatus?.code, failed.errorStatus?.message], [9, "no luck"]);
       assertEquals((await linesOf(api, failed.id)).at(-1), "failed: no luck");
       assertEquals(await code(submit("1")), "ok");
+    }),
+);
+
+storeTest(
+  "one organization's jobs hold up nobody else's: they take turns, and places that change are told",
+  (database) =>
+    withTraining(database, async ({ served: { store }, world, api, executor, submit }) => {
+      const mine: string[] = [];
+      for (const version of ["1", "2", "3", "4"]) mine.push(await submit(version));
+      await executor.next();
+      assertEquals((await linesOf(api, mine[3])).at(-1), "waiting: 2 before it in the queue");
+      const others = await store.transaction(async (sql) => {
+        const id = await new Fleet(sql).createOrganization("others", 0);
+        return await new TrainingJobs(sql).add({ ...newJob(id), modelVersion: "1" }, [], 0);
+      });
+      const order = async () =>
+        (await new TrainingJobs(store).waiting("managed", 1)).jobs.map(({ id }) => id);
+      assertEquals(await order(), [others, ...mine.slice(1)]);
+      // Deleting what has ended gives nobody another turn.
+      await executor.begun[0].finish();
+      assertEquals((await executor.next()).job.id, others);
+      await reached(api, mine[0], COMPLETED);
+      await api.deleteCompletedTrainingJob({ id: mine[0] });
+      assertEquals(await order(), mine.slice(1));
+      const { jobs } = await api.listTrainingJobs({ organizationId: world.organization });
+      assertEquals(jobs.length, 3);
+    }),
+);
+
+storeTest(
+  "as many jobs of an organization wait as may, and no more",
+  (database) =>
+    withTraining(database, async ({ served: { store }, world }) => {
+      await store.transaction(async (sql) => {
+        const jobs = new TrainingJobs(sql);
+        for (let count = 0; count < 3; count++) await jobs.add(newJob(world.organization), [], 0, 3);
+        const { message, code } = await assertRejects(
+          () => jobs.add(newJob(world.organization), [], 0, 3),
+          SvcError,
+        );
+        assertEquals(code, "resource_exhausted");
+        assertStringIncludes(
+          message,
+          "3 training jobs of this organization wait already, wanted fewer than 3",
+        );
+        throw new Error("undone");
+      }).catch((error) => assertEquals(error.message, "undone"));
     }),
 );
 

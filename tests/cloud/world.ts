@@ -93,7 +93,7 @@ export async function withCloud(
     validate,
     organizations,
     inference: { content: CONTENT, timeMs: inferenceMs },
-    training: training && { folder: `${database.folder}/training`, executors: training },
+    training: training && { folder: `${database.folder}/training`, executors: training, runningMax: 100 },
   });
   const { table, routes } = cloud;
   const port = await openPort({
