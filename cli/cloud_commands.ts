@@ -17,13 +17,13 @@ import { toMs } from "../lib/api/time.ts";
 import { notedAddress } from "../lib/cloud/addresses.ts";
 import { savePartConfig } from "../lib/cloud/app_parts.ts";
 import { Audit, type Subject } from "../lib/cloud/audit.ts";
-import { Authority } from "../lib/cloud/authority.ts";
 import { personActing, type Validate } from "../lib/cloud/context.ts";
 import type { FileStore } from "../lib/cloud/files.ts";
 import { Fleet } from "../lib/cloud/fleet.ts";
 import { type Grant, GRANT_KINDS, Keys, type NewKey, newKeySecret, ROLES } from "../lib/cloud/keys.ts";
 import { Logs } from "../lib/cloud/logs.ts";
 import { PartConfigs } from "../lib/cloud/part_config.ts";
+import type { SecretsParts } from "../lib/cloud/secrets.ts";
 import type { Sql, Store } from "../lib/cloud/store.ts";
 import type { Flag, Values } from "./flags.ts";
 
@@ -32,6 +32,8 @@ export interface Desk {
   readonly store: Store;
   /** What has been uploaded. */
   readonly files: () => Promise<FileStore>;
+  /** Of the control plane's own keys. */
+  readonly secrets: SecretsParts;
   readonly clock: Clock;
   readonly host: Host;
   readonly validate: Validate;
@@ -403,16 +405,6 @@ const records: readonly Command[] = [
       );
     },
   ),
-  command(
-    "authority",
-    [],
-    "Prints the certificate of the local authority (PEM).",
-    [],
-    async ({ store, clock, print }) => {
-      const { certificate } = await Authority.open(store, clock);
-      print({ certificate }, [certificate.trimEnd()]);
-    },
-  ),
 ];
 
 function plainEntry({ time, level, loggerName: logger, message, fields }: LogEntry) {
@@ -429,7 +421,7 @@ export const COMMANDS: readonly Command[] = [
 ];
 
 export function openDesk(
-  { store, files, host, validate }: Pick<Desk, "store" | "files" | "host" | "validate">,
+  { store, files, secrets, host, validate }: Pick<Desk, "store" | "files" | "secrets" | "host" | "validate">,
   json: boolean,
 ): Desk {
   const clock = new SystemClock();
@@ -437,6 +429,7 @@ export function openDesk(
   return {
     store,
     files,
+    secrets,
     clock,
     host,
     validate,

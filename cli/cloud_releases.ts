@@ -14,6 +14,7 @@ import { type Change, takePackage } from "../lib/cloud/package_service.ts";
 import { PACKAGE_KINDS, Packages, VISIBILITIES } from "../lib/cloud/packages.ts";
 import { Presence } from "../lib/cloud/presence.ts";
 import { ReleaseKeys } from "../lib/cloud/release_keys.ts";
+import { Secrets } from "../lib/cloud/secrets.ts";
 import {
   CHANNELS,
   checkProgram,
@@ -192,8 +193,8 @@ const releases: readonly Command[] = [
     [],
     "Lists the public keys of what is handed out, newest last: agents pin one of them.",
     [],
-    async ({ store, clock, print }) => {
-      const all = await new ReleaseKeys(store, clock).list();
+    async ({ secrets, print }) => {
+      const all = new ReleaseKeys(await Secrets.open(secrets)).list();
       print(all, table(all.map((one) => [one.id, one.public_key, timeOf(one.created_ms)])));
     },
   ),
@@ -202,8 +203,8 @@ const releases: readonly Command[] = [
     [],
     "Replaces the key that signs what is handed out; the old one signs the new one, and nothing after it.",
     [],
-    async ({ store, clock, change, print }) => {
-      const key = await new ReleaseKeys(store, clock).rotate();
+    async ({ secrets, change, print }) => {
+      const key = await new ReleaseKeys(await Secrets.open(secrets)).rotate();
       await change("release rotate-key", { kind: "release", id: key.id }, () => Promise.resolve());
       print(key, [`${key.id}  ${key.public_key}`]);
     },

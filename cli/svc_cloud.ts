@@ -20,6 +20,7 @@ import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
 import { ORGANIZATION_MAKERS, type Validate } from "../lib/cloud/context.ts";
 import { FileStore } from "../lib/cloud/files.ts";
 import { defaultLimits, type Limits, parseLimits } from "../lib/cloud/limits.ts";
+import { Secrets, type SecretsParts } from "../lib/cloud/secrets.ts";
 import { openStore, type Store } from "../lib/cloud/store.ts";
 import { decodeConfig } from "../lib/machine/config.ts";
 import { Registry } from "../lib/resource/registry.ts";
@@ -29,6 +30,7 @@ import { type Command, COMMANDS as PEOPLE_COMMANDS, openDesk } from "./cloud_com
 import { CONTENT_WORKER, contentWorker, INFERENCE_FLAGS, openInference } from "./cloud_content.ts";
 import { describeExample, makeExample } from "./cloud_example.ts";
 import { RELEASE_COMMANDS } from "./cloud_releases.ts";
+import { SECRET_COMMANDS } from "./cloud_secrets.ts";
 import { openTraining, TRAINING_FLAGS } from "./cloud_training.ts";
 import { columns, type Flag, type Values } from "./flags.ts";
 import { openLogs } from "./logs.ts";
@@ -62,8 +64,18 @@ const COMMON = [
     env: "SVC_CLOUD_DATABASE",
     help: "A database of PostgreSQL instead of the one in the folder: postgres://user:password@host/name",
   },
+  {
+    name: "keys",
+    type: "string",
+    default: "",
+    value: "FOLDER",
+    env: "SVC_CLOUD_KEYS",
+    help:
+      "The folder of the control plane's own keys; left out, keys in the data folder. Control planes on one database " +
+      "have the same keys.",
+  },
 ] as const satisfies readonly Flag[];
-const COMMANDS: readonly Command[] = [...PEOPLE_COMMANDS, ...RELEASE_COMMANDS];
+const COMMANDS: readonly Command[] = [...PEOPLE_COMMANDS, ...RELEASE_COMMANDS, ...SECRET_COMMANDS];
 const JSON_FLAG = { name: "json", type: "bool", default: false, help: "Print one JSON value." } as const;
 const LISTEN = {
   name: "listen",
@@ -254,7 +266,8 @@ async function runCommand(command: Command, args: readonly string[], host: Host)
   }
   return await withStore(values, async (store) => {
     const files = () => filesIn(values.data, new SystemClock());
-    const desk = openDesk({ store, files, host, validate: validator() }, values.json);
+    const secrets = secretsOf(values, store, host);
+    const desk = openDesk({ store, files, secrets, host, validate: validator() }, values.json);
     await command.run(desk, given, values as never);
     return 0;
   });
@@ -309,7 +322,11 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         around,
         inference.content,
       );
-      const cloud = await openCloud({
+      const secrets = await Secrets.open({ ...secretsOf(values, store, host), logger });
+      const over = new AbortController();
+      const following = secrets.follow(over.signal);
+      const cloud = openCloud({
+        secrets,
         store,
         files,
         clock,
@@ -326,12 +343,16 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
       });
       try {
         const bind = addressOf(values.listen);
-        const pem = { status: 200, contentType: "application/x-pem-file", body: cloud.authority.certificate };
+        const pem = () => ({
+          status: 200,
+          contentType: "application/x-pem-file",
+          body: cloud.authority.certificate,
+        });
         const port = await openPort({
           table: cloud.table,
           bind,
           tls: await tlsOf(values, bind.host, cloud, host),
-          http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", () => pem]]) },
+          http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", pem]]) },
           clock,
           logger,
         });
@@ -345,6 +366,8 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         await port.close(SHUTDOWN_MS);
         return 0;
       } finally {
+        over.abort();
+        await following;
         await cloud.close();
       }
     });
@@ -414,6 +437,18 @@ async function withStore(
   } finally {
     await store.close();
   }
+}
+
+function secretsOf(
+  { data, keys }: { data: string; keys: string },
+  store: Store,
+  host: Host,
+): SecretsParts {
+  const tell = (text: string) =>
+    host.writeError(`svc-cloud: ${text}
+`);
+  const logger = { info: tell, warn: tell, error: tell };
+  return { store, host, folder: keys || `${data}/keys`, clock: new SystemClock(), logger };
 }
 
 /** Scripts that install agents; the build puts them into the executable. */

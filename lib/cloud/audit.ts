@@ -15,8 +15,8 @@ export interface Actor {
   readonly action: string;
 }
 
-/** What is changed: something that roles are on, or a release, which is everybody's. */
-export type Subject = Ref | { readonly kind: "release"; readonly id: string };
+/** What is changed: something that roles are on, or a release or secret, which is the whole control plane's. */
+export type Subject = Ref | { readonly kind: "release" | "secret"; readonly id: string };
 
 export interface AuditEntry extends Actor {
   readonly atMs: number;

@@ -1,11 +1,12 @@
 /**
  * The local certificate authority: what machines and the control plane itself show to those who connect over TLS.
  *
- * Its key and certificate are made once and kept in the database, so that there is one authority however many control
- * planes work on it. People make their systems trust the certificate of the authority.
+ * Its key is one of the control plane's secrets, so that there is one authority however many control planes work on
+ * it. People make their systems trust its certificate; while one takes the place of another, those of both.
  */
 
 import { Buffer } from "node:buffer";
+import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
 import {
   BasicConstraintsExtension,
@@ -18,7 +19,8 @@ import {
   X509CertificateGenerator,
 } from "@peculiar/x509";
 import type { Clock } from "../base/clock.ts";
-import { secretOf, type Store } from "./store.ts";
+import type { Secrets } from "./secrets.ts";
+import type { Sql, Store } from "./store.ts";
 
 export interface Certificate {
   /** The certificate, then the authority's (PEM). */
@@ -42,33 +44,35 @@ interface Kept {
 }
 
 export class Authority {
-  private constructor(
-    /** PEM: what people trust. */
-    readonly certificate: string,
-    private readonly key: CryptoKey,
+  constructor(
+    private readonly secrets: Pick<Secrets, "good">,
     private readonly store: Store,
     private readonly clock: Clock,
   ) {}
 
-  static async open(store: Store, clock: Clock): Promise<Authority> {
-    const made = async () => JSON.stringify(await newAuthority(clock.nowMs()));
-    const { certificate, privateKey }: Kept = JSON.parse(await secretOf(store, "authority", made));
-    const bytes = Buffer.from(privateKey.replace(/-----.*-----|\s/g, ""), "base64");
-    const key = await crypto.subtle.importKey("pkcs8", bytes, ALGORITHM, false, ["sign"]);
-    return new Authority(certificate, key, store, clock);
+  /** PEM: what people trust, the one that signs first. */
+  get certificate(): string {
+    return this.#all().map(({ certificate }) => certificate).join("");
+  }
+
+  #all(): readonly Kept[] {
+    return this.secrets.good("authority").map((value) => JSON.parse(value));
   }
 
   /** A certificate for these names and addresses, good for 90 days. */
   async issue(names: readonly string[]): Promise<Certificate> {
     const nowMs = this.clock.nowMs();
+    const [{ certificate, privateKey }] = this.#all();
+    const bytes = Buffer.from(privateKey.replace(/-----.*-----|\s/g, ""), "base64");
+    const signingKey = await crypto.subtle.importKey("pkcs8", bytes, ALGORITHM, false, ["sign"]);
     const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
     const issued = await X509CertificateGenerator.create({
       subject: [{ CN: [names[0].slice(0, 64)] }],
-      issuer: new X509Certificate(this.certificate).subject,
+      issuer: new X509Certificate(certificate).subject,
       notBefore: new Date(nowMs - EARLIER_MS),
       notAfter: new Date(nowMs + CERTIFICATE_DAYS * DAY_MS),
       publicKey: keys.publicKey,
-      signingKey: this.key,
+      signingKey,
       signingAlgorithm: ALGORITHM,
       extensions: [
         new BasicConstraintsExtension(false, undefined, true),
@@ -80,7 +84,7 @@ export class Authority {
       ],
     });
     return {
-      certificate: `${issued.toString("pem")}\n${this.certificate}`,
+      certificate: `${issued.toString("pem")}\n${certificate}`,
       privateKey: await pemOf(keys.privateKey),
       renewMs: nowMs + RENEW_DAYS * DAY_MS,
     };
@@ -91,11 +95,16 @@ export class Authority {
     const find = `SELECT certificate, private_key AS "privateKey", renew_ms AS "renewMs" FROM certificates
       WHERE part_id = ? AND names = ? AND renew_ms > ?`;
     const key = [partId, names.join(" "), this.clock.nowMs()];
-    const [kept] = await this.store.query<Certificate>(find, ...key);
+    const found = async (sql: Sql) => {
+      const [kept] = await sql.query<Certificate>(find, ...key);
+      // One of an authority that nobody trusts any more is no use.
+      return kept && this.#all().some((one) => kept.certificate.endsWith(one.certificate)) ? kept : undefined;
+    };
+    const kept = await found(this.store);
     if (kept) return kept;
     const { certificate, privateKey, renewMs } = await this.issue(names);
     return await this.store.transaction(async (sql) => {
-      const [other] = await sql.query<Certificate>(find, ...key);
+      const other = await found(sql);
       if (other) return other;
       await sql.query("DELETE FROM certificates WHERE part_id = ?", partId);
       await sql.query(
@@ -111,10 +120,11 @@ export class Authority {
   }
 }
 
-async function newAuthority(nowMs: number): Promise<Kept> {
+/** A new authority. Each has a name of its own: by it, others find whose a certificate is. */
+export async function newAuthority(nowMs: number): Promise<Kept> {
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
   const certificate = await X509CertificateGenerator.createSelfSigned({
-    name: [{ CN: ["svc-cloud local authority"] }],
+    name: [{ CN: [`svc-cloud local authority ${randomBytes(4).toString("hex")}`] }],
     notBefore: new Date(nowMs - EARLIER_MS),
     notAfter: new Date(nowMs + AUTHORITY_DAYS * DAY_MS),
     keys,

@@ -5,7 +5,7 @@
  * that one of them has given is good at the others, and after a restart.
  */
 
-import { createPrivateKey, generateKeyPairSync } from "node:crypto";
+import { createPrivateKey, type KeyObject } from "node:crypto";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
@@ -45,7 +45,8 @@ import { Presence } from "./presence.ts";
 import { Logs } from "./logs.ts";
 import { robotService } from "./robot_service.ts";
 import { RULES } from "./rules.ts";
-import { secretOf, type Store } from "./store.ts";
+import type { Secrets } from "./secrets.ts";
+import type { Store } from "./store.ts";
 import { type InferenceOptions, mlInferenceService } from "./inference.ts";
 import { mlTrainingService } from "./ml_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training_runner.ts";
@@ -60,6 +61,7 @@ const SWEEP_MS = 3600 * 1000;
 const ORPHANS_MS = 24 * SWEEP_MS;
 
 export interface CloudOptions {
+  readonly secrets: Secrets;
   /** Scripts that install agents, by the path they are served at. */
   readonly installers?: ReadonlyMap<string, string>;
   readonly store: Store;
@@ -93,8 +95,8 @@ export interface Cloud {
   close(): Promise<void>;
 }
 
-export async function openCloud(options: CloudOptions): Promise<Cloud> {
-  const { store, clock, logger } = options;
+export function openCloud(options: CloudOptions): Cloud {
+  const { store, clock, logger, secrets } = options;
   const limits = options.limits ?? defaultLimits();
   const access = new Access(store, RULES);
   const audit = new Audit(store, clock);
@@ -110,11 +112,12 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   };
   const keys = new Keys(store);
   const shown = keySource(keys, context);
-  const signingKeys = [createPrivateKey(await secretOf(store, "signing-key", newSigningKey))];
+  const privateKeys = new Map<string, KeyObject>();
   const guard = auth({
     handlers: { apiKeys: shown },
     audience: AUDIENCE,
-    signingKeys: () => signingKeys,
+    signingKeys: () =>
+      secrets.good("token").map((pem) => privateKeys.getOrInsertComputed(pem, () => createPrivateKey(pem))),
     clock,
   });
   const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
@@ -132,9 +135,9 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   ]);
   table.add(guard.service);
   const logs = new Logs(store, clock, limits);
-  const authority = await Authority.open(store, clock);
+  const authority = new Authority(secrets, store, clock);
   const identify = identifier(shown, guard);
-  const downloads = await Downloads.open(context, identify);
+  const downloads = new Downloads(context, identify);
   const app = {
     ...fleetHandlers(context),
     ...partHandlers(context),
@@ -143,7 +146,7 @@ export async function openCloud(options: CloudOptions): Promise<Cloud> {
   };
   table.add(service(AppService, { ...app, ...logHandlers(logs, clock) }));
   table.add(robotService(context, authority, logs));
-  const links = await DataLinks.open(context);
+  const links = new DataLinks(context);
   for (const one of [dataService(context, links), dataSyncService(context), datasetService(context)]) {
     table.add(one);
   }
@@ -249,8 +252,4 @@ class Sweep {
       await clock.sleep(SWEEP_MS, signal).catch(() => {});
     }
   }
-}
-
-function newSigningKey(): string {
-  return generateKeyPairSync("ed25519").privateKey.export({ format: "pem", type: "pkcs8" }) as string;
 }

@@ -13,6 +13,7 @@ import type { Actor, Audit } from "./audit.ts";
 import type { FileStore } from "./files.ts";
 import type { Limits } from "./limits.ts";
 import type { Presence } from "./presence.ts";
+import type { Secrets } from "./secrets.ts";
 import type { Store } from "./store.ts";
 import type { Usage } from "./usage.ts";
 
@@ -33,6 +34,7 @@ export interface CloudContext {
   readonly presence: Presence;
   readonly limits: Limits;
   readonly usage: Usage;
+  readonly secrets: Secrets;
   readonly validate: Validate;
   /** `operator` where left out: nobody does by a call. */
   readonly organizations?: OrganizationMakers;

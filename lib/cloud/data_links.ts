@@ -2,27 +2,20 @@
  * Links to the contents of captured data: whoever has one may download that content over HTTP until the link ends.
  */
 
-import { Buffer } from "node:buffer";
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { messageOf, SvcError } from "../base/error.ts";
 import type { Route, RouteAnswer, RouteRequest } from "../wire/grpc_web.ts";
 import type { Peer } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
 import { BinaryData } from "./data_binary.ts";
-import { contentAnswer } from "./downloads.ts";
+import { contentAnswer, isSameText } from "./downloads.ts";
 import { fileNameOf } from "./datasets.ts";
-import { secretOf } from "./store.ts";
 
 const PATH = "/data/v1/files";
 const MINUTES = { usual: 15, max: 7 * 24 * 60 };
 
 export class DataLinks {
-  private constructor(private readonly cloud: CloudContext, private readonly secret: string) {}
-
-  static async open(cloud: CloudContext): Promise<DataLinks> {
-    const secret = await secretOf(cloud.store, "data-links", () => randomBytes(32).toString("base64url"));
-    return new DataLinks(cloud, secret);
-  }
+  constructor(private readonly cloud: CloudContext) {}
 
   get routes(): Map<string, Route> {
     return new Map([[`${PATH}/*`, (request) => this.#answer(request)]]);
@@ -35,7 +28,7 @@ export class DataLinks {
       throw new SvcError("invalid_argument", `found a link for ${minutes} minutes, ${wanted}`);
     }
     const expiresMs = Math.ceil(this.cloud.clock.nowMs() + minutes * 60_000);
-    const query = `expires=${expiresMs}&signature=${this.#signature(id, expiresMs)}`;
+    const query = `expires=${expiresMs}&signature=${this.#signatures(id, expiresMs)[0]}`;
     return { url: `${this.cloud.addresses.linkFor(peer)}${PATH}/${id}?${query}`, expiresMs };
   }
 
@@ -44,7 +37,8 @@ export class DataLinks {
     if (method !== "GET" && method !== "HEAD") return text(405, `${path} answers GET, not ${method}`);
     const id = path.slice(PATH.length + 1);
     const expiresMs = Number(query.get("expires"));
-    if (!same(query.get("signature") ?? "", this.#signature(id, expiresMs))) {
+    const signature = query.get("signature") ?? "";
+    if (!this.#signatures(id, expiresMs).some((wanted) => isSameText(signature, wanted))) {
       return text(403, "the link is not one that has been handed out here");
     }
     if (!(this.cloud.clock.nowMs() < expiresMs)) {
@@ -64,13 +58,12 @@ export class DataLinks {
     }
   }
 
-  #signature(id: string, expiresMs: number): string {
-    return createHmac("sha256", this.secret).update(`${id}\n${expiresMs}`).digest("base64url");
+  /** That of the key which signs, then those of others that are good. */
+  #signatures(id: string, expiresMs: number): string[] {
+    return this.cloud.secrets.good("data-links").map((secret) =>
+      createHmac("sha256", secret).update(`${id}\n${expiresMs}`).digest("base64url")
+    );
   }
-}
-
-function same(found: string, wanted: string): boolean {
-  return found.length === wanted.length && timingSafeEqual(Buffer.from(found), Buffer.from(wanted));
 }
 
 function text(status: number, line: string): RouteAnswer {

@@ -7,7 +7,7 @@
  */
 
 import { Buffer } from "node:buffer";
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Code, messageOf, SvcError } from "../base/error.ts";
 import type { Fields } from "../wire/hpack.ts";
 import { field, type Route, type RouteAnswer, type RouteRequest } from "../wire/grpc_web.ts";
@@ -18,7 +18,6 @@ import { Crc32c } from "./crc32c.ts";
 import { type Item, type Package, Packages } from "./packages.ts";
 import { ReleaseKeys } from "./release_keys.ts";
 import { type Release, releaseFileName, Releases } from "./releases.ts";
-import { secretOf } from "./store.ts";
 
 /** Whose credentials are in these header fields. Throws `unauthenticated`. */
 export type Identify = (fields: Fields, peer: Peer) => Promise<string>;
@@ -53,17 +52,11 @@ export class Downloads {
   readonly #keys: ReleaseKeys;
   readonly #checksums = new Map<string, Promise<string>>();
 
-  private constructor(
+  constructor(
     private readonly cloud: CloudContext,
     private readonly identify: Identify,
-    private readonly secret: string,
   ) {
-    this.#keys = new ReleaseKeys(cloud.store, cloud.clock);
-  }
-
-  static async open(cloud: CloudContext, identify: Identify): Promise<Downloads> {
-    const secret = await secretOf(cloud.store, "download-links", () => randomBytes(32).toString("base64url"));
-    return new Downloads(cloud, identify, secret);
+    this.#keys = new ReleaseKeys(cloud.secrets);
   }
 
   get routes(): Map<string, Route> {
@@ -71,14 +64,14 @@ export class Downloads {
     return new Map([
       [`${PACKAGE_PATH}/*`, guarded((request) => this.#package(request))],
       [`${RELEASE_PATH}/*`, guarded((request) => this.#release(request))],
-      [`${RELEASE_PATH}/keys.json`, guarded(async () => json({ keys: await this.#keys.list() }))],
+      [`${RELEASE_PATH}/keys.json`, guarded(() => json({ keys: this.#keys.list() }))],
     ]);
   }
 
   /** Where a package is downloaded from, for a while without other credentials. Its signature is at the same with `.sig`. */
   packageUrl(one: Package, peer: Peer): string {
     const expires = (Math.floor(this.cloud.clock.nowMs() / LINK_MS) + 2) * LINK_MS;
-    const query = `expires=${expires}&signature=${this.#linkSignature(one.id, expires)}`;
+    const query = `expires=${expires}&signature=${this.#linkSignatures(one.id, expires)[0]}`;
     return `${this.cloud.addresses.linkFor(peer)}${PACKAGE_PATH}/${one.id}/${archiveName(one)}?${query}`;
   }
 
@@ -153,14 +146,14 @@ export class Downloads {
     }, [["x-svc-version", one.version]]);
   }
 
-  async #signature(
+  #signature(
     name: string,
     version: string,
     platform: string,
     { sha256, bytes: size }: { sha256: string; bytes: number },
     signed_ms: number,
-  ): Promise<RouteAnswer> {
-    return json(await this.#keys.sign({ name, version, platform, sha256, size, signed_ms }));
+  ): RouteAnswer {
+    return json(this.#keys.sign({ name, version, platform, sha256, size, signed_ms }));
   }
 
   /** The checksum that published machines compare: CRC-32C in base64. */
@@ -183,17 +176,26 @@ export class Downloads {
   #isLinked(id: string, query: URLSearchParams): boolean {
     const [expires, signature] = [query.get("expires"), query.get("signature")];
     if (expires === null || signature === null) return false;
-    const wanted = this.#linkSignature(id, Number(expires));
-    const same = signature.length === wanted.length &&
-      timingSafeEqual(Buffer.from(signature), Buffer.from(wanted));
-    if (!same) throw new SvcError("permission_denied", "the link is not one that has been handed out here");
+    const wanted = this.#linkSignatures(id, Number(expires));
+    if (!wanted.some((one) => isSameText(signature, one))) {
+      throw new SvcError("permission_denied", "the link is not one that has been handed out here");
+    }
     if (this.cloud.clock.nowMs() < Number(expires)) return true;
     throw new SvcError("permission_denied", "the link is no longer good: ask for a new one");
   }
 
-  #linkSignature(id: string, expires: number): string {
-    return createHmac("sha256", this.secret).update(`${id}\n${expires}`).digest("base64url");
+  /** That of the key which signs, then those of others that are good. */
+  #linkSignatures(id: string, expires: number): string[] {
+    return this.cloud.secrets.good("download-links").map((secret) =>
+      createHmac("sha256", secret).update(`${id}\n${expires}`).digest("base64url")
+    );
   }
+}
+
+/** Compares in a time that says nothing about where the two differ. */
+export function isSameText(found: string, wanted: string): boolean {
+  const [a, b] = [Buffer.from(found), Buffer.from(wanted)];
+  return a.length === b.length && timingSafeEqual(a, b);
 }
 
 /** All of a content or the range that is asked for. */

@@ -63,6 +63,15 @@ export class PostgresStore implements Store {
     return bytes;
   }
 
+  /** The table gets a new file; what archives of the server's own log have is not in our hands. */
+  scrub(table: string): Promise<void> {
+    return this.exclusive(async (sql) => {
+      await sql.query(`CREATE TEMPORARY TABLE scrubbed ON COMMIT DROP AS SELECT * FROM ${table}`);
+      await sql.query(`TRUNCATE ${table}`);
+      await sql.query(`INSERT INTO ${table} SELECT * FROM scrubbed`);
+    });
+  }
+
   close(): Promise<void> {
     return this.#closing ??= this.#client.end({ timeout: 5 });
   }

@@ -65,12 +65,31 @@ export class SqliteStore implements Store {
     return bytes;
   }
 
+  async scrub(_table: string): Promise<void> {
+    while (this.#pumping) await this.#pumping;
+    // Transactions that come meanwhile wait as they do for one another.
+    const scrubbing = this.#scrub().finally(() => {
+      this.#pumping = this.#waiting.length > 0 ? this.#pump() : undefined;
+    });
+    this.#pumping = scrubbing.catch(() => {});
+    await scrubbing;
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#pumping;
     this.#reader.close();
     this.#writer.close();
+  }
+
+  /** Writes the whole file anew, and empties the log of what has been written. */
+  async #scrub(): Promise<void> {
+    await this.#patiently(() => this.#writer.run("VACUUM"));
+    await this.#patiently(async () => {
+      const [{ busy }] = await this.#writer.query<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
+      if (busy !== 0) throw new SvcError("unavailable", "database: another process reads from it");
+    });
   }
 
   async #pump(): Promise<void> {
@@ -102,11 +121,15 @@ export class SqliteStore implements Store {
   }
 
   /** Waits for another process to finish without holding up this one. */
-  async #begin(): Promise<void> {
+  #begin(): Promise<void> {
+    return this.#patiently(() => this.#writer.run("BEGIN IMMEDIATE"));
+  }
+
+  async #patiently(run: () => void | Promise<void>): Promise<void> {
     const giveUpAtMs = this.clock.monotonicMs() + BUSY_MS;
     for (;;) {
       try {
-        return this.#writer.run("BEGIN IMMEDIATE");
+        return await run();
       } catch (error) {
         if ((error as SvcError).code !== "unavailable" || this.clock.monotonicMs() > giveUpAtMs) throw error;
         await this.clock.sleep(LOOK_MS);

@@ -34,6 +34,8 @@ export interface Store extends Sql {
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /** What it takes on disk. */
   bytes(): Promise<number>;
+  /** Makes what has been removed from a table unreadable in the database's files too. Others wait meanwhile. */
+  scrub(table: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -89,24 +91,4 @@ export async function migrate(store: Store, version = MIGRATIONS.length): Promis
 /** `?, ?, ?`: as many as there are values. */
 export function places(values: readonly unknown[]): string {
   return values.map(() => "?").join(", ");
-}
-
-/** A secret of the control plane itself, made by the first one who asks for it. */
-export async function secretOf(
-  store: Store,
-  name: string,
-  make: () => string | Promise<string>,
-): Promise<string> {
-  const find = async (sql: Sql) => {
-    const [row] = await sql.query<{ value: string }>("SELECT value FROM secrets WHERE name = ?", name);
-    return row?.value;
-  };
-  const found = await find(store);
-  if (found !== undefined) return found;
-  const made = await make();
-  return await store.transaction(async (sql) => {
-    const earlier = await find(sql);
-    if (earlier === undefined) await sql.query("INSERT INTO secrets (name, value) VALUES (?, ?)", name, made);
-    return earlier ?? made;
-  });
 }

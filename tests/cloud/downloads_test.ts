@@ -140,7 +140,7 @@ storeTest(
         size: BYTES.length,
         signed_ms: NOW,
       });
-      await new ReleaseKeys(served.store, new FakeClock(NOW)).rotate();
+      await new ReleaseKeys(served.secrets).rotate();
       const signed = await sig();
       assertEquals(
         (await assertRejects(async () => void pinned.verify(await sig()), SvcError)).code,

@@ -5,6 +5,7 @@
 import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log.ts";
 import { contentOptions } from "../../cli/cloud_content.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -17,6 +18,7 @@ import { FileStore } from "../../lib/cloud/files.ts";
 import { Fleet } from "../../lib/cloud/fleet.ts";
 import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/keys.ts";
 import type { Limits } from "../../lib/cloud/limits.ts";
+import { Secrets } from "../../lib/cloud/secrets.ts";
 import type { Store } from "../../lib/cloud/store.ts";
 import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc.ts";
@@ -30,6 +32,7 @@ export const METRICS_KEY = "key of those who watch";
 export interface ServedCloud {
   readonly store: Store;
   readonly cloud: Cloud;
+  readonly secrets: Secrets;
   readonly files: FileStore;
   readonly url: string;
   /** A connection without credentials, or with those of a key. */
@@ -82,7 +85,10 @@ export async function withCloud(
   const real = new SystemClock();
   const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
   const logger = silentLogs(real).logger("cloud");
-  const cloud = await openCloud({
+  const folder = `${database.folder}/keys`;
+  const secrets = await Secrets.open({ store, host: new DenoHost(), folder, clock, logger });
+  const cloud = openCloud({
+    secrets,
     metricsKey: METRICS_KEY,
     localhostCertificates,
     limits,
@@ -119,6 +125,7 @@ export async function withCloud(
     await run({
       store,
       cloud,
+      secrets,
       files,
       url: port.url,
       channel,
