@@ -8,7 +8,6 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log.ts";
 import { contentOptions } from "../../cli/cloud_content.ts";
-import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { ContentOptions } from "../../lib/cloud/content_process.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
