@@ -24,6 +24,7 @@ import { Secrets, type SecretsParts } from "../lib/cloud/secrets.ts";
 import { openStore, type Store } from "../lib/cloud/store.ts";
 import { decodeConfig } from "../lib/machine/config.ts";
 import { Registry } from "../lib/resource/registry.ts";
+import { connectionLimit } from "../lib/wire/guests.ts";
 import { openPort, type TlsFiles } from "../lib/wire/port.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { type Command, COMMANDS as PEOPLE_COMMANDS, openDesk } from "./cloud_commands.ts";
@@ -355,6 +356,7 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
           http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", pem]]) },
           clock,
           logger,
+          connections: await connectionLimit(host),
         });
         const parts = { store, files, validate: validator(), data: values.data, clock };
         const url = addresses.main ?? port.url.replace(/(?<=:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, host.hostname());

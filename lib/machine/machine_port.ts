@@ -13,6 +13,7 @@ import type { Logger } from "../base/log.ts";
 import { ResourceName } from "../resource/name.ts";
 import { type Auth, auth, type AuthSettings } from "../wire/auth.ts";
 import type { HttpOptions } from "../wire/grpc_web.ts";
+import { connectionLimit } from "../wire/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../wire/port.ts";
 import type { ServiceTable } from "../wire/service.ts";
 import type { MachineConfig } from "./config.ts";
@@ -180,15 +181,17 @@ function isInUse(error: unknown): boolean {
   return (error as { cause?: { code?: string } }).cause?.code === "EADDRINUSE";
 }
 
-function open(
+async function open(
   { bind, tls, asksClients }: Door,
   guard: Auth | undefined,
-  { tableFor, http, clock, logger }: MachinePortParts,
+  { tableFor, http, host, clock, logger }: MachinePortParts,
 ): Promise<Port> {
   if (asksClients && !tls) {
     logger.warn("auth.tls_auth_entities: without TLS nobody can show a certificate, so it lets nobody in");
   }
-  return openPort({ table: tableFor(guard), bind, tls: tls && { ...tls, asksClients }, http, clock, logger });
+  const connections = await connectionLimit(host);
+  const offered = tls && { ...tls, asksClients };
+  return await openPort({ table: tableFor(guard), bind, tls: offered, http, clock, logger, connections });
 }
 
 function guardOf(config: MachineConfig, { clock }: MachinePortParts): Auth | undefined {

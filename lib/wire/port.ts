@@ -14,7 +14,7 @@ import {
   type ServerOptions,
   type ServerResponse,
 } from "node:http";
-import { createServer as createNet, type Server as NetServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { createServer as createTls, type Server as TlsServer, type TLSSocket } from "node:tls";
 import type { Clock } from "../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../base/error.ts";
@@ -23,18 +23,25 @@ import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts
 import { acceptGrpc } from "./grpc_server.ts";
 import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
 import { readInTurns, type Turns } from "./fair_socket.ts";
+import { DEFAULT_CONNECTIONS, type Guest, Guests } from "./guests.ts";
 import type { Fields } from "./hpack.ts";
 import { Connection } from "./http2.ts";
 import { H2 } from "./http2_frame.ts";
 import type { Stream, StreamListener } from "./http2_stream.ts";
+import { type ListenAddress, Listener } from "./listener.ts";
 import type { Peer, ServiceTable } from "./service.ts";
 
 /** A client that has not shown within this time what it wants is cut off. */
 const SILENCE_MS = 10_000;
 /** Request bytes over HTTP/1.1 that wait for their reader. */
 const BODY_BYTES = 1024 * 1024;
-/** Connections at once; more are turned away. */
-const MAX_CONNECTIONS = 4096;
+/** A connection of HTTP/1.1 without a request is kept this long; in this time its next header has to be complete. */
+const HTTP_IDLE_MS = 75_000;
+/** A request over HTTP/1.1 brings this many bytes in this time, or its end, unless it waits for us. */
+const PROGRESS_BYTES = 64 * 1024;
+const PROGRESS_MS = 30_000;
+/** A client over HTTP/1.1 that reads nothing of its answer for this long is cut off. */
+const UNREAD_MS = 120_000;
 const KEEPALIVE_MS = 30_000;
 /** How HTTP/2 begins, and the methods of HTTP/1.1. */
 const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
@@ -65,6 +72,8 @@ interface Serving {
   readonly http?: HttpOptions;
   /** How much callers may make the program keep, where that is not the default. */
   readonly byteLimits?: Partial<ByteLimits>;
+  /** How many may be connected at once (`connectionLimit`), where that is not the default. */
+  readonly connections?: number;
 }
 
 export interface PortOptions extends Serving {
@@ -99,8 +108,11 @@ class OpenPort implements Port {
   url = "";
   host = "";
   port = 0;
-  readonly #server: NetServer;
-  /** Takes over, from `#server`, the sockets of clients that begin with a TLS handshake. It never listens itself. */
+  readonly #listener: Listener;
+  readonly #guests: Guests;
+  /** By their clients, and by the sockets of HTTP/1.1. */
+  readonly #guestOf = new Map<string | Socket, Guest>();
+  /** Takes over, from `#listener`, the sockets of clients that begin with a TLS handshake. It never listens itself. */
   readonly #tls: TlsServer | undefined;
   readonly #http: Server;
   readonly #web: WebServer;
@@ -110,6 +122,8 @@ class OpenPort implements Port {
   readonly #silent = new Map<string, () => void>();
   /** How the connections of HTTP/1.1 are read. */
   readonly #turns = new WeakMap<Socket, Turns>();
+  /** Call off the end of connections of HTTP/1.1 that are between two requests. */
+  readonly #resting = new Map<Socket, () => void>();
   /** Answers of HTTP/1.1 that are not complete. */
   readonly #open = new Set<ServerResponse>();
   readonly #scheme: string;
@@ -135,8 +149,9 @@ class OpenPort implements Port {
       // What still comes is read for the answer's sake, and not looked at.
       socket.removeAllListeners("data").resume();
     });
-    this.#server = createNet();
-    this.#server.on("connection", (socket: Socket) => this.#accept(socket));
+    const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
+    this.#guests = new Guests(connections);
+    this.#listener = new Listener({ clock, logger, accept: (socket) => this.#accept(socket) });
     this.#tls = tls && this.#createTls(tls);
   }
 
@@ -157,23 +172,13 @@ class OpenPort implements Port {
     return server;
   }
 
-  listen(name: string, address: { host?: string; port?: number; path?: string }): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#server.once("error", (error) => reject(cannotListen(name, error)));
-      try {
-        this.#server.listen(address, () => {
-          this.#server.removeAllListeners("error");
-          this.#server.on(
-            "error",
-            (error) => this.serving.logger?.error(`port ${name}: ${messageOf(error)}`),
-          );
-          this.#name(address.path);
-          resolve();
-        });
-      } catch (error) {
-        reject(cannotListen(name, error));
-      }
-    });
+  async listen(name: string, address: ListenAddress): Promise<void> {
+    try {
+      await this.#listener.listen(name, address);
+    } catch (error) {
+      throw cannotListen(name, error);
+    }
+    this.#name(address.path);
   }
 
   close(deadlineMs: number): Promise<void> {
@@ -181,7 +186,7 @@ class OpenPort implements Port {
   }
 
   async #close(deadlineMs: number): Promise<void> {
-    const stopped = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const stopped = this.#listener.close();
     for (const connection of this.#connections) connection.drain();
     const idle = new Promise<void>((resolve) => {
       this.#changed = () => {
@@ -211,7 +216,7 @@ class OpenPort implements Port {
       this.url = `unix:${path}`;
       return;
     }
-    const { address, port } = this.#server.address() as { address: string; port: number };
+    const { address, port } = this.#listener.address;
     this.host = address;
     this.port = port;
     this.url = `${this.#scheme}://${bracketed(address)}:${port}`;
@@ -225,11 +230,19 @@ class OpenPort implements Port {
 
   /** Watches over a new socket and reads from it. */
   #accept(socket: Socket): void {
-    if (this.#closing || this.#sockets.size >= MAX_CONNECTIONS) {
+    const client = endpoint(socket, this.#nextClient++);
+    const guest: Guest = {
+      address: socket.remoteAddress,
+      usedMs: this.serving.clock.monotonicMs(),
+      requests: 0,
+      isIdle: () => guest.requests === 0,
+      leave: () => void socket.destroy(),
+    };
+    if (this.#closing || !this.#guests.admit(guest)) {
       socket.destroy();
       return;
     }
-    const client = endpoint(socket, this.#nextClient++);
+    this.#guestOf.set(client, guest);
     const stop = this.serving.clock.after(SILENCE_MS, () => {
       this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
       socket.destroy();
@@ -243,6 +256,8 @@ class OpenPort implements Port {
     socket.on("close", () => {
       spoke();
       this.#sockets.delete(socket);
+      this.#guestOf.delete(client);
+      this.#guests.remove(guest);
     });
     socket.setNoDelay?.(true);
     socket.setKeepAlive?.(true, KEEPALIVE_MS);
@@ -293,8 +308,41 @@ class OpenPort implements Port {
       // A request over a file system's socket cannot be told from others by its address.
       if (socket.remoteAddress === undefined) this.#silent.get(client)?.();
       this.#turns.set(socket, turns);
-      this.#http.emit("connection", socket);
+      this.#http1(socket, client);
     });
+  }
+
+  #http1(socket: Socket, client: string): void {
+    const guest = this.#guestOf.get(client);
+    if (guest) this.#guestOf.set(socket, guest);
+    socket.once("close", () => {
+      this.#guestOf.delete(socket);
+      this.#wake(socket);
+    });
+    this.#http.emit("connection", socket);
+  }
+
+  /** Cuts a connection of HTTP/1.1 off after `ms`, unless the returned function is called. */
+  #cutAfter(ms: number, socket: Socket, why: string): () => void {
+    return this.serving.clock.after(ms, () => {
+      this.#debug(`${endpoint(socket)} ${why} for ${ms / 1000} s and is cut off`);
+      socket.destroy();
+    });
+  }
+
+  /** A request is here. */
+  #wake(socket: Socket): void {
+    this.#resting.get(socket)?.();
+    this.#resting.delete(socket);
+  }
+
+  /** The last request is answered: the next one has not for ever to come. */
+  #rest(socket: Socket): void {
+    const guest = this.#guestOf.get(socket);
+    if (!guest || --guest.requests > 0) return;
+    guest.usedMs = this.serving.clock.monotonicMs();
+    this.#wake(socket);
+    this.#resting.set(socket, this.#cutAfter(HTTP_IDLE_MS, socket, "made no whole request"));
   }
 
   #http2(socket: Socket, client: string): void {
@@ -314,6 +362,11 @@ class OpenPort implements Port {
       },
     });
     this.#connections.add(connection);
+    const guest = this.#guestOf.get(client);
+    if (guest) {
+      guest.isIdle = () => connection.streams === 0;
+      guest.leave = () => connection.drain();
+    }
     if (this.#closing) connection.drain();
   }
 
@@ -347,6 +400,12 @@ class OpenPort implements Port {
     this.#silent.get(endpoint(message.socket))?.();
     this.#turns.get(message.socket)?.requested();
     this.#open.add(response);
+    const { socket } = message;
+    const guest = this.#guestOf.get(socket);
+    if (guest) guest.requests++;
+    this.#wake(socket);
+    const watch = this.#watchBody(message);
+    const stall = () => this.#cutAfter(UNREAD_MS, socket, "read nothing of its answer");
     let unread = 0;
     const request: WebRequest = {
       method: message.method ?? "",
@@ -359,9 +418,13 @@ class OpenPort implements Port {
         if (unread <= BODY_BYTES) message.resume();
       },
     };
-    const body = this.#web.open(request, new HttpResponse(response, () => this.#closing !== undefined));
+    const body = this.#web.open(
+      request,
+      new HttpResponse(response, () => this.#closing !== undefined, stall),
+    );
     message.on("data", (bytes: Uint8Array) => {
       unread += bytes.length;
+      watch.arrived(bytes.length);
       if (unread > BODY_BYTES) message.pause();
       body.data(bytes);
     });
@@ -374,15 +437,43 @@ class OpenPort implements Port {
       "error",
       (error) => this.#debug(`answer to ${message.socket.remoteAddress}: ${error.message}`),
     );
-    this.#whenOver(message, response, body);
+    this.#whenOver(message, response, body, watch.stop);
   }
 
-  #whenOver(message: IncomingMessage, response: ServerResponse, body: WebBody): void {
+  /** Cuts off a client whose request comes too slowly; `arrived` hears of what comes. */
+  #watchBody(message: IncomingMessage) {
+    const { socket } = message;
+    let missing = PROGRESS_BYTES;
+    let stop = () => {};
+    const begin = () => {
+      missing = PROGRESS_BYTES;
+      stop();
+      stop = this.serving.clock.after(PROGRESS_MS, () => {
+        // A request that waits for its reader is not slow itself.
+        if (message.isPaused()) return begin();
+        this.#debug(`${endpoint(socket)} sends its request too slowly and is cut off`);
+        socket.destroy();
+      });
+    };
+    begin();
+    message.once("end", () => stop());
+    return {
+      arrived: (bytes: number) => {
+        missing -= bytes;
+        if (missing <= 0) begin();
+      },
+      stop: () => stop(),
+    };
+  }
+
+  #whenOver(message: IncomingMessage, response: ServerResponse, body: WebBody, stop: () => void): void {
     const over = () => {
+      stop();
       if (!response.writableFinished) {
         body.gone(new SvcError("canceled", `${message.url} was canceled: the client went away`));
       }
       if (!this.#open.delete(response)) return;
+      this.#rest(message.socket);
       this.#changed();
     };
     response.on("finish", over);
@@ -410,7 +501,12 @@ const NOT_TLS = refusal("400 Bad Request", "this port speaks TLS: use https:// i
 const TLS_HANDSHAKE = 0x16;
 
 class HttpResponse implements WebResponse {
-  constructor(private readonly response: ServerResponse, private readonly closing: () => boolean) {}
+  /** `stall` cuts the client off in a while; the function that it returns calls that off. */
+  constructor(
+    private readonly response: ServerResponse,
+    private readonly closing: () => boolean,
+    private readonly stall: () => () => void,
+  ) {}
 
   start(status: number, fields: Fields): void {
     if (this.response.headersSent || this.response.destroyed) return;
@@ -423,7 +519,9 @@ class HttpResponse implements WebResponse {
     const { response } = this;
     if (response.destroyed || response.writableEnded || response.write(bytes)) return undefined;
     return new Promise((resolve) => {
+      const read = this.stall();
       const go = () => {
+        read();
         response.removeListener("drain", go).removeListener("close", go);
         resolve();
       };

@@ -260,3 +260,40 @@ Deno.test("port: a call that does not end is cut off at the deadline of closing"
   await seen.canceled;
   channel.close();
 });
+
+Deno.test("port: over HTTP/1.1 a next request that never ends, and a body that does not come, are cut off", async () => {
+  const fake = new FakeClock();
+  const first = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+  const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf";
+  const cases: [string, string][] = [["an idle connection", first], ["half a header", `${first}GET / HT`], [
+    "half a body",
+    post,
+  ]];
+  for (const [what, sent] of cases) {
+    await withPort({ clock: fake }, async (port) => {
+      const socket = connectNet(port.port, "127.0.0.1");
+      const answered = new Promise((resolve) => socket.once("data", resolve));
+      const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+      socket.on("error", () => {});
+      socket.write(Uint8Array.from(sent, code));
+      await answered;
+      let open = true;
+      void closed.then(() => open = false);
+      // The server notes the end of its answer in a turn of its own.
+      for (let tries = 0; open && tries < 1_000; tries++) {
+        await fake.advance(75_000);
+        await clock.sleep(1);
+      }
+      assert(!open, what);
+    });
+  }
+});
+
+Deno.test("port: where it is full the connection that has been idle for longest gives way", () =>
+  withPort({ connections: 4 }, async (port) => {
+    const opened = Array.from({ length: 8 }, () => exchange(port, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    await Promise.race(opened);
+    await stillServes(port);
+    await port.close(0);
+    await Promise.all(opened);
+  }));
