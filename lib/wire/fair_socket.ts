@@ -5,26 +5,78 @@
  * a connection that keeps sending would be the only one that is served.
  */
 
-import { nextTurn } from "../base/clock.ts";
+import { type Clock, nextTurn } from "../base/clock.ts";
 import type { Duplex } from "node:stream";
 
 /** What a connection may cost before it is the others' turn, as much as handling so many bytes does. */
-const SHARE_COST = 64 * 1024;
+const SHARE_COST = 16 * 1024;
 /** What is read in a turn where requests begin, a dozen or two of the shortest; it doubles with every turn without one. */
 const SLICE_BYTES = 512;
 /** Of the body of a request, which costs little, this much is read in a turn. */
 const LARGEST_SLICE_BYTES = 64 * 1024;
 
+/** For so long turns may follow each other without news of other sockets. */
+const NEWS_MS = 5;
+
+/**
+ * Waits for the next turn of one connection. While an immediate is due the runtime asks the system for news of other
+ * sockets only once in some sixty turns (measured: the request of a new client took 112). So when the last news are
+ * old, the next turn is a timer, which costs a millisecond and lets everybody else in.
+ */
+class Rest {
+  #newsMs: number;
+  #cancel: (() => void) | undefined;
+  #rested = false;
+
+  constructor(private readonly clock: Clock) {
+    this.#newsMs = clock.monotonicMs();
+  }
+
+  get resting(): boolean {
+    return this.#cancel !== undefined;
+  }
+
+  /** Something has come from the system. It is news unless there was more to do than one turn's share since the last. */
+  came(): void {
+    if (!this.#rested) this.#newsMs = this.clock.monotonicMs();
+    this.#rested = false;
+  }
+
+  /** Runs `go` in the next turn. */
+  begin(go: () => void): void {
+    const late = this.clock.monotonicMs() - this.#newsMs >= NEWS_MS;
+    const end = () => {
+      this.#cancel = undefined;
+      this.#rested = true;
+      if (late) this.#newsMs = this.clock.monotonicMs();
+      go();
+    };
+    this.#cancel = late ? this.clock.after(0, end) : nextTurn(end);
+  }
+
+  stop(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
+}
+
 /** A connection's share of each turn. */
 export class Share {
+  readonly #rest: Rest;
   #left = SHARE_COST;
-  #cancel: (() => void) | undefined;
 
-  constructor(private readonly socket: Duplex) {}
+  constructor(private readonly socket: Duplex, clock: Clock) {
+    this.#rest = new Rest(clock);
+  }
 
   /** Whether the connection waits for its next turn. */
   get resting(): boolean {
-    return this.#cancel !== undefined;
+    return this.#rest.resting;
+  }
+
+  /** Something has come for the connection. */
+  came(): void {
+    this.#rest.came();
   }
 
   /** Whether something is left of the share after this. */
@@ -36,8 +88,7 @@ export class Share {
   /** Stops reading until the next turn, which begins with `go` and a new share. */
   rest(go: () => void): void {
     this.socket.pause();
-    this.#cancel = nextTurn(() => {
-      this.#cancel = undefined;
+    this.#rest.begin(() => {
       this.#left = SHARE_COST;
       go();
       if (!this.resting) this.socket.resume();
@@ -45,8 +96,7 @@ export class Share {
   }
 
   stop(): void {
-    this.#cancel?.();
-    this.#cancel = undefined;
+    this.#rest.stop();
   }
 }
 
@@ -59,8 +109,8 @@ export interface Turns {
 }
 
 /** Makes a socket hand out what comes in slices, with a turn between them, whoever reads it. */
-export function readInTurns(socket: Duplex): Turns {
-  const slices = new Slices(socket);
+export function readInTurns(socket: Duplex, clock: Clock): Turns {
+  const slices = new Slices(socket, clock);
   // The parser of HTTP/1.1 would take over the system's socket, and get ahead of what waits here.
   const { _handle: handle } = socket as { _handle?: { _consumed?: boolean } };
   if (handle) handle._consumed = true;
@@ -77,9 +127,10 @@ class Slices implements Turns {
   readonly #waiting: (Uint8Array | null)[] = [];
   #sliceBytes = SLICE_BYTES;
   #left = SLICE_BYTES;
-  #cancel: (() => void) | undefined;
+  readonly #rest: Rest;
 
-  constructor(socket: Duplex) {
+  constructor(socket: Duplex, clock: Clock) {
+    this.#rest = new Rest(clock);
     this.#push = socket.push.bind(socket);
     this.#read = socket._read.bind(socket, LARGEST_SLICE_BYTES);
   }
@@ -87,16 +138,18 @@ class Slices implements Turns {
   /** Takes a chunk from the system, which is told to stop reading by `false`. */
   push(chunk: Uint8Array | null): boolean {
     this.#waiting.push(chunk);
-    return this.#cancel === undefined && this.#deal();
+    if (this.#rest.resting) return false;
+    this.#rest.came();
+    return this.#deal();
   }
 
   /** Somebody has room for more. */
   read(): void {
-    if (this.#cancel === undefined && this.#deal()) this.#read();
+    if (!this.#rest.resting && this.#deal()) this.#read();
   }
 
   stop(): void {
-    this.#cancel?.();
+    this.#rest.stop();
   }
 
   requested(): void {
@@ -112,7 +165,7 @@ class Slices implements Turns {
   #deal(): boolean {
     let more = true;
     while (more && this.#waiting.length > 0) {
-      if (this.#left <= 0) return this.#rest();
+      if (this.#left <= 0) return this.#pause();
       const chunk = this.#waiting.shift();
       if (!chunk) return this.#push(null);
       const slice = chunk.subarray(0, this.#left);
@@ -120,16 +173,17 @@ class Slices implements Turns {
       this.#left -= slice.length;
       more = this.#push(slice);
     }
-    return more && (this.#left > 0 || this.#rest());
+    return more && (this.#left > 0 || this.#pause());
   }
 
-  #rest(): false {
-    this.#cancel ??= nextTurn(() => {
-      this.#cancel = undefined;
-      if (this.#sliceBytes < LARGEST_SLICE_BYTES) this.#sliceBytes *= 2;
-      this.#left = this.#sliceBytes;
-      this.read();
-    });
+  #pause(): false {
+    if (!this.#rest.resting) {
+      this.#rest.begin(() => {
+        if (this.#sliceBytes < LARGEST_SLICE_BYTES) this.#sliceBytes *= 2;
+        this.#left = this.#sliceBytes;
+        this.read();
+      });
+    }
     return false;
   }
 }

@@ -65,7 +65,7 @@ Deno.test("fairness: calls are fewer in a turn than their few bytes say", async 
   const headers = Array.from({ length: 500 }, (_, i) => frameBytes(TYPE.headers, 4, 1 + 2 * i, block));
   socket.push(Buffer.concat([BEGINNING, ...headers]));
   const counts: number[] = [];
-  for (let turn = 0; turn < 30; turn++) {
+  for (let turn = 0; turn < 100; turn++) {
     await new Promise<void>((resolve) => void nextTurn(resolve));
     counts.push(calls);
   }
@@ -79,7 +79,7 @@ Deno.test("fairness: calls are fewer in a turn than their few bytes say", async 
 /** Reads all that a socket has, slice by slice; answers what came and how much of it came in one turn. */
 async function readAll(content: Uint8Array, hear: (turns: Turns) => void): Promise<[Buffer, number]> {
   const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
-  const turns = readInTurns(socket);
+  const turns = readInTurns(socket, new FakeClock());
   const parts: Buffer[] = [];
   let [perTurn, most] = [0, 0];
   socket.on("data", (bytes: Buffer) => {
@@ -113,8 +113,26 @@ Deno.test("fairness: any other socket is read in slices, all of it, in order and
 
 Deno.test("fairness: a socket of HTTP/1.1 that never stops sending leaves turns to others", async () => {
   const { socket, sent } = flood(Buffer.from("GET "), Buffer.from("/ HTTP/1.1\r\n\r\n"));
-  readInTurns(socket);
+  readInTurns(socket, new FakeClock());
   socket.on("data", () => {});
   for (const count of await turns(sent)) assert(count < 10 * 3 * CHUNK_BYTES, `${count} bytes`);
+  socket.destroy();
+});
+
+Deno.test("fairness: a connection that has gone on for a while waits until the system has been asked for news", async () => {
+  const { socket, sent } = flood(Buffer.from("GET "), Buffer.from("/ HTTP/1.1\r\n\r\n"));
+  const clock = new FakeClock();
+  readInTurns(socket, clock);
+  socket.on("data", () => {});
+  const first = await turns(sent);
+  assert(first.at(-1)! > first[0], "immediates follow each other");
+  await clock.advance(10);
+  await turns(sent);
+  assertEquals(new Set(await turns(sent)).size, 1, "a timer is due first");
+  assertEquals(clock.pending, 1);
+  const before = sent();
+  await clock.advance(1);
+  const after = await turns(sent);
+  assert(after.at(-1)! > before, "and then it goes on");
   socket.destroy();
 });

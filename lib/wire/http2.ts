@@ -54,6 +54,8 @@ const WRITE_BYTES = 256 * 1024;
 const MAX_UNSENT_BYTES = 4 * 1024 * 1024;
 /** How long a peer that is left has to read why. */
 const LINGER_MS = 1_000;
+/** What a peer that is left may still send without losing the reason; beyond it nothing is read. */
+const FAREWELL_BYTES = 1024 * 1024;
 /** What a frame costs of its connection's share on top of its bytes; one that begins or ends a call, or changes all. */
 const FRAME_COST = 64, CALL_COST = 1024;
 /** Data in a frame that earns the peer an answer to it; what its window cuts smaller does not. */
@@ -100,6 +102,7 @@ export class Connection {
   #peerFrameBytes = MAX_FRAME_BYTES;
   #peerStreams: number | undefined;
   #peerHeaderBytes = MAX_HEADER_BYTES;
+  #farewellBytes = 0;
   #scheduled = false;
   #writing: Uint8Array | undefined;
   #draining = false;
@@ -108,7 +111,7 @@ export class Connection {
   constructor(private readonly socket: Duplex, private readonly options: ConnectionOptions) {
     const { role, clock } = options;
     this.#input = new FrameReader(role);
-    this.#share = new Share(socket);
+    this.#share = new Share(socket, clock);
     this.#budgets = new Budgets(clock);
     this.#idleSinceMs = clock.monotonicMs();
     if (role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
@@ -386,9 +389,12 @@ export class Connection {
   #receive(bytes: Uint8Array): void {
     if (this.#over) {
       // What still comes is read for the farewell's sake, and not at the expense of others.
-      if (!this.#share.spend(bytes.length) && !this.#share.resting) this.#share.rest(() => {});
+      this.#farewellBytes += bytes.length;
+      if (this.#farewellBytes > FAREWELL_BYTES) this.socket.pause();
+      else if (!this.#share.spend(bytes.length) && !this.#share.resting) this.#share.rest(() => {});
       return;
     }
+    this.#share.came();
     this.#guarded(() => this.#input.push(bytes));
     if (!this.#share.resting) this.#work();
   }

@@ -284,7 +284,7 @@ class OpenPort implements Port {
 
   #begin(socket: Socket, client = endpoint(socket)): void {
     socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
-    this.#sniff(socket, client, Buffer.alloc(0), readInTurns(socket));
+    this.#sniff(socket, client, Buffer.alloc(0), readInTurns(socket, this.serving.clock));
   }
 
   /** Reads until it is clear which protocol this is, and puts the bytes back. */
