@@ -50,6 +50,7 @@ const CONNECT_MS = 3_000;
 export class Field {
   readonly #peers: Peer[] = [];
   readonly #over = new AbortController();
+  readonly #cut = Promise.withResolvers<void>();
   readonly #ended: Record<string, number> = {};
   readonly #complaints: string[] = [];
   #refused = 0;
@@ -61,9 +62,10 @@ export class Field {
   /** @param seed of everything that looks like chance */
   constructor(readonly target: Target, readonly ms: number, readonly seed: number) {}
 
-  /** Plays `attack` until its time is over, and closes everything. */
-  async run(attack: Attack): Promise<Toll> {
-    const over = this.sleep(this.ms).then(() => this.#over.abort());
+  /** Plays `attack` until its time is over, or after `enoughMs` when a connection was cut off; closes everything. */
+  async run(attack: Attack, enoughMs: number): Promise<Toll> {
+    const enough = this.sleep(enoughMs).then(() => this.#cut.promise);
+    const over = Promise.race([this.sleep(this.ms), enough]).then(() => this.#over.abort());
     await Promise.race([attack.play(this), over]);
     // A play that ends by itself (its requests were answered) leaves at once.
     this.#over.abort();
@@ -156,6 +158,7 @@ export class Field {
     this.#connections++;
     const peer = make(conn);
     this.#peers.push(peer);
+    void peer.over.then(() => peer.ended !== undefined && this.#cut.resolve());
     return peer;
   }
 

@@ -117,6 +117,7 @@ async function settingsEntries(play: Field, peer: Http2Peer): Promise<void> {
 /** A block in a HEADERS frame without END_HEADERS, and then pieces of `size`, for ever. */
 function continuations(size: number) {
   return async (play: Field, peer: Http2Peer) => {
+    await peer.settled;
     const stream = peer.stream();
     const block = head(GET_GPIO, { secure: play.target.secure });
     await peer.write(frame(FRAME.headers, 0, stream, block));
@@ -131,6 +132,7 @@ function continuations(size: number) {
 }
 
 async function heldHeader(play: Field, peer: Http2Peer): Promise<void> {
+  await peer.settled;
   const block = head(GET_GPIO, { secure: play.target.secure });
   await peer.write(frame(FRAME.headers, 0, peer.stream(), block));
   await Promise.race([peer.over, play.sleep(play.ms)]);

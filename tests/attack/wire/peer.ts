@@ -141,6 +141,7 @@ export class Http2Peer extends Peer {
   #more = Promise.withResolvers<void>();
   #input = new Uint8Array();
   #nextStream = 1;
+  readonly #settled = Promise.withResolvers<void>();
   /** Resets that the server sent. */
   resets = 0;
 
@@ -150,9 +151,15 @@ export class Http2Peer extends Peer {
     void this.write(settings([4, options.window ?? WIDEST]));
     void this.write(widen(0, WIDEST - INITIAL_WINDOW_BYTES));
     void this.over.then(() => {
+      this.#settled.resolve();
       for (const end of this.#ends.values()) end("lost");
       this.#more.resolve();
     });
+  }
+
+  /** The server's settings are acknowledged: nothing more has to be said in between. */
+  get settled(): Promise<void> {
+    return this.#settled.promise;
   }
 
   /** The next stream of a client. */
@@ -247,7 +254,7 @@ export class Http2Peer extends Peer {
       this.#initialRoom += change;
       for (const [id, room] of this.#rooms) this.#rooms.set(id, room + change);
     }
-    void this.write(frame(FRAME.settings, ACK, 0));
+    void this.write(frame(FRAME.settings, ACK, 0)).then(() => this.#settled.resolve());
     this.#wake();
   }
 

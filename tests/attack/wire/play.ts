@@ -20,7 +20,7 @@ export interface Length {
   readonly timed: boolean;
 }
 
-export const FULL: Length = { restMs: 4_000, attackMs: 8_000, afterMs: 2_000, warmCalls: 20, timed: true };
+export const FULL: Length = { restMs: 3_000, attackMs: 6_000, afterMs: 2_000, warmCalls: 20, timed: true };
 export const SHORT: Length = { restMs: 0, attackMs: 1_000, afterMs: 300, warmCalls: 4, timed: false };
 
 /** How calls of others went. */
@@ -54,6 +54,8 @@ const P99_MS_MAX = 50;
 const WARM_MS = 30_000;
 /** Others are looked at for this long, however soon the attack is over. */
 const DURING_MS_MIN = 1_000;
+/** An attacker who is to be cut off is so within this time. */
+const CUT_MS_MAX = 30_000;
 const SAMPLE_MS = 25;
 /** What an attacker's process has to start and to end beyond the attack. */
 const ATTACKER_MS = 20_000;
@@ -103,7 +105,7 @@ async function observe(
   }
 }
 
-function problemsOf(found: Omit<Result, "problems">, attack: Attack, { timed, attackMs }: Length): string[] {
+function problemsOf(found: Omit<Result, "problems">, attack: Attack, { timed }: Length): string[] {
   const { rest, during, after, toll } = found;
   const problems = [...toll.complaints];
   for (const [when, { made, answered, error }] of Object.entries({ rest, during, after })) {
@@ -124,25 +126,29 @@ function problemsOf(found: Omit<Result, "problems">, attack: Attack, { timed, at
   }
   if (toll.connections === 0) problems.push("the attacker got no connection at all");
   const cut = Object.values(toll.ended).reduce((sum, count) => sum + count, 0);
-  // What a server waits for takes longer than a short attack.
-  const long = attack.seconds === undefined || attackMs >= 1_000 * attack.seconds || timed;
-  if (attack.fate === "cut off" && cut === 0 && long) problems.push("the attacker was not cut off");
+  // For what a server takes its time over, a short attack does not wait.
+  const waited = timed || attack.seconds === undefined;
+  if (attack.fate === "cut off" && cut === 0 && waited) problems.push("the attacker was not cut off");
   if (attack.fate === "answered" && toll.answers + toll.resets === 0) {
     problems.push("the attacker's requests were not answered");
   }
   return problems;
 }
 
-/** How long `attack` lasts: in a short form nobody waits for deadlines of the server, but for answers. */
+/** How long `attack` lasts at most. */
 function lastingMs({ seconds, fate }: Attack, { attackMs, timed }: Length): number {
-  return seconds !== undefined && (timed || fate === "answered") ? 1_000 * seconds : attackMs;
+  if (timed || fate === "answered") return seconds === undefined ? attackMs : 1_000 * seconds;
+  // However busy the computer is, an attacker gets as far as to be cut off.
+  return fate === "cut off" && seconds === undefined ? CUT_MS_MAX : attackMs;
 }
 
 /** Runs the attacker's process to its end. */
 async function attackOnce(attack: Attack, length: Length, seed: number, target: Target) {
   const ms = lastingMs(attack, length);
   const given: Target = { ...target, token: attack.token ? target.token : undefined };
-  const child = run("attacker.ts", [attack.name, String(ms), String(seed), JSON.stringify(given)]);
+  const enoughMs = length.timed ? ms : length.attackMs;
+  const args = [attack.name, String(ms), String(enoughMs), String(seed), JSON.stringify(given)];
+  const child = run("attacker.ts", args);
   const timer = setTimeout(() => child.kill("SIGKILL"), ms + ATTACKER_MS);
   const { stdout, stderr } = await child.output();
   clearTimeout(timer);
