@@ -1,0 +1,35 @@
+/**
+ * Every attack on the port in brief, each against a fresh server. What it asserts does not depend on how busy the
+ * computer is: others are answered within a generous deadline, memory stays within its bound, the attacker is cut
+ * off or answered where that is to be, and the server lives. `deno task attack wire` looks at how long calls take.
+ */
+
+import { assertEquals } from "@std/assert";
+import { ATTACKS } from "./wire/all.ts";
+import { play, SHORT } from "./wire/play.ts";
+
+/** Attacks that the server does not hold against yet, and what happens; the task plays them all the same. */
+const SUCCEED: Readonly<Record<string, string>> = {
+  "empties": "a caller with a token may send what decodes to a hundred times its size",
+  "held-silent": "silent connections do not give way to newcomers before their deadline",
+  "held-h2-call": "connections with a call whose message never comes do not give way",
+  "held-second-request": "connections in the middle of a request do not give way before its deadline",
+  "slow-body": "connections in the middle of a request do not give way before its deadline",
+  "slow-preface": "connections in the middle of a preface do not give way before its deadline",
+  "huffman-too-large-tls": "over TLS, what waits for its turn piles up",
+  "pipelining-tls": "over TLS, what waits for its turn piles up",
+  "settings-entries-tls": "over TLS, what waits for its turn piles up",
+};
+
+const SEED = 1 + Math.floor(Math.random() * 1e9);
+
+for (const attack of ATTACKS) {
+  Deno.test({
+    name: `attack ${attack.name}: ${attack.what}${SUCCEED[attack.name] ? ` (${SUCCEED[attack.name]})` : ""}`,
+    ignore: Deno.build.os !== "linux" || attack.name in SUCCEED,
+    fn: async () => {
+      const { problems } = await play(attack, SHORT, SEED);
+      assertEquals(problems, [], `seed ${SEED}`);
+    },
+  });
+}
