@@ -2,11 +2,12 @@
  * The local certificate authority: what machines and the control plane itself show to those who connect over TLS.
  *
  * Its key is one of the control plane's secrets, so that there is one authority however many control planes work on
- * it. People make their systems trust its certificate; while one takes the place of another, those of both.
+ * it. People make their systems trust its certificate; while one takes the place of another, those of both. The keys of
+ * machines are sealed with it: a copy of the database is no machine's key.
  */
 
 import { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { isIP } from "node:net";
 import {
   BasicConstraintsExtension,
@@ -92,31 +93,63 @@ export class Authority {
 
   /** The certificate of a part: the same one until it is time for a new one, or the part has other names. */
   async ofPart(partId: string, names: readonly string[]): Promise<Certificate> {
-    const find = `SELECT certificate, private_key AS "privateKey", renew_ms AS "renewMs" FROM certificates
+    const find = `SELECT certificate, sealed_key AS "sealedKey", renew_ms AS "renewMs" FROM certificates
       WHERE part_id = ? AND names = ? AND renew_ms > ?`;
     const key = [partId, names.join(" "), this.clock.nowMs()];
     const found = async (sql: Sql) => {
-      const [kept] = await sql.query<Certificate>(find, ...key);
+      const [kept] = await sql.query<Omit<Certificate, "privateKey"> & { sealedKey: string }>(find, ...key);
       // One of an authority that nobody trusts any more is no use.
-      return kept && this.#all().some((one) => kept.certificate.endsWith(one.certificate)) ? kept : undefined;
+      const signer = kept && this.#all().find((one) => kept.certificate.endsWith(one.certificate));
+      const privateKey = signer && opened(kept.sealedKey, signer, partId);
+      return privateKey === undefined ? undefined : { ...kept!, privateKey };
     };
     const kept = await found(this.store);
     if (kept) return kept;
     const { certificate, privateKey, renewMs } = await this.issue(names);
+    const signer = this.#all().find((one) => certificate.endsWith(one.certificate))!;
     return await this.store.transaction(async (sql) => {
       const other = await found(sql);
       if (other) return other;
       await sql.query("DELETE FROM certificates WHERE part_id = ?", partId);
       await sql.query(
-        "INSERT INTO certificates (part_id, names, certificate, private_key, renew_ms) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO certificates (part_id, names, certificate, sealed_key, renew_ms) VALUES (?, ?, ?, ?, ?)",
         partId,
         names.join(" "),
         certificate,
-        privateKey,
+        sealed(privateKey, signer, partId),
         renewMs,
       );
       return { certificate, privateKey, renewMs };
     });
+  }
+}
+
+/** AES-256-GCM; the key follows from the authority's, and a part's text opens for that part alone. */
+const CIPHER = "aes-256-gcm";
+const [NONCE_BYTES, TAG_BYTES] = [12, 16];
+
+function sealingKey({ privateKey }: Kept): Uint8Array {
+  return new Uint8Array(hkdfSync("sha256", privateKey, "", "svc-cloud keys of machines", 32));
+}
+
+function sealed(text: string, authority: Kept, partId: string): string {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, sealingKey(authority), nonce).setAAD(Buffer.from(partId));
+  const bytes = [nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()];
+  return Buffer.concat(bytes).toString("base64");
+}
+
+/** `undefined` for what somebody has changed, or sealed for another part. */
+function opened(text: string, authority: Kept, partId: string): string | undefined {
+  const bytes = Buffer.from(text, "base64");
+  if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined;
+  const cipher = createDecipheriv(CIPHER, sealingKey(authority), bytes.subarray(0, NONCE_BYTES));
+  cipher.setAAD(Buffer.from(partId)).setAuthTag(bytes.subarray(-TAG_BYTES));
+  try {
+    const content = bytes.subarray(NONCE_BYTES, -TAG_BYTES);
+    return Buffer.concat([cipher.update(content), cipher.final()]).toString("utf8");
+  } catch {
+    return undefined;
   }
 }
 

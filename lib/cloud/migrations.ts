@@ -346,4 +346,12 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       PRIMARY KEY (organization_id, queue)
     )`,
   ],
+  // Private keys of machines were kept as they are. Machines ask for new certificates, whose keys are sealed.
+  [
+    `ALTER TABLE certificates RENAME COLUMN private_key TO sealed_key`,
+    // Their bytes are still in the database's files: the next start removes them.
+    `INSERT INTO secrets (name, value) SELECT 'unscrubbed', 'yes' WHERE EXISTS (SELECT 1 FROM certificates)
+      ON CONFLICT (name) DO NOTHING`,
+    `DELETE FROM certificates`,
+  ],
 ];

@@ -244,7 +244,7 @@ async function makeFolder(folder: string): Promise<void> {
 async function scrub(store: Store): Promise<void> {
   const rows = await store.query("SELECT name FROM secrets WHERE name = ?", UNSCRUBBED);
   if (rows.length === 0) return;
-  await store.scrub("secrets");
+  for (const table of ["secrets", "certificates"]) await store.scrub(table);
   await store.transaction((sql) => sql.query("DELETE FROM secrets WHERE name = ?", UNSCRUBBED));
 }
 

@@ -1,35 +1,65 @@
 /**
  * `deno task attack cloud`: a control plane with two tenants, one of which wants what belongs to the other.
  *
- * Starts svc-cloud in a process of its own on loopback and plays the matrix over every call that the descriptors
- * know; prints how many calls were tried and every leak that was found. Exit code 1 where there is one.
+ * Starts svc-cloud in a process of its own on loopback, plays chains of steps that have led somewhere before, then the
+ * matrix over every call that the descriptors know; prints how many calls were tried and every leak that was found.
+ * Exit code 1 where there is one. `deno task attack cloud SEED ONE_IN` plays one in so many requests of the matrix.
  */
 
 import { serveCloud } from "../cloud/program.ts";
+import { CHAINS, type ChainSetting } from "./cloud/chains.ts";
 import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
+import { newTenant } from "./cloud/tenant.ts";
 
 export interface CloudAttack {
-  /** Plays only one of so many requests; all where left out. */
+  /** Plays only one of so many requests of the matrix; all where left out. */
   readonly oneIn?: number;
   readonly seed?: number;
   readonly say?: (line: string) => void;
 }
 
-export async function playCloud(
-  { oneIn = 1, seed = 1, say = () => {} }: CloudAttack,
-): Promise<MatrixReport> {
+export interface CloudReport extends MatrixReport {
+  /** How many chains were played. */
+  readonly chains: number;
+}
+
+export async function playCloud({ oneIn = 1, seed = 1, say = () => {} }: CloudAttack): Promise<CloudReport> {
   const folder = await Deno.makeTempDir({ prefix: "svc-attack-" });
   try {
-    const server = await serveCloud(["--data", folder, "--training", "embedded"]);
+    const server = await serveCloud(["--data", folder]);
     try {
       const place = { address: new URL(server.url).host, flags: ["--data", folder] };
-      return await playMatrix({ place, databaseFile: `${folder}/cloud.db`, oneIn, seed, say });
+      const leaks = await playChains({ place, url: server.url, folder }, say);
+      const report = await playMatrix({ place, databaseFile: `${folder}/cloud.db`, oneIn, seed, say });
+      return { ...report, leaks: [...leaks, ...report.leaks], chains: CHAINS.length };
     } finally {
       await server.stop();
     }
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** Plays each chain with tenants of its own; what one does is nothing to the next. */
+async function playChains(
+  served: Pick<ChainSetting, "place" | "url" | "folder">,
+  say: (line: string) => void,
+): Promise<string[]> {
+  const leaks: string[] = [];
+  for (const { name, play } of CHAINS) {
+    const [victim, attacker] = [
+      await newTenant(served.place, "victim"),
+      await newTenant(served.place, "attacker"),
+    ];
+    const found = await play({ ...served, victim, attacker });
+    say(
+      `${found.length === 0 ? "stopped" : "LEAK   "} ${name}${
+        found.map((one) => `\n          ${one}`).join("")
+      }`,
+    );
+    leaks.push(...found.map((one) => `${name}: ${one}`));
+  }
+  return leaks;
 }
 
 /** Prints what was found; gives the exit code. */
@@ -40,6 +70,8 @@ export async function attackCloud(words: readonly string[]): Promise<number> {
   console.log(
     `${report.methods} methods known, ${report.served} served, ${report.telling} of them show things to their owner`,
   );
-  console.log(`${report.calls} calls tried, ${report.leaks.length} leaks found`);
+  console.log(
+    `${report.chains} chains played, ${report.calls} calls tried, ${report.leaks.length} leaks found`,
+  );
   return report.leaks.length === 0 ? 0 : 1;
 }

@@ -28,7 +28,7 @@ storeTest("what the commands make is there for the next one", async ({ flags }) 
   await save('{"debug": false}');
   await assertRejects(() => save('{"debug": 5, "network": 1}'), Error, "debug: found 5");
   const [last] = await json("config", "history", partId);
-  assertEquals([last.revision, last.who, last.diff], [2, "cli:tester", ["debug: true became false"]]);
+  assertEquals([last.revision, last.who, last.diff], [2, "cli:tester", ["~ debug: true -> false"]]);
   assertEquals(await svcCloud("config", "restore", partId, "1", ...flags), "revision 3\n");
   assertEquals(await json("config", "show", partId), { debug: true });
   const key = await json("key", "create", "--role", "operator", "--on", `machine:${machineId}`);

@@ -2,7 +2,14 @@
  * The control plane's own keys: out of the database, the same for all who share it, and replaced while they are used.
  */
 
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { X509Certificate } from "node:crypto";
 import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -10,8 +17,9 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log.ts";
 import { Authority } from "../../lib/cloud/authority.ts";
 import { SECRET_KINDS, type SecretName } from "../../lib/cloud/secret_kinds.ts";
+import { MIGRATIONS } from "../../lib/cloud/migrations.ts";
 import { Secrets } from "../../lib/cloud/secrets.ts";
-import type { Store } from "../../lib/cloud/store.ts";
+import { migrate, type Store } from "../../lib/cloud/store.ts";
 import { svcCloud } from "./program.ts";
 import { sqliteTest, storeTest, type TestDatabase } from "./stores.ts";
 import { newWorld } from "./world.ts";
@@ -84,6 +92,45 @@ storeTest(
         assert(!bytes.includes(secret), `${file} has the ${name} key`);
       }
     }
+  },
+);
+
+storeTest(
+  "keys of machines are sealed, each for its part, and those of an older version are gone",
+  async (database) => {
+    const store = database.connect();
+    const sealing = MIGRATIONS.findIndex((step) => step.some((text) => text.includes("sealed_key")));
+    await migrate(store, sealing);
+    const { part } = await newWorld(store);
+    const plain = "-----BEGIN PRIVATE KEY-----\nof an older version";
+    await store.transaction((sql) =>
+      sql.query(
+        "INSERT INTO certificates (part_id, names, certificate, private_key, renew_ms) VALUES (?, ?, ?, ?, ?)",
+        part,
+        "rover",
+        "a certificate",
+        plain,
+        2 ** 50,
+      )
+    );
+    await migrate(store);
+    const parts = partsOf(database, store);
+    const authority = new Authority(await Secrets.open(parts), store, parts.clock);
+    const { privateKey } = await authority.ofPart(part, ["rover"]);
+    assertMatch(privateKey, /^-----BEGIN PRIVATE KEY-----\n/);
+    assertEquals((await authority.ofPart(part, ["rover"])).privateKey, privateKey);
+    const dump = JSON.stringify(await store.query("SELECT * FROM certificates"));
+    assert(!dump.includes("PRIVATE KEY"), dump);
+    if (database.kind === "sqlite") {
+      for (const file of ["cloud.db", "cloud.db-wal"]) {
+        const bytes = new TextDecoder("latin1").decode(await Deno.readFile(`${database.folder}/${file}`));
+        assert(!bytes.includes("BEGIN PRIVATE KEY"), `${file} has a key`);
+      }
+    }
+    // A sealed key that is put beside another part opens nothing there: that part gets a certificate of its own.
+    const { part: other } = await newWorld(store);
+    await store.transaction((sql) => sql.query("UPDATE certificates SET part_id = ?", other));
+    assertNotEquals((await authority.ofPart(other, ["rover"])).privateKey, privateKey);
   },
 );
 
