@@ -364,8 +364,16 @@ class OpenPort implements Port {
     this.#connections.add(connection);
     const guest = this.#guestOf.get(client);
     if (guest) {
-      guest.isIdle = () => connection.streams === 0;
-      guest.leave = () => connection.drain();
+      guest.isIdle = () => {
+        const { idleSinceMs } = connection;
+        guest.usedMs = idleSinceMs ?? guest.usedMs;
+        return idleSinceMs !== undefined;
+      };
+      // It is told, and then its file is needed: nobody waits until it has read that.
+      guest.leave = () => {
+        socket.once("finish", () => void socket.destroy());
+        connection.drain();
+      };
     }
     if (this.#closing) connection.drain();
   }
