@@ -12,6 +12,7 @@ import { play, SHORT } from "./wire/play.ts";
 const SUCCEED: Readonly<Record<string, string>> = {
   "empties": "a caller with a token may send what decodes to a hundred times its size",
   "held-silent": "silent connections do not give way to newcomers before their deadline",
+  "held-h2": "newcomers are cut off while idle connections come again and again",
   "held-h2-call": "connections with a call whose message never comes do not give way",
   "held-second-request": "connections in the middle of a request do not give way before its deadline",
   "slow-body": "connections in the middle of a request do not give way before its deadline",
