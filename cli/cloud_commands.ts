@@ -21,6 +21,7 @@ import { personActing, type Validate } from "../lib/cloud/context.ts";
 import type { FileStore } from "../lib/cloud/files.ts";
 import { Fleet } from "../lib/cloud/fleet.ts";
 import { type Grant, GRANT_KINDS, Keys, type NewKey, newKeySecret, ROLES } from "../lib/cloud/keys.ts";
+import { fieldsOf, fieldsText } from "../lib/cloud/log_fields.ts";
 import { Logs } from "../lib/cloud/logs.ts";
 import { PartConfigs } from "../lib/cloud/part_config.ts";
 import type { SecretsParts } from "../lib/cloud/secrets.ts";
@@ -93,6 +94,8 @@ const ON = {
   help:
     "What the role is on: organization:ID, location:ID or machine:ID; where left out, the one organization.",
 } as const;
+
+const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
 
 const organizations: readonly Command[] = [
   command("org create", ["NAME"], "Makes an organization.", [], async ({ change, print }, [name]) => {
@@ -353,7 +356,13 @@ const records: readonly Command[] = [
     "Prints a part's newest logs, oldest first.",
     [
       { name: "filter", type: "string", default: "", value: "TEXT", help: "Only entries that contain this." },
-      { name: "level", type: "string", default: "", value: "LEVEL", help: "Only entries of this level." },
+      {
+        name: "level",
+        type: "string",
+        default: "",
+        value: "LEVEL",
+        help: `Only entries of this level: ${LOG_LEVELS.join(", ")}.`,
+      },
       { name: "limit", type: "int", default: 100, help: "How many entries." },
       {
         name: "follow",
@@ -365,16 +374,21 @@ const records: readonly Command[] = [
     ],
     async ({ store, clock, host, print }, [part], { filter, level, limit, follow }) => {
       await new Fleet(store).part(part);
-      const levels = level === "" ? [] : [level];
+      const levels = level === "" ? [] : [logLevelOf(level)];
+      if (limit < 1) throw new SvcError("invalid_argument", `--limit: found ${limit}, wanted 1 or more`);
       const logs = new Logs(store, clock);
       const tell = (entries: readonly LogEntry[]) => {
         const plain = entries.map(plainEntry);
         print(
           plain,
-          plain.map(({ time, level, logger, message }) =>
-            [time, level.toUpperCase(), logger].map(escapedLine).concat(message.replaceAll("\n", "\n\t"))
-              .join("\t")
-          ),
+          entries.map((entry, index) => {
+            const { time, level, logger, message } = plain[index];
+            const head = [time, level.toUpperCase(), logger].map(escapedLine);
+            const fields = fieldsText(entry);
+            return [...head, message.replaceAll("\n", "\n\t"), ...fields ? [escapedLine(fields)] : []].join(
+              "\t",
+            );
+          }),
         );
       };
       const found = await logs.find(part, { filter, levels, limit, order: "newest first" });
@@ -407,8 +421,16 @@ const records: readonly Command[] = [
   ),
 ];
 
-function plainEntry({ time, level, loggerName: logger, message, fields }: LogEntry) {
-  return { time: timeOf(toMs(time)), level, logger, message, fields };
+function plainEntry(entry: LogEntry) {
+  const { time, level, loggerName: logger, message } = entry;
+  return { time: timeOf(toMs(time)), level, logger, message, fields: fieldsOf(entry) };
+}
+
+/** A level that machines log at. Modules may log `fatal`, `panic` and `dpanic`. */
+function logLevelOf(text: string): string {
+  const level = /^warning$/i.test(text) ? "warn" : text.toLowerCase();
+  if (LOG_LEVELS.includes(level)) return level;
+  throw new SvcError("invalid_argument", `--level: found "${text}", wanted one of ${LOG_LEVELS.join(", ")}`);
 }
 
 /** Every command but `serve` and `init`. */

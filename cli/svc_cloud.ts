@@ -6,6 +6,7 @@
  */
 
 import { randomBytes } from "node:crypto";
+import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { APIS } from "../lib/api/mod.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
@@ -265,6 +266,7 @@ async function runCommand(command: Command, args: readonly string[], host: Host)
     host.writeError(`${program.name}: found ${given.length} words, wanted ${program.usage}\n`);
     return 2;
   }
+  await requireFolder(values, host);
   return await withStore(values, async (store) => {
     const files = () => filesIn(values.data, new SystemClock());
     const secrets = secretsOf(values, store, host);
@@ -424,6 +426,24 @@ function addressOf(listen: string): { host: string; port: number } {
   throw new SvcError(
     "invalid_argument",
     `--listen: found "${listen}", wanted host:port such as localhost:8090`,
+  );
+}
+
+/** Only `init` and `serve` make a folder: a command in the wrong place would otherwise see an empty control plane. */
+async function requireFolder(
+  { data, database }: { data: string; database: string },
+  host: Host,
+): Promise<void> {
+  const there = database === ""
+    ? await host.fileSize(`${data}/cloud.db`) !== undefined
+    : await host.readFolder(data).then(() => true, () => false);
+  if (there) return;
+  throw new SvcError(
+    "not_found",
+    `found no control plane in ${
+      resolve(data)
+    }: give its folder with --data (or SVC_CLOUD_DATA), run this where ` +
+      "svc-cloud serves, or make a new one with svc-cloud init",
   );
 }
 

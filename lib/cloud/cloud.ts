@@ -161,6 +161,7 @@ export function openCloud(options: CloudOptions): Cloud {
   return {
     table,
     routes: new Map([
+      ["/", greeting],
       ...links.routes,
       ...downloads.routes,
       ["/metrics", metrics.route(context, options.metricsKey)],
@@ -174,6 +175,17 @@ export function openCloud(options: CloudOptions): Cloud {
     },
   };
 }
+
+/** For who opens the address in a browser. */
+const greeting: Route = ({ method }) => {
+  const contentType = "text/plain; charset=utf-8";
+  if (method !== "GET" && method !== "HEAD") {
+    return { status: 405, contentType, body: `/ answers GET, not ${method}\n` };
+  }
+  const body =
+    "This is svc-cloud, a control plane; reach it with a client library, svc-ml or a machine at this address.\n";
+  return { status: 200, contentType, body };
+};
 
 /** The API keys, with a limit to the wrong ones that are shown. */
 function keySource(keys: Keys, { audit, clock, limits, logger }: CloudContext): KeySource {

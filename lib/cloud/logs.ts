@@ -11,11 +11,12 @@ import { type LogEntry, LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toMs } from "../api/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { fromBinary, toBinary } from "../wire/proto.ts";
+import { fieldsText } from "./log_fields.ts";
 import { defaultLimits, type Limits, requireWithin } from "./limits.ts";
 import { places, type Sql, type SqlValue, type Store } from "./store.ts";
 
 export interface LogQuery {
-  /** Only entries with this in their message, fields or logger, in whatever case. */
+  /** Only entries with this in their logger, message or fields as `fieldsText` writes them, in whatever case. */
   readonly filter?: string;
   /** Only these levels; all where it is empty. */
   readonly levels?: readonly string[];
@@ -219,8 +220,7 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
     seen.set(hash, times);
     const id = times === 1 ? hash : `${hash}#${times}`;
     const writtenMs = Math.floor(toMs(entry.time)) || nowMs;
-    const fields = entry.fields.length > 0 ? JSON.stringify(entry.fields) : "";
-    const words = `${entry.loggerName} ${entry.message} ${fields}`;
+    const words = `${entry.loggerName} ${entry.message} ${fieldsText(entry)}`;
     return [id, nowMs, writtenMs, ...[entry.level, entry.loggerName, words].map(searchable), bytes];
   });
 }

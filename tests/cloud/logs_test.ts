@@ -3,14 +3,15 @@
  */
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
+import { create, type JsonObject, type MessageInitShape } from "../../lib/wire/proto.ts";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { LogOrder } from "../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../lib/api/time.ts";
 import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Logs } from "../../lib/cloud/logs.ts";
-import { storeTest } from "./stores.ts";
+import { svcCloud } from "./program.ts";
+import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -92,6 +93,9 @@ storeTest("logs are searched by text in any case, level, logger and time", (data
     assertEquals(await find({ filter: "pin_a" }), ["all"]);
     assertEquals(await find({ filter: "ünder" }), ["all"]);
     assertEquals(await find({ filter: "nothing" }), []);
+    // How fields travel is nothing that anybody wrote.
+    assertEquals(await find({ filter: "Type" }), []);
+    assertEquals(await find({ filter: "String" }), []);
     assertEquals(await find({ levels: ["warn", "ERROR"] }), ["Mot", "100"]);
     assertEquals(await find({ errorsOnly: true }), ["Mot"]);
     assertEquals(await find({ source: "camera" }), ["100"]);
@@ -153,4 +157,33 @@ storeTest(
       assertEquals(heard.slice(-6), ["21", "22", "23", "24", "30", "31"]);
       assert(!heard.includes("1"));
     }),
+);
+
+sqliteTest(
+  "logs prints the fields that it searches, and refuses levels and numbers that are none",
+  async (database) => {
+    const store = await database.open();
+    const { part } = await newWorld(store);
+    const nowMs = Date.now();
+    const fields: JsonObject[] = [{ Key: "pin", Type: 15, String: "a7" }, {
+      Key: "tries",
+      Type: 11,
+      Integer: 3,
+    }];
+    const logs = [entry(1, { message: "stalled", level: "warn", fields }), entry(2)];
+    await new Logs(store, new SystemClock()).add(part, logs.map((one) => create(LogEntrySchema, one)), nowMs);
+    const print = (...more: string[]) => svcCloud("logs", part, ...more, ...database.flags);
+    const stalled = '\tWARN\trdk.motor\tstalled\t{"pin":"a7","tries":3}\n';
+    for (const flags of [["--filter", "A7"], ["--level", "warn"], ["--level", "WARNING"]]) {
+      assertEquals((await print(...flags)).replace(/^[^\t]+/, ""), stalled);
+    }
+    const [only] = JSON.parse(await print("--filter", '"tries":3', "--json"));
+    assertEquals(only.fields, { pin: "a7", tries: 3 });
+    await assertRejects(
+      () => print("--level", "loud"),
+      Error,
+      '--level: found "loud", wanted one of debug, info',
+    );
+    await assertRejects(() => print("--limit", "-1"), Error, "--limit: found -1, wanted 1 or more");
+  },
 );

@@ -11,7 +11,7 @@ import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
-import { storeTest } from "./stores.ts";
+import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 
 storeTest("what the commands make is there for the next one", async ({ flags }) => {
@@ -102,6 +102,34 @@ storeTest(
         assertMatch(hash, /^scrypt\$/);
         assert(!hash.includes(owner.key) && !hash.includes(operator.key));
       }
+    }),
+);
+
+Deno.test("a command where there is no control plane says so and makes no folder", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  try {
+    const data = `${folder}/wrong`;
+    for (
+      const words of [["org", "list"], ["machine", "create", "rover"], ["logs", "part"], ["release", "keys"]]
+    ) {
+      const refused = () => svcCloud(...words, "--data", data);
+      await assertRejects(refused, Error, `found no control plane in ${data}: give its folder with --data`);
+    }
+    assertEquals([...Deno.readDirSync(folder)], []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+sqliteTest(
+  "the address in a browser names the program",
+  (database) =>
+    withCloud(database, async ({ url }) => {
+      const answer = await fetch(`${url}/`);
+      assertEquals(answer.status, 200);
+      assertMatch(await answer.text(), /^This is svc-cloud, /);
+      const posted = await fetch(`${url}/`, { method: "POST" });
+      assertEquals([posted.status, await posted.text()], [405, "/ answers GET, not POST\n"]);
     }),
 );
 
