@@ -2,6 +2,7 @@
  * The commands on who uses which control plane: `login` and `profiles`.
  */
 
+import { resolve } from "node:path";
 import { SvcError } from "../lib/base/error.ts";
 import { Secret } from "../lib/base/secret.ts";
 import { DEFAULT_PROFILE } from "../lib/cloud/profile.ts";
@@ -19,7 +20,8 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       default: "",
       value: "ID",
       env: "SVC_API_KEY_ID",
-      help: "The id of the API key. The key itself is taken from SVC_API_KEY, or asked for.",
+      help:
+        "The id of the API key. The key itself is taken from SVC_API_KEY, asked for, or read from standard input.",
     }],
     async (session, _, { apiKeyId }) => {
       const { values, profiles, host } = session;
@@ -27,7 +29,8 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       const name = values.profile || DEFAULT_PROFILE;
       const baseUrl = asked(session, "--base-url", givenUrl, "Control plane (https://host:port): ");
       const keyId = asked(session, "--api-key-id", apiKeyId, "Id of the API key: ");
-      const key = new Secret(asked(session, "SVC_API_KEY", host.env("SVC_API_KEY") ?? "", "API key: ", true));
+      const given = host.env("SVC_API_KEY") || await piped(session);
+      const key = new Secret(asked(session, "SVC_API_KEY", given, "API key: ", true));
       const ca = caFile === "" ? undefined : await host.readTextFile(caFile);
       session.choose({
         baseUrl,
@@ -50,7 +53,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
         key,
         organizationId,
         allowInsecureCreds,
-        caFile: caFile || undefined,
+        caFile: caFile ? resolve(host.cwd(), caFile) : undefined,
       });
       const listed = organizations.map((one) => `${one.name} (${one.id})`).join(", ");
       session.print({ profile: name, baseUrl, keyId, organizationId }, [
@@ -79,6 +82,11 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     session.print({ profile: name }, [name]);
   }),
 ];
+
+/** The first line of standard input where that is a file or another program. */
+async function piped({ world }: Session): Promise<string> {
+  return world.terminal.input ? "" : (await world.firstLine())?.trim() ?? "";
+}
 
 /** What was given, or what the person says when asked. */
 function asked(session: Session, what: string, given: string, question: string, hidden = false): string {

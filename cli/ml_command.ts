@@ -161,3 +161,8 @@ export function newVersion(nowMs: number): string {
   const suffix = crypto.randomUUID().slice(0, 4);
   return `${new Date(nowMs).toISOString().replace(/[:.]/g, "-").replace("Z", "")}-${suffix}`;
 }
+
+/** A text turned into a name that a package may have; `otherwise` where nothing of it can be used. */
+export function packageName(text: string, otherwise: string): string {
+  return text.trim().replace(/[^A-Za-z0-9_.-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "") || otherwise;
+}

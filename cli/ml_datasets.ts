@@ -14,7 +14,7 @@ import type { DatasetImage } from "../lib/cloud/datasets.ts";
 import { datasetLine } from "../lib/cloud/jsonl.ts";
 import { ModelType, parseModelType } from "../lib/cloud/ml_client.ts";
 import { create, type MessageInitShape } from "../lib/wire/proto.ts";
-import { type Command, command, commaWords, EXIT, table, timeText } from "./ml_command.ts";
+import { type Command, command, commaWords, EXIT, sizeText, table, timeText } from "./ml_command.ts";
 import { type LocalImage, localImages, type Skipped } from "./ml_local_images.ts";
 import { findDataset, findPart, imagesOf } from "./ml_lookup.ts";
 import { describePreflight, preflight } from "./ml_preflight.ts";
@@ -49,6 +49,51 @@ export const DATASET_COMMANDS: readonly Command[] = [
       ),
     );
   }),
+  command(
+    "dataset rename",
+    ["DATASET", "NAME"],
+    "Gives a dataset another name.",
+    [],
+    async (session, [wanted, name]) => {
+      const { datasets } = await session.services();
+      const { id } = await findDataset(session, wanted);
+      await datasets.renameDataset({ id, name }, session.limits);
+      session.print({ id, name }, [id]);
+    },
+  ),
+  command(
+    "dataset delete",
+    ["DATASET"],
+    "Removes a dataset. Its images stay with the data of the organization.",
+    [],
+    async (session, [wanted]) => {
+      const { datasets } = await session.services();
+      const { id, name } = await findDataset(session, wanted);
+      await datasets.deleteDataset({ id }, session.limits);
+      session.print({ id, name }, [id]);
+    },
+  ),
+  command(
+    "dataset images",
+    ["DATASET"],
+    "Lists the images of a dataset with their labels, the oldest first.",
+    [],
+    async (session, [wanted]) => {
+      const dataset = await findDataset(session, wanted);
+      const images = await imagesOf(session, dataset.id);
+      const rows = images.map(({ id, fileName, bytes, capturedMs, ...image }) => [
+        id,
+        fileName || "-",
+        labelsText(image),
+        sizeText(bytes),
+        timeText(toTimestamp(capturedMs)),
+      ]);
+      session.print(
+        { datasetId: dataset.id, images },
+        table(["ID", "NAME", "LABELS", "SIZE", "CAPTURED"], rows),
+      );
+    },
+  ),
   command(
     "dataset add",
     ["DATASET", "PATH..."],
@@ -153,6 +198,15 @@ export const DATASET_COMMANDS: readonly Command[] = [
     },
   ),
 ];
+
+/** `cat, dog 2x`: labels of the whole, then the kinds of boxes with how many there are. */
+function labelsText(
+  { tags, classifications, boxes }: Pick<DatasetImage, "tags" | "classifications" | "boxes">,
+): string {
+  const whole = [...new Set([...tags, ...classifications.map(({ label }) => label)])];
+  const counts = Map.groupBy(boxes, ({ label }) => label);
+  return [...whole, ...[...counts].map(([label, all]) => `${label} ${all.length}x`)].join(", ") || "-";
+}
 
 /** One image with all that is known of it. The same file again is the same image there. */
 async function upload(

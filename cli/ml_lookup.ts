@@ -4,10 +4,14 @@
 
 import { Order } from "../proto/gen/data_pb.ts";
 import type { Dataset } from "../proto/gen/dataset_pb.ts";
+import { type Package, PackageType } from "../proto/gen/packages_pb.ts";
+import { toMs } from "../lib/api/time.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import type { DatasetImage } from "../lib/cloud/datasets.ts";
+import type { JsonObject } from "../lib/wire/proto.ts";
 import { imageOf } from "./ml_preflight.ts";
+import { timeText } from "./ml_command.ts";
 import type { Session } from "./ml_session.ts";
 
 const PAGE_IMAGES = 100n;
@@ -34,6 +38,39 @@ export async function findDataset(session: Session, wanted: string): Promise<Dat
   }
   const near = suggest(wanted, names);
   throw new SvcError("not_found", `there is no dataset "${wanted}"${near ? `; did you mean ${near}?` : ""}`);
+}
+
+/** Packages of a type: all of the organization or those with a name, the newest first. */
+export async function packagesOf(session: Session, type: PackageType, name: string): Promise<Package[]> {
+  const { packages } = await session.services();
+  const request = { organizationId: await session.organization(), name, type };
+  const found = (await packages.listPackages(request, session.limits)).packages;
+  return found.sort((a, b) => toMs(b.createdOn) - toMs(a.createdOn));
+}
+
+/** A package in a table: name, version, what the model is or will be, and when it was made. */
+export function packageRow({ info, createdOn }: Package): string[] {
+  const metadata: JsonObject = info?.metadata ?? {};
+  const word = (key: string) => typeof metadata[key] === "string" ? metadata[key].replaceAll("_", "-") : "-";
+  return [
+    info?.name ?? "",
+    info?.version ?? "",
+    word("model_type"),
+    word("model_framework"),
+    timeText(createdOn),
+  ];
+}
+
+/** The name of the only training script of the organization. */
+export async function onlyScript(session: Session): Promise<string> {
+  const all = await packagesOf(session, PackageType.ML_TRAINING, "");
+  const names = [...new Set(all.map(({ info }) => info?.name ?? ""))].sort();
+  if (names.length === 1) return names[0];
+  const wanted = names.length === 0
+    ? "there is no training script yet: --path FOLDER uploads one, or name that of another organization with " +
+      "--script-name org:name"
+    : `there are ${names.length} training scripts: tell which one with --script-name: ${names.join(", ")}`;
+  throw new SvcError(names.length === 0 ? "not_found" : "invalid_argument", wanted);
 }
 
 /** What is in a dataset, the oldest image first and of the same age by id, without the contents. */

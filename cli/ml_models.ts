@@ -7,14 +7,14 @@ import { basename, join } from "node:path";
 import { ListPackagesResponseSchema, type Package, PackageType } from "../proto/gen/packages_pb.ts";
 import { type Annotations, AnnotationsSchema } from "../proto/gen/data_pb.ts";
 import { DataType } from "../proto/gen/datasync_pb.ts";
-import { toMs, toTimestamp } from "../lib/api/time.ts";
+import { toTimestamp } from "../lib/api/time.ts";
 import { unpackInto } from "../lib/base/archive.ts";
 import { messageOf, SvcError } from "../lib/base/error.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import { Crc32c } from "../lib/cloud/crc32c.ts";
-import { create, type JsonObject } from "../lib/wire/proto.ts";
+import { create } from "../lib/wire/proto.ts";
 import { type Command, command, EXIT, sizeText, table, timeText } from "./ml_command.ts";
-import { findPart } from "./ml_lookup.ts";
+import { findPart, packageRow, packagesOf } from "./ml_lookup.ts";
 import type { Account, Services, Session } from "./ml_session.ts";
 
 const ATTEMPTS = 5;
@@ -38,16 +38,12 @@ export const MODEL_COMMANDS: readonly Command[] = [
     ["[MODEL]"],
     "Lists the models of an organization, the newest first.",
     [],
-    async (session, [name]) => {
-      const { packages } = await session.services();
-      const organizationId = await session.organization();
-      const request = { organizationId, name, type: PackageType.ML_MODEL };
-      const found = (await packages.listPackages(request, session.limits)).packages;
-      found.sort((a, b) => toMs(b.createdOn) - toMs(a.createdOn));
+    async (session, [name = ""]) => {
+      const found = await packagesOf(session, PackageType.ML_MODEL, name);
       session.printMessage(
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
-        table(["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED"], found.map(modelRow)),
+        table(["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED"], found.map((one) => packageRow(one))),
       );
     },
   ),
@@ -78,6 +74,27 @@ export const MODEL_COMMANDS: readonly Command[] = [
       const folder = join(destination, `${safe(own)}-${safe(version)}`);
       const files = await unpackInto(folder, contentOf(file), UNPACKED);
       session.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
+    },
+  ),
+  command(
+    "models delete",
+    ["MODEL", "VERSION"],
+    "Removes a version of a model. Machines that have it keep it; others cannot fetch it any more.",
+    [],
+    async (session, [name, wanted]) => {
+      const services = await session.services();
+      const { info, id } = await findModel(session, services, name, wanted);
+      // What is written as "latest" would be another version every time.
+      if (info?.type !== PackageType.ML_MODEL || info.version !== wanted) {
+        const found = `found version "${info?.version ?? ""}"`;
+        throw new SvcError(
+          "invalid_argument",
+          `models delete: ${found} for "${wanted}", wanted the version itself`,
+        );
+      }
+      const version = info.version;
+      await services.packages.deletePackage({ id, version, type: PackageType.ML_MODEL }, session.limits);
+      session.print({ name: info.name, version }, [`${info.name} ${version}`]);
     },
   ),
   command(
@@ -127,18 +144,6 @@ export const MODEL_COMMANDS: readonly Command[] = [
     },
   ),
 ];
-
-function modelRow({ info, createdOn }: Package): string[] {
-  const metadata: JsonObject = info?.metadata ?? {};
-  const word = (key: string) => typeof metadata[key] === "string" ? metadata[key].replaceAll("_", "-") : "-";
-  return [
-    info?.name ?? "",
-    info?.version ?? "",
-    word("model_type"),
-    word("model_framework"),
-    timeText(createdOn),
-  ];
-}
 
 async function findModel(
   session: Session,

@@ -5,13 +5,27 @@
  * called is the published contract.
  */
 
-import { resolve } from "node:path";
-import { type CreatePackageRequestSchema, PackageType } from "../proto/gen/packages_pb.ts";
+import { basename, resolve } from "node:path";
+import {
+  type CreatePackageRequestSchema,
+  ListPackagesResponseSchema,
+  PackageType,
+} from "../proto/gen/packages_pb.ts";
 import { messageOf, SvcError } from "../lib/base/error.ts";
 import { ModelFramework, ModelType, parseFramework, parseModelType } from "../lib/cloud/ml_client.ts";
-import type { MessageInitShape } from "../lib/wire/proto.ts";
+import { create, type MessageInitShape } from "../lib/wire/proto.ts";
 import type { Flag, Values } from "./flags.ts";
-import { type Command, command, EXIT, newVersion, pairsOf, sizeText } from "./ml_command.ts";
+import {
+  type Command,
+  command,
+  EXIT,
+  newVersion,
+  packageName,
+  pairsOf,
+  sizeText,
+  table,
+} from "./ml_command.ts";
+import { packageRow, packagesOf } from "./ml_lookup.ts";
 import { scriptArchive } from "./ml_script_folder.ts";
 import { testLocal } from "./ml_script_run.ts";
 import type { Session } from "./ml_session.ts";
@@ -27,7 +41,9 @@ export const SCRIPT_FLAGS = [
     type: "string",
     default: "",
     value: "SCRIPT",
-    help: "The script: its name, or org:name for that of another organization.",
+    help:
+      "The script: its name, or org:name for that of another organization. Left out, the name of the folder that is " +
+      "uploaded, or the only script there is.",
   },
   {
     name: "script-version",
@@ -72,14 +88,29 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
       if (given.path === "") {
         throw new SvcError("invalid_argument", "found no PATH of a script, wanted a folder or .tar.gz");
       }
-      if (flags.scriptName === "") {
-        throw new SvcError("invalid_argument", "--script-name is missing, wanted a name for the script");
-      }
+      const scriptName = given.scriptName || scriptNameOf(session, given.path);
       const more = audience(flags.visibility, flags.description);
       const organizationId = await session.organization();
-      const { id, version } = await uploadScript(session, organizationId, given, more);
+      const { id, version } = await uploadScript(session, organizationId, { ...given, scriptName }, more);
       session.print({ id, version }, [`${id} ${version}`]);
       session.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
+    },
+  ),
+  command(
+    "script list",
+    ["[SCRIPT]"],
+    "Lists the training scripts of an organization, the newest version first.",
+    [],
+    async (session, [name = ""]) => {
+      const found = await packagesOf(session, PackageType.ML_TRAINING, name);
+      session.printMessage(
+        ListPackagesResponseSchema,
+        create(ListPackagesResponseSchema, { packages: found }),
+        table(
+          ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED"],
+          found.map((one) => packageRow(one)),
+        ),
+      );
     },
   ),
   command(
@@ -177,6 +208,11 @@ export async function uploadScript(
     `uploaded script ${name}, version ${version} (${content.files.length} files, ${sizeText(content.size)})`,
   );
   return { id: `${organizationId}:${name}`, version };
+}
+
+/** What a script is called where nobody says: as its folder or archive. */
+export function scriptNameOf({ host }: Session, path: string): string {
+  return packageName(basename(resolve(host.cwd(), path)).replace(/\.(?:tar\.gz|tgz)$/i, ""), "script");
 }
 
 /** Takes back a version that has just been uploaded; where that fails, tells so. */

@@ -88,6 +88,8 @@ export interface World {
   columns(): number;
   /** Asks the person for a line; `undefined` where there is none. What is `hidden` is not shown. */
   ask(question: string, options?: { readonly hidden?: boolean }): string | undefined;
+  /** The first line of standard input where that is no terminal; nothing where none comes. */
+  firstLine(): Promise<string | undefined>;
 }
 
 /** Where the control plane is and who asks it. */

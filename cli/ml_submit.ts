@@ -27,13 +27,22 @@ import {
 } from "../lib/cloud/ml_client.ts";
 import { create, toJson } from "../lib/wire/proto.ts";
 import type { Flag, Values } from "./flags.ts";
-import { type Command, command, commaWords, EXIT, facts, newVersion, pairsOf } from "./ml_command.ts";
+import {
+  type Command,
+  command,
+  commaWords,
+  EXIT,
+  facts,
+  newVersion,
+  packageName,
+  pairsOf,
+} from "./ml_command.ts";
 import { useEmbedded } from "./ml_embedded.ts";
 import { detachable, followJob, tellEnd } from "./ml_follow.ts";
 import { describeJob, TIMEOUT } from "./ml_jobs.ts";
-import { findDataset, imagesOf } from "./ml_lookup.ts";
+import { findDataset, imagesOf, onlyScript } from "./ml_lookup.ts";
 import { describePreflight, labelsIn, preflight } from "./ml_preflight.ts";
-import { removeScript, SCRIPT_FLAGS, uploadScript } from "./ml_scripts.ts";
+import { removeScript, SCRIPT_FLAGS, scriptNameOf, uploadScript } from "./ml_scripts.ts";
 import type { Session } from "./ml_session.ts";
 
 const DATASET = [
@@ -218,9 +227,6 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
 }
 
 async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Promise<number> {
-  if (flags.scriptName === "") {
-    throw new SvcError("invalid_argument", "--script-name is missing, wanted a script such as org:name");
-  }
   refuseDoubtful(flags);
   const given = { ...await argumentsIn(session, flags.argsFile), ...pairsOf("arg", flags.arg) };
   const { jobs } = await session.services();
@@ -228,7 +234,10 @@ async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Pro
   const target = targetOf(session, dataset, flags);
   const { organizationId, datasetId, modelName, modelVersion } = target;
   const { containerVersion } = flags;
-  const stored = { id: scriptId(flags.scriptName, organizationId), version: flags.scriptVersion || "latest" };
+  const scriptName = flags.scriptName ||
+    (flags.path === "" ? await onlyScript(session) : scriptNameOf(session, flags.path));
+  if (flags.scriptName === "") session.note(`script: ${scriptName}`);
+  const stored = { id: scriptId(scriptName, organizationId), version: flags.scriptVersion || "latest" };
   if (flags.dryRun) {
     const request = create(SubmitCustomTrainingJobRequestSchema, {
       ...target,
@@ -256,7 +265,9 @@ async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Pro
       ["arguments", JSON.stringify(sorted(job.arguments)), JSON.stringify(sorted(given))],
     ]);
   return await submitted(session, jobs, target, flags, same, async () => {
-    const { id, version } = flags.path === "" ? stored : await uploadScript(session, organizationId, flags);
+    const { id, version } = flags.path === ""
+      ? stored
+      : await uploadScript(session, organizationId, { ...flags, scriptName });
     const options = { arguments: given, containerVersion, ...session.limits };
     try {
       return await jobs.submitCustomTrainingJob(
@@ -291,7 +302,7 @@ function targetOf(
   return {
     organizationId,
     datasetId: id,
-    modelName: flags.modelName || modelNameOf(name),
+    modelName: flags.modelName || packageName(name, "model"),
     modelVersion: flags.modelVersion || newVersion(session.clock.nowMs()),
   };
 }
@@ -382,11 +393,6 @@ function differing(
 
 function sorted(pairs: { readonly [key: string]: string }): [string, string][] {
   return Object.entries(pairs).sort(([a], [b]) => a < b ? -1 : 1);
-}
-
-/** A name that a package may have. */
-function modelNameOf(name: string): string {
-  return name.trim().replace(/[^A-Za-z0-9_.-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "model";
 }
 
 /** `name` of one's own organization, or `org:name`. */

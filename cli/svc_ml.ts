@@ -5,7 +5,7 @@
  * happened (`ml_man.ts` lists them); Ctrl-C ends this program and never a job.
  */
 
-import { SystemClock } from "../lib/base/clock.ts";
+import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
 import { escaped } from "../lib/base/escape.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
@@ -34,6 +34,9 @@ const PROGRAM = {
 
 /** Of a terminal that does not say how wide it is. */
 const USUAL_COLUMNS = 80;
+/** How long a line of standard input may take. */
+const INPUT_MS = 10_000;
+const LINE_CHARS_MAX = 4096;
 
 const MAN = command("man", [], "Prints the manual page, for: svc-ml man | man -l -", [], (session) => {
   session.host.write(manualPage(PROGRAM.summary, COMMANDS));
@@ -143,9 +146,10 @@ function moreHelp(): string {
 }
 
 function worldOf(host: DenoHost): World {
+  const clock = new SystemClock();
   return {
     host,
-    clock: new SystemClock(),
+    clock,
     terminal: {
       input: Deno.stdin.isTerminal(),
       output: Deno.stdout.isTerminal(),
@@ -154,7 +158,26 @@ function worldOf(host: DenoHost): World {
     columns: () => (Deno.stderr.isTerminal() ? Deno.consoleSize().columns : 0) || USUAL_COLUMNS,
     ask: (question, { hidden = false } = {}) =>
       hidden ? askHidden(host, question) : prompt(question) ?? undefined,
+    firstLine: () => firstLine(clock),
   };
+}
+
+/** What a program that is asked for a line has to say within some time. */
+async function firstLine(clock: Clock): Promise<string | undefined> {
+  const reader = Deno.stdin.readable.pipeThrough(new TextDecoderStream()).getReader();
+  const callOff = clock.after(INPUT_MS, () => void reader.cancel().catch(() => {}));
+  try {
+    let text = "";
+    while (!text.includes("\n") && text.length < LINE_CHARS_MAX) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      text += value;
+    }
+    return text === "" ? undefined : text.split(/\r?\n/, 1)[0];
+  } finally {
+    callOff();
+    await reader.cancel().catch(() => {});
+  }
 }
 
 /** Reads a line that is not shown as it is typed. */

@@ -255,6 +255,7 @@ storeTest("people trust both authorities while one takes the place of the other"
 
 sqliteTest("keys are listed and replaced by commands, each noted in the audit log", async (database) => {
   const { flags } = database;
+  await database.open();
   const list = async () => {
     const keys: { name: string; id: string }[] = JSON.parse(
       await svcCloud("secret", "list", ...flags, "--json"),

@@ -1,5 +1,6 @@
 /** Logging in, profiles, and what is chosen: flags before the environment before the profile. */
 
+import { relative } from "node:path";
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { KEY, ORGANIZATION, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
@@ -50,6 +51,46 @@ Deno.test("login asks on a terminal for what is missing, and keeps nothing that 
       const alone = await svcMl(["login"], { env });
       assertEquals(alone.code, 2);
       assertStringIncludes(alone.errors, "--base-url is missing, and there is no terminal to ask on");
+    })
+  ));
+
+Deno.test("login takes the key from standard input, and keeps where the authority is from everywhere", () =>
+  withFakeCloud((cloud) =>
+    withHome(async (env, home) => {
+      const login = ["login", "--base-url", cloud.url, "--api-key-id", KEY.id];
+      await Deno.writeTextFile(`${home}/ca.pem`, "");
+      const file = relative(Deno.cwd(), `${home}/ca.pem`);
+      const { code, errors } = await svcMl([...login, "--ca-file", file], { env, input: `${KEY.key}\r` });
+      assertEquals(code, 0, errors);
+      const { profiles } = JSON.parse(await Deno.readTextFile(`${home}/profiles.json`));
+      assertEquals([profiles.default.key, profiles.default.ca_file], [KEY.key, `${home}/ca.pem`]);
+      const wrong = await svcMl(login, { env, input: "wrong" });
+      assertEquals(wrong.code, 3);
+      const none = await svcMl(login, { env });
+      assertEquals(none.code, 2);
+      assertStringIncludes(none.errors, "SVC_API_KEY is missing, and there is no terminal to ask on");
+    })
+  ));
+
+Deno.test("a key that another program writes is read", () =>
+  withFakeCloud((cloud) =>
+    withHome(async (env, home) => {
+      const program = new URL("../../cli/svc_ml.ts", import.meta.url).pathname;
+      const child = new Deno.Command(Deno.execPath(), {
+        args: ["run", "-A", program, "login", "--base-url", cloud.url, "--api-key-id", KEY.id],
+        env: { ...env, SVC_API_KEY: "" },
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "inherit",
+      }).spawn();
+      const input = child.stdin.getWriter();
+      await input.write(new TextEncoder().encode(`${KEY.key}\n`));
+      // It does not wait for the end of what is written.
+      const { code } = await child.output();
+      await input.close().catch(() => {});
+      assertEquals(code, 0);
+      const { profiles } = JSON.parse(await Deno.readTextFile(`${home}/profiles.json`));
+      assertEquals(profiles.default.key, KEY.key);
     })
   ));
 

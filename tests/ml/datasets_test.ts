@@ -39,6 +39,24 @@ datasetTest("dataset create and list", async (cloud) => {
   assertEquals(json.datasets.map(({ name }: { name: string }) => name), ["faces", "shapes"]);
 });
 
+datasetTest("dataset rename, images and delete", async (cloud) => {
+  cloud.addImage("image-1", "dataset-1", { tags: ["red"], boxes: ["circle", "circle"] });
+  const env = envOf(cloud);
+  const listed = await svcMl(["dataset", "images", "shapes"], { env });
+  assertEquals(
+    listed.output,
+    "ID       NAME         LABELS          SIZE  CAPTURED\n" +
+      "image-1  image-1.png  red, circle 2x  12 B  2024-01-02 03:04:05\n",
+  );
+  const { images } = JSON.parse((await svcMl(["dataset", "images", "shapes", "--json"], { env })).output);
+  assertEquals([images.length, images[0].tags, images[0].boxes.length], [1, ["red"], 2]);
+  assertEquals((await svcMl(["dataset", "rename", "shapes", "forms"], { env })).output, "dataset-1\n");
+  assertEquals(cloud.datasets, [{ id: "dataset-1", name: "forms" }]);
+  assertEquals((await svcMl(["dataset", "delete", "shapes"], { env })).code, 4);
+  assertEquals((await svcMl(["dataset", "delete", "forms"], { env })).output, "dataset-1\n");
+  assertEquals([cloud.datasets, cloud.images.size], [[], 1]);
+});
+
 datasetTest(
   "dataset add takes the folders in a folder as labels, and leaves out what is no image",
   async (cloud, folder) => {

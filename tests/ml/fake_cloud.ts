@@ -171,6 +171,14 @@ function servicesOf(cloud: FakeCloud) {
         cloud.datasets.push({ id: `dataset-${cloud.datasets.length + 1}`, name });
         return { id: cloud.datasets.at(-1)!.id };
       },
+      renameDataset({ id, name }) {
+        cloud.datasets.find((one) => one.id === id)!.name = name;
+        return {};
+      },
+      deleteDataset({ id }) {
+        cloud.datasets.splice(cloud.datasets.findIndex((one) => one.id === id), 1);
+        return {};
+      },
     }),
     ...data(cloud),
     packages(cloud),

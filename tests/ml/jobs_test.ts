@@ -153,7 +153,7 @@ const CASES: readonly Case[] = [
     code: 5,
     errors: "labels circle, square, not circle; choose another version",
   },
-  { args: "submit-custom --dataset shapes", code: 2, errors: "--script-name is missing" },
+  { args: "submit-custom --dataset shapes", code: 4, errors: "there is no training script yet" },
   {
     args: "submit-custom --script-name train --arg epochs",
     code: 2,

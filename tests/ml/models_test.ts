@@ -52,6 +52,51 @@ Deno.test("models list", () =>
     assertEquals(json.packages[0].info.type, "PACKAGE_TYPE_ML_MODEL");
   }));
 
+Deno.test("models delete takes the version itself, and only models", () =>
+  withFakeCloud(async (cloud) => {
+    addModel(cloud, PNG);
+    const env = envOf(cloud);
+    const latest = await svcMl(["models", "delete", "shapes", "latest"], { env });
+    assertEquals([latest.code, cloud.packages.length], [2, 1]);
+    assertStringIncludes(latest.errors, 'found version "v1" for "latest", wanted the version itself');
+    assertEquals((await svcMl(["models", "delete", "shapes", "v1"], { env })).output, "shapes v1\n");
+    assertEquals(cloud.packages, []);
+  }));
+
+Deno.test("a script's name is that of its folder, or of the only one that is there", () =>
+  withFakeCloud((cloud) =>
+    inFolder(async (folder) => {
+      cloud.datasets.push({ id: "dataset-1", name: "shapes" });
+      const env = envOf(cloud);
+      const none = await svcMl(["submit-custom"], { env });
+      assertEquals(none.code, 4);
+      assertStringIncludes(none.errors, "there is no training script yet: --path FOLDER uploads one");
+      const script = `${folder}/Shape trainer`;
+      await Deno.mkdir(`${script}/model`, { recursive: true });
+      await Deno.writeTextFile(`${script}/setup.py`, "");
+      await Deno.writeTextFile(`${script}/model/training.py`, "");
+      const uploaded = await svcMl(["submit-custom", "--path", script, "--script-version", "1"], { env });
+      assertEquals(uploaded.code, 0, uploaded.errors);
+      assertStringIncludes(uploaded.errors, "script: Shape-trainer\n");
+      const again = await svcMl(["submit-custom", "--model-version", "2"], { env });
+      assertEquals(again.code, 0, again.errors);
+      assertEquals(
+        cloud.jobs.map((job) => [job.registryItemId, job.registryItemVersion]),
+        [["org-1:Shape-trainer", "1"], ["org-1:Shape-trainer", "latest"]],
+      );
+      const { output } = await svcMl(["script", "list"], { env });
+      assertEquals(output.split("\n").slice(1), [
+        "Shape-trainer  1        -     -          2024-01-02 03:04:05",
+        "",
+      ]);
+      const other = await svcMl(["script", "upload", script, "--script-name", "other"], { env });
+      assertEquals(other.code, 0, other.errors);
+      const many = await svcMl(["submit-custom"], { env });
+      assertEquals(many.code, 2);
+      assertStringIncludes(many.errors, "tell which one with --script-name: Shape-trainer, other");
+    })
+  ));
+
 Deno.test("models download goes on where it broke off, and keeps only what is whole", () =>
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {

@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly terminal?: boolean;
   /** What the person answers, one after the other. */
   readonly answers?: string[];
+  /** The first line of standard input, where that is no terminal. */
+  readonly input?: string;
   /** Gets what Ctrl-C does. */
   readonly onTermination?: (interrupt: () => void) => void;
   readonly clock?: EagerClock;
@@ -62,6 +64,7 @@ export async function svcMl(args: readonly string[], options: RunOptions = {}): 
     clock,
     terminal: { input: terminal, output: terminal, errors: terminal },
     columns: () => 100,
+    firstLine: () => Promise.resolve(options.input),
     ask: (question) => {
       errors += question;
       return answers.shift();
