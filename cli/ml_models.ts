@@ -13,7 +13,7 @@ import { messageOf, SvcError } from "../lib/base/error.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import { Crc32c } from "../lib/cloud/crc32c.ts";
 import { create } from "../lib/wire/proto.ts";
-import { type Command, command, EXIT, sizeText, table, timeText } from "./ml_command.ts";
+import { type Command, command, EXIT, sizeText, table } from "./ml_command.ts";
 import { findPart, packageRow, packagesOf } from "./ml_lookup.ts";
 import type { Account, Services, Session } from "./ml_session.ts";
 
