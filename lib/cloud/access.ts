@@ -47,6 +47,8 @@ export interface Rule {
   readonly need: Need;
   /** The first one is always there; others where their field is not empty. */
   readonly on: readonly Place[];
+  /** The keys of training jobs may make the call, too. */
+  readonly forJobs?: boolean;
   /** Nothing need be named: the handler keeps to what the caller has (`Access.reach`). */
   readonly open?: boolean;
 }
@@ -105,6 +107,8 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
 const RECHECK_MS = 5_000;
 const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
 
+const JOBS_READ = "the key of a training job reads captured data and datasets, and does nothing else";
+
 export class Access {
   readonly #rules: ReadonlyMap<string, Rule>;
 
@@ -130,7 +134,8 @@ export class Access {
         const refs = rule.need === "anybody" ? [] : refsOf(rule, request);
         // Not before the request is here: a key may have lost its roles while the call was waiting for it.
         const check = async () => {
-          const grants = await this.grantsOf(ctx.entity);
+          const { grants, ofJob } = await this.#callerOf(ctx.entity);
+          if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
           for (const ref of refs) await this.#require(grants, rule.need as Role, ref);
         };
         try {
@@ -155,21 +160,28 @@ export class Access {
 
   /** What a key may do. Throws `unauthenticated` where there is no such key (any more). */
   async grantsOf(keyId: string | undefined): Promise<Grant[]> {
-    const rows = await this.sql.query<Partial<Grant> & { id: string }>(
-      `SELECT k.id, g.role, g.kind, g.resource_id AS "resourceId"
+    return (await this.#callerOf(keyId)).grants;
+  }
+
+  /** `ofJob`: it is the key of a training job. */
+  async #callerOf(keyId: string | undefined): Promise<{ grants: Grant[]; ofJob: boolean }> {
+    const rows = await this.sql.query<Partial<Grant> & { id: string; jobs: number }>(
+      `SELECT k.id, g.role, g.kind, g.resource_id AS "resourceId",
+         (SELECT COUNT(*) FROM training_jobs j WHERE j.key_id = k.id) AS jobs
        FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
       keyId ?? "",
     );
     if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
-    return rows.filter((row): row is Grant & { id: string } => Boolean(row.role));
+    return {
+      grants: rows.filter((row): row is Grant & { id: string; jobs: number } => Boolean(row.role)),
+      ofJob: Number(rows[0].jobs) > 0,
+    };
   }
 
   /** Whether a key may be a person's: one that only opens machines is a machine's, and training jobs have their own. */
   async isPersonal(keyId: string | undefined): Promise<boolean> {
-    const grants = await this.grantsOf(keyId);
-    if (grants.every(({ kind }) => kind === "machine")) return false;
-    const jobs = await this.sql.query("SELECT id FROM training_jobs WHERE key_id = ? LIMIT 1", keyId!);
-    return jobs.length === 0;
+    const { grants, ofJob } = await this.#callerOf(keyId);
+    return !ofJob && grants.some(({ kind }) => kind !== "machine");
   }
 
   /** On what a key has a role, in so far as it is enough for `need`. */

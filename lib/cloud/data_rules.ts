@@ -1,5 +1,5 @@
 /**
- * Rules of captured data and datasets: operators look, upload, tag and sort; owners remove.
+ * Rules of captured data and datasets: operators look, upload, tag and sort; owners remove. Training jobs look, too.
  */
 
 import { DataService } from "../../proto/gen/data_pb.ts";
@@ -27,7 +27,7 @@ const within = (filter: string) => ({
   ] satisfies Place[],
 });
 
-export const DATA_RULES: readonly Rule[] = [
+const RULES: readonly Rule[] = [
   rule(sync.dataCaptureUpload, "operator", ["part", "metadata.partId"]),
   rule(sync.fileUpload, "operator", ["part", "metadata.partId"]),
   rule(sync.streamingDataCaptureUpload, "operator", ["part", "metadata.uploadMetadata.partId"]),
@@ -63,3 +63,22 @@ export const DATA_RULES: readonly Rule[] = [
   rule(dataset.listDatasetsByIDs, "operator", ["dataset", "ids"]),
   rule(dataset.mergeDatasets, "operator", ["organization", "organizationId"], ["dataset", "datasetIds"]),
 ];
+
+/** What a training script asks of its control plane. */
+const FOR_JOBS: readonly { readonly name: string }[] = [
+  data.binaryDataByFilter,
+  data.binaryDataByIDs,
+  data.tabularDataByFilter,
+  data.exportTabularData,
+  data.getLatestTabularData,
+  data.tagsByFilter,
+  data.boundingBoxLabelsByFilter,
+  data.createBinaryDataSignedURL,
+  dataset.listDatasetsByIDs,
+  dataset.listDatasetsByOrganizationID,
+];
+
+export const DATA_RULES: readonly Rule[] = RULES.map((rule) => ({
+  ...rule,
+  forJobs: FOR_JOBS.includes(rule.method),
+}));

@@ -81,6 +81,29 @@ storeTest(
 );
 
 storeTest(
+  "the key of a training job reads captured data, and does nothing else",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { store, channel } = served;
+      const world = await newWorld(store);
+      const key = await newKey(store, "operator", "organization", world.organization);
+      await store.transaction(async (sql) => {
+        const jobs = new TrainingJobs(sql);
+        await jobs.giveKey(await jobs.add(newJob(world.organization), [], 0), key.id);
+      });
+      const connection = await channel(key);
+      const something = await somethingIn(served, world);
+      const wrong: string[] = [];
+      for (const rule of RULES) {
+        if (rule.need === "nobody") continue;
+        const code = await codeOf(connection, rule, something);
+        if (REFUSALS.includes(code) === Boolean(rule.forJobs)) wrong.push(`${rule.path}: ${code}`);
+      }
+      assertEquals(wrong, []);
+    }),
+);
+
+storeTest(
   "a role on a location or a machine ends there",
   (database) =>
     withCloud(database, async ({ store, app }) => {
