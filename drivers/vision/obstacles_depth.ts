@@ -30,32 +30,30 @@ import { type Skills, type View, VisionModel } from "./vision_model.ts";
 
 const MM_PER_M = 1e3;
 
-/** As published, 0 stands for the default; `min_points_in_segment` is what it says. */
+/** Whole numbers where the documentation says integer. 0 is taken as it is or, where it means nothing, refused. */
 const attributes = object({
-  minPointsInPlane: integer("points that a flat surface must have to be the ground", { min: 0 })
-    .default(500).with((value) => value || 500),
-  minPointsInSegment: integer("points that an object must have; noisy cameras want hundreds", { min: 0 })
-    .default(10),
+  minPointsInPlane: integer("points that a flat surface must have to be the ground", { min: 0 }).default(500),
+  minPointsInSegment: integer(
+    "points that an object must have; noisy cameras want hundreds; 0 shows every cluster",
+    { min: 0 },
+  ).default(10),
   maxDistFromPlaneMm: number("distance in millimetres above and below the ground that counts as ground", {
-    min: 0,
-  }).default(100).with((value) => value || 100),
-  groundAngleToleranceDegs: number(
+    above: 0,
+  }).default(100),
+  groundAngleToleranceDegs: integer(
     "how many degrees the ground may deviate from level, as the camera has it",
     {
       min: 0,
       max: 180,
     },
-  ).default(30).with((value) => value || 30),
+  ).default(30),
   clusteringRadius: integer(
     "how near points must be to belong together: small values split, large ones merge",
-    {
-      min: 0,
-    },
-  ).default(1).with((value) => value || 1),
-  clusteringStrictness: number("large values give many small objects, small ones fewer and larger", {
-    min: 0,
-  })
-    .default(5).with((value) => value || 5),
+    { min: 1 },
+  ).default(1),
+  clusteringStrictness: integer("large values give many small objects, small ones fewer and larger", {
+    min: 1,
+  }).default(5),
   cameraName: text("camera for requests that name none").names("camera"),
 }).required();
 

@@ -55,6 +55,11 @@ class Showing extends BaseComponent implements Camera {
 const build = (camera: Camera, attributes: JsonObject = {}, logged: LogRecord[] = []) =>
   construct(ObstaclesDepthVision, attributes, { dependencies: [camera], logged });
 
+Deno.test("obstacles_depth: finds objects before a fake camera for which nothing is configured", async () => {
+  const vision = await build(await construct(FakeCamera, {}, { name: "cam" }));
+  assertEquals((await vision.getObjectPointClouds("cam")).length, 3);
+});
+
 const depth = (scene: Partial<Scene> = {}) => drawScene({ ...SCENE, ...scene }, LENS).depth;
 
 function flat(width: number, height: number, depthOf: (pixel: number) => number): DepthMap {
@@ -88,15 +93,8 @@ Deno.test("obstacles_depth: the same picture is the same answer, to the byte", a
   assertEquals(await vision.getObjectPointClouds("cam"), first);
 });
 
-Deno.test("obstacles_depth: published defaults, also where 0 is written", async () => {
+Deno.test("obstacles_depth: published defaults", async () => {
   const vision = await build(new Showing(depth()));
-  const zeros = await build(new Showing(depth()), {
-    min_points_in_plane: 0,
-    max_dist_from_plane_mm: 0,
-    ground_angle_tolerance_degs: 0,
-    clustering_radius: 0,
-    clustering_strictness: 0,
-  });
   const published = await build(new Showing(depth()), {
     min_points_in_plane: 500,
     min_points_in_segment: 10,
@@ -105,9 +103,22 @@ Deno.test("obstacles_depth: published defaults, also where 0 is written", async 
     clustering_radius: 1,
     clustering_strictness: 5,
   });
-  const expected = await vision.getObjectPointClouds("cam");
-  assertEquals(await zeros.getObjectPointClouds("cam"), expected);
-  assertEquals(await published.getObjectPointClouds("cam"), expected);
+  assertEquals(await published.getObjectPointClouds("cam"), await vision.getObjectPointClouds("cam"));
+});
+
+Deno.test("obstacles_depth: 0 is 0: any plane is ground, only a level one is, every cluster is an object", async () => {
+  const count = async (map: DepthMap, attributes: JsonObject) =>
+    (await (await build(new Showing(map), attributes)).getObjectPointClouds("cam")).length;
+  const tilted = depth();
+  assertEquals(await count(tilted, { min_points_in_plane: 100_000 }), 1, "all in one with the floor");
+  assertEquals(await count(tilted, { min_points_in_plane: 0 }), 2);
+  assertEquals(await count(tilted, { ground_angle_tolerance_degs: 0 }), 1, "the floor is 15 degrees askew");
+  const noisy = depth({ noise: 1, dropout: 0.02 });
+  const limits = { max_dist_from_plane_mm: 3 };
+  assert(
+    await count(noisy, { ...limits, min_points_in_segment: 0 }) >
+      await count(noisy, { ...limits, min_points_in_segment: 1 }),
+  );
 });
 
 Deno.test("obstacles_depth: attributes that cannot be, each with its path", () => {
@@ -116,23 +127,38 @@ Deno.test("obstacles_depth: attributes that cannot be, each with its path", () =
       min_points_in_plane: -1,
       min_points_in_segment: 1.5,
       max_dist_from_plane_mm: -0.1,
-      ground_angle_tolerance_degs: 181,
+      ground_angle_tolerance_degs: 30.5,
       clustering_radius: "1",
-      clustering_strictness: -5,
+      clustering_strictness: 1e-8,
       camera_name: 7,
     }),
     [
       "min_points_in_plane: found -1, wanted an integer of at least 0",
       "min_points_in_segment: found 1.5, wanted an integer of at least 0",
-      "max_dist_from_plane_mm: found -0.1, wanted a number of at least 0",
-      "ground_angle_tolerance_degs: found 181, wanted a number from 0 to 180",
-      'clustering_radius: found "1", wanted an integer of at least 0',
-      "clustering_strictness: found -5, wanted a number of at least 0",
+      "max_dist_from_plane_mm: found -0.1, wanted a number greater than 0",
+      "ground_angle_tolerance_degs: found 30.5, wanted an integer from 0 to 180",
+      'clustering_radius: found "1", wanted an integer of at least 1',
+      "clustering_strictness: found 1e-8, wanted an integer of at least 1",
       "camera_name: found 7, wanted a string",
     ],
   );
   assertEquals(problemsOf(ObstaclesDepthVision, {}), []);
-  assertEquals(problemsOf(ObstaclesDepthVision, { clustering_strictness: 1e-8, clustering_radius: 10 }), []);
+  assertEquals(
+    problemsOf(ObstaclesDepthVision, {
+      max_dist_from_plane_mm: 0,
+      ground_angle_tolerance_degs: 181,
+      clustering_radius: 0,
+      clustering_strictness: 0,
+    }),
+    [
+      "max_dist_from_plane_mm: found 0, wanted a number greater than 0",
+      "ground_angle_tolerance_degs: found 181, wanted an integer from 0 to 180",
+      "clustering_radius: found 0, wanted an integer of at least 1",
+      "clustering_strictness: found 0, wanted an integer of at least 1",
+    ],
+  );
+  const whole = { min_points_in_plane: 0, min_points_in_segment: 0, ground_angle_tolerance_degs: 0 };
+  assertEquals(problemsOf(ObstaclesDepthVision, { ...whole, clustering_radius: 10 }), []);
 });
 
 Deno.test("obstacles_depth: a default camera, and the published properties and refusals", async () => {

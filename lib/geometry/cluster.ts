@@ -95,10 +95,10 @@ export class Clusterer {
     return shareOf(pixels, (pixel) => this.#isInside(this.#cell(pixel), own)) < THIN_INSIDE;
   }
 
-  /** Whether a cluster of the last call is along the edges of nearer ones, for the better part. */
-  isBesideNearer(pixels: Uint32Array): boolean {
+  /** How many pixels of a cluster of the last call are along the edges of nearer ones; of a large one about. */
+  besideNearer(pixels: Uint32Array): number {
     const own = this.#clusterAt(this.#cell(pixels[0]));
-    return shareOf(pixels, (pixel) => this.#hasNearer(this.#cell(pixel), own)) > 0.5;
+    return pixels.length * shareOf(pixels, (pixel) => this.#hasNearer(this.#cell(pixel), own));
   }
 
   #isInside(cell: number, own: number): boolean {

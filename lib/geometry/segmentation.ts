@@ -16,7 +16,7 @@ import { type BoundingBox, boundingBox, createCloud, type PointCloud } from "./p
 export interface SegmentationLimits {
   /** Points that a plane must have to be the ground. */
   readonly minPointsInPlane: number;
-  /** Points that an object must have. */
+  /** Points that an object must have of its own; 0 shows every cluster, whatever it may be. */
   readonly minPointsInSegment: number;
   /** Points nearer to the ground than this, above and below it, are the ground's. */
   readonly maxDistFromPlaneMm: number;
@@ -139,20 +139,21 @@ export class Segmenter {
       const place = places[this.#clusters[n]];
       if (place >= 0) kept[place][filled[place]++] = this.#pixels[n];
     }
-    const segments = kept.filter((pixels) => !this.#isDebris(pixels, data, ground))
+    const { minPointsInSegment } = this.limits;
+    const segments = kept.filter((pixels) => this.#ownPoints(pixels, data, ground) >= minPointsInSegment)
       .map((pixels) => this.#segmentOf(pixels, data));
     return segments.sort((a, b) => a.box.min.z - b.box.min.z || a.pixels[0] - b.pixels[0]);
   }
 
   /**
-   * Whether a cluster is thin and explained by what is around it: the side of something nearer, seen along it so that
-   * its pixels are far apart; readings between that and what is behind it; or ground that is so noisy there that some
-   * of it seems off the plane.
+   * The points that count for a cluster's size. All of them do, unless it is thin: then points beside something nearer
+   * may be its side, seen along it, or readings between it and what is behind; and on ground so noisy that some of it
+   * seems off the plane, all of them may be ground. Where objects may be of any size, so may what these are.
    */
-  #isDebris(pixels: Uint32Array, data: Uint16Array, ground?: Plane): boolean {
-    if (!this.#clusterer.isThin(pixels)) return false;
-    if (this.#clusterer.isBesideNearer(pixels)) return true;
-    return ground !== undefined && this.#isNoisyGround(pixels, data, ground);
+  #ownPoints(pixels: Uint32Array, data: Uint16Array, ground?: Plane): number {
+    if (this.limits.minPointsInSegment === 0 || !this.#clusterer.isThin(pixels)) return pixels.length;
+    if (ground && this.#isNoisyGround(pixels, data, ground)) return 0;
+    return pixels.length - this.#clusterer.besideNearer(pixels);
   }
 
   /**

@@ -92,6 +92,16 @@ Deno.test("an object has at least so many points", () => {
   assertEquals(sizes(map, { minPointsInSegment: 901 }), []);
 });
 
+Deno.test("what is thin counts with the points that it has of its own, or with all of them where any size will do", () => {
+  // A post two pixels wide, farther away than a card that hides all but its upper part.
+  const map = (top: number) =>
+    frame([[60, top, 62, 50, 1400], [20, 30, 60, 50, 1000], [62, 30, 100, 50, 1000]]);
+  assertEquals(sizes(map(10), { minPointsInSegment: 0 }), [800, 760, 80]);
+  assertEquals(sizes(map(10), { minPointsInSegment: 30 }), [800, 760, 80], "40 points are free of the cards");
+  assertEquals(sizes(map(10), { minPointsInSegment: 45 }), [800, 760]);
+  assertEquals(sizes(map(30), { minPointsInSegment: 10 }), [800, 760], "none is: it may be an edge");
+});
+
 Deno.test("without a ground the floor is an object too", () => {
   const touching = frame([[30, 20, 60, 119, 1000]]);
   const all = touching.data.filter((depth) => depth > 0).length;
