@@ -106,8 +106,10 @@ export class Builder {
     const limit = formatDuration(closeTimeoutMs);
     const late = () => new SvcError("deadline_exceeded", `it did not close within ${limit}`);
     const { signal, done } = deadline(this.#clock, closeTimeoutMs, late);
+    this.#logger.debug(`closing ${instance.name}`);
     try {
       await race(Promise.resolve().then(() => instance.close()), signal);
+      this.#logger.debug(`closed ${instance.name}`);
     } catch (error) {
       this.#logger.error(`cannot close ${instance.name}: ${chainOf(error)}`);
     } finally {

@@ -69,7 +69,7 @@ function bench({ limits = {} } = {}) {
   const took = () => diary.splice(0).join(", ");
   const said = (level: string) =>
     records.filter((record) => record.level === level).map((one) => one.message);
-  return { machine, clock, took, faults, said, records };
+  return { machine, clock, took, faults, said, records, logs };
 }
 
 /** `{ a: {}, b: { needs: ["a"], may: ["c"] } }` as a configuration. */
@@ -107,11 +107,14 @@ function nodeOf(machine: Machine, short: string) {
 }
 
 Deno.test("Machine builds dependencies first and closes dependents first", async () => {
-  const { machine, took } = bench();
+  const { machine, took, said, logs } = bench();
+  logs.configure([], true);
   await machine.apply(configOf({ a: { needs: ["b"] }, b: { needs: ["c"] }, c: {} }));
   assertEquals(took(), "build c, build b(c), build a(b)");
   await machine.close();
   assertEquals(took(), "close a, close b, close c");
+  const names = ["a", "b", "c"].map((short) => `${API}/${short}`);
+  assertEquals(said("debug"), names.flatMap((name) => [`closing ${name}`, `closed ${name}`]));
 });
 
 Deno.test("Machine leaves equal resources alone and rebuilds what changed with its users", async () => {

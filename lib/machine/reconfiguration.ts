@@ -11,6 +11,7 @@
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
+import type { Problem } from "../base/schema.ts";
 import type { Registry } from "../resource/registry.ts";
 import { ResourceName } from "../resource/name.ts";
 import { type ConfigSurroundings, decodeConfig, formatProblems, type MachineConfig } from "./config.ts";
@@ -198,9 +199,20 @@ export class Reconfiguration {
       const text = formatProblems(problems, name).replaceAll("\n", "\n  ");
       throw new SvcError("invalid_argument", `the configuration cannot be used:\n  ${text}`);
     }
-    const lines = problems.map((problem) => formatProblems([problem], name));
+    // What keeps a resource from being built is told once, as its reason to be unhealthy.
+    const doubtful = problems.filter((problem) => !isReason(problem, config));
+    const lines = doubtful.map((problem) => formatProblems([problem], name));
     for (const line of lines) if (!this.#told.has(line)) logger.warn(line);
     this.#told = new Set(lines);
     return { draft, config };
   }
+}
+
+/** Whether the machine tells the problem itself, with the resource that is not built because of it. */
+function isReason({ severity, path, message }: Problem, { resources }: MachineConfig): boolean {
+  return severity === "error" &&
+    resources.some(({ path: own, problems, modelProblem }) =>
+      problems.some((one) => one.path === path && one.message === message) ||
+      (modelProblem === message && path === `${own}.model`)
+    );
 }

@@ -177,6 +177,17 @@ Deno.test("what is doubtful is a warning, once for as long as it stays", async (
   await reconfiguration.close();
 });
 
+Deno.test("what keeps a resource from being built is the machine's to tell, not here a second time", async () => {
+  const api = "rdk:component:generic";
+  const components: JsonObject[] = [
+    { name: "g", api, model: "none" },
+    { name: "h", api, model: "fake", depends_on: 7 },
+  ];
+  const { told, reconfiguration } = await bench(draft({ components }));
+  assertEquals(told(), []);
+  await reconfiguration.close();
+});
+
 Deno.test("without maintenance the newest configuration waits, the port with it; logs and keys do not", async () => {
   const { took, told, hear, clock, window, reconfiguration } = await bench(draft({}, "1"));
   took();

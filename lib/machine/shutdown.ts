@@ -45,6 +45,7 @@ export async function shutDown(
   });
   let clean = true;
   for (; stage && !signal.aborted; [stage, ...later] = later) {
+    logger.debug(`closing ${stage.name}`);
     try {
       await race(Promise.resolve().then(() => stage.close()), signal);
     } catch (error) {
