@@ -15,8 +15,6 @@ import { BaseComponent, type Call, unsupported } from "../../lib/resource/resour
 import { SimulatedMotor, simulatedMotorRow } from "./simulated_motor.ts";
 import { TickQueue } from "./tick_queue.ts";
 
-/** The analog pin whose value stays as written; all others count up. */
-const STILL_ANALOG_PIN = "1";
 const ANALOG_MAX = 1000;
 /** How often an interrupt that nothing drives ticks for those who listen. */
 const RANDOM_TICK_MS = 700;
@@ -33,11 +31,12 @@ const attributes = object({
   analogs: list(
     object({
       name: text("name of the analog reader").required(),
-      pin: text('number on the ADC; "1" keeps the value that is written, all others count up').default(""),
+      pin: text("number on the ADC").default(""),
       chipSelect: text("chip select index; without effect here"),
       spiBus: text("SPI bus index; without effect here"),
       averageOverMs: integer("rolling average window in milliseconds; without effect here"),
       samplesPerSec: integer("sampling rate; without effect here"),
+      still: bool("keep the value that is written instead of counting up from it").default(false),
     }),
     "analog readers",
   ).default([]),
@@ -97,7 +96,7 @@ interface Interrupt {
 
 class Fake extends BaseComponent implements Board {
   readonly #pins = new Map<string, Pin>();
-  readonly #analogs: Map<string, { readonly pin: string; value: number }>;
+  readonly #analogs: Map<string, { readonly still: boolean; value: number }>;
   readonly #interrupts: Map<string, Interrupt>;
   readonly #motors: SimulatedMotor[];
   readonly #listeners = new Set<TickQueue>();
@@ -110,7 +109,7 @@ class Fake extends BaseComponent implements Board {
 
   constructor(name: ResourceName, settings: Settings, private readonly clock: Clock) {
     super(name);
-    this.#analogs = new Map(settings.analogs.map(({ name, pin }) => [name, { pin, value: 0 }]));
+    this.#analogs = new Map(settings.analogs.map(({ name, still }) => [name, { still, value: 0 }]));
     this.#interrupts = new Map(
       settings.digitalInterrupts.map(({ name, pin }) => [name, { name, pin, driven: false, count: 0 }]),
     );
@@ -152,7 +151,7 @@ class Fake extends BaseComponent implements Board {
   readAnalog(name: string): Promise<AnalogReading> {
     return Promise.try(() => {
       const analog = this.#analog(name);
-      if (analog.pin !== STILL_ANALOG_PIN) analog.value = (analog.value + 1) % (ANALOG_MAX + 1);
+      if (!analog.still) analog.value = (analog.value + 1) % (ANALOG_MAX + 1);
       return { value: analog.value, minRange: 0, maxRange: ANALOG_MAX, stepSize: 1 };
     });
   }
@@ -207,13 +206,13 @@ class Fake extends BaseComponent implements Board {
 
   #analog(name: string) {
     const analog = this.#analogs.get(name);
-    if (!analog) throw new SvcError("not_found", `can't find AnalogReader (${name})`);
+    if (!analog) throw new SvcError("unknown", `can't find AnalogReader (${name})`);
     return analog;
   }
 
   #interrupt(name: string): Interrupt {
     const interrupt = this.#interrupts.get(name);
-    if (!interrupt) throw new SvcError("not_found", `cant find DigitalInterrupt (${name})`);
+    if (!interrupt) throw new SvcError("unknown", `cant find DigitalInterrupt (${name})`);
     return interrupt;
   }
 

@@ -6,8 +6,8 @@ import { type JsonObject, Place } from "../../lib/base/schema.ts";
 import { construct, problemsOf } from "../../tests/construct.ts";
 import { FakeBoard } from "./fake.ts";
 
-const ATTRIBUTES = {
-  analogs: [{ name: "blue", pin: "0" }, { name: "still", pin: "1" }],
+const ATTRIBUTES: JsonObject = {
+  analogs: [{ name: "blue", pin: "0" }, { name: "red", pin: "1" }, { name: "still", pin: "1", still: true }],
   digital_interrupts: [{ name: "i1", pin: "35" }, { name: "i2", pin: "36" }],
 };
 
@@ -48,12 +48,13 @@ Deno.test("pins read back what was set, and setting a level ends the PWM", async
   await b.close();
 });
 
-Deno.test("analogs count from 1 to 1000 and on from 0; pin 1 keeps what was written", async () => {
+Deno.test("analogs count from 1 to 1000 and on from 0, on every pin; a still one keeps what was written", async () => {
   const b = await board();
   assertEquals(await b.readAnalog("blue"), { value: 1, minRange: 0, maxRange: 1000, stepSize: 1 });
   await b.writeAnalog("blue", 999);
   assertEquals((await b.readAnalog("blue")).value, 1000);
   assertEquals((await b.readAnalog("blue")).value, 0);
+  assertEquals([(await b.readAnalog("red")).value, (await b.readAnalog("red")).value], [1, 2]);
   assertEquals((await b.readAnalog("still")).value, 0);
   await b.writeAnalog("still", 42);
   assertEquals((await b.readAnalog("still")).value, 42);

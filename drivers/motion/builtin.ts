@@ -122,5 +122,5 @@ function pauses(clock: Clock, signal: AbortSignal): () => Promise<void> {
 
 function noPlan(componentName: string): SvcError {
   const why = "only movements of bases on maps or the globe have plans, and there are none";
-  return new SvcError("not_found", `there is no plan of ${componentName}: ${why}`);
+  return new SvcError("unknown", `there is no plan of ${componentName}: ${why}`);
 }

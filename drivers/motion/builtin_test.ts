@@ -231,7 +231,7 @@ Deno.test("movements of bases, and their plans, are none of its", () =>
     };
     assert((await refusal(motion.moveOnGlobe(globe))).startsWith("unimplemented: "));
     assertEquals(await motion.listPlanStatuses(false), []);
-    assert((await refusal(motion.stopPlan("b"))).startsWith("not_found: there is no plan of b"));
+    assert((await refusal(motion.stopPlan("b"))).startsWith("unknown: there is no plan of b"));
   }));
 
 Deno.test("a newer movement takes over; one that nobody waits for any more stops the arm", () =>

@@ -38,7 +38,7 @@ const OBSTACLES_MAX = 1_000;
 const DEFAULT_LINE: LineTolerance = { distanceMm: 0.1, angleDeg: 2 };
 
 /**
- * @throws not_found for a frame that is not there; failed_precondition where no arm carries the component, or where
+ * @throws unknown (the published code) for a frame that is not there; failed_precondition where no arm carries the component, or where
  * what is to move touches an obstacle already; unimplemented for shapes that cannot be kept clear of
  */
 export function taskOf(scene: Scene, movement: Movement, bufferMm: number): Task {

@@ -151,7 +151,8 @@ export class VisionModel extends BaseResource implements Vision {
   #view(asked: string, call?: Call): View {
     const cameraName = asked || this.defaultCamera;
     if (!cameraName) {
-      throw new SvcError("invalid_argument", "no camera name provided and no default camera found");
+      // Published as a plain error, which is this code on the wire, like a camera that is not there.
+      throw new SvcError("unknown", "no camera name provided and no default camera found");
     }
     const camera = attempt(
       `could not find camera named ${cameraName}`,

@@ -42,7 +42,7 @@ export interface Motion extends Resource {
   /**
    * Brings a component's frame to a pose; resolves when it is there, to whether it is.
    *
-   * @throws not_found for a frame that is not there, failed_precondition where no way was found
+   * @throws unknown (the published code) for a frame that is not there, failed_precondition where no way was found
    */
   move(movement: Movement, call?: Call): Promise<boolean>;
   /** Begins to bring a base to a place on a map; resolves to the id of the execution. */

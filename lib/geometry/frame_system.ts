@@ -114,7 +114,7 @@ export function carriersOf(system: FrameSystem, frame: string): Carrier[] {
   for (let next = frame; next !== WORLD;) {
     const found = find(parts, next);
     if (!found) {
-      throw new SvcError("not_found", `frame with name "${frame}" not in frame system, ${known(system)}`);
+      throw new SvcError("unknown", `frame with name "${frame}" not in frame system, ${known(system)}`);
     }
     const { part, link } = found;
     if (isMoving(part) && link !== undefined) carriers.push({ part, link });
@@ -141,7 +141,7 @@ export function transformBetween(
     if (found) return found;
     const asked = `transforming from ${source} to ${destination || WORLD}`;
     throw new SvcError(
-      "not_found",
+      "unknown",
       `${asked}: frame with name "${frame}" not in frame system, ${known(whole)}`,
     );
   };

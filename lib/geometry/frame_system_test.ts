@@ -146,7 +146,7 @@ Deno.test("an unknown frame is an error that names the known ones", () => {
     SvcError,
     'transforming from cip to world: frame with name "cip" not in frame system, known are world, table, cup',
   );
-  assertEquals(error.code, "not_found");
+  assertEquals(error.code, "unknown");
   assertThrows(() => transformPose(system, origin("cup"), "moon"), SvcError, '"moon" not in frame system');
   assertThrows(() => transformPose(system, origin(""), "world"), SvcError, '"" not in frame system');
 });

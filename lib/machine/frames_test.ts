@@ -82,7 +82,7 @@ Deno.test("a part without kinematics is left out, and with it what rides on it; 
   );
   assertStringIncludes(warnings[1].message, "frame of cam is not linked to the world");
   const error = await assertRejects(() => placeOf(machine, "cam"), SvcError);
-  assertEquals(error.code, "not_found");
+  assertEquals(error.code, "unknown");
   assertStringIncludes(error.message, 'frame with name "cam" not in frame system, known are world, table');
   await machine.close();
 });

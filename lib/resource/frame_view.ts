@@ -22,7 +22,7 @@ export interface FrameView {
    * @throws invalid_argument for those that cannot be placed; what a part throws that does not tell its joints
    */
   scene(supplemental: readonly FramePart[], call: Call): Promise<Scene>;
-  /** @throws not_found naming the frames there are; invalid_argument for supplemental frames without a place */
+  /** @throws unknown naming the frames there are; invalid_argument for supplemental frames without a place */
   transformPose(
     source: PoseInFrame,
     destination: string,

@@ -70,7 +70,7 @@ export const contract: Contract<Motion> = {
         await codeOf(motion.move(movement(THERE, { componentName: GANTRY }))),
         "failed_precondition",
       );
-      assertEquals(await codeOf(motion.move(movement(THERE, { componentName: "nobody" }))), "not_found");
+      assertEquals(await codeOf(motion.move(movement(THERE, { componentName: "nobody" }))), "unknown");
       assertEquals(await codeOf(motion.move(movement(poseAt(9000, 0, 0)))), "failed_precondition");
     },
     "plans are consistent: those of movements that it has": async (motion) => {
@@ -80,9 +80,9 @@ export const contract: Contract<Motion> = {
       }
       assertEquals(
         await codeOf(motion.getPlan({ componentName: "nobody", lastPlanOnly: false })),
-        "not_found",
+        "unknown",
       );
-      assertEquals(await codeOf(motion.stopPlan("nobody")), "not_found");
+      assertEquals(await codeOf(motion.stopPlan("nobody")), "unknown");
     },
   },
 };

@@ -53,7 +53,8 @@ export const contract: Contract<Vision> = {
     "a camera that there is not is an error that names it": async (vision) => {
       const { detections, classifications } = await vision.getProperties();
       if (detections) {
-        await assertRejects(() => vision.getDetectionsFromCamera("no_camera"), SvcError, "no_camera");
+        const lost = () => vision.getDetectionsFromCamera("no_camera");
+        assertEquals((await assertRejects(lost, SvcError, "no_camera")).code, "unknown");
       }
       if (classifications) {
         await assertRejects(() => vision.getClassificationsFromCamera("no_camera", 1), SvcError, "no_camera");
