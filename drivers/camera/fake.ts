@@ -1,6 +1,7 @@
 /**
- * A camera without hardware. It shows a gradient from yellow to blue, or with `scene` a floor with bodies on it as
- * colours and as depth, so that what looks at pictures can be tried with the right answer known.
+ * A camera without hardware. It shows a gradient from yellow to blue, as published, and beside it the depth of a floor
+ * with boxes on it; with `scene` both its colours and its depth are that scene's. So what looks at pictures can be
+ * tried with the right answer known.
  *
  * What stands still is drawn and encoded once and every answer is the same bytes.
  */
@@ -16,7 +17,7 @@ import { createCloud, type PointCloud } from "../../lib/geometry/point_cloud.ts"
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
-import { type Drawing, drawScene, type Scene, sceneLens } from "./scene.ts";
+import { type Drawing, drawScene, sceneLens, SCENES } from "./scene.ts";
 import { sceneRow } from "./scene_settings.ts";
 import { chosenSources } from "./sources.ts";
 
@@ -45,7 +46,10 @@ const attributes = object({
   height: pixels("height", HEIGHT_PX),
   animated: bool("move the picture to the right by a pixel every 20 milliseconds").default(false),
   rtpPassthrough: bool("published setting of video streams; without effect on pictures").default(false),
-  model: bool("tell lens parameters (always the same) in the properties").default(false),
+  model: bool(
+    "tell the published lens parameters (always the same), with distortion, instead of those of the depth; " +
+      "without effect with a scene",
+  ).default(false),
   scene: sceneRow,
 }).required();
 
@@ -71,8 +75,7 @@ class Fake extends BaseComponent implements Camera {
 
   getImages(sourceNames: readonly string[] = []): Promise<Images> {
     return Promise.try(() => {
-      const available = this.settings.scene ? ["color", "depth"] as const : ["color"] as const;
-      const images = chosenSources(this.name, available, sourceNames).map((sourceName) => ({
+      const images = chosenSources(this.name, ["color", "depth"], sourceNames).map((sourceName) => ({
         sourceName,
         mimeType: sourceName === "depth" ? MIME.depth : MIME.jpeg,
         image: sourceName === "depth" ? this.#depth() : this.#color(),
@@ -86,40 +89,38 @@ class Fake extends BaseComponent implements Camera {
   }
 
   getProperties(): Promise<CameraProperties> {
+    const { scene, model } = this.settings;
+    const properties = { supportsPcd: true, mimeTypes: [MIME.jpeg, MIME.depth], intrinsics: this.#lens };
+    return Promise.resolve(!scene && model ? { ...properties, distortion: DISTORTION } : properties);
+  }
+
+  get #lens(): Intrinsics {
     const { scene, width, height, model } = this.settings;
-    const mimeTypes = scene ? [MIME.jpeg, MIME.depth] : [MIME.jpeg];
-    if (scene) return Promise.resolve({ supportsPcd: true, mimeTypes, intrinsics: sceneLens(width, height) });
-    if (!model) return Promise.resolve({ supportsPcd: true, mimeTypes });
-    const intrinsics: Intrinsics = { widthPx: width, heightPx: height, ...LENS };
-    return Promise.resolve({ supportsPcd: true, mimeTypes, intrinsics, distortion: DISTORTION });
+    return !scene && model ? { widthPx: width, heightPx: height, ...LENS } : sceneLens(width, height);
   }
 
   #color(): Uint8Array {
     const { animated, scene, width, height } = this.settings;
     const encoded = (image: ColorImage) => encodeImage({ kind: "color", image }, MIME.jpeg);
-    if (scene) return this.#once("color", () => encoded(this.#scene(scene).color));
+    if (scene) return this.#once("color", () => encoded(this.#drawing.color));
     if (!animated) return this.#once("color", () => encoded(gradient(width, height, 0)));
     const shift = Math.floor(this.clock.nowMs() / ANIMATION_STEP_MS) % width;
     return encoded(gradient(width, height, shift));
   }
 
   #depth(): Uint8Array {
-    const { scene } = this.settings;
-    return this.#once(
-      "depth",
-      () => encodeImage({ kind: "depth", map: this.#scene(scene!).depth }, MIME.depth),
-    );
+    return this.#once("depth", () => encodeImage({ kind: "depth", map: this.#drawing.depth }, MIME.depth));
   }
 
   #cloud(): PointCloud {
     const { scene, width, height } = this.settings;
     if (!scene) return gradientCloud(width, height);
-    const { color, depth } = this.#scene(scene);
-    return depthToCloud(depth, sceneLens(width, height), { rgb: packedRgb(color) });
+    const { color, depth } = this.#drawing;
+    return depthToCloud(depth, this.#lens, { rgb: packedRgb(color) });
   }
 
-  #scene(scene: Scene): Drawing {
-    return this.#drawn ??= drawScene(scene, sceneLens(this.settings.width, this.settings.height));
+  get #drawing(): Drawing {
+    return this.#drawn ??= drawScene(this.settings.scene ?? SCENES.boxes, this.#lens);
   }
 
   #once(what: string, make: () => Uint8Array): Uint8Array {
@@ -132,7 +133,7 @@ class Fake extends BaseComponent implements Camera {
 export const FakeCamera = model({
   api: CameraApi,
   name: "rdk:builtin:fake",
-  doc: "a camera without hardware: a gradient, or a scene with depth",
+  doc: "a camera without hardware: a gradient or a scene, and the depth of a scene",
   attributes,
   construct: ({ name, attributes, clock }) => new Fake(name, attributes, clock),
 });

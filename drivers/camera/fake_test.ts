@@ -7,11 +7,14 @@ import { readPcd } from "../../lib/geometry/pcd.ts";
 import { boundingBox } from "../../lib/geometry/point_cloud.ts";
 import { construct, problemsOf } from "../../tests/construct.ts";
 import { FakeCamera } from "./fake.ts";
+import { sceneLens } from "./scene.ts";
 
-Deno.test("fake camera: one JPEG, 1280 x 720 unless it is told otherwise", async () => {
+Deno.test("fake camera: a JPEG first, then depth, 1280 x 720 unless it is told otherwise", async () => {
   const { images } = await (await construct(FakeCamera)).getImages();
-  assertEquals(images.map(({ sourceName, mimeType }) => [sourceName, mimeType]), [["color", MIME.jpeg]]);
-  assertEquals(imageSize(images[0].image), { width: 1280, height: 720 });
+  assertEquals(
+    images.map(({ sourceName, mimeType, image }) => [sourceName, mimeType, imageSize(image)]),
+    [["color", MIME.jpeg], ["depth", MIME.depth]].map((one) => [...one, { width: 1280, height: 720 }]),
+  );
   const small = await construct(FakeCamera, { width: 64, height: 0 });
   assertEquals(imageSize((await small.getImages()).images[0].image), { width: 64, height: 720 });
 });
@@ -62,10 +65,11 @@ Deno.test("fake camera: a large picture's cloud still fits in a message", async 
   assert((await camera.getPointCloud()).length < 2 ** 24);
 });
 
-Deno.test("fake camera: a lens only where the attributes ask for it", async () => {
+Deno.test("fake camera: the lens is that of the depth, the published one where the attributes ask for it", async () => {
   assertEquals(await (await construct(FakeCamera)).getProperties(), {
     supportsPcd: true,
-    mimeTypes: [MIME.jpeg],
+    mimeTypes: [MIME.jpeg, MIME.depth],
+    intrinsics: sceneLens(1280, 720),
   });
   const { intrinsics, distortion } = await (await construct(FakeCamera, { model: true })).getProperties();
   assertEquals(intrinsics, {
