@@ -95,7 +95,7 @@ async function valuesOf(session: Session, placeholder: string): Promise<Candidat
     case "FRAMEWORK":
       return plain(spellingsOf(ModelFramework));
     case "STATUS":
-      return plain([...spellingsOf(TrainingStatus), "running"]);
+      return plain(spellingsOf(TrainingStatus));
     case "ORDER":
       return plain(["created", "-created", "ended", "-ended", "status", "-status", "model", "-model"]);
     case "LEVEL":

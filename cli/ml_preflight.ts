@@ -60,7 +60,7 @@ export function preflight(
   const kind = KINDS[type]!;
   const chosen = labels.length > 0 ? labels : labelsIn(type, images);
   const { labeled, byLabel } = countLabels(kind, chosen, images);
-  const problems = [() => checkLabels(kind, chosen), () => checkImages(kind, chosen, images)].flatMap(
+  const problems = [() => checkLabels(chosen), () => checkImages(kind, chosen, images)].flatMap(
     complaint,
   );
   const few = [...byLabel].filter(([, count]) => count > 0 && count < FEW_IMAGES);

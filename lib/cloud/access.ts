@@ -306,13 +306,27 @@ function refsOf({ on, path, method, open }: Rule, request: unknown): Ref[] {
         ...values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref),
       );}
     if (index === 0 && refs.length === 0 && !open) {
-      throw new SvcError("invalid_argument", `${path}: ${field} is empty, wanted the id of a ${kind}`);
+      const name = publishedName(method.input, field);
+      const wanted = kind === "authorized" ? "an authorization" : `the id of a ${kind.replaceAll("_", " ")}`;
+      throw new SvcError("invalid_argument", `${path}: ${name} is empty, wanted ${wanted}`);
     }
   }
   if (refs.length === 0 && !open) {
     throw new SvcError("permission_denied", `${path}: its rule names no resource`);
   }
   return refs;
+}
+
+/** A field of a rule as the published request names it: `metadata.part_id`; of older and newer ones, the newer. */
+function publishedName(desc: DescMessage, path: string): string {
+  const names: string[] = [];
+  let at: DescMessage | undefined = desc;
+  for (const word of path.split("|").at(-1)!.split(".")) {
+    const field: DescMessage["field"][string] | undefined = at?.field[word];
+    names.push(field?.name ?? word);
+    at = field?.message;
+  }
+  return names.join(".");
 }
 
 /** What a message has in a field, be it in a message inside, in a list of them or one of several that exclude each other. */

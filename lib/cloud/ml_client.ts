@@ -14,13 +14,20 @@ import {
   ModelType,
   type TrainingJobLogEntry,
   type TrainingJobMetadata,
-  TrainingStatus,
+  TrainingStatus as PublishedStatus,
 } from "../../proto/gen/ml_training_pb.ts";
 import { SvcError } from "../base/error.ts";
 import { suggest } from "../base/suggest.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 
-export { ModelFramework, ModelType, TrainingStatus };
+export { ModelFramework, ModelType };
+
+/** The published statuses, and `RUNNING`: another word for `IN_PROGRESS`, which is its name in both directions. */
+export const TrainingStatus: typeof PublishedStatus & { readonly RUNNING: PublishedStatus.IN_PROGRESS } = {
+  ...PublishedStatus,
+  RUNNING: PublishedStatus.IN_PROGRESS,
+};
+export type TrainingStatus = PublishedStatus;
 export type { Container, TrainingJobLogEntry, TrainingJobMetadata };
 
 /** What the published clients cannot say about a job. */
@@ -71,7 +78,7 @@ export class MlTrainingClient {
     { modelFramework = ModelFramework.UNSPECIFIED, ...limits }: ManagedOptions & Limits = {},
   ): Promise<string> {
     refuseEmpty({ organizationId, datasetId, modelName, modelVersion });
-    if (modelType === ModelType.UNSPECIFIED) throw new SvcError("invalid_argument", "modelType is empty");
+    if (modelType === ModelType.UNSPECIFIED) throw new SvcError("invalid_argument", "model_type is empty");
     const request = {
       organizationId,
       datasetId,
@@ -226,8 +233,7 @@ export function parseFramework(text: string): ModelFramework {
 
 /** `in-progress`, `TRAINING_STATUS_IN_PROGRESS`, in any case of its letters; `running` means the same. */
 export function parseStatus(text: string): TrainingStatus {
-  const alias = folded(text) === "RUNNING" ? "IN_PROGRESS" : text;
-  return parseEnum("training status", TrainingStatus, "TRAINING_STATUS_", alias);
+  return parseEnum("training status", TrainingStatus, "TRAINING_STATUS_", text);
 }
 
 /** Values as they are written on a command line: `object-detection`. */
@@ -259,8 +265,11 @@ function parseEnum<T extends number>(
   throw new SvcError("invalid_argument", `found ${what} "${text}", wanted ${known.join(", ")}${hint}`);
 }
 
+/** Fields are named as the published requests name them, whichever style the caller writes. */
 function refuseEmpty(fields: { readonly [name: string]: string }): void {
-  const empty = Object.keys(fields).filter((name) => fields[name] === "");
+  const empty = Object.keys(fields).filter((name) => fields[name] === "").map((name) =>
+    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  );
   if (empty.length === 0) return;
   throw new SvcError("invalid_argument", `wanted a text for ${empty.join(", ")}, found none`);
 }

@@ -77,7 +77,7 @@ Deno.test("what the published clients cannot say is sent too", async () => {
   await jobs.submitTrainingJob("o", "d", "m", "v", ModelType.OBJECT_DETECTION, [], { modelFramework });
   const given = { arguments: { epochs: "3" }, containerVersion: "python:3.11" };
   await jobs.submitCustomTrainingJob("o", "d", "o:s", "1", "m", "v", given);
-  await jobs.listTrainingJobs("o", TrainingStatus.IN_PROGRESS);
+  await jobs.listTrainingJobs("o", TrainingStatus.RUNNING);
   const [managed, custom, list] = asked.map(([, request]) => request as Record<string, unknown>);
   assertEquals(managed.modelFramework, modelFramework);
   assertEquals([custom.arguments, custom.containerVersion], [given.arguments, given.containerVersion]);
@@ -92,12 +92,12 @@ Deno.test("what is empty is refused before it is sent", async () => {
   };
   await refused(
     jobs.submitTrainingJob("o", "", "m", "", 1, []),
-    "wanted a text for datasetId, modelVersion, found none",
+    "wanted a text for dataset_id, model_version, found none",
   );
-  await refused(jobs.submitTrainingJob("o", "d", "m", "v", ModelType.UNSPECIFIED, []), "modelType is empty");
-  await refused(jobs.submitCustomTrainingJob("o", "d", "", "1", "m", "v"), "registryItemId");
+  await refused(jobs.submitTrainingJob("o", "d", "m", "v", ModelType.UNSPECIFIED, []), "model_type is empty");
+  await refused(jobs.submitCustomTrainingJob("o", "d", "", "1", "m", "v"), "registry_item_id");
   await refused(jobs.getTrainingJob(""), "wanted a text for id");
-  await refused(jobs.listTrainingJobs(""), "organizationId");
+  await refused(jobs.listTrainingJobs(""), "organization_id");
   assertEquals(asked, []);
 });
 

@@ -20,7 +20,7 @@ import type { Ref } from "./access.ts";
 import { actorOf, type CloudContext, pageStart } from "./context.ts";
 import { type DatasetImage, Datasets } from "./datasets.ts";
 import type { Executors } from "./executor.ts";
-import { checkPackage, type Package, Packages, splitId } from "./packages.ts";
+import { checkNamed, type Package, Packages, splitId } from "./packages.ts";
 import type { Sql } from "./store.ts";
 import { type NewJob, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
 import {
@@ -76,7 +76,7 @@ export function mlTrainingService(context: CloudContext, runner?: TrainingRunner
       if (!state && status !== TrainingStatus.UNSPECIFIED) {
         throw new SvcError(
           "invalid_argument",
-          `found training status ${status}, wanted one of those published`,
+          `found status ${status}, wanted one of those published`,
         );
       }
       return { jobs: (await jobs.list(organizationId, state)).map(metadataOf) };
@@ -127,12 +127,12 @@ class Submitter {
       );
     }
     await this.#checkModel(sql, organizationId, modelName, modelVersion);
-    checkLabels(modelType, labels);
+    checkLabels(labels);
     const images = await imagesOf(sql, organizationId, datasetId);
     const counts = checkImages(modelType, labels, images);
     const framework = frameworkOf(modelFramework);
     if (framework !== "" && framework !== "onnx") {
-      const found = `models of framework ${framework || modelFramework} cannot be trained here`;
+      const found = `found model_framework ${framework || modelFramework}, which cannot be trained here`;
       throw new SvcError("unimplemented", `${found}, wanted onnx (or a custom training script)`);
     }
     if (!this.executors.managed) {
@@ -182,7 +182,7 @@ class Submitter {
 
   /** The version must be a new one; whether another job makes it is decided when this one is taken in. */
   async #checkModel(sql: Sql, organizationId: string, name: string, version: string): Promise<void> {
-    checkPackage(name, version, "");
+    checkNamed({ model_name: name, model_version: version });
     const packages = new Packages(sql);
     const item = await packages.item(`${organizationId}/${name}`).catch((error) => {
       if ((error as SvcError).code !== "not_found") throw error;
@@ -190,13 +190,13 @@ class Submitter {
     if (item && item.kind !== "ml_model") {
       throw new SvcError(
         "already_exists",
-        `there is a ${item.kind} "${name}" already, wanted a name for a model`,
+        `model_name: there is a ${item.kind} "${name}" already, wanted a name for a model`,
       );
     }
     if (await packages.has(organizationId, name, version, "ml_model")) {
       throw new SvcError(
         "already_exists",
-        `model "${name}" has version "${version}" already, wanted a new one`,
+        `model "${name}" has version "${version}" already, wanted a new model_version`,
       );
     }
   }

@@ -339,14 +339,22 @@ export function chooseVersion<T extends { readonly version: string }>(
 
 /** Throws `invalid_argument` for a package that cannot be. */
 export function checkPackage(name: string, version: string, platform: string): void {
-  check("name", name, NAME, "letters, digits, - _ and .");
-  check("version", version, VERSION, "letters, digits, - _ . : and +");
-  if (CHANNELS.includes(version)) {
-    throw new SvcError("invalid_argument", `found version "${version}", which is a word for some version`);
-  }
+  checkNamed({ name, version });
   if (platform !== "any") {
     check("platform", platform, PLATFORM, 'a system and a processor such as "linux/amd64"');
   }
+}
+
+/** The two of `fields`, a name and a version, that a package may have; refusals call them by their keys. */
+export function checkNamed(fields: { readonly [field: string]: string }): void {
+  const [[nameField, name], [versionField, version]] = Object.entries(fields);
+  check(nameField, name, NAME, "letters, digits, - _ and .");
+  check(versionField, version, VERSION, "letters, digits, - _ . : and +");
+  if (!CHANNELS.includes(version)) return;
+  throw new SvcError(
+    "invalid_argument",
+    `found ${versionField} "${version}", which is a word for some version, wanted the version itself`,
+  );
 }
 
 /** Whether what is for one platform is for another one that is wanted; `any` stands for every system or processor. */

@@ -78,13 +78,14 @@ export const RULES: readonly Rule[] = [
   rule(app.deleteKey, "owner", ["key", "id"]),
   rule(app.createKeyFromExistingKeyAuthorizations, "owner", ["key", "id"]),
 
+  // The whole client of training needs an owner of the organization (published).
   rule(training.submitTrainingJob, "owner", ["organization", "organizationId"]),
   rule(training.submitCustomTrainingJob, "owner", ["organization", "organizationId"]),
-  rule(training.getTrainingJob, "operator", ["training_job", "id"]),
-  rule(training.listTrainingJobs, "operator", ["organization", "organizationId"]),
+  rule(training.getTrainingJob, "owner", ["training_job", "id"]),
+  rule(training.listTrainingJobs, "owner", ["organization", "organizationId"]),
   rule(training.cancelTrainingJob, "owner", ["training_job", "id"]),
   rule(training.deleteCompletedTrainingJob, "owner", ["training_job", "id"]),
-  rule(training.getTrainingJobLogs, "operator", ["training_job", "id"]),
+  rule(training.getTrainingJobLogs, "owner", ["training_job", "id"]),
   rule(training.listSupportedContainers, "anybody"),
   rule(MLInferenceService.method.getInference, "operator", ["organization", "organizationId"]),
 

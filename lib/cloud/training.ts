@@ -2,8 +2,8 @@
  * Training jobs in the database: taken in, handed out one by one, and resolved.
  *
  * Owns the tables `training_jobs`, `training_images` and `training_logs`. A job has the images that were in its
- * dataset when it was submitted, whatever becomes of the dataset. While it waits or is worked on, no other job makes
- * the same version of the same model. What it needed only while it was worked on goes when it ends.
+ * dataset when it was submitted, whatever becomes of the dataset. For as long as it is there, no other job makes the
+ * same version of the same model. What it needed only while it was worked on goes when it ends.
  *
  * Everything here runs in the transactions of its callers; they are serializable, which is what decides all races.
  */
@@ -15,7 +15,7 @@ import { Keys } from "./keys.ts";
 import type { Sql, SqlValue } from "./store.ts";
 import { type FairOrder, fairOrder, type Share, type Waiting } from "./training_queue.ts";
 import type { ModelKind } from "./training_request.ts";
-import { next, type TrainingEvent, type TrainingState } from "./training_state.ts";
+import { hasEnded, next, spoken, type TrainingEvent, type TrainingState } from "./training_state.ts";
 
 /** The script of a custom job, as it was when the job was submitted. */
 export interface JobScript {
@@ -114,7 +114,7 @@ export class TrainingJobs {
   }
 
   /**
-   * Takes in a job. Throws `already_exists` where another one makes the same version, `resource_exhausted` where as
+   * Takes in a job. Throws `already_exists` where another one has the same version, `resource_exhausted` where as
    * many of its organization wait as may.
    */
   async add(
@@ -134,6 +134,7 @@ export class TrainingJobs {
           "start, or cancel one",
       );
     }
+    await this.#refuseVersion(job);
     const id = randomUUID();
     const { script, labels } = job;
     const values: SqlValue[] = [
@@ -161,12 +162,26 @@ export class TrainingJobs {
       );
     } catch (cause) {
       if ((cause as SvcError).code !== "already_exists") throw cause;
-      const name = `version "${job.modelVersion}" of model "${job.modelName}"`;
-      throw new SvcError("already_exists", `another training job makes ${name} already`, { cause });
+      throw new SvcError("already_exists", `another training job ${versionOf(job)}`, { cause });
     }
     const rows = images.map((image, position) => [id, position, image.sha256, JSON.stringify(image)]);
     await this.#insert("training_images (job_id, position, sha256, image)", rows);
     return id;
+  }
+
+  /** A version is unique among those that were set for the model before, whatever came of their jobs. */
+  async #refuseVersion(job: NewJob): Promise<void> {
+    const [found] = await this.sql.query<{ id: string; state: TrainingState }>(
+      `SELECT id, state FROM training_jobs
+       WHERE organization_id = ? AND model_name = ? AND model_version = ? ORDER BY number DESC LIMIT 1`,
+      job.organizationId,
+      job.modelName,
+      job.modelVersion,
+    );
+    if (!found) return;
+    const other = hasEnded(found.state) ? ", or delete that job first" : "";
+    const which = `training job "${found.id}", which is ${spoken(found.state)},`;
+    throw new SvcError("already_exists", `${which} ${versionOf(job)}${other}`);
   }
 
   /** What a job learns from; nothing once it has ended. */
@@ -317,6 +332,10 @@ export interface Ended {
 
 export function queueOf({ script }: NewJob): Queue {
   return script ? "custom" : "managed";
+}
+
+function versionOf({ modelName, modelVersion }: NewJob): string {
+  return `has version "${modelVersion}" of model "${modelName}" already: wanted a new model_version`;
 }
 
 function jobOf({ labels, script, errorCode, errorMessage, ...row }: Row): TrainingJob {

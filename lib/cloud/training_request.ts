@@ -13,8 +13,6 @@ export type ModelKind = typeof MODEL_KINDS[number];
 
 const IMAGES_MIN = 15;
 const LABELED_SHARE_MIN = 0.8;
-/** Of labels of a model that classifies; one that finds objects may look for one kind. */
-const CLASSES_MIN = 2;
 const ARGUMENT = /^[A-Za-z0-9_-]{1,100}$/;
 const OWN_ARGUMENTS = ["dataset_file", "model_output_directory"];
 
@@ -29,10 +27,9 @@ export interface LabelCounts {
 }
 
 /** The labels that a model is to tell apart. */
-export function checkLabels(kind: ModelKind, labels: readonly string[]): void {
-  const min = kind === "object_detection" ? 1 : CLASSES_MIN;
-  if (labels.length < min || labels.length > LABELS_MAX) {
-    throw invalid(`found ${labels.length} tags, wanted ${min} to ${LABELS_MAX} for ${kind}`);
+export function checkLabels(labels: readonly string[]): void {
+  if (labels.length < 1 || labels.length > LABELS_MAX) {
+    throw invalid(`tags: found ${labels.length}, wanted 1 to ${LABELS_MAX} labels to learn`);
   }
   for (const [index, label] of labels.entries()) {
     if (label.trim() === "" || /[\r\n]/.test(label)) {
@@ -70,6 +67,13 @@ export function checkImages(
   if (missing.length > 0) {
     const names = missing.map((label) => `"${label}"`).join(", ");
     throw unfit(`${found}, wanted at least one image with ${names}`);
+  }
+  const [only] = labels;
+  if (kind !== "object_detection" && labels.length === 1 && counts.byLabel.get(only) === counts.images) {
+    throw unfit(
+      `${found}: every image has "${only}", so there is nothing to tell it from; add images of something else, with ` +
+        "another label, and train on this label or on both",
+    );
   }
   return counts;
 }

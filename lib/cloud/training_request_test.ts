@@ -52,7 +52,20 @@ Deno.test("the published numbers, to the image", () => {
   assertEquals(refusalOf(kind, times(14, good)).includes("at least 15"), true);
   assertEquals(refusalOf(kind, [...times(16, good), ...times(5, bare)]).includes("80 %"), true);
   assertEquals(refusalOf(kind, times(15, good), ["cat", "cow"]).includes('one image with "cow"'), true);
-  checkLabels(kind, ["cat"]);
-  assertThrows(() => checkLabels("multi_label_classification", ["cat"]), SvcError, "wanted 2 to");
-  assertThrows(() => checkLabels(kind, ["a\nb"]), SvcError, "in one line");
+  checkLabels(["cat"]);
+  assertThrows(() => checkLabels([]), SvcError, "tags: found 0, wanted 1 to 200");
+  assertThrows(() => checkLabels(["a\nb"]), SvcError, "in one line");
+});
+
+Deno.test("one label is enough where there is something else to tell it from", () => {
+  const [cats, others] = [times(15, image({ tags: ["cat"] })), times(2, image({ tags: ["dog"] }))];
+  for (const kind of ["single_label_classification", "multi_label_classification"] as const) {
+    assertEquals(checkImages(kind, ["cat"], [...cats, ...others]).byLabel.get("cat"), 15);
+    assertEquals(
+      refusalOf(kind, cats, ["cat"]),
+      'the dataset has 15 images, 15 of them labeled (cat 15): every image has "cat", so there is nothing to tell it ' +
+        "from; add images of something else, with another label, and train on this label or on both",
+    );
+  }
+  checkImages("object_detection", ["cat"], times(15, image({ boxes: ["cat"] })));
 });

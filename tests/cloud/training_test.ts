@@ -167,10 +167,10 @@ storeTest(
       const sequences = await newDataset(store, files, world, [], "sequences");
       const other = await newDataset(store, files, await newWorld(store), catsAndDogs());
       const wanted: [() => Promise<unknown>, string, string][] = [
-        [() => submit(""), "invalid_argument", "version"],
-        [() => submit("1", { modelName: "a b" }), "invalid_argument", "name"],
+        [() => submit(""), "invalid_argument", "found model_version"],
+        [() => submit("1", { modelName: "a b" }), "invalid_argument", "found model_name"],
         [() => submit("1", { modelType: ModelType.UNSPECIFIED }), "invalid_argument", "model_type"],
-        [() => submit("1", { tags: ["cat"] }), "invalid_argument", "1 tags"],
+        [() => submit("1", { tags: [] }), "invalid_argument", "tags: found 0"],
         [() => submit("1", { tags: ["cat", "cat"] }), "invalid_argument", "twice"],
         [() => submit("1", { tags: ["cat", " "] }), "invalid_argument", "tags[1]"],
         [() => submit("1", { datasetId: "" }), "invalid_argument", "dataset_id"],
@@ -204,6 +204,9 @@ storeTest(
         );
       }
       assertEquals(await code(submit("1", { datasetId: dataset })), "ok");
+      // One label is told from the images that do not have it.
+      assertEquals(await code(submit("2", { datasetId: dataset, tags: ["cat"] })), "ok");
+      assertStringIncludes(await refusal(submit("3", { organizationId: "" })), "organization_id is empty");
     }),
 );
 
@@ -214,12 +217,18 @@ storeTest(
       const outcomes = await Promise.all(Array.from({ length: 5 }, () => code(submit("1"))));
       assertEquals(outcomes.sort(), [...Array(4).fill("already_exists"), "ok"]);
       assertEquals(await code(submit("1", { modelName: "others" })), "ok");
-      // What has failed may be tried again.
+      // What has failed is tried again with another version, or once its job is gone.
       (await executor.next()).fail(new SvcError("failed_precondition", "no luck"));
       const { jobs } = await api.listTrainingJobs({ organizationId: world.organization });
       const failed = await reached(api, jobs[1].id, FAILED);
       assertEquals([failed.errorStatus?.code, failed.errorStatus?.message], [9, "no luck"]);
       assertEquals((await linesOf(api, failed.id)).at(-1), "failed: no luck");
+      assertEquals(
+        await refusal(submit("1")),
+        `already_exists: training job "${failed.id}", which is FAILED, has version "1" of model "pets" already: wanted ` +
+          "a new model_version, or delete that job first",
+      );
+      await api.deleteCompletedTrainingJob({ id: failed.id });
       assertEquals(await code(submit("1")), "ok");
     }),
 );
@@ -526,7 +535,7 @@ function again(world: World, datasetId: string) {
     organizationId: world.organization,
     datasetId,
     modelName: "pets",
-    modelVersion: "1",
+    modelVersion: "3",
     modelType,
     tags,
   };

@@ -101,7 +101,11 @@ storeTest(
       assertStringIncludes(failed.errors, "nothing could be learned");
       const [id] = failed.output.split("\n");
       assertEquals((await svcMl(["cancel", id], { env })).code, 5);
-      // The version was not made, so it may be tried again.
+      // The version is that of the failed job for as long as there is one.
+      const taken = await svcMl(SUBMIT, { env });
+      assertEquals(taken.code, 5);
+      assertStringIncludes(taken.errors, "wanted a new model_version, or delete that job first");
+      await ml("delete", id);
       const second = (await ml(...SUBMIT)).trim();
       await executor.next();
       assertEquals((await svcMl(["delete", second], { env })).code, 5);
@@ -112,7 +116,7 @@ storeTest(
       assertEquals((await svcMl(SUBMIT, { env: operator })).code, 3);
       const tflite = await svcMl([...SUBMIT, "--framework", "tflite"], { env });
       assertEquals(tflite.code, 1);
-      assertStringIncludes(tflite.errors, "models of framework tflite cannot be trained here");
+      assertStringIncludes(tflite.errors, "found model_framework tflite, which cannot be trained here");
     }),
 );
 

@@ -17,7 +17,8 @@ async function proposed(
 
 Deno.test("commands, flags and the values of flags are proposed", async () => {
   assertEquals(await proposed("da"), ["dataset"]);
-  assertEquals(await proposed("dataset "), ["create", "list", "add", "check", "export"]);
+  const ofDatasets = ["create", "list", "rename", "delete", "images", "add", "check", "export"];
+  assertEquals(await proposed("dataset "), ofDatasets);
   assertEquals(await proposed("dataset ex"), ["export"]);
   assertEquals(await proposed("submit --mod"), ["--model-type", "--model-name", "--model-version"]);
   assertEquals(await proposed("submit --model-type o"), ["object-detection"]);
