@@ -40,17 +40,17 @@ export async function playCloud({ oneIn = 1, seed = 1, say = () => {} }: CloudAt
   }
 }
 
-/** Plays each chain with tenants of its own; what one does is nothing to the next. */
+/** Plays each chain with the same two tenants: none takes from them what the next one needs. */
 async function playChains(
   served: Pick<ChainSetting, "place" | "url" | "folder">,
   say: (line: string) => void,
 ): Promise<string[]> {
   const leaks: string[] = [];
+  const [victim, attacker] = [
+    await newTenant(served.place, "victim"),
+    await newTenant(served.place, "attacker"),
+  ];
   for (const { name, play } of CHAINS) {
-    const [victim, attacker] = [
-      await newTenant(served.place, "victim"),
-      await newTenant(served.place, "attacker"),
-    ];
     const found = await play({ ...served, victim, attacker });
     say(
       `${found.length === 0 ? "stopped" : "LEAK   "} ${name}${

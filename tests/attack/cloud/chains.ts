@@ -1,7 +1,7 @@
 /**
  * Chains of allowed steps that have led from a key of little worth to what belongs to others or to the host.
  *
- * Each is played by a tenant of its own against a control plane that is served, with the published calls and plain
+ * Each is played by one tenant against another of a control plane that is served, with the published calls and plain
  * HTTP, and says how far it came: nothing where it was stopped.
  */
 
