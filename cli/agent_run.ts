@@ -8,7 +8,6 @@ import { type Commands, SystemCommands } from "../lib/agent/commands.ts";
 import { openControl, socketOf } from "../lib/agent/control.ts";
 import { type Credentials, readCredentials, writeCredentials } from "../lib/agent/credentials.ts";
 import { describeDevice } from "../lib/agent/device.ts";
-import { FastClock } from "../lib/agent/fast_clock.ts";
 import { Journald } from "../lib/agent/journald.ts";
 import { LogForwarding } from "../lib/agent/log_forwarding.ts";
 import { OsUpgrades } from "../lib/agent/os_upgrades.ts";
@@ -40,6 +39,8 @@ interface Workshop {
   readonly options: AgentFlags;
   readonly host: DenoHost;
   readonly clock: Clock;
+  /** What the agent's own pauses, limits and probations go by. */
+  readonly pace: Clock;
   readonly logs: Logs;
   readonly logger: Logger;
   readonly disk: Disk;
@@ -48,7 +49,16 @@ interface Workshop {
   readonly stop: (reason: string) => void;
 }
 
-export async function runAgent(options: AgentFlags, host: DenoHost): Promise<number> {
+export interface AgentPace {
+  /** The time that pauses, limits and probations go by, where that is not the clock's; for tests. */
+  readonly paceOf?: (clock: Clock) => Clock;
+}
+
+export async function runAgent(
+  options: AgentFlags,
+  host: DenoHost,
+  { paceOf = (clock) => clock }: AgentPace = {},
+): Promise<number> {
   if (!options.devMode && !isPrivileged(host)) {
     const user = "found another user than root";
     throw new SvcError(
@@ -70,6 +80,7 @@ export async function runAgent(options: AgentFlags, host: DenoHost): Promise<num
   const disk = systemDisk(host.platform().os);
   const workshop: Workshop = {
     ...{ options, host, clock, logs, logger, disk },
+    pace: paceOf(clock),
     commands: new SystemCommands(host, clock),
     stop: end,
   };
@@ -161,11 +172,10 @@ async function partsOf(
   queue: LogQueue,
   args: readonly string[],
 ): Promise<AgentParts> {
-  const { options, host, clock, logs, logger, disk, commands } = workshop;
+  const { options, host, clock, pace, logs, logger, disk, commands } = workshop;
   const { dir: base, defaults, debug, wait, fastStart } = options;
   const own = ownFile(real(base), real(Deno.execPath()));
   const probe = new RuntimeProbe(host, clock, servingFile(base));
-  const pace = paceOf(host, clock);
   const update = { base, disk, host, clock, pace, logs };
   const updaters = {
     agent: updaterOf({ ...update, name: "svc-agent", manages: own !== undefined }),
@@ -184,10 +194,9 @@ async function partsOf(
     },
     device: await describeDevice(host),
     ...{ cloud, updaters, probe, host, clock: pace, logger, reboot },
-    runtime: (settings, changed) =>
+    runtime: (settings, boots, changed) =>
       new Runtime({
-        ...{ base, args, probe, host, clock: pace, logger, changed },
-        boots: updaters.server,
+        ...{ base, args, boots, probe, host, clock: pace, logger, changed },
         processes: host,
         errors: logs.logger("svc-server.StdErr"),
       }, settings),
@@ -196,15 +205,6 @@ async function partsOf(
     alive: watchdog(host, commands, clock),
     configureLogs: (debugging, deduplicate) => void logs.configure([], debugging, deduplicate),
   };
-}
-
-/**
- * The time that probations, limits and pauses go by. For tests: `SVC_AGENT_HASTE=20` makes minutes of them three
- * seconds. What others take to answer is waited for as ever.
- */
-function paceOf(host: DenoHost, clock: Clock): Clock {
-  const haste = Number(host.env("SVC_AGENT_HASTE"));
-  return haste > 0 ? new FastClock(clock, haste) : clock;
 }
 
 /** What the agent does to the system: only as a service, on Linux. */

@@ -11,7 +11,7 @@ import { DenoHost } from "../lib/base/host_deno.ts";
 import { askRollback, askStatus, socketOf } from "../lib/agent/control.ts";
 import type { BinaryName } from "../lib/agent/release.ts";
 import { install, runService, uninstall } from "./agent_install.ts";
-import { runAgent } from "./agent_run.ts";
+import { type AgentPace, runAgent } from "./agent_run.ts";
 import { statusLines } from "./agent_status.ts";
 import type { Flag, Values } from "./flags.ts";
 import { columns } from "./flags.ts";
@@ -101,7 +101,7 @@ const PROGRAM = {
 const BASES: Readonly<Record<string, string>> = { windows: "C:\\opt\\svc" };
 
 /** Runs the program; gives its exit code. */
-export async function main(args: readonly string[], host: DenoHost): Promise<number> {
+export async function main(args: readonly string[], host: DenoHost, pace: AgentPace = {}): Promise<number> {
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values, rest: [command = "", ...rest] } = begun;
@@ -123,7 +123,7 @@ export async function main(args: readonly string[], host: DenoHost): Promise<num
   try {
     switch (command) {
       case "":
-        return values.install ? await install(options, host) : await runAgent(options, host);
+        return values.install ? await install(options, host) : await runAgent(options, host, pace);
       case "status":
         return await status(options, host);
       case "rollback":

@@ -19,7 +19,8 @@ import { rebootDue } from "./offline.ts";
 import type { Device } from "./device.ts";
 import type { Probe } from "./probe.ts";
 import { type BinaryName, releaseOf } from "./release.ts";
-import type { Runtime, RuntimeSettings } from "./runtime.ts";
+import type { Boots, Runtime, RuntimeSettings } from "./runtime.ts";
+import { PROBATION_LIMIT_MS, PROBATION_MS, RuntimeVersions } from "./runtime_versions.ts";
 import {
   type AgentSettings,
   decideSettings,
@@ -51,8 +52,8 @@ export interface AgentParts {
   readonly device: Device;
   readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
   readonly updaters: { readonly agent: Updater; readonly server: Updater };
-  /** Makes the runtime; `changed` is to be called with every change of its state. */
-  readonly runtime: (settings: RuntimeSettings, changed: () => void) => Runtime;
+  /** Makes the runtime, which starts what `boots` says; `changed` is to be called with every change of its state. */
+  readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => Runtime;
   readonly probe: Probe;
   readonly subsystems: readonly Subsystem[];
   readonly reboot: (reason: string) => Promise<void>;
@@ -82,9 +83,6 @@ const FIRST_ANSWER_MS = 2_000;
 const WAIT_MS = 60_000;
 /** So long a download may keep everything from starting. */
 const UPDATE_WAIT_MS = 10 * 60_000;
-/** A version is believed when it has been well for this long, and given up when it was not within the other. */
-const PROBATION_MS = 60_000;
-const PROBATION_LIMIT_MS = 15 * 60_000;
 const SUBSYSTEMS_MS = 5 * 60_000;
 /** What nothing points to is removed this often, and not soon after the start. */
 const CLEAN_MS = 24 * 3600_000;
@@ -97,6 +95,7 @@ export class Agent {
   #settings: AgentSettings;
   #lastGood: LastGood | undefined;
   #runtime!: Runtime;
+  readonly #versions: RuntimeVersions;
   #problems: readonly Problem[] = [];
   readonly #told = new Set<string>();
   #lastOnlineMs: number | undefined;
@@ -106,7 +105,6 @@ export class Agent {
   #nextApplyMs = 0;
   #nextCleanMs: number;
   #applying: Promise<void> | undefined;
-  #trial: { readonly file: string; readonly sinceMs: number } | undefined;
   #replaced = false;
   readonly #waker: Waker;
 
@@ -116,6 +114,11 @@ export class Agent {
     this.#startedMs = parts.clock.monotonicMs();
     this.#nextCleanMs = this.#startedMs + CLEAN_FIRST_MS;
     this.#settings = decideSettings({}).settings;
+    this.#versions = new RuntimeVersions({
+      ...{ updater: parts.updaters.server, probe: parts.probe, clock: parts.clock },
+      startTimeoutMs: () => this.#settings.advanced.runtimeStartTimeoutMs,
+      changed: () => this.#waker.wake(),
+    });
   }
 
   /** Works until the signal aborts or a new agent is to take over. */
@@ -123,8 +126,14 @@ export class Agent {
     const { host, options, updaters, logger } = this.#parts;
     this.#lastGood = await readLastGood(host, options.base);
     await this.#decide(undefined);
-    this.#runtime = this.#parts.runtime(this.#runtimeSettings(), () => this.#waker.wake());
+    this.#runtime = this.#parts.runtime(
+      this.#runtimeSettings(),
+      this.#versions,
+      () => this.#waker.wake(),
+    );
     for (const updater of [updaters.agent, updaters.server]) await updater.open();
+    // First of all: what runs already must not be taken for stopped.
+    await this.#runtime.adopt();
     await this.#firstAnswer(signal);
     const over = new AbortController();
     const stop = () => {
@@ -133,7 +142,8 @@ export class Agent {
     };
     signal.addEventListener("abort", stop);
     if (signal.aborted) stop();
-    const running = this.#replaced ? Promise.resolve() : this.#runtime.run(over.signal);
+    if (this.#replaced) this.#runtime.leave();
+    const running = this.#runtime.run(over.signal);
     try {
       while (!signal.aborted && !this.#replaced) {
         await this.#tick(signal).catch((error) =>
@@ -172,9 +182,9 @@ export class Agent {
   /** Goes back to the version before. Throws `failed_precondition` where there is none. */
   async rollback(name: BinaryName): Promise<void> {
     const { updaters } = this.#parts;
-    await (name === "svc-agent" ? updaters.agent : updaters.server).goBack(
-      "somebody asked for the version before",
-    );
+    const reason = "somebody asked for the version before";
+    if (name === "svc-agent") await updaters.agent.goBack(reason);
+    else await this.#versions.alone(() => updaters.server.goBack(reason));
     this.#waker.wake();
   }
 
@@ -380,54 +390,12 @@ export class Agent {
 
   async #update(signal: AbortSignal): Promise<void> {
     const { updaters, options } = this.#parts;
-    // The runtime is asked only when somebody means to stop it.
-    const wanted = this.#runtime.state.stale || updaters.server.status().trial !== undefined;
-    const allowed = wanted && await this.#mayStop(signal);
-    const server = await updaters.server.pass({ ...this.#verdict(), maySwitch: allowed }, signal);
-    // Not waited for: a runtime may take minutes to end, and whoever watches the agent wants to hear of it.
-    void server.began?.then(() => this.#waker.wake());
-    if (server.restart) void this.#runtime.restart("another version is to run");
-    else if (this.#runtime.state.stale && allowed) {
-      void this.#runtime.restart("its environment has changed");
-    }
+    await this.#versions.update(this.#runtime, signal);
     // The runtime goes on while the agent is replaced: nobody needs to allow that.
-    const own = { running: options.ownFile, ...this.#ownVerdict(), maySwitch: true };
+    const own = { running: options.ownFile, ...this.#ownVerdict(), maySwitch: true, mayUpdate: true };
     const { restart, began } = await updaters.agent.pass(own, signal);
     void began?.then(() => this.#waker.wake());
     this.#replaced = restart;
-  }
-
-  /** Nothing runs that could mind, or it says that it does not. */
-  async #mayStop(signal: AbortSignal): Promise<boolean> {
-    const { phase } = this.#runtime.state;
-    if (phase === "stopped" || phase === "waiting") return true;
-    return (await this.#parts.probe.restartStatus(signal))?.restartAllowed ?? false;
-  }
-
-  /** How the runtime does, as far as its version is to be judged by it. */
-  #verdict(): Omit<Now, "maySwitch"> {
-    const { clock, updaters } = this.#parts;
-    const { phase, file, healthySinceMs, lastFailure } = this.#runtime.state;
-    const nowMs = clock.monotonicMs();
-    const running = phase === "starting" || phase === "running" ? file : undefined;
-    const { trial } = updaters.server.status();
-    const onTrial = trial?.stage === "probation" && trial.build.file === file ? file : undefined;
-    if (onTrial !== this.#trial?.file) {
-      this.#trial = onTrial === undefined ? undefined : { file: onTrial, sinceMs: nowMs };
-    }
-    if (healthySinceMs !== undefined && nowMs - healthySinceMs >= PROBATION_MS) {
-      return { running, health: "healthy", lastFailure };
-    }
-    const limitMs = Math.max(
-      PROBATION_LIMIT_MS,
-      this.#settings.advanced.runtimeStartTimeoutMs + 2 * PROBATION_MS,
-    );
-    if (this.#trial && nowMs - this.#trial.sinceMs >= limitMs) {
-      const minutes = Math.round(limitMs / 60_000);
-      const reason = `it was not well for a minute within ${minutes} minutes`;
-      return { running, health: "failed", reason, lastFailure };
-    }
-    return { running, health: "starting", lastFailure };
   }
 
   /** The agent is well when it has worked for a while and the cloud, its way to the next version, has answered. */
@@ -463,8 +431,12 @@ export class Agent {
     const { clock, updaters, logger } = this.#parts;
     if (clock.monotonicMs() < this.#nextCleanMs) return;
     this.#nextCleanMs = clock.monotonicMs() + CLEAN_MS;
-    for (const updater of [updaters.agent, updaters.server]) {
-      const removed = await updater.clean(KEPT_MS);
+    const cleanings = [
+      () => updaters.agent.clean(KEPT_MS),
+      () => this.#versions.alone(() => updaters.server.clean(KEPT_MS)),
+    ];
+    for (const clean of cleanings) {
+      const removed = await clean();
       if (removed.length > 0) logger.info("what is not needed any more is removed", { files: removed });
     }
   }

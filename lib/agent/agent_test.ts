@@ -58,6 +58,7 @@ function scene(options: Partial<AgentOptions> = {}) {
     asked: [] as DeviceAgentConfigRequest[],
     mustRestart: false,
     restartAllowed: true as boolean | undefined,
+    inWindow: false,
     url: "http://localhost:8080" as string | undefined,
     reboots: 0,
     rebooted: [] as string[],
@@ -77,9 +78,9 @@ function scene(options: Partial<AgentOptions> = {}) {
   const probe = {
     serving: () => Promise.resolve(world.url),
     restartStatus: () => {
-      const { restartAllowed } = world;
+      const { restartAllowed, inWindow } = world;
       return Promise.resolve(
-        restartAllowed === undefined ? undefined : { restartAllowed, handledByAgent: true },
+        restartAllowed === undefined ? undefined : { restartAllowed, inWindow, handledByAgent: true },
       );
     },
   };
@@ -106,9 +107,9 @@ function scene(options: Partial<AgentOptions> = {}) {
       },
     },
     updaters: { agent: agent as unknown as Updater, server: server as unknown as Updater },
-    runtime: (settings, changed) =>
+    runtime: (settings, boots, changed) =>
       new Runtime({
-        ...{ base: BASE, args: [], boots: server, probe, processes, host, clock, changed },
+        ...{ base: BASE, args: [], boots, probe, processes, host, clock, changed },
         logger: logs.logger("svc-agent"),
         errors: logs.logger("errors"),
       }, settings),
@@ -222,6 +223,29 @@ Deno.test("the runtime is restarted for another version, and judged by how it do
   assertEquals([processes.started.length, server.passes.at(-1)?.health], [2, "starting"]);
   await clock.advance(15 * 60_000);
   assertEquals(server.passes.at(-1)?.health, "failed");
+  await end();
+});
+
+Deno.test("a runtime that works is stopped for a release in a maintenance window only; a start has its turn", async () => {
+  const { begin, clock, world, server, processes } = scene();
+  const { end } = begin();
+  await clock.advance(70_000);
+  server.state = { good: BUILD, trial: { build: BUILD, stage: "verified" } };
+  const may = async () => {
+    await clock.advance(6_000);
+    const { maySwitch, mayUpdate } = server.passes.at(-1)!;
+    return [maySwitch, mayUpdate];
+  };
+  assertEquals(await may(), [true, false], "there is no window");
+  Object.assign(world, { inWindow: true, restartAllowed: false });
+  assertEquals(await may(), [false, false]);
+  world.restartAllowed = true;
+  assertEquals(await may(), [true, true]);
+  world.inWindow = false;
+  processes.started[0].exit(1);
+  await settle();
+  const { running, mayUpdate } = server.passes.findLast(({ atStart }) => atStart)!;
+  assertEquals([processes.started.length, running, mayUpdate], [2, undefined, true]);
   await end();
 });
 

@@ -16,6 +16,8 @@ import { getPage } from "../wire/http_get.ts";
 
 export interface RestartStatus {
   readonly restartAllowed: boolean;
+  /** Its machine has a maintenance window; with `restartAllowed` it is open. One that does not say has none. */
+  readonly inWindow: boolean;
   /** It leaves orders of the cloud to restart to the agent. */
   readonly handledByAgent: boolean;
 }
@@ -54,6 +56,7 @@ export class RuntimeProbe implements Probe {
         if (isObject(json) && typeof json.restart_allowed === "boolean") {
           return {
             restartAllowed: json.restart_allowed,
+            inWindow: json.maintenance_window === true,
             handledByAgent: json.does_not_handle_needs_restart === true,
           };
         }

@@ -18,6 +18,8 @@ export interface Release extends Wish {
   readonly sha256?: string;
   /** A URL that a user chose: it may have other bytes tomorrow. */
   readonly custom: boolean;
+  /** The configuration names this version or URL itself, and not a channel. */
+  readonly pinned?: boolean;
 }
 
 /** The word that the cloud has for the version of a URL. */
@@ -31,10 +33,12 @@ const SCHEMES = ["http:", "https:", "file:"];
  */
 export function releaseOf(
   name: BinaryName,
-  info: Pick<UpdateInfo, "version" | "url" | "sha256" | "format"> | undefined,
+  info:
+    | Pick<UpdateInfo, "version" | "url" | "sha256" | "format"> & Partial<Pick<UpdateInfo, "pinned">>
+    | undefined,
 ): Release | undefined {
   if (!info || (info.version === "" && info.url === "")) return undefined;
-  const { version, url, sha256, format } = info;
+  const { version, url, sha256, format, pinned = false } = info;
   const refuse = (found: string, wanted: string) =>
     new SvcError("invalid_argument", `the cloud wants ${name} with ${found}, wanted ${wanted}`);
   if (version.trim() === "") throw refuse("an empty version", "one such as 1.2.3");
@@ -48,7 +52,7 @@ export function releaseOf(
   const sum = sha256.length === 0 ? undefined : sha256.toHex();
   const custom = version === CUSTOM;
   const named = custom ? `${CUSTOM}+${url}` : version;
-  return { name, version: named, url, sha256: sum, custom, key: keyOf(named, sum) };
+  return { name, version: named, url, sha256: sum, custom, pinned: custom || pinned, key: keyOf(named, sum) };
 }
 
 /** `mark`: what tells the bytes of this version from others: their sum, or when those of a URL were changed. */

@@ -18,15 +18,17 @@ const info = (more: object) => ({
 
 Deno.test("a release is known by version and sum; a custom URL by itself", () => {
   const release = releaseOf("svc-agent", info({}))!;
-  assertEquals([release.version, release.custom], ["1.2.3", false]);
+  assertEquals([release.version, release.custom, release.pinned], ["1.2.3", false, false]);
+  assertEquals(releaseOf("svc-agent", info({ pinned: true }))?.pinned, true);
   assertEquals(release.key, `1.2.3:${"ab".repeat(32)}`);
   const custom = releaseOf(
     "svc-server",
     info({ version: "customURL", url: "file:///a", sha256: new Uint8Array() }),
   )!;
-  assertEquals([custom.version, custom.key, custom.custom], [
+  assertEquals([custom.version, custom.key, custom.custom, custom.pinned], [
     "customURL+file:///a",
     "customURL+file:///a",
+    true,
     true,
   ]);
   assertEquals(releaseOf("svc-agent", undefined), undefined);

@@ -28,6 +28,8 @@ export interface Boots {
   current(): Promise<string | undefined>;
   /** It ran well: its failed starts are forgotten. */
   settled(): Promise<void>;
+  /** Does something while nobody decides about versions, and no other such work goes on. */
+  alone<T>(work: () => Promise<T>): Promise<T>;
 }
 
 export interface RuntimeSettings {
@@ -120,6 +122,8 @@ export class Runtime {
   /** Why the process is to end, and who waits for that. */
   #ending: { readonly reason: string; readonly ended: PromiseWithResolvers<void> } | undefined;
   #leaving = false;
+  /** What was found of an earlier agent is looked after as long. */
+  readonly #looking = new AbortController();
   readonly #waker: Waker;
 
   constructor(parts: RuntimeParts, settings: RuntimeSettings) {
@@ -156,31 +160,10 @@ export class Runtime {
     this.#waker.wake();
   }
 
-  /** Keeps it running until the signal aborts; then ends it. */
-  async run(signal: AbortSignal): Promise<void> {
-    const wake = () => {
-      if (this.#child) void this.restart("the agent stops");
-      this.#waker.wake();
-    };
-    signal.addEventListener("abort", wake);
-    const looking = new AbortController();
-    try {
-      await this.#adopt(looking.signal);
-      while (!this.#leaving && (this.#child || !signal.aborted)) {
-        if (signal.aborted) wake();
-        if (this.#child) await this.#watch(this.#child);
-        else await this.#begin();
-      }
-    } finally {
-      looking.abort();
-      signal.removeEventListener("abort", wake);
-    }
-  }
-
   /** Takes over a process of an earlier agent. Of several one is kept: more than one was never meant to be. */
-  async #adopt(until: AbortSignal): Promise<void> {
+  async adopt(): Promise<void> {
     const { processes, base, clock, logger } = this.#parts;
-    for (const { process, env } of await processes.findMarked(MARK, base, clock, until)) {
+    for (const { process, env } of await processes.findMarked(MARK, base, clock, this.#looking.signal)) {
       const file = env[FILE_MARK] ?? "";
       if (this.#child) {
         logger.warn("found a second svc-server of an earlier agent, it is ended", { pid: process.pid });
@@ -192,37 +175,62 @@ export class Runtime {
     }
   }
 
+  /** Keeps it running until the signal aborts; then ends it. `adopt` comes before, once. */
+  async run(signal: AbortSignal): Promise<void> {
+    const wake = () => {
+      if (this.#child) void this.restart("the agent stops");
+      this.#waker.wake();
+    };
+    signal.addEventListener("abort", wake);
+    try {
+      while (!this.#leaving && (this.#child || !signal.aborted)) {
+        if (signal.aborted) wake();
+        if (this.#child) await this.#watch(this.#child);
+        else await this.#begin();
+      }
+    } finally {
+      this.#looking.abort();
+      signal.removeEventListener("abort", wake);
+    }
+  }
+
   /** Starts it, or waits until there is a reason to look again. */
   async #begin(): Promise<void> {
     const { boots, logger, clock } = this.#parts;
     if (!this.#settings.enabled) return await this.#waker.sleep();
-    const boot = await boots.boot().catch((error) => {
-      logger.error(`cannot tell which svc-server to start: ${chainOf(error)}`);
-    });
-    if (!boot) return await this.#waker.sleep(NOTHING_MS);
-    const { file, path, delayMs } = boot;
-    if (delayMs > 0) {
-      logger.warn(`svc-server is started again in ${Math.round(delayMs / 1000)} s`, { file });
-      this.#set({ phase: "waiting", file });
-      const current = await boots.current().catch(() => undefined);
-      for (const untilMs = clock.monotonicMs() + delayMs; clock.monotonicMs() < untilMs;) {
-        await this.#waker.sleep(untilMs - clock.monotonicMs());
-        if (!this.#settings.enabled || this.#leaving) return;
-        // Another version does not wait because this one fails.
-        if (await boots.current().catch(() => current) !== current) return;
-      }
+    const next = await boots.alone(async () => {
+      const boot = await boots.boot();
+      if (!boot) return undefined;
+      const started = boot.delayMs === 0 ? await this.#start(boot) : undefined;
+      return { ...boot, started, current: await boots.current().catch(() => undefined) };
+    }).catch((error) => void logger.error(`cannot tell which svc-server to start: ${chainOf(error)}`));
+    if (!next || next.started === false) return await this.#waker.sleep(NOTHING_MS);
+    const { file, delayMs, current } = next;
+    if (delayMs === 0) return;
+    logger.warn(`svc-server is started again in ${Math.round(delayMs / 1000)} s`, { file });
+    this.#set({ phase: "waiting", file });
+    for (const untilMs = clock.monotonicMs() + delayMs; clock.monotonicMs() < untilMs;) {
+      await this.#waker.sleep(untilMs - clock.monotonicMs());
+      if (!this.#settings.enabled || this.#leaving) return;
+      // Another version does not wait because this one fails.
+      if (await boots.current().catch(() => current) !== current) return;
     }
-    await this.#start(file, path);
+    const started = await boots.alone(async () => {
+      if (await boots.current().catch(() => current) === current) return await this.#start(next);
+    });
+    if (started === false) await this.#waker.sleep(NOTHING_MS);
   }
 
-  async #start(file: string, path: string): Promise<void> {
+  /** Whether it could be started; nothing where it is not to be any more. */
+  async #start({ file, path }: { file: string; path: string }): Promise<boolean | undefined> {
     const { base, args, processes, host, clock, logger } = this.#parts;
-    const { env } = this.#settings;
     try {
       await host.makeFolder(`${base}/state`);
       for (const left of [servingFile(base), errorFile(base)]) {
         if (await host.fileSize(left) !== undefined) host.removeFile(left);
       }
+      const { enabled, env } = this.#settings;
+      if (!enabled || this.#leaving) return undefined;
       const marks = { [MARK]: base, [FILE_MARK]: file, [ENV_MARK]: hashOf(env) };
       const process = processes.spawn({
         command: path,
@@ -236,9 +244,10 @@ export class Runtime {
       });
       logger.info("svc-server is started", { pid: process.pid, file });
       this.#adopted({ process, file, env: hashOf(env), sinceMs: clock.monotonicMs() });
+      return true;
     } catch (error) {
       this.#failed(`cannot be started: ${chainOf(error)}`);
-      await this.#waker.sleep(NOTHING_MS);
+      return false;
     }
   }
 

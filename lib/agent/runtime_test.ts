@@ -31,6 +31,7 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
       },
       current: () => Promise.resolve(seen.current),
       settled: () => Promise.resolve(void seen.settled++),
+      alone: (work) => work(),
     },
     probe: {
       serving: () => Promise.resolve(seen.url),
@@ -50,7 +51,7 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
     changed: () => {},
   }, settings);
   const stop = new AbortController();
-  const done = runtime.run(stop.signal);
+  const done = runtime.adopt().then(() => runtime.run(stop.signal));
   const end = async () => {
     stop.abort();
     await settle();

@@ -11,7 +11,7 @@
 
 import { basename, join } from "node:path";
 import { chainOf, SvcError } from "../base/error.ts";
-import { choice, type Infer, integer, object, Place, type Row, text } from "../base/schema.ts";
+import { bool, choice, type Infer, integer, object, Place, type Row, text } from "../base/schema.ts";
 import { type BinaryName, keyOf, versionIn } from "./release.ts";
 import type { Count, LinkName, Links, PassingCount } from "./update_boot.ts";
 import { type Disk, linkDurably, removeDurably, writeDurably } from "./update_files.ts";
@@ -33,6 +33,7 @@ const slotRow = object({
   trial: object({
     build: buildRow.required(),
     stage: choice("", ["downloaded", "verified", "prepared", "switched", "probation"]).required(),
+    asked: bool(),
   }),
   refused: object({ ...wishShape, reason: text().default("") }),
 });

@@ -31,6 +31,8 @@ export type Stage = "downloaded" | "verified" | "prepared" | "switched" | "proba
 export interface Trial {
   readonly build: Build;
   readonly stage: Stage;
+  /** Somebody at the device asked for it: it does not wait for the next start. */
+  readonly asked?: boolean;
 }
 
 /** A version that is not tried again while it is what is wanted. */
@@ -51,8 +53,8 @@ export interface Slot {
 
 /** What is true now. */
 export interface Seen {
-  /** What the cloud wants; `undefined` where it has not said. */
-  readonly target?: Wish;
+  /** What the cloud wants; `undefined` where it has not said. `pinned`: the configuration names this very version. */
+  readonly target?: Wish & { readonly pinned?: boolean };
   readonly links: Links;
   /** Names of the builds that are on the disk in full length. */
   readonly files: ReadonlySet<string>;
@@ -68,8 +70,10 @@ export interface Seen {
   readonly reason?: string;
   /** What went wrong last with what runs or ran: "ended by itself, …". */
   readonly lastFailure?: string;
-  /** What runs may be stopped for an update. */
+  /** What runs may be stopped now. */
   readonly maySwitch: boolean;
+  /** It may be stopped for a version that nobody asked for: in a maintenance window. */
+  readonly mayUpdate: boolean;
   /** No earlier download has to be waited for. */
   readonly mayFetch: boolean;
 }
@@ -125,7 +129,10 @@ export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | 
   // What is wanted and refused already must not be tried again in its place.
   const isRefused = slot.refused !== undefined && slot.refused.key === seen.target?.key;
   const { trial: _, ...left } = isRefused ? slot : refused(slot, good, reason);
-  return [{ op: "save", slot: fallen ? left : { ...left, trial: { build: previous, stage: "verified" } } }];
+  return [{
+    op: "save",
+    slot: fallen ? left : { ...left, trial: { build: previous, stage: "verified", asked: true } },
+  }];
 }
 
 /** Makes record and disk say the same, where a power loss or the boot rule left them apart. */
@@ -190,7 +197,7 @@ function amend(slot: Slot, good: Build, seen: Seen): Step | undefined {
 
 function advance(slot: Slot, trial: Trial, seen: Seen): Step {
   const { build, stage } = trial;
-  const { target, files, running, health, maySwitch } = seen;
+  const { target, files, running, health, maySwitch, mayUpdate } = seen;
   const { trial: _, ...without } = slot;
   switch (stage) {
     case "downloaded":
@@ -205,6 +212,9 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
       if (!files.has(build.file)) return write(`${build.version} is gone`, { op: "save", slot: without });
       if (stage === "downloaded") return { do: "check", build };
       if (running !== undefined && health === "starting") return wait("what runs has to be well first");
+      if (running !== undefined && !mayUpdate && !isAsked(slot, trial, target)) {
+        return wait(`${build.version} is ready for the next start, or a maintenance window`);
+      }
       if (running !== undefined && !maySwitch) return wait("what runs may not be stopped now");
       return write(
         `${build.version} is prepared`,
@@ -294,6 +304,12 @@ function unprepared(slot: Slot): Slot {
 function before({ good, previous }: Slot, build: Build): Pick<Slot, "previous"> {
   const other = [good, previous].find((one) => one !== undefined && one.file !== build.file);
   return other ? { previous: other } : {};
+}
+
+/** An operator chose this version in the place of another, or somebody at the device did. */
+function isAsked({ good }: Slot, { build, asked }: Trial, target: Seen["target"]): boolean {
+  return asked === true ||
+    (target?.pinned === true && target.key === build.key && target.version !== good?.version);
 }
 
 function isSwitched({ stage }: Trial): boolean {

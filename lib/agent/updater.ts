@@ -74,6 +74,9 @@ export interface Now {
   /** How it ended the last time that it should not have. */
   readonly lastFailure?: string;
   readonly maySwitch: boolean;
+  readonly mayUpdate: boolean;
+  /** Something is about to be started, which does not wait for a network. */
+  readonly atStart?: boolean;
 }
 
 export interface UpdaterStatus {
@@ -101,7 +104,7 @@ export class Updater {
   #slot: Slot = {};
   #release?: Release;
   #stamp?: { url: string; mark?: string; nextMs: number };
-  #now: Now = { health: "starting", maySwitch: false };
+  #now: Now = { health: "starting", maySwitch: false, mayUpdate: false };
   #work?: Promise<void>;
   #stopWork?: AbortController;
   #failures = 0;
@@ -284,7 +287,7 @@ export class Updater {
       if (found?.sizeBytes === build.sizeBytes) files.add(build.file);
     }
     return {
-      target: await this.#target(),
+      target: await this.#target(now.atStart),
       links,
       files,
       counted: counts.count !== undefined || counts.passing !== undefined,
@@ -294,15 +297,20 @@ export class Updater {
       reason: now.reason,
       lastFailure: now.lastFailure,
       maySwitch: now.maySwitch,
+      mayUpdate: now.mayUpdate,
       mayFetch: clock.monotonicMs() >= this.#nextTryMs,
     };
   }
 
   /** What is wanted; of a custom URL, the bytes that are there now. */
-  async #target(): Promise<Release | undefined> {
+  async #target(atStart = false): Promise<Release | undefined> {
     const release = this.#release;
     if (!release?.custom || release.sha256 !== undefined) return release;
     const { clock, fetcher } = this.#parts;
+    if (atStart) {
+      const known = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
+      return { ...release, key: keyOf(release.version, known) };
+    }
     if (this.#stamp?.url !== release.url || clock.monotonicMs() >= this.#stamp.nextMs) {
       const mark = await fetcher.stamp(release, new AbortController().signal).catch(() => undefined);
       const last = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
@@ -313,8 +321,8 @@ export class Updater {
 
   /** Of the bytes that were taken of this URL before; without an answer they count as the present ones. */
   #knownMark({ version }: Release): string | undefined {
-    const { good, trial } = this.#slot;
-    const known = [trial?.build, good].find((build) => build?.version === version);
+    const { good, trial, refused } = this.#slot;
+    const known = [trial?.build, refused, good].find((build) => build?.version === version);
     return known?.key.slice(version.length + 1) || undefined;
   }
 

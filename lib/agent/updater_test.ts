@@ -33,7 +33,7 @@ class Bench {
         if (this.failure?.fetch) throw this.failure.fetch;
         return { ...await this.put(version), key };
       },
-      stamp: () => Promise.resolve(this.stamp),
+      stamp: () => this.away ? new Promise(() => {}) : Promise.resolve(this.stamp),
       clean: () => Promise.resolve([]),
     };
     const check = () => this.failure?.check ? Promise.reject(this.failure.check) : Promise.resolve();
@@ -51,6 +51,8 @@ class Bench {
     await this.updater.open();
   }
   stamp?: string;
+  /** Who is asked over the network never answers. */
+  away = false;
 
   /** Puts a version into the cache. */
   async put(version: string): Promise<Build> {
@@ -114,8 +116,8 @@ async function withBench(test: (bench: Bench) => Promise<void>): Promise<void> {
   }
 }
 
-const well = (running: string): Now => ({ running, health: "healthy", maySwitch: true });
-const starting = (running: string): Now => ({ running, health: "starting", maySwitch: true });
+const well = (running: string): Now => ({ running, health: "healthy", maySwitch: true, mayUpdate: true });
+const starting = (running: string): Now => ({ ...well(running), health: "starting" });
 
 Deno.test("an update from its wish to its proof, in another process at every step", () =>
   withBench(async (bench) => {
@@ -142,6 +144,59 @@ Deno.test("an update from its wish to its proof, in another process at every ste
     assertEquals([good?.version, previous?.version, trial], ["2.0.0", "1.0.0", undefined]);
     assertEquals(await bench.links(), { "svc-server": booted!.file, "svc-server.previous": one.file });
     assertEquals(bench.fetched, 1);
+  }));
+
+Deno.test("a release waits for the next start or a window; what somebody chose only until it may be stopped", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    const now = { ...well(one.file), mayUpdate: false };
+    const ready = "2.0.0 is ready for the next start, or a maintenance window";
+    bench.updater.aim(wish("2.0.0"));
+    assertEquals(await bench.settle(now), false);
+    assertEquals([bench.updater.status().trial?.stage, bench.updater.status().waiting], ["verified", ready]);
+    await bench.begin();
+    assertEquals(await bench.settle(now), false, "nor where the agent alone was started again");
+
+    // The operator does not want to wait for it.
+    bench.updater.aim(wish("2.0.0", { pinned: true }));
+    assertEquals(await bench.settle({ ...now, maySwitch: false }), false);
+    assertEquals(bench.updater.status().waiting, "what runs may not be stopped now");
+    assertEquals(await bench.settle(now), true);
+    const { file } = (await bench.updater.boot())!;
+    await bench.settle(starting(file));
+    await bench.settle(well(file));
+    assertEquals(bench.updater.status().good?.version, "2.0.0");
+
+    // The same version with other bytes is nobody's choice.
+    bench.stamp = "other bytes";
+    bench.updater.aim(wish("2.0.0", { pinned: true, key: "2.0.0:other" }));
+    assertEquals(await bench.settle({ ...now, running: file }), false);
+    bench.updater.aim(wish("3.0.0"));
+    assertEquals(await bench.settle({ ...now, running: file }), false);
+    assertEquals(await bench.settle({ ...now, running: file, mayUpdate: true }), true, "in a window");
+  }));
+
+Deno.test("a way back that somebody asked for does not wait for the next start", () =>
+  withBench(async (bench) => {
+    await bench.install("1.0.0");
+    const two = await bench.install("2.0.0");
+    await bench.updater.goBack("I do not like it");
+    await bench.begin();
+    assertEquals(await bench.settle({ ...well(two.file), mayUpdate: false }), true);
+  }));
+
+Deno.test("a start takes what is ready, and waits for no network", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    bench.stamp = "1000";
+    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    await bench.settle({ ...well(one.file), mayUpdate: false, maySwitch: false });
+    assertEquals(bench.updater.status().trial?.stage, "verified");
+    await bench.clock.advance(3600_000);
+    bench.away = true;
+    await bench.updater.pass({ health: "starting", maySwitch: true, mayUpdate: true, atStart: true }, never);
+    assertEquals(bench.updater.status().trial?.stage, "switched");
+    assertMatch((await bench.updater.boot())!.file, /^svc-server-custom-/);
   }));
 
 Deno.test("a version that does not start is left by itself, and refused until something else is wanted", () =>
@@ -180,6 +235,7 @@ Deno.test("a version that does not get well in its time is left, with the reason
       health: "failed",
       reason: "no answer in 15 minutes",
       maySwitch: false,
+      mayUpdate: false,
     };
     assertEquals(await bench.settle(failed), true);
     assertEquals((await bench.updater.boot())!.file, one.file);
@@ -244,7 +300,7 @@ Deno.test("what does not run from its own folder fetches and checks, and is not 
   withBench(async (bench) => {
     await bench.begin(false);
     bench.updater.aim(wish("2.0.0"));
-    assertEquals(await bench.settle({ health: "healthy", maySwitch: true }), false);
+    assertEquals(await bench.settle({ health: "healthy", maySwitch: true, mayUpdate: true }), false);
     assertEquals(bench.updater.status().trial?.stage, "verified");
     assertEquals(await bench.links(), {});
   }));

@@ -15,6 +15,7 @@ import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toDuration, toMs, toTimestamp } from "../api/time.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../base/schema.ts";
+import { parseVersion } from "../base/semver.ts";
 import { create, type MessageInitShape } from "../wire/proto.ts";
 import { type Peer, type Service, service } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
@@ -116,7 +117,7 @@ async function updateInfo(
   if (version !== undefined && /^(?:https?|file):\/\//.test(version)) {
     // Only the device can tell what is there.
     const filename = new URL(version).pathname.split("/").at(-1) || name;
-    return { filename, url: version, version: "customURL", format: PackageFormat.EXECUTABLE };
+    return { filename, url: version, version: "customURL", format: PackageFormat.EXECUTABLE, pinned: true };
   }
   try {
     const release = await new Releases(store).find(name, version ?? "stable", platform);
@@ -126,6 +127,7 @@ async function updateInfo(
       version: release.version,
       sha256: Uint8Array.fromHex(release.sha256),
       format: PackageFormat.EXECUTABLE,
+      pinned: version !== undefined && parseVersion(version) !== undefined,
     };
   } catch (error) {
     // Nobody has asked for a version, and there may be no releases here at all.

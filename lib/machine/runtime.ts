@@ -341,6 +341,8 @@ function restartsOf(
   return {
     status: async () => ({
       restart_allowed: await mayRestart(),
+      // Not published: an agent replaces a runtime that works only in a window.
+      maintenance_window: machine.config?.maintenance !== undefined,
       does_not_handle_needs_restart: orders === undefined,
     }),
     close: async () => await orders?.(),

@@ -41,11 +41,20 @@ deviceTest("versions are installed, updated, refused and gone back from", async 
   await device.release("1.0.0", "serves");
   device.start();
   await device.runsWell("1.0.0");
+  const { runtime: first } = await device.status();
   await device.release("2.0.0", "serves");
+  const { runtime: unchanged } = await device.until("ready for the next start: 2.0.0", ({ versions }) => {
+    return versions["svc-server"].waiting?.startsWith("2.0.0 is ready for the next start") === true;
+  });
+  assertEquals([unchanged.pid, unchanged.phase], [first.pid, "running"], "what works goes on");
+  await device.stop();
+  device.start();
   const { versions: { "svc-server": updated } } = await device.runsWell("2.0.0");
   assertEquals(updated.previous?.version, "1.0.0");
 
+  // Who names a version wants it now.
   await device.release("3.0.0", "ends");
+  await device.configure({ version_control: { "svc-server": "3.0.0" } });
   await device.until("refused: 3.0.0", ({ versions }) => versions["svc-server"].refused?.version === "3.0.0");
   const { versions: { "svc-server": kept } } = await device.runsWell("2.0.0");
   const why = /did not start 3 times in a row; the last time it ended .* code \d+: this version is broken$/;
@@ -69,8 +78,11 @@ deviceTest("what never gets ready is given up", async (device) => {
   await device.release("1.0.0", "serves");
   device.start();
   await device.runsWell("1.0.0");
-  await device.configure({ advanced_settings: { viam_server_start_timeout_minutes: 1 } });
   await device.release("2.0.0", "hangs");
+  await device.configure({
+    version_control: { "svc-server": "2.0.0" },
+    advanced_settings: { viam_server_start_timeout_minutes: 1 },
+  });
   await device.until("refused: 2.0.0", ({ versions }) => versions["svc-server"].refused?.version === "2.0.0");
   await device.configure({});
   await device.runsWell("1.0.0");
@@ -110,4 +122,11 @@ deviceTest("the runtime outlives its agent, and does what is set", async (device
   device.start();
   await device.runsWell("1.0.0");
   assert((await device.log()).includes("the record of svc-server"));
+});
+
+deviceTest("nothing in the environment of a device shortens its agent's time", async (device) => {
+  const beganMs = performance.now();
+  device.start(1, { SVC_AGENT_HASTE: "600", SVC_TEST_HASTE: "600" });
+  const { uptimeMs } = await device.until("at work", () => true);
+  assert(uptimeMs <= performance.now() - beganMs);
 });

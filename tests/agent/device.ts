@@ -14,6 +14,7 @@ import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const SOURCE = `${ROOT}cli/svc_agent.ts`;
+const HASTY = `${ROOT}tests/agent/hasty_agent.ts`;
 const HASTE = 30;
 /** Long, for the computer may be very busy. */
 const PATIENCE_MS = 90_000;
@@ -78,19 +79,22 @@ export class TestDevice {
 
   /** What the agent's command line begins with: from source, unless there is an executable to take. */
   get command(): string[] {
-    const config = relative(Deno.cwd(), `${this.folder}/machine.json`);
-    const own = ["--dev-mode", "--dir", this.base, "--config", config];
-    const program = this.executable ? [this.executable] : [Deno.execPath(), "run", "-A", SOURCE];
-    return [...program, ...own];
+    return [...this.executable ? [this.executable] : [Deno.execPath(), "run", "-A", SOURCE], ...this.#flags];
   }
 
-  /** With a `haste` of 1 its minutes are minutes. */
-  start(haste = HASTE): void {
+  get #flags(): string[] {
+    const config = relative(Deno.cwd(), `${this.folder}/machine.json`);
+    return ["--dev-mode", "--dir", this.base, "--config", config];
+  }
+
+  /** With a `haste` of 1 it is the product, whose minutes are minutes. */
+  start(haste = HASTE, env: Record<string, string> = {}): void {
+    const hasty = [Deno.execPath(), "run", "-A", HASTY, ...this.#flags];
     // To a file: what the agent starts writes there too, and may live longer.
     const script = `exec "$@" >> "${this.folder}/log" 2>&1`;
     this.#agent = new Deno.Command("sh", {
-      args: ["-c", script, "sh", ...this.command],
-      env: { SVC_AGENT_HASTE: String(haste), SVC_HOME: `${this.folder}/home` },
+      args: ["-c", script, "sh", ...haste === 1 ? this.command : hasty],
+      env: { SVC_TEST_HASTE: String(haste), SVC_HOME: `${this.folder}/home`, ...env },
       stdin: "null",
     }).spawn();
   }

@@ -8,7 +8,8 @@
  *
  * In every state: the boot rule alone comes to a version that works (for the runtime: with the agent beside it);
  * while nothing is on trial nor was given up lately it starts one at once; and when nothing more goes wrong, what is
- * wanted runs, or is refused and something that works runs.
+ * wanted runs, or is refused and something that works runs: for the runtime once the agent has been started again,
+ * for one that works is never stopped for a version that nobody asked for, outside of a maintenance window.
  *
  *     deno task model:updates
  */
@@ -82,6 +83,15 @@ export interface Explored {
 
 const VIOLATIONS_MAX = 5;
 
+/** What may be done to what runs: nothing, restart it, or restart it for any version (in a maintenance window). */
+const MAY = [
+  { maySwitch: false, mayUpdate: false },
+  { maySwitch: true, mayUpdate: false },
+  { maySwitch: true, mayUpdate: true },
+] as const;
+type May = typeof MAY[number];
+const [, MAY_SWITCH, MAY_ALL] = MAY;
+
 /** `names`: the versions there are, `a` among them. */
 export function explore(mode: Mode, names: readonly string[]): Explored {
   const start: State = {
@@ -126,7 +136,9 @@ function keyOf(state: State): string {
 }
 
 function slotKey({ good, previous, trial, refused }: Slot): string {
-  return `(${good?.key},${previous?.key},${trial ? trial.build.key + trial.stage : ""},${refused?.key})`;
+  return `(${good?.key},${previous?.key},${
+    trial ? trial.build.key + trial.stage + (trial.asked ? "!" : "") : ""
+  },${refused?.key})`;
 }
 
 function history(from: ReadonlyMap<string, { parent?: string; event: string }>, key: string): string {
@@ -168,8 +180,8 @@ class Model {
       yield* this.#lives(state, running);
     }
     if (running === undefined && this.mode === "agent") return;
-    for (const maySwitch of [true, false]) yield* this.#step(state, maySwitch);
-    const back = goBack(slot, this.#seen(state, true), "asked for");
+    for (const may of this.mode === "agent" ? [MAY_ALL] : MAY) yield* this.#step(state, may);
+    const back = goBack(slot, this.#seen(state, MAY_ALL), "asked for");
     if (back) yield* this.#write("rollback", state, back);
   }
 
@@ -209,8 +221,8 @@ class Model {
     if (file !== undefined) yield [`boot ${file}`, { ...at, running: file, health: "starting" }];
   }
 
-  *#step(state: State, maySwitch: boolean): Generator<[string, State]> {
-    const step = plan(state.slot, this.#seen(state, maySwitch));
+  *#step(state: State, may: May): Generator<[string, State]> {
+    const step = plan(state.slot, this.#seen(state, may));
     switch (step.do) {
       case "write":
         return yield* this.#write(step.why, state, step.ops);
@@ -244,7 +256,7 @@ class Model {
     yield [why, at];
   }
 
-  #seen(state: State, maySwitch: boolean): Seen {
+  #seen(state: State, may: May): Seen {
     const { links, target, running, health, files } = state;
     return {
       target: BUILDS[target],
@@ -254,7 +266,7 @@ class Model {
       gaveUp: startedInstead(state) !== undefined,
       running,
       health,
-      maySwitch,
+      ...may,
       mayFetch: true,
     };
   }
@@ -274,7 +286,20 @@ class Model {
     if (calm && (first === undefined || !works(state, first))) {
       return `${first} would be started, though nothing is on trial`;
     }
-    return this.#end({ ...state, full: false });
+    return this.#stopped(state) ?? this.#end({ ...state, full: false });
+  }
+
+  /** A version that works and is to stay until the next start is replaced. */
+  #stopped(state: State): string | undefined {
+    const { slot: { good, trial }, running, health, links } = state;
+    const isReady = trial && ["downloaded", "verified"].includes(trial.stage) && !trial.asked;
+    const calm = running !== undefined && running === good?.key && running === links.current;
+    if (!isReady || !calm || health !== "healthy" || startedInstead(state) !== undefined) return undefined;
+    const step = plan(state.slot, this.#seen(state, MAY_SWITCH));
+    const replaces = step.do === "restart" || (step.do === "write" && step.ops.some((op) => {
+      return op.op === "save" && op.slot.trial?.stage === "prepared";
+    }));
+    return replaces ? `${running} works and is replaced: ${step.why}` : undefined;
   }
 
   /** Where it ends when nothing more goes wrong: what is wanted runs, or it is refused and something good runs. */
@@ -308,7 +333,7 @@ class Model {
   #fair(state: State): State | undefined {
     const { running, health } = state;
     if (running === undefined) {
-      const step = this.mode === "runtime" ? [...this.#step(state, true)].at(-1)?.[1] : undefined;
+      const step = this.mode === "runtime" ? [...this.#step(state, MAY_ALL)].at(-1)?.[1] : undefined;
       if (step && keyOf(step) !== keyOf(state)) return step;
       const booted = [...this.#boot(state)].at(-1)?.[1];
       return booted?.running === undefined ? undefined : booted;
@@ -316,14 +341,16 @@ class Model {
     // Hanging is found out by the time it takes, by the watchdog at the latest.
     if (!works(state, running)) {
       if (NATURE[running] === "hangs" && health === "starting") return { ...state, health: "failed" };
-      const last = NATURE[running] === "hangs" ? [...this.#step(state, true)].at(-1) : undefined;
+      const last = NATURE[running] === "hangs" ? [...this.#step(state, MAY_SWITCH)].at(-1) : undefined;
       return last && keyOf(last[1]) !== keyOf(state)
         ? last[1]
         : { ...state, running: undefined, health: "starting" };
     }
-    const last = [...this.#step(state, true)].at(-1)?.[1];
+    const last = [...this.#step(state, this.mode === "agent" ? MAY_ALL : MAY_SWITCH)].at(-1)?.[1];
     if (last) return last;
-    return health === "starting" ? { ...state, health: "healthy" } : undefined;
+    if (health === "starting") return { ...state, health: "healthy" };
+    // What is ready waits for a start of the agent, which starts the runtime.
+    return state.slot.trial ? { ...state, running: undefined, health: "starting" } : undefined;
   }
 }
 

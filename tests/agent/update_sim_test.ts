@@ -216,7 +216,9 @@ class Run {
     if (nature === "crashes" && this.#random() < 0.5) return this.#end("it crashes");
     if (nature === "wrong") throw new Error("a file that was refused runs");
     const health = this.#healthy ? "healthy" : this.#failed ? "failed" : "starting";
-    const now = { running: this.#running, health, maySwitch: !this.#flaky || this.#random() < 0.8 } as const;
+    const maySwitch = !this.#flaky || this.#random() < 0.8;
+    const mayUpdate = maySwitch && (!this.#flaky || this.#random() < 0.5);
+    const now = { running: this.#running, health, maySwitch, mayUpdate } as const;
     const { restart } = await this.#updater.pass(now, new AbortController().signal);
     await this.#updater.idle();
     await this.#clock.advance(5_000);

@@ -88,6 +88,7 @@ async function detection(device: TestDevice): Promise<void> {
 async function update(device: TestDevice): Promise<void> {
   const before = (await device.log()).length;
   await device.release("2.0.0", "serves");
+  await device.configure({ version_control: { "svc-server": "2.0.0" } });
   const stoppedMs = await moment(device, "svc-server is stopped: another version", before);
   const after = (await device.log()).lastIndexOf("svc-server is stopped: another version");
   const startedMs = await moment(device, STARTED, after);

@@ -44,6 +44,7 @@ type Scenario = readonly [name: string, run: (device: VmDevice) => Promise<strin
 const SCENARIOS: readonly Scenario[] = [
   ["the runtime is updated through its channel", async (device) => {
     await device.channel("svc-server", NEW, "stable");
+    await device.takeReady(NEW, UPDATE_MS);
     await device.runs({ "svc-server": NEW }, UPDATE_MS);
   }],
   ["the agent is updated through its channel, and the runtime runs on", async (device) => {
@@ -110,6 +111,7 @@ const SCENARIOS: readonly Scenario[] = [
 async function goneBackFrom(device: VmDevice, name: Name): Promise<string> {
   await device.publish(name, BAD);
   await device.channel(name, BAD, "stable");
+  if (name === "svc-server") await device.takeReady(BAD, UPDATE_MS);
   const { versions } = await device.until(`${name} ${BAD} refused`, UPDATE_MS, (status) => {
     return isInService(status) && status.versions[name].refused?.version === BAD;
   });

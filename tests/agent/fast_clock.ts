@@ -2,7 +2,7 @@
  * A clock on which time passes faster: for trying in seconds what an agent does in minutes.
  */
 
-import type { Clock } from "../base/clock.ts";
+import type { Clock } from "../../lib/base/clock.ts";
 
 export class FastClock implements Clock {
   /** `haste`: how many times as fast as `clock`. */

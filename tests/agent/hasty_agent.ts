@@ -1,0 +1,13 @@
+/**
+ * svc-agent in a hurry, for tests: its pauses, limits and probations are so many times shorter. What others take to
+ * answer is waited for as ever. The product has no such setting: a device's versions are believed after a minute.
+ */
+
+import { main } from "../../cli/svc_agent.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { FastClock } from "./fast_clock.ts";
+
+/** Of whoever starts it, or that of the virtual machine, whose emulated processor takes ten times as long. */
+const haste = Number(Deno.env.get("SVC_TEST_HASTE") ?? 4);
+
+Deno.exit(await main(Deno.args, new DenoHost(), { paceOf: (clock) => new FastClock(clock, haste) }));
