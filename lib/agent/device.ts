@@ -3,6 +3,7 @@
  */
 
 import type { Host } from "../base/host.ts";
+import { osReleaseValue } from "./os_upgrader.ts";
 
 export interface Device {
   /** `linux/amd64`: the published names. */
@@ -19,18 +20,12 @@ export async function describeDevice(host: Pick<Host, "platform" | "readTextFile
   const { os, arch } = host.platform();
   const read = (path: string) => host.readTextFile(path).catch(() => "");
   const release = await read("/etc/os-release");
-  const [id, version] = ["ID", "VERSION_ID"].map((name) => valueOf(release, name));
+  const [id, version] = ["ID", "VERSION_ID"].map((name) => osReleaseValue(release, name));
   return {
     platform: `${os}/${ARCHITECTURES[arch] ?? arch}`,
     distro: [id, version].filter((word) => word !== "").join(":"),
     tags: tagsOf(await read("/proc/device-tree/model")),
   };
-}
-
-/** A variable of a file that a shell could read (os-release(5)). */
-function valueOf(text: string, name: string): string {
-  const [, value = ""] = new RegExp(`^${name}=(.*)$`, "m").exec(text) ?? [];
-  return value.trim().replace(/^(["'])(.*)\1$/, "$2");
 }
 
 /** `Raspberry Pi 4 Model B Rev 1.5` is an `rpi` and an `rpi4`. */

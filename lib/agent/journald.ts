@@ -38,7 +38,8 @@ export class Journald implements Subsystem {
       wanted === undefined ? {} : { settings: wanted.trim().split("\n").slice(2) },
     );
     await commands.run("systemctl", ["restart", "systemd-journald"], { signal });
-    if (wanted !== undefined) await commands.run("journalctl", ["--flush"], { signal });
+    // To the disk with what is in memory, where that was not so before.
+    if (system.journaldStorage) await commands.run("journalctl", ["--flush"], { signal });
   }
 
   close(): Promise<void> {
@@ -57,10 +58,10 @@ export class Journald implements Subsystem {
   }
 }
 
-/** `undefined` where neither size is limited. */
+/** `undefined` where neither size is limited nor a storage chosen; how the system stores its journal is its own matter. */
 export function dropIn(system: AgentSettings["system"]): string | undefined {
   const { journaldSystemMaxUseMb, journaldRuntimeMaxUseMb, journaldStorage } = system;
-  if (journaldSystemMaxUseMb < 0 && journaldRuntimeMaxUseMb < 0) return undefined;
+  if (journaldSystemMaxUseMb < 0 && journaldRuntimeMaxUseMb < 0 && !journaldStorage) return undefined;
   const lines = ["# Written by svc-agent: system_configuration of the machine", "[Journal]"];
   if (journaldSystemMaxUseMb >= 0) lines.push(`SystemMaxUse=${journaldSystemMaxUseMb}M`);
   if (journaldRuntimeMaxUseMb >= 0) lines.push(`RuntimeMaxUse=${journaldRuntimeMaxUseMb}M`);

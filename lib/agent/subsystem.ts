@@ -9,7 +9,7 @@ export interface Subsystem {
   readonly name: string;
   /**
    * Brings the system to what the settings want: with every change of them, and every few minutes, for others change
-   * systems too. What cannot be done is told in the log, once, and hinders nothing else.
+   * systems too. Throws what cannot be done, which is told in the log and the status, and hinders nothing else.
    */
   apply(settings: AgentSettings, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;

@@ -1,0 +1,87 @@
+/**
+ * Upgrades of systems of Fedora's family, by dnf-automatic: its settings file and its timer.
+ */
+
+import { settle } from "./drop_in.ts";
+import {
+  INSTALL_MS,
+  type SystemUpgrades,
+  type UpgradeKind,
+  type UpgradeParts,
+  WHOLE_MS,
+} from "./os_upgrader.ts";
+
+const SETTINGS = "/etc/dnf/automatic.conf";
+/** As the package and its timer are called with dnf 4, and with dnf 5. */
+const PACKAGES = ["dnf-automatic", "dnf5-plugin-automatic"];
+const TIMERS = ["dnf-automatic.timer", "dnf5-automatic.timer"];
+/** Of dnf 4: installs whatever the settings say. */
+const FORCING_TIMER = "dnf-automatic-install.timer";
+
+export class DnfUpgrades implements SystemUpgrades {
+  constructor(private readonly parts: UpgradeParts) {}
+
+  async turnOff(signal: AbortSignal): Promise<boolean> {
+    const { commands, disk, root = "" } = this.parts;
+    // Without the package there is nothing to turn off.
+    const path = `${root}${SETTINGS}`;
+    const changed = await disk.stat(path) ? await settle(disk, path, settings("all", false)) : false;
+    for (const timer of [...TIMERS, FORCING_TIMER]) {
+      if (await this.#isThere(timer, signal)) {
+        await commands.run("systemctl", ["disable", "--now", timer], { signal });
+      }
+    }
+    return changed;
+  }
+
+  async turnOn(kind: UpgradeKind, signal: AbortSignal): Promise<boolean> {
+    const { commands, disk, root = "" } = this.parts;
+    const timer = await this.#timer(signal) ?? await this.#install(signal);
+    const changed = await settle(disk, `${root}${SETTINGS}`, settings(kind, true));
+    await commands.run("systemctl", ["enable", "--now", timer], { signal });
+    return changed;
+  }
+
+  async upgrade(kind: UpgradeKind, signal: AbortSignal): Promise<void> {
+    const only = kind === "security" ? ["--security"] : [];
+    await this.parts.commands.run("dnf", ["upgrade", "-y", ...only], { signal, timeoutMs: WHOLE_MS });
+  }
+
+  /** `needs-restarting -r` ends with 1 where a reboot is needed; without that plugin nobody knows. */
+  async needsReboot(signal: AbortSignal): Promise<boolean> {
+    const { commands } = this.parts;
+    const { code } = await commands.try("dnf", ["needs-restarting", "-r"], { signal }).catch(() => ({
+      code: 0,
+    }));
+    return code === 1;
+  }
+
+  async #install(signal: AbortSignal): Promise<string> {
+    const { commands } = this.parts;
+    const [first, second] = PACKAGES.map((name) => ["install", "-y", name]);
+    const options = { signal, timeoutMs: INSTALL_MS };
+    const { code } = await commands.try("dnf", first, options);
+    if (code !== 0) await commands.run("dnf", second, options);
+    return await this.#timer(signal) ?? TIMERS[0];
+  }
+
+  async #timer(signal: AbortSignal): Promise<string | undefined> {
+    for (const timer of TIMERS) if (await this.#isThere(timer, signal)) return timer;
+    return undefined;
+  }
+
+  async #isThere(unit: string, signal: AbortSignal): Promise<boolean> {
+    return (await this.parts.commands.try("systemctl", ["cat", unit], { signal })).code === 0;
+  }
+}
+
+function settings(kind: UpgradeKind, on: boolean): string {
+  return `# Written by svc-agent: system_configuration of the machine
+[commands]
+upgrade_type = ${kind === "security" ? "security" : "default"}
+download_updates = ${on ? "yes" : "no"}
+apply_updates = ${on ? "yes" : "no"}
+[emitters]
+emit_via = stdio
+`;
+}
