@@ -11,6 +11,7 @@ import { describeDevice } from "../lib/agent/device.ts";
 import { Journald } from "../lib/agent/journald.ts";
 import { LogForwarding } from "../lib/agent/log_forwarding.ts";
 import { OsUpgrades } from "../lib/agent/os_upgrades.ts";
+import { rebootOf } from "../lib/agent/offline.ts";
 import type { BinaryName } from "../lib/agent/release.ts";
 import { RuntimeProbe } from "../lib/agent/probe.ts";
 import { Runtime, servingFile } from "../lib/agent/runtime.ts";
@@ -181,10 +182,7 @@ async function partsOf(
     agent: updaterOf({ ...update, name: "svc-agent", manages: own !== undefined }),
     server: updaterOf({ ...update, name: "svc-server", manages: true }),
   };
-  const reboot = async (reason: string) => {
-    logger.warn(`the device reboots: ${reason}`);
-    await commands.run("systemctl", ["reboot"]);
-  };
+  const reboot = rebootOf({ os: host.platform().os, devMode: options.devMode }, commands, logger);
   return {
     options: {
       ...{ base, debug, version: VERSION, defaultsPath: defaults, ownFile: own },
@@ -212,9 +210,9 @@ function subsystemsOf(
   { options, host, clock, logger, disk, commands }: Workshop,
   queue: LogQueue,
   probe: RuntimeProbe,
-  reboot: (reason: string) => Promise<void>,
+  reboot: AgentParts["reboot"],
 ): Subsystem[] {
-  if (options.devMode || host.platform().os !== "linux") return [];
+  if (!reboot || host.platform().os !== "linux") return [];
   const parts = { disk, commands, logger };
   const mayInterrupt = async () => (await probe.restartStatus())?.restartAllowed ?? false;
   const own = ["svc-agent", "svc-agent-loader"];

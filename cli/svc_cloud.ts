@@ -9,12 +9,14 @@ import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { APIS } from "../lib/api/mod.ts";
+import { settingsProblems } from "../lib/agent/settings.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { chainOf, SvcError } from "../lib/base/error.ts";
 import { escaped } from "../lib/base/escape.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
 import { parseJsonc } from "../lib/base/jsonc.ts";
+import { isObject } from "../lib/base/schema.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import { Addresses, checkedAddress, noteAddress } from "../lib/cloud/addresses.ts";
 import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
@@ -487,10 +489,13 @@ function filesIn(data: string, clock: Clock): Promise<FileStore> {
   return FileStore.open(`${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS });
 }
 
-/** What the machine itself would say of a configuration. Only it knows its environment. */
+/** What the machine itself and its agent would say of a configuration. Only they know its environment. */
 function validator(): Validate {
   const registry = new Registry(APIS, MODELS);
-  return (json) => decodeConfig(json, registry, { env: () => "" }).problems;
+  return (json) => [
+    ...decodeConfig(json, registry, { env: () => "" }).problems,
+    ...settingsProblems(isObject(json) ? json.agent : undefined),
+  ];
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

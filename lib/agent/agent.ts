@@ -56,7 +56,8 @@ export interface AgentParts {
   readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => Runtime;
   readonly probe: Probe;
   readonly subsystems: readonly Subsystem[];
-  readonly reboot: (reason: string) => Promise<void>;
+  /** `undefined`: the device is never rebooted. */
+  readonly reboot?: (reason: string) => Promise<void>;
   /** Reboots that were made because the device was offline, since it was last online; survives them. */
   readonly reboots: { get(): Promise<number>; set(count: number): Promise<void> };
   /** Hears again and again that the agent is alive, for whoever watches it. */
@@ -97,6 +98,10 @@ export class Agent {
   #runtime!: Runtime;
   readonly #versions: RuntimeVersions;
   #problems: readonly Problem[] = [];
+  /** What is wrong with the versions that the configuration chooses, as the cloud says. */
+  #versionProblems: readonly string[] = [];
+  /** Why a subsystem is not as the settings want it, by its name. */
+  readonly #unapplied = new Map<string, string>();
   readonly #told = new Set<string>();
   #lastOnlineMs: number | undefined;
   #offlineWhy = "";
@@ -175,7 +180,11 @@ export class Agent {
       sinceOnlineMs: this.#lastOnlineMs === undefined ? undefined : nowMs - this.#lastOnlineMs,
       runtime: this.#runtime.state,
       versions: { "svc-agent": updaters.agent.status(), "svc-server": updaters.server.status() },
-      problems: this.#problems.map(({ severity, path, message }) => `${severity}: ${path}: ${message}`),
+      problems: [
+        ...this.#problems.map(({ severity, path, message }) => `${severity}: ${path}: ${message}`),
+        ...this.#versionProblems.map((problem) => `error: version_control: ${problem}`),
+        ...[...this.#unapplied].map(([name, problem]) => `error: ${name}: ${problem}`),
+      ],
     };
   }
 
@@ -256,6 +265,8 @@ export class Agent {
       this.#lastOnlineMs = clock.monotonicMs();
       this.#isOnline = true;
       await this.#parts.reboots.set(0);
+      this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
+        .map((problem) => problem.slice(0, PROBLEM_CHARS));
       await this.#decide(sectionsOf(answer));
       this.#aim(answer);
     } catch (error) {
@@ -379,12 +390,14 @@ export class Agent {
     const { subsystems, clock, logger } = this.#parts;
     this.#nextApplyMs = clock.monotonicMs() + SUBSYSTEMS_MS;
     for (const subsystem of subsystems) {
-      await subsystem.apply(this.#settings, signal).catch((error) =>
-        this.#once(
-          `${subsystem.name}: ${chainOf(error)}`,
-          () => logger.error(`${subsystem.name}: ${chainOf(error)}`),
-        )
-      );
+      try {
+        await subsystem.apply(this.#settings, signal);
+        this.#unapplied.delete(subsystem.name);
+      } catch (error) {
+        const problem = chainOf(error);
+        this.#unapplied.set(subsystem.name, problem);
+        this.#once(`${subsystem.name}: ${problem}`, () => logger.error(`${subsystem.name}: ${problem}`));
+      }
     }
   }
 
@@ -418,6 +431,10 @@ export class Agent {
     const forMs = clock.monotonicMs() - (this.#lastOnlineMs ?? this.#startedMs);
     const before = await reboots.get();
     if (!rebootDue({ forMs, rebootAfterMs, reboots: before })) return;
+    if (!reboot) {
+      const why = "device_reboot_after_offline_minutes reboots nothing in dev mode";
+      return this.#once(why, () => logger.warn(why));
+    }
     // Counted before it happens: a count that cannot be kept allows no reboot, or there might be no end of them.
     await reboots.set(before + 1);
     const minutes = Math.floor(forMs / 60_000);
@@ -451,6 +468,9 @@ export class Agent {
 }
 
 const TOLD_MAX = 1000;
+/** What the cloud says is wrong with the versions, as far as the status tells it. */
+const VERSION_PROBLEMS_MAX = 20;
+const PROBLEM_CHARS = 1000;
 
 function sectionsOf(answer: DeviceAgentConfigResponse): JsonObject {
   return {

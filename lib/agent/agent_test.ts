@@ -47,7 +47,7 @@ class FakeUpdater {
 type Answer = MessageInitShape<typeof DeviceAgentConfigResponseSchema>;
 
 /** An agent in a world of the test's making. */
-function scene(options: Partial<AgentOptions> = {}) {
+function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: boolean } = {}) {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logs = new Logs(clock, [memorySink(records)]);
@@ -63,6 +63,7 @@ function scene(options: Partial<AgentOptions> = {}) {
     reboots: 0,
     rebooted: [] as string[],
     applied: [] as AgentSettings[],
+    unable: undefined as SvcError | undefined,
   };
   const [agent, server] = [new FakeUpdater(), new FakeUpdater()];
   const host = {
@@ -116,10 +117,13 @@ function scene(options: Partial<AgentOptions> = {}) {
     probe,
     subsystems: [{
       name: "system",
-      apply: (settings) => Promise.resolve(void world.applied.push(settings)),
+      apply: (settings) => {
+        if (world.unable) return Promise.reject(world.unable);
+        return Promise.resolve(void world.applied.push(settings));
+      },
       close: () => Promise.resolve(),
     }],
-    reboot: (reason) => Promise.resolve(void world.rebooted.push(reason)),
+    reboot: devMode ? undefined : (reason) => Promise.resolve(void world.rebooted.push(reason)),
     reboots: {
       get: () => Promise.resolve(world.reboots),
       set: (count) => Promise.resolve(void (world.reboots = count)),
@@ -288,6 +292,48 @@ Deno.test("a device that is offline for long is rebooted, and less and less ofte
   world.answer = {};
   await clock.advance(60_000);
   assertEquals(world.reboots, 0);
+  await end();
+});
+
+Deno.test("in dev mode no computer is rebooted", async () => {
+  const { begin, clock, world, records } = scene({ devMode: true });
+  world.answer = sections({}, { device_reboot_after_offline_minutes: 3 });
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.answer = new SvcError("unavailable", "nobody there");
+  await clock.advance(60 * 60_000);
+  assertEquals([world.rebooted, world.reboots], [[], 0]);
+  assertEquals(records.filter(({ message }) => message.includes("in dev mode")).length, 1);
+  await end();
+});
+
+Deno.test("the status tells what cannot be done: settings, versions, the system", async () => {
+  const { begin, subject, clock, world } = scene();
+  world.answer = {
+    ...sections({ viam_server_start_timeout_minutes: "x" }),
+    additionalNetworks: { home: { type: "wifi" }, lan: { type: "wired", priority: 1000 } },
+    versionProblems: ['svc-server: there is no release "9.9.9"'],
+  };
+  world.unable = new SvcError("unimplemented", 'found "arch"');
+  const { end } = begin();
+  await clock.advance(10_000);
+  const starts = [
+    "error: cloud.advanced_settings.viam_server_start_timeout_minutes: ",
+    "error: cloud.additional_networks.home.ssid: ",
+    "error: cloud.additional_networks.lan.priority: ",
+    'error: version_control: svc-server: there is no release "9.9.9"',
+    'error: system: found "arch"',
+  ];
+  const { problems } = subject.status;
+  assertEquals(
+    problems.map((one, at) => one.startsWith(starts[at])),
+    starts.map(() => true),
+    problems.join("\n"),
+  );
+  world.answer = sections({});
+  world.unable = undefined;
+  await clock.advance(6 * 60_000);
+  assertEquals(subject.status.problems, []);
   await end();
 });
 

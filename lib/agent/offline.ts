@@ -5,6 +5,25 @@
  * rebooted for ever; being online makes it the configured one again. Counted by the clock that never goes back.
  */
 
+import type { Logger } from "../base/log.ts";
+import type { Commands } from "./commands.ts";
+
+/** Restarts the device; nothing where an agent must not: one that a developer runs on their own computer. */
+export function rebootOf(
+  { os, devMode }: { readonly os: string; readonly devMode: boolean },
+  commands: Commands,
+  logger: Logger,
+): ((reason: string) => Promise<void>) | undefined {
+  if (devMode) return undefined;
+  const [command, args] = os === "windows"
+    ? ["shutdown.exe", ["/r", "/t", "0", "/d", "p:4:1"]] as const
+    : ["systemctl", ["reboot"]] as const;
+  return async (reason) => {
+    logger.warn(`the device reboots: ${reason}`);
+    await commands.run(command, args);
+  };
+}
+
 export interface Offline {
   /** For how long, or since the agent's start. */
   readonly forMs: number;

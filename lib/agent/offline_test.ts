@@ -1,5 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { rebootDue } from "./offline.ts";
+import { FakeClock } from "../base/clock.ts";
+import { Logs } from "../base/log.ts";
+import { FakeCommands } from "./fake_commands.ts";
+import { rebootDue, rebootOf } from "./offline.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -18,4 +21,14 @@ Deno.test("reboots that did not help are further and further apart, up to a day"
   };
   assertEquals([0, 1, 2, 3, 7, 8, 1000].map((reboots) => wait(reboots)), [10, 20, 40, 80, 1280, 1440, 1440]);
   assertEquals(wait(5, 3 * 1440 * MINUTE_MS), 3 * 1440);
+});
+
+Deno.test("Linux and Windows are rebooted, and nothing in dev mode", async () => {
+  const commands = new FakeCommands();
+  const logger = new Logs(new FakeClock(), []).logger("svc-agent");
+  for (const os of ["linux", "windows"]) {
+    await rebootOf({ os, devMode: false }, commands, logger)?.("a test");
+    assertEquals(rebootOf({ os, devMode: true }, commands, logger), undefined);
+  }
+  assertEquals(commands.ran, ["systemctl reboot", "shutdown.exe /r /t 0 /d p:4:1"]);
 });

@@ -69,7 +69,16 @@ export function decideSettings({ defaults, cloud, lastGood }: SettingsInput): De
     defaults: goodLayer(withSections(defaults), lastGood?.defaults ?? {}, new Place("defaults", problems)),
     cloud: goodLayer(cloud, lastGood?.cloud ?? {}, new Place("cloud", problems)),
   };
-  return { settings: merge(good, problems), problems, lastGood: good };
+  return { settings: merge(good, new Place("", problems)), problems, lastGood: good };
+}
+
+/** Everything wrong with what a machine's configuration has under `agent`, the versions that it chooses left out. */
+export function settingsProblems(agent: unknown): Problem[] {
+  const problems: Problem[] = [];
+  if (agent === undefined || agent === null) return problems;
+  const cloud = goodLayer(agent, {}, new Place("agent", problems));
+  merge({ defaults: {}, cloud }, new Place("agent", problems));
+  return problems;
 }
 
 type Section = keyof typeof SECTIONS;
@@ -156,7 +165,7 @@ function warnUnknown(key: string, known: readonly string[], at: Place): void {
   at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
 }
 
-function merge({ defaults, cloud }: LastGood, problems: Problem[]): AgentSettings {
+function merge({ defaults, cloud }: LastGood, at: Place): AgentSettings {
   const section = <N extends Section>(name: N) => {
     const merged: JsonObject = { ...defaults[name], ...cloud[name] };
     // Entries of an object of the user's own keys are merged one by one.
@@ -169,7 +178,7 @@ function merge({ defaults, cloud }: LastGood, problems: Problem[]): AgentSetting
   const networks = Object.entries({ ...defaults[NETWORKS], ...cloud[NETWORKS] });
   return {
     advanced: section("advanced_settings"),
-    network: together(section("network_configuration"), problems),
+    network: together(section("network_configuration"), at),
     additionalNetworks: Object.fromEntries(
       networks.map(([name, one]) => [name, additionalNetworkRow.decode(one, new Place())!]),
     ),
@@ -177,18 +186,16 @@ function merge({ defaults, cloud }: LastGood, problems: Problem[]): AgentSetting
   };
 }
 
-/** A device that reboots before it has tried its hotspot never gets a user. */
-function together(network: NetworkSettings, problems: Problem[]): NetworkSettings {
-  const { deviceRebootAfterOfflineMs: rebootMs, offlineBeforeStartingHotspotMs, userIdleMs } = network;
-  const leastMs = Math.max(offlineBeforeStartingHotspotMs, userIdleMs);
-  if (rebootMs === 0 || rebootMs >= leastMs) return network;
-  problems.push({
-    severity: "error",
-    path: "network_configuration.device_reboot_after_offline_minutes",
-    message: `found ${rebootMs / 60_000} minutes, wanted at least ${leastMs / 60_000}: no less than ` +
-      "offline_before_starting_hotspot_minutes and user_idle_minutes; the device is not rebooted",
-  });
-  return { ...network, deviceRebootAfterOfflineMs: 0 };
+/** A device that reboots before it has tried its hotspot never gets a user that way. */
+function together(network: NetworkSettings, at: Place): NetworkSettings {
+  const { deviceRebootAfterOfflineMs: rebootMs, offlineBeforeStartingHotspotMs: hotspotMs } = network;
+  if (rebootMs > 0 && rebootMs <= hotspotMs) {
+    at.at("network_configuration").at("device_reboot_after_offline_minutes").warn(
+      `found ${rebootMs / 60_000} minutes, wanted more than the ${hotspotMs / 60_000} of ` +
+        "offline_before_starting_hotspot_minutes: the device is rebooted before its hotspot starts",
+    );
+  }
+  return network;
 }
 
 /** The old provisioning file has the keys of the network section at its top. */

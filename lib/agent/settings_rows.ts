@@ -111,6 +111,7 @@ const networkShape = {
   retryConnectionTimeoutMs: minutes("after this long the hotspot goes down to try networks again", { min: 1 })
     .default(10 * MINUTE_MS).key("retry_connection_timeout_minutes").aka("fallback_timeout"),
   deviceRebootAfterOfflineMs: minutes("offline for this long, the device is rebooted; 0: never")
+    .with((ms, at) => ms === 0 || ms >= MINUTE_MS ? ms : at.wanted("0 or at least 1 minute", ms / MINUTE_MS))
     .default(0).key("device_reboot_after_offline_minutes"),
   disableBtProvisioning: bool("no provisioning by bluetooth"),
   disableWifiProvisioning: bool("no provisioning by hotspot"),
@@ -150,8 +151,12 @@ const systemShape = {
     .key("logging_journald_system_max_use_megabytes"),
   journaldRuntimeMaxUseMb: journalLimit("space for passing logs in MB; -1: leave it alone")
     .key("logging_journald_runtime_max_use_megabytes"),
-  journaldStorage: choice("where the journal is kept", ["persistent", "volatile", "auto", "none"])
-    .default("persistent").key("logging_journald_storage"),
+  journaldStorage: choice("where the journal is kept; unset: as the system has it", [
+    "persistent",
+    "volatile",
+    "auto",
+    "none",
+  ]).key("logging_journald_storage"),
   forwardSystemLogs: text('identifiers to forward, separated by commas; "all", and "-x" for all but x')
     .default(
       "",

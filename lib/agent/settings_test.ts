@@ -1,7 +1,14 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import type { Json, JsonObject } from "../base/schema.ts";
-import { type AgentSettings, decideSettings, readDefaults, readLastGood, writeLastGood } from "./settings.ts";
+import {
+  type AgentSettings,
+  decideSettings,
+  readDefaults,
+  readLastGood,
+  settingsProblems,
+  writeLastGood,
+} from "./settings.ts";
 
 const built = decideSettings({ defaults: {}, cloud: {} }).settings;
 
@@ -46,7 +53,7 @@ Deno.test("built-in values are the published ones", () => {
     system: {
       journaldSystemMaxUseMb: 512,
       journaldRuntimeMaxUseMb: 512,
-      journaldStorage: "persistent",
+      journaldStorage: undefined,
       forwardSystemLogs: "",
       osAutoUpgradeType: "",
       osManagedUpgradeIntervalHours: 24,
@@ -178,8 +185,8 @@ Deno.test("ranges: what is out of them is told with its path, and what to write"
     ],
     [
       "network_configuration",
-      { device_reboot_after_offline_minutes: 3 },
-      "found 3 minutes, wanted at least 5",
+      { device_reboot_after_offline_minutes: 0.5 },
+      "found 0.5, wanted 0 or at least 1 minute",
     ],
     ["system_configuration", { os_auto_upgrade_type: "securty" }, 'did you mean "security"?'],
     ["system_configuration", { logging_journald_storage: "disk" }, 'found "disk", wanted one of'],
@@ -201,6 +208,169 @@ Deno.test("ranges: what is out of them is told with its path, and what to write"
     assertEquals(all.length, 1, JSON.stringify(values));
     assertStringIncludes(all[0], told);
   }
+});
+
+Deno.test("every row of the published tables has its name, its type and its default", () => {
+  const { advanced, network, system } = built;
+  const minutes = (ms: number) => ms / 60_000;
+  const rows: [section: string, key: string, given: Json, found: unknown, published: unknown][] = [
+    ["advanced_settings", "debug", true, advanced.debug ?? false, false],
+    [
+      "advanced_settings",
+      "disable_network_configuration",
+      true,
+      advanced.disableNetworkConfiguration ?? false,
+      false,
+    ],
+    [
+      "advanced_settings",
+      "disable_system_configuration",
+      true,
+      advanced.disableSystemConfiguration ?? false,
+      false,
+    ],
+    ["advanced_settings", "disable_viam_server", true, advanced.disableRuntime ?? false, false],
+    ["advanced_settings", "viam_server_env", { A: "1" }, advanced.runtimeEnv, {}],
+    [
+      "advanced_settings",
+      "viam_server_start_timeout_minutes",
+      20,
+      minutes(advanced.runtimeStartTimeoutMs),
+      10,
+    ],
+    ["advanced_settings", "wait_for_update_check", true, advanced.waitForUpdateCheck ?? false, false],
+    [
+      "network_configuration",
+      "device_reboot_after_offline_minutes",
+      3,
+      network.deviceRebootAfterOfflineMs,
+      0,
+    ],
+    [
+      "network_configuration",
+      "disable_captive_portal_redirect",
+      true,
+      network.disableCaptivePortalRedirect ?? false,
+      false,
+    ],
+    ["network_configuration", "fragment_id", "some-fragment", network.fragmentId, ""],
+    ["network_configuration", "hotspot_interface", "wlan0", network.hotspotInterface, ""],
+    [
+      "network_configuration",
+      "hotspot_password",
+      "some password",
+      network.hotspotPassword.reveal() !== "",
+      true,
+    ],
+    ["network_configuration", "hotspot_prefix", "acme", network.hotspotPrefix, "svc-setup"],
+    ["network_configuration", "manufacturer", "acme", network.manufacturer, "svc"],
+    ["network_configuration", "model", "m1", network.model, "custom"],
+    [
+      "network_configuration",
+      "offline_before_starting_hotspot_minutes",
+      4,
+      minutes(network.offlineBeforeStartingHotspotMs),
+      2,
+    ],
+    [
+      "network_configuration",
+      "retry_connection_timeout_minutes",
+      4,
+      minutes(network.retryConnectionTimeoutMs),
+      10,
+    ],
+    [
+      "network_configuration",
+      "turn_on_hotspot_if_wifi_has_no_internet",
+      true,
+      network.turnOnHotspotIfWifiHasNoInternet ?? false,
+      false,
+    ],
+    ["network_configuration", "user_idle_minutes", 4, minutes(network.userIdleMs), 5],
+    ["network_configuration", "wifi_power_save", false, network.wifiPowerSave, undefined],
+    ["system_configuration", "forward_system_logs", "all,-kernel", system.forwardSystemLogs, ""],
+    [
+      "system_configuration",
+      "logging_journald_runtime_max_use_megabytes",
+      -1,
+      system.journaldRuntimeMaxUseMb,
+      512,
+    ],
+    [
+      "system_configuration",
+      "logging_journald_system_max_use_megabytes",
+      64,
+      system.journaldSystemMaxUseMb,
+      512,
+    ],
+    ["system_configuration", "os_auto_upgrade_type", "all", system.osAutoUpgradeType, ""],
+    ["system_configuration", "os_auto_upgrade_type", "security", system.osAutoUpgradeType, ""],
+    ["system_configuration", "os_auto_upgrade_type", "disable", system.osAutoUpgradeType, ""],
+  ];
+  for (const [section, key, given, found, published] of rows) {
+    assertEquals(found, published, `the default of ${key}`);
+    const { told, settings } = fromCloud(section, { [key]: given });
+    assertEquals(told, [], key);
+    if (!["wifi_power_save", "hotspot_password"].includes(key)) assertNotEquals(settings, built, key);
+    assertNotEquals(fromCloud(section, { [key]: { no: ["value"] } }).told, [], `${key} takes anything`);
+  }
+  const wifi = {
+    type: "wifi",
+    interface: "wlan0",
+    ssid: "home",
+    psk: "some password",
+    priority: -999,
+    ipv4_address: "192.168.1.5/24",
+    ipv4_gateway: "192.168.1.1",
+    ipv4_dns: ["1.1.1.1"],
+    ipv4_route_metric: 50,
+  };
+  for (const one of [wifi, { ...wifi, type: "wired", priority: 999 }, { type: "wired" }]) {
+    assertEquals(fromCloud("additional_networks", { mine: one }).told, []);
+  }
+  const { mine } = fromCloud("additional_networks", { mine: { type: "wired" } }).settings.additionalNetworks;
+  assertEquals({ ...mine }, {
+    type: "wired",
+    interface: "",
+    ssid: "",
+    psk: undefined,
+    priority: 0,
+    ipv4Address: "auto",
+    ipv4Gateway: "",
+    ipv4Dns: [],
+    ipv4RouteMetric: 0,
+  });
+});
+
+Deno.test("a short wait for the reboot of an offline device is taken, and warned of where no hotspot would start", () => {
+  for (const minutes of [1, 2, 3, 4]) {
+    const values = { device_reboot_after_offline_minutes: minutes };
+    const { settings, told } = fromCloud("network_configuration", values);
+    assertEquals(settings.network.deviceRebootAfterOfflineMs, minutes * 60_000);
+    const path = "network_configuration.device_reboot_after_offline_minutes";
+    assertEquals(told.map((one) => one.split(": ")[0]), minutes <= 2 ? [`warning ${path}`] : []);
+  }
+});
+
+Deno.test("a configuration is checked before a device has it, with the paths of that configuration", () => {
+  assertEquals(settingsProblems(undefined), []);
+  assertEquals(
+    settingsProblems({ version_control: { agent: "stable" }, advanced_settings: { debug: true } }),
+    [],
+  );
+  const found = settingsProblems({
+    advanced_settings: { viam_server_start_timeout_minutes: "x", debgu: true },
+    network_configuration: { device_reboot_after_offline_minutes: 1 },
+    additional_networks: { home: { type: "wifi" }, lan: { type: "wired", priority: 1000 } },
+  });
+  assertEquals(found.map(({ severity, path }) => `${severity} ${path}`), [
+    "error agent.advanced_settings.viam_server_start_timeout_minutes",
+    "warning agent.advanced_settings.debgu",
+    "error agent.additional_networks.home.ssid",
+    "error agent.additional_networks.lan.priority",
+    "warning agent.network_configuration.device_reboot_after_offline_minutes",
+  ]);
+  assertEquals(settingsProblems(5).map(({ path }) => path), ["agent"]);
 });
 
 Deno.test("what is unusual and right", () => {

@@ -13,11 +13,12 @@ import {
 import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toDuration, toMs, toTimestamp } from "../api/time.ts";
-import { messageOf, SvcError } from "../base/error.ts";
+import { messageOf, type SvcError } from "../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../base/schema.ts";
 import { parseVersion } from "../base/semver.ts";
 import { create, type MessageInitShape } from "../wire/proto.ts";
 import { type Peer, type Service, service } from "../wire/service.ts";
+import { isUrl, versionOf } from "./agent_versions.ts";
 import type { CloudContext } from "./context.ts";
 import type { Downloads } from "./downloads.ts";
 import { Fleet } from "./fleet.ts";
@@ -46,11 +47,6 @@ const CHECK_MS = 10_000;
 const SAVE_MS = 60_000;
 /** Of as many parts is kept what was last told and written. */
 const KEPT_MAX = 10_000;
-/** By which words a configuration chooses the version of a program. */
-const CHOSEN_BY: { readonly [P in Program]: readonly string[] } = {
-  "svc-agent": ["agent", "svc-agent", "viam-agent"],
-  "svc-server": ["svc-server", "viam-server"],
-};
 const PROCESSORS: { readonly [name: string]: string } = { x86_64: "amd64", aarch64: "arm64" };
 
 export function agentService(cloud: CloudContext, downloads: Downloads, logs: Logs): Service {
@@ -88,6 +84,7 @@ export function agentService(cloud: CloudContext, downloads: Downloads, logs: Lo
         networkConfiguration: section(agent.network_configuration),
         additionalNetworks: section(agent.additional_networks),
         systemConfiguration: section(agent.system_configuration),
+        versionProblems: problems,
       };
     },
   });
@@ -114,7 +111,7 @@ async function updateInfo(
   platform: string,
   peer: Peer,
 ): Promise<MessageInitShape<typeof UpdateInfoSchema> | undefined> {
-  if (version !== undefined && /^(?:https?|file):\/\//.test(version)) {
+  if (version !== undefined && isUrl(version)) {
     // Only the device can tell what is there.
     const filename = new URL(version).pathname.split("/").at(-1) || name;
     return { filename, url: version, version: "customURL", format: PackageFormat.EXECUTABLE, pinned: true };
@@ -134,21 +131,6 @@ async function updateInfo(
     if (version === undefined && (error as SvcError).code === "not_found") return undefined;
     throw error;
   }
-}
-
-/** The version that a configuration chooses; undefined where it says nothing. Throws for what is no text. */
-function versionOf(agent: JsonObject, name: Program): string | undefined {
-  const chosen = section(agent.version_control) ?? {};
-  const key = CHOSEN_BY[name].find((one) => chosen[one] !== undefined);
-  const version = key === undefined ? undefined : chosen[key];
-  if (version === undefined || version === null || version === "") return undefined;
-  if (typeof version === "string") return version.trim();
-  throw new SvcError(
-    "invalid_argument",
-    `agent.version_control.${key}: found ${
-      JSON.stringify(version)
-    }, wanted a version, "stable", "dev" or a URL`,
-  );
 }
 
 function section(value: Json | undefined): JsonObject | undefined {

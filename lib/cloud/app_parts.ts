@@ -14,6 +14,8 @@ import { isObject, type JsonObject, type Problem } from "../base/schema.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
 import type { CallContext, ServiceImpl } from "../wire/service.ts";
 import type { Ref } from "./access.ts";
+import { agentReports } from "./agent_service.ts";
+import { versionProblems } from "./agent_versions.ts";
 import { onlineMessage } from "./app_fleet.ts";
 import { actorOf, type CloudContext, isPerson, pageStart } from "./context.ts";
 import { Fleet, type Part } from "./fleet.ts";
@@ -187,7 +189,9 @@ export async function savePartConfig(
   knownMs?: number,
 ): Promise<void> {
   const { config, problems } = await new Fragments(sql).resolve(json, organizationId);
-  const errors = [...problems, ...validate(config)].filter(({ severity }) => severity === "error");
+  const platform = (await agentReports(sql, [id])).get(id)?.platform ?? "";
+  const all = [...problems, ...validate(config), ...await versionProblems(sql, config, platform)];
+  const errors = all.filter(({ severity }) => severity === "error");
   if (errors.length > 0) {
     throw new SvcError("invalid_argument", `the configuration is not saved: ${listed(errors)}`);
   }

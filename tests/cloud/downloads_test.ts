@@ -201,8 +201,16 @@ storeTest(
         await choose({ "svc-server": version });
         return (await ask()).viamServerUpdateInfo;
       };
+      const pinned = async (version: string) => (await chosen(version))?.pinned;
       assertEquals((await chosen("dev"))?.version, "1.1.0-rc1");
       assertEquals((await chosen("0.9.0"))?.version, "0.9.0");
+      // The agent takes what somebody named without waiting for a start.
+      const named = ["1.0.0", "file:///opt/svc-server", "stable", "dev", "1.x"].map((one) => () =>
+        pinned(one)
+      );
+      const found: unknown[] = [];
+      for (const ask of named) found.push(await ask());
+      assertEquals(found, [true, true, false, false, false]);
       assertEquals((await chosen("v1.0.0"))?.version, "1.0.0");
       const custom = await chosen("https://example.com/builds/svc-server?x=1");
       assertEquals([custom?.version, custom?.filename, custom?.sha256.length], [
@@ -213,6 +221,7 @@ storeTest(
       assertEquals((await chosen("file:///opt/svc-server"))?.url, "file:///opt/svc-server");
       // One that is not there is told once, and leaves the device with what it has.
       assertEquals(await chosen("7.7.7"), undefined);
+      assertMatch((await ask()).versionProblems.join(), /^svc-server: there is no release "7.7.7"/);
       await ask();
       const app = await served.app(world.owner);
       const { logs } = await app.getRobotPartLogs({ id: world.part, levels: ["error"] });
