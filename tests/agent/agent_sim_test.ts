@@ -12,7 +12,7 @@ import { createHash } from "node:crypto";
 import { DeviceAgentConfigResponseSchema } from "../../proto/gen/agent_pb.ts";
 import { Agent } from "../../lib/agent/agent.ts";
 import { sha256Of } from "../../lib/agent/download.ts";
-import { fileNameOf, keyOf } from "../../lib/agent/release.ts";
+import { fileNameOf } from "../../lib/agent/release.ts";
 import { Runtime } from "../../lib/agent/runtime.ts";
 import type { Disk } from "../../lib/agent/update_files.ts";
 import { UpdateRecord } from "../../lib/agent/update_record.ts";
