@@ -10,7 +10,7 @@ import type { Logger } from "../lib/base/log.ts";
 import { type ContentOptions, MEMORY_BYTES_MIN } from "../lib/cloud/content_process.ts";
 import { serveContent } from "../lib/cloud/content_worker.ts";
 import type { InferenceOptions } from "../lib/cloud/inference.ts";
-import { NO_SANDBOX, openSandbox } from "../lib/cloud/sandbox.ts";
+import { NO_SANDBOX, type Sandbox } from "../lib/cloud/sandbox.ts";
 import type { Flag, Values } from "./flags.ts";
 
 /** Not for people, and in no help text. */
@@ -35,11 +35,12 @@ export const INFERENCE_FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-/** Finds out what there is to shut content processes in. */
-export async function openInference(
-  values: Values<typeof INFERENCE_FLAGS> & { readonly data: string },
+/** How content processes are shut in; `sandbox` is that of this computer, or why there is none. */
+export function openInference(
+  values: Values<typeof INFERENCE_FLAGS>,
   { host, clock, logger }: { host: DenoHost; clock: Clock; logger: Logger },
-): Promise<InferenceOptions> {
+  sandbox: Sandbox | string,
+): InferenceOptions {
   const memoryBytes = values.inferenceMemoryMib * MIB;
   if (memoryBytes < MEMORY_BYTES_MIN) {
     const wanted = `wanted ${MEMORY_BYTES_MIN / MIB} or more`;
@@ -54,7 +55,6 @@ export async function openInference(
       `--inference-seconds: found ${values.inferenceSeconds}, wanted 1 or more`,
     );
   }
-  const sandbox = await openSandbox(host, clock, [values.data]);
   if (typeof sandbox === "string") {
     logger.warn(
       `models and pictures are opened in processes of their own, but without a sandbox: ${sandbox}. A fault in a ` +

@@ -13,7 +13,7 @@ import type { Executors } from "../lib/cloud/executor.ts";
 import { KubernetesExecutor } from "../lib/cloud/executor_kubernetes.ts";
 import { SCRIPT_LIMITS, ScriptExecutor } from "../lib/cloud/executor_script.ts";
 import { openCluster } from "../lib/cloud/kubernetes.ts";
-import { NO_SANDBOX, openSandbox } from "../lib/cloud/sandbox.ts";
+import { NO_SANDBOX, type Sandbox } from "../lib/cloud/sandbox.ts";
 import type { Limits } from "../lib/cloud/sandbox_usage.ts";
 import { WAITING_MAX } from "../lib/cloud/training.ts";
 import type { TrainingOptions } from "../lib/cloud/training_runner.ts";
@@ -137,12 +137,14 @@ interface Surroundings {
   readonly host: Host & ProcessHost;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** That of this computer, or why there is none. */
+  readonly sandbox: Sandbox | string;
 }
 
 /** Opens those who train. Throws `invalid_argument` for flags that cannot be. */
 export async function openTraining(
   values: TrainingValues & { readonly data: string; readonly publicUrl: string },
-  { host, clock, logger }: Surroundings,
+  around: Surroundings,
   content: ContentOptions,
 ): Promise<Opened> {
   const { training: list, data } = values;
@@ -157,10 +159,8 @@ export async function openTraining(
     );
   }
   const managed = wanted.includes("embedded") ? new EmbeddedExecutor(content) : undefined;
-  const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, clock) : undefined;
-  const scripts = wanted.includes("scripts")
-    ? await openScripts(values, { host, clock, logger })
-    : NOT_WANTED;
+  const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, around.clock) : undefined;
+  const scripts = wanted.includes("scripts") ? await openScripts(values, around) : NOT_WANTED;
   const executors: Executors = typeof scripts === "string"
     ? { managed, custom: kubernetes, noScripts: `this control plane runs no training scripts: ${scripts}` }
     : { managed, custom: scripts };
@@ -176,11 +176,11 @@ const NOT_WANTED =
 
 /** Why not, for people, where scripts cannot be run. */
 async function openScripts(
-  values: TrainingValues & { readonly data: string },
-  { host, clock, logger }: Surroundings,
+  values: TrainingValues,
+  { host, clock, logger, sandbox: found }: Surroundings,
 ): Promise<ScriptExecutor | string> {
   const limits = limitsOf(values);
-  const sandbox = values.scriptsWithoutSandbox ? NO_SANDBOX : await openSandbox(host, clock, [values.data]);
+  const sandbox = values.scriptsWithoutSandbox ? NO_SANDBOX : found;
   if (typeof sandbox === "string") {
     logger.error(
       `training scripts are refused for want of a sandbox: ${sandbox}. --scripts-without-sandbox would run them as ` +

@@ -5,6 +5,7 @@ import { DenoHost } from "../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../lib/base/log.ts";
 import type { ProcessCommand } from "../lib/base/process.ts";
 import { CONTENT } from "../tests/cloud/world.ts";
+import { openSandbox } from "../lib/cloud/sandbox.ts";
 import { openTraining, TRAINING_FLAGS } from "./cloud_training.ts";
 import { parseFlags } from "./flags.ts";
 
@@ -24,7 +25,8 @@ async function opened(flags: readonly string[], { bwrap = true } = {}) {
   const data = await Deno.makeTempDir();
   try {
     const { values } = parseFlags(TRAINING_FLAGS, "gnu", flags);
-    const around = { host, clock, logger: logs.logger("cloud") };
+    const sandbox = await openSandbox(host, clock, [data]);
+    const around = { host, clock, logger: logs.logger("cloud"), sandbox };
     const { training } = await openTraining({ ...values, data, publicUrl: "" }, around, CONTENT);
     return { ...training.executors, said: records.map(({ level, message }) => `${level} ${message}`) };
   } finally {

@@ -15,7 +15,7 @@ import { datasetLine } from "../lib/cloud/jsonl.ts";
 import { ModelType, parseModelType } from "../lib/cloud/ml_client.ts";
 import { create, type MessageInitShape } from "../lib/wire/proto.ts";
 import { type Command, command, commaWords, EXIT, sizeText, table, timeText } from "./ml_command.ts";
-import { type LocalImage, localImages, type Skipped } from "./ml_local_images.ts";
+import { type LocalImage, localImages, OUTSIDE, type Skipped } from "./ml_local_images.ts";
 import { findDataset, findPart, imagesOf } from "./ml_lookup.ts";
 import { describePreflight, preflight } from "./ml_preflight.ts";
 import type { Services, Session } from "./ml_session.ts";
@@ -110,14 +110,21 @@ export const DATASET_COMMANDS: readonly Command[] = [
         value: "PART",
         help: "The part that they are said to come from; may be left out where there is one machine.",
       },
+      {
+        name: OUTSIDE,
+        type: "bool",
+        default: false,
+        help: "Take files outside of a folder, too, that its dataset.jsonl names or its links lead to.",
+      },
     ],
     async (session, [wanted, ...paths], flags) => {
-      const { tags, labels, partId: part } = flags as unknown as {
+      const { tags, labels, partId: part, outside } = flags as unknown as {
         tags: string[];
         labels: string[];
         partId: string;
+        outside: boolean;
       };
-      const { images, skipped } = await localImages(session, paths, commaWords(tags, labels));
+      const { images, skipped } = await localImages(session, paths, commaWords(tags, labels), { outside });
       if (images.length === 0) {
         const found = skipped.map(({ path, reason }) => `${path}: ${reason}`).join("; ");
         throw new SvcError(

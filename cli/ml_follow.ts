@@ -118,7 +118,9 @@ export async function detachable(session: Session, id: string, wait: () => Promi
 export function printLogs(session: Session, entries: readonly TrainingJobLogEntry[]): void {
   for (const entry of entries) {
     session.printMessage(TrainingJobLogEntrySchema, entry, [
-      `${timeText(entry.time)}  ${entry.level.toUpperCase().padEnd(5)}  ${entry.message}`,
+      `${timeText(entry.time)}  ${entry.level.toUpperCase().padEnd(5)}  ${
+        // No line of a message is to look like an entry of its own.
+        entry.message.replaceAll("\n", "\n\t")}`,
     ]);
   }
 }

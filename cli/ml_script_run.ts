@@ -39,7 +39,9 @@ export interface LocalRun {
 export async function testLocal(session: Session, run: LocalRun): Promise<string[]> {
   const { host, clock, signal } = session;
   await scriptArchive(run.script);
-  const { images, skipped } = await localImages(session, [await datasetPath(session, run)], []);
+  // None of them leaves this computer.
+  const dataset = await datasetPath(session, run);
+  const { images, skipped } = await localImages(session, [dataset], [], { outside: true });
   for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
   const executor = await ScriptExecutor.open(host, clock, OWN_SCRIPT);
   if (!executor) {

@@ -35,6 +35,7 @@ import { CONTENT_WORKER, contentWorker, INFERENCE_FLAGS, openInference } from ".
 import { describeExample, makeExample } from "./cloud_example.ts";
 import { RELEASE_COMMANDS } from "./cloud_releases.ts";
 import { SECRET_COMMANDS } from "./cloud_secrets.ts";
+import { openSandbox } from "../lib/cloud/sandbox.ts";
 import { openTraining, TRAINING_FLAGS } from "./cloud_training.ts";
 import { columns, type Flag, type Values } from "./flags.ts";
 import { openLogs } from "./logs.ts";
@@ -321,10 +322,11 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
       const files = await filesIn(values.data, clock);
       const addresses = new Addresses(values.publicUrl, host.hostname());
       const around = { host: new DenoHost(), clock, logger };
-      const inference = await openInference(values, around);
+      const sandbox = await openSandbox(around.host, clock, [values.data]);
+      const inference = openInference(values, around, sandbox);
       const { training, routes } = await openTraining(
         { ...values, publicUrl: addresses.main ?? "" },
-        around,
+        { ...around, sandbox },
         inference.content,
       );
       const secrets = await Secrets.open({ ...secretsOf(values, store, host), logger });

@@ -30,9 +30,12 @@ if ($env:SVC_API_KEY_ID -and $env:SVC_API_KEY -and $env:SVC_PART_ID) {
     $url = "$root/api/json1/config?client=true&id=$($env:SVC_PART_ID)"
     $text = (Invoke-WebRequest -UseBasicParsing -Uri $url -Headers $headers).Content
     if ($text -notmatch '"app_address"') { Fail "what $root gave are no credentials" }
+    # Closed to others before there is a key in it.
+    New-Item -ItemType File -Force "$credentials.new" | Out-Null
+    icacls "$credentials.new" /inheritance:r /grant "SYSTEM:F" "Administrators:F" | Out-Null
+    if ($LASTEXITCODE -ne 0) { Fail "cannot close $credentials.new to others: icacls ended with $LASTEXITCODE" }
     [IO.File]::WriteAllText("$credentials.new", $text)
     Move-Item -Force "$credentials.new" $credentials
-    icacls $credentials /inheritance:r /grant "SYSTEM:F" "Administrators:F" | Out-Null
   }
 } elseif (-not (Test-Path $credentials)) {
   Write-Host "there are no credentials yet: put them into $credentials"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs svc-agent as a service of systemd; svc-agent then installs and runs svc-server.
 #
-#   curl -fsSL http://CLOUD/install.sh | sudo SVC_API_KEY_ID=… SVC_API_KEY=… SVC_PART_ID=… sh
+#   curl -fsSL http://CLOUD/install.sh | SVC_API_KEY_ID=… SVC_API_KEY=… SVC_PART_ID=… \
+#     sudo --preserve-env=SVC_API_KEY_ID,SVC_API_KEY,SVC_PART_ID sh
 #
 # Without the three variables, and without credentials in /etc/svc.json, the agent is installed and waits for them.
 #
@@ -55,19 +56,34 @@ main() {
   echo "svc-agent runs; see: svc-agent status (in /opt/svc/bin), journalctl -u svc-agent -f"
 }
 
-# get URL FILE [HEADER…]
+# get URL FILE [HEADER…]; headers go into a file, as everybody on this computer sees the arguments of programs
 get() {
   url=$1 file=$2
   shift 2
   if command -v curl >/dev/null 2>&1; then
-    for header in "$@"; do set -- "$@" -H "$header"; shift; done
-    curl -fsSL --retry 5 --retry-delay 2 "$@" -o "$file" "$url"
+    write_headers 'header = "%s"\n' "$@"
+    curl --config "$folder/headers" -fsSL --retry 5 --retry-delay 2 -o "$file" "$url"
   elif command -v wget >/dev/null 2>&1; then
-    for header in "$@"; do set -- "$@" "--header=$header"; shift; done
-    wget -q --tries=5 "$@" -O "$file" "$url"
+    write_headers 'header = %s\n' "$@"
+    wget --config="$folder/headers" -q --tries=5 -O "$file" "$url"
   else
     fail "neither curl nor wget is there"
   fi
+}
+
+# write_headers FORMAT [HEADER…]
+write_headers() {
+  form=$1
+  shift
+  rm -f "$folder/headers"
+  (umask 077 && : >"$folder/headers")
+  for header in "$@"; do
+    case $header in
+      *[!A-Za-z0-9_.:\ +/=-]*) fail "SVC_API_KEY_ID and SVC_API_KEY have signs in them that no key has" ;;
+    esac
+    # shellcheck disable=SC2059
+    printf "$form" "$header" >>"$folder/headers"
+  done
 }
 
 fetch_credentials() {

@@ -8,6 +8,7 @@
 
 import { createHash, randomUUID } from "node:crypto";
 import { SvcError } from "../base/error.ts";
+import { escapedLine, hasHidden } from "../base/escape.ts";
 import { Conditions } from "./data_filter.ts";
 import { noteOrigin, type Origin, ORIGIN_COLUMNS, plainText } from "./data_origins.ts";
 import {
@@ -305,6 +306,13 @@ export function checkedLabels(what: string, labels: readonly string[], countMin 
   }
   for (const label of labels) {
     plainText(what, label, TAG_LENGTH_MAX);
+    // In files with a label a line, a label with two lines would be two.
+    if (hasHidden(label)) {
+      throw new SvcError(
+        "invalid_argument",
+        `found the ${what} "${escapedLine(label)}", wanted one without control characters`,
+      );
+    }
     if (label.trim() === "") {
       throw new SvcError("invalid_argument", `found an empty ${what}, wanted some letters`);
     }

@@ -5,6 +5,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
+import { hasHidden } from "../base/escape.ts";
 import { EXAMPLES_MAX, LABELS_MAX, TASK_KINDS } from "../learn/example.ts";
 import type { DatasetImage } from "./datasets.ts";
 
@@ -32,8 +33,12 @@ export function checkLabels(labels: readonly string[]): void {
     throw invalid(`tags: found ${labels.length}, wanted 1 to ${LABELS_MAX} labels to learn`);
   }
   for (const [index, label] of labels.entries()) {
-    if (label.trim() === "" || /[\r\n]/.test(label)) {
-      throw invalid(`tags[${index}]: found ${JSON.stringify(label)}, wanted a label in one line`);
+    if (label.trim() === "" || hasHidden(label)) {
+      throw invalid(
+        `tags[${index}]: found ${
+          JSON.stringify(label)
+        }, wanted a label in one line without control characters`,
+      );
     }
     if (labels.indexOf(label) < index) throw invalid(`tags[${index}]: "${label}" is there twice`);
   }

@@ -54,7 +54,9 @@ Deno.test("the published numbers, to the image", () => {
   assertEquals(refusalOf(kind, times(15, good), ["cat", "cow"]).includes('one image with "cow"'), true);
   checkLabels(["cat"]);
   assertThrows(() => checkLabels([]), SvcError, "tags: found 0, wanted 1 to 200");
-  assertThrows(() => checkLabels(["a\nb"]), SvcError, "in one line");
+  for (const label of ["a\nb", "a\u2028b", "a\u001b[31m", "a\u0085b"]) {
+    assertThrows(() => checkLabels([label]), SvcError, "in one line");
+  }
 });
 
 Deno.test("one label is enough where there is something else to tell it from", () => {

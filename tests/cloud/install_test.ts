@@ -123,6 +123,71 @@ function appAddress({ config: { cloud } }: Pick<Example, "config">): string {
   return (cloud as unknown as { app_address: string }).app_address;
 }
 
+/** Notes its arguments, then does as it is told. */
+const NOTING = (program: string, file: string) =>
+  `#!/bin/sh\necho "$0" "$@" >>${file}\nexec ${program} "$@"\n`;
+
+for (const [name, program] of [["curl", "/usr/bin/curl"], ["wget", "/usr/bin/wget"]]) {
+  const there = await Deno.stat(program).then(() => true, () => false);
+  Deno.test({
+    name: `the key is in no argument of ${name}, which everybody on the computer sees`,
+    // Linux alone has this script; not every computer has both programs.
+    ignore: Deno.build.os !== "linux" || !there,
+    fn: async () => {
+      const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+      const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
+      const cloud = await serveCloud(["--data", folder]);
+      try {
+        const { api_key: { id, key } } = example.config.cloud;
+        const [bin, seen] = [`${folder}/bin`, `${folder}/seen`];
+        await Deno.mkdir(bin);
+        await Deno.writeTextFile(`${bin}/${name}`, NOTING(program, seen), { mode: 0o755 });
+        for (const tool of ["cat", "cp", "grep", "mv", "rm", "sync"]) {
+          await Deno.symlink(`/usr/bin/${tool}`, `${bin}/${tool}`);
+        }
+        const script = await (await fetch(`${cloud.url}/install.sh`)).text();
+        const run = async (secret: string) => {
+          // All but the last line, which does everything.
+          const parts = script.replace(/\nmain "\$@"\s*$/, "\n") +
+            `folder=${folder} credentials=${folder}/svc.json\nfetch_credentials\n`;
+          const env = {
+            PATH: bin,
+            SVC_API_KEY_ID: id,
+            SVC_API_KEY: secret,
+            SVC_PART_ID: example.partId,
+            FORCE: "1",
+          };
+          const options = { args: ["-c", parts], clearEnv: true, env };
+          const { code, stderr } = await new Deno.Command("/bin/sh", options).output();
+          return { code, errors: new TextDecoder().decode(stderr) };
+        };
+        const { code, errors } = await run(key);
+        assertEquals(code, 0, errors);
+        assertEquals(JSON.parse(await Deno.readTextFile(`${folder}/svc.json`)).cloud.app_address, cloud.url);
+        const words = await Deno.readTextFile(seen);
+        assert(words.includes("/api/json1/config"), words);
+        assertEquals([words.includes(key), words.includes(id)], [false, false], words);
+        for (const file of ["headers", "svc.json"]) {
+          assertEquals((await Deno.stat(`${folder}/${file}`)).mode! & 0o777, 0o600, file);
+        }
+        for (const bad of ['a"\noutput = "/tmp/x', "a\\", "a'b"]) {
+          assertMatch((await run(bad)).errors, /have signs in them that no key has/);
+        }
+        assertEquals(await Deno.readTextFile(seen), words);
+      } finally {
+        await cloud.stop();
+        await Deno.remove(folder, { recursive: true });
+      }
+    },
+  });
+}
+
+Deno.test("on Windows the file of credentials is closed to others before it has a key in it", async () => {
+  const script = await Deno.readTextFile(new URL("../../install/install.ps1", import.meta.url));
+  const [closed, written] = [script.indexOf("icacls "), script.indexOf('WriteAllText("$credentials.new"')];
+  assert(0 < closed && closed < written, `${closed} ${written}`);
+});
+
 Deno.test("the scripts are such that a shell can read them", async () => {
   const script = new URL("../../install/install.sh", import.meta.url).pathname;
   const { code } = await new Deno.Command("sh", { args: ["-n", script] }).output();

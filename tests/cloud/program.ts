@@ -39,9 +39,14 @@ export async function svcCloud(...args: string[]): Promise<string> {
 }
 
 /** Starts serving; resolves when it does. */
-export async function serveCloud(flags: readonly string[], listen = "127.0.0.1:0"): Promise<CloudProcess> {
+export async function serveCloud(
+  flags: readonly string[],
+  listen = "127.0.0.1:0",
+  env: Record<string, string> = {},
+): Promise<CloudProcess> {
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", PROGRAM, "serve", "--listen", listen, ...flags],
+    env,
     stdin: "null",
     stdout: "piped",
     stderr: "inherit",

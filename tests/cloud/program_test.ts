@@ -133,6 +133,32 @@ sqliteTest(
     }),
 );
 
+Deno.test({
+  name: "serve tries the sandbox once, for models and for scripts",
+  // The sandbox is one of Linux.
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+    const tried = `${folder}/tried`;
+    await Deno.mkdir(`${folder}/bin`);
+    await Deno.writeTextFile(`${folder}/bin/bwrap`, `#!/bin/sh\necho "$*" >>${tried}\nexit 1\n`, {
+      mode: 0o755,
+    });
+    await svcCloud("init", "--data", `${folder}/data`);
+    const flags = ["--data", `${folder}/data`, "--training", "embedded,scripts"];
+    const cloud = await serveCloud(flags, undefined, { PATH: `${folder}/bin:${Deno.env.get("PATH")}` });
+    try {
+      const versions = (await Deno.readTextFile(tried)).split("\n").filter((line) => line === "--version");
+      assertEquals(versions.length, 1);
+      assertMatch(cloud.output(), /models and pictures are opened .* without a sandbox/);
+      assertMatch(cloud.output(), /training scripts are refused for want of a sandbox/);
+    } finally {
+      await cloud.stop();
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
 Deno.test("over TLS with a certificate of the local authority", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));

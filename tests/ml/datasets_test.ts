@@ -202,3 +202,60 @@ datasetTest(
     assertEquals(cloud.images.get("image-0_a.png")!.timeMs, THEN_MS);
   },
 );
+
+datasetTest("a dataset of a stranger names no file outside of its folder", async (cloud, folder) => {
+  const env = envOf(cloud);
+  await write(folder, { "secret.png": PNG, "set/in.png": PNG, "labels/a/in.png": PNG });
+  await Deno.symlink(`${folder}/secret.png`, `${folder}/set/link.png`);
+  await Deno.symlink(folder, `${folder}/set/data`);
+  const add = (path: string, ...flags: string[]) =>
+    svcMl(["dataset", "add", "shapes", `${folder}/${path}`, ...flags], { env });
+  const line = (path: string) =>
+    write(folder, { "set/dataset.jsonl": `${JSON.stringify({ image_path: path })}\n` });
+  for (
+    const path of [
+      `${folder}/secret.png`,
+      "../secret.png",
+      "link.png",
+      "data/secret.png",
+      "x/data/secret.png",
+    ]
+  ) {
+    await line(path);
+    const { code, errors } = await add("set");
+    assertEquals([code !== 0, cloud.images.size], [true, 0], path);
+    assertStringIncludes(errors, "dataset.jsonl:1: the image ");
+    assertStringIncludes(errors, "--outside");
+    assertEquals((await add("set/dataset.jsonl")).code, code);
+  }
+  for (const path of ["in.png", `${folder}/set/in.png`]) {
+    await line(path);
+    assertEquals((await add("set")).code, 0, path);
+  }
+  await line("../secret.png");
+  assertEquals((await add("set", "--outside")).code, 0);
+  assertEquals([...cloud.images].map(([name]) => name).includes("secret.png"), true);
+  cloud.images.clear();
+  // Folders of labels: a link to a file, and one to a folder.
+  await Deno.symlink(`${folder}/secret.png`, `${folder}/labels/a/link.png`);
+  await Deno.symlink(folder, `${folder}/labels/b`);
+  const { code, errors } = await add("labels");
+  assertEquals([code, cloud.images.size], [0, 1], errors);
+  assertStringIncludes(errors, `left out ${folder}/labels/a/link.png: it is a link out of the folder`);
+  assertStringIncludes(errors, `left out ${folder}/labels/b: it is a link out of the folder`);
+});
+
+datasetTest(
+  "labels that would be several lines elsewhere are refused before anything is uploaded",
+  async (cloud, folder) => {
+    const env = envOf(cloud);
+    const annotations = [{ annotation_label: "cat\ndog" }];
+    const line = JSON.stringify({ image_path: "a.png", classification_annotations: annotations });
+    await write(folder, { "set/a.png": PNG, "set/dataset.jsonl": line, "c\nd/a.png": PNG });
+    for (const args of [[`${folder}/set`], [folder], [`${folder}/set/a.png`, "--tags", "e\u001bf"]]) {
+      const { code, errors } = await svcMl(["dataset", "add", "shapes", ...args], { env });
+      assertEquals([code !== 0, cloud.images.size], [true, 0], errors);
+      assertStringIncludes(errors, "wanted one without control characters");
+    }
+  },
+);
