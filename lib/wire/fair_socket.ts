@@ -120,6 +120,35 @@ export function readInTurns(socket: Duplex, clock: Clock): Turns {
   return slices;
 }
 
+/** A handle of the runtime, as far as it is used here. */
+interface Handle {
+  reading?: boolean;
+  /** Of TLS: the handle of the socket below. */
+  readonly _parent?: Handle;
+  readStart(): unknown;
+  readStop(): unknown;
+}
+
+/**
+ * Stops the socket below TLS whenever nobody reads what TLS has decrypted. The runtime by itself stops only the TLS
+ * layer, goes on reading the socket, and keeps everything that comes (measured: 375 MB for a reader that had paused).
+ */
+export function holdBelowTls(socket: Duplex): void {
+  const { _handle: handle } = socket as { _handle?: Handle };
+  const below = handle?._parent;
+  if (!handle || !below) return;
+  const start = handle.readStart.bind(handle), stop = handle.readStop.bind(handle);
+  handle.readStart = () => {
+    below.readStart();
+    return start();
+  };
+  handle.readStop = () => {
+    below.readStop();
+    return stop();
+  };
+  if (handle.reading === false) handle.readStop();
+}
+
 /** Stands between a socket's system and its buffer. */
 class Slices implements Turns {
   readonly #push: Duplex["push"];

@@ -2,15 +2,20 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { Duplex } from "node:stream";
-import { FakeClock, nextTurn, settle } from "../base/clock.ts";
+import { connect as connectTls, createServer as createTls, type TLSSocket } from "node:tls";
+import { FakeClock, nextTurn, settle, SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import { readInTurns, type Turns } from "./fair_socket.ts";
+import { selfSigned } from "./echo_fixture.ts";
+import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
 import { HpackEncoder } from "./hpack.ts";
 import { Connection } from "./http2.ts";
 import { PREFACE, TYPE } from "./http2_frame.ts";
 import { frameBytes } from "./http2_fixture.ts";
 
+const MIB = 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 const FLOOD_BYTES = 64 * 1024 * 1024;
 
@@ -135,4 +140,61 @@ Deno.test("fairness: a connection that has gone on for a while waits until the s
   const after = await turns(sent);
   assert(after.at(-1)! > before, "and then it goes on");
   socket.destroy();
+});
+
+/** Both ends of a TLS connection, and the socket below the server's end. */
+async function tlsPair() {
+  const { certPem, keyPem } = await selfSigned();
+  const tls = createTls({ cert: certPem, key: keyPem });
+  const listener = createServer((socket) => void tls.emit("connection", socket)).listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const accepted = once(listener, "connection"), secured = once(tls, "secureConnection");
+  const { port } = listener.address() as AddressInfo;
+  const client = connectTls({ host: "127.0.0.1", port, ca: certPem, servername: "localhost" });
+  const [[below], [server]] = await Promise.all([accepted, secured, once(client, "secureConnect")]);
+  listener.close();
+  return { below: below as Socket, server: server as TLSSocket, client };
+}
+
+/** Writes 64 MiB to a reader that has paused, and waits until nothing more of it moves. */
+async function writeToPaused(reader: TLSSocket, writer: TLSSocket): Promise<void> {
+  reader.pause();
+  for (let sent = 0; sent < FLOOD_BYTES; sent += CHUNK_BYTES) {
+    writer.write(Buffer.alloc(CHUNK_BYTES, "again "));
+  }
+  writer.end();
+  const clock = new SystemClock();
+  for (let [still, last] = [0, FLOOD_BYTES]; still < 100; still++) {
+    // Not an immediate: the system is to be asked for news.
+    await clock.sleep(1);
+    if (writer.writableLength < last) [still, last] = [0, writer.writableLength];
+  }
+}
+
+async function readToEnd(reader: TLSSocket): Promise<number> {
+  let bytes = 0;
+  reader.on("data", (chunk: Uint8Array) => void (bytes += chunk.length)).resume();
+  await once(reader, "end");
+  return bytes;
+}
+
+Deno.test("fairness: what comes over TLS while nobody reads stays in the system, and all of it is read later", async () => {
+  const { below, server, client } = await tlsPair();
+  holdBelowTls(server);
+  await writeToPaused(server, client);
+  assert(below.bytesRead < MIB, `${below.bytesRead} bytes taken`);
+  assertEquals(await readToEnd(server), FLOOD_BYTES);
+  for (const socket of [server, client]) socket.destroy();
+  await settle();
+});
+
+Deno.test("fairness: a client over TLS, too, leaves in the system what it does not read", async () => {
+  const { server, client } = await tlsPair();
+  holdBelowTls(client);
+  await writeToPaused(client, server);
+  // The systems of both ends take some megabytes.
+  assert(server.writableLength > FLOOD_BYTES / 4, `only ${server.writableLength} bytes wait`);
+  assertEquals(await readToEnd(client), FLOOD_BYTES);
+  for (const socket of [server, client]) socket.destroy();
+  await settle();
 });

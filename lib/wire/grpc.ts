@@ -12,6 +12,7 @@ import { connect as connectTls } from "node:tls";
 import { type Clock, race } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 import type { CallOptions, Channel } from "./channel.ts";
+import { holdBelowTls } from "./fair_socket.ts";
 import { type Answering, type CallQueue, ClientCall } from "./grpc_call.ts";
 import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "./grpc_message.ts";
 import type { Fields } from "./hpack.ts";
@@ -275,7 +276,8 @@ async function dial(address: string, options: GrpcOptions, signal: AbortSignal):
     await promise;
     // Whoever closed the channel just now will not come back for this socket.
     signal.throwIfAborted();
-    if (!tls) socket.setNoDelay(true);
+    if (tls) holdBelowTls(socket);
+    else socket.setNoDelay(true);
     return socket;
   } catch (error) {
     // Its end may still report an error, which nobody waits for any more.

@@ -22,7 +22,7 @@ import type { Logger } from "../base/log.ts";
 import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "./grpc_server.ts";
 import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
-import { readInTurns, type Turns } from "./fair_socket.ts";
+import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
 import { DEFAULT_CONNECTIONS, type Guest, Guests } from "./guests.ts";
 import type { Fields } from "./hpack.ts";
 import { Connection } from "./http2.ts";
@@ -164,7 +164,10 @@ class OpenPort implements Port {
       ALPNProtocols: ["h2", "http/1.1"],
       minVersion: "TLSv1.2",
     });
-    server.on("secureConnection", (socket: Socket) => this.#begin(socket));
+    server.on("secureConnection", (socket: Socket) => {
+      holdBelowTls(socket);
+      this.#begin(socket);
+    });
     server.on("tlsClientError", (error: Error, socket: Socket) => {
       this.#debug(`TLS handshake failed: ${error.message}`);
       socket.destroy();

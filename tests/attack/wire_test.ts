@@ -17,9 +17,6 @@ const SUCCEED: Readonly<Record<string, string>> = {
   "held-second-request": "connections in the middle of a request do not give way before its deadline",
   "slow-body": "connections in the middle of a request do not give way before its deadline",
   "slow-preface": "connections in the middle of a preface do not give way before its deadline",
-  "huffman-too-large-tls": "over TLS, what waits for its turn piles up",
-  "pipelining-tls": "over TLS, what waits for its turn piles up",
-  "settings-entries-tls": "over TLS, what waits for its turn piles up",
 };
 
 const SEED = 1 + Math.floor(Math.random() * 1e9);
