@@ -263,7 +263,7 @@ async function runCommand(command: Command, args: readonly string[], host: Host)
   };
   const begun = begin(program, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const values = begun.values as Values<typeof INIT.flags>;
+  const values = located(begun.values as Values<typeof INIT.flags>, host);
   const given = begun.rest.slice(command.words.split(" ").length);
   if (given.length !== command.takes.length) {
     host.writeError(`${program.name}: found ${given.length} words, wanted ${program.usage}\n`);
@@ -282,7 +282,7 @@ async function runCommand(command: Command, args: readonly string[], host: Host)
 async function init(args: readonly string[], host: Host): Promise<number> {
   const begun = begin(INIT, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const { values } = begun;
+  const values = located(begun.values, host);
   return await withStore(values, async (store) => {
     const clock = new SystemClock();
     const { data, publicUrl, listen } = values;
@@ -301,7 +301,7 @@ async function init(args: readonly string[], host: Host): Promise<number> {
 async function serve(args: readonly string[], host: Host): Promise<number> {
   const begun = begin(SERVE, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const { values } = begun;
+  const values = located(begun.values, host);
   const clock = new SystemClock();
   using open = openLogs(PROGRAM.name, values.logFile, host, clock);
   open.logs.configure([], values.debug);
@@ -431,6 +431,11 @@ function addressOf(listen: string): { host: string; port: number } {
     "invalid_argument",
     `--listen: found "${listen}", wanted host:port such as localhost:8090`,
   );
+}
+
+/** The data folder from the root on: programs that this one starts work in other folders. */
+function located<T extends { readonly data: string }>(values: T, host: Host): T {
+  return { ...values, data: resolve(host.cwd(), values.data) };
 }
 
 /** Only `init` and `serve` make a folder: a command in the wrong place would otherwise see an empty control plane. */

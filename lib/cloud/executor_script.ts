@@ -55,9 +55,13 @@ const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
 const DATASET = "dataset.jsonl";
 /** Tried one after the other: a machine without a network can install what needs nothing that is not there. */
 const INSTALLS = [
-  { flags: ["--no-build-isolation"], how: "with the build tools of this machine" },
-  { flags: [], how: "with build tools of its own" },
-  { flags: ["--no-build-isolation", "--no-deps"], how: "without the packages that it depends on" },
+  { flags: ["--no-build-isolation"], how: "with the build tools of this machine", lacks: false },
+  { flags: [], how: "with build tools of its own", lacks: false },
+  {
+    flags: ["--no-build-isolation", "--no-deps"],
+    how: "without the packages that it depends on",
+    lacks: true,
+  },
 ];
 const PIP = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"];
 
@@ -181,12 +185,23 @@ export class ScriptExecutor implements Executor {
       );
     }
     const python = { command: join(programs, windows ? "python.exe" : "python3"), env };
-    for (const { flags, how } of INSTALLS) {
+    // What an attempt complains of matters only where no later one works.
+    const complaints: string[] = [];
+    const patient: Work["log"] = (level, line) =>
+      void (level === "info" ? log(level, line) : complaints.push(line));
+    let first: string | undefined;
+    for (const { flags, how, lacks } of INSTALLS) {
       log("info", `installing the script ${how}: pip install ${[...flags, "."].join(" ")}`);
-      const { exit } = await this.#execute(work, cell, { ...python, args: [...PIP, ...flags, source] });
-      if (exit.code === 0) return python;
-      log("warn", `it cannot be installed ${how} (exit code ${exit.code})`);
+      const attempt = { ...python, args: [...PIP, ...flags, source] };
+      const { exit, last } = await this.#execute({ signal: work.signal, log: patient }, cell, attempt);
+      if (exit.code === 0) {
+        if (lacks) log("warn", `installed ${how}, for they cannot be: ${first ?? "pip does not say why"}`);
+        return python;
+      }
+      first ??= last.at(-1);
+      complaints.push(`it cannot be installed ${how} (exit code ${exit.code})`);
     }
+    for (const line of complaints) log("warn", line);
     log("warn", "running the script from where it was unpacked");
     return { ...python, env: { ...env, PYTHONPATH: source } };
   }

@@ -2,7 +2,7 @@
  * The executors at work: pictures that are really learned from, scripts that really run.
  */
 
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { packed } from "../../lib/base/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -15,7 +15,7 @@ import { NO_SANDBOX, openSandbox } from "../../lib/cloud/sandbox.ts";
 import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training.ts";
 import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
 import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
-import { newJob, scriptArchive, stream, untilGone } from "./training_world.ts";
+import { needyBuild, newJob, scriptArchive, stream, untilGone } from "./training_world.ts";
 import { CONTENT } from "./world.ts";
 
 const clock = new SystemClock();
@@ -233,6 +233,21 @@ scriptTest(
       assertStringIncludes(all, "info secret None venv True");
     }, scriptArchive(SCRIPT, { "setup.py": SETUP }, "script-1/"));
   },
+);
+
+scriptTest(
+  "of attempts to install it, only what the last one is about is told",
+  (script, scripts) =>
+    withWork(script({}), images, async ({ work, lines }) => {
+      await scripts.run(work);
+      const attempts = lines.filter((line) => line.startsWith("info installing the script "));
+      const warnings = lines.filter((line) => line.startsWith("warn "));
+      assertEquals([attempts.length, warnings.length], [3, 1], lines.join("\n"));
+      assertMatch(
+        warnings[0],
+        /^warn installed without the packages that it depends on, for they cannot be: .*there-is-no-such-package/,
+      );
+    }, scriptArchive(SCRIPT, needyBuild())),
 );
 
 scriptTest(

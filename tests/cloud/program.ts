@@ -43,10 +43,12 @@ export async function serveCloud(
   flags: readonly string[],
   listen = "127.0.0.1:0",
   env: Record<string, string> = {},
+  cwd?: string,
 ): Promise<CloudProcess> {
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", PROGRAM, "serve", "--listen", listen, ...flags],
     env,
+    cwd,
     stdin: "null",
     stdout: "piped",
     stderr: "inherit",

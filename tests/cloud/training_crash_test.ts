@@ -19,7 +19,7 @@ const MARK = `1000.${Math.floor(Math.random() * 1e9)}`;
 const SLEEPER =
   `import subprocess\nprint("process begun", flush=True)\nsubprocess.run(["sleep", "${MARK}"])\n`;
 const reason = await noScripts();
-const { PENDING, IN_PROGRESS, FAILED, CANCELED } = TrainingStatus;
+const { PENDING, IN_PROGRESS, COMPLETED, FAILED, CANCELED } = TrainingStatus;
 
 Deno.test({
   name:
@@ -39,11 +39,7 @@ Deno.test({
         modelName: "pets",
       };
       const first = await serveCloud(flags);
-      await withChannel(first.url, "", async (channel) => {
-        const { id: entity, key: payload } = example.ownerKey;
-        const { authenticate } = client(AuthService, channel);
-        token = (await authenticate({ entity, credentials: { type: "api-key", payload } })).accessToken;
-      });
+      token = await tokenOf(first.url, example);
       await withChannel(first.url, token, async (channel) => {
         const training = client(MLTrainingService, channel);
         running = (await training.submitCustomTrainingJob({ ...submission, modelVersion: "1" })).id;
@@ -75,6 +71,46 @@ Deno.test({
   },
 });
 
+for (const [way, flags] of [["a sandbox", []], ["none", ["--scripts-without-sandbox"]]] as const) {
+  Deno.test({
+    name: `scripts run, with ${way}, where the data folder is told from the present folder ${reason}`,
+    ignore: reason !== "",
+    fn: async () => {
+      const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+      try {
+        const example: Example = JSON.parse(await svcCloud("init", "--data", `${folder}/data`, "--json"));
+        const made = scriptArchive(`open("../output/model.txt", "w").write("learned")\n`);
+        const [datasetId, registryItemId] = await prepareScript(`${folder}/data`, example, made);
+        const there = ["--data", "data", "--training", "scripts", ...flags];
+        const cloud = await serveCloud(there, undefined, {}, folder);
+        try {
+          await withChannel(cloud.url, await tokenOf(cloud.url, example), async (channel) => {
+            const training = client(MLTrainingService, channel);
+            const { organizationId } = example;
+            const about = { organizationId, datasetId, registryItemId, modelName: "pets", modelVersion: "1" };
+            const { id } = await training.submitCustomTrainingJob(about);
+            const { status, errorStatus } = await reached(training, id, COMPLETED, FAILED);
+            assertEquals([status, errorStatus?.message], [COMPLETED, undefined]);
+          });
+        } finally {
+          await cloud.stop();
+        }
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    },
+  });
+}
+
+async function tokenOf(url: string, { ownerKey: { id: entity, key: payload } }: Example): Promise<string> {
+  let token = "";
+  await withChannel(url, "", async (channel) => {
+    const { authenticate } = client(AuthService, channel);
+    token = (await authenticate({ entity, credentials: { type: "api-key", payload } })).accessToken;
+  });
+  return token;
+}
+
 async function withChannel(
   url: string,
   token: string,
@@ -91,10 +127,10 @@ async function withChannel(
 
 type Training = ReturnType<typeof client<typeof MLTrainingService>>;
 
-async function reached({ getTrainingJob }: Training, id: string, status: TrainingStatus) {
+async function reached({ getTrainingJob }: Training, id: string, ...wanted: TrainingStatus[]) {
   for (;;) {
     const { metadata } = await getTrainingJob({ id });
-    if (metadata!.status === status) return metadata!;
+    if (wanted.includes(metadata!.status)) return metadata!;
     await clock.sleep(50);
   }
 }

@@ -143,6 +143,12 @@ export async function prepareScript(
   }
 }
 
+/** Files of a package that cannot have what it depends on, and says a lot before it is built. */
+export function needyBuild(): Record<string, string> {
+  const needs = BUILD_IT.replace("Version: 1\\n", "Version: 1\\nRequires-Dist: there-is-no-such-package\\n");
+  return { "pyproject.toml": PROJECT, "build_it.py": needs };
+}
+
 /** A training script whose package builds without anything, or with `build`. */
 export function scriptArchive(
   training: string,
