@@ -42,10 +42,9 @@ export class RuntimeVersions implements Boots {
 
   /** Nothing runs that an update could interrupt, so a version that is ready has its turn first. */
   async boot() {
-    const { updater, changed } = this.#parts;
+    const { updater } = this.#parts;
     const now: Now = { health: "starting", maySwitch: true, mayUpdate: true, atStart: true };
-    const { began } = await updater.pass(now, new AbortController().signal);
-    void began?.then(changed);
+    await updater.pass(now, new AbortController().signal);
     return await updater.boot();
   }
 

@@ -75,7 +75,7 @@ export interface Now {
   readonly lastFailure?: string;
   readonly maySwitch: boolean;
   readonly mayUpdate: boolean;
-  /** Something is about to be started, which does not wait for a network. */
+  /** Something is about to be started, which waits for no network; nothing that takes long begins. */
   readonly atStart?: boolean;
 }
 
@@ -174,7 +174,7 @@ export class Updater {
         }
         if (step.do === "write") await this.#write(step.why, step.ops);
         else {
-          if (this.#parts.clock.monotonicMs() < this.#nextTryMs) break;
+          if (now.atStart || this.#parts.clock.monotonicMs() < this.#nextTryMs) break;
           return { restart: false, began: this.#begin(step, signal) };
         }
       }

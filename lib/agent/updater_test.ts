@@ -194,9 +194,13 @@ Deno.test("a start takes what is ready, and waits for no network", () =>
     assertEquals(bench.updater.status().trial?.stage, "verified");
     await bench.clock.advance(3600_000);
     bench.away = true;
-    await bench.updater.pass({ health: "starting", maySwitch: true, mayUpdate: true, atStart: true }, never);
+    const start: Now = { health: "starting", maySwitch: true, mayUpdate: true, atStart: true };
+    await bench.updater.pass(start, never);
     assertEquals(bench.updater.status().trial?.stage, "switched");
     assertMatch((await bench.updater.boot())!.file, /^svc-server-custom-/);
+    bench.updater.aim(wish("3.0.0"));
+    await bench.updater.settled();
+    assertEquals([(await bench.updater.pass(start, never)).began, bench.fetched], [undefined, 1]);
   }));
 
 Deno.test("a version that does not start is left by itself, and refused until something else is wanted", () =>

@@ -3,6 +3,7 @@
 import { GenericService } from "../../proto/gen/generic_pb.ts";
 import { ResourceStatus_State as State, RobotService } from "../../proto/gen/robot_pb.ts";
 import { SensorService } from "../../proto/gen/sensor_pb.ts";
+import { type RestartStatus, RuntimeProbe } from "../../lib/agent/probe.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import type { JsonObject } from "../../lib/base/schema.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
@@ -99,4 +100,10 @@ export function answers(url: string, name: string): Promise<boolean> {
 export async function mayRestart(url: string): Promise<boolean> {
   const response = await fetch(`${url}/restart_status`);
   return (await response.json()).restart_allowed;
+}
+
+/** The same as an agent understands it. */
+export async function restartStatus(url: string): Promise<RestartStatus | undefined> {
+  const host = { readTextFile: () => Promise.resolve(JSON.stringify({ url })) };
+  return await new RuntimeProbe(host, clock, "serving.json").restartStatus();
 }

@@ -2,7 +2,17 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../lib/base/schema.ts";
-import { allow, answers, gate, mayRestart, part, statusOf, text, withServer } from "./bench.ts";
+import {
+  allow,
+  answers,
+  gate,
+  mayRestart,
+  part,
+  restartStatus,
+  statusOf,
+  text,
+  withServer,
+} from "./bench.ts";
 
 const applied = (revision: string) => `"revision":"${revision}"`;
 
@@ -145,14 +155,16 @@ Deno.test("a change waits for the maintenance window; so does a restart", async 
     await allow(url, true);
     await server.wrote(applied("r1"));
     assertEquals(await statusOf(url), { revision: "r1", resources: { gate: "ready", r1: "ready" } });
-    assertEquals(await mayRestart(url), true);
+    // An agent takes a new version only here.
+    const agents = { restartAllowed: true, inWindow: true, handledByAgent: true };
+    assertEquals(await restartStatus(url), agents);
 
     await allow(url, false);
     // Whoever takes the window away ends the waiting.
     await Deno.writeTextFile(path, text({ revision: "r2", components: [part("r2")] }));
     await server.wrote(applied("r2"));
     assertEquals((await statusOf(url)).resources, { r2: "ready" });
-    assertEquals(await mayRestart(url), true);
+    assertEquals(await restartStatus(url), { ...agents, inWindow: false });
   });
 });
 
