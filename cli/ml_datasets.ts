@@ -108,7 +108,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
         type: "string",
         default: "",
         value: "PART",
-        help: "The part that they are said to come from; may be left out where there is one machine.",
+        help: "The part that they are said to come from; left out, the only machine's, or none.",
       },
       {
         name: OUTSIDE,
@@ -134,7 +134,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
       }
       const services = await session.services();
       const dataset = await findDataset(session, wanted);
-      const partId = await findPart(session, part);
+      const partId = await findPart(session, part, { optional: true });
       const ids = await eachOf(
         session,
         "added",

@@ -87,13 +87,17 @@ export async function imagesOf(session: Session, datasetId: string): Promise<Dat
   return images.sort((a, b) => a.capturedMs - b.capturedMs || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
 }
 
-/** The part that uploads are said to come from: the one that is given, or the only machine's. */
-export async function findPart(session: Session, wanted: string): Promise<string> {
+/**
+ * The part that uploads are said to come from: the one that is given, or the only machine's. Where there is no such
+ * one, what is `optional` comes from none.
+ */
+export async function findPart(session: Session, wanted: string, { optional = false } = {}): Promise<string> {
   if (wanted !== "") return wanted;
   const { app } = await session.services();
   const organizationId = await session.organization();
   const { locationSummaries } = await app.listMachineSummaries({ organizationId }, session.limits);
   const machines = locationSummaries.flatMap((location) => location.machineSummaries);
+  if (machines.length !== 1 && optional) return "";
   if (machines.length === 0) {
     throw new SvcError(
       "failed_precondition",

@@ -47,6 +47,8 @@ export interface Rule {
   readonly need: Need;
   /** The first one is always there; others where their field is not empty. */
   readonly on: readonly Place[];
+  /** What counts where the first of them is empty: all that it names. */
+  readonly instead?: Place;
   /** The keys of training jobs may make the call, too. */
   readonly forJobs?: boolean;
   /** Nothing need be named: the handler keeps to what the caller has (`Access.reach`). */
@@ -297,24 +299,29 @@ function missing(kind: Kind, id: string): SvcError {
 }
 
 /** What a request is about. Throws `invalid_argument` where it does not say. */
-function refsOf({ on, path, method, open }: Rule, request: unknown): Ref[] {
+function refsOf({ on, instead, path, method, open }: Rule, request: unknown): Ref[] {
   const refs: Ref[] = [];
-  for (const [index, { kind, field }] of on.entries()) {
-    const values = field.split("|").flatMap((one) => valueAt(method.input, request, one));
-    if (kind === "authorized") refs.push(...values.map(authorizedOn));
-    else {refs.push(
-        ...values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref),
-      );}
-    if (index === 0 && refs.length === 0 && !open) {
-      const name = publishedName(method.input, field);
-      const wanted = kind === "authorized" ? "an authorization" : `the id of a ${kind.replaceAll("_", " ")}`;
-      throw new SvcError("invalid_argument", `${path}: ${name} is empty, wanted ${wanted}`);
-    }
+  for (const [index, place] of on.entries()) {
+    refs.push(...refsAt(place, method.input, request));
+    if (index > 0 || refs.length > 0 || open) continue;
+    if (instead) refs.push(...refsAt(instead, method.input, request));
+    if (refs.length > 0) continue;
+    const { kind, field } = place;
+    const wanted = kind === "authorized" ? "an authorization" : `the id of a ${kind.replaceAll("_", " ")}`;
+    const or = instead ? `, or ${publishedName(method.input, instead.field)}` : "";
+    const name = publishedName(method.input, field);
+    throw new SvcError("invalid_argument", `${path}: ${name} is empty, wanted ${wanted}${or}`);
   }
   if (refs.length === 0 && !open) {
     throw new SvcError("permission_denied", `${path}: its rule names no resource`);
   }
   return refs;
+}
+
+function refsAt({ kind, field }: Place, desc: DescMessage, request: unknown): Ref[] {
+  const values = field.split("|").flatMap((one) => valueAt(desc, request, one));
+  if (kind === "authorized") return values.map(authorizedOn);
+  return values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref);
 }
 
 /** A field of a rule as the published request names it: `metadata.part_id`; of older and newer ones, the newer. */

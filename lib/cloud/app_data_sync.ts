@@ -20,7 +20,7 @@ import { type Service, service } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
 import { BinaryData, type BinaryUpload, checkedLabels } from "./data_binary.ts";
 import { toMicros } from "./data_filter.ts";
-import { originOf, plainText } from "./data_origins.ts";
+import { originOf, plainText, type Source } from "./data_origins.ts";
 import { type Reading, TabularData } from "./data_tabular.ts";
 import { Datasets, type Label } from "./datasets.ts";
 import { keepFile } from "./file_refs.ts";
@@ -63,7 +63,7 @@ export function dataSyncService(cloud: CloudContext): Service {
           yield packet.value.data;
         }
       };
-      const id = await addBinary(cloud, uploadOf(await fleet.part(metadata.partId), metadata), content());
+      const id = await addBinary(cloud, uploadOf(await sourceOf(cloud, metadata), metadata), content());
       return { fileId: id, binaryDataId: id };
     },
 
@@ -78,11 +78,18 @@ export function dataSyncService(cloud: CloudContext): Service {
           yield packet.value;
         }
       };
-      const upload = uploadOf(await fleet.part(uploadMetadata.partId), uploadMetadata, sensorMetadata);
+      const upload = uploadOf(await sourceOf(cloud, uploadMetadata), uploadMetadata, sensorMetadata);
       const id = await addBinary(cloud, upload, content());
       return { fileId: id, binaryDataId: id };
     },
   });
+}
+
+/** The part that an upload comes from; where it names none, nothing but the organization of its datasets. */
+async function sourceOf({ store }: CloudContext, { partId, datasetIds }: UploadMetadata): Promise<Source> {
+  if (partId !== "") return await new Fleet(store).part(partId);
+  const { organizationId } = await new Datasets(store).get(datasetIds[0]);
+  return { organizationId, locationId: "", machineId: "", machineName: "", id: "", name: "" };
 }
 
 /** What an upload holds says what it is; a type that says something else is a mistake. */
@@ -139,7 +146,7 @@ async function addBinary(
   });
 }
 
-function uploadOf(part: Part, metadata: UploadMetadata, sensor?: SensorMetadata): BinaryUpload {
+function uploadOf(part: Source, metadata: UploadMetadata, sensor?: SensorMetadata): BinaryUpload {
   const { fileName, fileCreateTime, fileModifyTime } = metadata;
   const fileTime = fileCreateTime ?? fileModifyTime;
   const capturedUs = capturedAt(sensor) ?? (fileTime && toMicros(toMs(fileTime)));

@@ -70,8 +70,17 @@ export class BinaryData {
   /** Takes in what has been uploaded, whose content is in the file store. Gives its id. */
   async add(upload: BinaryUpload, { sha256, bytes }: StoredFile, nowMs: number): Promise<string> {
     const { origin, capturedUs, fileName, fileExt, mimeType, datasetIds } = upload;
-    const { partId, componentType, componentName, methodName } = origin;
-    const known = [partId, componentType, componentName, methodName, fileName, sha256, capturedUs];
+    const { partId, organizationId, componentType, componentName, methodName } = origin;
+    // Two organizations never have the same: what comes from no part is told apart by whose it is.
+    const known = [
+      partId || `organization ${organizationId}`,
+      componentType,
+      componentName,
+      methodName,
+      fileName,
+      sha256,
+      capturedUs,
+    ];
     const key = capturedUs === undefined
       ? randomUUID()
       : createHash("sha256").update(JSON.stringify(known)).digest("base64url");

@@ -59,8 +59,14 @@ const WRAPPERS = [
   Int64ValueSchema,
 ];
 
+/** What is known of a part where its data comes in. */
+export type Source = Pick<
+  Part,
+  "organizationId" | "locationId" | "machineId" | "machineName" | "id" | "name"
+>;
+
 /** The origin that an upload of a part tells of. */
-export function originOf(part: Part, metadata: UploadMetadata): Origin {
+export function originOf(part: Source, metadata: UploadMetadata): Origin {
   const parameters = inOrder(
     Object.fromEntries(Object.entries(metadata.methodParameters).map(([name, any]) => [name, unpacked(any)])),
   );

@@ -27,10 +27,16 @@ const within = (filter: string) => ({
   ] satisfies Place[],
 });
 
+const datasetsIn = (metadata: string): Place => ({ kind: "dataset", field: `${metadata}.datasetIds` });
+
 const RULES: readonly Rule[] = [
   rule(sync.dataCaptureUpload, "operator", ["part", "metadata.partId"]),
-  rule(sync.fileUpload, "operator", ["part", "metadata.partId"]),
-  rule(sync.streamingDataCaptureUpload, "operator", ["part", "metadata.uploadMetadata.partId"]),
+  // What a person adds to a dataset need not come from a machine.
+  { ...rule(sync.fileUpload, "operator", ["part", "metadata.partId"]), instead: datasetsIn("metadata") },
+  {
+    ...rule(sync.streamingDataCaptureUpload, "operator", ["part", "metadata.uploadMetadata.partId"]),
+    instead: datasetsIn("metadata.uploadMetadata"),
+  },
 
   { ...rule(data.binaryDataByFilter, "operator"), ...within("dataRequest.filter") },
   { ...rule(data.tabularDataByFilter, "operator"), ...within("dataRequest.filter") },

@@ -1,10 +1,12 @@
 /** `svc-ml` against the control plane itself: from files on this computer to a model on this computer. */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import type { Executor } from "../../lib/cloud/executor.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
+import { client } from "../../lib/wire/channel.ts";
 import { PNG } from "./fake_cloud.ts";
 import { svcMl } from "./program.ts";
 import { storeTest, type TestDatabase } from "../cloud/stores.ts";
@@ -41,7 +43,7 @@ async function withPlace(
 }
 
 /** A dataset of cats and dogs, by folder. */
-async function addDataset({ folder, ml }: Place): Promise<void> {
+async function addDataset({ folder, ml }: Pick<Place, "folder" | "ml">): Promise<void> {
   for (let at = 0; at < 16; at++) {
     const label = at % 2 === 0 ? "cat" : "dog";
     await Deno.mkdir(`${folder}/photos/${label}`, { recursive: true });
@@ -207,4 +209,57 @@ storeTest(
       assertEquals(seen, ["ball", "box", "cone"]);
       assertEquals((await svcMl(["infer", image, "--model", "thing"], { env })).code, 4);
     }, new EmbeddedExecutor(CONTENT, { epochsMax: 1 })),
+);
+
+storeTest(
+  "images are added where there is no machine, and stay with their organization",
+  (database) =>
+    withCloud(database, async ({ store, url, app, channel }) => {
+      const { folder } = database;
+      const added = async (world: World) => {
+        const { owner: { id, key }, machine } = world;
+        await (await app(world.owner)).deleteRobot({ id: machine });
+        const env = { SVC_BASE_URL: url, SVC_API_KEY_ID: id, SVC_API_KEY: key, SVC_HOME: folder };
+        const ml = async (...args: string[]) => {
+          const { code, output, errors } = await svcMl(args, { env });
+          assertEquals(code, 0, `svc-ml ${args.join(" ")}: ${errors}`);
+          return output;
+        };
+        const ids = async (): Promise<string[]> =>
+          JSON.parse(await ml("dataset", "images", "pets", "--json")).images.map(({ id }: { id: string }) =>
+            id
+          );
+        await addDataset({ folder, ml });
+        const first = await ids();
+        // Added again they are the same ones.
+        await ml("dataset", "add", "pets", `${folder}/photos`);
+        assertEquals(await ids(), first);
+        const [dataset] = JSON.parse(await ml("dataset", "list", "--json")).datasets;
+        return { ids: first, dataset: dataset.id };
+      };
+      const [mine, other] = [await newWorld(store), await newWorld(store)];
+      const [here, there] = [await added(mine), await added(other)];
+      // The very same files, of two organizations.
+      assertEquals(new Set([...here.ids, ...there.ids]).size, 32);
+      const upload = async (datasetIds: string[]) => {
+        async function* packets() {
+          const uploadMetadata = { type: DataType.BINARY_SENSOR, fileName: "a.png", datasetIds };
+          yield { uploadPacket: { case: "metadata", value: { uploadMetadata } } } as const;
+          yield { uploadPacket: { case: "data", value: PNG } } as const;
+        }
+        const { streamingDataCaptureUpload } = client(DataSyncService, await channel(mine.operator));
+        return await streamingDataCaptureUpload(packets()).then(
+          () => "ok",
+          (error) => `${error.code}: ${error.message}`,
+        );
+      };
+      assertEquals(await upload([here.dataset]), "ok");
+      for (const ids of [[there.dataset], [here.dataset, there.dataset]]) {
+        assertMatch(await upload(ids), /^permission_denied: /);
+      }
+      assertMatch(
+        await upload([]),
+        /^invalid_argument: .*metadata.upload_metadata.part_id is empty, wanted the id of a part, or metadata.+dataset_ids/,
+      );
+    }),
 );
