@@ -23,7 +23,9 @@ import {
   RELEASE_PLATFORMS,
   Releases,
 } from "../lib/cloud/releases.ts";
+import { Usage } from "../lib/cloud/usage.ts";
 import { silentLogs } from "../lib/base/log.ts";
+import { LIMITS, limitsOf } from "./cloud_limits.ts";
 import { type Command, command, type Desk, ORG, organizationOf, table, timeOf } from "./cloud_commands.ts";
 
 /** Of a program, as much as tells what it is. */
@@ -79,14 +81,17 @@ const packages: readonly Command[] = [
         value: "WHO",
         help: `Who finds it: ${VISIBILITIES.join(", ")}. A new one is private.`,
       },
+      LIMITS,
     ],
-    async (desk, [name, version, file], { org, type, platform, visibility }) => {
+    async (desk, [name, version, file], { org, type, platform, visibility, limits: path }) => {
       const kind = PACKAGE_KINDS.find((one) => one === type);
       if (!kind) throw unknown("--type", type, PACKAGE_KINDS);
       const { id: organizationId } = await organizationOf(desk.store, org);
       const metadata: JsonObject = visibility === "" ? {} : { visibility };
       const info = { organizationId, name, version, type: kind, platform, metadata };
-      const cloud = { store: desk.store, files: await desk.files() };
+      const limits = await limitsOf(path, desk.host);
+      const usage = new Usage(desk.store, limits, desk.clock);
+      const cloud = { store: desk.store, files: await desk.files(), usage, limits };
       const change: Change = (on, work) => desk.change("package upload", on, work);
       const added = await takePackage(cloud, change, info, await contentOf(desk, file));
       desk.print(added, [`${added.id} ${added.version}`]);

@@ -15,14 +15,12 @@ import { chainOf, SvcError } from "../lib/base/error.ts";
 import { escaped } from "../lib/base/escape.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { Host } from "../lib/base/host.ts";
-import { parseJsonc } from "../lib/base/jsonc.ts";
 import { isObject } from "../lib/base/schema.ts";
 import { suggest } from "../lib/base/suggest.ts";
 import { Addresses, checkedAddress, noteAddress } from "../lib/cloud/addresses.ts";
 import { type Cloud, openCloud } from "../lib/cloud/cloud.ts";
 import { ORGANIZATION_MAKERS, type Validate } from "../lib/cloud/context.ts";
 import { FileStore } from "../lib/cloud/files.ts";
-import { defaultLimits, type Limits, parseLimits } from "../lib/cloud/limits.ts";
 import { Secrets, type SecretsParts } from "../lib/cloud/secrets.ts";
 import { openStore, type Store } from "../lib/cloud/store.ts";
 import { decodeConfig } from "../lib/machine/config.ts";
@@ -35,6 +33,7 @@ import { CONTENT_WORKER, contentWorker, INFERENCE_FLAGS, openInference } from ".
 import { describeExample, makeExample } from "./cloud_example.ts";
 import { RELEASE_COMMANDS } from "./cloud_releases.ts";
 import { SECRET_COMMANDS } from "./cloud_secrets.ts";
+import { LIMITS, limitsOf } from "./cloud_limits.ts";
 import { openSandbox } from "../lib/cloud/sandbox.ts";
 import { openTraining, TRAINING_FLAGS } from "./cloud_training.ts";
 import { columns, type Flag, type Values } from "./flags.ts";
@@ -138,14 +137,7 @@ const SERVE = {
       default: false,
       help: "Serve over TLS, with a certificate of the local authority.",
     },
-    {
-      name: "limits",
-      type: "string",
-      default: "",
-      value: "FILE",
-      env: "SVC_CLOUD_LIMITS",
-      help: "What callers may use at most (JSON): see docs/limits.md.",
-    },
+    LIMITS,
     {
       name: "metrics-key-file",
       type: "string",
@@ -382,12 +374,6 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
   } finally {
     ignore();
   }
-}
-
-async function limitsOf(path: string, host: Host): Promise<Limits> {
-  return path === ""
-    ? defaultLimits()
-    : parseLimits(parseJsonc(await host.readFile(path), { file: path }), path);
 }
 
 /** Reads the key for the figures, made where there is none. */

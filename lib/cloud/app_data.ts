@@ -18,6 +18,7 @@ import { create, type MessageInitShape, toJson } from "../wire/proto.ts";
 import { type CallContext, type Service, service, type ServiceImpl } from "../wire/service.ts";
 import { pageOf, tabularHandlers } from "./app_data_tabular.ts";
 import { actorOf, type CloudContext } from "./context.ts";
+import { requireWithin } from "./limits.ts";
 import { BinaryData, type BinaryItem, placeOf } from "./data_binary.ts";
 import { binaryConditions, Conditions } from "./data_filter.ts";
 import type { DataLinks } from "./data_links.ts";
@@ -79,10 +80,18 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
       return { signedUrl: url, expiresAt: toTimestamp(expiresMs) };
     },
     async tagsByFilter({ filter }, ctx) {
-      return { tags: await binary.tags(await filtered(cloud, ctx, filter, "operator")) };
+      const tags = await binary.tags(
+        await filtered(cloud, ctx, filter, "operator"),
+        cloud.limits.labelsPerAnswer + 1,
+      );
+      requireWithin(cloud.limits, "labelsPerAnswer", tags.length);
+      return { tags };
     },
     async boundingBoxLabelsByFilter({ filter }, ctx) {
-      return { labels: await binary.labels(await filtered(cloud, ctx, filter, "operator")) };
+      const found = await filtered(cloud, ctx, filter, "operator");
+      const labels = await binary.labels(found, cloud.limits.labelsPerAnswer + 1);
+      requireWithin(cloud.limits, "labelsPerAnswer", labels.length);
+      return { labels };
     },
   } satisfies ServiceImpl<typeof DataService>;
 }

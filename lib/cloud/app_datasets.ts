@@ -7,20 +7,26 @@ import { toTimestamp } from "../api/time.ts";
 import { type Service, service } from "../wire/service.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { type Dataset, Datasets, type DatasetType } from "./datasets.ts";
+import { requireWithin } from "./limits.ts";
+import { requireRoom } from "./room.ts";
 
 const TYPES: { readonly [K in DatasetType]: Type } = {
   images: Type.BINARY_DATA,
   sequences: Type.SEQUENCE_DATA,
 };
 
-export function datasetService({ store, audit }: CloudContext): Service {
+export function datasetService({ store, audit, limits }: CloudContext): Service {
   const datasets = new Datasets(store);
   return service(DatasetService, {
     async createDataset({ organizationId: on, name, type }, ctx) {
       const id = await audit.change(
         actorOf(ctx),
         { kind: "organization", id: on },
-        (sql, nowMs) => new Datasets(sql).create(on, name, typeOf(type) ?? "images", nowMs),
+        async (sql, nowMs) => {
+          const id = await new Datasets(sql).create(on, name, typeOf(type) ?? "images", nowMs);
+          await requireRoom(sql, limits, "datasetsPerOrganization", on);
+          return id;
+        },
       );
       return { id };
     },
@@ -36,13 +42,18 @@ export function datasetService({ store, audit }: CloudContext): Service {
       return { datasets: (await datasets.list(organizationId, typeOf(type))).map(datasetMessage) };
     },
     async listDatasetsByIDs({ ids }) {
+      requireWithin(limits, "datasetsPerOrganization", ids.length);
       return { datasets: (await Promise.all(ids.map((id) => datasets.get(id)))).map(datasetMessage) };
     },
     async mergeDatasets({ organizationId: on, datasetIds, name }, ctx) {
       const datasetId = await audit.change(
         actorOf(ctx),
         { kind: "organization", id: on },
-        (sql, nowMs) => new Datasets(sql).merge(datasetIds, on, name, nowMs),
+        async (sql, nowMs) => {
+          const id = await new Datasets(sql).merge(datasetIds, on, name, nowMs);
+          await requireRoom(sql, limits, "datasetsPerOrganization", on);
+          return id;
+        },
       );
       return { datasetId };
     },

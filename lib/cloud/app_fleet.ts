@@ -20,6 +20,7 @@ import { Fleet, type Location, type Machine, type Organization, type Part } from
 import { Keys } from "./keys.ts";
 import { Packages } from "./packages.ts";
 import type { Online } from "./presence.ts";
+import { requireRoom } from "./room.ts";
 
 const STATES: { readonly [K in Online]: OnlineState } = {
   online: OnlineState.ONLINE,
@@ -60,6 +61,7 @@ function organizationHandlers(cloud: CloudContext) {
       const id = await audit.change(actorOf(ctx), { kind: "organization", id: name }, async (sql, nowMs) => {
         const made = await new Fleet(sql).createOrganization(name, nowMs);
         await new Keys(sql).grant(ctx.entity!, { role: "owner", kind: "organization", resourceId: made });
+        await requireRoom(sql, cloud.limits, "rolesPerKey", ctx.entity!);
         return made;
       });
       return { organization: organizationMessage(await fleet.organization(id)) };
@@ -89,7 +91,7 @@ async function requireMaker(
   throw new SvcError("permission_denied", problem);
 }
 
-function locationHandlers({ store, audit }: CloudContext) {
+function locationHandlers({ store, audit, limits }: CloudContext) {
   const fleet = new Fleet(store);
   return {
     async listLocations({ organizationId }) {
@@ -102,7 +104,11 @@ function locationHandlers({ store, audit }: CloudContext) {
       const id = await audit.change(
         actorOf(ctx),
         { kind: "organization", id: on },
-        (sql, nowMs) => new Fleet(sql).createLocation(on, name, parentLocationId, nowMs),
+        async (sql, nowMs) => {
+          const id = await new Fleet(sql).createLocation(on, name, parentLocationId, nowMs);
+          await requireRoom(sql, limits, "locationsPerOrganization", on);
+          return id;
+        },
       );
       return { location: locationMessage(await fleet.location(id)) };
     },
@@ -121,7 +127,7 @@ function locationHandlers({ store, audit }: CloudContext) {
 }
 
 function machineHandlers(cloud: CloudContext) {
-  const { store, audit, presence } = cloud;
+  const { store, audit, presence, limits } = cloud;
   const fleet = new Fleet(store);
   const robotMessage = async (machine: Machine): Promise<MessageInitShape<typeof RobotSchema>> => {
     const seen = (await fleet.parts(machine.id)).map(({ id, seenMs }) => presence.seenMs(id, seenMs) ?? 0);
@@ -156,14 +162,24 @@ function machineHandlers(cloud: CloudContext) {
       const { id } = await audit.change(
         actorOf(ctx),
         { kind: "location", id: location },
-        (sql, nowMs) => new Fleet(sql).createMachine(location, name, nowMs),
+        async (sql, nowMs) => {
+          const made = await new Fleet(sql).createMachine(location, name, nowMs);
+          const { organizationId } = await new Fleet(sql).location(location);
+          await requireRoom(sql, limits, "machinesPerOrganization", organizationId);
+          return made;
+        },
       );
       return { id };
     },
     async updateRobot({ id, name, location }, ctx) {
       await audit.change(actorOf(ctx), { kind: "machine", id }, async (sql) => {
         const machine = await new Fleet(sql).machine(id);
-        await new Fleet(sql).updateMachine(id, name || machine.name, location || machine.locationId);
+        const there = location || machine.locationId;
+        await new Fleet(sql).updateMachine(id, name || machine.name, there);
+        if (there === machine.locationId) return;
+        const { organizationId } = await new Fleet(sql).location(there);
+        await requireRoom(sql, limits, "machinesPerOrganization", organizationId);
+        await requireRoom(sql, limits, "rolesPerOrganization", organizationId);
       });
       return { robot: await robotMessage(await fleet.machine(id)) };
     },
@@ -175,7 +191,11 @@ function machineHandlers(cloud: CloudContext) {
       const partId = await audit.change(
         actorOf(ctx),
         { kind: "machine", id: robotId },
-        (sql, nowMs) => new Fleet(sql).createPart(robotId, partName, nowMs),
+        async (sql, nowMs) => {
+          const id = await new Fleet(sql).createPart(robotId, partName, nowMs);
+          await requireRoom(sql, limits, "partsPerMachine", robotId);
+          return id;
+        },
       );
       return { partId };
     },
@@ -192,7 +212,7 @@ function machineHandlers(cloud: CloudContext) {
       const locations = (await fleet.locations(organizationId)).filter(({ id }) =>
         locationIds.length === 0 || locationIds.includes(id)
       );
-      let left = limit;
+      let left = Math.min(limit, ROBOTS_MAX);
       const locationSummaries = locations.map(({ id, name }) => {
         const own = every.filter(({ locationId }) => locationId === id);
         const machineIds = [...new Set(own.map(({ machineId }) => machineId))].slice(0, Math.max(0, left));

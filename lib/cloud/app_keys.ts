@@ -11,14 +11,27 @@ import type { ServiceImpl } from "../wire/service.ts";
 import { type Ref, RESOURCE_TYPES } from "./access.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { Fleet } from "./fleet.ts";
-import { type ApiKey, type Grant, GRANT_KINDS, Keys, newKeySecret, organizationOf, ROLES } from "./keys.ts";
+import type { Limits } from "./limits.ts";
+import {
+  type ApiKey,
+  type Grant,
+  GRANT_KINDS,
+  Keys,
+  type KeySecret,
+  type NewKey,
+  newKeySecret,
+  organizationOf,
+  ROLES,
+} from "./keys.ts";
+import { requireRoom } from "./room.ts";
+import type { Sql } from "./store.ts";
 
 const API_KEY = "api-key";
 /** Permissions that only look at things or operate them; owners have all others too. */
 const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
 
 export function keyHandlers(cloud: CloudContext) {
-  const { store, audit, access } = cloud;
+  const { store, audit, access, limits } = cloud;
   const keys = new Keys(store);
   const onKey = (id: string): Ref => ({ kind: "key", id });
   return {
@@ -29,7 +42,7 @@ export function keyHandlers(cloud: CloudContext) {
       return await audit.change(
         actorOf(ctx),
         on,
-        (sql, nowMs) => new Keys(sql).create(secret, name, grants, nowMs),
+        (sql, nowMs) => createWithin(sql, limits, secret, name, grants, nowMs),
       );
     },
     async createKeyFromExistingKeyAuthorizations({ id }, ctx) {
@@ -39,7 +52,7 @@ export function keyHandlers(cloud: CloudContext) {
         // What others let the key do they have let this one do, not its twin.
         const own = await Promise.all(grants.map((one) => organizationOf(sql, one)));
         const copied = grants.filter((_, at) => own[at] === organizationId);
-        return await new Keys(sql).create(secret, `${name} (again)`, copied, nowMs);
+        return await createWithin(sql, limits, secret, `${name} (again)`, copied, nowMs);
       });
     },
     async rotateKey({ id }, ctx) {
@@ -75,7 +88,10 @@ export function keyHandlers(cloud: CloudContext) {
       const id = identityOf(authorization!);
       const on: Ref = { kind: grant.kind, id: grant.resourceId };
       await requireConsent(cloud, ctx.entity, id, grant);
-      await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).grant(id, grant));
+      await audit.change(actorOf(ctx), on, async (sql) => {
+        await new Keys(sql).grant(id, grant);
+        await requireRoles(sql, limits, id, [grant]);
+      });
       return {};
     },
     async removeRole({ authorization }, ctx) {
@@ -99,6 +115,7 @@ export function keyHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), on, async (sql) => {
         await new Keys(sql).revoke(id, before);
         await new Keys(sql).grant(id, after);
+        await requireRoles(sql, limits, id, [after]);
       });
       return {};
     },
@@ -131,6 +148,32 @@ export function keyHandlers(cloud: CloudContext) {
       return { authorizations };
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** A key that may be one more of its organization, with roles that may be so many. */
+async function createWithin(
+  sql: Sql,
+  limits: Limits,
+  secret: KeySecret,
+  name: string,
+  grants: readonly Grant[],
+  nowMs: number,
+): Promise<NewKey> {
+  const made = await new Keys(sql).create(secret, name, grants, nowMs);
+  await requireRoom(sql, limits, "keysPerOrganization", await organizationOf(sql, grants[0]));
+  await requireRoles(sql, limits, made.id, grants);
+  return made;
+}
+
+async function requireRoles(
+  sql: Sql,
+  limits: Limits,
+  keyId: string,
+  grants: readonly Grant[],
+): Promise<void> {
+  await requireRoom(sql, limits, "rolesPerKey", keyId);
+  const organizations = await Promise.all(grants.map((grant) => organizationOf(sql, grant)));
+  for (const id of new Set(organizations)) await requireRoom(sql, limits, "rolesPerOrganization", id);
 }
 
 /**

@@ -20,11 +20,15 @@ import { onlineMessage } from "./app_fleet.ts";
 import { actorOf, type CloudContext, isPerson, pageStart } from "./context.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { type Fragment, Fragments } from "./fragments.ts";
+import { requireWithin } from "./limits.ts";
 import { type PartChange, PartConfigs } from "./part_config.ts";
 import { partNames } from "./robot_service.ts";
+import { requireRoom } from "./room.ts";
 import type { Sql } from "./store.ts";
 
 const HISTORY_PAGE = 100;
+/** Of the configurations on a page, unless one alone has more. */
+const HISTORY_LETTERS = 16 * 1024 ** 2;
 const PROBLEMS_SHOWN = 50;
 
 type PartMessage = MessageInitShape<typeof RobotPartSchema>;
@@ -59,13 +63,14 @@ function readHandlers(cloud: CloudContext) {
     async getRobotPartHistory({ id, pageToken, pageLimit, start, end }, ctx) {
       const part = await fleet.part(id);
       const show = await viewOf(cloud, ctx, { kind: "part", id });
-      const limit = Math.min(Number(pageLimit ?? 0n) || HISTORY_PAGE, HISTORY_PAGE);
-      const changes = await configs.history(id, {
-        limit: limit + 1,
+      const asked = Math.min(Math.max(Number(pageLimit ?? 0n), 0) || HISTORY_PAGE, HISTORY_PAGE);
+      const query = {
         before: pageToken ? pageStart(pageToken) : undefined,
         fromMs: start && toMs(start),
         untilMs: end && toMs(end),
-      });
+      };
+      const limit = await configs.fitting(id, { ...query, limit: asked }, HISTORY_LETTERS);
+      const changes = await configs.history(id, { ...query, limit: limit + 1 });
       const page = changes.slice(0, limit);
       const nextPageToken = changes.length > limit ? String(page[page.length - 1].revision) : "";
       return { history: page.map((change) => historyMessage(part, change, show)), nextPageToken };
@@ -92,6 +97,7 @@ function writeHandlers(cloud: CloudContext) {
             nowMs,
             lastKnownUpdate && toMs(lastKnownUpdate),
           );
+          await new PartConfigs(sql).keepNewest(id, cloud.limits.revisionsPerPart);
         }
         if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name);
       });
@@ -109,7 +115,7 @@ function writeHandlers(cloud: CloudContext) {
 }
 
 function fragmentHandlers(cloud: CloudContext) {
-  const { store, audit } = cloud;
+  const { store, audit, limits } = cloud;
   const fragments = new Fragments(store);
   const message = async (fragment: Fragment, show = asItIs) =>
     fragmentMessage(
@@ -133,7 +139,12 @@ function fragmentHandlers(cloud: CloudContext) {
       const id = await audit.change(
         actorOf(ctx),
         on,
-        (sql, nowMs) => new Fragments(sql).create(organizationId, name, config, nowMs),
+        async (sql, nowMs) => {
+          const id = await new Fragments(sql).create(organizationId, name, config, nowMs);
+          await requireRoom(sql, limits, "fragmentsPerOrganization", organizationId);
+          await requireRoom(sql, limits, "fragmentLettersPerOrganization", organizationId);
+          return id;
+        },
       );
       return { fragment: await message(await fragments.get(id)) };
     },
@@ -145,6 +156,7 @@ function fragmentHandlers(cloud: CloudContext) {
           throw new SvcError("aborted", `fragment "${old.name}" was changed after you last read it`);
         }
         await new Fragments(sql).update(id, name || old.name, json ?? old.config, nowMs);
+        await requireRoom(sql, limits, "fragmentLettersPerOrganization", old.organizationId);
       });
       return { fragment: await message(await fragments.get(id)) };
     },
@@ -155,6 +167,7 @@ function fragmentHandlers(cloud: CloudContext) {
     async listMachineFragments({ machineId, additionalFragmentIds }, ctx) {
       const on: Ref = { kind: "machine", id: machineId };
       // What a machine does not run is not its own to see.
+      requireWithin(limits, "fragmentsPerOrganization", additionalFragmentIds.length);
       const need = additionalFragmentIds.length > 0 ? "owner" : "insider";
       const show = await viewOf(cloud, ctx, on, need);
       const parts = await new Fleet(store).parts(machineId);

@@ -37,6 +37,7 @@ import type { CallContext, ServiceImpl } from "../wire/service.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { requireVisible } from "./downloads.ts";
 import { releaseFile } from "./file_refs.ts";
+import { requireRoom } from "./room.ts";
 import { changeOf, kindOf, PACKAGE_TYPES, takePackage } from "./package_service.ts";
 import { fits, type Item, type ItemChange, type Package, Packages, type Visibility } from "./packages.ts";
 import type { Sql } from "./store.ts";
@@ -47,13 +48,15 @@ const WORDS: { readonly [K in Visibility]: VisibilityWord } = {
   public_unlisted: VisibilityWord.PUBLIC_UNLISTED,
 };
 const ITEMS_MAX = 1000;
+/** A page ends where its texts have so many. */
+const LETTERS_MAX = 16 * 1024 ** 2;
 
 export function registryHandlers(cloud: CloudContext) {
   return { ...itemHandlers(cloud), ...moduleHandlers(cloud) };
 }
 
 function itemHandlers(cloud: CloudContext) {
-  const { store, files, audit } = cloud;
+  const { store, files, audit, limits } = cloud;
   const packages = new Packages(store);
   return {
     async getRegistryItem({ itemId, includeMarkdownDocumentation: markdown = false }, ctx) {
@@ -65,7 +68,10 @@ function itemHandlers(cloud: CloudContext) {
       await audit.change(
         actorOf(ctx),
         { kind: "organization", id: organizationId },
-        (sql, nowMs) => new Packages(sql).createItem(organizationId, name, kind, nowMs),
+        async (sql, nowMs) => {
+          await new Packages(sql).createItem(organizationId, name, kind, nowMs);
+          await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
+        },
       );
       return {};
     },
@@ -100,6 +106,7 @@ function itemHandlers(cloud: CloudContext) {
       );
       const ordered = wanted.sort((a, b) => publicId(a) < publicId(b) ? -1 : 1);
       const items = [];
+      let letters = 0;
       for (const item of ordered) {
         const versions = await packages.versions(item);
         if (statuses.length > 0 && !statuses.includes(statusOf(versions))) continue;
@@ -108,7 +115,8 @@ function itemHandlers(cloud: CloudContext) {
           !versions.some((one) => platforms.some((wanted) => fits(one.platform, wanted)))
         ) continue;
         items.push(itemMessage(item, versions, request.includeMarkdownDocumentation));
-        if (items.length === ITEMS_MAX) break;
+        letters += lettersOf(item, versions);
+        if (items.length === ITEMS_MAX || letters > LETTERS_MAX) break;
       }
       return { items };
     },
@@ -116,14 +124,18 @@ function itemHandlers(cloud: CloudContext) {
 }
 
 function moduleHandlers(cloud: CloudContext) {
-  const { store, audit } = cloud;
+  const { store, audit, limits } = cloud;
   const packages = new Packages(store);
   return {
     async createModule({ organizationId, name }, ctx) {
       const item = await audit.change(
         actorOf(ctx),
         { kind: "organization", id: organizationId },
-        (sql, nowMs) => new Packages(sql).createItem(organizationId, name, "module", nowMs),
+        async (sql, nowMs) => {
+          const item = await new Packages(sql).createItem(organizationId, name, "module", nowMs);
+          await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
+          return item;
+        },
       );
       return { moduleId: publicId(item), url: item.url };
     },
@@ -167,8 +179,18 @@ function moduleHandlers(cloud: CloudContext) {
     async listModules({ organizationId, includeMarkdownDocumentation: markdown = false }, ctx) {
       const mine = await cloud.access.organizationsOf(ctx.entity);
       const shown = (await itemsFor(packages, mine, organizationId)).filter(({ kind }) => kind === "module");
-      const each = shown.map(async (item) => moduleMessage(item, await packages.versions(item), markdown));
-      return { modules: await Promise.all(each) };
+      // This request has no pages; what others have shared is found in those of ListRegistryItems.
+      const own = (item: Item) => mine.includes(item.organizationId);
+      const ordered = [...shown.filter(own), ...shown.filter((item) => !own(item))];
+      const modules = [];
+      let letters = 0;
+      for (const item of ordered.slice(0, limits.modulesPerAnswer)) {
+        const versions = await packages.versions(item);
+        letters += lettersOf(item, versions);
+        if (modules.length > 0 && letters > LETTERS_MAX) break;
+        modules.push(moduleMessage(item, versions, markdown));
+      }
+      return { modules };
     },
   } satisfies ServiceImpl<typeof AppService>;
 }
@@ -194,7 +216,7 @@ async function itemsFor(
 
 /** Changes an item as it is by then. */
 async function changeItem(
-  { audit }: CloudContext,
+  { audit, limits }: CloudContext,
   ctx: CallContext,
   id: string,
   change: (item: Item) => ItemChange,
@@ -203,8 +225,17 @@ async function changeItem(
     const packages = new Packages(sql);
     const item = await packages.item(id);
     await packages.updateItem(item, change(item), nowMs);
+    await requireRoom(sql, limits, "registryLettersPerOrganization", item.organizationId);
     return await packages.item(id);
   });
+}
+
+/** Of everything that may be in a message. */
+function lettersOf({ description, markdown, details }: Item, versions: readonly Package[]): number {
+  const texts = [details, ...versions.map(({ metadata }) => metadata)].map((json) =>
+    JSON.stringify(json).length
+  );
+  return texts.reduce((sum, one) => sum + one, description.length + markdown.length);
 }
 
 function requireModule({ kind, name }: Item): void {

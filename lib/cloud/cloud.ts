@@ -150,7 +150,8 @@ export function openCloud(options: CloudOptions): Cloud {
   for (const one of [dataService(context, links), dataSyncService(context), datasetService(context)]) {
     table.add(one);
   }
-  const trainings = options.training && new TrainingRunner({ ...options, ...options.training });
+  const trainings = options.training &&
+    new TrainingRunner({ ...options, ...options.training, usage: context.usage });
   table.add(mlTrainingService(context, trainings));
   table.add(mlInferenceService(context, options.inference));
   table.add(packageService(context, downloads));

@@ -172,20 +172,22 @@ export class BinaryData {
     return rows.length;
   }
 
-  async tags(found: Conditions): Promise<string[]> {
+  async tags(found: Conditions, limit: number): Promise<string[]> {
     const rows = await this.sql.query<{ tag: string }>(
-      `SELECT DISTINCT tag FROM data_tags WHERE data_id IN (SELECT d.id FROM ${FROM} WHERE ${found.text}) ORDER BY tag`,
+      `SELECT DISTINCT tag FROM data_tags WHERE data_id IN (SELECT d.id FROM ${FROM} WHERE ${found.text}) ORDER BY tag LIMIT ?`,
       ...found.values,
+      limit,
     );
     return rows.map(({ tag }) => tag);
   }
 
   /** Of boxes. */
-  async labels(found: Conditions): Promise<string[]> {
+  async labels(found: Conditions, limit: number): Promise<string[]> {
     const rows = await this.sql.query<{ label: string }>(
       `SELECT DISTINCT label FROM annotations WHERE x_min IS NOT NULL
-         AND data_id IN (SELECT d.id FROM ${FROM} WHERE ${found.text}) ORDER BY label`,
+         AND data_id IN (SELECT d.id FROM ${FROM} WHERE ${found.text}) ORDER BY label LIMIT ?`,
       ...found.values,
+      limit,
     );
     return rows.map(({ label }) => label);
   }

@@ -10,6 +10,7 @@ import { SvcError } from "../base/error.ts";
 import { type Infer, integer, isObject, type Json, object, Place, show } from "../base/schema.ts";
 
 const GB = 1024 ** 3;
+const MI = 1024 ** 2;
 const MAX = Number.MAX_SAFE_INTEGER;
 
 const amount = (doc: string, fallback: number) => integer(doc, { min: 1, max: MAX }).default(fallback);
@@ -29,6 +30,27 @@ export const limitsRow = object({
   packageBytesPerOrganization: amount("bytes of packages of an organization", 500 * GB),
   dataBytesPerOrganization: amount("bytes of images and files of an organization", 2_000 * GB),
   readingsPerOrganization: amount("readings of sensors of an organization", 500_000_000),
+  locationsPerOrganization: amount("locations of an organization", 5_000),
+  machinesPerOrganization: amount("machines of an organization", 10_000),
+  partsPerMachine: amount("parts of a machine", 100),
+  revisionsPerPart: amount("revisions of a part's configuration that are kept; the oldest give way", 10_000),
+  keysPerOrganization: amount("API keys of an organization", 20_000),
+  rolesPerKey: amount("roles of one API key", 1_000),
+  rolesPerOrganization: amount("roles of API keys on an organization and what is in it", 40_000),
+  fragmentsPerOrganization: amount("fragments of an organization", 1_000),
+  fragmentLettersPerOrganization: amount("letters of the fragments of an organization together", 16 * MI),
+  registryItemsPerOrganization: amount("registry items of an organization", 5_000),
+  registryLettersPerOrganization: amount(
+    "letters of descriptions, documentation and metadata of an organization's packages together",
+    32 * MI,
+  ),
+  modulesPerAnswer: amount("modules in one answer: first the caller's own, then those of others", 1_000),
+  datasetsPerOrganization: amount("datasets of an organization", 10_000),
+  trainingJobsPerOrganization: amount(
+    "training jobs of an organization, those that have ended with them",
+    5_000,
+  ),
+  labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });
 
 export type Limits = NonNullable<Infer<typeof limitsRow>>;

@@ -22,6 +22,8 @@ import { type DatasetImage, Datasets } from "./datasets.ts";
 import type { Executors } from "./executor.ts";
 import { checkNamed, type Package, Packages, splitId } from "./packages.ts";
 import type { Sql } from "./store.ts";
+import { requirePackageRoom } from "./package_content.ts";
+import { requireRoom } from "./room.ts";
 import { type NewJob, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
 import {
   checkArguments,
@@ -38,7 +40,7 @@ const PAGE = 100;
 
 /** `runner` is left out where nothing is trained: then jobs that were submitted elsewhere can be looked at. */
 export function mlTrainingService(context: CloudContext, runner?: TrainingRunner): Service {
-  const { store, audit, access } = context;
+  const { store, audit, access, limits } = context;
   const executors = runner?.executors ?? {};
   const jobs = new TrainingJobs(store);
   const submitter = new Submitter(executors);
@@ -48,12 +50,15 @@ export function mlTrainingService(context: CloudContext, runner?: TrainingRunner
     take: (sql: Sql) => Promise<{ job: NewJob; images: readonly DatasetImage[]; notes: readonly string[] }>,
   ) => {
     const on: Ref = { kind: "organization", id: organizationId };
+    // Better told now than when the model is there.
+    await requirePackageRoom(context, organizationId);
     const id = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
       const { job, images, notes } = await take(sql);
       const all = new TrainingJobs(sql);
       const [queue, runningMax] = [queueOf(job), runner?.runningMax(queueOf(job)) ?? 1];
       const before = await all.waiting(queue, runningMax);
       const id = await all.add(job, images, nowMs, runner?.waitingMax);
+      await requireRoom(sql, limits, "trainingJobsPerOrganization", organizationId);
       await all.log(id, notes.map((message) => ({ atMs: nowMs, level: "info", message })));
       await tellPlaces(all, before, await all.waiting(queue, runningMax), nowMs, id);
       return id;

@@ -20,19 +20,20 @@ import { type CallContext, type Service, service } from "../wire/service.ts";
 import type { Ref } from "./access.ts";
 import { actorOf, type CloudContext } from "./context.ts";
 import { type Downloads, requireVisible } from "./downloads.ts";
-import { keepFile, releaseFile } from "./file_refs.ts";
+import { releaseFile } from "./file_refs.ts";
 import type { StoredFile } from "./files.ts";
+import { keepPackage, type PackageKeeper } from "./package_content.ts";
 import {
   checkPackage,
   type ItemChange,
   type NewPackage,
   type Package,
-  PACKAGE_BYTES_MAX,
   type PackageKind,
   Packages,
   VISIBILITIES,
   type Visibility,
 } from "./packages.ts";
+import { requireRoom } from "./room.ts";
 import type { Sql } from "./store.ts";
 
 export const PACKAGE_TYPES: { readonly [K in PackageKind]: PackageType } = {
@@ -109,22 +110,20 @@ export function changeOf({ audit }: CloudContext, ctx: CallContext): Change {
  * that are said to be in it.
  */
 export async function takePackage(
-  { store, files, usage }: Pick<CloudContext, "store" | "files"> & Partial<Pick<CloudContext, "usage">>,
+  cloud: PackageKeeper & Pick<CloudContext, "limits">,
   change: Change,
   info: Omit<NewPackage, "file">,
   contents: AsyncIterable<Uint8Array>,
   { listed = [], signal }: { readonly listed?: readonly ListedFile[]; readonly signal?: AbortSignal } = {},
 ): Promise<{ id: string; version: string }> {
+  const { store, files, limits } = cloud;
   const { organizationId, name, version, type, platform } = info;
   checkPackage(name, version, platform);
   const about = itemChange(info.metadata);
   // Better told before a long upload than after it; the database has the last word.
   await refuseKnown(new Packages(store), info);
   await new Packages(store).requireNamespace(info, about.visibility ?? "private");
-  await usage?.take(organizationId, "packagesPerOrganization", 1);
-  await usage?.take(organizationId, "packageBytesPerOrganization", 0);
-  return await keepFile(store, files, contents, PACKAGE_BYTES_MAX, async (file) => {
-    await usage?.take(organizationId, "packageBytesPerOrganization", file.bytes);
+  return await keepPackage(cloud, organizationId, contents, async (file) => {
     await checkContent(files.read(file.sha256), file, type, listed);
     signal?.throwIfAborted();
     return await change({ kind: "package", id: `${organizationId}:${name}` }, async (sql, nowMs) => {
@@ -134,6 +133,8 @@ export async function takePackage(
         const item = await packages.item(added.id);
         await packages.updateItem(item, { ...about, details: { ...item.details, ...about.details } }, nowMs);
       }
+      await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
+      await requireRoom(sql, limits, "registryLettersPerOrganization", organizationId);
       return added;
     });
   });

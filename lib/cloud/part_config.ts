@@ -90,11 +90,35 @@ export class PartConfigs {
     );
   }
 
+  /** Forgets the oldest changes, so that so many stay. */
+  async keepNewest(partId: string, count: number): Promise<void> {
+    await this.sql.query(
+      "DELETE FROM part_history WHERE part_id = ? AND revision <= (SELECT revision FROM parts WHERE id = ?) - ?",
+      partId,
+      partId,
+      count,
+    );
+  }
+
+  /** How many of the changes that are asked for have no more letters together than so many; one in any case. */
+  async fitting(partId: string, query: HistoryQuery, lettersMax: number): Promise<number> {
+    const sizes = await this.#changes<{ letters: number }>("LENGTH(old_config) AS letters", partId, query);
+    let left = lettersMax;
+    const over = sizes.findIndex(({ letters }) => (left -= letters) < 0);
+    return over < 0 ? query.limit : Math.max(over, 1);
+  }
+
   /** The newest changes, newest first. */
   async history(partId: string, query: HistoryQuery): Promise<PartChange[]> {
+    const columns = `revision, at_ms AS "atMs", who, old_name AS "oldName", old_config AS old`;
+    const rows = await this.#changes<Omit<PartChange, "old"> & { old: string }>(columns, partId, query);
+    return rows.map((row) => ({ ...row, old: JSON.parse(row.old) }));
+  }
+
+  #changes<T>(columns: string, partId: string, query: HistoryQuery): Promise<T[]> {
     const { limit, before = Number.MAX_SAFE_INTEGER, fromMs = 0, untilMs = Number.MAX_SAFE_INTEGER } = query;
-    const rows = await this.sql.query<Omit<PartChange, "old"> & { old: string }>(
-      `SELECT revision, at_ms AS "atMs", who, old_name AS "oldName", old_config AS old FROM part_history
+    return this.sql.query<T>(
+      `SELECT ${columns} FROM part_history
        WHERE part_id = ? AND revision < ? AND at_ms >= ? AND at_ms <= ? ORDER BY revision DESC LIMIT ?`,
       partId,
       before,
@@ -102,7 +126,6 @@ export class PartConfigs {
       untilMs,
       limit,
     );
-    return rows.map((row) => ({ ...row, old: JSON.parse(row.old) }));
   }
 
   /** The configuration as it was in a revision. Throws `not_found`. */

@@ -14,6 +14,8 @@ export type ModelKind = typeof MODEL_KINDS[number];
 
 const IMAGES_MIN = 15;
 const LABELED_SHARE_MIN = 0.8;
+/** Of all labels, or all arguments, of a job together: lists of jobs tell them all. */
+const LETTERS_MAX = 16 * 1024;
 const ARGUMENT = /^[A-Za-z0-9_-]{1,100}$/;
 const OWN_ARGUMENTS = ["dataset_file", "model_output_directory"];
 
@@ -32,6 +34,8 @@ export function checkLabels(labels: readonly string[]): void {
   if (labels.length < 1 || labels.length > LABELS_MAX) {
     throw invalid(`tags: found ${labels.length}, wanted 1 to ${LABELS_MAX} labels to learn`);
   }
+  const letters = labels.join("").length;
+  if (letters > LETTERS_MAX) throw invalid(`tags: found ${letters} letters, wanted at most ${LETTERS_MAX}`);
   for (const [index, label] of labels.entries()) {
     if (label.trim() === "" || hasHidden(label)) {
       throw invalid(
@@ -45,6 +49,10 @@ export function checkLabels(labels: readonly string[]): void {
 }
 
 export function checkArguments(given: { readonly [name: string]: string }): void {
+  const letters = Object.entries(given).reduce((sum, words) => sum + words.join("").length, 0);
+  if (letters > LETTERS_MAX) {
+    throw invalid(`arguments: found ${letters} letters, wanted at most ${LETTERS_MAX}`);
+  }
   for (const [name, value] of Object.entries(given)) {
     if (!ARGUMENT.test(name)) {
       throw invalid(`arguments: found the name "${name}", wanted letters, digits, '_' and '-'`);

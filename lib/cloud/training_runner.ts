@@ -16,8 +16,9 @@ import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 import type { JsonObject } from "../base/schema.ts";
 import type { Executors, Work } from "./executor.ts";
-import { keepFile, releaseFile } from "./file_refs.ts";
+import { releaseFile } from "./file_refs.ts";
 import type { FileStore, StoredFile } from "./files.ts";
+import { keepPackage } from "./package_content.ts";
 import { Keys, type NewKey, newKeySecret } from "./keys.ts";
 import { PACKAGE_BYTES_MAX, Packages } from "./packages.ts";
 import type { Sql, Store } from "./store.ts";
@@ -26,6 +27,7 @@ import type { FairOrder, Waiting } from "./training_queue.ts";
 import { TrainingLog } from "./training_log.ts";
 import { outputFiles } from "./training_output.ts";
 import { hasEnded, type TrainingState } from "./training_state.ts";
+import type { Usage } from "./usage.ts";
 
 export interface TrainingOptions {
   readonly executors: Executors;
@@ -42,6 +44,7 @@ interface RunnerOptions extends TrainingOptions {
   readonly files: FileStore;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly usage: Usage;
 }
 
 /** How soon one hears of what another control plane was told. */
@@ -266,7 +269,6 @@ export class TrainingRunner {
 
   /** The model's package and the end of the job are one transaction. */
   async #publish(job: TrainingJob, metadata: JsonObject): Promise<void> {
-    const { store, files } = this.options;
     const { id, organizationId, modelName: name, modelVersion: version } = job;
     const output = join(this.#folderOf(id), "output");
     const leftOut: string[] = [];
@@ -277,7 +279,7 @@ export class TrainingRunner {
       const info = { organizationId, name, version, type: "ml_model", platform: "", metadata, file } as const;
       return (await new Packages(sql).add(info, nowMs)).id;
     };
-    await keepFile(store, files, packed(someFiles(output, told)), PACKAGE_BYTES_MAX, async (file) => {
+    await keepPackage(this.options, organizationId, packed(someFiles(output, told)), async (file) => {
       const state = await this.#end(id, async (sql, nowMs) => {
         const jobs = new TrainingJobs(sql);
         await this.#ours(jobs, id);
