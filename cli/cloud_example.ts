@@ -61,7 +61,7 @@ interface ExampleParts {
 export async function makeExample(
   parts: ExampleParts,
   url: string,
-  { withData }: { readonly withData: boolean },
+  { withData, tell = () => {} }: { readonly withData: boolean; readonly tell?: (text: string) => void },
 ): Promise<Example | undefined> {
   const { store, clock, data } = parts;
   if ((await new Fleet(store).organizations()).length > 0) return undefined;
@@ -87,6 +87,7 @@ export async function makeExample(
   if (!made) return undefined;
   const { machine: { id: machineId, partId, key }, ...example } = made;
   if (example.datasetId !== undefined) {
+    tell(`making an example: ${DATASET_IMAGES} pictures to train from, which takes some seconds`);
     await fillDataset(parts, partId, example.datasetId);
     await writePictures(pictures);
   }

@@ -14,7 +14,7 @@ import { suggest } from "../lib/base/suggest.ts";
 import { Crc32c } from "../lib/cloud/crc32c.ts";
 import { create } from "../lib/wire/proto.ts";
 import { type Command, command, EXIT, sizeText, table } from "./ml_command.ts";
-import { findPart, packageRow, packagesOf } from "./ml_lookup.ts";
+import { findPart, measureOf, packageRow, packagesOf } from "./ml_lookup.ts";
 import type { Account, Services, Session } from "./ml_session.ts";
 
 const ATTEMPTS = 5;
@@ -43,7 +43,10 @@ export const MODEL_COMMANDS: readonly Command[] = [
       session.printMessage(
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
-        table(["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED"], found.map((one) => packageRow(one))),
+        table(
+          ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED", "MEASURED"],
+          found.map((one) => [...packageRow(one), measureOf(one)]),
+        ),
       );
     },
   ),

@@ -280,7 +280,10 @@ async function init(args: readonly string[], host: Host): Promise<number> {
     const { data, publicUrl, listen } = values;
     const url = publicUrl === "" ? `http://${listen}` : checkedAddress(publicUrl);
     const parts = { store, files: await filesIn(data, clock), validate: validator(), data, clock };
-    const example = await makeExample(parts, url, { withData: values.example });
+    const example = await makeExample(parts, url, {
+      withData: values.example,
+      tell: (text) => host.writeError(`${text}\n`),
+    });
     if (!example) {
       throw new SvcError("failed_precondition", "there is an organization already: init is for a new folder");
     }
@@ -359,7 +362,9 @@ async function serve(args: readonly string[], host: Host): Promise<number> {
         const parts = { store, files, validate: validator(), data: values.data, clock };
         const url = addresses.main ?? port.url.replace(/(?<=:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, host.hostname());
         await noteAddress(store, url);
-        const example = values.demo ? await makeExample(parts, url, { withData: true }) : undefined;
+        const example = values.demo
+          ? await makeExample(parts, url, { withData: true, tell: (text) => logger.info(text) })
+          : undefined;
         if (example) host.write(describeExample(example));
         logger.info("serving", { url: port.url });
         logger.info(`stopping: ${await stopped}`);

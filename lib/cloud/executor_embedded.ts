@@ -22,7 +22,7 @@ export const UNKNOWN = "UNKNOWN";
 
 const SEED = 1;
 /** How often it tells how many images have been read. */
-const TOLD_EVERY = 500;
+const TOLD_EVERY = 100;
 /** How long a picture may take to be decoded, and how many may end the process that decodes them. */
 const PICTURE_MS_MAX = 30_000;
 const ENDED_MAX = 10;
@@ -42,6 +42,7 @@ export class EmbeddedExecutor implements Executor {
   async run(work: Work): Promise<JsonObject> {
     const { job, log, signal, folder } = work;
     const kind = job.modelType as ModelKind;
+    log("info", `reading ${work.images.length} images`);
     const decoder = new Decoder(this.content, signal);
     const examples = await examplesOf(work, kind, decoder).finally(() => decoder.close());
     const unknown = examples.some(({ labels }) => labels.includes(UNKNOWN)) && !job.labels.includes(UNKNOWN);
@@ -67,7 +68,7 @@ export class EmbeddedExecutor implements Executor {
     for (const [name, content] of Object.entries(files)) {
       await writeFile(join(folder, "output", name), content);
     }
-    return { model_type: kind, model_framework: "onnx" };
+    return { model_type: kind, model_framework: "onnx", metrics: { ...model.metrics } };
   }
 }
 

@@ -165,3 +165,19 @@ Deno.test("training stops when nothing gets better, with the best weights so far
   assertEquals(ranks.length, Math.min(20, best + 1 + 8));
   assertEquals(step.value?.epochs, ranks.length);
 });
+
+Deno.test("a training whose metric cannot get better stops soon, however its loss falls", () => {
+  const task: TrainingTask = {
+    kind: "single_label_classification",
+    labels: FRUITS,
+    seed: 1,
+    epochsMax: 60,
+    side: 16,
+  };
+  const all: Progress[] = [];
+  for (const progress of training(task, samplesOf(task, examples(40, 1, 1, 1)))) all.push(progress);
+  const perfect = all.find(({ metrics }) => metrics.accuracy === 1);
+  assert(perfect, "nothing was learned");
+  assertEquals(all.length, perfect.epoch + 8);
+  assertGreater(60, all.length);
+});

@@ -47,8 +47,10 @@ const SHOWN = {
 };
 const EPOCHS_MIN = 12;
 const EPOCHS_MAX = 80;
-/** Training stops early after this share of the rounds without anything better. */
+/** Training stops early after this share of the rounds without a better metric, sooner where none can be better. */
 const PATIENCE = 0.5;
+const PATIENCE_PERFECT = 0.1;
+const PATIENCE_EPOCHS_MIN = 8;
 /** The weights measured and kept are a running mean: each step moves them by this share, more at the start. */
 const MEAN_RATE = 0.01;
 
@@ -71,9 +73,10 @@ export function* training(
   const stepsInAll = epochs * Math.ceil(learned.length / BATCH);
   const adam = new Adam(learner.network.parameters(), DECAY);
   const mean = new RunningMean(learner.network.state());
-  let best: { rank: number; metrics: Metrics; state: readonly Float32Array[]; epoch: number } | undefined;
+  let best: { rank: number; metrics: Metrics; state: readonly Float32Array[] } | undefined;
   let [step, epoch] = [0, 0];
-  while (epoch < epochs && !(best && epoch - best.epoch >= Math.max(8, PATIENCE * epochs))) {
+  const top = { metric: -Infinity, epoch: 0 };
+  while (epoch < epochs && epoch - top.epoch < patience(top.metric, epochs)) {
     epoch++;
     let loss = 0;
     const order = shuffled(learned, random);
@@ -86,9 +89,11 @@ export function* training(
     if (team.rank > 0) continue;
     mean.swap();
     const { metrics, validationLoss } = measure(learner, heldBack);
-    const rank = Object.values(metrics)[0] - 1e-3 * validationLoss;
+    const [metric] = Object.values(metrics);
+    if (metric > top.metric) Object.assign(top, { metric, epoch });
+    const rank = metric - 1e-3 * validationLoss;
     if (!best || rank > best.rank) {
-      best = { rank, metrics, epoch, state: learner.network.state().map((part) => part.slice()) };
+      best = { rank, metrics, state: learner.network.state().map((part) => part.slice()) };
     }
     mean.swap();
     yield { epoch, epochs, loss, validationLoss, metrics };
@@ -117,6 +122,11 @@ function learnerOf(
   if (task.kind === "object_detection") return new Detector(task.labels, learned, batch, side, random);
   const labels = task.labels.length;
   return new Classifier(task.kind === "single_label_classification", labels, learned, batch, side, random);
+}
+
+/** How many rounds may pass without a better metric. A falling loss alone is no reason to go on. */
+function patience(metric: number, epochs: number): number {
+  return Math.max(PATIENCE_EPOCHS_MIN, (metric >= 1 ? PATIENCE_PERFECT : PATIENCE) * epochs);
 }
 
 function epochsFor(kind: TaskKind, pictures: number): number {

@@ -105,11 +105,14 @@ for (const modelType of ["single_label_classification", "object_detection"] as c
       { modelType, labels: [...EXAMPLE_LABELS] },
       pictures(16, MIME.jpeg),
       async ({ work, lines, text }) => {
-        assertEquals(await embedded.run(work), { model_type: modelType, model_framework: "onnx" });
+        const { metrics, ...described } = await embedded.run(work);
+        assertEquals(described, { model_type: modelType, model_framework: "onnx" });
+        assertEquals(lines[0], "info reading 16 images");
         assertEquals(await text("output/labels.txt"), "cone\nball\nbox\n");
         const metadata = JSON.parse(await text("output/metadata.json"));
         assertEquals(metadata.type, modelType === "object_detection" ? "object_detector" : "classifier");
         assertEquals(metadata.training.dataset, { id: "a dataset", images: 16 });
+        assertEquals(metrics, metadata.training.metrics);
         assert((await Deno.stat(`${work.folder}/output/model.onnx`)).size > 1000);
         const epochs = lines.filter((line) =>
           /^info epoch \d\/2 loss [\d.e-]+ validation [\d.e-]+ \w+/.test(line)

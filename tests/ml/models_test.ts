@@ -26,7 +26,11 @@ function addModel(cloud: FakeCloud, content: Uint8Array): void {
     name: "shapes",
     version: "v1",
     type: PackageType.ML_MODEL,
-    metadata: { model_type: "object_detection", model_framework: "onnx" },
+    metadata: {
+      model_type: "object_detection",
+      model_framework: "onnx",
+      metrics: { mAP: 0.71234, recall: 1 },
+    },
   });
   cloud.packages.push({ info, content, checksum: createHash("sha256").update(content).digest("hex") });
 }
@@ -46,7 +50,8 @@ Deno.test("models list", () =>
     const { output } = await svcMl(["models", "list"], { env: envOf(cloud) });
     assertEquals(
       output,
-      "NAME    VERSION  TYPE              FRAMEWORK  CREATED\nshapes  v1       object-detection  onnx       2024-01-02 03:04:05\n",
+      "NAME    VERSION  TYPE              FRAMEWORK  CREATED              MEASURED\n" +
+        "shapes  v1       object-detection  onnx       2024-01-02 03:04:05  mAP 0.712, recall 1\n",
     );
     const json = JSON.parse((await svcMl(["models", "list", "--json"], { env: envOf(cloud) })).output);
     assertEquals(json.packages[0].info.type, "PACKAGE_TYPE_ML_MODEL");
