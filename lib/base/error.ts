@@ -32,8 +32,12 @@ const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, number]) => [
 export class SvcError extends Error {
   override readonly name = "SvcError";
 
-  constructor(readonly code: Code, message: string, options?: { cause?: unknown }) {
+  /** When it makes sense to try again, where that is known. */
+  readonly retryMs?: number;
+
+  constructor(readonly code: Code, message: string, options?: { cause?: unknown; retryMs?: number }) {
     super(message, options);
+    this.retryMs = options?.retryMs;
   }
 
   /** Whatever was thrown, as an `SvcError`: an abort is `canceled` or `deadline_exceeded`, the rest `unknown`. */

@@ -139,6 +139,7 @@ function tooMany(): SvcError {
   return new SvcError(
     "resource_exhausted",
     `too many wrong keys were tried: try again in ${RETRY_S} s (limits wrong_keys_per_address, wrong_keys_per_key)`,
+    { retryMs: RETRY_S * 1000 },
   );
 }
 

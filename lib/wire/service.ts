@@ -221,6 +221,10 @@ export class ServiceTable {
       const error = ctx.signal.aborted ? ctx.signal.reason as SvcError : SvcError.from(thrown);
       ends.tell(error);
       ctx.release(error);
+      // As clients of gRPC with a policy for retries heed it (gRFC A6).
+      if (error.retryMs !== undefined) {
+        ctx.responseTrailer.set("grpc-retry-pushback-ms", String(Math.ceil(error.retryMs)));
+      }
       sink.end(statusOf(error), ctx.responseTrailer);
     } finally {
       ctx.release();

@@ -11,6 +11,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { Audit } from "../../lib/cloud/audit.ts";
 import { defaultLimits, limitsRow, published } from "../../lib/cloud/limits.ts";
 import { client } from "../../lib/wire/channel.ts";
+import type { Metadata } from "../../lib/wire/metadata.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 
@@ -31,6 +32,13 @@ storeTest(
       for (let count = 0; count < 60; count++) codes.push(await guess(owner.id, `wrong ${count}`));
       assertEquals(codes.slice(0, 5), Array(5).fill("unauthenticated"));
       assert(codes.filter((code) => code === "resource_exhausted").length > 40, codes.join());
+      let pushback: string | undefined;
+      const onTrailer = (trailer: Metadata) => void (pushback = trailer.get("grpc-retry-pushback-ms"));
+      const last = authenticate({ entity: owner.id, credentials: { type: "api-key", payload: "x" } }, {
+        onTrailer,
+      });
+      assertMatch((await failing(last)).message, /try again in 2 s/);
+      assertEquals(pushback, "2000");
       const headers = { key_id: owner.id, key: "wrong" };
       const page = await fetch(`${url}/api/json1/config?id=x`, { headers });
       assertEquals([page.status, (await page.text()).includes("wrong_keys_per_key")], [429, true]);
