@@ -1,0 +1,314 @@
+/** The specification of svc-agent: its settings, its options and what it does. */
+
+import { holds, notYet, option, type Section, setting } from "./row.ts";
+
+const SETTINGS = "lib/agent/settings_test.ts: ";
+const PUBLISHED = SETTINGS + "built-in values are the published ones";
+const RANGES = SETTINGS + "ranges: what is out of them is told with its path, and what to write";
+const RUNTIME = "lib/agent/runtime_test.ts: ";
+const AGENT = "lib/agent/agent_test.ts: ";
+const SYSTEM = "lib/agent/system_test.ts: ";
+const PROGRAM = "cli/program_test.ts: svc-agent has the published options";
+const NETWORK_LATER = "read and checked; networks and the hotspot are not built yet";
+
+const MINUTES = "beyond: fractions, and texts such as `1m30s`";
+
+const later = { note: NETWORK_LATER, isBuilt: false };
+const laterMinutes = { ...later, note: `${NETWORK_LATER}; ${MINUTES}`, differsIn: ["type"] as const };
+
+export const AGENT_SECTIONS: readonly Section[] = [
+  {
+    title: "What the agent does",
+    rows: [
+      holds(
+        "It installs, runs and monitors svc-server, and updates both; versions can be chosen.",
+        [
+          "tests/agent/agent_e2e_test.ts: versions are installed, updated, refused and gone back from",
+          AGENT + "it runs what there is, reports it, and aims at what the cloud wants",
+        ],
+        "beyond: signatures, trials with a way back, and no sequence of power cuts that leaves nothing to run",
+      ),
+      holds(
+        "On Linux it is a system service named `svc-agent`.",
+        "lib/agent/service_unit_test.ts: a new service is written and enabled; the same again changes nothing",
+      ),
+      holds(
+        "On Windows its installer makes it a service.",
+        "lib/agent/windows_test.ts: a new service is made, with what Windows does when it fails, and its rule",
+      ),
+      holds(
+        "Linux on amd64 and arm64, and native Windows.",
+        "lib/agent/release_test.ts: a program is one for this system and this processor",
+      ),
+      notYet("Device provisioning and network management."),
+      holds(
+        "Its logs go to the cloud while the machine is online, wait while it is not, and are sent then.",
+        "lib/base/log_queue_test.ts: entries arrive in order, in batches, and leave nothing but a small journal",
+      ),
+    ],
+  },
+  {
+    title: "Versions (`version_control`)",
+    rows: [
+      holds(
+        "`agent`: a version or `stable`, which is the default.",
+        PUBLISHED,
+        "beyond: `dev`, and `http(s)` and `file` URLs, as for svc-server",
+      ),
+      holds(
+        "`svc-server`: a version, `stable` (the default), `dev`, an `http` URL or a `file` URL.",
+        [
+          "lib/agent/release_test.ts: a release is known by version and sum; a custom URL by itself",
+          "lib/agent/release_test.ts: what cannot be a release is refused",
+          "lib/agent/download_test.ts: a file is copied; what changes of a custom URL is told by its time",
+        ],
+      ),
+      holds(
+        "`stable` follows each stable release.",
+        "lib/agent/updater_test.ts: an update from its wish to its proof, in another process at every step",
+        "when a new version of svc-server is started is under change",
+      ),
+    ],
+  },
+  {
+    title: "Advanced settings (`advanced_settings`)",
+    subject: { kind: "agent", section: "advanced_settings" },
+    rows: [
+      setting("debug", { type: "boolean", default: false }, "debug level of the agent's own log", PUBLISHED),
+      setting(
+        "disable_network_configuration",
+        { type: "boolean", default: false },
+        "networks and hotspot are left alone",
+        PUBLISHED,
+        later,
+      ),
+      setting(
+        "disable_system_configuration",
+        { type: "boolean", default: false },
+        "the system's settings are left alone",
+        SYSTEM + "automatic upgrades are turned on and off, and left alone where nothing is said",
+      ),
+      setting(
+        "disable_viam_server",
+        { type: "boolean", default: false },
+        "the runtime does not run",
+        RUNTIME + "disabled it does not run; another environment makes it stale",
+        { note: "beyond: the neutral spelling `disable_svc_server` too" },
+      ),
+      setting(
+        "viam_server_env",
+        { type: "object" },
+        "environment of the runtime and all that it starts, `{}` by default",
+        RUNTIME + "disabled it does not run; another environment makes it stale",
+        { note: "beyond: `svc_server_env` too; the agent's own environment is inherited" },
+      ),
+      setting(
+        "viam_server_start_timeout_minutes",
+        { type: "integer" },
+        "a runtime that has not started by then is killed and started again; 10 by default",
+        [RUNTIME + "what does not get ready in its time is killed and started again", PUBLISHED],
+        { note: `${MINUTES}; at least 1 minute`, differsIn: ["type"] },
+      ),
+      setting(
+        "wait_for_update_check",
+        { type: "boolean", default: false },
+        "the runtime is started after a network and an update check",
+        AGENT + "with --wait nothing starts before the cloud has answered, or a minute has passed",
+        { note: "differs: for a minute at most, so that a device without a network works" },
+      ),
+    ],
+  },
+  {
+    title: "Network (`network_configuration`)",
+    subject: { kind: "agent", section: "network_configuration" },
+    rows: [
+      setting(
+        "device_reboot_after_offline_minutes",
+        { type: "integer", default: 0 },
+        "a device that is offline for that long is rebooted; 0: never",
+        [
+          AGENT + "a device that is offline for long is rebooted, and less and less often",
+          "lib/agent/offline_test.ts: a reboot is due after the configured time, and never where there is none",
+        ],
+        { note: `${MINUTES}; reboots that do not help become rarer`, differsIn: ["type"] },
+      ),
+      setting(
+        "disable_captive_portal_redirect",
+        { type: "boolean", default: false },
+        "only names in `.setup` lead to the device",
+        PUBLISHED,
+        later,
+      ),
+      setting("fragment_id", { type: "string" }, "the fragment that new machines get", PUBLISHED, later),
+      setting(
+        "hotspot_interface",
+        { type: "string" },
+        "the first Wi-Fi device unless named",
+        PUBLISHED,
+        later,
+      ),
+      setting("hotspot_password", { type: "string" }, "the hotspot's password", PUBLISHED, later),
+      setting(
+        "hotspot_prefix",
+        { type: "string", default: "svc-setup" },
+        "what the hotspot's name begins with",
+        PUBLISHED,
+        later,
+      ),
+      setting("manufacturer", { type: "string", default: "svc" }, "shown to who sets up", PUBLISHED, later),
+      setting("model", { type: "string", default: "custom" }, "shown to who sets up", PUBLISHED, later),
+      setting(
+        "offline_before_starting_hotspot_minutes",
+        { type: "integer", default: 2 },
+        "offline for longer, the hotspot starts",
+        PUBLISHED,
+        laterMinutes,
+      ),
+      setting(
+        "retry_connection_timeout_minutes",
+        { type: "integer", default: 10 },
+        "then the hotspot ends, to try networks again",
+        PUBLISHED,
+        laterMinutes,
+      ),
+      setting(
+        "turn_on_hotspot_if_wifi_has_no_internet",
+        { type: "boolean", default: false },
+        "all networks are tried, and online means the internet",
+        PUBLISHED,
+        later,
+      ),
+      setting(
+        "user_idle_minutes",
+        { type: "integer", default: 5 },
+        "then a user of the portal counts as gone",
+        PUBLISHED,
+        laterMinutes,
+      ),
+      setting(
+        "wifi_power_save",
+        { type: "boolean" },
+        "power saving of managed Wi-Fi; unset: as the system has it",
+        PUBLISHED,
+        later,
+      ),
+    ],
+  },
+  {
+    title: "Further networks (`additional_networks.<name>`)",
+    subject: { kind: "agent", section: "additional_networks" },
+    rows: [
+      setting(
+        "type",
+        { type: "string", words: ["wifi", "wired"], required: true },
+        "the kind",
+        RANGES,
+        later,
+      ),
+      setting("interface", { type: "string", default: "" }, "the device", RANGES, later),
+      setting("ssid", { type: "string", default: "" }, "the Wi-Fi's name", RANGES, later),
+      setting("psk", { type: "string" }, "the passkey", SETTINGS + "no secret is ever printed", later),
+      setting(
+        "priority",
+        { type: "integer", default: 0, minimum: -999, maximum: 999 },
+        "the highest is tried first",
+        RANGES,
+        later,
+      ),
+      setting("ipv4_address", { type: "string", default: "auto" }, "address with prefix", RANGES, later),
+      setting("ipv4_gateway", { type: "string", default: "" }, "the gateway", RANGES, later),
+      setting("ipv4_dns", { type: "array" }, "servers of names", RANGES, later),
+      setting(
+        "ipv4_route_metric",
+        { type: "integer", default: 0 },
+        "the lowest is preferred; 0: 100 wired, 600 wireless",
+        RANGES,
+        later,
+      ),
+    ],
+  },
+  {
+    title: "System (`system_configuration`)",
+    subject: { kind: "agent", section: "system_configuration" },
+    rows: [
+      setting(
+        "forward_system_logs",
+        { type: "string", default: "" },
+        "identifiers whose journal lines go to the cloud; `-x` leaves x out, `all` is everything",
+        "lib/agent/log_forwarding_test.ts: filters: names, exclusions, all, blanks, repeats, the agent itself",
+      ),
+      setting(
+        "logging_journald_runtime_max_use_megabytes",
+        { type: "integer", default: 512 },
+        "space for passing logs in MB; -1: no limit is set",
+        SYSTEM + "the journal is limited once, and set free again",
+      ),
+      setting(
+        "logging_journald_system_max_use_megabytes",
+        { type: "integer", default: 512 },
+        "space for kept logs in MB; -1: no limit is set",
+        SYSTEM + "the journal is limited once, and set free again",
+      ),
+      setting(
+        "os_auto_upgrade_type",
+        { type: "string", default: "" },
+        "`all`, `security`, `disable`, or empty: left alone",
+        [
+          SYSTEM + "automatic upgrades are turned on and off, and left alone where nothing is said",
+          SYSTEM + "origins are those that are there, always in the same order",
+        ],
+        {
+          note:
+            "beyond: `managed-all` and `managed-security`, by the agent itself; which systems is under change",
+        },
+      ),
+    ],
+  },
+  {
+    title: "Options of svc-agent",
+    subject: { kind: "options", program: "svc-agent" },
+    rows: [
+      option("--config", "the machine's credentials, `/etc/svc.json` by default; `-c`", PROGRAM),
+      option("--defaults", "the manufacturer's defaults, `/etc/svc-defaults.json` by default", PROGRAM),
+      option("--debug", "debug level of the agent only; `-d`, `SVC_AGENT_DEBUG`", PROGRAM),
+      option("--wait", "versions first; `-w`, `SVC_AGENT_WAIT_FOR_UPDATE`", PROGRAM),
+      option("--help", "the help; `-h`", PROGRAM),
+      option("--install", "becomes a system service", PROGRAM),
+      option("--dev-mode", "not as root and not as a service; `SVC_AGENT_DEVMODE`", PROGRAM),
+      option(
+        "--fast-start",
+        "`SVC_AGENT_FAST_START=1` starts without waiting for anything",
+        [PROGRAM, "cli/program_test.ts: svc-agent reports a bad value in its environment"],
+        "beyond: an option, too",
+      ),
+    ],
+  },
+  {
+    title: "When the runtime is started again",
+    rows: [
+      holds(
+        "`viam_server_env` changed: at once, when maintenance is allowed and no configuration is being applied.",
+        AGENT + "a changed environment waits for the maintenance window",
+      ),
+      holds(
+        "Not started in its time: killed and started again.",
+        RUNTIME + "what does not get ready in its time is killed and started again",
+      ),
+      holds(
+        "A new version is downloaded by itself, and started when the agent starts next.",
+        AGENT + "the runtime is restarted for another version, and judged by how it does",
+        "differs today: it is started when maintenance allows it; under change",
+      ),
+      holds(
+        "With a maintenance window: when maintenance is allowed and no configuration is being applied.",
+        AGENT + "the runtime is restarted for another version, and judged by how it does",
+      ),
+      notYet("Hotspot and normal: when each begins and ends, and that an active user is not interrupted."),
+      notYet("Networks are tried from the highest priority to the lowest."),
+      holds(
+        "Offline for longer than `device_reboot_after_offline_minutes`: the device is rebooted.",
+        AGENT + "a device that is offline for long is rebooted, and less and less often",
+      ),
+    ],
+  },
+];

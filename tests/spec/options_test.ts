@@ -1,0 +1,82 @@
+/**
+ * Options of svc-server as a user has them: a process, what it writes and how it ends.
+ */
+
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { VERSION } from "../../cli/version.ts";
+import { startServer, writeConfig } from "../server.ts";
+
+const PROGRAM = new URL("../../cli/svc_server.ts", import.meta.url).pathname;
+
+/** Runs svc-server to its end. */
+async function run(...args: string[]): Promise<{ code: number; output: string }> {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", PROGRAM, ...args],
+    stdin: "null",
+  }).output();
+  return { code, output: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+}
+
+/** What a machine writes from its start to its end. */
+async function logOf(config: Record<string, unknown>, ...args: string[]): Promise<string> {
+  const path = await writeConfig(config);
+  try {
+    const server = await startServer(path, { args });
+    try {
+      await server.wrote("configuration applied");
+    } finally {
+      await server.stop();
+    }
+    return server.output();
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+const MACHINE = {
+  components: [
+    { name: "b", api: "rdk:component:board", model: "fake" },
+    {
+      name: "m",
+      api: "rdk:component:motor",
+      model: "gpio",
+      attributes: { board: "b", pins: { dir: "1", pwm: "2" }, max_rpm: 100 },
+    },
+  ],
+};
+
+Deno.test("-version is one line", async () => {
+  const { code, output } = await run("-version");
+  assertEquals([code, output.split("\n").length], [0, 2]);
+  assertStringIncludes(output, `svc-server ${VERSION} `);
+});
+
+Deno.test("-debug writes lines of debug level, the order of closing among them", async () => {
+  const closing = (log: string) =>
+    [...log.matchAll(/DEBUG.*\tclosing rdk:component:(\S+)/g)].map(([, name]) => name);
+  assertEquals(closing(await logOf(MACHINE, "-debug")), ["motor/m", "board/b"]);
+  assertEquals(closing(await logOf(MACHINE)), []);
+});
+
+Deno.test("what keeps a resource from being built is one line of the log", async () => {
+  const broken = { name: "c", api: "rdk:component:camera", model: "fake", attributes: { width: 3 } };
+  const lines = (await logOf({ components: [broken] })).split("\n");
+  assertEquals(lines.filter((line) => line.includes("odd-number")).length, 1);
+});
+
+Deno.test("-cpuprofile leaves a profile that tools can read", async () => {
+  const folder = await Deno.makeTempDir();
+  const file = `${folder}/cpu.cpuprofile`;
+  try {
+    await logOf(MACHINE, "-cpuprofile", file);
+    const { nodes, samples } = JSON.parse(await Deno.readTextFile(file));
+    assert(nodes.length > 0 && samples.length > 0);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("-no-tls serves in the open although the configuration has a certificate", async () => {
+  const tls = { tls_cert_file: "/nowhere/cert.pem", tls_key_file: "/nowhere/key.pem" };
+  assertMatch(await logOf({ network: tls }, "-no-tls"), /"url":"http:\/\//);
+});

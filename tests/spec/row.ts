@@ -1,0 +1,76 @@
+/**
+ * What the specification says, a row a statement, with the tests that hold it.
+ *
+ * The rows are in the files beside this one; `docs/spec.md` is made of them (`deno task golden`), and
+ * `tests/golden/spec_test.ts` compares: the page with the rows, the rows with the tests that they name, and settings
+ * and options with those of the programs.
+ */
+
+/** What a setting or an option is, as the specification has it. */
+export interface Shape {
+  readonly type: "string" | "integer" | "number" | "boolean" | "object" | "array";
+  readonly default?: string | number | boolean;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly words?: readonly string[];
+  readonly required?: true;
+}
+
+export interface Row {
+  /** The statement, in our words. */
+  readonly says: string;
+  /** `file: name of a test`; none where it is not built yet. */
+  readonly tests: readonly string[];
+  /** Where ours goes beyond it, or knowingly differs, and why. */
+  readonly note?: string;
+  readonly isBuilt: boolean;
+  /** Of a setting or an option: its name. `pins.pwm` is a key of an object, `log[].level` one of the items of a list. */
+  readonly name?: string;
+  readonly shape?: Shape;
+  /** What of the shape ours knowingly differs in; the note says why. */
+  readonly differsIn?: readonly (keyof Shape)[];
+}
+
+/** Where the settings or options of a section are compared with those of a program. */
+export type Subject =
+  | { readonly kind: "model"; readonly api: string; readonly model: string }
+  | { readonly kind: "machine" }
+  | { readonly kind: "agent"; readonly section: string }
+  | { readonly kind: "options"; readonly program: "svc-server" | "svc-agent" };
+
+export interface Section {
+  readonly title: string;
+  readonly rows: readonly Row[];
+  readonly subject?: Subject;
+}
+
+/** A statement that a test holds, or several. */
+export function holds(says: string, tests: string | readonly string[], note?: string): Row {
+  return { says, tests: [tests].flat(), note, isBuilt: true };
+}
+
+/** A statement about a part that is not built yet. */
+export function notYet(says: string, note?: string): Row {
+  return { says, tests: [], note, isBuilt: false };
+}
+
+/** A setting with its type, default and range. */
+export function setting(
+  name: string,
+  shape: Shape,
+  says: string,
+  tests: string | readonly string[],
+  { note, differsIn, isBuilt = true }: Pick<Row, "note" | "differsIn"> & { isBuilt?: boolean } = {},
+): Row {
+  return { name, shape, says, tests: [tests].flat(), note, differsIn, isBuilt };
+}
+
+/** An option of a command line. */
+export function option(name: string, says: string, tests: string | readonly string[], note?: string): Row {
+  return { name, says, tests: [tests].flat(), note, isBuilt: true };
+}
+
+/** An option that is read and does nothing yet, as its help says. */
+export function idleOption(name: string, says: string): Row {
+  return { name, says, tests: [], note: "read; `-help` says that it does nothing yet", isBuilt: false };
+}
