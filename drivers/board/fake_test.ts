@@ -70,7 +70,8 @@ Deno.test("interrupt values go up", async () => {
 
 Deno.test("unknown analogs and interrupts are refused in the published words", async () => {
   const b = await board();
-  await assertRejects(() => b.readAnalog("x"), SvcError, "can't find AnalogReader (x)");
+  const lost = await assertRejects(() => b.readAnalog("x"), SvcError, "can't find AnalogReader (x)");
+  assertEquals(lost.code, "unknown");
   await assertRejects(() => b.writeAnalog("x", 1), SvcError, "can't find AnalogReader (x)");
   await assertRejects(() => b.getDigitalInterruptValue("x"), SvcError, "cant find DigitalInterrupt (x)");
   await assertRejects(() => b.streamTicks(["i1", "x"]), SvcError, "cant find DigitalInterrupt (x)");

@@ -117,8 +117,13 @@ Deno.test("vision: published refusals", async () => {
 Deno.test("vision: a camera that is missing, or gives nothing", async () => {
   const able = vision({ classify: () => Promise.resolve(classes) }, [new Counting("empty", [])]);
   const classify = (camera: string) => () => able.getClassificationsFromCamera(camera, 0);
-  await assertRejects(classify(""), SvcError, "no camera name provided and no default camera found");
-  await assertRejects(classify("gone"), SvcError, "could not find camera named gone");
+  const unnamed = await assertRejects(
+    classify(""),
+    SvcError,
+    "no camera name provided and no default camera",
+  );
+  const gone = await assertRejects(classify("gone"), SvcError, "could not find camera named gone");
+  assertEquals([unnamed.code, gone.code], ["unknown", "unknown"], "as published");
   await assertRejects(classify("empty"), SvcError, "no images returned from camera empty");
 });
 

@@ -54,6 +54,16 @@ Deno.test({
 
 Deno.test({
   ...posix,
+  name: "a process has our own environment, and what is added to it",
+  fn: async () => {
+    const args = ["-c", `echo "$A"; echo "$PATH"`];
+    const { out } = await finished(host.spawn({ command: "sh", args, env: { A: "a" } }));
+    assertEquals(out, ["a", host.env("PATH")!]);
+  },
+});
+
+Deno.test({
+  ...posix,
   name: "a group that does not listen is killed with all that it started",
   fn: async () => {
     const script = `trap '' TERM; sleep 1000 & echo $!; wait; wait`;

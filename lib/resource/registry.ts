@@ -114,10 +114,13 @@ export class Dependencies {
 
   /**
    * Any resource of the machine, as it is at this moment: for one that a request names, where the configuration
-   * does not. Not to be kept, for it may be closed and built anew. Throws where there is none.
+   * does not. Not to be kept, for it may be closed and built anew. Throws `unknown`, the published code, where there
+   * is none.
    */
   lookUp<R extends Resource>(api: Api<R>, name: string): R {
-    return this.find(api, name) ?? this.view?.find(api.name, name) as R | undefined ?? this.get(api, name);
+    const found = this.find(api, name) ?? this.view?.find(api.name, name);
+    if (found) return found as R;
+    throw new SvcError("unknown", `no node found with api ${api.name} and name ${name}`);
   }
 
   /** The resources that the model sees, as they are at this moment. Not to be kept. */

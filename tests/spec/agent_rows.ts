@@ -86,7 +86,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "disable_system_configuration",
         { type: "boolean", default: false },
         "the system's settings are left alone",
-        SYSTEM + "automatic upgrades are turned on and off, and left alone where nothing is said",
+        SYSTEM + "the journal is limited once, and set free again",
       ),
       setting(
         "disable_viam_server",
@@ -99,8 +99,11 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "viam_server_env",
         { type: "object" },
         "environment of the runtime and all that it starts, `{}` by default",
-        RUNTIME + "disabled it does not run; another environment makes it stale",
-        { note: "beyond: `svc_server_env` too; the agent's own environment is inherited" },
+        [
+          RUNTIME + "it is started, gets ready, and is stopped with the agent",
+          RUNTIME + "disabled it does not run; another environment makes it stale",
+        ],
+        { note: "beyond: `svc_server_env` too" },
       ),
       setting(
         "viam_server_start_timeout_minutes",
@@ -115,6 +118,10 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "the runtime is started after a network and an update check",
         AGENT + "with --wait nothing starts before the cloud has answered, or a minute has passed",
         { note: "differs: for a minute at most, so that a device without a network works" },
+      ),
+      holds(
+        "The runtime has the agent's own environment too.",
+        "lib/base/process_test.ts: a process has our own environment, and what is added to it",
       ),
     ],
   },

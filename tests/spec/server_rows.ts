@@ -2,7 +2,6 @@
 
 import { holds, idleOption, notYet, option, type Section, setting } from "./row.ts";
 
-const GOLDEN = "tests/golden/golden_test.ts: ${program} -help is as in ${program}.help.txt";
 const MAINTENANCE = "lib/machine/maintenance_test.ts: ";
 const CONFIG = "lib/machine/config_test.ts: ";
 const MACHINE = "lib/machine/machine_test.ts: ";
