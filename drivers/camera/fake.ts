@@ -11,7 +11,7 @@ import type { Clock } from "../../lib/base/clock.ts";
 import { bool, type Infer, integer, object } from "../../lib/base/schema.ts";
 import { depthToCloud } from "../../lib/geometry/depth.ts";
 import { type ColorImage, encodeImage, MIME, packedRgb } from "../../lib/geometry/image.ts";
-import type { Intrinsics } from "../../lib/geometry/lens.ts";
+import { type Intrinsics, scaleIntrinsics } from "../../lib/geometry/lens.ts";
 import { writePcd } from "../../lib/geometry/pcd.ts";
 import { createCloud, type PointCloud } from "../../lib/geometry/point_cloud.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
@@ -26,6 +26,8 @@ const WIDTH_PX = 1280;
 const HEIGHT_PX = 720;
 /** How long an animated picture stands before it moves on by a pixel. */
 const ANIMATION_STEP_MS = 20;
+/** Longer side of the depth that comes along with the gradient: clients that want none of it get it too. */
+const COARSE_MAX_PX = 160;
 /** Points of a cloud, so that its file (16 bytes a point) fits in one message. */
 const POINTS_MAX = 1_000_000;
 
@@ -120,7 +122,8 @@ class Fake extends BaseComponent implements Camera {
   }
 
   get #drawing(): Drawing {
-    return this.#drawn ??= drawScene(this.settings.scene ?? SCENES.boxes, this.#lens);
+    const { scene } = this.settings;
+    return this.#drawn ??= scene ? drawScene(scene, this.#lens) : drawScene(SCENES.boxes, coarse(this.#lens));
   }
 
   #once(what: string, make: () => Uint8Array): Uint8Array {
@@ -137,6 +140,13 @@ export const FakeCamera = model({
   attributes,
   construct: ({ name, attributes, clock }) => new Fake(name, attributes, clock),
 });
+
+/** The same view in a picture that is small enough to come along with every other one. */
+function coarse(lens: Intrinsics): Intrinsics {
+  const share = Math.min(1, COARSE_MAX_PX / Math.max(lens.widthPx, lens.heightPx));
+  const pixels = (side: number) => Math.max(1, Math.round(side * share));
+  return scaleIntrinsics(lens, pixels(lens.widthPx), pixels(lens.heightPx));
+}
 
 /** How far along the way from yellow (0) to blue (255) a pixel is: its distance from the upper left corner. */
 function blueness(x: number, y: number, width: number, height: number): number {

@@ -13,7 +13,8 @@ Deno.test("fake camera: a JPEG first, then depth, 1280 x 720 unless it is told o
   const { images } = await (await construct(FakeCamera)).getImages();
   assertEquals(
     images.map(({ sourceName, mimeType, image }) => [sourceName, mimeType, imageSize(image)]),
-    [["color", MIME.jpeg], ["depth", MIME.depth]].map((one) => [...one, { width: 1280, height: 720 }]),
+    [["color", MIME.jpeg, { width: 1280, height: 720 }], ["depth", MIME.depth, { width: 160, height: 90 }]],
+    "the depth is small, for it comes along with every picture",
   );
   const small = await construct(FakeCamera, { width: 64, height: 0 });
   assertEquals(imageSize((await small.getImages()).images[0].image), { width: 64, height: 720 });

@@ -56,7 +56,7 @@ const namedRow = choice("", Object.keys(SCENES) as (keyof typeof SCENES)[])
 export const sceneRow = new Row<Scene | undefined>({
   doc:
     "look at a floor and what is on it (a scene's name, or the scene itself), in colours too; when left out " +
-    'the picture is a gradient and the depth is that of "boxes"',
+    'the picture is a gradient and the depth, a small picture, that of "boxes"',
   json: { anyOf: [namedRow.jsonSchema(), wholeRow.jsonSchema()] },
   wanted: "the name of a scene, or an object",
   read: (value, at) => (typeof value === "string" ? namedRow : wholeRow).decode(value, at),

@@ -114,9 +114,13 @@ class Obstacles implements Skills {
     if (kept?.key === key) return kept;
     const known = !distortion || DISTORTION_MODELS.includes(distortion.model);
     const asIs = lens.widthPx === width && lens.heightPx === height;
+    const alike =
+      Math.abs(lens.widthPx * height - lens.heightPx * width) < Math.max(lens.widthPx, lens.heightPx);
     const problems = [
       known ? "" : `the distortion model "${distortion.model}" is unknown and left out`,
-      asIs ? "" : `lens parameters for ${lens.widthPx} x ${lens.heightPx} are scaled to ${width} x ${height}`,
+      alike
+        ? ""
+        : `lens parameters for ${lens.widthPx} x ${lens.heightPx} are scaled to ${width} x ${height}`,
     ];
     const fitting = asIs ? lens : scaleIntrinsics(lens, width, height);
     const eye = { key, segmenter: new Segmenter(fitting, this.#limits, known ? distortion : undefined) };

@@ -56,8 +56,10 @@ const build = (camera: Camera, attributes: JsonObject = {}, logged: LogRecord[] 
   construct(ObstaclesDepthVision, attributes, { dependencies: [camera], logged });
 
 Deno.test("obstacles_depth: finds objects before a fake camera for which nothing is configured", async () => {
-  const vision = await build(await construct(FakeCamera, {}, { name: "cam" }));
+  const logged: LogRecord[] = [];
+  const vision = await build(await construct(FakeCamera, {}, { name: "cam" }), {}, logged);
   assertEquals((await vision.getObjectPointClouds("cam")).length, 3);
+  assertEquals(logged, []);
 });
 
 const depth = (scene: Partial<Scene> = {}) => drawScene({ ...SCENE, ...scene }, LENS).depth;
@@ -259,11 +261,14 @@ Deno.test("obstacles_depth: a lens that cannot be is an error; one of another si
   }
   camera.properties = { intrinsics: sceneLens(320, 240) };
   assertEquals((await vision.getObjectPointClouds("cam")).length, 2);
+  assertEquals(logged, [], "a picture of another size is the same view");
+  camera.properties = { intrinsics: sceneLens(320, 200) };
+  assertEquals((await vision.getObjectPointClouds("cam")).length, 2);
   camera.properties = { intrinsics: LENS, distortion: { model: "fishy", parameters: [1] } };
   assertEquals((await vision.getObjectPointClouds("cam")).length, 2);
   await vision.getObjectPointClouds("cam");
   assertEquals(logged.map(({ message }) => message), [
-    "cam: lens parameters for 320 x 240 are scaled to 160 x 120",
+    "cam: lens parameters for 320 x 200 are scaled to 160 x 120",
     'cam: the distortion model "fishy" is unknown and left out',
   ]);
 });
