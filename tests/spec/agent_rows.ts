@@ -3,7 +3,7 @@
 import { holds, notYet, option, type Section, setting } from "./row.ts";
 
 const SETTINGS = "lib/agent/settings_test.ts: ";
-const PUBLISHED = SETTINGS + "built-in values are the published ones";
+const PUBLISHED = SETTINGS + "every row of the published tables has its name, its type and its default";
 const RANGES = SETTINGS + "ranges: what is out of them is told with its path, and what to write";
 const RUNTIME = "lib/agent/runtime_test.ts: ";
 const AGENT = "lib/agent/agent_test.ts: ";
@@ -66,7 +66,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
       holds(
         "`stable` follows each stable release.",
         "lib/agent/updater_test.ts: an update from its wish to its proof, in another process at every step",
-        "when a new version of svc-server is started is under change",
+        "when it is started: see below",
       ),
     ],
   },
@@ -136,6 +136,8 @@ export const AGENT_SECTIONS: readonly Section[] = [
         [
           AGENT + "a device that is offline for long is rebooted, and less and less often",
           "lib/agent/offline_test.ts: a reboot is due after the configured time, and never where there is none",
+          SETTINGS +
+          "a short wait for the reboot of an offline device is taken, and warned of where no hotspot would start",
         ],
         { note: `${MINUTES}; reboots that do not help become rarer`, differsIn: ["type"] },
       ),
@@ -262,11 +264,13 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "`all`, `security`, `disable`, or empty: left alone",
         [
           SYSTEM + "automatic upgrades are turned on and off, and left alone where nothing is said",
-          SYSTEM + "origins are those that are there, always in the same order",
+          SYSTEM + "repositories are those that are there, always in the same order",
+          SYSTEM +
+          "custom repositories are among them, and Ubuntu's security, whose codename is the release's",
+          SYSTEM + "systems like Fedora are upgraded by dnf-automatic, of whichever dnf",
         ],
         {
-          note:
-            "beyond: `managed-all` and `managed-security`, by the agent itself; which systems is under change",
+          note: "beyond: `managed-all` and `managed-security`, by the agent itself; dnf systems",
         },
       ),
     ],
@@ -303,12 +307,17 @@ export const AGENT_SECTIONS: readonly Section[] = [
       ),
       holds(
         "A new version is downloaded by itself, and started when the agent starts next.",
-        AGENT + "the runtime is restarted for another version, and judged by how it does",
-        "differs today: it is started when maintenance allows it; under change",
+        [
+          AGENT +
+          "a runtime that works is stopped for a release in a maintenance window only; a start has its turn",
+          AGENT + "the runtime is restarted for another version, and judged by how it does",
+        ],
+        "beyond: a version that an operator names is taken as soon as svc-server allows a restart",
       ),
       holds(
         "With a maintenance window: when maintenance is allowed and no configuration is being applied.",
-        AGENT + "the runtime is restarted for another version, and judged by how it does",
+        AGENT +
+          "a runtime that works is stopped for a release in a maintenance window only; a start has its turn",
       ),
       notYet("Hotspot and normal: when each begins and ends, and that an active user is not interrupted."),
       notYet("Networks are tried from the highest priority to the lowest."),
