@@ -7,13 +7,13 @@ import {
   type DescMessage,
   type DescMethod,
   type DescService,
-  fromBinary,
   type Message,
   type MessageInitShape,
   type MessageShape,
   toBinary,
 } from "./proto.ts";
 import { SvcError } from "../base/error.ts";
+import { Decoder } from "./decoder.ts";
 import type { Metadata } from "./metadata.ts";
 
 export interface CallOptions {
@@ -54,16 +54,17 @@ export type ServiceClient<S extends DescService> = { [K in keyof S["method"]]: C
 /** The methods of service `desc` over `channel`, by local name. */
 export function client<S extends DescService>(desc: S, channel: Channel): ServiceClient<S> {
   const methods: Record<string, unknown> = {};
-  for (const method of desc.methods) methods[method.localName] = bind(method, channel);
+  const decoder = new Decoder();
+  for (const method of desc.methods) methods[method.localName] = bind(method, channel, decoder);
   return methods as ServiceClient<S>;
 }
 
-function bind(method: DescMethod, channel: Channel) {
+function bind(method: DescMethod, channel: Channel, decoder: Decoder) {
   const manyIn = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
   const manyOut = method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming";
   return (input: unknown, options?: CallOptions) => {
     const requests = encoded(method, manyIn ? input as AsyncIterable<unknown> : one(input));
-    const answers = decoded(method, channel.call(method, requests, options));
+    const answers = decoded(method, channel.call(method, requests, options), decoder);
     return manyOut ? answers : only(method, answers);
   };
 }
@@ -78,8 +79,12 @@ async function* encoded(method: DescMethod, messages: AsyncIterable<unknown>): A
   }
 }
 
-async function* decoded(method: DescMethod, answers: AsyncIterable<Uint8Array>): AsyncGenerator<Message> {
-  for await (const bytes of answers) yield fromBinary(method.output, bytes);
+async function* decoded(
+  method: DescMethod,
+  answers: AsyncIterable<Uint8Array>,
+  decoder: Decoder,
+): AsyncGenerator<Message> {
+  for await (const bytes of answers) yield decoder.decode(method.output, bytes);
 }
 
 async function only(method: DescMethod, answers: AsyncIterable<Message>): Promise<Message> {

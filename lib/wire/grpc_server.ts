@@ -112,6 +112,10 @@ class ServerCall implements RawCall, StreamListener {
     admit(this.requests, caller, this.allowance);
   }
 
+  decoding(bytes: number): void {
+    this.requests.decoding(bytes);
+  }
+
   released(): void {
     this.requests.release();
   }

@@ -344,6 +344,10 @@ class WebCall implements RawCall, WebBody {
     admit(this.requests, caller, this.request.allowance);
   }
 
+  decoding(bytes: number): void {
+    this.requests.decoding(bytes);
+  }
+
   released(): void {
     this.requests.release();
   }

@@ -100,12 +100,50 @@ const STATIC: Fields = [
   ["www-authenticate", ""],
 ];
 
+/** The fields that a peer has had us remember: a ring, so that one more costs the same however many there are. */
+class DynamicTable {
+  readonly #ring: ([string, string] | undefined)[] = Array(TABLE_BYTES / ENTRY_BYTES);
+  /** Where the newest is. */
+  #newest = 0;
+  #length = 0;
+  #bytes = 0;
+  #maxBytes = TABLE_BYTES;
+
+  /** The newest is 0. */
+  get(index: number): [string, string] | undefined {
+    return index < this.#length ? this.#ring[(this.#newest + index) % this.#ring.length] : undefined;
+  }
+
+  add(field: [string, string]): void {
+    const bytes = sizeOf(field);
+    this.#evict(this.#maxBytes - bytes);
+    // A field larger than the table empties it (RFC 7541, 4.4).
+    if (bytes > this.#maxBytes) return;
+    this.#newest = (this.#newest + this.#ring.length - 1) % this.#ring.length;
+    this.#ring[this.#newest] = field;
+    this.#length++;
+    this.#bytes += bytes;
+  }
+
+  resize(maxBytes: number): void {
+    this.#maxBytes = maxBytes;
+    this.#evict(maxBytes);
+  }
+
+  /** Forgets the oldest until the others take at most `bytes`. */
+  #evict(bytes: number): void {
+    while (this.#length > 0 && this.#bytes > bytes) {
+      const oldest = (this.#newest + --this.#length) % this.#ring.length;
+      this.#bytes -= sizeOf(this.#ring[oldest]!);
+      this.#ring[oldest] = undefined;
+    }
+  }
+}
+
 /** Decodes header blocks in the order in which they arrive on one connection. */
 export class HpackDecoder {
-  /** Newest first. */
-  readonly #dynamic: [string, string][] = [];
-  #dynamicBytes = 0;
-  #tableBytes = TABLE_BYTES;
+  readonly #dynamic = new DynamicTable();
+  #added = 0;
   #block: Uint8Array = new Uint8Array();
   #at = 0;
   #listBytes = 0;
@@ -118,11 +156,17 @@ export class HpackDecoder {
     return this.#listBytes;
   }
 
+  /** How many fields of the last block went into the table. */
+  get added(): number {
+    return this.#added;
+  }
+
   /** The fields of a block; `undefined` when there are too many of them. Broken blocks throw `HpackError`. */
   decode(block: Uint8Array): Fields | undefined {
     this.#block = block;
     this.#at = 0;
     this.#listBytes = 0;
+    this.#added = 0;
     this.#resize();
     const fields: [string, string][] = [];
     while (this.#at < block.length) {
@@ -142,8 +186,7 @@ export class HpackDecoder {
       if (times === 2) throw new HpackError("more than two changes of the table's size");
       const bytes = this.#integer(5);
       if (bytes > TABLE_BYTES) throw new HpackError(`table size ${bytes}, at most ${TABLE_BYTES} was agreed`);
-      this.#tableBytes = bytes;
-      this.#evict();
+      this.#dynamic.resize(bytes);
     }
   }
 
@@ -152,7 +195,8 @@ export class HpackDecoder {
     if (byte & 0x80) return this.#entry(this.#integer(7));
     if (byte & 0x40) {
       const field = this.#literal(6);
-      this.#add(field);
+      this.#dynamic.add(field);
+      this.#added++;
       return field;
     }
     if (byte & 0x20) throw new HpackError("a change of the table's size after a field");
@@ -166,19 +210,9 @@ export class HpackDecoder {
   }
 
   #entry(index: number): [string, string] {
-    const field = index <= STATIC.length ? STATIC[index - 1] : this.#dynamic[index - STATIC.length - 1];
+    const field = index <= STATIC.length ? STATIC[index - 1] : this.#dynamic.get(index - STATIC.length - 1);
     if (!field) throw new HpackError(`no entry ${index} in the table`);
     return field as [string, string];
-  }
-
-  #add(field: [string, string]): void {
-    this.#dynamic.unshift(field);
-    this.#dynamicBytes += sizeOf(field);
-    this.#evict();
-  }
-
-  #evict(): void {
-    while (this.#dynamicBytes > this.#tableBytes) this.#dynamicBytes -= sizeOf(this.#dynamic.pop()!);
   }
 
   #integer(prefixBits: number): number {

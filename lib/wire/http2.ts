@@ -57,7 +57,7 @@ const LINGER_MS = 1_000;
 /** What a peer that is left may still send without losing the reason; beyond it nothing is read. */
 const FAREWELL_BYTES = 1024 * 1024;
 /** What a frame costs of its connection's share on top of its bytes; one that begins or ends a call, or changes all. */
-const FRAME_COST = 64, CALL_COST = 1024;
+const FRAME_COST = 64, CALL_COST = 1024, ADDED_FIELD_COST = 256;
 /** Data in a frame that earns the peer an answer to it; what its window cuts smaller does not. */
 const ANSWERED_BYTES = 1024;
 
@@ -515,9 +515,10 @@ export class Connection {
 
   #fields(id: number, block: Uint8Array, ended: boolean): void {
     const fields = this.#decoder.decode(block);
-    const { listBytes } = this.#decoder;
-    this.#share.spend(CALL_COST + listBytes);
-    if (!this.#charge("headerBytes", Math.max(0, listBytes - USUAL_HEADER_BYTES))) return;
+    const { listBytes, added } = this.#decoder;
+    const cost = listBytes + ADDED_FIELD_COST * added;
+    this.#share.spend(CALL_COST + cost);
+    if (!this.#charge("headerBytes", Math.max(0, cost - USUAL_HEADER_BYTES))) return;
     const stream = this.#streams.get(id);
     if (stream) {
       if (!fields) return stream.fail(H2.calm, "more header fields than are taken");

@@ -82,6 +82,11 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     }
   }
 
+  /** Charges what the message that was read becomes; it counts as long as the message does. */
+  decoding(bytes: number): void {
+    this.#charge(bytes);
+  }
+
   /** The call has ended: nothing is kept any more. A handler that still reads hears of it when the stream ends. */
   release(): void {
     this.#forget(new SvcError("canceled", "the call has ended"));

@@ -6,6 +6,7 @@ export {
   create,
   createFileRegistry,
   type DescExtension,
+  type DescField,
   type DescFile,
   type DescMessage,
   type DescMethod,
@@ -17,6 +18,7 @@ export {
   type Message,
   type MessageInitShape,
   type MessageShape,
+  ScalarType,
   toBinary,
   toJson,
 } from "@bufbuild/protobuf";

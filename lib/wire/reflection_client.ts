@@ -9,16 +9,18 @@ import { ServerReflection, type ServerReflectionRequest } from "../../proto/gen/
 import { ServerReflection as ServerReflectionAlpha } from "../../proto/gen/reflection_v1alpha_pb.ts";
 import { SvcError } from "../base/error.ts";
 import { type CallOptions, type Channel, client } from "./channel.ts";
+import { Decoder } from "./decoder.ts";
 import {
   createFileRegistry,
   type DescService,
   type FileDescriptorProto,
   FileDescriptorProtoSchema,
-  fromBinary,
 } from "./proto.ts";
 
 /** A service whose description takes more files is left alone. */
 const FILES_MAX = 200;
+/** Bytes of all these files; the description of everything that this program serves takes a tenth of it. */
+const FILE_BYTES_MAX = 4 * 1024 * 1024;
 
 type Question = ServerReflectionRequest["messageRequest"];
 
@@ -33,11 +35,20 @@ export async function describeService(
   limits: CallOptions,
 ): Promise<DescService> {
   const files = new Map<string, FileDescriptorProto>();
+  const decoder = new Decoder();
+  let count = 0, fileBytes = 0;
   const take = async (question: Question) => {
-    for (const file of await ask(channel, question, limits)) files.set(file.name, file);
-    if (files.size > FILES_MAX) {
-      const found = `${typeName} is described by more than ${FILES_MAX} files`;
-      throw new SvcError("resource_exhausted", `${found}, wanted fewer`);
+    const encoded = await ask(channel, question, limits);
+    count += encoded.length;
+    fileBytes += encoded.reduce((sum, { length }) => sum + length, 0);
+    if (count > FILES_MAX || fileBytes > FILE_BYTES_MAX) {
+      const found = `${typeName} is described by ${count} files of ${fileBytes} bytes`;
+      const wanted = `wanted at most ${FILES_MAX} of ${FILE_BYTES_MAX} bytes`;
+      throw new SvcError("resource_exhausted", `${found}, ${wanted}`);
+    }
+    for (const bytes of encoded) {
+      const file = decoder.decode(FileDescriptorProtoSchema, bytes);
+      files.set(file.name, file);
     }
   };
   await take({ case: "fileContainingSymbol", value: typeName });
@@ -67,7 +78,7 @@ async function ask(
   channel: Channel,
   question: Question,
   limits: CallOptions,
-): Promise<FileDescriptorProto[]> {
+): Promise<Uint8Array[]> {
   const requests = () => one({ host: "", messageRequest: question });
   try {
     return await filesOf(
@@ -90,11 +101,11 @@ interface Answer {
   readonly messageResponse: { readonly case?: string; readonly value?: unknown };
 }
 
-async function filesOf(answers: AsyncIterable<Answer>, question: Question): Promise<FileDescriptorProto[]> {
+async function filesOf(answers: AsyncIterable<Answer>, question: Question): Promise<Uint8Array[]> {
   for await (const { messageResponse: { case: kind, value } } of answers) {
     if (kind === "fileDescriptorResponse") {
       const { fileDescriptorProto } = value as { fileDescriptorProto: Uint8Array[] };
-      return fileDescriptorProto.map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
+      return fileDescriptorProto;
     }
     const { errorMessage = "no files" } = (value ?? {}) as { errorMessage?: string };
     throw new SvcError("not_found", `the server answers a question for ${question.value}: ${errorMessage}`);

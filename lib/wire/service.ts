@@ -10,7 +10,6 @@ import {
   type DescMessage,
   type DescMethod,
   type DescService,
-  fromBinary,
   type Message,
   type MessageInitShape,
   type MessageShape,
@@ -18,6 +17,7 @@ import {
 } from "./proto.ts";
 import { assert, type Code, CODES, messageOf, SvcError } from "../base/error.ts";
 import { type Clock, race } from "../base/clock.ts";
+import { Decoder, HeavyTurns } from "./decoder.ts";
 import { Metadata } from "./metadata.ts";
 
 /** How the caller is connected. */
@@ -130,6 +130,8 @@ export interface RawCall {
   readonly requests: AsyncIterable<Uint8Array>;
   /** Nobody has objected to the header. Before this the transport keeps as little as it can of the messages. */
   admitted?(caller: "known" | "stranger"): void;
+  /** The last message becomes so many bytes when it is decoded. Throws where there is no room for them. */
+  decoding?(bytes: number): void;
   /** The handler has ended: the messages that came are not needed any more. */
   released?(): void;
 }
@@ -164,6 +166,8 @@ export class ServiceTable {
   readonly #bound = new Map<string, Bound>();
   readonly #services = new Map<string, Service>();
   readonly #gate: Gate | undefined;
+  readonly #decoder = new Decoder();
+  readonly #turns: HeavyTurns;
 
   /** `visiting` are services that come and go; those that the table has itself go before them. */
   constructor(
@@ -174,6 +178,7 @@ export class ServiceTable {
     const gates = interceptors.filter((one) => typeof one !== "function");
     assert(gates.length <= 1, "a table has at most one gate");
     this.#gate = gates[0];
+    this.#turns = new HeavyTurns(clock);
   }
 
   get services(): Service[] {
@@ -233,7 +238,7 @@ export class ServiceTable {
   }
 
   async #serve(call: RawCall, { method, handler }: Bound, ctx: Context, sink: RawSink, ends: Ends) {
-    const requests = decoded(method, call.requests);
+    const requests = this.#decoded(call, method.input, ctx.signal);
     const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
     const opening = single || method.methodKind === "client_streaming";
     const first = opening ? await race(opened(requests, method), ctx.signal) : undefined;
@@ -243,6 +248,15 @@ export class ServiceTable {
     const rest = opening ? requests : ctx.hearing(requests);
     const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
     await respond(method, answer, ctx, sink, ends);
+  }
+
+  async *#decoded(call: RawCall, desc: DescMessage, signal: AbortSignal): AsyncGenerator<Message> {
+    for await (const bytes of call.requests) {
+      const weight = this.#decoder.weigh(desc, bytes);
+      if (weight.objectBytes > 0) call.decoding?.(weight.objectBytes);
+      const decode = () => this.#decoder.decodeWeighed(desc, bytes);
+      yield this.#turns.isHeavy(weight) ? await this.#turns.take(decode, signal) : decode();
+    }
   }
 
   /** Asks the gate, at once if it answers at once. The interceptors around one that refuses hear of it. */
@@ -357,19 +371,6 @@ class Context implements CallContext {
     this.#cancelTimer();
     this.#call.signal.removeEventListener("abort", this.#gone);
     if (error) this.cancel(error);
-  }
-}
-
-async function* decoded(method: DescMethod, requests: AsyncIterable<Uint8Array>): AsyncGenerator<Message> {
-  for await (const bytes of requests) yield decode(method.input, bytes, method);
-}
-
-function decode(desc: DescMessage, bytes: Uint8Array, method: DescMethod): Message {
-  try {
-    return fromBinary(desc, bytes);
-  } catch (cause) {
-    const problem = `cannot decode a ${desc.typeName} for ${pathOf(method)}: ${messageOf(cause)}`;
-    throw new SvcError("internal", problem, { cause });
   }
 }
 
