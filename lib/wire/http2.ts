@@ -57,7 +57,7 @@ const LINGER_MS = 1_000;
 /** What a peer that is left may still send without losing the reason; beyond it nothing is read. */
 const FAREWELL_BYTES = 1024 * 1024;
 /** What a frame costs of its connection's share on top of its bytes; one that begins or ends a call, or changes all. */
-const FRAME_COST = 64, CALL_COST = 1024, ADDED_FIELD_COST = 256;
+const FRAME_COST = 64, CALL_COST = 1024, ADDED_FIELD_COST = 1024;
 /** Data in a frame that earns the peer an answer to it; what its window cuts smaller does not. */
 const ANSWERED_BYTES = 1024;
 
