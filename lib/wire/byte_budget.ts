@@ -7,7 +7,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
-import { Inflater } from "./inflate.ts";
+import { INFLATED_AT_ONCE, Inflater, Slots } from "./inflate.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -95,6 +95,7 @@ export class PortAllowance {
   readonly #strangers: ByteBudget;
   readonly #unread: ByteBudget;
   readonly #limits: ByteLimits;
+  readonly #inflating = new Slots(INFLATED_AT_ONCE);
 
   constructor(limits: Partial<ByteLimits> = {}) {
     this.#limits = { ...BYTE_LIMITS, ...limits };
@@ -123,7 +124,7 @@ export class PortAllowance {
         unreadByConnection,
         this.#unread,
       ),
-      inflater: new Inflater(),
+      inflater: new Inflater(this.#inflating),
     };
   }
 }

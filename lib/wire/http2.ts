@@ -46,6 +46,8 @@ const EARLY_STREAMS = 100;
 const MAX_HEADER_BYTES = 64 * 1024;
 /** Bytes of header fields that calls usually have; only what is beyond counts against the budget. */
 const USUAL_HEADER_BYTES = 4 * 1024;
+/** What a field that goes into the table counts on top of its size: those who mean well add a few, once. */
+const ADDED_FIELD_BYTES = 1024;
 const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
 const INITIAL_WINDOW_BYTES = 65_535;
 /** Data that one write to the socket gathers. */
@@ -57,7 +59,7 @@ const LINGER_MS = 1_000;
 /** What a peer that is left may still send without losing the reason; beyond it nothing is read. */
 const FAREWELL_BYTES = 1024 * 1024;
 /** What a frame costs of its connection's share on top of its bytes; one that begins or ends a call, or changes all. */
-const FRAME_COST = 64, CALL_COST = 1024, ADDED_FIELD_COST = 1024;
+const FRAME_COST = 64, CALL_COST = 1024;
 /** Data in a frame that earns the peer an answer to it; what its window cuts smaller does not. */
 const ANSWERED_BYTES = 1024;
 
@@ -516,8 +518,8 @@ export class Connection {
   #fields(id: number, block: Uint8Array, ended: boolean): void {
     const fields = this.#decoder.decode(block);
     const { listBytes, added } = this.#decoder;
-    const cost = listBytes + ADDED_FIELD_COST * added;
-    this.#share.spend(CALL_COST + cost);
+    this.#share.spend(CALL_COST + listBytes);
+    const cost = listBytes + ADDED_FIELD_BYTES * added;
     if (!this.#charge("headerBytes", Math.max(0, cost - USUAL_HEADER_BYTES))) return;
     const stream = this.#streams.get(id);
     if (stream) {

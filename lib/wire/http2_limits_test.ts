@@ -161,6 +161,17 @@ Deno.test("HTTP/2: header fields that unpack to far more than was sent end the c
   assert(calls.length > 1000);
 });
 
+Deno.test("HTTP/2: who fills the table of header fields over and over loses the connection", async () => {
+  const { wire } = server();
+  await wire.settings();
+  const churn = repeated(3000, () => Uint8Array.of(0x40, 1, 0x61, 1, 0x62));
+  for (let id = 1; id < 80 && wire.connection.open; id += 2) {
+    await wire.send(TYPE.headers, FLAG.endHeaders | FLAG.endStream, id, churn);
+  }
+  await turns(() => !wire.connection.open);
+  assertEquals(wire.take(TYPE.goaway)[0].payload.toString("latin1", 8), "too many header fields");
+});
+
 Deno.test("HTTP/2: what a client begins it has to end in time", async () => {
   const headers = frameBytes(TYPE.headers, 0, 1, REQUEST);
   const settings = frameBytes(TYPE.settings, 0, 0, EMPTY);

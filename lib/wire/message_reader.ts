@@ -260,7 +260,7 @@ class Account {
 
 /** Bytes in one growing block. */
 export class ByteQueue {
-  #block: Buffer = Buffer.alloc(0);
+  #block: Buffer<ArrayBuffer> = Buffer.from(new ArrayBuffer(0));
   #start = 0;
   #end = 0;
 
@@ -297,18 +297,18 @@ export class ByteQueue {
 
   clear(): void {
     this.account.give(this.#block.length);
-    this.#block = Buffer.alloc(0);
+    this.#block = Buffer.from(new ArrayBuffer(0));
     this.#start = this.#end = 0;
   }
 
   #grow(length: number, wanted: number): void {
     const room = Math.max(length, Math.min(Math.max(2 * length, FIRST_ROOM_BYTES), wanted));
+    if (this.#start > 0) this.#block.copyWithin(0, this.#start, this.#end);
     if (room > this.#block.length) {
       this.account.take(room - this.#block.length);
-      const block = Buffer.allocUnsafeSlow(room);
-      block.set(this.#block.subarray(this.#start, this.#end));
-      this.#block = block;
-    } else this.#block.copyWithin(0, this.#start, this.#end);
+      // Moves the bytes and frees the old block at once: as garbage, such blocks would pile up to a multiple of them.
+      this.#block = Buffer.from(this.#block.buffer.transfer(room));
+    }
     this.#end -= this.#start;
     this.#start = 0;
   }

@@ -10,7 +10,6 @@ import { play, SHORT } from "./wire/play.ts";
 
 /** Attacks that the server does not hold against yet, and what happens; the task plays them all the same. */
 const SUCCEED: Readonly<Record<string, string>> = {
-  "empties": "a caller with a token may send what decodes to a hundred times its size",
   "held-silent": "silent connections do not give way to newcomers before their deadline",
   "held-h2": "newcomers are cut off while idle connections come again and again",
   "held-h2-call": "connections with a call whose message never comes do not give way",
