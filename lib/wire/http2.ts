@@ -7,6 +7,7 @@
  */
 
 import { Buffer } from "node:buffer";
+import { nextTick } from "node:process";
 import type { Duplex } from "node:stream";
 import type { Clock } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
@@ -279,7 +280,8 @@ export class Connection {
   #schedule(): void {
     if (this.#scheduled || this.#writing || this.#over) return;
     this.#scheduled = true;
-    queueMicrotask(() => {
+    // Later than a microtask: by then all calls that came together have said all that they have to say at once.
+    nextTick(() => {
       this.#scheduled = false;
       this.#flush();
     });

@@ -2,14 +2,15 @@
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { settle } from "../base/clock.ts";
+import { Duplex } from "node:stream";
+import { FakeClock, settle } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "./grpc_server.ts";
 import { type Fields, HpackEncoder } from "./hpack.ts";
-import { MAX_STREAMS } from "./http2.ts";
-import { GET, Notes, OK, server, turns, Wire } from "./http2_fixture.ts";
-import { FLAG, H2, TYPE, uint32 } from "./http2_frame.ts";
+import { Connection, MAX_STREAMS } from "./http2.ts";
+import { frameBytes, GET, Notes, OK, server, turns, Wire } from "./http2_fixture.ts";
+import { FLAG, H2, PREFACE, TYPE, uint32 } from "./http2_frame.ts";
 import type { Stream } from "./http2_stream.ts";
 
 const WINDOW = 4, STREAMS = 3;
@@ -284,4 +285,37 @@ Deno.test("HTTP/2: pings are answered both ways", async () => {
     SvcError,
   );
   assertEquals((await late).message, "the test is over");
+});
+
+Deno.test("HTTP/2: answers to requests that came together leave together, in one write", async () => {
+  let writes = 0;
+  const socket = new Duplex({
+    read() {},
+    write: (_bytes, _encoding, done) => {
+      writes++;
+      done();
+    },
+  });
+  const answer = async (stream: Stream) => {
+    // Some handlers take more steps than others.
+    for (let step = 0; step < stream.id; step++) await undefined;
+    stream.headers(OK, true);
+  };
+  const connection = new Connection(socket, {
+    role: "server",
+    clock: new FakeClock(),
+    accept: (stream) => {
+      void answer(stream);
+      return new Notes();
+    },
+  });
+  socket.push(Buffer.concat([Buffer.from(PREFACE), frameBytes(TYPE.settings, 0, 0, new Uint8Array())]));
+  await settle();
+  const before = writes;
+  const block = new HpackEncoder().encode(GET), flags = FLAG.endHeaders | FLAG.endStream;
+  socket.push(Buffer.concat([1, 3, 5, 7, 9].map((id) => frameBytes(TYPE.headers, flags, id, block))));
+  await settle();
+  assertEquals([connection.streams, writes - before], [0, 1]);
+  connection.destroy(new SvcError("canceled", "the test is over"));
+  await settle();
 });

@@ -38,6 +38,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
   #readBytes = 0;
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined;
   #ended = false;
+  #released = false;
   #error: SvcError | undefined;
 
   constructor(private readonly options: MessageReaderOptions = {}) {
@@ -46,7 +47,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
   }
 
   push(bytes: Uint8Array): void {
-    if (this.#error || this.#ended) return this.options.taken?.(bytes.length);
+    if (!this.#open || this.#ended) return this.options.taken?.(bytes.length);
     this.#untaken += bytes.length;
     try {
       if (this.#waiting && this.#backlog.length === 0 && !this.#prefix) bytes = this.#pass(bytes);
@@ -67,7 +68,8 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
 
   /** Fails the reader at once. */
   abort(error: SvcError): void {
-    this.#forget(error);
+    this.#error ??= error;
+    this.#forget();
     this.#ended = true;
     this.#advance();
   }
@@ -89,8 +91,14 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
 
   /** The call has ended: nothing is kept any more. A handler that still reads hears of it when the stream ends. */
   release(): void {
-    this.#forget(new SvcError("canceled", "the call has ended"));
+    this.#released = true;
+    this.#forget();
     this.#account.close();
+  }
+
+  /** Whether anybody may still want what comes. */
+  get #open(): boolean {
+    return this.#error === undefined && !this.#released;
   }
 
   next(): Promise<IteratorResult<Uint8Array>> {
@@ -117,6 +125,8 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
       if (message) waiting.resolve(message);
       else if (!this.#ended) return;
       else if (this.#error) waiting.reject(this.#error);
+      // Made only here: hardly a call is read after its release, and an error costs a stack trace.
+      else if (this.#released) waiting.reject(new SvcError("canceled", "the call has ended"));
       else if (this.#backlog.length > 0 || this.#prefix) throw cut();
       else waiting.resolve({ done: true, value: undefined });
     } catch (error) {
@@ -125,8 +135,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     this.#waiting = undefined;
   }
 
-  #forget(error: SvcError): void {
-    this.#error ??= error;
+  #forget(): void {
     this.#backlog.clear();
     this.#prefix = undefined;
     this.#give(this.#untaken);
@@ -173,7 +182,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     const { inflater = new Inflater(), encoding } = this.options;
     try {
       await inflater.inflate(bytes, encoding, {
-        wanted: () => this.#error === undefined,
+        wanted: () => this.#open,
         append: (piece) => {
           if (inflated.length + piece.length > this.#maxBytes) {
             throw tooLarge("a message of more bytes than these came out of a compressed one", this.#maxBytes);
