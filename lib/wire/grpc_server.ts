@@ -16,6 +16,7 @@ import {
   metadataOf,
   parseTimeoutMs,
 } from "./grpc_message.ts";
+import { CallMark, type Guest } from "./guests.ts";
 import type { Fields } from "./hpack.ts";
 import { MAX_STREAMS } from "./http2.ts";
 import type { Stream, StreamListener } from "./http2_stream.ts";
@@ -34,13 +35,14 @@ export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => Strea
 
 /**
  * Takes the streams of a server's connection as calls to `table`. Calls that the client gave up count until
- * their handlers have ended, so that resetting streams buys nobody more than the limit.
+ * their handlers have ended, so that resetting streams buys nobody more than the limit. `guest` hears of those that begin, and of their ends.
  */
 export function acceptGrpc(
   table: ServiceTable,
   connected: Peer,
   allowance: Allowance,
   others?: OtherStreams,
+  guest?: Pick<Guest, "began" | "ended">,
 ) {
   let running = 0;
   return (stream: Stream, fields: Fields | undefined): StreamListener => {
@@ -52,7 +54,7 @@ export function acceptGrpc(
     }
     if (values.get(":method") !== "POST") return refuseHttp(stream, "405");
     if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
-    const call = new ServerCall(stream, fields, values, peer, allowance);
+    const call = new ServerCall(stream, fields, values, peer, allowance, new CallMark(guest));
     running++;
     table.handle(call, new Reply(stream, call.path)).finally(() => running--);
     return call;
@@ -86,6 +88,7 @@ class ServerCall implements RawCall, StreamListener {
     values: Map<string, string>,
     readonly peer: Peer,
     private readonly allowance: Allowance,
+    private readonly mark: CallMark,
   ) {
     this.path = values.get(":path") ?? "";
     this.header = metadataOf(fields);
@@ -110,6 +113,11 @@ class ServerCall implements RawCall, StreamListener {
 
   admitted(caller: "known" | "stranger"): void {
     admit(this.requests, caller, this.allowance);
+    this.mark.admitted(caller);
+  }
+
+  begun(): void {
+    this.mark.begun();
   }
 
   decoding(bytes: number): void {
@@ -117,7 +125,12 @@ class ServerCall implements RawCall, StreamListener {
   }
 
   released(): void {
+    this.mark.released();
     this.requests.release();
+  }
+
+  get owed(): boolean {
+    return this.requests.owed;
   }
 
   headers(): void {}

@@ -17,6 +17,7 @@ import {
   metadataOf,
   parseTimeoutMs,
 } from "./grpc_message.ts";
+import { CallMark, type Guest } from "./guests.ts";
 import type { Fields } from "./hpack.ts";
 import { admit, ByteQueue, MessageReader } from "./message_reader.ts";
 import { Metadata } from "./metadata.ts";
@@ -35,6 +36,8 @@ export interface WebRequest {
   taken(bytes: number): void;
   /** What its connection may use. */
   readonly allowance: Allowance;
+  /** Hears of calls that begin, and of their ends. */
+  readonly guest?: Pick<Guest, "began" | "ended">;
 }
 
 export interface WebResponse {
@@ -318,12 +321,14 @@ class WebCall implements RawCall, WebBody {
   readonly requests: MessageReader;
   readonly #gone = new AbortController();
   readonly #base64: Base64Reader | undefined;
+  readonly #mark: CallMark;
   /** Bytes that came beyond those that were decoded; below zero for a moment, where a group of base64 came in parts. */
   #overheadBytes = 0;
 
   constructor(readonly path: string, type: string, private readonly request: WebRequest) {
     const { fields } = request;
     this.peer = request.peer;
+    this.#mark = new CallMark(request.guest);
     this.header = metadataOf(fields);
     this.requests = new MessageReader({
       encoding: field(fields, "grpc-encoding"),
@@ -342,6 +347,11 @@ class WebCall implements RawCall, WebBody {
 
   admitted(caller: "known" | "stranger"): void {
     admit(this.requests, caller, this.request.allowance);
+    this.#mark.admitted(caller);
+  }
+
+  begun(): void {
+    this.#mark.begun();
   }
 
   decoding(bytes: number): void {
@@ -349,6 +359,7 @@ class WebCall implements RawCall, WebBody {
   }
 
   released(): void {
+    this.#mark.released();
     this.requests.release();
   }
 

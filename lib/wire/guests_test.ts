@@ -1,48 +1,146 @@
 /** Who gives way when a port is full, and how many connections the system's limit leaves room for. */
 
 import { assert, assertEquals } from "@std/assert";
-import { connectionLimit, type Guest, Guests } from "./guests.ts";
+import {
+  CallMark,
+  connectionLimit,
+  type Counts,
+  type Guest,
+  Guests,
+  PROGRESS_BYTES,
+  rankToLeave,
+} from "./guests.ts";
 
-function guest(address: string | undefined, usedMs: number, idle = true) {
-  const made = {
-    address,
-    usedMs,
-    requests: 0,
-    isIdle: () => idle,
-    gone: false,
-    leave: () => void (made.gone = true),
+/** A port and who has left it, by name. */
+function port(limit: number) {
+  const guests = new Guests(limit);
+  const gone: string[] = [];
+  const admit = (name: string, address = "10.0.0.1", says: "nothing" | "something" | "calls" = "nothing") => {
+    const guest = guests.admit(address, () => void gone.push(name));
+    if (says !== "nothing") guest.progressed();
+    if (says === "calls") guest.began();
+    return guest;
   };
-  return made satisfies Guest;
+  return { guests, gone, admit };
 }
 
-Deno.test("the connection that has been idle for longest gives way, and a busy one never", () => {
-  const guests = new Guests(4);
-  const [busy, young, old] = [guest("10.0.0.1", 0, false), guest("10.0.0.2", 9), guest("10.0.0.3", 5)];
-  for (const one of [busy, young, old, guest("10.0.0.4", 7)]) assert(guests.admit(one));
-  assert(guests.admit(guest("10.0.0.5", 10, false)));
-  assertEquals([busy.gone, young.gone, old.gone], [false, false, true]);
+function counts(given: Partial<Counts>): Counts {
+  return { silent: 0, stranger: 0, known: 0, calling: 0, ...given };
+}
+
+Deno.test("whoever has shown least gives way, and each rank keeps some room", () => {
+  const cases: [Partial<Counts>, string][] = [
+    [{ silent: 1 }, "silent"],
+    [{ stranger: 1 }, "stranger"],
+    [{ known: 1 }, "known"],
+    [{ calling: 1 }, "calling"],
+    [{ silent: 50, stranger: 20, known: 20, calling: 10 }, "silent"],
+    [{ silent: 10, stranger: 70, known: 10, calling: 10 }, "stranger"],
+    [{ silent: 34, stranger: 33, known: 33 }, "silent"],
+    [{ silent: 33, stranger: 34, known: 33 }, "stranger"],
+    // Neither the silent nor strangers crowd out those who are known, nor do these crowd out newcomers.
+    [{ silent: 20, stranger: 20, known: 60 }, "known"],
+    // A live call gives way only where the others have next to no room.
+    [{ stranger: 26, calling: 74 }, "stranger"],
+    [{ silent: 26, calling: 74 }, "silent"],
+    [{ silent: 25, calling: 75 }, "calling"],
+  ];
+  for (const [given, wanted] of cases) {
+    assertEquals(rankToLeave(counts(given)), wanted, JSON.stringify(given));
+  }
+});
+
+Deno.test("of one rank the guest without progress for longest gives way", () => {
+  const { admit, gone } = port(8);
+  const [first] = [admit("first", "10.0.0.1", "something"), admit("second", "10.0.0.2", "something")];
+  for (let i = 3; i <= 8; i++) admit(`${i}`, `10.0.0.${i}`, "something");
+  first.moved(PROGRESS_BYTES - 1);
+  admit("newcomer", "10.0.0.9", "something");
+  assertEquals(gone, ["first"]);
+  admit("another", "10.0.0.10", "something").moved(PROGRESS_BYTES);
+  admit("a third", "10.0.0.11");
+  assertEquals(gone, ["first", "second", "3"]);
+});
+
+Deno.test("bytes that make no sense are no progress", () => {
+  const { admit, gone } = port(2);
+  const silent = admit("silent", "10.0.0.1");
+  admit("younger", "10.0.0.2");
+  silent.moved(10 * PROGRESS_BYTES);
+  assertEquals(silent.rank, "silent");
+  admit("newcomer", "10.0.0.3");
+  assertEquals(gone, ["silent"]);
+});
+
+Deno.test("of one rank the address with the most connections gives way", () => {
+  const { admit, gone } = port(6);
+  admit("lonely", "10.0.0.9");
+  for (let i = 0; i < 3; i++) admit(`crowd ${i}`, "10.0.0.1");
+  for (let i = 0; i < 2; i++) admit(`pair ${i}`, "10.0.0.2");
+  admit("newcomer", "10.0.0.3");
+  assertEquals(gone, ["crowd 0"]);
+  admit("another", "10.0.0.4");
+  // Two of each: the older one.
+  assertEquals(gone, ["crowd 0", "crowd 1"]);
 });
 
 Deno.test("one address has only its share, and makes room for itself alone", () => {
-  const guests = new Guests(8);
-  const other = guest("10.0.0.9", 0);
-  assert(guests.admit(other));
-  const greedy = Array.from({ length: 5 }, (_, i) => guest("10.0.0.1", 1 + i, i > 0));
-  for (const one of greedy) assert(guests.admit(one));
-  assertEquals(greedy.map(({ gone }) => gone), [false, true, false, false, false]);
-  assert(!other.gone);
-  const all = new Guests(4);
-  for (let i = 0; i < 2; i++) assert(all.admit(guest("10.0.0.1", i, false)));
-  assert(!all.admit(guest("10.0.0.1", 9)));
-  assert(all.admit(guest("127.0.0.1", 9)));
+  const { admit, gone } = port(8);
+  admit("other", "10.0.0.9");
+  for (let i = 0; i < 5; i++) admit(`greedy ${i}`, "10.0.0.1", "calls");
+  assertEquals(gone, ["greedy 0"]);
+  for (let i = 0; i < 6; i++) admit(`local ${i}`, "127.0.0.1");
+  assert(!gone.includes("other") || gone.indexOf("other") > 0);
+  assertEquals(gone.filter((name) => name.startsWith("greedy")), ["greedy 0"]);
+});
+
+Deno.test("a quiet call of somebody who may make it outlasts any crowd that makes none", () => {
+  const { admit, gone, guests } = port(16);
+  const call = new CallMark(admit("quiet", "127.0.0.1", "something"));
+  call.admitted("known");
+  call.begun();
+  for (let i = 0; i < 500; i++) {
+    const guest = admit(`attacker ${i}`, "127.0.0.1", i % 2 ? "nothing" : "something");
+    const mark = new CallMark(guest);
+    mark.admitted("stranger");
+    mark.begun();
+    guest.moved(PROGRESS_BYTES);
+    if (i % 3 === 0) mark.released();
+  }
+  assert(!gone.includes("quiet"));
+  assertEquals(guests.counts.calling, 1);
+  call.released();
+  call.released();
+  assertEquals(guests.counts, { ...guests.counts, known: 1, calling: 0 });
+});
+
+Deno.test("a newcomer has time to speak, however many silent ones come after it", () => {
+  const { admit, gone } = port(300);
+  for (let i = 0; i < 300; i++) admit(`${i}`, `10.0.${i}.1`, "calls");
+  const newcomer = admit("newcomer", "10.1.0.1");
+  for (let i = 0; i < 24; i++) admit(`silent ${i}`, `10.2.${i}.1`);
+  assert(!gone.includes("newcomer"));
+  newcomer.began();
+  for (let i = 0; i < 1000; i++) admit(`silent again ${i}`, `10.3.${i % 250}.1`);
+  assert(!gone.includes("newcomer"));
+});
+
+Deno.test("who has left is not counted again", () => {
+  const { guests, admit } = port(2);
+  const one: Guest = admit("one", "10.0.0.1", "calls");
+  guests.remove(one);
+  guests.remove(one);
+  one.ended();
+  one.progressed();
+  assertEquals(guests.counts, counts({}));
 });
 
 Deno.test("the limit of connections leaves files for the program", async () => {
   const limits = (text: string) => connectionLimit({ readTextFile: () => Promise.resolve(text) });
   const line = (soft: string) =>
     `Limit  Soft  Hard  Units\nMax open files            ${soft}     4096      files\n`;
-  assertEquals(await limits(line("64")), 32);
-  assertEquals(await limits(line("1024")), 768);
+  assertEquals(await limits(line("64")), 21);
+  assertEquals(await limits(line("1024")), 512);
   assertEquals(await limits(line("unlimited")), 4096);
-  assertEquals(await connectionLimit({ readTextFile: () => Promise.reject(new Error("no such file")) }), 768);
+  assertEquals(await connectionLimit({ readTextFile: () => Promise.reject(new Error("no such file")) }), 512);
 });

@@ -75,6 +75,8 @@ export interface ConnectionOptions {
   readonly changed?: () => void;
   /** Charged with answers that wait to be sent; throws where there are too many. */
   readonly unread?: Pick<ByteBudget, "take" | "give">;
+  /** So many bytes have come, or have been taken by the peer's system. */
+  readonly moved?: (bytes: number) => void;
   /** The peer has shown that it speaks HTTP/2. */
   readonly ready?: () => void;
   /** The connection is over; once. */
@@ -96,7 +98,6 @@ export class Connection {
   /** Streams with data that nobody has heard of yet. */
   readonly #gathering: Stream[] = [];
   #block: HeaderBlock | undefined;
-  #idleSinceMs: number | undefined;
   #lastPeerStream = 0;
   #nextStream = 1;
   #sendWindow = INITIAL_WINDOW_BYTES;
@@ -116,7 +117,6 @@ export class Connection {
     this.#input = new FrameReader(role);
     this.#share = new Share(socket, clock);
     this.#budgets = new Budgets(clock);
-    this.#idleSinceMs = clock.monotonicMs();
     if (role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
     this.#settings();
     this.#out.frame(TYPE.window, 0, 0, uint32(CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES));
@@ -147,11 +147,6 @@ export class Connection {
 
   get streams(): number {
     return this.#streams.size;
-  }
-
-  /** Since when, by the clock's monotonic time, there is no stream; `undefined` while there is one. */
-  get idleSinceMs(): number | undefined {
-    return this.#idleSinceMs;
   }
 
   get #settled(): boolean {
@@ -195,6 +190,15 @@ export class Connection {
     this.#draining = true;
     this.#goaway(H2.noError, "");
     this.#finishDraining();
+  }
+
+  /** Ends the connection at once, with a word to the peer if its system takes that without waiting. */
+  expel(reason: string): void {
+    if (this.#over) return;
+    this.#goaway(H2.noError, reason);
+    const farewell = this.#writing ? undefined : this.#out.take();
+    if (farewell) this.socket.write(farewell);
+    this.destroy(new SvcError("unavailable", reason));
   }
 
   /** Ends the connection and every stream on it; `farewell` are last bytes for the peer. */
@@ -270,7 +274,6 @@ export class Connection {
   remove(stream: Stream): void {
     this.#streams.delete(stream.id);
     this.#past.add(stream.id, stream.peerIsDone);
-    if (this.#streams.size === 0) this.#idleSinceMs = this.options.clock.monotonicMs();
     this.options.changed?.();
     this.#finishDraining();
   }
@@ -298,6 +301,7 @@ export class Connection {
     this.#writing = bytes;
     this.socket.write(bytes, () => {
       this.#writing = undefined;
+      this.options.moved?.(bytes.length);
       this.options.changed?.();
       this.#flush();
     });
@@ -365,6 +369,9 @@ export class Connection {
         block: this.#block,
         write: this.#writing,
       }),
+      endStalled: (nowMs) => {
+        for (const stream of [...this.#streams.values()]) stream.endStalled(nowMs);
+      },
       ask: () => void this.ping(),
       cut: (reason) => {
         // A peer that does not read gets no farewell.
@@ -399,6 +406,7 @@ export class Connection {
       return;
     }
     this.#share.came();
+    this.options.moved?.(bytes.length);
     this.#guarded(() => this.#input.push(bytes));
     if (!this.#share.resting) this.#work();
   }
@@ -558,7 +566,6 @@ export class Connection {
 
   #add(stream: Stream): void {
     this.#streams.set(stream.id, stream);
-    this.#idleSinceMs = undefined;
   }
 
   #priority(id: number, payload: Uint8Array): void {

@@ -203,9 +203,8 @@ Deno.test("HTTP/2: what a client begins it has to end in time", async () => {
 
 Deno.test("HTTP/2: an idle client stays as long as it answers pings, and is cut off when it does not", async () => {
   let reason = "";
-  const { wire, streams } = server({ closed: (error) => reason = error.message });
+  const { wire } = server({ closed: (error) => reason = error.message });
   await wire.settings();
-  const began = wire.connection.idleSinceMs;
   for (let ms = 0; ms < 3 * HOUR_MS; ms += MINUTE_MS / 6) {
     await wire.clock.advance(MINUTE_MS / 6);
     for (const { flags, payload } of wire.take(TYPE.ping)) {
@@ -214,12 +213,66 @@ Deno.test("HTTP/2: an idle client stays as long as it answers pings, and is cut 
     }
   }
   assert(wire.connection.open, reason);
-  assertEquals(wire.connection.idleSinceMs, began);
-  await wire.headers(1, GET, FLAG.endHeaders | FLAG.endStream);
-  assertEquals(wire.connection.idleSinceMs, undefined);
-  streams[0].headers(OK, true);
-  assertEquals(wire.connection.idleSinceMs, wire.clock.monotonicMs());
   await wire.clock.advance(2 * MINUTE_MS);
   assert(!wire.connection.open);
   assertStringIncludes(reason, "no answer to a ping");
+});
+
+Deno.test("HTTP/2: a stream whose answer nobody reads ends, and one that is read slowly does not", async () => {
+  const { wire, streams, notes } = server();
+  await wire.settings();
+  const answerPings = async () => {
+    for (const _ of wire.take(TYPE.ping)) await wire.send(TYPE.ping, FLAG.ack, 0, Buffer.alloc(8));
+  };
+  for (const id of [1, 3]) {
+    await wire.headers(id, GET);
+    streams.at(-1)!.headers(OK, false);
+    void streams.at(-1)!.send(Buffer.alloc(1_000_000));
+  }
+  await wire.send(TYPE.window, 0, 0, uint32(1_000_000));
+  for (let ms = 0; ms < 4 * MINUTE_MS; ms += MINUTE_MS / 2) {
+    await wire.clock.advance(MINUTE_MS / 2);
+    await answerPings();
+    await wire.send(TYPE.window, 0, 3, uint32(1));
+  }
+  assertEquals(notes.map(({ over }) => over), [true, false]);
+  assertStringIncludes(notes[0].error!.message, "reads nothing of the answer for 120 s");
+  assert(wire.connection.open);
+  wire.close();
+});
+
+Deno.test("HTTP/2: a message that has begun and does not go on ends its stream", async () => {
+  class Owed extends Notes {
+    constructor(readonly owed: boolean) {
+      super();
+    }
+  }
+  const notes: Notes[] = [];
+  const accept = () => {
+    notes.push(new Owed(notes.length === 0));
+    return notes.at(-1)!;
+  };
+  const wire = new Wire({ role: "server", accept });
+  await wire.settings();
+  for (const id of [1, 3]) {
+    await wire.headers(id, GET);
+    await wire.send(TYPE.data, 0, id, Buffer.from("half"));
+  }
+  for (let ms = 0; ms < 3 * MINUTE_MS; ms += MINUTE_MS / 6) {
+    await wire.clock.advance(MINUTE_MS / 6);
+    for (const _ of wire.take(TYPE.ping)) await wire.send(TYPE.ping, FLAG.ack, 0, Buffer.alloc(8));
+  }
+  assertEquals(notes.map(({ over }) => over), [true, false]);
+  assertStringIncludes(notes[0].error!.message, "sends nothing more of a message for 120 s");
+  wire.close();
+});
+
+Deno.test("HTTP/2: a connection that has to go hears why, and is over at once", async () => {
+  const { wire, notes } = server();
+  await wire.settings();
+  await wire.headers(1, GET);
+  wire.connection.expel("no room");
+  assertEquals(wire.take(TYPE.goaway)[0].payload.toString("latin1", 8), "no room");
+  assert(notes[0].over && !wire.connection.open);
+  assertEquals(wire.clock.pending, 0);
 });

@@ -8,6 +8,7 @@ import { SvcError } from "../base/error.ts";
 import type { ByteBudget } from "./byte_budget.ts";
 import type { Fields } from "./hpack.ts";
 import { contentLength, problemOf } from "./http2_fields.ts";
+import { STALL_MS, Stay } from "./http2_watch.ts";
 import { FLAG, H2, MAX_WINDOW_BYTES, type Outbox, TYPE } from "./http2_frame.ts";
 
 /** What a peer may send on one stream before we have read it. */
@@ -27,6 +28,8 @@ export interface StreamListener {
   /** Bytes of the body; give `stream.credit` back once they are read. */
   data(bytes: Uint8Array): void;
   ended(): void;
+  /** Whether the peer has begun a message and owes the rest of it to a reader. */
+  readonly owed?: boolean;
   closed(error: SvcError | undefined, untouched?: boolean): void;
 }
 
@@ -54,6 +57,10 @@ export class Stream {
   closed = false;
   /** Whether the connection has this stream in its queue. */
   queued = false;
+  /** Of data that waits for the peer, and of messages that the peer has begun. */
+  readonly #unread = new Stay();
+  readonly #owed = new Stay();
+  #sentBytes = 0;
   readonly #unsent: Uint8Array[] = [];
   #unsentBytes = 0;
   #trailers: Fields | undefined;
@@ -133,6 +140,16 @@ export class Stream {
     this.connection.blame();
   }
 
+  /** Resets the stream if nothing has moved on it for too long. */
+  endStalled(nowMs: number): void {
+    const unread = this.#unread.ms(this.waiting ? this.#sentBytes : undefined, nowMs) >= STALL_MS;
+    const owed = this.#owed.ms(this.listener?.owed ? this.#receivedBytes : undefined, nowMs) >= STALL_MS;
+    if (!unread && !owed) return;
+    const what = unread ? "reads nothing of the answer" : "sends nothing more of a message";
+    const problem = `the peer ${what} for ${STALL_MS / 1000} s`;
+    this.reset(H2.cancel, new SvcError("canceled", problem));
+  }
+
   /** Lets the peer send this many bytes more: the reader has taken them. */
   credit(bytes: number): void {
     this.#owedBytes += bytes;
@@ -166,6 +183,7 @@ export class Stream {
       this.#take(bytes, out);
     }
     this.sendWindow -= bytes;
+    this.#sentBytes += bytes;
     if (this.#drained && this.#unsentBytes < HIGH_WATER_BYTES) {
       this.#drained.resolve();
       this.#drained = undefined;

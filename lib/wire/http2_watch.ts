@@ -18,6 +18,8 @@ const FRAME_MS = 30_000;
 const BLOCK_MS = 10_000;
 /** Until the peer's system has taken what was written, a quarter of a megabyte or so. */
 const WRITE_MS = 120_000;
+/** Until a peer makes room for some of the data that waits on a stream, or sends more of a message that it has begun. */
+export const STALL_MS = 120_000;
 /** A peer that says nothing for so long is asked whether it is there. */
 const QUIET_MS = 60_000;
 /** How long it has to answer. */
@@ -37,13 +39,15 @@ interface State {
 
 interface Watched {
   state(): State;
+  /** Ends the streams on which nothing has moved for too long. */
+  endStalled(nowMs: number): void;
   /** Asks a quiet peer for a sign of life. */
   ask(): void;
   cut(reason: string): void;
 }
 
 /** Since when something has been the same. */
-class Stay {
+export class Stay {
   #what: unknown;
   #sinceMs = 0;
 
@@ -77,8 +81,10 @@ export class Watch {
 
   #look(): void {
     this.#stop = this.clock.after(LOOK_MS, () => this.#look());
-    const problem = this.#problem(this.clock.monotonicMs());
+    const nowMs = this.clock.monotonicMs();
+    const problem = this.#problem(nowMs);
     if (problem) this.watched.cut(problem);
+    else this.watched.endStalled(nowMs);
   }
 
   #problem(nowMs: number): string | undefined {

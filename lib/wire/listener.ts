@@ -25,6 +25,8 @@ export interface ListenAddress {
 }
 
 export interface ListenerParts {
+  /** How many connections the system lets wait. */
+  readonly backlog: number;
   readonly clock: Clock;
   readonly logger?: Logger;
   /** Takes each new connection. */
@@ -81,7 +83,7 @@ export class Listener {
     const server = this.#server;
     return new Promise((resolve, reject) => {
       server.once("error", reject);
-      server.listen(address, () => {
+      server.listen({ ...address, backlog: this.parts.backlog }, () => {
         server.removeListener("error", reject);
         server.on("error", (error) => this.parts.logger?.error(`port ${this.#name}: ${messageOf(error)}`));
         resolve();

@@ -46,6 +46,11 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     this.#backlog = new ByteQueue(this.#account);
   }
 
+  /** Whether somebody waits for the rest of a message that has begun. */
+  get owed(): boolean {
+    return this.#waiting !== undefined && (this.#prefix !== undefined || this.#backlog.length > 0);
+  }
+
   push(bytes: Uint8Array): void {
     if (!this.#open || this.#ended) return this.options.taken?.(bytes.length);
     this.#untaken += bytes.length;

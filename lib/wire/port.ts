@@ -7,13 +7,6 @@
 
 import { Buffer } from "node:buffer";
 import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto";
-import {
-  createServer as createHttp,
-  type IncomingMessage,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-} from "node:http";
 import type { Socket } from "node:net";
 import { createServer as createTls, type Server as TlsServer, type TLSSocket } from "node:tls";
 import type { Clock } from "../base/clock.ts";
@@ -21,10 +14,11 @@ import { type Code, messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log.ts";
 import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "./grpc_server.ts";
-import { type HttpOptions, type WebBody, type WebRequest, type WebResponse, WebServer } from "./grpc_web.ts";
+import { type HttpOptions, type WebRequest, WebServer } from "./grpc_web.ts";
 import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
-import { DEFAULT_CONNECTIONS, type Guest, Guests } from "./guests.ts";
+import { DEFAULT_CONNECTIONS, type Guest, Guests, waitingWith } from "./guests.ts";
 import type { Fields } from "./hpack.ts";
+import { Http1, refusal } from "./http1.ts";
 import { Connection } from "./http2.ts";
 import { H2 } from "./http2_frame.ts";
 import type { Stream, StreamListener } from "./http2_stream.ts";
@@ -33,15 +27,6 @@ import type { Peer, ServiceTable } from "./service.ts";
 
 /** A client that has not shown within this time what it wants is cut off. */
 const SILENCE_MS = 10_000;
-/** Request bytes over HTTP/1.1 that wait for their reader. */
-const BODY_BYTES = 1024 * 1024;
-/** A connection of HTTP/1.1 without a request is kept this long; in this time its next header has to be complete. */
-const HTTP_IDLE_MS = 75_000;
-/** A request over HTTP/1.1 brings this many bytes in this time, or its end, unless it waits for us. */
-const PROGRESS_BYTES = 64 * 1024;
-const PROGRESS_MS = 30_000;
-/** A client over HTTP/1.1 that reads nothing of its answer for this long is cut off. */
-const UNREAD_MS = 120_000;
 const KEEPALIVE_MS = 30_000;
 /** How HTTP/2 begins, and the methods of HTTP/1.1. */
 const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
@@ -104,32 +89,31 @@ export async function openUnixPort(options: Serving & { readonly path: string })
   return opened;
 }
 
+/** What a port knows of a connection. */
+interface Visit {
+  readonly guest: Guest;
+  /** Its client has shown what it wants. */
+  readonly spoke: () => void;
+  /** Tells the client that it has to leave, where there is a way to. */
+  farewell: () => void;
+}
+
 class OpenPort implements Port {
   url = "";
   host = "";
   port = 0;
   readonly #listener: Listener;
   readonly #guests: Guests;
-  /** By their clients, and by the sockets of HTTP/1.1. */
-  readonly #guestOf = new Map<string | Socket, Guest>();
+  /** By their names; before and after the TLS handshake a client has the same one. */
+  readonly #visits = new Map<string, Visit>();
   /** Takes over, from `#listener`, the sockets of clients that begin with a TLS handshake. It never listens itself. */
   readonly #tls: TlsServer | undefined;
-  readonly #http: Server;
+  readonly #http1: Http1;
   readonly #web: WebServer;
   readonly #sockets = new Set<Socket>();
   readonly #connections = new Set<Connection>();
-  /** Call off the timers of clients that have not spoken yet; before and after the TLS handshake by their address. */
-  readonly #silent = new Map<string, () => void>();
-  /** How the connections of HTTP/1.1 are read. */
-  readonly #turns = new WeakMap<Socket, Turns>();
-  /** Call off the end of connections of HTTP/1.1 that are between two requests. */
-  readonly #resting = new Map<Socket, () => void>();
-  /** Answers of HTTP/1.1 that are not complete. */
-  readonly #open = new Set<ServerResponse>();
   readonly #scheme: string;
   readonly #allowance: PortAllowance;
-  /** By the sockets of HTTP/1.1. */
-  readonly #allowances = new WeakMap<Socket, Allowance>();
   #nextClient = 0;
   #closing: Promise<void> | undefined;
   #changed = () => {};
@@ -138,20 +122,22 @@ class OpenPort implements Port {
     this.#scheme = tls ? "https" : "http";
     this.#allowance = new PortAllowance(serving.byteLimits);
     this.#web = new WebServer(serving.table, serving.http ?? {});
-    // An offer to change to another protocol is not taken up; the request itself is answered.
-    const options = { shouldUpgradeCallback: () => false } as ServerOptions;
-    this.#http = createHttp(options, (request, response) => this.#request(request, response));
-    // Deno ends a connection after its first answer when the server it belongs to does not listen. This one is
-    // handed its connections, and never listens itself.
-    Object.defineProperty(this.#http, "listening", { get: () => this.#closing === undefined });
-    this.#http.on("clientError", (error, socket) => {
-      if (socket.writable) socket.end(notHttp(error));
-      // What still comes is read for the answer's sake, and not looked at.
-      socket.removeAllListeners("data").resume();
-    });
     const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
+    this.#http1 = new Http1({
+      clock,
+      web: this.#web,
+      scheme: this.#scheme,
+      debug: (message) => this.#debug(message),
+      closing: () => this.#closing !== undefined,
+      changed: () => this.#changed(),
+    });
     this.#guests = new Guests(connections);
-    this.#listener = new Listener({ clock, logger, accept: (socket) => this.#accept(socket) });
+    this.#listener = new Listener({
+      clock,
+      logger,
+      backlog: waitingWith(connections),
+      accept: (socket) => this.#accept(socket),
+    });
     this.#tls = tls && this.#createTls(tls);
   }
 
@@ -193,7 +179,7 @@ class OpenPort implements Port {
     for (const connection of this.#connections) connection.drain();
     const idle = new Promise<void>((resolve) => {
       this.#changed = () => {
-        if (this.#connections.size === 0 && this.#open.size === 0) resolve();
+        if (this.#connections.size === 0 && this.#http1.busy === 0) resolve();
       };
     });
     const cancel = this.serving.clock.after(deadlineMs, () => this.#cut());
@@ -209,7 +195,6 @@ class OpenPort implements Port {
       connection.destroy(new SvcError("unavailable", "the server is stopping"));
     }
     for (const socket of this.#sockets) socket.destroy();
-    this.#open.clear();
     this.#changed();
   }
 
@@ -234,32 +219,26 @@ class OpenPort implements Port {
   /** Watches over a new socket and reads from it. */
   #accept(socket: Socket): void {
     const client = endpoint(socket, this.#nextClient++);
-    const guest: Guest = {
-      address: socket.remoteAddress,
-      usedMs: this.serving.clock.monotonicMs(),
-      requests: 0,
-      isIdle: () => guest.requests === 0,
-      leave: () => void socket.destroy(),
-    };
-    if (this.#closing || !this.#guests.admit(guest)) {
+    if (this.#closing) {
       socket.destroy();
       return;
     }
-    this.#guestOf.set(client, guest);
     const stop = this.serving.clock.after(SILENCE_MS, () => {
       this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
       socket.destroy();
     });
-    const spoke = () => {
-      stop();
-      this.#silent.delete(client);
-    };
-    this.#silent.set(client, spoke);
+    const guest = this.#guests.admit(socket.remoteAddress, () => {
+      this.#debug(`${client} gives way to a newcomer`);
+      visit.farewell();
+      socket.destroy();
+    });
+    const visit: Visit = { guest, spoke: stop, farewell: () => {} };
+    this.#visits.set(client, visit);
     this.#sockets.add(socket);
     socket.on("close", () => {
-      spoke();
+      stop();
       this.#sockets.delete(socket);
-      this.#guestOf.delete(client);
+      this.#visits.delete(client);
       this.#guests.remove(guest);
     });
     socket.setNoDelay?.(true);
@@ -306,58 +285,41 @@ class OpenPort implements Port {
       socket.unshift(head);
       if (beginning === "PRI") {
         turns.release();
-        return this.#http2(socket, client);
+        return this.#takeHttp2(socket, client);
       }
-      // A request over a file system's socket cannot be told from others by its address.
-      if (socket.remoteAddress === undefined) this.#silent.get(client)?.();
-      this.#turns.set(socket, turns);
-      this.#http1(socket, client);
+      this.#takeHttp1(socket, client, turns);
     });
   }
 
-  #http1(socket: Socket, client: string): void {
-    const guest = this.#guestOf.get(client);
-    if (guest) this.#guestOf.set(socket, guest);
-    socket.once("close", () => {
-      this.#guestOf.delete(socket);
-      this.#wake(socket);
-    });
-    this.#http.emit("connection", socket);
+  #takeHttp1(socket: Socket, client: string, turns: Turns): void {
+    const visit = this.#visits.get(client);
+    if (!visit) return void socket.destroy();
+    const { guest, spoke } = visit;
+    const allowance = this.#allowance.connection();
+    this.#http1.take(socket, { name: client, peer: peerOf(socket), guest, turns, allowance, spoke });
   }
 
-  /** Cuts a connection of HTTP/1.1 off after `ms`, unless the returned function is called. */
-  #cutAfter(ms: number, socket: Socket, why: string): () => void {
-    return this.serving.clock.after(ms, () => {
-      this.#debug(`${endpoint(socket)} ${why} for ${ms / 1000} s and is cut off`);
-      socket.destroy();
-    });
-  }
-
-  /** A request is here. */
-  #wake(socket: Socket): void {
-    this.#resting.get(socket)?.();
-    this.#resting.delete(socket);
-  }
-
-  /** The last request is answered: the next one has not for ever to come. */
-  #rest(socket: Socket): void {
-    const guest = this.#guestOf.get(socket);
-    if (!guest || --guest.requests > 0) return;
-    guest.usedMs = this.serving.clock.monotonicMs();
-    this.#wake(socket);
-    this.#resting.set(socket, this.#cutAfter(HTTP_IDLE_MS, socket, "made no whole request"));
-  }
-
-  #http2(socket: Socket, client: string): void {
+  #takeHttp2(socket: Socket, client: string): void {
+    const visit = this.#visits.get(client);
+    if (!visit) return void socket.destroy();
+    const { guest } = visit;
     const allowance = this.#allowance.connection();
     const others = (stream: Stream, fields: Fields, peer: Peer) =>
-      this.#webStream(stream, fields, peer, allowance);
+      this.#webStream(stream, fields, peer, allowance, guest);
+    const calls = acceptGrpc(this.serving.table, peerOf(socket), allowance, others, guest);
     const connection: Connection = new Connection(socket, {
       role: "server",
       clock: this.serving.clock,
-      accept: acceptGrpc(this.serving.table, peerOf(socket), allowance, others),
+      accept: (stream, fields) => {
+        guest.progressed();
+        return calls(stream, fields);
+      },
       unread: allowance.unread,
-      ready: () => this.#silent.get(client)?.(),
+      moved: (bytes) => guest.moved(bytes),
+      ready: () => {
+        visit.spoke();
+        guest.progressed();
+      },
       closed: (error) => {
         this.#connections.delete(connection);
         this.#debug(`connection of ${client} ended: ${error.message}`);
@@ -365,25 +327,19 @@ class OpenPort implements Port {
       },
     });
     this.#connections.add(connection);
-    const guest = this.#guestOf.get(client);
-    if (guest) {
-      guest.isIdle = () => {
-        const { idleSinceMs } = connection;
-        guest.usedMs = idleSinceMs ?? guest.usedMs;
-        return idleSinceMs !== undefined;
-      };
-      // It is told, and then its file is needed: nobody waits until it has read that.
-      guest.leave = () => {
-        socket.once("finish", () => void socket.destroy());
-        connection.drain();
-      };
-    }
+    visit.farewell = () => connection.expel("it gives way to others, as the server is full");
     if (this.#closing) connection.drain();
   }
 
   // The web over either HTTP.
 
-  #webStream(stream: Stream, fields: Fields, peer: Peer, allowance: Allowance): StreamListener {
+  #webStream(
+    stream: Stream,
+    fields: Fields,
+    peer: Peer,
+    allowance: Allowance,
+    guest: Guest,
+  ): StreamListener {
     const pseudo = new Map(fields);
     const request: WebRequest = {
       method: pseudo.get(":method") ?? "",
@@ -391,6 +347,7 @@ class OpenPort implements Port {
       fields,
       peer,
       allowance,
+      guest,
       taken: (bytes) => stream.credit(bytes),
     };
     const body = this.#web.open(request, {
@@ -406,158 +363,11 @@ class OpenPort implements Port {
       closed: (error) => error && body.gone(error),
     };
   }
-
-  #request(message: IncomingMessage, response: ServerResponse): void {
-    this.#silent.get(endpoint(message.socket))?.();
-    this.#turns.get(message.socket)?.requested();
-    this.#open.add(response);
-    const { socket } = message;
-    const guest = this.#guestOf.get(socket);
-    if (guest) guest.requests++;
-    this.#wake(socket);
-    const watch = this.#watchBody(message);
-    const stall = () => this.#cutAfter(UNREAD_MS, socket, "read nothing of its answer");
-    let unread = 0;
-    const request: WebRequest = {
-      method: message.method ?? "",
-      target: message.url ?? "",
-      fields: pairs(message.rawHeaders),
-      peer: { ...peerOf(message.socket), origin: originOf(this.#scheme, message.headers.host) },
-      allowance: this.#allowances.getOrInsertComputed(message.socket, () => this.#allowance.connection()),
-      taken(bytes) {
-        unread -= bytes;
-        if (unread <= BODY_BYTES) message.resume();
-      },
-    };
-    const body = this.#web.open(
-      request,
-      new HttpResponse(response, () => this.#closing !== undefined, stall),
-    );
-    message.on("data", (bytes: Uint8Array) => {
-      unread += bytes.length;
-      watch.arrived(bytes.length);
-      if (unread > BODY_BYTES) message.pause();
-      body.data(bytes);
-    });
-    message.on("end", () => body.ended());
-    message.on(
-      "error",
-      (error) => this.#debug(`request of ${message.socket.remoteAddress}: ${error.message}`),
-    );
-    response.on(
-      "error",
-      (error) => this.#debug(`answer to ${message.socket.remoteAddress}: ${error.message}`),
-    );
-    this.#whenOver(message, response, body, watch.stop);
-  }
-
-  /** Cuts off a client whose request comes too slowly; `arrived` hears of what comes. */
-  #watchBody(message: IncomingMessage) {
-    const { socket } = message;
-    let missing = PROGRESS_BYTES;
-    let stop = () => {};
-    const begin = () => {
-      missing = PROGRESS_BYTES;
-      stop();
-      stop = this.serving.clock.after(PROGRESS_MS, () => {
-        // A request that waits for its reader is not slow itself.
-        if (message.isPaused()) return begin();
-        this.#debug(`${endpoint(socket)} sends its request too slowly and is cut off`);
-        socket.destroy();
-      });
-    };
-    begin();
-    message.once("end", () => stop());
-    return {
-      arrived: (bytes: number) => {
-        missing -= bytes;
-        if (missing <= 0) begin();
-      },
-      stop: () => stop(),
-    };
-  }
-
-  #whenOver(message: IncomingMessage, response: ServerResponse, body: WebBody, stop: () => void): void {
-    const over = () => {
-      stop();
-      if (!response.writableFinished) {
-        body.gone(new SvcError("canceled", `${message.url} was canceled: the client went away`));
-      }
-      if (!this.#open.delete(response)) return;
-      this.#rest(message.socket);
-      this.#changed();
-    };
-    response.on("finish", over);
-    response.on("close", over);
-    message.socket.on("close", over);
-    response.on("finish", () => message.socket.removeListener("close", over));
-  }
-}
-
-/** The whole answer to what the parser of HTTP/1.1 does not understand. */
-function notHttp(error: Error): string {
-  const tooLarge = (error as { code?: string }).code === "HPE_HEADER_OVERFLOW";
-  return tooLarge
-    ? refusal("431 Request Header Fields Too Large", "the request has more header fields than are taken\n")
-    : refusal("400 Bad Request", "this is not a request of HTTP/1.1\n");
-}
-
-function refusal(status: string, line: string): string {
-  const head = `HTTP/1.1 ${status}\r\ncontent-type: text/plain\r\ncontent-length: ${line.length}\r\n`;
-  return `${head}connection: close\r\n\r\n${line}`;
 }
 
 const NOT_TLS = refusal("400 Bad Request", "this port speaks TLS: use https:// in place of http://\n");
 /** The first byte of a client's TLS. */
 const TLS_HANDSHAKE = 0x16;
-
-class HttpResponse implements WebResponse {
-  /** `stall` cuts the client off in a while; the function that it returns calls that off. */
-  constructor(
-    private readonly response: ServerResponse,
-    private readonly closing: () => boolean,
-    private readonly stall: () => () => void,
-  ) {}
-
-  start(status: number, fields: Fields): void {
-    if (this.response.headersSent || this.response.destroyed) return;
-    for (const [name, value] of fields) this.response.appendHeader(name, value);
-    if (this.closing()) this.response.setHeader("connection", "close");
-    this.response.writeHead(status);
-  }
-
-  send(bytes: Uint8Array): Promise<void> | undefined {
-    const { response } = this;
-    if (response.destroyed || response.writableEnded || response.write(bytes)) return undefined;
-    return new Promise((resolve) => {
-      const read = this.stall();
-      const go = () => {
-        read();
-        response.removeListener("drain", go).removeListener("close", go);
-        resolve();
-      };
-      response.on("drain", go).on("close", go);
-    });
-  }
-
-  end(): void {
-    if (!this.response.destroyed) this.response.end();
-  }
-
-  abort(): void {
-    this.response.destroy();
-  }
-}
-
-function originOf(scheme: string, host: string | undefined): string | undefined {
-  return host === undefined ? undefined : `${scheme}://${host}`;
-}
-
-function pairs(raw: readonly string[]): [string, string][] {
-  const fields: [string, string][] = [];
-  for (let i = 0; i + 1 < raw.length; i += 2) fields.push([raw[i].toLowerCase(), raw[i + 1]]);
-  return fields;
-}
 
 function peerOf(socket: Socket): Peer {
   const { remoteAddress, localAddress } = socket;

@@ -288,12 +288,3 @@ Deno.test("port: over HTTP/1.1 a next request that never ends, and a body that d
     });
   }
 });
-
-Deno.test("port: where it is full the connection that has been idle for longest gives way", () =>
-  withPort({ connections: 4 }, async (port) => {
-    const opened = Array.from({ length: 8 }, () => exchange(port, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
-    await Promise.race(opened);
-    await stillServes(port);
-    await port.close(0);
-    await Promise.all(opened);
-  }));

@@ -132,6 +132,8 @@ export interface RawCall {
   admitted?(caller: "known" | "stranger"): void;
   /** The last message becomes so many bytes when it is decoded. Throws where there is no room for them. */
   decoding?(bytes: number): void;
+  /** Nobody has objected to the call, and its handler begins; for most kinds of calls the first message has come. */
+  begun?(): void;
   /** The handler has ended: the messages that came are not needed any more. */
   released?(): void;
 }
@@ -160,6 +162,9 @@ export interface Bound {
 
 /** Without a deadline of the client's, a unary call ends after this long (the published limit). */
 const UNARY_TIMEOUT_MS = 10 * 60 * 1000;
+
+/** The first message of a stream comes within this time; that of a unary call may be large, and has its own limit. */
+const FIRST_MESSAGE_MS = 120_000;
 
 /** The services of one port, and the way a call takes through them. */
 export class ServiceTable {
@@ -241,10 +246,11 @@ export class ServiceTable {
     const requests = this.#decoded(call, method.input, ctx.signal);
     const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
     const opening = single || method.methodKind === "client_streaming";
-    const first = opening ? await race(opened(requests, method), ctx.signal) : undefined;
+    const first = opening ? await this.#first(requests, ctx) : undefined;
     if (opening) ctx.heard(first);
     if (!handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
     await this.#intercept(ctx, first, ends);
+    call.begun?.();
     const rest = opening ? requests : ctx.hearing(requests);
     const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
     await respond(method, answer, ctx, sink, ends);
@@ -256,6 +262,22 @@ export class ServiceTable {
       if (weight.objectBytes > 0) call.decoding?.(weight.objectBytes);
       const decode = () => this.#decoder.decodeWeighed(desc, bytes);
       yield this.#turns.isHeavy(weight) ? await this.#turns.take(decode, signal) : decode();
+    }
+  }
+
+  async #first(requests: AsyncGenerator<Message>, ctx: Context): Promise<Message | undefined> {
+    const { method, path } = ctx;
+    const late = () => {
+      const problem = `${path} got no first message within ${
+        FIRST_MESSAGE_MS / 1000
+      } s; send it with the call`;
+      ctx.cancel(new SvcError("deadline_exceeded", problem));
+    };
+    const stop = method.methodKind === "unary" ? () => {} : this.clock.after(FIRST_MESSAGE_MS, late);
+    try {
+      return await race(opened(requests, method), ctx.signal);
+    } finally {
+      stop();
     }
   }
 
