@@ -191,10 +191,10 @@ def disk():
     leak("wrote 2000 MiB")
 
 def files():
-    for number in range(400000):
+    for number in range(40000):
         os.close(os.open("f%d" % number, os.O_CREAT))
     time.sleep(10)
-    leak("made 400000 files")
+    leak("made 40000 files")
 
 def cpu():
     for _ in range(4):
