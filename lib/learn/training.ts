@@ -76,7 +76,9 @@ export function* training(
   let best: { rank: number; metrics: Metrics; state: readonly Float32Array[] } | undefined;
   let [step, epoch] = [0, 0];
   const top = { metric: -Infinity, epoch: 0 };
-  while (epoch < epochs && epoch - top.epoch < patience(top.metric, epochs)) {
+  // The first thread alone measures, and so decides when to stop; the others go on until they are ended.
+  const hopes = () => team.rank > 0 || epoch - top.epoch < patience(top.metric, epochs);
+  while (epoch < epochs && hopes()) {
     epoch++;
     let loss = 0;
     const order = shuffled(learned, random);
