@@ -17,6 +17,10 @@ const CHECK_MS = 5_000;
 const RETRY_MS = 1_000;
 /** How long a connection to itself may take. */
 const ARRIVAL_MS = 2_000;
+/** So many in a row have to be missed: one may have been late because the program was busy. */
+const MISSES = 2;
+/** Turns in which what the system has to tell is heard before a connection counts as missed. */
+const LATE_TURNS = 3;
 
 export interface ListenAddress {
   readonly host?: string;
@@ -41,6 +45,7 @@ export class Listener {
   #arrived: (() => void) | undefined;
   #checking = false;
   #deaf = false;
+  #misses = 0;
   #closed = false;
   #cancel = () => {};
 
@@ -105,8 +110,11 @@ export class Listener {
     if (heard) {
       if (this.#deaf) logger?.info(`port ${this.#name} accepts connections again`);
       this.#deaf = false;
+      this.#misses = 0;
       return;
     }
+    // Opening anew resets those who wait to be accepted.
+    if (++this.#misses < MISSES) return this.#checkIn(RETRY_MS);
     if (!this.#deaf) {
       const advice = "the program has no more open files (ulimit -n); it tries again until there are some";
       logger?.error(
@@ -128,7 +136,10 @@ export class Listener {
       : host;
     const socket = path === undefined ? connect(port!, local) : connect(path);
     socket.on("error", () => resolve(false));
-    const giveUp = this.parts.clock.after(ARRIVAL_MS, () => resolve(false));
+    const late = (turns: number) => {
+      giveUp = this.parts.clock.after(0, () => turns > 0 ? late(turns - 1) : resolve(false));
+    };
+    let giveUp = this.parts.clock.after(ARRIVAL_MS, () => late(LATE_TURNS));
     this.#cancel = () => resolve(false);
     return promise.finally(() => {
       this.#arrived = undefined;

@@ -3,9 +3,11 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { connect, type Socket } from "node:net";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
-import { SystemClock } from "../base/clock.ts";
+import { FakeClock, settle, SystemClock } from "../base/clock.ts";
+import { type LogRecord, Logs, memorySink } from "../base/log.ts";
 import { client } from "./channel.ts";
 import { connectGrpc } from "./grpc.ts";
+import { Listener } from "./listener.ts";
 
 /**
  * Prints the number of a port, and its log when its standard input ends. As every program of ours it listens for
@@ -72,4 +74,31 @@ Deno.test({
     assertStringIncludes(log, "the program has no more open files");
     assertEquals(log.split("the program has no more open files").length, 2);
   },
+});
+
+Deno.test("a program that was too busy to accept in time is not taken for one without open files", async () => {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logger = new Logs(clock, [memorySink(records)]).logger("port");
+  const sockets: Socket[] = [];
+  const listener = new Listener({
+    backlog: 64,
+    clock,
+    logger,
+    accept: (socket) => void sockets.push(socket),
+  });
+  await listener.listen("here", { host: "127.0.0.1", port: 0 });
+  const { port } = listener.address;
+  const clients = Array.from({ length: 8 }, () => connect(port, "127.0.0.1"));
+  while (sockets.length < clients.length) await settle();
+  // The check begins, and all its time is over before the program hears of its own connection.
+  await clock.advance(5_000);
+  await clock.advance(2_000);
+  for (let turn = 0; turn < 400; turn++) {
+    await settle();
+    await clock.advance(10);
+  }
+  assertEquals(records.map(({ message }) => message), []);
+  for (const socket of [...clients, ...sockets]) socket.destroy();
+  await listener.close();
 });
