@@ -131,7 +131,7 @@ const organizations: readonly Command[] = [
   }),
 ];
 
-/** What machines are told before the first `serve`, whose default this is. */
+/** The address that machines get before the first `serve`: the default of its `--listen`. */
 const NOBODY_SERVED = "http://localhost:8090";
 
 const machines: readonly Command[] = [

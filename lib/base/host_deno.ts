@@ -315,7 +315,7 @@ class DenoPipedProcess implements PipedProcess {
     this.output = child.stdout;
     this.stderr = linesOf(child.stderr);
     this.#input = child.stdin.getWriter();
-    // A pipe that nobody reads is told of where it is written to.
+    // A write to a pipe that nobody reads reports the error itself.
     this.#input.closed.catch(() => {});
     this.exited = child.status.then(async ({ code, signal }) => {
       this.#exited = true;

@@ -139,7 +139,7 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
     if (name === "labels.txt") labels = labelsIn(await bytesOf(content, bytes));
     if (!name.endsWith(".onnx")) continue;
     names.push(name);
-    // Of several it is the one with the usual name, of which there is one.
+    // Among several models, the one with the usual name counts.
     if (model === undefined || name === "model.onnx") model = { name, bytes: await bytesOf(content, bytes) };
   }
   const chosen = names.filter((name) => name === "model.onnx").length;

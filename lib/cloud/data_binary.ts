@@ -71,7 +71,7 @@ export class BinaryData {
   async add(upload: BinaryUpload, { sha256, bytes }: StoredFile, nowMs: number): Promise<string> {
     const { origin, capturedUs, fileName, fileExt, mimeType, datasetIds } = upload;
     const { partId, organizationId, componentType, componentName, methodName } = origin;
-    // Two organizations never have the same: what comes from no part is told apart by whose it is.
+    // Data without a part is keyed by its organization, so that two organizations never share a key.
     const known = [
       partId || `organization ${organizationId}`,
       componentType,
