@@ -50,6 +50,7 @@ import type { Store } from "./store.ts";
 import { type InferenceOptions, mlInferenceService } from "./inference.ts";
 import { mlTrainingService } from "./ml_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training_runner.ts";
+import { UNSERVED } from "./unserved.ts";
 import { Usage } from "./usage.ts";
 
 /** Whom tokens are for. */
@@ -133,6 +134,7 @@ export function openCloud(options: CloudOptions): Cloud {
     metrics.interceptor,
     access.gate(guard, refused, clock),
   ]);
+  table.decline(UNSERVED);
   table.add(guard.service);
   const logs = new Logs(store, clock, limits);
   const authority = new Authority(secrets, store, clock);

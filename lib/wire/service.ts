@@ -170,6 +170,7 @@ const FIRST_MESSAGE_MS = 120_000;
 export class ServiceTable {
   readonly #bound = new Map<string, Bound>();
   readonly #services = new Map<string, Service>();
+  #declined: ReadonlyMap<string, string> = new Map();
   readonly #gate: Gate | undefined;
   readonly #decoder = new Decoder();
   readonly #turns: HeavyTurns;
@@ -198,6 +199,11 @@ export class ServiceTable {
     }
   }
 
+  /** Calls that are known and not served, by their path, each with the reason that its callers are told. */
+  decline(calls: ReadonlyMap<string, string>): void {
+    this.#declined = calls;
+  }
+
   find(path: string): Bound | undefined {
     return this.#bound.get(path) ?? this.#findVisiting(path);
   }
@@ -215,7 +221,7 @@ export class ServiceTable {
     const bound = this.find(call.path);
     if (!bound) {
       call.released?.();
-      return sink.end(unimplemented(call.path), new Metadata());
+      return sink.end(unimplemented(call.path, this.#declined.get(call.path)), new Metadata());
     }
     const ctx = new Context(call, bound.method, this.clock);
     const ends = new Ends();
@@ -332,8 +338,8 @@ export function statusOf(error: SvcError): Status {
   return { code: CODES[error.code as Code], message: messageOf(error) };
 }
 
-function unimplemented(path: string): Status {
-  return { code: CODES.unimplemented, message: `The server does not implement the method ${path}` };
+function unimplemented(path: string, reason = `The server does not implement the method ${path}`): Status {
+  return { code: CODES.unimplemented, message: reason };
 }
 
 class Context implements CallContext {

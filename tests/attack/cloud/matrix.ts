@@ -10,6 +10,7 @@
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { connect, type Store } from "../../../lib/cloud/store.ts";
+import { UNSERVED } from "../../../lib/cloud/unserved.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import type { Channel } from "../../../lib/wire/channel.ts";
 import type { DescMethod } from "../../../lib/wire/proto.ts";
@@ -225,7 +226,9 @@ function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
 
 async function isServed(channel: Channel, method: DescMethod): Promise<boolean> {
   const nothing = { method, who: "owner", request: new Uint8Array(), about: "" } as const;
-  return !(await answerOf(channel, nothing)).startsWith("unimplemented: The server does not implement");
+  const answer = await answerOf(channel, nothing);
+  return answer !== `unimplemented: ${UNSERVED.get(pathOf(method))}` &&
+    !answer.startsWith("unimplemented: The server does not implement");
 }
 
 /** All that a call says, its error included. */

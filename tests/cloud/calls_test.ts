@@ -1,0 +1,95 @@
+/**
+ * Published calls one by one: those that are not served say why, over the network and to everybody; and those of
+ * App that no other test makes.
+ */
+
+import { assertEquals } from "@std/assert";
+import { Health } from "../../proto/gen/health_pb.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { UNSERVED } from "../../lib/cloud/unserved.ts";
+import type { Channel } from "../../lib/wire/channel.ts";
+import type { DescMethod } from "../../lib/wire/proto.ts";
+import { storeTest } from "./stores.ts";
+import { newWorld, withCloud } from "./world.ts";
+
+/** What an empty request for a path is answered with. */
+async function answerTo(channel: Channel, path: string): Promise<string> {
+  const [, typeName, name] = path.split("/");
+  const method = { ...Health.method.check, name, parent: { typeName } } as unknown as DescMethod;
+  try {
+    for await (const _ of channel.call(method, empty())) return "an answer";
+    return "nothing";
+  } catch (error) {
+    const { code, message } = SvcError.from(error);
+    return `${code}: ${message}`;
+  }
+}
+
+async function* empty(): AsyncGenerator<Uint8Array> {
+  yield new Uint8Array();
+}
+
+storeTest(
+  "a published call that is not served is answered with its reason",
+  (database) =>
+    withCloud(database, async ({ store, channel }) => {
+      const { owner } = await newWorld(store);
+      for (const caller of [await channel(owner), await channel()]) {
+        const wrong: string[] = [];
+        for (const [path, reason] of UNSERVED) {
+          const answer = await answerTo(caller, path);
+          if (answer !== `unimplemented: ${reason}`) wrong.push(`${path}: ${answer}`);
+        }
+        assertEquals(wrong, []);
+        assertEquals(
+          await answerTo(caller, "/viam.app.v1.AppService/Nonsense"),
+          "unimplemented: The server does not implement the method /viam.app.v1.AppService/Nonsense",
+        );
+      }
+    }),
+);
+
+storeTest(
+  "parts: found by name, made the main one, removed",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { owner, machine: robotId, location: locationId, part } = await newWorld(store);
+      const { newRobotPart, ...all } = await app(owner);
+      const { partId } = await newRobotPart({ robotId, partName: "arm" });
+      const { part: found } = await all.getRobotPartByNameAndLocation({ name: "arm", locationId });
+      assertEquals(found?.id, partId);
+      await all.markPartAsMain({ partId });
+      const main = async () =>
+        (await all.getRobotParts({ robotId })).parts.filter(({ mainPart }) => mainPart).map(({ id }) => id);
+      assertEquals(await main(), [partId]);
+      await all.markPartAsMain({ partId: part });
+      await all.deleteRobotPart({ partId });
+      assertEquals(await main(), [part]);
+    }),
+);
+
+storeTest(
+  "a location that is deleted is gone; who has a key to what is told",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { owner, operator, organization: organizationId, machine: robotId } = await newWorld(store);
+      const all = await app(owner);
+      const { location } = await all.createLocation({ organizationId, name: "shed" });
+      await all.deleteLocation({ locationId: location!.id });
+      const { locations } = await all.listLocations({ organizationId });
+      assertEquals(locations.map(({ name }) => name), ["hall"]);
+      const { authorizations } = await all.listAuthorizations({ organizationId });
+      assertEquals(authorizations.map(({ identityId }) => identityId).sort(), [owner.id, operator.id].sort());
+      const { id } = await all.createKey({
+        name: "of the machine",
+        authorizations: [{
+          authorizationType: "role",
+          authorizationId: "robot_owner",
+          resourceType: "robot",
+          resourceId: robotId,
+        }],
+      });
+      const { apiKeys } = await all.getRobotAPIKeys({ robotId });
+      assertEquals(apiKeys.map(({ apiKey }) => apiKey?.id).includes(id), true);
+    }),
+);
