@@ -8,8 +8,8 @@
  * in the environment.
  */
 
-import { parseDurationMs } from "../lib/base/schema.ts";
-import { suggest } from "../lib/base/suggest.ts";
+import { parseDurationMs } from "../lib/base/schema/schema.ts";
+import { suggest } from "../lib/base/schema/suggest.ts";
 
 export type Style = "go" | "gnu";
 

@@ -4,8 +4,8 @@
 
 import type { Clock } from "../lib/base/clock.ts";
 import type { Host } from "../lib/base/host.ts";
-import { LogFile } from "../lib/base/log_file.ts";
-import { consoleSink, Logs, type Sink } from "../lib/base/log.ts";
+import { LogFile } from "../lib/base/log/file.ts";
+import { consoleSink, Logs, type Sink } from "../lib/base/log/log.ts";
 
 /** Whose repeated lines are all written: what modules print, what jobs do, what happens to the machine. */
 const EVERY_LINE_OF = ["rdk.activity", "rdk.job_manager.*", "rdk.modmanager.*.StdErr"];

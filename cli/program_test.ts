@@ -2,9 +2,9 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { DenoHost } from "../lib/base/host_deno.ts";
-import { main as agent } from "./svc_agent.ts";
-import { main as cloud } from "./svc_cloud.ts";
-import { main as ml } from "./svc_ml.ts";
+import { main as agent } from "./agent/main.ts";
+import { main as cloud } from "./cloud/main.ts";
+import { main as ml } from "./ml/main.ts";
 import { VERSION } from "./version.ts";
 
 const PROGRAMS = { "svc-agent": agent, "svc-cloud": cloud, "svc-ml": ml };

@@ -10,11 +10,11 @@ import { FakeClock } from "../lib/base/clock.ts";
 import { messageOf } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
-import { silentLogs } from "../lib/base/log.ts";
-import type { Problem } from "../lib/base/schema.ts";
-import { decodeConfig, formatProblems } from "../lib/machine/config.ts";
-import { readConfig } from "../lib/machine/config_file.ts";
-import { Machine } from "../lib/machine/machine.ts";
+import { silentLogs } from "../lib/base/log/log.ts";
+import type { Problem } from "../lib/base/schema/schema.ts";
+import { decodeConfig, formatProblems } from "../lib/machine/config/config.ts";
+import { readConfig } from "../lib/machine/config/config_file.ts";
+import { Machine } from "../lib/machine/graph/machine.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { bytesOf, type Content, ENV, FILES, type Outcome, part, RESOURCES, SETTINGS } from "./bad_configs.ts";
 

@@ -2,7 +2,7 @@
  * A table of broken configurations: what is wrong, the file, where it must end and the one message it must give.
  */
 
-import type { Json, JsonObject } from "../lib/base/schema.ts";
+import type { Json, JsonObject } from "../lib/base/schema/schema.ts";
 
 /** What a file leads to: `refused`, or the machine runs without something, or it only warns, or all is well. */
 export type Outcome = "refused" | "unhealthy" | "left out" | "warned" | "fine";

@@ -5,9 +5,9 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromBinary } from "@bufbuild/protobuf";
-import { main } from "../cli/svc_server.ts";
+import { main } from "../cli/server/main.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
-import type { JsonObject } from "../lib/base/schema.ts";
+import type { JsonObject } from "../lib/base/schema/schema.ts";
 import { GetMachineStatusResponseSchema, ResourceStatus_State } from "../proto/gen/robot_pb.ts";
 import { bytesOf, ENV, FILES, RESOURCES, SETTINGS } from "./bad_configs.ts";
 import { startServer, writeConfig } from "./server.ts";
@@ -41,7 +41,7 @@ async function run(path: string): Promise<{ code: number; errors: string }> {
 
 /** The same as a process. */
 async function spawn(path: string): Promise<{ code: number; errors: string }> {
-  const args = ["run", "-A", new URL("cli/svc_server.ts", ROOT).pathname, "-config", path];
+  const args = ["run", "-A", new URL("cli/server/main.ts", ROOT).pathname, "-config", path];
   const { code, stderr } = await new Deno.Command(Deno.execPath(), { args, stdin: "null", stdout: "null" })
     .output();
   return { code, errors: new TextDecoder().decode(stderr) };

@@ -7,11 +7,11 @@ import { assert, assertEquals } from "@std/assert";
 import { Ajv2020 } from "ajv/2020";
 import { MODELS } from "../drivers/mod.ts";
 import { APIS } from "../lib/api/mod.ts";
-import { additionalNetworkRow, SECTIONS } from "../lib/agent/settings_rows.ts";
-import { isSecretName } from "../lib/base/json_secrets.ts";
-import type { Json, JsonObject } from "../lib/base/schema.ts";
-import { decodeConfig, machineSchema } from "../lib/machine/config.ts";
-import { parseConfig } from "../lib/machine/config_file.ts";
+import { additionalNetworkRow, SECTIONS } from "../lib/agent/settings/settings_rows.ts";
+import { isSecretName } from "../lib/base/schema/json_secrets.ts";
+import type { Json, JsonObject } from "../lib/base/schema/schema.ts";
+import { decodeConfig, machineSchema } from "../lib/machine/config/config.ts";
+import { parseConfig } from "../lib/machine/config/config_file.ts";
 import { Registry } from "../lib/resource/registry.ts";
 
 const ROOT = new URL("../", import.meta.url);

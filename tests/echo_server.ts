@@ -5,7 +5,7 @@
  */
 
 import { SystemClock } from "../lib/base/clock.ts";
-import { openPort } from "../lib/wire/port.ts";
+import { openPort } from "../lib/wire/port/port.ts";
 import { service, ServiceTable } from "../lib/wire/service.ts";
 import { EchoService } from "../proto/gen/echo_pb.ts";
 

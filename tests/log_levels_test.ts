@@ -6,7 +6,7 @@ import { assertEquals } from "@std/assert";
 import { ButtonService } from "../proto/gen/button_pb.ts";
 import { SystemClock } from "../lib/base/clock.ts";
 import { client } from "../lib/wire/channel.ts";
-import { connectGrpc } from "../lib/wire/grpc.ts";
+import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { startServer, writeConfig } from "./server.ts";
 
 const button = (name: string) => ({ name, api: "rdk:component:button", model: "fake" });

@@ -2,7 +2,7 @@
  * Small ONNX models with known answers, for the tests of what runs them. Those in `tests/data/ml_model` are these.
  */
 
-import { OnnxGraph } from "../lib/learn/onnx_writer.ts";
+import { OnnxGraph } from "../lib/learn/onnx/writer.ts";
 
 /** Element types by their numbers in the format. */
 const FLOAT32 = 1;

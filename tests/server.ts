@@ -24,7 +24,7 @@ export interface ServerProcess {
 export async function startServer(
   configPath: string,
   {
-    command = [Deno.execPath(), "run", "-A", new URL("cli/svc_server.ts", ROOT).pathname],
+    command = [Deno.execPath(), "run", "-A", new URL("cli/server/main.ts", ROOT).pathname],
     args = [] as string[],
     env = {} as Record<string, string>,
   } = {},

@@ -10,16 +10,17 @@ const ROOT = new URL("../", import.meta.url);
 const ORDER = [
   "proto/gen",
   "lib/base",
+  "lib/device",
   "lib/wire",
   "lib/geometry",
   "lib/learn",
   "lib/resource",
-  "lib/slam",
   "lib/api",
   "drivers",
-  "lib/cloud",
+  "lib/cloud_client",
   "lib/machine",
   "lib/agent",
+  "lib/cloud",
   "cli",
 ];
 
@@ -51,7 +52,7 @@ Deno.test("imports point one way: what is general never knows what is particular
 
 Deno.test("svc-agent and svc-ml reach no drivers, no slam and no machine, whatever they import", () => {
   const imports = new Map(sources.map(({ path, imports }) => [path, imports]));
-  for (const program of ["cli/svc_agent.ts", "cli/svc_ml.ts"]) {
+  for (const program of ["cli/agent/main.ts", "cli/ml/main.ts"]) {
     const reached = new Set([program]);
     for (const path of reached) {
       for (const target of (imports.get(path) ?? []).filter((one) => one.startsWith("."))) {
@@ -102,17 +103,17 @@ Deno.test("only clock.ts has timers and the date, so that every wait can be test
   );
 });
 
-Deno.test("only log.ts writes to the console, so that every line has a level and a logger", () => {
-  assertEquals(having(/\bconsole\./, /^lib\/base\/log\.ts$|^cli\/build\//), []);
+Deno.test("only log/log.ts writes to the console, so that every line has a level and a logger", () => {
+  assertEquals(having(/\bconsole\./, /^lib\/base\/log\/log\.ts$|^cli\/build\//), []);
 });
 
 Deno.test("only the host prints, and draws for those who show progress: so that control characters are written out", () => {
-  // cloud_content.ts answers the process that has started it, in bytes.
+  // cli/cloud/content.ts answers the process that has started it, in bytes.
   assertEquals(
-    having(/\bstd(out|err)\.write/, /^lib\/base\/host_deno\.ts$|^cli\/build\/|^cli\/cloud_content\.ts$/),
+    having(/\bstd(out|err)\.write/, /^lib\/base\/host_deno\.ts$|^cli\/build\/|^cli\/cloud\/content\.ts$/),
     [],
   );
-  assertEquals(having(/\.draw\(/, /^cli\/ml_(follow|models|datasets)\.ts$/), []);
+  assertEquals(having(/\.draw\(/, /^cli\/ml\/(follow|models|datasets)\.ts$/), []);
 });
 
 Deno.test(`no file is longer than ${FILE_LINES_MAX} lines: past that it is two things`, () => {

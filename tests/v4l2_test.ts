@@ -7,7 +7,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DenoDevice } from "../lib/base/device_deno.ts";
 import { SvcError } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
-import { VideoDevice } from "../lib/base/v4l2.ts";
+import { VideoDevice } from "../lib/device/v4l2.ts";
 
 const SOURCE = new URL("data/v4l2/camera.c", import.meta.url).pathname;
 

@@ -8,7 +8,7 @@
 import { Buffer } from "node:buffer";
 import * as http2 from "node:http2";
 import { assert, assertStringIncludes } from "@std/assert";
-import { parseJsonc } from "../../lib/base/jsonc.ts";
+import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../../lib/wire/proto.ts";
 import { GetMachineStatusResponse_State, RobotService } from "../../proto/gen/robot_pb.ts";

@@ -7,7 +7,7 @@
 
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../../lib/base/error.ts";
-import { suggest } from "../../lib/base/suggest.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
 import { REVISION_FILE } from "../version.ts";
 
 /** The Deno that the product is made with. */
@@ -59,10 +59,10 @@ export interface Executable {
 }
 
 export const EXECUTABLES: readonly Executable[] = [
-  { name: "svc-server", entry: "cli/svc_server.ts" },
-  { name: "svc-agent", entry: "cli/svc_agent.ts" },
-  { name: "svc-ml", entry: "cli/svc_ml.ts" },
-  { name: "svc-cloud", entry: "cli/svc_cloud.ts" },
+  { name: "svc-server", entry: "cli/server/main.ts" },
+  { name: "svc-agent", entry: "cli/agent/main.ts" },
+  { name: "svc-ml", entry: "cli/ml/main.ts" },
+  { name: "svc-cloud", entry: "cli/cloud/main.ts" },
 ];
 
 /** The root of the tree, with a slash at its end. */

@@ -13,7 +13,7 @@ import {
 import { type Kinematics, type Mesh, readModel } from "../../lib/api/kinematics.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { choice, object, text } from "../../lib/base/schema.ts";
+import { choice, object, text } from "../../lib/base/schema/schema.ts";
 import { ARM_MODEL_NAMES, armModel } from "../../lib/geometry/arm_models.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
 import { inverseKinematics } from "../../lib/geometry/inverse_kinematics.ts";

@@ -2,7 +2,7 @@ import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/as
 import type { Motor } from "../../lib/api/motor.ts";
 import { FakeClock, settle } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
 import { FakeEncoder } from "../encoder/fake.ts";
 import { FakeMotor } from "../motor/fake.ts";

@@ -3,7 +3,7 @@
  */
 
 import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";
-import { object } from "../../lib/base/schema.ts";
+import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 

@@ -5,7 +5,7 @@
 import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";
 import { type Motor, MotorApi } from "../../lib/api/motor.ts";
 import { joined } from "../../lib/base/error.ts";
-import { type Infer, list, number, object, text } from "../../lib/base/schema.ts";
+import { type Infer, list, number, object, text } from "../../lib/base/schema/schema.ts";
 import type { Vec3 } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";

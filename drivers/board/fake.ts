@@ -8,7 +8,7 @@
 import { type AnalogReading, type Board, BoardApi, type PowerMode, type Tick } from "../../lib/api/board.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { bool, type Infer, integer, list, object, text } from "../../lib/base/schema.ts";
+import { bool, type Infer, integer, list, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";

@@ -2,7 +2,7 @@ import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows }
 import type { Board, Tick } from "../../lib/api/board.ts";
 import { FakeClock, settle } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type JsonObject, Place } from "../../lib/base/schema.ts";
+import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
 import { construct, problemsOf } from "../../tests/construct.ts";
 import { FakeBoard } from "./fake.ts";
 

@@ -6,7 +6,7 @@
  * when time has passed, and before it changes a pin.
  */
 
-import { type Infer, number, object, text } from "../../lib/base/schema.ts";
+import { type Infer, number, object, text } from "../../lib/base/schema/schema.ts";
 
 /** Edges a second that one simulated encoder makes at most: what the board's queues hold between two looks. */
 const EDGES_PER_SECOND_MAX = 50_000;

@@ -1,8 +1,8 @@
 /** A button without hardware: logs each push and counts them. */
 
 import { type Button, ButtonApi } from "../../lib/api/button.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { type JsonObject, object } from "../../lib/base/schema.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { LogRecord } from "../../lib/base/log.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
 import { construct } from "../../tests/construct.ts";
 import { FakeButton } from "./fake.ts";
 

@@ -8,12 +8,12 @@
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { bool, type Infer, integer, object } from "../../lib/base/schema.ts";
-import { depthToCloud } from "../../lib/geometry/depth.ts";
-import { type ColorImage, encodeImage, MIME, packedRgb } from "../../lib/geometry/image.ts";
-import { type Intrinsics, scaleIntrinsics } from "../../lib/geometry/lens.ts";
-import { writePcd } from "../../lib/geometry/pcd.ts";
-import { createCloud, type PointCloud } from "../../lib/geometry/point_cloud.ts";
+import { bool, type Infer, integer, object } from "../../lib/base/schema/schema.ts";
+import { depthToCloud } from "../../lib/geometry/image/depth.ts";
+import { type ColorImage, encodeImage, MIME, packedRgb } from "../../lib/geometry/image/image.ts";
+import { type Intrinsics, scaleIntrinsics } from "../../lib/geometry/image/lens.ts";
+import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { createCloud, type PointCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

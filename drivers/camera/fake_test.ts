@@ -1,10 +1,10 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { decodeDepth } from "../../lib/geometry/depth.ts";
-import { decodeImage, imageSize, MIME } from "../../lib/geometry/image.ts";
-import { readPcd } from "../../lib/geometry/pcd.ts";
-import { boundingBox } from "../../lib/geometry/point_cloud.ts";
+import { decodeDepth } from "../../lib/geometry/image/depth.ts";
+import { decodeImage, imageSize, MIME } from "../../lib/geometry/image/image.ts";
+import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
+import { boundingBox } from "../../lib/geometry/cloud/point_cloud.ts";
 import { construct, problemsOf } from "../../tests/construct.ts";
 import { FakeCamera } from "./fake.ts";
 import { sceneLens } from "./scene.ts";

@@ -4,7 +4,7 @@
 
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { type DepthMap, depthToCloud } from "../../lib/geometry/depth.ts";
+import { type DepthMap, depthToCloud } from "../../lib/geometry/image/depth.ts";
 import {
   type ColorImage,
   decodeImage,
@@ -13,9 +13,9 @@ import {
   MIME,
   mimeTypeOf,
   packedRgb,
-} from "../../lib/geometry/image.ts";
-import type { Distortion, Intrinsics } from "../../lib/geometry/lens.ts";
-import { writePcd } from "../../lib/geometry/pcd.ts";
+} from "../../lib/geometry/image/image.ts";
+import type { Distortion, Intrinsics } from "../../lib/geometry/image/lens.ts";
+import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 
 export class PictureFiles {

@@ -9,9 +9,9 @@ import { type Camera, CameraApi, type CameraProperties, type Images } from "../.
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { choice, type Infer, object, text } from "../../lib/base/schema.ts";
-import { MIME } from "../../lib/geometry/image.ts";
-import { readPcd, writePcd } from "../../lib/geometry/pcd.ts";
+import { choice, type Infer, object, text } from "../../lib/base/schema/schema.ts";
+import { MIME } from "../../lib/geometry/image/image.ts";
+import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

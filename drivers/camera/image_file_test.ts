@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { decodeDepth } from "../../lib/geometry/depth.ts";
-import { encodeImage, imageSize, MIME, mimeTypeOf } from "../../lib/geometry/image.ts";
-import { readPcd, writePcd } from "../../lib/geometry/pcd.ts";
-import { createCloud } from "../../lib/geometry/point_cloud.ts";
+import { decodeDepth } from "../../lib/geometry/image/depth.ts";
+import { encodeImage, imageSize, MIME, mimeTypeOf } from "../../lib/geometry/image/image.ts";
+import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { construct, problemsOf } from "../../tests/construct.ts";
 import { ImageFileCamera } from "./image_file.ts";
 

@@ -2,8 +2,8 @@
  * Lens parameters as settings: the published names of intrinsics and distortion.
  */
 
-import { integer, number, object } from "../../lib/base/schema.ts";
-import type { Distortion, Intrinsics } from "../../lib/geometry/lens.ts";
+import { integer, number, object } from "../../lib/base/schema/schema.ts";
+import type { Distortion, Intrinsics } from "../../lib/geometry/image/lens.ts";
 
 export const intrinsicsRow = object({
   widthPx: integer("width of the picture in pixels", { min: 0 }).default(0),

@@ -2,7 +2,7 @@
  * The pictures of the published `preloaded_image` setting, drawn by us: discs over discs.
  */
 
-import type { ColorImage } from "../../lib/geometry/image.ts";
+import type { ColorImage } from "../../lib/geometry/image/image.ts";
 
 const SIZE_PX = 480;
 

@@ -4,8 +4,8 @@
  */
 
 import { SvcError } from "../../lib/base/error.ts";
-import type { CameraFormat } from "../../lib/base/v4l2.ts";
-import { type ColorImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
+import type { CameraFormat } from "../../lib/device/v4l2.ts";
+import { type ColorImage, encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 
 type RawFormat = Exclude<CameraFormat, "MJPG">;
 

@@ -9,8 +9,8 @@
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { bool, type Infer, number, object, text } from "../../lib/base/schema.ts";
-import { MIME } from "../../lib/geometry/image.ts";
+import { bool, type Infer, number, object, text } from "../../lib/base/schema/schema.ts";
+import { MIME } from "../../lib/geometry/image/image.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

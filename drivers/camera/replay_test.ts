@@ -2,10 +2,10 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
-import { decodeDepth } from "../../lib/geometry/depth.ts";
-import { encodeImage, imageSize, MIME } from "../../lib/geometry/image.ts";
-import { readPcd } from "../../lib/geometry/pcd.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { decodeDepth } from "../../lib/geometry/image/depth.ts";
+import { encodeImage, imageSize, MIME } from "../../lib/geometry/image/image.ts";
+import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import { construct, problemsOf } from "../../tests/construct.ts";
 import { ReplayCamera } from "./replay.ts";
 

@@ -7,9 +7,9 @@
  * origin. The same scene is the same picture every time.
  */
 
-import type { DepthMap } from "../../lib/geometry/depth.ts";
-import type { ColorImage } from "../../lib/geometry/image.ts";
-import type { Intrinsics } from "../../lib/geometry/lens.ts";
+import type { DepthMap } from "../../lib/geometry/image/depth.ts";
+import type { ColorImage } from "../../lib/geometry/image/image.ts";
+import type { Intrinsics } from "../../lib/geometry/image/lens.ts";
 import { radians, type Vec3 } from "../../lib/geometry/pose.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 

@@ -2,7 +2,7 @@
  * A scene as a setting: the name of one of ours, or what there is to see.
  */
 
-import { bool, choice, integer, list, number, object, Row, text } from "../../lib/base/schema.ts";
+import { bool, choice, integer, list, number, object, Row, text } from "../../lib/base/schema/schema.ts";
 import { type Body, type Scene, SCENES, VIEW } from "./scene.ts";
 
 const place = {

@@ -1,7 +1,7 @@
 /**
  * `webcam`: a camera on a USB port or built in, through Video4Linux.
  *
- * It goes straight to the device (control calls and shared memory, `lib/base/v4l2.ts`), so nothing has to be installed: the
+ * It goes straight to the device (control calls and shared memory, `lib/device/v4l2.ts`), so nothing has to be installed: the
  * packages for it on npm are old, and `ffmpeg` would be a second program to keep alive. The newest picture is kept,
  * and encoded when somebody asks for it. An unplugged camera is looked for until it is back.
  */
@@ -10,10 +10,16 @@ import { type Camera, CameraApi, type CameraProperties, type Images } from "../.
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { bestMode, type CameraFormat, type Streaming, VideoDevice, videoPaths } from "../../lib/base/v4l2.ts";
-import { choice, type Infer, integer, number, object, text } from "../../lib/base/schema.ts";
-import { imageSize, MIME } from "../../lib/geometry/image.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import {
+  bestMode,
+  type CameraFormat,
+  type Streaming,
+  VideoDevice,
+  videoPaths,
+} from "../../lib/device/v4l2.ts";
+import { choice, type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
+import { imageSize, MIME } from "../../lib/geometry/image/image.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
 import { jpegOf } from "./files.ts";

@@ -13,7 +13,7 @@ import {
   type FileForDatasets,
 } from "../../lib/api/data_manager.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
-import { homeFolder } from "../../lib/base/home.ts";
+import { homeFolder } from "../../lib/base/files/home.ts";
 import {
   bool,
   type Infer,
@@ -24,7 +24,7 @@ import {
   object,
   Place,
   text,
-} from "../../lib/base/schema.ts";
+} from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call, type Resource } from "../../lib/resource/resource.ts";

@@ -4,10 +4,10 @@ import { type DataManager, DataManagerApi } from "../../lib/api/data_manager.ts"
 import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { FakeFiles } from "../../lib/base/fake_files.ts";
+import { FakeFiles } from "../../lib/base/files/fake_files.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { type LogRecord, Logs, memorySink } from "../../lib/base/log.ts";
-import { type JsonObject, Place } from "../../lib/base/schema.ts";
+import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
+import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, type Resource } from "../../lib/resource/resource.ts";

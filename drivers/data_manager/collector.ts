@@ -7,8 +7,8 @@
 
 import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
 import type { CaptureSource } from "../../lib/resource/uplink.ts";
 import { type Take, takeOf } from "./methods.ts";

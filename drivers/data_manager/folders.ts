@@ -7,7 +7,7 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import { messageOf } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
 import type { Spool, SpoolHost } from "./spool.ts";
 
 export interface FoldersParts {

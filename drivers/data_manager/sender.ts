@@ -7,7 +7,7 @@
 
 import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
 import type { Captured, Uplink } from "../../lib/resource/uplink.ts";
 import type { Spool } from "./spool.ts";
 

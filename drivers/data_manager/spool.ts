@@ -8,8 +8,8 @@
 
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { LineFile } from "../../lib/base/line_file.ts";
-import type { Logger } from "../../lib/base/log.ts";
+import { LineFile } from "../../lib/base/files/line_file.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
 import type { Captured, CapturedFile, CapturedReading, CaptureSource } from "../../lib/resource/uplink.ts";
 
 export type SpoolHost = Pick<

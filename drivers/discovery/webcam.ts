@@ -5,9 +5,9 @@
 import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/discovery.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { type JsonObject, object } from "../../lib/base/schema.ts";
-import { bestMode, VideoDevice, videoPaths } from "../../lib/base/v4l2.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
+import { bestMode, VideoDevice, videoPaths } from "../../lib/device/v4l2.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";

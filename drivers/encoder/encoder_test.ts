@@ -3,7 +3,7 @@ import type { Board, Tick } from "../../lib/api/board.ts";
 import { isDriven } from "../../lib/api/encoder.ts";
 import { FakeClock, settle } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { LogRecord } from "../../lib/base/log.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
 import { FakeEncoder } from "./fake.ts";

@@ -4,7 +4,7 @@
 
 import { type DrivenEncoder, EncoderApi } from "../../lib/api/encoder.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { integer, object } from "../../lib/base/schema.ts";
+import { integer, object } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { TicksEncoder } from "./ticks_encoder.ts";

@@ -6,8 +6,8 @@
 import { type Board, BoardApi } from "../../lib/api/board.ts";
 import { type DrivenEncoder, EncoderApi } from "../../lib/api/encoder.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { object, text } from "../../lib/base/schema.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { TickListener } from "./tick_listener.ts";

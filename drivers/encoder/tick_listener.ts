@@ -6,7 +6,7 @@
 import type { Board, Tick } from "../../lib/api/board.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
 
 const RETRY_MS = 1000;
 

@@ -3,7 +3,7 @@
 import { type Gantry, GantryApi } from "../../lib/api/gantry.ts";
 import { type Kinematics, readModel } from "../../lib/api/kinematics.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { number, object, text } from "../../lib/base/schema.ts";
+import { number, object, text } from "../../lib/base/schema/schema.ts";
 import { gantryModel } from "../../lib/geometry/arm_models.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
 import { type KinematicModel, modelGeometries } from "../../lib/geometry/kinematics.ts";

@@ -2,7 +2,7 @@
 
 import { type Gripper, GripperApi, type HoldingStatus } from "../../lib/api/gripper.ts";
 import { type Kinematics, readModel } from "../../lib/api/kinematics.ts";
-import { object, text } from "../../lib/base/schema.ts";
+import { object, text } from "../../lib/base/schema/schema.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
 import {
   checkJoints,

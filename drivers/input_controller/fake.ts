@@ -9,7 +9,7 @@ import {
   type InputEvent,
 } from "../../lib/api/input_controller.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { number, object } from "../../lib/base/schema.ts";
+import { number, object } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";

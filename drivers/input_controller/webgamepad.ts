@@ -6,7 +6,7 @@ import {
   InputControllerApi,
   type InputEvent,
 } from "../../lib/api/input_controller.ts";
-import { object } from "../../lib/base/schema.ts";
+import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 import { InputEvents } from "./input_events.ts";

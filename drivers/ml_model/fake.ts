@@ -4,7 +4,7 @@
  */
 
 import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../lib/api/ml_model.ts";
-import { object } from "../../lib/base/schema.ts";
+import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";
 

@@ -17,14 +17,14 @@ import {
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { anyObject, type Infer, integer, list, object, Place, text } from "../../lib/base/schema.ts";
+import { anyObject, type Infer, integer, list, object, Place, text } from "../../lib/base/schema/schema.ts";
 import {
   type OnnxSession,
   type OnnxTensor,
   type OnnxTensorInfo,
   openOnnx,
   typeOfData,
-} from "../../lib/learn/onnx_session.ts";
+} from "../../lib/learn/onnx/session.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call } from "../../lib/resource/resource.ts";

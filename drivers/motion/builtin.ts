@@ -19,7 +19,7 @@ import {
 } from "../../lib/api/motion.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type Infer, number, object } from "../../lib/base/schema.ts";
+import { type Infer, number, object } from "../../lib/base/schema/schema.ts";
 import { type FramePart, type PoseInFrame, WORLD } from "../../lib/geometry/frame_system.ts";
 import { freeWay, straightWay } from "../../lib/geometry/joint_path.ts";
 import { IDENTITY_POSE } from "../../lib/geometry/pose.ts";

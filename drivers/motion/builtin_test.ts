@@ -14,12 +14,12 @@ import {
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { silentLogs } from "../../lib/base/log.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
+import { silentLogs } from "../../lib/base/log/log.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
 import { type Pose, poseAt, posesAlmostEqual } from "../../lib/geometry/pose.ts";
-import { decodeConfig } from "../../lib/machine/config.ts";
-import { Machine } from "../../lib/machine/machine.ts";
+import { decodeConfig } from "../../lib/machine/config/config.ts";
+import { Machine } from "../../lib/machine/graph/machine.ts";
 import { Registry } from "../../lib/resource/registry.ts";
 import { FakeArm } from "../arm/fake.ts";
 import { FakeGantry } from "../gantry/fake.ts";

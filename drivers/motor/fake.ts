@@ -8,8 +8,8 @@ import { type DrivenEncoder, EncoderApi, isDriven } from "../../lib/api/encoder.
 import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/motor.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { bool, type Infer, integer, number, object, text } from "../../lib/base/schema.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { bool, type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";

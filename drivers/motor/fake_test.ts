@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { FakeClock, settle } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { LogRecord } from "../../lib/base/log.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
 import { FakeBoard } from "../board/fake.ts";
 import { FakeEncoder } from "../encoder/fake.ts";

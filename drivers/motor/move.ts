@@ -4,8 +4,8 @@
  */
 
 import { SvcError } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { number, type Place } from "../../lib/base/schema.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { number, type Place } from "../../lib/base/schema/schema.ts";
 
 /** Speeds nearer to 0, or to the maximum, than this are remarkable. */
 const RPM_MARGIN = 0.1;

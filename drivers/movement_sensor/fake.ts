@@ -8,7 +8,7 @@ import {
   readingsOf,
 } from "../../lib/api/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/readings.ts";
-import { type JsonObject, object } from "../../lib/base/schema.ts";
+import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";

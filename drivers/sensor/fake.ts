@@ -2,7 +2,7 @@
 
 import type { Readings } from "../../lib/api/readings.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
-import { object } from "../../lib/base/schema.ts";
+import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 

@@ -1,7 +1,7 @@
 /** A servo without hardware: is at once where it is told to go. */
 
 import { type Servo, ServoApi } from "../../lib/api/servo.ts";
-import { object } from "../../lib/base/schema.ts";
+import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 

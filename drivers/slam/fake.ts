@@ -6,9 +6,9 @@
 
 import { gzipSync } from "node:zlib";
 import { type Slam, SlamApi, type SlamProperties } from "../../lib/api/slam.ts";
-import { object } from "../../lib/base/schema.ts";
-import { writePcd } from "../../lib/geometry/pcd.ts";
-import { createCloud } from "../../lib/geometry/point_cloud.ts";
+import { object } from "../../lib/base/schema/schema.ts";
+import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import type { Pose } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";

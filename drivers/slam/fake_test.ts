@@ -1,7 +1,7 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { gunzipSync } from "node:zlib";
-import { readPcd } from "../../lib/geometry/pcd.ts";
-import { boundingBox } from "../../lib/geometry/point_cloud.ts";
+import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
+import { boundingBox } from "../../lib/geometry/cloud/point_cloud.ts";
 import { construct } from "../../tests/construct.ts";
 import { FakeSlam } from "./fake.ts";
 

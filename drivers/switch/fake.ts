@@ -2,7 +2,7 @@
 
 import { type Switch, SwitchApi } from "../../lib/api/switch.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { integer, list, object, text } from "../../lib/base/schema.ts";
+import { integer, list, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

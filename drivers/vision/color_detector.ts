@@ -4,9 +4,9 @@
 
 import { type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type Infer, integer, number, object, text } from "../../lib/base/schema.ts";
-import { type ColorImage, decodeImage } from "../../lib/geometry/image.ts";
-import { regionsOf } from "../../lib/geometry/regions.ts";
+import { type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
+import { type ColorImage, decodeImage } from "../../lib/geometry/image/image.ts";
+import { regionsOf } from "../../lib/geometry/image/regions.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { type Skills, VisionModel } from "./vision_model.ts";
 

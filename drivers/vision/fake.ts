@@ -4,8 +4,8 @@
  */
 
 import { type Classification, type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
-import { object, text } from "../../lib/base/schema.ts";
-import { imageSize } from "../../lib/geometry/image.ts";
+import { object, text } from "../../lib/base/schema/schema.ts";
+import { imageSize } from "../../lib/geometry/image/image.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { type Skills, VisionModel } from "./vision_model.ts";
 

@@ -10,9 +10,18 @@ import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../l
 import { type Classification, type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { bool, type Infer, integer, list, mapOf, number, object, text } from "../../lib/base/schema.ts";
-import { type ColorImage, decodeImage } from "../../lib/geometry/image.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import {
+  bool,
+  type Infer,
+  integer,
+  list,
+  mapOf,
+  number,
+  object,
+  text,
+} from "../../lib/base/schema/schema.ts";
+import { type ColorImage, decodeImage } from "../../lib/geometry/image/image.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import {

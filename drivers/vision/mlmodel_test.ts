@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import type { MlModel, TensorInfo, Tensors } from "../../lib/api/ml_model.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { LogRecord } from "../../lib/base/log.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
-import { encodeImage, MIME } from "../../lib/geometry/image.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";
 import { construct, problemsOf } from "../../tests/construct.ts";

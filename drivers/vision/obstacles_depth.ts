@@ -9,21 +9,21 @@
 import type { CameraProperties, Images, NamedImage } from "../../lib/api/camera.ts";
 import { type PointCloudObject, VisionApi } from "../../lib/api/vision.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { type Infer, integer, number, object, text } from "../../lib/base/schema.ts";
-import { type DepthMap, medianDepth } from "../../lib/geometry/depth.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
+import { type DepthMap, medianDepth } from "../../lib/geometry/image/depth.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
-import { decodeImage, MIME, mimeTypeOf } from "../../lib/geometry/image.ts";
+import { decodeImage, MIME, mimeTypeOf } from "../../lib/geometry/image/image.ts";
 import {
   type Distortion,
   DISTORTION_MODELS,
   type Intrinsics,
   scaleIntrinsics,
-} from "../../lib/geometry/lens.ts";
-import { writePcd } from "../../lib/geometry/pcd.ts";
-import { type BoundingBox, createCloud } from "../../lib/geometry/point_cloud.ts";
+} from "../../lib/geometry/image/lens.ts";
+import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { type BoundingBox, createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { poseAt } from "../../lib/geometry/pose.ts";
-import { type SegmentationLimits, Segmenter } from "../../lib/geometry/segmentation.ts";
+import { type SegmentationLimits, Segmenter } from "../../lib/geometry/cloud/segmentation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import { type Skills, type View, VisionModel } from "./vision_model.ts";

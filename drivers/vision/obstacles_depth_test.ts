@@ -1,12 +1,12 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { LogRecord } from "../../lib/base/log.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
-import { type DepthMap, encodeDepth } from "../../lib/geometry/depth.ts";
-import { encodeImage, MIME } from "../../lib/geometry/image.ts";
-import { readPcd } from "../../lib/geometry/pcd.ts";
-import { boundingBox } from "../../lib/geometry/point_cloud.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { type DepthMap, encodeDepth } from "../../lib/geometry/image/depth.ts";
+import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
+import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
+import { boundingBox } from "../../lib/geometry/cloud/point_cloud.ts";
 import { poseAt } from "../../lib/geometry/pose.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

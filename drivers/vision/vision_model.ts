@@ -16,10 +16,10 @@ import type {
   Wanted,
 } from "../../lib/api/vision.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
-import { readPcd, writePcd } from "../../lib/geometry/pcd.ts";
-import { transformCloud } from "../../lib/geometry/point_cloud.ts";
+import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { transformCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { fromPose, IDENTITY_POSE, invert } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import type { Dependencies } from "../../lib/resource/registry.ts";

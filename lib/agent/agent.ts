@@ -11,16 +11,16 @@ import { toDuration, toMs } from "../api/time.ts";
 import { type Clock, deadline, race, Waker } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
-import type { Logger } from "../base/log.ts";
-import type { Json, JsonObject, Problem } from "../base/schema.ts";
-import type { CloudClient } from "../cloud/client.ts";
+import type { Logger } from "../base/log/log.ts";
+import type { Json, JsonObject, Problem } from "../base/schema/schema.ts";
+import type { CloudClient } from "../cloud_client/client.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
-import { rebootDue } from "./offline.ts";
-import type { Device } from "./device.ts";
-import type { Probe } from "./probe.ts";
-import { type BinaryName, releaseOf } from "./release.ts";
-import type { Boots, Runtime, RuntimeSettings } from "./runtime.ts";
-import { PROBATION_LIMIT_MS, PROBATION_MS, RuntimeVersions } from "./runtime_versions.ts";
+import { rebootDue } from "./supervise/offline.ts";
+import type { Device } from "./system/device.ts";
+import type { Probe } from "./supervise/probe.ts";
+import { type BinaryName, releaseOf } from "./update/release.ts";
+import type { Boots, Runtime, RuntimeSettings } from "./supervise/runtime.ts";
+import { PROBATION_LIMIT_MS, PROBATION_MS, RuntimeVersions } from "./update/runtime_versions.ts";
 import {
   type AgentSettings,
   decideSettings,
@@ -28,10 +28,10 @@ import {
   readDefaults,
   readLastGood,
   writeLastGood,
-} from "./settings.ts";
-import type { AgentStatus } from "./status.ts";
-import type { Subsystem } from "./subsystem.ts";
-import type { Now, Updater } from "./updater.ts";
+} from "./settings/settings.ts";
+import type { AgentStatus } from "./supervise/status.ts";
+import type { Subsystem } from "./settings/subsystem.ts";
+import type { Now, Updater } from "./update/updater.ts";
 
 export interface AgentOptions {
   /** The agent's folder. */

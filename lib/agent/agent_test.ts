@@ -8,13 +8,13 @@ import { toDuration } from "../api/time.ts";
 import { FakeClock, settle } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { FakeProcesses } from "../base/fake_processes.ts";
-import { type LogRecord, Logs, memorySink } from "../base/log.ts";
-import type { JsonObject } from "../base/schema.ts";
+import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../wire/proto.ts";
 import { Agent, type AgentOptions } from "./agent.ts";
-import { Runtime } from "./runtime.ts";
-import type { AgentSettings } from "./settings.ts";
-import type { Now, Updater, UpdaterStatus } from "./updater.ts";
+import { Runtime } from "./supervise/runtime.ts";
+import type { AgentSettings } from "./settings/settings.ts";
+import type { Now, Updater, UpdaterStatus } from "./update/updater.ts";
 
 const BASE = "/opt/svc";
 const BUILD = { key: "1:a", version: "1.0.0", file: "svc-server-1.0.0-a", sha256: "a", sizeBytes: 1 };

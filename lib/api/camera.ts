@@ -1,7 +1,7 @@
 /**
  * Camera: named pictures taken at one moment, a point cloud, and the lens parameters.
  *
- * Pictures and clouds travel encoded, as their camera made them; `lib/geometry/image.ts` and `pcd.ts` read them.
+ * Pictures and clouds travel encoded, as their camera made them; `lib/geometry/image/image.ts` and `pcd.ts` read them.
  */
 
 import { CameraService } from "../../proto/gen/camera_pb.ts";
@@ -13,8 +13,8 @@ import type {
 import type { Channel } from "../wire/channel.ts";
 import type { Message, MessageInitShape } from "../wire/proto.ts";
 import { service } from "../wire/service.ts";
-import { MIME, mimeTypeOf } from "../geometry/image.ts";
-import type { Distortion, Intrinsics } from "../geometry/lens.ts";
+import { MIME, mimeTypeOf } from "../geometry/image/image.ts";
+import type { Distortion, Intrinsics } from "../geometry/image/lens.ts";
 import { type OrientationVector, ORIGIN, type Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";

@@ -3,7 +3,7 @@
  * arguments travel. The face of each API is in its own file.
  */
 
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 import type { DescService, JsonObject as Struct } from "../wire/proto.ts";
 import type { CallContext } from "../wire/service.ts";

@@ -1,7 +1,7 @@
 /** Data manager: captures what resources give, keeps it and brings it to the control plane. */
 
 import { DataManagerService } from "../../proto/gen/data_manager_pb.ts";
-import { anyObject, bool, integer, list, number, object, text } from "../base/schema.ts";
+import { anyObject, bool, integer, list, number, object, text } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";

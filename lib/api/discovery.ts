@@ -7,7 +7,7 @@ import type {
   ComponentConfigSchema,
 } from "../../proto/gen/app_pb.ts";
 import { DiscoveryService } from "../../proto/gen/discovery_pb.ts";
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { JsonObject as Struct, MessageInitShape } from "../wire/proto.ts";
 import { service } from "../wire/service.ts";

@@ -1,7 +1,7 @@
 /** Gripper: opens, grabs and holds. Its inputs are the positions of its joints, in degrees or millimetres. */
 
 import { GripperService } from "../../proto/gen/gripper_pb.ts";
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";

@@ -12,7 +12,7 @@ import type {
   MetadataSchema,
 } from "../../proto/gen/ml_model_pb.ts";
 import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { JsonObject as Struct, MessageInitShape, MessageShape } from "../wire/proto.ts";
 import { service } from "../wire/service.ts";

@@ -7,7 +7,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import type { CallOptions, Channel } from "../wire/channel.ts";
 import { Metadata } from "../wire/metadata.ts";
 import type { DescMessage, DescMethod, DescService, Message } from "../wire/proto.ts";

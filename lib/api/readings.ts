@@ -4,7 +4,7 @@
  */
 
 import type { GetReadingsResponse } from "../../proto/gen/common_pb.ts";
-import type { Json, JsonObject } from "../base/schema.ts";
+import type { Json, JsonObject } from "../base/schema/schema.ts";
 import type { OrientationVector, Vec3 } from "../geometry/pose.ts";
 
 export type Readings = JsonObject;

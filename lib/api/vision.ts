@@ -16,13 +16,13 @@ import type {
   DetectionSchema,
 } from "../../proto/gen/vision_pb.ts";
 import type { PointCloudObject as ObjectMessage, PointCloudObjectSchema } from "../../proto/gen/common_pb.ts";
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { JsonObject as Struct, MessageInitShape } from "../wire/proto.ts";
 import { service } from "../wire/service.ts";
 import type { FramePart } from "../geometry/frame_system.ts";
 import type { Geometry } from "../geometry/geometry.ts";
-import { imageSize, MIME } from "../geometry/image.ts";
+import { imageSize, MIME } from "../geometry/image/image.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";

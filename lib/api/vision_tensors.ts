@@ -6,7 +6,7 @@
 import type { Tensor, TensorInfo, Tensors } from "./ml_model.ts";
 import type { Box, Classification } from "./vision.ts";
 import { SvcError } from "../base/error.ts";
-import type { ColorImage } from "../geometry/image.ts";
+import type { ColorImage } from "../geometry/image/image.ts";
 
 /** How a picture becomes a tensor. */
 export interface InputForm {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { SystemClock } from "../base/clock.ts";
-import { encodeImage, MIME } from "../geometry/image.ts";
+import { encodeImage, MIME } from "../geometry/image/image.ts";
 import { IDENTITY_POSE } from "../geometry/pose.ts";
 import { ResourceName } from "../resource/name.ts";
 import { BaseComponent, BaseResource, type Call, type Resource } from "../resource/resource.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { escaped, escapedLine, hasHidden } from "./escape.ts";
-import { formatLine } from "./log_line.ts";
+import { formatLine } from "./log/line.ts";
 
 const HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\r\u202Egnp.exe\u2066\u2028\0\ufeff\x7f";
 

@@ -16,7 +16,7 @@ import {
   verify,
 } from "node:crypto";
 import { SvcError } from "./error.ts";
-import type { Json } from "./schema.ts";
+import type { Json } from "./schema/schema.ts";
 
 /** What a signature says: this file is that release. */
 export interface ReleaseStatement {

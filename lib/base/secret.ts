@@ -4,8 +4,8 @@
  * Only `reveal` gives the text; comparing two secrets means revealing both.
  */
 
-import { STARS } from "./json_secrets.ts";
-import { type Place, Row } from "./schema.ts";
+import { STARS } from "./schema/json_secrets.ts";
+import { type Place, Row } from "./schema/schema.ts";
 
 export class Secret {
   readonly #text: string;

@@ -1,7 +1,7 @@
 /** Secrets: stars wherever they are shown. */
 
 import { assertEquals } from "@std/assert";
-import { Place } from "./schema.ts";
+import { Place } from "./schema/schema.ts";
 import { Secret, secret } from "./secret.ts";
 
 Deno.test("a secret shows itself as stars", () => {

@@ -8,7 +8,7 @@
 
 import { SvcError } from "../base/error.ts";
 import type { Peer } from "../wire/service.ts";
-import type { Sql, Store } from "./store.ts";
+import type { Sql, Store } from "./store/store.ts";
 
 const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])$/;
 const PATH = /^(?:\/[A-Za-z0-9._~-]+)*$/;

@@ -6,12 +6,12 @@ import { type CloudConfigSchema, RobotService } from "../../proto/gen/app_pb.ts"
 import { toDuration } from "../api/time.ts";
 import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import { auth } from "../wire/auth.ts";
-import { openPort, type Port, type TlsFiles } from "../wire/port.ts";
+import { openPort, type Port, type TlsFiles } from "../wire/port/port.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
 import { service, ServiceTable } from "../wire/service.ts";
-import { robotConfigMessage } from "./config_message.ts";
+import { robotConfigMessage } from "./fleet/config_message.ts";
 
 const clock = new SystemClock();
 

@@ -3,19 +3,19 @@
  */
 
 import type { Clock } from "../base/clock.ts";
-import type { Logger } from "../base/log.ts";
+import type { Logger } from "../base/log/log.ts";
 import { SvcError } from "../base/error.ts";
-import type { Problem } from "../base/schema.ts";
+import type { Problem } from "../base/schema/schema.ts";
 import type { CallContext } from "../wire/service.ts";
-import type { Access } from "./access.ts";
+import type { Access } from "./access/access.ts";
 import type { Addresses } from "./addresses.ts";
-import type { Actor, Audit } from "./audit.ts";
-import type { FileStore } from "./files.ts";
-import type { Limits } from "./limits.ts";
-import type { Presence } from "./presence.ts";
-import type { Secrets } from "./secrets.ts";
-import type { Store } from "./store.ts";
-import type { Usage } from "./usage.ts";
+import type { Actor, Audit } from "./access/audit.ts";
+import type { FileStore } from "./store/files.ts";
+import type { Limits } from "./access/limits.ts";
+import type { Presence } from "./fleet/presence.ts";
+import type { Secrets } from "./store/secrets.ts";
+import type { Store } from "./store/store.ts";
+import type { Usage } from "./access/usage.ts";
 
 /** Who makes organizations by a call; the command line on the host always does. */
 export const ORGANIZATION_MAKERS = ["operator", "anybody"] as const;

@@ -9,10 +9,10 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { RobotService } from "../../proto/gen/app_pb.ts";
 import { messageOf } from "../base/error.ts";
-import { field, type Route } from "../wire/grpc_web.ts";
+import { field, type Route } from "../wire/port/grpc_web.ts";
 import { type Interceptor, pathOf } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
-import { Fleet } from "./fleet.ts";
+import { Fleet } from "./fleet/fleet.ts";
 
 const TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const LOG = pathOf(RobotService.method.log);

@@ -6,8 +6,8 @@
  */
 
 import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema.ts";
-import { suggest } from "../base/suggest.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
+import { suggest } from "../base/schema/suggest.ts";
 import { decodeSva, type KinematicModel } from "./kinematics.ts";
 
 type Triple = readonly [number, number, number];

@@ -10,7 +10,16 @@
  */
 
 import { SvcError } from "../base/error.ts";
-import { choice, type Infer, type JsonObject, list, number, object, Place, text } from "../base/schema.ts";
+import {
+  choice,
+  type Infer,
+  type JsonObject,
+  list,
+  number,
+  object,
+  Place,
+  text,
+} from "../base/schema/schema.ts";
 import { type Geometry, transformGeometry } from "./geometry.ts";
 import {
   compose,

@@ -5,7 +5,7 @@
  * Rows report every problem with its path and convert to the types of `pose.ts` and `geometry.ts`.
  */
 
-import { any, choice, number, object, type Place, type Row, text } from "../base/schema.ts";
+import { any, choice, number, object, type Place, type Row, text } from "../base/schema/schema.ts";
 import { capsule, type Geometry, type GeometryShape } from "./geometry.ts";
 import {
   degrees,

@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { Place, type Row } from "../base/schema.ts";
+import { Place, type Row } from "../base/schema/schema.ts";
 import { transformGeometry } from "./geometry.ts";
 import { IDENTITY_POSE, poseAt, posesAlmostEqual, rotate } from "./pose.ts";
 import { frameRow, geometryRow, orientationRow } from "./schema.ts";

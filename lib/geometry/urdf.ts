@@ -9,7 +9,7 @@
 
 import { DOMParser, type Element } from "@xmldom/xmldom";
 import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import { degrees } from "./pose.ts";
 
 const MM_PER_M = 1000;

@@ -7,7 +7,7 @@
 import { type Answer, type Learner, type Metrics, sigmoid, type Target } from "./learner.ts";
 import type { Convolution } from "./convolution.ts";
 import { Network } from "./network.ts";
-import type { OnnxGraph } from "./onnx_writer.ts";
+import type { OnnxGraph } from "./onnx/writer.ts";
 
 /** How much more or less than one picture a picture may count. */
 const WEIGHT_MAX = 4;

@@ -10,7 +10,7 @@ import type { Convolution } from "./convolution.ts";
 import type { Box } from "./example.ts";
 import { type Answer, type Learner, type Metrics, sigmoid, type Target } from "./learner.ts";
 import { Network } from "./network.ts";
-import type { OnnxGraph } from "./onnx_writer.ts";
+import type { OnnxGraph } from "./onnx/writer.ts";
 
 export const DETECTIONS_MAX = 50;
 const STRIDE = 8;

@@ -5,7 +5,7 @@
  * Promises the same pictures for the same seed, and boxes that fit what was painted to the pixel.
  */
 
-import { encodePng } from "../geometry/png.ts";
+import { encodePng } from "../geometry/image/png.ts";
 import { randomFrom } from "../geometry/random.ts";
 import type { Example, LabelledBox } from "./example.ts";
 

@@ -6,7 +6,7 @@
 import type { Tensor } from "./convolution.ts";
 import type { Box } from "./example.ts";
 import type { Network } from "./network.ts";
-import { OnnxGraph } from "./onnx_writer.ts";
+import { OnnxGraph } from "./onnx/writer.ts";
 
 /** What should be found in a picture. */
 export interface Target {

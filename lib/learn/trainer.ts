@@ -8,7 +8,7 @@
 
 import { assert, SvcError } from "../base/error.ts";
 import { type Example, type Sample, samplesOf, type TrainingTask } from "./example.ts";
-import { openOnnx } from "./onnx_session.ts";
+import { openOnnx } from "./onnx/session.ts";
 import { differenceOf, type Draft, type Progress } from "./training.ts";
 import { teamPlaces } from "./team.ts";
 import { TRAINER_WORKER, type TrainerMessage, type TrainerRequest } from "./trainer_worker.ts";

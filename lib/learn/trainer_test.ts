@@ -2,7 +2,7 @@ import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert"
 import { SvcError } from "../base/error.ts";
 import { randomFrom } from "../geometry/random.ts";
 import type { Example, LabelledBox, TrainingTask } from "./example.ts";
-import { openOnnx } from "./onnx_session.ts";
+import { openOnnx } from "./onnx/session.ts";
 import { type Progress, type TrainedModel, trainInWorker } from "./trainer.ts";
 import { training } from "./training.ts";
 import { samplesOf } from "./example.ts";

@@ -7,9 +7,9 @@
 import type { Clock } from "../base/clock.ts";
 import { assert, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";
-import type { Logger } from "../base/log.ts";
-import type { JsonObject, Row } from "../base/schema.ts";
-import { suggest } from "../base/suggest.ts";
+import type { Logger } from "../base/log/log.ts";
+import type { JsonObject, Row } from "../base/schema/schema.ts";
+import { suggest } from "../base/schema/suggest.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { DescService } from "../wire/proto.ts";
 import type { Service } from "../wire/service.ts";

@@ -4,7 +4,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import type { Geometry } from "../geometry/geometry.ts";
 import type { ResourceName } from "./name.ts";
 

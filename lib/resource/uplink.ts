@@ -2,7 +2,7 @@
  * The way of captured data to a control plane, as models see it: what they hand over, and who takes it.
  */
 
-import type { JsonObject } from "../base/schema.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 
 /** Where data was captured, and what it is to be filed under. */
 export interface CaptureSource {

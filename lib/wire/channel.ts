@@ -13,7 +13,7 @@ import {
   toBinary,
 } from "./proto.ts";
 import { SvcError } from "../base/error.ts";
-import { Decoder } from "./decoder.ts";
+import { Decoder } from "./grpc/decoder.ts";
 import type { Metadata } from "./metadata.ts";
 
 export interface CallOptions {

@@ -9,8 +9,8 @@ import { SvcError } from "../base/error.ts";
 import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 import type { Channel } from "./channel.ts";
-import { connectGrpc, type GrpcOptions } from "./grpc.ts";
-import { openPort, type Port, type PortOptions } from "./port.ts";
+import { connectGrpc, type GrpcOptions } from "./grpc/grpc_channel.ts";
+import { openPort, type Port, type PortOptions } from "./port/port.ts";
 import { type Gate, type Interceptor, service, ServiceTable } from "./service.ts";
 
 const clock = new SystemClock();

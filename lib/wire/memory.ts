@@ -4,8 +4,8 @@
 
 import { SvcError } from "../base/error.ts";
 import type { CallOptions, Channel } from "./channel.ts";
-import { checkSize, framed } from "./grpc_message.ts";
-import { MessageReader } from "./message_reader.ts";
+import { checkSize, framed } from "./grpc/message.ts";
+import { MessageReader } from "./grpc/message_reader.ts";
 import { Metadata } from "./metadata.ts";
 import type { DescMethod } from "./proto.ts";
 import { pathOf, type RawSink, type ServiceTable, type Status } from "./service.ts";

@@ -17,7 +17,7 @@ import {
 } from "./proto.ts";
 import { assert, type Code, CODES, messageOf, SvcError } from "../base/error.ts";
 import { type Clock, race } from "../base/clock.ts";
-import { Decoder, HeavyTurns } from "./decoder.ts";
+import { Decoder, HeavyTurns } from "./grpc/decoder.ts";
 import { Metadata } from "./metadata.ts";
 
 /** How the caller is connected. */

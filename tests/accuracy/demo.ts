@@ -10,7 +10,7 @@ import { VisionService } from "../../proto/gen/vision_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Secret } from "../../lib/base/secret.ts";
-import { connectApp } from "../../lib/cloud/app_channel.ts";
+import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { serveCloud, svcCloud } from "../cloud/program.ts";
@@ -20,7 +20,7 @@ const PRECISION_MIN = 0.85;
 const RECALL_MIN = 0.75;
 const OVERLAP_MIN = 0.5;
 const CONFIDENCE_MIN = 0.5;
-/** As the example's camera shows them (cli/cloud_example.ts). */
+/** As the example's camera shows them (cli/cloud/example.ts). */
 const CAMERA = { images: 24, seed: 2 };
 const SERVED_MS = 60_000;
 
@@ -44,7 +44,7 @@ try {
 Deno.exit(ok ? 0 : 1);
 
 async function train(env: Record<string, string>): Promise<void> {
-  const program = new URL("../../cli/svc_ml.ts", import.meta.url).pathname;
+  const program = new URL("../../cli/ml/main.ts", import.meta.url).pathname;
   const args = [
     "run",
     "-A",

@@ -5,7 +5,7 @@
  */
 
 import { sceneLens } from "../../drivers/camera/scene.ts";
-import { type SegmentationLimits, Segmenter } from "../../lib/geometry/segmentation.ts";
+import { type SegmentationLimits, Segmenter } from "../../lib/geometry/cloud/segmentation.ts";
 import { type Frame, LIMITS, readFrames, scoreOf, summaryOf, tableShare } from "./mosd.ts";
 import { DEFAULTS, problemsOf, randomScene } from "./scenes.ts";
 

@@ -4,8 +4,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { sceneLens } from "../../drivers/camera/scene.ts";
-import { decodePng } from "../../lib/geometry/png.ts";
-import { Segmenter } from "../../lib/geometry/segmentation.ts";
+import { decodePng } from "../../lib/geometry/image/png.ts";
+import { Segmenter } from "../../lib/geometry/cloud/segmentation.ts";
 import { LIMITS, readFrames, scoreOf, summaryOf, tableShare } from "./mosd.ts";
 import { DEFAULTS, problemsOf, randomScene } from "./scenes.ts";
 

@@ -5,11 +5,11 @@
  * when it shares more than half of its pixels and the island's with it (intersection over union of at least 0.5).
  */
 
-import type { DepthMap } from "../../lib/geometry/depth.ts";
-import { decodeImage } from "../../lib/geometry/image.ts";
-import type { Intrinsics } from "../../lib/geometry/lens.ts";
-import { decodePng } from "../../lib/geometry/png.ts";
-import type { Segmentation, SegmentationLimits } from "../../lib/geometry/segmentation.ts";
+import type { DepthMap } from "../../lib/geometry/image/depth.ts";
+import { decodeImage } from "../../lib/geometry/image/image.ts";
+import type { Intrinsics } from "../../lib/geometry/image/lens.ts";
+import { decodePng } from "../../lib/geometry/image/png.ts";
+import type { Segmentation, SegmentationLimits } from "../../lib/geometry/cloud/segmentation.ts";
 
 const FOLDER = new URL("../../../shared/data/depth/mosd/", import.meta.url);
 const IOU_MIN = 0.5;

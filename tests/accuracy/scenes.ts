@@ -11,10 +11,10 @@ import {
   type Scene,
   sceneLens,
 } from "../../drivers/camera/scene.ts";
-import type { DepthMap } from "../../lib/geometry/depth.ts";
+import type { DepthMap } from "../../lib/geometry/image/depth.ts";
 import { degrees, radians } from "../../lib/geometry/pose.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
-import type { Segmentation, SegmentationLimits } from "../../lib/geometry/segmentation.ts";
+import type { Segmentation, SegmentationLimits } from "../../lib/geometry/cloud/segmentation.ts";
 
 /** The documented defaults of the model. */
 export const DEFAULTS: SegmentationLimits = {

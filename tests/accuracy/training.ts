@@ -11,7 +11,7 @@ import type { Example, TaskKind } from "../../lib/learn/example.ts";
 import { samplesOf } from "../../lib/learn/example.ts";
 import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
 import type { Answer } from "../../lib/learn/learner.ts";
-import { openOnnx } from "../../lib/learn/onnx_session.ts";
+import { openOnnx } from "../../lib/learn/onnx/session.ts";
 import { square } from "../../lib/learn/picture.ts";
 import { type TrainedModel, trainInWorker } from "../../lib/learn/trainer.ts";
 

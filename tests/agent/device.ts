@@ -6,14 +6,14 @@
  */
 
 import { relative } from "node:path";
-import { askRollback, askStatus, socketOf } from "../../lib/agent/control.ts";
-import type { BinaryName } from "../../lib/agent/release.ts";
-import type { AgentStatus } from "../../lib/agent/status.ts";
+import { askRollback, askStatus, socketOf } from "../../lib/agent/supervise/control.ts";
+import type { BinaryName } from "../../lib/agent/update/release.ts";
+import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
-const SOURCE = `${ROOT}cli/svc_agent.ts`;
+const SOURCE = `${ROOT}cli/agent/main.ts`;
 const HASTY = `${ROOT}tests/agent/hasty_agent.ts`;
 const HASTE = 30;
 /** Long, for the computer may be very busy. */
@@ -175,7 +175,7 @@ export async function canBuild(): Promise<boolean> {
 }
 
 async function build(path: string, version: string, kind: Kind): Promise<void> {
-  const begin = [Deno.execPath(), "run", "-A", "--config", `${ROOT}deno.json`, `${ROOT}cli/svc_server.ts`];
+  const begin = [Deno.execPath(), "run", "-A", "--config", `${ROOT}deno.json`, `${ROOT}cli/server/main.ts`];
   const text = `#include <stdio.h>
 #include <string.h>
 #include <unistd.h>

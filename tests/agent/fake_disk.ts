@@ -5,7 +5,7 @@
 
 import { dirname } from "node:path";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Disk, DiskFile } from "../../lib/agent/update_files.ts";
+import type { Disk, DiskFile } from "../../lib/agent/update/disk.ts";
 
 interface Node {
   /** The text of a link, or `undefined` for a file. */

@@ -3,7 +3,7 @@
  * answer is waited for as ever. The product has no such setting: a device's versions are believed after a minute.
  */
 
-import { main } from "../../cli/svc_agent.ts";
+import { main } from "../../cli/agent/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { FastClock } from "./fast_clock.ts";
 

@@ -4,9 +4,9 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { installLoader, LOADER } from "../../lib/agent/loader.ts";
-import { bootPlan, type Count, type Links, type PassingCount } from "../../lib/agent/update_boot.ts";
-import { systemDisk } from "../../lib/agent/update_files.ts";
+import { installLoader, LOADER } from "../../lib/agent/update/loader.ts";
+import { bootPlan, type Count, type Links, type PassingCount } from "../../lib/agent/update/boot.ts";
+import { systemDisk } from "../../lib/agent/update/disk.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 
 const CASES = 40;

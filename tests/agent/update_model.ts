@@ -21,7 +21,7 @@ import {
   type PassingCount,
   startedInstead,
   STARTS_MAX,
-} from "../../lib/agent/update_boot.ts";
+} from "../../lib/agent/update/boot.ts";
 import {
   type Build,
   downloaded,
@@ -32,8 +32,8 @@ import {
   type Seen,
   type Slot,
   verified,
-} from "../../lib/agent/update_state.ts";
-import { inUse, rebuilt } from "../../lib/agent/update_record.ts";
+} from "../../lib/agent/update/state.ts";
+import { inUse, rebuilt } from "../../lib/agent/update/record.ts";
 
 /** What a version does once it runs. */
 const NATURE: Readonly<Record<string, "good" | "crashes" | "hangs" | "turns" | "wrong">> = {

@@ -8,15 +8,15 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import { Download, sha256Of } from "../../lib/agent/download.ts";
-import { fileNameOf, keyOf, type Release } from "../../lib/agent/release.ts";
-import { STARTS_MAX } from "../../lib/agent/update_boot.ts";
-import { UpdateRecord } from "../../lib/agent/update_record.ts";
-import type { Build } from "../../lib/agent/update_state.ts";
-import { type Checker, Updater } from "../../lib/agent/updater.ts";
+import { Download, sha256Of } from "../../lib/agent/update/download.ts";
+import { fileNameOf, keyOf, type Release } from "../../lib/agent/update/release.ts";
+import { STARTS_MAX } from "../../lib/agent/update/boot.ts";
+import { UpdateRecord } from "../../lib/agent/update/record.ts";
+import type { Build } from "../../lib/agent/update/state.ts";
+import { type Checker, Updater } from "../../lib/agent/update/updater.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Logs } from "../../lib/base/log.ts";
+import { Logs } from "../../lib/base/log/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { FakeDisk } from "./fake_disk.ts";
 

@@ -5,7 +5,7 @@
  * other reason to refuse it.
  */
 
-import { field, message } from "../../lib/learn/onnx_writer.ts";
+import { field, message } from "../../lib/learn/onnx/writer.ts";
 
 type Bytes = Uint8Array;
 

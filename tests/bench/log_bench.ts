@@ -3,7 +3,7 @@
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
-import { Logs } from "../../lib/base/log.ts";
+import { Logs } from "../../lib/base/log/log.ts";
 import { heading, rate, row } from "./figures.ts";
 
 const LINES = 300_000;

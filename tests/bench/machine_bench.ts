@@ -5,10 +5,10 @@
 
 import { cpuUsage } from "node:process";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { planOf, type Standing, type Wanted } from "../../lib/machine/plan.ts";
+import { planOf, type Standing, type Wanted } from "../../lib/machine/graph/plan.ts";
 import { wire } from "../../lib/resource/graph.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { startServer, writeConfig } from "../server.ts";
 import { heading, median, row } from "./figures.ts";

@@ -4,11 +4,11 @@
  */
 
 import { drawScene, type Scene, sceneLens, SCENES } from "../../drivers/camera/scene.ts";
-import { decodeDepth, type DepthMap, depthToCloud, encodeDepth } from "../../lib/geometry/depth.ts";
-import { type Intrinsics, raysOf } from "../../lib/geometry/lens.ts";
-import { writePcd } from "../../lib/geometry/pcd.ts";
-import { GroundFinder } from "../../lib/geometry/plane.ts";
-import { Segmenter } from "../../lib/geometry/segmentation.ts";
+import { decodeDepth, type DepthMap, depthToCloud, encodeDepth } from "../../lib/geometry/image/depth.ts";
+import { type Intrinsics, raysOf } from "../../lib/geometry/image/lens.ts";
+import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { GroundFinder } from "../../lib/geometry/cloud/plane.ts";
+import { Segmenter } from "../../lib/geometry/cloud/segmentation.ts";
 import { type Frame, LIMITS, readFrames } from "../accuracy/mosd.ts";
 import { heading, row } from "./figures.ts";
 

@@ -4,14 +4,14 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { contentOptions } from "../../cli/cloud_content.ts";
-import { packed } from "../../lib/base/archive.ts";
+import { contentOptions } from "../../cli/cloud/content.ts";
+import { packed } from "../../lib/base/files/archive.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { ContentProcess } from "../../lib/cloud/content_process.ts";
-import type { InferenceFacts } from "../../lib/cloud/content_worker.ts";
-import { openSandbox } from "../../lib/cloud/sandbox.ts";
-import { encodePng } from "../../lib/geometry/png.ts";
+import { ContentProcess } from "../../lib/cloud/sandbox/content_process.ts";
+import type { InferenceFacts } from "../../lib/cloud/sandbox/content_worker.ts";
+import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import { encodePng } from "../../lib/geometry/image/png.ts";
 import { endlessModel } from "../attack/hostile_models.ts";
 import { bombPictures } from "../attack/hostile_pictures.ts";
 import { colorsModel } from "../models.ts";

@@ -3,17 +3,17 @@
  */
 
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { packed } from "../../lib/base/archive.ts";
+import { packed } from "../../lib/base/files/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import type { DatasetImage } from "../../lib/cloud/datasets.ts";
-import type { Work } from "../../lib/cloud/executor.ts";
-import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
-import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executor_script.ts";
-import { NO_SANDBOX, openSandbox } from "../../lib/cloud/sandbox.ts";
-import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training.ts";
-import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
+import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import type { Work } from "../../lib/cloud/executors/executor.ts";
+import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
+import { NO_SANDBOX, openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training/training.ts";
+import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import { needyBuild, newJob, scriptArchive, stream, untilGone } from "./training_world.ts";
 import { CONTENT } from "./world.ts";

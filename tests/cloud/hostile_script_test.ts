@@ -10,11 +10,11 @@ import { MLTrainingService, TrainingStatus } from "../../proto/gen/ml_training_p
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executor_script.ts";
-import { openSandbox } from "../../lib/cloud/sandbox.ts";
-import type { TrainingJob } from "../../lib/cloud/training.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
+import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { TrainingJob } from "../../lib/cloud/training/training.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { HOSTILE_SCRIPT, hostileSetup, LOUD_ATTEMPTS, QUIET_ATTEMPTS } from "../attack/hostile_script.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";

@@ -5,10 +5,10 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
-import { type ArchiveFile, packed } from "../../lib/base/archive.ts";
+import { type ArchiveFile, packed } from "../../lib/base/files/archive.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Packages } from "../../lib/cloud/packages.ts";
-import { encodePng } from "../../lib/geometry/png.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
+import { encodePng } from "../../lib/geometry/image/png.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { endlessModel, fileReaders, greedyModel } from "../attack/hostile_models.ts";
 import { bombPictures } from "../attack/hostile_pictures.ts";

@@ -3,7 +3,7 @@
  */
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { parseCredentials } from "../../lib/agent/credentials.ts";
+import { parseCredentials } from "../../lib/agent/settings/credentials.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 Deno.test("the script knows where it came from; credentials are for who may be the part", async () => {

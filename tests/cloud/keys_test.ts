@@ -5,10 +5,10 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Audit } from "../../lib/cloud/audit.ts";
-import { type GrantKind, Keys, newKeySecret, type Role } from "../../lib/cloud/keys.ts";
-import { MIGRATIONS } from "../../lib/cloud/migrations.ts";
-import { migrate, type Store } from "../../lib/cloud/store.ts";
+import { Audit } from "../../lib/cloud/access/audit.ts";
+import { type GrantKind, Keys, newKeySecret, type Role } from "../../lib/cloud/access/keys.ts";
+import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
+import { migrate, type Store } from "../../lib/cloud/store/store.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, withCloud, type World } from "./world.ts";

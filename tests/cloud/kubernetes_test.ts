@@ -6,14 +6,19 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { KubernetesExecutor } from "../../lib/cloud/executor_kubernetes.ts";
-import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executor_script.ts";
-import { NO_SANDBOX } from "../../lib/cloud/sandbox.ts";
-import type { Work } from "../../lib/cloud/executor.ts";
-import { type Cluster, type ClusterState, manifestOf, openCluster } from "../../lib/cloud/kubernetes.ts";
-import { POD_FOLDER } from "../../lib/cloud/pod_program.ts";
-import type { TrainingJob } from "../../lib/cloud/training.ts";
-import { openPort } from "../../lib/wire/port.ts";
+import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes_executor.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
+import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { Work } from "../../lib/cloud/executors/executor.ts";
+import {
+  type Cluster,
+  type ClusterState,
+  manifestOf,
+  openCluster,
+} from "../../lib/cloud/executors/kubernetes.ts";
+import { POD_FOLDER } from "../../lib/cloud/executors/pod_program.ts";
+import type { TrainingJob } from "../../lib/cloud/training/training.ts";
+import { openPort } from "../../lib/wire/port/port.ts";
 import { ServiceTable } from "../../lib/wire/service.ts";
 import { type ApiServer, fakeApi, jobsOf, REAL, realApi, runJob } from "./kubernetes_api.ts";
 import { newJob, scriptArchive, stream } from "./training_world.ts";

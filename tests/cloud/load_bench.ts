@@ -12,11 +12,11 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { toTimestamp } from "../../lib/api/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/fleet.ts";
-import { Keys, newKeySecret } from "../../lib/cloud/keys.ts";
-import { openStore } from "../../lib/cloud/store.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
+import { openStore } from "../../lib/cloud/store/store.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { serveCloud } from "./program.ts";
 

@@ -9,7 +9,7 @@ import { LogOrder } from "../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../lib/api/time.ts";
 import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Logs } from "../../lib/cloud/logs.ts";
+import { Logs } from "../../lib/cloud/logs/logs.ts";
 import { svcCloud } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";

@@ -3,20 +3,20 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { packed } from "../../lib/base/archive.ts";
+import { packed } from "../../lib/base/files/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { type LogRecord, Logs } from "../../lib/base/log.ts";
+import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
-import { CloudClient } from "../../lib/cloud/client.ts";
-import { keepFile } from "../../lib/cloud/file_refs.ts";
-import { FileStore } from "../../lib/cloud/files.ts";
-import { Packages } from "../../lib/cloud/packages.ts";
-import { PartConfigs } from "../../lib/cloud/part_config.ts";
-import { MachinePackages } from "../../lib/machine/packages.ts";
-import { packageFolder } from "../../lib/machine/placeholder.ts";
-import type { PackageConfig } from "../../lib/machine/settings.ts";
+import { CloudClient } from "../../lib/cloud_client/client.ts";
+import { keepFile } from "../../lib/cloud/store/file_refs.ts";
+import { FileStore } from "../../lib/cloud/store/files.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
+import { PartConfigs } from "../../lib/cloud/fleet/part_config.ts";
+import { MachinePackages } from "../../lib/machine/packages/packages.ts";
+import { packageFolder } from "../../lib/machine/config/placeholder.ts";
+import type { PackageConfig } from "../../lib/machine/config/settings.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 

@@ -4,10 +4,10 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import { CONTENT_TABLES, keepFile, releaseFile, releaseOrphans } from "../../lib/cloud/file_refs.ts";
-import { FileStore } from "../../lib/cloud/files.ts";
-import { type NewPackage, Packages } from "../../lib/cloud/packages.ts";
-import type { Store } from "../../lib/cloud/store.ts";
+import { CONTENT_TABLES, keepFile, releaseFile, releaseOrphans } from "../../lib/cloud/store/file_refs.ts";
+import { FileStore } from "../../lib/cloud/store/files.ts";
+import { type NewPackage, Packages } from "../../lib/cloud/packages/packages.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
 import { newWorld } from "./world.ts";
 import { storeTest } from "./stores.ts";
 

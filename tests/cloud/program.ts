@@ -2,10 +2,10 @@
  * `svc-cloud` for tests that use it as a user would: its commands, and serving in a process of its own.
  */
 
-import { main } from "../../cli/svc_cloud.ts";
+import { main } from "../../cli/cloud/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 
-const PROGRAM = new URL("../../cli/svc_cloud.ts", import.meta.url).pathname;
+const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
 
 export interface CloudProcess {
   readonly url: string;

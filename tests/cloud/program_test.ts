@@ -8,7 +8,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";

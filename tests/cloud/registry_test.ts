@@ -12,9 +12,9 @@ import {
 } from "../../proto/gen/app_pb.ts";
 import { ModelFramework, ModelType } from "../../proto/gen/ml_training_pb.ts";
 import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
-import { packed } from "../../lib/base/archive.ts";
+import { packed } from "../../lib/base/files/archive.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { NewKey } from "../../lib/cloud/keys.ts";
+import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";

@@ -9,11 +9,11 @@ import { MLTrainingService, ModelType } from "../../proto/gen/ml_training_pb.ts"
 import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { BinaryData } from "../../lib/cloud/data_binary.ts";
-import { Conditions } from "../../lib/cloud/data_filter.ts";
-import { FileStore } from "../../lib/cloud/files.ts";
-import { defaultLimits, type LimitName, type Limits, published } from "../../lib/cloud/limits.ts";
-import { RULES } from "../../lib/cloud/rules.ts";
+import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
+import { Conditions } from "../../lib/cloud/data/data_filter.ts";
+import { FileStore } from "../../lib/cloud/store/files.ts";
+import { defaultLimits, type LimitName, type Limits, published } from "../../lib/cloud/access/limits.ts";
+import { RULES } from "../../lib/cloud/access/rules.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset } from "./training_world.ts";

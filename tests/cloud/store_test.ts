@@ -4,8 +4,8 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import { MIGRATIONS } from "../../lib/cloud/migrations.ts";
-import { migrate, type Sql, type Store } from "../../lib/cloud/store.ts";
+import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
+import { migrate, type Sql, type Store } from "../../lib/cloud/store/store.ts";
 import { storeTest } from "./stores.ts";
 
 const insert = (sql: Sql, name: string, value: string) =>

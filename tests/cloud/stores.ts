@@ -6,7 +6,7 @@
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
-import { connect, openStore, type Store } from "../../lib/cloud/store.ts";
+import { connect, openStore, type Store } from "../../lib/cloud/store/store.ts";
 
 export const KINDS = ["sqlite", "postgres"] as const;
 export type Kind = typeof KINDS[number];

@@ -6,7 +6,7 @@ import { assertEquals } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Keys, newKeySecret } from "../../lib/cloud/keys.ts";
+import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { TOKEN_MS } from "../../lib/wire/tokens.ts";
 import { svcCloud } from "./program.ts";

@@ -8,7 +8,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { MLTrainingService, TrainingStatus } from "../../proto/gen/ml_training_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 import { noScripts, prepareScript, scriptArchive, untilGone } from "./training_world.ts";

@@ -4,8 +4,8 @@
 
 import { assertEquals } from "@std/assert";
 import { writeFile } from "node:fs/promises";
-import { packed } from "../../lib/base/archive.ts";
-import type { Executor } from "../../lib/cloud/executor.ts";
+import { packed } from "../../lib/base/files/archive.ts";
+import type { Executor } from "../../lib/cloud/executors/executor.ts";
 import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
 import { sqliteTest } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset, newScript } from "./training_world.ts";

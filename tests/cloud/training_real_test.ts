@@ -7,8 +7,8 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import { MLTrainingService, ModelType, TrainingStatus } from "../../proto/gen/ml_training_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { EmbeddedExecutor } from "../../lib/cloud/executor_embedded.ts";
-import { Packages } from "../../lib/cloud/packages.ts";
+import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { sqliteTest } from "./stores.ts";

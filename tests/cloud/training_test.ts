@@ -10,14 +10,14 @@ import {
   type TrainingJobMetadata,
   TrainingStatus,
 } from "../../proto/gen/ml_training_pb.ts";
-import { packed } from "../../lib/base/archive.ts";
+import { packed } from "../../lib/base/files/archive.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Datasets } from "../../lib/cloud/datasets.ts";
-import { Fleet } from "../../lib/cloud/fleet.ts";
-import { Keys } from "../../lib/cloud/keys.ts";
-import { Packages } from "../../lib/cloud/packages.ts";
-import { TrainingJobs } from "../../lib/cloud/training.ts";
+import { Datasets } from "../../lib/cloud/data/datasets.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Keys } from "../../lib/cloud/access/keys.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
+import { TrainingJobs } from "../../lib/cloud/training/training.ts";
 import { client, type ServiceClient } from "../../lib/wire/channel.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset, newJob, newScript } from "./training_world.ts";

@@ -4,20 +4,20 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type ArchiveFile, packed } from "../../lib/base/archive.ts";
+import { type ArchiveFile, packed } from "../../lib/base/files/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import type { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
-import { BinaryData, type BinaryUpload } from "../../lib/cloud/data_binary.ts";
-import { Datasets, type DatasetType } from "../../lib/cloud/datasets.ts";
-import type { Executor, Work } from "../../lib/cloud/executor.ts";
-import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executor_script.ts";
-import { FileStore, type StoredFile } from "../../lib/cloud/files.ts";
-import { Packages } from "../../lib/cloud/packages.ts";
-import { openSandbox } from "../../lib/cloud/sandbox.ts";
-import { openStore, type Store } from "../../lib/cloud/store.ts";
-import type { NewJob } from "../../lib/cloud/training.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { BinaryData, type BinaryUpload } from "../../lib/cloud/data/binary_data.ts";
+import { Datasets, type DatasetType } from "../../lib/cloud/data/datasets.ts";
+import type { Executor, Work } from "../../lib/cloud/executors/executor.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
+import { FileStore, type StoredFile } from "../../lib/cloud/store/files.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
+import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import { openStore, type Store } from "../../lib/cloud/store/store.ts";
+import type { NewJob } from "../../lib/cloud/training/training.ts";
 import type { Example } from "./program.ts";
 import type { World } from "./world.ts";
 

@@ -13,7 +13,7 @@ import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Camera, CameraApi } from "../../lib/api/camera.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { imageSize, mimeTypeOf } from "../../lib/geometry/image.ts";
-import { readPcd } from "../../lib/geometry/pcd.ts";
+import { imageSize, mimeTypeOf } from "../../lib/geometry/image/image.ts";
+import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { Contract } from "./contract.ts";
 
 export const contract: Contract<Camera> = {

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { type Slam, SlamApi } from "../../lib/api/slam.ts";
-import { readPcd } from "../../lib/geometry/pcd.ts";
+import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { Contract } from "./contract.ts";
 
 export const contract: Contract<Slam> = {

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Vision, VisionApi } from "../../lib/api/vision.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { encodeImage, MIME } from "../../lib/geometry/image.ts";
-import { readPcd } from "../../lib/geometry/pcd.ts";
+import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
+import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { Contract } from "./contract.ts";
 
 /** 64 x 48 pixels of grey. */

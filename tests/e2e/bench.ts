@@ -3,11 +3,11 @@
 import { GenericService } from "../../proto/gen/generic_pb.ts";
 import { ResourceStatus_State as State, RobotService } from "../../proto/gen/robot_pb.ts";
 import { SensorService } from "../../proto/gen/sensor_pb.ts";
-import { type RestartStatus, RuntimeProbe } from "../../lib/agent/probe.ts";
+import { type RestartStatus, RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { type ServerProcess, startServer } from "../server.ts";
 
 const clock = new SystemClock();

@@ -2,8 +2,8 @@
 
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { silentLogs } from "../../lib/base/log.ts";
-import { ConfigCache } from "../../lib/machine/config_cache.ts";
+import { silentLogs } from "../../lib/base/log/log.ts";
+import { ConfigCache } from "../../lib/machine/config/config_cache.ts";
 
 const [home, partId] = Deno.args;
 const host = new DenoHost();

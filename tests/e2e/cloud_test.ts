@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AppFixture, KEY, KEY_ID, PART_ID } from "../../lib/cloud/app_fixture.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { JsonObject } from "../../lib/base/schema.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { selfSigned } from "../../lib/wire/echo_fixture.ts";
 import { type ServerProcess, startServer } from "../server.ts";
 import { allow, gate, mayRestart, part, statusOf } from "./bench.ts";

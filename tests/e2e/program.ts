@@ -5,13 +5,13 @@
  * - generic `part`: tells in the log that it is built and closed; `build` and `close`: "hangs" or "fails" instead.
  */
 
-import { main } from "../../cli/svc_server.ts";
+import { main } from "../../cli/server/main.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { GenericApi } from "../../lib/api/generic.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import type { Logger } from "../../lib/base/log.ts";
-import { any, choice, type Json, type JsonObject, list, object, text } from "../../lib/base/schema.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { any, choice, type Json, type JsonObject, list, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

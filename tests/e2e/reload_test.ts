@@ -1,7 +1,7 @@
 /** The configuration file changes under a running program. */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../../lib/base/schema.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import {
   allow,
   answers,

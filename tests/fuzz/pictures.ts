@@ -5,12 +5,12 @@
  */
 
 import { SvcError } from "../../lib/base/error.ts";
-import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image.ts";
-import type { Intrinsics } from "../../lib/geometry/lens.ts";
-import { readPcd, writePcd } from "../../lib/geometry/pcd.ts";
-import { createCloud } from "../../lib/geometry/point_cloud.ts";
+import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image/image.ts";
+import type { Intrinsics } from "../../lib/geometry/image/lens.ts";
+import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
-import { Segmenter } from "../../lib/geometry/segmentation.ts";
+import { Segmenter } from "../../lib/geometry/cloud/segmentation.ts";
 
 const SEEDS = 100_000;
 const REFUSALS = ["invalid_argument", "resource_exhausted"];

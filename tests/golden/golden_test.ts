@@ -6,12 +6,12 @@
 import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
-import { machineSchema } from "../../lib/machine/config.ts";
+import { machineSchema } from "../../lib/machine/config/config.ts";
 import { type AnyModel, Registry } from "../../lib/resource/registry.ts";
-import { main as svcAgent } from "../../cli/svc_agent.ts";
-import { main as svcCloud } from "../../cli/svc_cloud.ts";
-import { main as svcMl } from "../../cli/svc_ml.ts";
-import { main as svcServer } from "../../cli/svc_server.ts";
+import { main as svcAgent } from "../../cli/agent/main.ts";
+import { main as svcCloud } from "../../cli/cloud/main.ts";
+import { main as svcMl } from "../../cli/ml/main.ts";
+import { main as svcServer } from "../../cli/server/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 
 const UPDATE = Deno.args.includes("--update");

@@ -3,7 +3,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { main } from "../../cli/svc_ml.ts";
+import { main } from "../../cli/ml/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 
 Deno.test("svc-ml man is as in docs/man/svc-ml.1", async () => {

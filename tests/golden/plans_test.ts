@@ -18,7 +18,7 @@ import {
   type Standing,
   unsettled,
   type Wanted,
-} from "../../lib/machine/plan.ts";
+} from "../../lib/machine/graph/plan.ts";
 
 const UPDATE = Deno.args.includes("--update");
 const FOLDER = new URL("plans/", import.meta.url);

@@ -4,10 +4,10 @@
 
 import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
-import { additionalNetworkRow, SECTIONS as AGENT } from "../../lib/agent/settings_rows.ts";
+import { additionalNetworkRow, SECTIONS as AGENT } from "../../lib/agent/settings/settings_rows.ts";
 import { APIS } from "../../lib/api/mod.ts";
-import { isObject, type JsonObject } from "../../lib/base/schema.ts";
-import { machineSchema } from "../../lib/machine/config.ts";
+import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { machineSchema } from "../../lib/machine/config/config.ts";
 import { Registry } from "../../lib/resource/registry.ts";
 import { pageOf } from "../spec/page.ts";
 import type { Row, Shape, Subject } from "../spec/row.ts";

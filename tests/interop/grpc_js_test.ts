@@ -6,7 +6,7 @@ import { assertEquals } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { all, each, withPort } from "../../lib/wire/echo_fixture.ts";
-import { connectGrpc } from "../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { ECHO_PROTO, grpcJsServer } from "../echo_server.ts";
 import { nodeFolder, run } from "./programs.ts";

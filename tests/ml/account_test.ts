@@ -75,7 +75,7 @@ Deno.test("login takes the key from standard input, and keeps where the authorit
 Deno.test("a key that another program writes is read", () =>
   withFakeCloud((cloud) =>
     withHome(async (env, home) => {
-      const program = new URL("../../cli/svc_ml.ts", import.meta.url).pathname;
+      const program = new URL("../../cli/ml/main.ts", import.meta.url).pathname;
       const child = new Deno.Command(Deno.execPath(), {
         args: ["run", "-A", program, "login", "--base-url", cloud.url, "--api-key-id", KEY.id],
         env: { ...env, SVC_API_KEY: "" },

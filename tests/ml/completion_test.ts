@@ -1,7 +1,7 @@
 /** Completion: what the program proposes, and what the shells make of it. */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { ModelType, TrainingStatus } from "../../lib/cloud/ml_client.ts";
+import { ModelType, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import { withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
 

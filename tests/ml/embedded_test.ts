@@ -5,7 +5,7 @@ import { svcMl } from "./program.ts";
 
 /** It starts the control plane, and ends then for want of the dataset. */
 const SUBMIT = ["submit", "--embedded", "--model-type", "object-detection", "--dataset", "none-of-this-name"];
-const PROGRAM = new URL("../../cli/svc_ml.ts", import.meta.url).pathname;
+const PROGRAM = new URL("../../cli/ml/main.ts", import.meta.url).pathname;
 
 Deno.test("submit --embedded starts svc-cloud, uses it again, and starts it again where it was", async () => {
   const home = await Deno.makeTempDir({ prefix: "svc-ml-" });

@@ -3,7 +3,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { CODES, SvcError } from "../../lib/base/error.ts";
 import { toTimestamp } from "../../lib/api/time.ts";
-import { ModelType, TrainingStatus } from "../../lib/cloud/ml_client.ts";
+import { ModelType, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import { type FakeCloud, THEN_MS, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
 

@@ -6,7 +6,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { create } from "../../lib/wire/proto.ts";
 import { PackageInfoSchema } from "../../proto/gen/packages_pb.ts";
 import { selfSigned } from "../../lib/wire/echo_fixture.ts";
-import { packed, unpacked } from "../../lib/base/archive.ts";
+import { packed, unpacked } from "../../lib/base/files/archive.ts";
 import { type FakeCloud, ORGANIZATION, PackageType, PNG, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
 

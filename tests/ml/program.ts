@@ -2,8 +2,8 @@
  * `svc-ml` for tests: run in this process, with a terminal that remembers and a clock that does not let it wait.
  */
 
-import { main } from "../../cli/svc_ml.ts";
-import type { World } from "../../cli/ml_session.ts";
+import { main } from "../../cli/ml/main.ts";
+import type { World } from "../../cli/ml/session.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type FakeCloud, KEY, ORGANIZATION } from "./fake_cloud.ts";

@@ -7,10 +7,10 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../../lib/base/schema.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { settle } from "../../lib/base/clock.ts";
-import type { MachineConfig, RemoteConfig, ResourceConfig } from "../../lib/machine/config.ts";
-import type { Machine } from "../../lib/machine/machine.ts";
+import type { MachineConfig, RemoteConfig, ResourceConfig } from "../../lib/machine/config/config.ts";
+import type { Machine } from "../../lib/machine/graph/machine.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
 import { APIS, Dice, Part, World } from "./world.ts";

@@ -2,12 +2,12 @@
 
 import { holds, notYet, option, type Section, setting } from "./row.ts";
 
-const SETTINGS = "lib/agent/settings_test.ts: ";
+const SETTINGS = "lib/agent/settings/settings_test.ts: ";
 const PUBLISHED = SETTINGS + "every row of the published tables has its name, its type and its default";
 const RANGES = SETTINGS + "ranges: what is out of them is told with its path, and what to write";
-const RUNTIME = "lib/agent/runtime_test.ts: ";
+const RUNTIME = "lib/agent/supervise/runtime_test.ts: ";
 const AGENT = "lib/agent/agent_test.ts: ";
-const SYSTEM = "lib/agent/system_test.ts: ";
+const SYSTEM = "lib/agent/system/system_test.ts: ";
 const PROGRAM = "cli/program_test.ts: svc-agent has the published options";
 const NETWORK_LATER = "read and checked; networks and the hotspot are not built yet";
 
@@ -30,20 +30,20 @@ export const AGENT_SECTIONS: readonly Section[] = [
       ),
       holds(
         "On Linux it is a system service named `svc-agent`.",
-        "lib/agent/service_unit_test.ts: a new service is written and enabled; the same again changes nothing",
+        "lib/agent/system/service_unit_test.ts: a new service is written and enabled; the same again changes nothing",
       ),
       holds(
         "On Windows its installer makes it a service.",
-        "lib/agent/windows_test.ts: a new service is made, with what Windows does when it fails, and its rule",
+        "lib/agent/system/windows_test.ts: a new service is made, with what Windows does when it fails, and its rule",
       ),
       holds(
         "Linux on amd64 and arm64, and native Windows.",
-        "lib/agent/release_test.ts: a program is one for this system and this processor",
+        "lib/agent/update/release_test.ts: a program is one for this system and this processor",
       ),
       notYet("Device provisioning and network management."),
       holds(
         "Its logs go to the cloud while the machine is online, wait while it is not, and are sent then.",
-        "lib/base/log_queue_test.ts: entries arrive in order, in batches, and leave nothing but a small journal",
+        "lib/base/log/queue_test.ts: entries arrive in order, in batches, and leave nothing but a small journal",
       ),
     ],
   },
@@ -58,14 +58,14 @@ export const AGENT_SECTIONS: readonly Section[] = [
       holds(
         "`svc-server`: a version, `stable` (the default), `dev`, an `http` URL or a `file` URL.",
         [
-          "lib/agent/release_test.ts: a release is known by version and sum; a custom URL by itself",
-          "lib/agent/release_test.ts: what cannot be a release is refused",
-          "lib/agent/download_test.ts: a file is copied; what changes of a custom URL is told by its time",
+          "lib/agent/update/release_test.ts: a release is known by version and sum; a custom URL by itself",
+          "lib/agent/update/release_test.ts: what cannot be a release is refused",
+          "lib/agent/update/download_test.ts: a file is copied; what changes of a custom URL is told by its time",
         ],
       ),
       holds(
         "`stable` follows each stable release.",
-        "lib/agent/updater_test.ts: an update from its wish to its proof, in another process at every step",
+        "lib/agent/update/updater_test.ts: an update from its wish to its proof, in another process at every step",
         "when it is started: see below",
       ),
     ],
@@ -135,7 +135,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "a device that is offline for that long is rebooted; 0: never",
         [
           AGENT + "a device that is offline for long is rebooted, and less and less often",
-          "lib/agent/offline_test.ts: a reboot is due after the configured time, and never where there is none",
+          "lib/agent/supervise/offline_test.ts: a reboot is due after the configured time, and never where there is none",
           SETTINGS +
           "a short wait for the reboot of an offline device is taken, and warned of where no hotspot would start",
         ],
@@ -244,7 +244,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "forward_system_logs",
         { type: "string", default: "" },
         "identifiers whose journal lines go to the cloud; `-x` leaves x out, `all` is everything",
-        "lib/agent/log_forwarding_test.ts: filters: names, exclusions, all, blanks, repeats, the agent itself",
+        "lib/agent/supervise/log_forwarding_test.ts: filters: names, exclusions, all, blanks, repeats, the agent itself",
       ),
       setting(
         "logging_journald_runtime_max_use_megabytes",

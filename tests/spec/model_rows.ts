@@ -3,7 +3,7 @@
 import { holds, notYet, type Section, setting } from "./row.ts";
 
 const OBSTACLES = "drivers/vision/obstacles_depth_test.ts: obstacles_depth: ";
-const SEGMENTS = "lib/geometry/segmentation_test.ts: ";
+const SEGMENTS = "lib/geometry/cloud/segmentation_test.ts: ";
 const BOARD = "drivers/board/fake_test.ts: ";
 const BOARD_ATTRIBUTES = BOARD + "the attributes have a JSON Schema with the documented names";
 const GPIO = "drivers/motor/gpio_test.ts: ";
@@ -53,7 +53,11 @@ export const MODELS: readonly Section[] = [
         "ground_angle_tolerance_degs",
         { type: "integer", default: 30 },
         "how far the plane found may be from level",
-        ["lib/geometry/plane_test.ts: the tolerance is the largest angle, itself included", ZERO, CHECKED],
+        [
+          "lib/geometry/cloud/plane_test.ts: the tolerance is the largest angle, itself included",
+          ZERO,
+          CHECKED,
+        ],
         { note: "0 to 180; differs from the published one: 0 is 0 (level only), and fractions are an error" },
       ),
       setting(

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { VERSION } from "../../cli/version.ts";
 import { startServer, writeConfig } from "../server.ts";
 
-const PROGRAM = new URL("../../cli/svc_server.ts", import.meta.url).pathname;
+const PROGRAM = new URL("../../cli/server/main.ts", import.meta.url).pathname;
 
 /** Runs svc-server to its end. */
 async function run(...args: string[]): Promise<{ code: number; output: string }> {

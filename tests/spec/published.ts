@@ -5,7 +5,7 @@
  * one has its reason in `lib/cloud/unserved.ts`.
  */
 
-import { RULES } from "../../lib/cloud/rules.ts";
+import { RULES } from "../../lib/cloud/access/rules.ts";
 import { UNSERVED } from "../../lib/cloud/unserved.ts";
 
 const CLOUD_TESTS = new URL("../cloud/", import.meta.url);

@@ -2,9 +2,9 @@
 
 import { holds, idleOption, notYet, option, type Section, setting } from "./row.ts";
 
-const MAINTENANCE = "lib/machine/maintenance_test.ts: ";
-const CONFIG = "lib/machine/config_test.ts: ";
-const MACHINE = "lib/machine/machine_test.ts: ";
+const MAINTENANCE = "lib/machine/graph/maintenance_test.ts: ";
+const CONFIG = "lib/machine/config/config_test.ts: ";
+const MACHINE = "lib/machine/graph/machine_test.ts: ";
 const OPTIONS = "tests/spec/options_test.ts: ";
 
 export const SERVER: readonly Section[] = [
@@ -25,7 +25,7 @@ export const SERVER: readonly Section[] = [
         "It handles all gRPC: clients reach every resource through its port.",
         [
           "tests/contract/contract_test.ts: models keep their contracts",
-          "lib/wire/port_test.ts: port: gRPC and HTTP/1.1 side by side on one port",
+          "lib/wire/port/port_test.ts: port: gRPC and HTTP/1.1 side by side on one port",
         ],
         "beyond: gRPC-web on the same port, remotes, and a limit of calls to each resource",
       ),
@@ -38,8 +38,8 @@ export const SERVER: readonly Section[] = [
       holds(
         "A changed configuration is in force within 15 s.",
         [
-          "lib/machine/file_source_test.ts: a change is heard of once the file has been quiet for half a second",
-          "lib/machine/cloud_source_test.ts: it is asked for anew after a fifth of the interval, then after each; " +
+          "lib/machine/config/file_source_test.ts: a change is heard of once the file has been quiet for half a second",
+          "lib/machine/config/cloud_source_test.ts: it is asked for anew after a fifth of the interval, then after each; " +
           "what is the same is no news",
         ],
         "a file is taken half a second after it was saved, the control plane is asked every 10 s",
@@ -178,7 +178,7 @@ export const SERVER: readonly Section[] = [
         "an expression for resources: `rdk.components.arm`, `rdk.services.*`",
         [
           "tests/log_levels_test.ts: patterns name resources as the documentation writes them",
-          "lib/base/log_test.ts: a pattern is an expression for a whole name, as the spec or as the published runtime reads it",
+          "lib/base/log/log_test.ts: a pattern is an expression for a whole name, as the spec or as the published runtime reads it",
         ],
         { note: "required; one that matches nothing is told once", differsIn: ["required"] },
       ),
@@ -186,20 +186,20 @@ export const SERVER: readonly Section[] = [
         "log[].level",
         { type: "string" },
         "`debug`, `info`, `warn` or `error`",
-        "lib/base/log_test.ts: levels are read in any case; what only looks like one is none",
+        "lib/base/log/log_test.ts: levels are read in any case; what only looks like one is none",
         { note: "required; beyond: in any case of letters, and `warning`", differsIn: ["required"] },
       ),
       setting(
         "debug",
         { type: "boolean", default: false },
         "debug level for everything, over all other levels",
-        "lib/base/log_test.ts: debug beats every rule",
+        "lib/base/log/log_test.ts: debug beats every rule",
       ),
       setting(
         "disable_log_deduplication",
         { type: "boolean", default: false },
         "every repeated line is written",
-        "lib/base/log_dedup_test.ts: nothing is held back where every line is wanted; levels and debug change nothing",
+        "lib/base/log/dedup_test.ts: nothing is held back where every line is wanted; levels and debug change nothing",
       ),
     ],
   },
@@ -208,12 +208,12 @@ export const SERVER: readonly Section[] = [
     rows: [
       holds(
         "The default level is `info`.",
-        "lib/base/log_test.ts: loggers write from info up where no rule matches",
+        "lib/base/log/log_test.ts: loggers write from info up where no rule matches",
       ),
       holds(
         "Patterns are tried from top to bottom, and the last that matches wins.",
         [
-          "lib/base/log_test.ts: of several rules that match the last one wins, whatever its level",
+          "lib/base/log/log_test.ts: of several rules that match the last one wins, whatever its level",
           "tests/log_levels_test.ts: a pattern that matches nothing is told once, the last one that matches wins",
         ],
       ),
@@ -221,19 +221,19 @@ export const SERVER: readonly Section[] = [
         "A resource's `log_configuration` wins over `log`.",
         CONFIG + "log rules: the list, then services, then components",
       ),
-      holds("Debug mode wins over both.", "lib/base/log_test.ts: debug beats every rule"),
+      holds("Debug mode wins over both.", "lib/base/log/log_test.ts: debug beats every rule"),
       holds(
         "A message is noisy when it comes 3 times within 10 s; what follows is held back.",
         [
-          "lib/base/log_dedup_test.ts: three are written, the fourth is a notice, the rest are counted; the next log brings the sum",
-          "lib/base/log_dedup_test.ts: after its window a message is new again",
+          "lib/base/log/dedup_test.ts: three are written, the fourth is a notice, the rest are counted; the next log brings the sum",
+          "lib/base/log/dedup_test.ts: after its window a message is new again",
         ],
       ),
       holds(
         "Logs go to the control plane; while it is away they wait, and are sent when it is back.",
         [
           "tests/e2e/cloud_test.ts: what is logged arrives, also what was logged while nobody took it, over a restart",
-          "lib/base/log_queue_test.ts: killed at any operation: nothing is lost, the order is kept, what is recorded is not sent again",
+          "lib/base/log/queue_test.ts: killed at any operation: nothing is lost, the order is kept, what is recorded is not sent again",
         ],
       ),
       holds(
@@ -259,8 +259,8 @@ export const SERVER: readonly Section[] = [
         "-config",
         "the configuration, or the credentials of a control plane",
         [
-          "lib/machine/file_source_test.ts: a file is read first, with variables; its revision tells its content",
-          "lib/machine/cloud_source_test.ts: the configuration is the control plane's, with the credentials and the address of the file",
+          "lib/machine/config/file_source_test.ts: a file is read first, with variables; its revision tells its content",
+          "lib/machine/config/cloud_source_test.ts: the configuration is the control plane's, with the credentials and the address of the file",
         ],
       ),
       option(
@@ -283,8 +283,8 @@ export const SERVER: readonly Section[] = [
         "-ftdc",
         "diagnostics are captured all the time (default true)",
         [
-          "lib/machine/diagnostics_test.ts: the capture holds the process, the resources and the calls, under the part's id",
-          "lib/machine/diagnostics_test.ts: what is turned off is not there",
+          "lib/machine/diagnostics/diagnostics_test.ts: the capture holds the process, the resources and the calls, under the part's id",
+          "lib/machine/diagnostics/diagnostics_test.ts: what is turned off is not there",
         ],
         "beyond: `-ftdc-read` prints a capture as a table, CSV or a plot",
       ),
@@ -293,15 +293,15 @@ export const SERVER: readonly Section[] = [
         "logs in a file, with rotation",
         [
           "cli/logs_test.ts: -log-file takes the place of standard output, whatever the environment says",
-          "lib/base/log_file_test.ts: full files are kept beside the one that is written, as many as wanted",
+          "lib/base/log/file_test.ts: full files are kept beside the one that is written, as many as wanted",
         ],
       ),
       option(
         "-network-check",
         "only the network is checked",
         [
-          "lib/machine/network_check_test.ts: a network that works: every check with its outcome, and nothing to complain of",
-          "lib/machine/network_check_test.ts: without a network the report is complete, and says what could not be checked and why",
+          "lib/machine/diagnostics/network_check_test.ts: a network that works: every check with its outcome, and nothing to complain of",
+          "lib/machine/diagnostics/network_check_test.ts: without a network the report is complete, and says what could not be checked and why",
         ],
         "beyond: it ends with 1 where nothing works",
       ),
@@ -314,16 +314,16 @@ export const SERVER: readonly Section[] = [
         "-output-telemetry",
         "metrics and spans are printed",
         [
-          "lib/machine/telemetry_test.ts: metrics come every ten seconds and once at the end",
-          "lib/machine/telemetry_test.ts: each call is a span, with what it was about, how long it took and how it ended",
+          "lib/machine/diagnostics/telemetry_test.ts: metrics come every ten seconds and once at the end",
+          "lib/machine/diagnostics/telemetry_test.ts: each call is a span, with what it was about, how long it took and how it ended",
         ],
       ),
       option(
         "-reveal-sensitive-config-diffs",
         "what changes between configurations is logged",
         [
-          "lib/machine/reconfiguration_test.ts: what changes is told where that is wanted, whatever the level",
-          "lib/machine/config_diff_test.ts: nothing secret is shown",
+          "lib/machine/graph/reconfiguration_test.ts: what changes is told where that is wanted, whatever the level",
+          "lib/machine/config/config_diff_test.ts: nothing secret is shown",
         ],
         "differs: secrets stay stars, since logs travel",
       ),
@@ -333,13 +333,13 @@ export const SERVER: readonly Section[] = [
       option(
         "-webprofile",
         "the profiler in the HTTP server",
-        "lib/machine/web_profile_test.ts: who may look: nobody, callers on this computer, or everybody",
+        "lib/machine/diagnostics/web_profile_test.ts: who may look: nobody, callers on this computer, or everybody",
       ),
       idleOption("-webrtc", "WebRTC instead of direct connections (default true)"),
       option(
         "-aix-install",
         "the downloaded binary becomes a system service",
-        "lib/agent/service_unit_test.ts: the runtime is a service of its own until an agent is there",
+        "lib/agent/system/service_unit_test.ts: the runtime is a service of its own until an agent is there",
       ),
     ],
   },
@@ -356,7 +356,7 @@ export const SERVER: readonly Section[] = [
       ),
       holds(
         "The address of a service is a host, its port 443 unless it says another.",
-        "lib/cloud/client_test.ts: credentials do not travel in the clear unless that is allowed",
+        "lib/cloud_client/client_test.ts: credentials do not travel in the clear unless that is allowed",
       ),
       holds(
         "The installer takes `SVC_API_KEY_ID`, `SVC_API_KEY` and `SVC_PART_ID`.",
@@ -364,7 +364,7 @@ export const SERVER: readonly Section[] = [
       ),
       holds(
         "Or the machine's credentials are in a file, `/etc/svc.json` by default.",
-        "lib/agent/credentials_test.ts: an API key, or else a secret; comments and what belongs to the runtime are let be",
+        "lib/agent/settings/credentials_test.ts: an API key, or else a secret; comments and what belongs to the runtime are let be",
       ),
       holds(
         "`-no-tls` serves without TLS, `-allow-insecure-creds` lets credentials travel in the open.",

@@ -2,7 +2,7 @@
  * A virtual machine as a device of a fleet: the agent in it, what the agent says of itself, and the releases for it.
  */
 
-import type { AgentStatus } from "../../lib/agent/status.ts";
+import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
 import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { compile, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/compiler.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";

@@ -9,7 +9,7 @@
 
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import { connect, type Store } from "../../../lib/cloud/store.ts";
+import { connect, type Store } from "../../../lib/cloud/store/store.ts";
 import { UNSERVED } from "../../../lib/cloud/unserved.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import type { Channel } from "../../../lib/wire/channel.ts";

@@ -3,7 +3,7 @@
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { client } from "../../../lib/wire/channel.ts";
 import { selfSigned } from "../../../lib/wire/echo_fixture.ts";
-import { connectGrpc } from "../../../lib/wire/grpc.ts";
+import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { type ServerProcess, startServer, writeConfig } from "../../server.ts";
 import type { Victim } from "./attack.ts";
@@ -59,7 +59,7 @@ async function particulars(kind: Victim, folder: string): Promise<Record<string,
 
 /** The program from source, with few descriptors. */
 function narrow(): string[] {
-  const program = new URL("../../../cli/svc_server.ts", import.meta.url).pathname;
+  const program = new URL("../../../cli/server/main.ts", import.meta.url).pathname;
   const script = `ulimit -n ${NARROW_FILES}; exec "$0" "$@"`;
   return ["sh", "-c", script, Deno.execPath(), "run", "-A", program];
 }

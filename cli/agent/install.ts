@@ -1,0 +1,123 @@
+/**
+ * The agent as a service: installed from this very executable, and removed.
+ */
+
+import { dirname, join } from "node:path";
+import { SystemCommands } from "../../lib/agent/system/commands.ts";
+import { askStop, socketOf } from "../../lib/agent/supervise/control.ts";
+import { readCredentials } from "../../lib/agent/settings/credentials.ts";
+import { installLoader } from "../../lib/agent/update/loader.ts";
+import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
+import { AGENT, agentUnit, SERVICE } from "../../lib/agent/system/service_unit.ts";
+import { installService, removeService, type ServiceParts } from "../../lib/agent/system/systemd.ts";
+import { copyDurably, systemDisk } from "../../lib/agent/update/disk.ts";
+import { type AgentHostParts, hostAgent } from "../../lib/agent/system/windows_host.ts";
+import {
+  installWindowsService,
+  removeWindowsService,
+  servicePath,
+} from "../../lib/agent/system/windows_service.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { DenoHost } from "../../lib/base/host_deno.ts";
+import { WindowsServiceControl } from "./scm.ts";
+import { copyIn, updaterOf } from "./updater.ts";
+import { requireExecutable, requireRoot } from "../install.ts";
+import { openLogs } from "../logs.ts";
+import type { AgentFlags } from "./main.ts";
+import { VERSION } from "../version.ts";
+
+/** In the folder, where the service of Windows is not seen. */
+const SERVICE_LOG = ["logs", "svc-agent-service.log"] as const;
+
+/** What the agent has written outside its folder; what it has put into place of other programs' settings stays. */
+const DROP_INS = ["/etc/systemd/journald.conf.d/90-svc.conf"];
+
+export async function install(options: AgentFlags, host: DenoHost): Promise<number> {
+  requireRoot("install the service", host);
+  const { os } = host.platform();
+  requireExecutable();
+  const clock = new SystemClock();
+  using open = openLogs("svc-agent", "", host, clock);
+  const logger = open.logs.logger("svc-agent");
+  const disk = systemDisk(os);
+  const { dir: base, config: configPath, defaults: defaultsPath } = options;
+  const updater = updaterOf({
+    ...{ base, disk, host, clock, name: "svc-agent", manages: true },
+    logs: open.logs,
+  });
+  await updater.open();
+  const file = await copyIn(disk, updater, base, Deno.execPath(), VERSION);
+  await updater.install(file, VERSION);
+  const commands = new SystemCommands(host, clock);
+  const unit = { base, configPath, defaultsPath };
+  if (os === "windows") {
+    const place = () => copyDurably(disk, Deno.execPath(), servicePath(base));
+    await installWindowsService(unit, place, { commands, clock, logger });
+  } else {
+    await installLoader(disk, base);
+    const parts: ServiceParts = { disk, commands, logger };
+    await installService(agentUnit(unit), parts);
+    await removeRuntime(parts);
+  }
+  await readCredentials(host, configPath).catch((error) => logger.warn(chainOf(error)));
+  const start = os === "windows" ? "sc.exe start svc-agent" : "systemctl restart svc-agent";
+  host.write(`svc-agent ${VERSION} is installed in ${base}; start it with: ${start}\n`);
+  return 0;
+}
+
+export async function uninstall(options: AgentFlags, host: DenoHost): Promise<number> {
+  requireRoot("uninstall the service", host);
+  const { dir, config, defaults, yes, purge } = options;
+  const paths = [dir, ...DROP_INS, ...(purge ? [config, defaults] : [])];
+  if (!yes && !confirm(`Stop svc-agent and svc-server, and remove ${paths.join(", ")}?`)) {
+    host.writeError("svc-agent: nothing was removed\n");
+    return 1;
+  }
+  const clock = new SystemClock();
+  using open = openLogs("svc-agent", "", host, clock);
+  const { os } = host.platform();
+  const commands = new SystemCommands(host, clock);
+  const logger = open.logs.logger("svc-agent");
+  if (os === "windows") await removeWindowsService({ commands, clock, logger });
+  else await removeService(AGENT, { disk: systemDisk(os), commands, logger });
+  for (const path of paths) {
+    await Deno.remove(path, { recursive: true }).catch((cause) => {
+      if (cause instanceof Deno.errors.NotFound) return;
+      const hint = os === "windows" ? "; a program that runs cannot be removed there, this one included" : "";
+      throw new SvcError("unknown", `the service is gone, but ${path} cannot be removed${hint}`, { cause });
+    });
+  }
+  host.write(`removed: ${paths.map((path) => join(path)).join(", ")}\n`);
+  return 0;
+}
+
+/** What Windows runs as the service: keeps the agent running until the service is to stop. */
+export async function runService(options: AgentFlags, host: DenoHost): Promise<number> {
+  const { os } = host.platform();
+  if (os !== "windows") {
+    throw new SvcError("failed_precondition", "there are services like this on Windows only; see --install");
+  }
+  const { dir: base, config, defaults } = options;
+  const clock = new SystemClock();
+  const log = join(base, ...SERVICE_LOG);
+  await host.makeFolder(dirname(log));
+  using open = openLogs("svc-agent", log, host, clock);
+  const { logs } = open;
+  const disk = systemDisk(os);
+  // What is counted there is for as long as the system runs.
+  const run = join(base, "run");
+  await disk.makeFolder(run);
+  for (const left of await disk.list(run)) await disk.remove(join(run, left));
+  const written = logs.logger("svc-agent.output");
+  const parts: AgentHostParts = {
+    ...{ processes: host, clock, logger: logs.logger("svc-agent.service") },
+    boots: updaterOf({ base, disk, host, clock, logs, name: "svc-agent", manages: true }),
+    output: (line) => written.info(line),
+    args: ["--dir", base, "--config", config, "--defaults", defaults],
+    ask: () => askStop(socketOf(base, os), clock),
+    commands: new SystemCommands(host, clock),
+  };
+  const work = (signal: AbortSignal) => hostAgent(parts, signal).then(() => 0);
+  return await new WindowsServiceControl().run(SERVICE, work);
+}

@@ -1,0 +1,261 @@
+/**
+ * The agent put together and run: which folder, which disk, which cloud, which programs.
+ */
+
+import { dirname, join } from "node:path";
+import { Agent, type AgentEnd, type AgentParts } from "../../lib/agent/agent.ts";
+import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
+import { openControl, socketOf } from "../../lib/agent/supervise/control.ts";
+import { type Credentials, readCredentials, writeCredentials } from "../../lib/agent/settings/credentials.ts";
+import { describeDevice } from "../../lib/agent/system/device.ts";
+import { Journald } from "../../lib/agent/system/journald.ts";
+import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
+import { OsUpgrades } from "../../lib/agent/system/os_upgrades.ts";
+import { rebootOf } from "../../lib/agent/supervise/offline.ts";
+import type { BinaryName } from "../../lib/agent/update/release.ts";
+import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
+import { Runtime, servingFile } from "../../lib/agent/supervise/runtime.ts";
+import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
+import { type Disk, systemDisk, writeDurably } from "../../lib/agent/update/disk.ts";
+import { ownFile } from "../../lib/agent/update/updater.ts";
+import { type Clock, SystemClock } from "../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { DenoHost } from "../../lib/base/host_deno.ts";
+import type { Logger, Logs } from "../../lib/base/log/log.ts";
+import type { LogQueue } from "../../lib/base/log/queue.ts";
+import { CloudClient } from "../../lib/cloud_client/client.ts";
+import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
+import { updaterOf } from "./updater.ts";
+import { openLogs } from "../logs.ts";
+import type { AgentFlags } from "./main.ts";
+import { VERSION } from "../version.ts";
+
+/** How often it is looked whether the machine has credentials now. */
+const CREDENTIALS_MS = 5_000;
+/** The service's watchdog wants to hear this often; it is set to more. */
+const ALIVE_MS = 30_000;
+
+/** What an agent works with, whatever it does. */
+interface Workshop {
+  readonly options: AgentFlags;
+  readonly host: DenoHost;
+  readonly clock: Clock;
+  /** What the agent's own pauses, limits and probations go by. */
+  readonly pace: Clock;
+  readonly logs: Logs;
+  readonly logger: Logger;
+  readonly disk: Disk;
+  readonly commands: Commands;
+  /** Has the agent end. */
+  readonly stop: (reason: string) => void;
+}
+
+export interface AgentPace {
+  /** The time that pauses, limits and probations go by, where that is not the clock's; for tests. */
+  readonly paceOf?: (clock: Clock) => Clock;
+}
+
+export async function runAgent(
+  options: AgentFlags,
+  host: DenoHost,
+  { paceOf = (clock) => clock }: AgentPace = {},
+): Promise<number> {
+  if (!options.devMode && !isPrivileged(host)) {
+    const user = "found another user than root";
+    throw new SvcError(
+      "permission_denied",
+      `${user}; run it as a service (--install), or with --dev-mode as any user`,
+    );
+  }
+  const clock = new SystemClock();
+  using open = openLogs("svc-agent", "", host, clock);
+  const { logs } = open;
+  logs.configure([], options.debug);
+  const logger = logs.logger("svc-agent");
+  const stop = new AbortController();
+  const end = (reason: string) => {
+    logger.info(`stopping: ${reason}`);
+    stop.abort(new SvcError("canceled", `the agent was told to stop by ${reason}`));
+  };
+  const ignore = host.onTermination(end);
+  const disk = systemDisk(host.platform().os);
+  const workshop: Workshop = {
+    ...{ options, host, clock, logs, logger, disk },
+    pace: paceOf(clock),
+    commands: new SystemCommands(host, clock),
+    stop: end,
+  };
+  try {
+    logger.info("svc-agent", { version: VERSION, dir: options.dir });
+    const credentials = await waitForCredentials(workshop, stop.signal);
+    if (credentials) {
+      const end = await work(workshop, credentials, stop.signal);
+      logger.info(end === "replaced" ? "ending for the next version of the agent" : "stopped");
+    }
+    return 0;
+  } finally {
+    ignore();
+  }
+}
+
+function isPrivileged(host: DenoHost): boolean {
+  return host.platform().os === "windows" || Deno.uid() === 0;
+}
+
+/** The machine's credentials, as soon as it has some; nothing when it is told to stop before. */
+async function waitForCredentials(
+  { options, host, clock, logger, commands }: Workshop,
+  signal: AbortSignal,
+): Promise<Credentials | undefined> {
+  const alive = watchdog(host, commands, clock);
+  for (let told = ""; !signal.aborted;) {
+    try {
+      return await readCredentials(host, options.config);
+    } catch (error) {
+      const problem = chainOf(error);
+      if (problem !== told) logger.error(`this machine cannot work yet: ${problem}`);
+      told = problem;
+    }
+    alive();
+    await clock.sleep(CREDENTIALS_MS, signal).catch(() => {});
+  }
+  return undefined;
+}
+
+async function work(workshop: Workshop, credentials: Credentials, signal: AbortSignal): Promise<AgentEnd> {
+  const { options: { dir }, host, clock, logs, stop } = workshop;
+  const { appAddress: address, id: partId, login } = credentials;
+  const plain = address.startsWith("http:");
+  const cloud = new CloudClient({
+    ...{ address, partId, clock, credentials: login },
+    // An address without TLS is somebody's own choice, in a file that only they can write.
+    allowInsecureCredentials: plain,
+    agent: undefined,
+  });
+  const queue = await sendLogs({ client: cloud, home: join(dir, "state"), host, clock, logs });
+  try {
+    const args = ["-config", await runtimeConfig(workshop, credentials)];
+    if (plain) args.push("-allow-insecure-creds");
+    const agent = new Agent(await partsOf(workshop, cloud, queue, args));
+    const controlled = {
+      get status() {
+        return agent.status;
+      },
+      rollback: (name: BinaryName) => agent.rollback(name),
+      stop: () => stop("whoever may use its socket"),
+    };
+    const control = await openControl(socketOf(dir, host.platform().os), controlled, clock);
+    try {
+      return await agent.run(signal);
+    } finally {
+      await control.close();
+    }
+  } finally {
+    await queue.close();
+    cloud.close();
+  }
+}
+
+/** The file with credentials that the runtime reads: the agent's own, or one made of its environment. */
+async function runtimeConfig({ options, host }: Workshop, credentials: Credentials): Promise<string> {
+  if (await host.fileSize(options.config) !== undefined) return options.config;
+  const { appAddress: app_address, id, login } = credentials;
+  const cloud = { app_address, id, api_key: { id: login.entity, key: login.payload.reveal() } };
+  const path = join(options.dir, "state", "credentials.json");
+  await host.makeFolder(dirname(path));
+  await writeCredentials(host, path, JSON.stringify({ cloud }));
+  return path;
+}
+
+async function partsOf(
+  workshop: Workshop,
+  cloud: CloudClient,
+  queue: LogQueue,
+  args: readonly string[],
+): Promise<AgentParts> {
+  const { options, host, clock, pace, logs, logger, disk, commands } = workshop;
+  const { dir: base, defaults, debug, wait, fastStart } = options;
+  const own = ownFile(real(base), real(Deno.execPath()));
+  const probe = new RuntimeProbe(host, clock, servingFile(base));
+  const update = { base, disk, host, clock, pace, logs };
+  const updaters = {
+    agent: updaterOf({ ...update, name: "svc-agent", manages: own !== undefined }),
+    server: updaterOf({ ...update, name: "svc-server", manages: true }),
+  };
+  const reboot = rebootOf({ os: host.platform().os, devMode: options.devMode }, commands, logger);
+  return {
+    options: {
+      ...{ base, debug, version: VERSION, defaultsPath: defaults, ownFile: own },
+      // Only Linux tells whose process is whose.
+      leavesRuntime: host.platform().os === "linux",
+      waitForUpdate: fastStart ? false : wait || undefined,
+    },
+    device: await describeDevice(host),
+    ...{ cloud, updaters, probe, host, clock: pace, logger, reboot },
+    runtime: (settings, boots, changed) =>
+      new Runtime({
+        ...{ base, args, boots, probe, host, clock: pace, logger, changed },
+        processes: host,
+        errors: logs.logger("svc-server.StdErr"),
+      }, settings),
+    subsystems: subsystemsOf(workshop, queue, probe, reboot),
+    reboots: countIn(disk, join(base, "state", "offline_reboots")),
+    alive: watchdog(host, commands, clock),
+    configureLogs: (debugging, deduplicate) => void logs.configure([], debugging, deduplicate),
+  };
+}
+
+/** What the agent does to the system: only as a service, on Linux. */
+function subsystemsOf(
+  { options, host, clock, logger, disk, commands }: Workshop,
+  queue: LogQueue,
+  probe: RuntimeProbe,
+  reboot: AgentParts["reboot"],
+): Subsystem[] {
+  if (!reboot || host.platform().os !== "linux") return [];
+  const parts = { disk, commands, logger };
+  const mayInterrupt = async () => (await probe.restartStatus())?.restartAllowed ?? false;
+  const own = ["svc-agent", "svc-agent-loader"];
+  return [
+    new Journald(parts),
+    new OsUpgrades({ ...parts, clock, mayInterrupt, reboot }),
+    new LogForwarding({ ...parts, processes: host, clock, send: queue.sink, base: options.dir, own }),
+  ];
+}
+
+/** Where a path leads to; the path itself where there is nothing yet. */
+function real(path: string): string {
+  try {
+    return Deno.realPathSync(path);
+  } catch {
+    return path;
+  }
+}
+
+/** A number in a file that survives a power loss; 0 where there is none. */
+function countIn(disk: Disk, path: string): AgentParts["reboots"] {
+  let known: number | undefined;
+  const get = async () => {
+    known ??= Number(new TextDecoder().decode(await disk.read(path).catch(() => new Uint8Array()))) || 0;
+    return known;
+  };
+  return {
+    get,
+    set: async (count) => {
+      if (await get() === count) return;
+      await writeDurably(disk, path, new TextEncoder().encode(String(count)));
+      known = count;
+    },
+  };
+}
+
+/** Tells systemd that the agent is alive, if it wants to know. */
+function watchdog(host: DenoHost, commands: Commands, clock: Clock): () => void {
+  if (!host.env("NOTIFY_SOCKET")) return () => {};
+  let nextMs = 0;
+  return () => {
+    if (clock.monotonicMs() < nextMs) return;
+    nextMs = clock.monotonicMs() + ALIVE_MS;
+    commands.try("systemd-notify", ["WATCHDOG=1"]).catch(() => {});
+  };
+}

@@ -1,0 +1,112 @@
+/**
+ * How `svc-cloud` opens what people have uploaded: itself once more, as `svc-cloud content-worker`, shut in.
+ */
+
+import { fileURLToPath } from "node:url";
+import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { DenoHost } from "../../lib/base/host_deno.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { type ContentOptions, MEMORY_BYTES_MIN } from "../../lib/cloud/sandbox/content_process.ts";
+import { serveContent } from "../../lib/cloud/sandbox/content_worker.ts";
+import type { InferenceOptions } from "../../lib/cloud/sandbox/inference_service.ts";
+import { NO_SANDBOX, type Sandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { Flag, Values } from "../flags.ts";
+
+/** Not for people, and in no help text. */
+export const CONTENT_WORKER = "content-worker";
+
+const MIB = 1024 ** 2;
+
+export const INFERENCE_FLAGS = [
+  {
+    name: "inference-memory-mib",
+    type: "int",
+    default: 2048,
+    value: "N",
+    help: "How much memory a process may use that runs a model or decodes pictures; there are three at most.",
+  },
+  {
+    name: "inference-seconds",
+    type: "int",
+    default: 30,
+    value: "N",
+    help: "How long a model may take for one answer.",
+  },
+] as const satisfies readonly Flag[];
+
+/** How content processes are shut in; `sandbox` is that of this computer, or why there is none. */
+export function openInference(
+  values: Values<typeof INFERENCE_FLAGS>,
+  { host, clock, logger }: { host: DenoHost; clock: Clock; logger: Logger },
+  sandbox: Sandbox | string,
+): InferenceOptions {
+  const memoryBytes = values.inferenceMemoryMib * MIB;
+  if (memoryBytes < MEMORY_BYTES_MIN) {
+    const wanted = `wanted ${MEMORY_BYTES_MIN / MIB} or more`;
+    throw new SvcError(
+      "invalid_argument",
+      `--inference-memory-mib: found ${values.inferenceMemoryMib}, ${wanted}`,
+    );
+  }
+  if (values.inferenceSeconds < 1) {
+    throw new SvcError(
+      "invalid_argument",
+      `--inference-seconds: found ${values.inferenceSeconds}, wanted 1 or more`,
+    );
+  }
+  if (typeof sandbox === "string") {
+    logger.warn(
+      `models and pictures are opened in processes of their own, but without a sandbox: ${sandbox}. A fault in a ` +
+        "decoder would give its maker what this user can read",
+    );
+  } else logger.info(`models and pictures are opened in ${sandbox.description}`);
+  const content = contentOptions({
+    host,
+    clock,
+    memoryBytes,
+    sandbox: typeof sandbox === "string" ? NO_SANDBOX : sandbox,
+  });
+  return { content, timeMs: values.inferenceSeconds * 1000 };
+}
+
+/** How this program is started as a content worker. */
+export function contentOptions(
+  parts: Pick<ContentOptions, "host" | "clock" | "memoryBytes" | "sandbox">,
+): ContentOptions {
+  const command = Deno.execPath();
+  const env: Record<string, string> = { NO_COLOR: "1" };
+  for (const name of ["LANG", "SYSTEMROOT"]) {
+    const value = Deno.env.get(name);
+    if (value !== undefined) env[name] = value;
+  }
+  if (Deno.build.standalone) {
+    return { ...parts, program: { command, args: [CONTENT_WORKER], env, readable: [command] } };
+  }
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const cache = denoFolder();
+  const args = ["run", "-A", "--cached-only", "--config", `${root}deno.json`, `${root}cli/cloud/main.ts`];
+  return {
+    ...parts,
+    program: {
+      command,
+      args: [...args, CONTENT_WORKER],
+      env: { ...env, DENO_DIR: cache, DENO_NO_UPDATE_CHECK: "1" },
+      readable: [command, root.replace(/[/\\]$/, ""), cache],
+    },
+  };
+}
+
+/** Is one: until standard input ends. */
+export async function contentWorker(): Promise<number> {
+  await serveContent(Deno.stdin.readable, async (bytes) => {
+    for (let at = 0; at < bytes.length;) at += await Deno.stdout.write(bytes.subarray(at));
+  });
+  return 0;
+}
+
+/** Where Deno keeps the packages of a program that runs from its source. */
+function denoFolder(): string {
+  const [own, caches, home] = ["DENO_DIR", "XDG_CACHE_HOME", "HOME"].map((name) => Deno.env.get(name));
+  return own ?? `${caches ?? `${home}/.cache`}/deno`;
+}

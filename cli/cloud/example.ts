@@ -1,0 +1,212 @@
+/**
+ * The example that `init` and `serve --demo` make: an organization with a dataset to train from, keys, and a machine
+ * that shows pictures of the same kind to the model as soon as there is one.
+ */
+
+import { mkdir, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { Clock } from "../../lib/base/clock.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
+import { Datasets } from "../../lib/cloud/data/datasets.ts";
+import { keepFile } from "../../lib/cloud/store/file_refs.ts";
+import type { FileStore } from "../../lib/cloud/store/files.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
+import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
+import type { Validate } from "../../lib/cloud/context.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
+import { MIME } from "../../lib/geometry/image/image.ts";
+import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
+import { cloudSection, createMachine } from "./commands.ts";
+
+/** What the example's model is called, in the machine's configuration too. */
+export const EXAMPLE_MODEL = "things";
+const DATASET = "things";
+const DATASET_IMAGES = 240;
+/** Of them, those with nothing to find: what is not there is to be learnt, too. */
+const EMPTY_IMAGES = 30;
+const DATASET_SEED = 1;
+/** What the machine's camera shows: none of it is in the dataset. */
+const CAMERA_IMAGES = 24;
+const CAMERA_SEED = 2;
+const IMAGE_BYTES_MAX = 1024 * 1024;
+
+export interface Example {
+  readonly url: string;
+  readonly organizationId: string;
+  readonly locationId: string;
+  readonly machineId: string;
+  readonly partId: string;
+  /** Of pictures to train from. */
+  readonly datasetId?: string;
+  readonly ownerKey: { readonly id: string; readonly key: string };
+  /** For the file of the machine. */
+  readonly config: JsonObject;
+}
+
+interface ExampleParts {
+  readonly store: Store;
+  readonly files: FileStore;
+  readonly validate: Validate;
+  /** The folder of everything. */
+  readonly data: string;
+  readonly clock: Clock;
+}
+
+/**
+ * Makes a first organization with a location, a machine and keys, and with `withData` what there is to train from.
+ * Nothing, where there is an organization already.
+ */
+export async function makeExample(
+  parts: ExampleParts,
+  url: string,
+  { withData, tell = () => {} }: { readonly withData: boolean; readonly tell?: (text: string) => void },
+): Promise<Example | undefined> {
+  const { store, clock, data } = parts;
+  if ((await new Fleet(store).organizations()).length > 0) return undefined;
+  const [personal, own] = [await newKeySecret(), await newKeySecret()];
+  const nowMs = clock.nowMs();
+  const pictures = resolve(data, "example");
+  const made = await store.transaction(async (sql) => {
+    const fleet = new Fleet(sql);
+    if ((await fleet.organizations()).length > 0) return undefined;
+    const organizationId = await fleet.createOrganization("example", nowMs);
+    const locationId = await fleet.createLocation(organizationId, "home", "", nowMs);
+    const owner = { role: "owner", kind: "organization", resourceId: organizationId } as const;
+    const ownerKey = await new Keys(sql).create(personal, "example owner", [owner], nowMs);
+    const machine = await createMachine(sql, own, locationId, "example-machine", nowMs);
+    const made = { organizationId, locationId, machine, ownerKey };
+    if (!withData) return { ...made, datasetId: undefined };
+    const part = await fleet.part(machine.partId);
+    const config = machineConfig(organizationId, pictures);
+    await savePartConfig(parts, sql, part, config, "svc-cloud", nowMs);
+    const datasetId = await new Datasets(sql).create(organizationId, DATASET, "images", nowMs);
+    return { ...made, datasetId };
+  });
+  if (!made) return undefined;
+  const { machine: { id: machineId, partId, key }, ...example } = made;
+  if (example.datasetId !== undefined) {
+    tell(`making an example: ${DATASET_IMAGES} pictures to train from, which takes some seconds`);
+    await fillDataset(parts, partId, example.datasetId);
+    await writePictures(pictures);
+  }
+  return { url, ...example, machineId, partId, config: cloudSection(partId, key, url) };
+}
+
+export function describeExample({ url, ...example }: Example): string {
+  const { organizationId, locationId, machineId, partId, datasetId, ownerKey, config } = example;
+  const insecure = url.startsWith("http:") ? " -allow-insecure-creds" : "";
+  return [
+    "An example has been made. Its keys are shown this once.",
+    "",
+    `control plane  ${url}`,
+    `organization   ${organizationId}`,
+    `location       ${locationId}`,
+    `machine        ${machineId}`,
+    `part           ${partId}`,
+    ...(datasetId
+      ? [`dataset        ${datasetId} (${DATASET_IMAGES} pictures of ${EXAMPLE_LABELS.join(", ")})`]
+      : []),
+    `owner's key    id ${ownerKey.id}`,
+    `               key ${ownerKey.key}`,
+    "",
+    ...(datasetId ? trainingHint(url, ownerKey) : []),
+    `For the file of the machine (svc-server -config FILE${insecure}):`,
+    "",
+    JSON.stringify(config, null, 2),
+    "",
+    "",
+  ].join("\n");
+}
+
+function trainingHint(url: string, { id, key }: Example["ownerKey"]): string[] {
+  return [
+    "To train a model that the machine then uses in its vision service:",
+    "",
+    `  export SVC_BASE_URL=${url} SVC_API_KEY_ID=${id} SVC_API_KEY=${key}`,
+    `  svc-ml submit --model-type object-detection --dataset ${DATASET} --follow`,
+    "",
+  ];
+}
+
+/** A camera with pictures, and the model that will be there once it has been trained. */
+function machineConfig(organizationId: string, folder: string): JsonObject {
+  const model = EXAMPLE_MODEL;
+  return {
+    components: [{
+      name: "camera",
+      api: "rdk:component:camera",
+      model: "replay",
+      attributes: { folder, frame_rate: 0 },
+    }],
+    services: [
+      {
+        name: `${model}-model`,
+        api: "rdk:service:mlmodel",
+        model: "onnx_cpu",
+        attributes: { model_path: `\${packages.ml_model.${model}}` },
+      },
+      {
+        name: model,
+        api: "rdk:service:vision",
+        model: "mlmodel",
+        attributes: { mlmodel_name: `${model}-model`, camera_name: "camera" },
+      },
+    ],
+    packages: [{ name: model, package: `${organizationId}/${model}`, type: "ml_model", version: "latest" }],
+  };
+}
+
+async function fillDataset(
+  { store, files, clock }: ExampleParts,
+  partId: string,
+  datasetId: string,
+): Promise<void> {
+  const part = await new Fleet(store).part(partId);
+  const { organizationId, locationId, machineId, machineName, name: partName } = part;
+  const origin = {
+    ...{ organizationId, locationId, machineId, machineName, partId, partName },
+    ...{
+      componentType: "rdk:component:camera",
+      componentName: "camera",
+      methodName: "GetImages",
+      parameters: "{}",
+    },
+  };
+  const pictures = [
+    ...exampleImages(DATASET_IMAGES - EMPTY_IMAGES, DATASET_SEED, { things: [1, 4] }),
+    ...exampleImages(EMPTY_IMAGES, DATASET_SEED + 2, { things: [0, 0] }),
+  ];
+  for (const [index, picture] of pictures.entries()) {
+    const nowMs = clock.nowMs();
+    const upload = {
+      origin,
+      fileName: `thing-${index}`,
+      fileExt: ".png",
+      mimeType: MIME.png,
+      tags: picture.labels,
+      datasetIds: [datasetId],
+      boxes: picture.boxes,
+      classifications: [],
+    };
+    await keepFile(
+      store,
+      files,
+      one(pngOf(picture)),
+      IMAGE_BYTES_MAX,
+      (file) => store.transaction((sql) => new BinaryData(sql).add(upload, file, nowMs)),
+    );
+  }
+}
+
+async function writePictures(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  for (const [index, picture] of exampleImages(CAMERA_IMAGES, CAMERA_SEED).entries()) {
+    await writeFile(join(folder, `${index}.png`), pngOf(picture));
+  }
+}
+
+async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}

@@ -1,0 +1,62 @@
+/**
+ * The control plane's own keys from the command line: which there are, and new ones in their place.
+ */
+
+import { SvcError } from "../../lib/base/error.ts";
+import { Authority } from "../../lib/cloud/store/authority.ts";
+import { SECRET_KINDS, type SecretName, secretsNamed } from "../../lib/cloud/store/secret_kinds.ts";
+import { Secrets } from "../../lib/cloud/store/secrets.ts";
+import { type Command, command, table, timeOf } from "./commands.ts";
+
+const NAMES = Object.keys(SECRET_KINDS) as SecretName[];
+const NOW = {
+  name: "now",
+  type: "bool",
+  default: false,
+  help: "What the old key has signed is good no more: for a key that is lost, or that a stranger has.",
+} as const;
+
+export const SECRET_COMMANDS: readonly Command[] = [
+  command("secret list", [], "Lists the control plane's own keys.", [], async ({ secrets, clock, print }) => {
+    const opened = await Secrets.open(secrets);
+    const keys = NAMES.flatMap((name) => opened.list(name).map((key) => ({ name, ...key })));
+    const nowMs = clock.nowMs();
+    const state = ({ from_ms, until_ms }: typeof keys[number]) =>
+      until_ms !== undefined
+        ? until_ms <= nowMs ? "gone" : `good until ${timeOf(until_ms)}`
+        : from_ms > nowMs
+        ? `signs from ${timeOf(from_ms)}`
+        : "signs";
+    print(keys, table(keys.map((key) => [key.name, key.id, `made ${timeOf(key.made_ms)}`, state(key)])));
+  }),
+  command(
+    "secret rotate",
+    ["token|authority|release|links"],
+    "Makes a new key; what the old one has signed stays good for its time.",
+    [NOW],
+    async ({ secrets, change, print }, [word], { now }) => {
+      const names = secretsNamed(word);
+      if (names.length === 0) {
+        const wanted = [...new Set(Object.values(SECRET_KINDS).map((kind) => kind.word))].join(", ");
+        throw new SvcError("invalid_argument", `found secret "${word}", wanted one of ${wanted}`);
+      }
+      if (now) await Secrets.replace(secrets, names);
+      const opened = await Secrets.open(secrets);
+      if (!now) { for (const name of names) await opened.rotate(name); }
+      const action = now ? "secret rotate --now" : "secret rotate";
+      await change(action, { kind: "secret", id: word }, () => Promise.resolve());
+      const made = names.map((name) => ({ name, ...opened.list(name).at(-1)! }));
+      print(made, table(made.map((key) => [key.name, key.id, `signs from ${timeOf(key.from_ms)}`])));
+    },
+  ),
+  command(
+    "authority",
+    [],
+    "Prints the certificate of the local authority (PEM); while a new one takes its place, both.",
+    [],
+    async ({ secrets, store, clock, print }) => {
+      const { certificate } = new Authority(await Secrets.open(secrets), store, clock);
+      print({ certificate }, [certificate.trimEnd()]);
+    },
+  ),
+];

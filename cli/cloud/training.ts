@@ -1,0 +1,246 @@
+/**
+ * Who trains models for `svc-cloud serve`: what the command line says of it.
+ */
+
+import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import type { ProcessHost } from "../../lib/base/process.ts";
+import type { ContentOptions } from "../../lib/cloud/sandbox/content_process.ts";
+import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
+import type { Executors } from "../../lib/cloud/executors/executor.ts";
+import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes_executor.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
+import { openCluster } from "../../lib/cloud/executors/kubernetes.ts";
+import { NO_SANDBOX, type Sandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { Limits } from "../../lib/cloud/sandbox/sandbox_usage.ts";
+import { WAITING_MAX } from "../../lib/cloud/training/training.ts";
+import type { TrainingOptions } from "../../lib/cloud/training/training_runner.ts";
+import type { Route } from "../../lib/wire/port/grpc_web.ts";
+import type { Flag, Values } from "../flags.ts";
+
+const MIB = 1024 ** 2;
+const TRAINERS = ["embedded", "scripts", "kubernetes", "none"];
+
+export const TRAINING_FLAGS = [
+  {
+    name: "training",
+    type: "string",
+    default: "embedded",
+    value: "LIST",
+    env: "SVC_CLOUD_TRAINING",
+    help:
+      "Who trains, separated by commas: embedded (the trainer in this program), scripts (people's training " +
+      "scripts, in a sandbox on this computer), kubernetes (the same scripts on a cluster), or none.",
+  },
+  {
+    name: "training-waiting-max",
+    type: "int",
+    default: WAITING_MAX,
+    value: "N",
+    help: "How many training jobs of one organization may wait.",
+  },
+  {
+    name: "training-running-max",
+    type: "int",
+    default: 0,
+    value: "N",
+    help:
+      "How many training jobs of one organization a trainer works on at once; 0 for half of what it can, so that " +
+      "there is room for others.",
+  },
+  {
+    name: "scripts-network",
+    type: "bool",
+    default: false,
+    help:
+      "Let training scripts use the network of this computer, and give them an API key; else they have neither.",
+  },
+  {
+    name: "scripts-memory-mib",
+    type: "int",
+    default: SCRIPT_LIMITS.memoryBytes / MIB,
+    value: "N",
+    help: "How much memory a training script may use.",
+  },
+  {
+    name: "scripts-disk-mib",
+    type: "int",
+    default: SCRIPT_LIMITS.folderBytes / MIB,
+    value: "N",
+    help: "How much a training script may write, with the packages that it installs.",
+  },
+  {
+    name: "scripts-cpu-hours",
+    type: "int",
+    default: SCRIPT_LIMITS.cpuSeconds / 3600,
+    value: "N",
+    help: "How much processor time a training script may use.",
+  },
+  {
+    name: "scripts-without-sandbox",
+    type: "bool",
+    default: false,
+    help:
+      "Run training scripts as this user, without sandbox and limits: whoever can submit one can read and change " +
+      "all organizations' data and keys, and run programs here that stay.",
+  },
+  {
+    name: "kubernetes-namespace",
+    type: "string",
+    default: "default",
+    value: "NAME",
+    help: "Where on the cluster training jobs are made.",
+  },
+  {
+    name: "kubeconfig",
+    type: "string",
+    default: "",
+    value: "FILE",
+    help: "How to reach the cluster; left out, as kubectl does, or as a pod of it.",
+  },
+  {
+    name: "kubernetes-url",
+    type: "string",
+    default: "",
+    value: "URL",
+    help: "Where pods of the cluster reach this program; left out, the public URL.",
+  },
+  {
+    name: "kubernetes-images",
+    type: "string",
+    default: "python:3.12=docker.io/library/python:3.12-slim",
+    value: "LIST",
+    help:
+      "The containers that scripts may ask for, each with its image (KEY=IMAGE), separated by commas; they have " +
+      "python3 and pip.",
+  },
+  {
+    name: "kubernetes-capacity",
+    type: "int",
+    default: 4,
+    value: "N",
+    help: "How many jobs the cluster works on at once.",
+  },
+] as const satisfies readonly Flag[];
+
+type TrainingValues = Values<typeof TRAINING_FLAGS>;
+
+interface Opened {
+  readonly training: TrainingOptions;
+  /** Pages that those who train need. */
+  readonly routes: ReadonlyMap<string, Route>;
+}
+
+interface Surroundings {
+  readonly host: Host & ProcessHost;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** That of this computer, or why there is none. */
+  readonly sandbox: Sandbox | string;
+}
+
+/** Opens those who train. Throws `invalid_argument` for flags that cannot be. */
+export async function openTraining(
+  values: TrainingValues & { readonly data: string; readonly publicUrl: string },
+  around: Surroundings,
+  content: ContentOptions,
+): Promise<Opened> {
+  const { training: list, data } = values;
+  const wanted = list.split(",").map((word) => word.trim()).filter((word) => word !== "");
+  const unknown = wanted.find((word) => !TRAINERS.includes(word));
+  const both = wanted.includes("scripts") && wanted.includes("kubernetes");
+  if (unknown !== undefined || both || wanted.includes("none") && wanted.length > 1) {
+    const found = `--training: found "${list}"`;
+    throw new SvcError(
+      "invalid_argument",
+      `${found}, wanted none, or embedded and one of scripts and kubernetes`,
+    );
+  }
+  const managed = wanted.includes("embedded") ? new EmbeddedExecutor(content) : undefined;
+  const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, around.clock) : undefined;
+  const scripts = wanted.includes("scripts") ? await openScripts(values, around) : NOT_WANTED;
+  const executors: Executors = typeof scripts === "string"
+    ? { managed, custom: kubernetes, noScripts: `this control plane runs no training scripts: ${scripts}` }
+    : { managed, custom: scripts };
+  const waitingMax = atLeastOne(values.trainingWaitingMax, "--training-waiting-max");
+  const runningMax = values.trainingRunningMax || undefined;
+  if (runningMax !== undefined) atLeastOne(runningMax, "--training-running-max");
+  const training = { executors, folder: `${data}/training`, waitingMax, runningMax };
+  return { training, routes: kubernetes?.routes ?? new Map() };
+}
+
+const NOT_WANTED =
+  "its operator has not allowed them (svc-cloud serve --training embedded,scripts runs them in a sandbox)";
+
+/** Why not, for people, where scripts cannot be run. */
+async function openScripts(
+  values: TrainingValues,
+  { host, clock, logger, sandbox: found }: Surroundings,
+): Promise<ScriptExecutor | string> {
+  const limits = limitsOf(values);
+  const sandbox = values.scriptsWithoutSandbox ? NO_SANDBOX : found;
+  if (typeof sandbox === "string") {
+    logger.error(
+      `training scripts are refused for want of a sandbox: ${sandbox}. --scripts-without-sandbox would run them as ` +
+        "this user, free to read and change all that this program keeps",
+    );
+    return `it has no sandbox for them (${sandbox})`;
+  }
+  const executor = await ScriptExecutor.open(host, clock, {
+    sandbox,
+    limits,
+    network: values.scriptsNetwork,
+  });
+  if (!executor) {
+    logger.error("training scripts are refused: found no python3 with the module venv");
+    return "it has found no Python";
+  }
+  const pythons = executor.environments.map(({ key }) => key).join(", ");
+  if (sandbox.confines) {
+    const network = values.scriptsNetwork ? "with the network" : "without a network";
+    logger.info(`training scripts run in ${sandbox.description}, ${network}: ${pythons}`);
+  } else {
+    logger.warn(
+      `training scripts run WITHOUT A SANDBOX (${pythons}): whoever can submit one can read and change all that this ` +
+        "program keeps, and run programs here that stay",
+    );
+  }
+  return executor;
+}
+
+function limitsOf({ scriptsMemoryMib, scriptsDiskMib, scriptsCpuHours }: TrainingValues): Limits {
+  return {
+    ...SCRIPT_LIMITS,
+    memoryBytes: atLeastOne(scriptsMemoryMib, "--scripts-memory-mib") * MIB,
+    folderBytes: atLeastOne(scriptsDiskMib, "--scripts-disk-mib") * MIB,
+    cpuSeconds: atLeastOne(scriptsCpuHours, "--scripts-cpu-hours") * 3600,
+  };
+}
+
+function atLeastOne(value: number, flag: string): number {
+  if (value >= 1) return value;
+  throw new SvcError("invalid_argument", `${flag}: found ${value}, wanted 1 or more`);
+}
+
+async function openKubernetes(
+  values: TrainingValues & { readonly publicUrl: string },
+  clock: Clock,
+): Promise<KubernetesExecutor> {
+  const url = (values.kubernetesUrl || values.publicUrl).replace(/\/+$/, "");
+  if (!/^https?:\/\//.test(url)) {
+    throw new SvcError(
+      "invalid_argument",
+      `--kubernetes-url: found "${url}", wanted where pods reach this program`,
+    );
+  }
+  const environments = values.kubernetesImages.split(",").map((pair) => {
+    const [, key, uri] = /^([^=]+)=(.+)$/.exec(pair.trim()) ?? [];
+    if (key) return { key, uri, framework: "python", description: `${uri}, on a Kubernetes cluster` };
+    throw new SvcError("invalid_argument", `--kubernetes-images: found "${pair}", wanted KEY=IMAGE`);
+  });
+  const cluster = await openCluster(values.kubernetesNamespace, clock, values.kubeconfig || undefined);
+  const capacity = values.kubernetesCapacity;
+  return new KubernetesExecutor({ cluster, url, environments, capacity, limits: limitsOf(values), clock });
+}

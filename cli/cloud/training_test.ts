@@ -1,0 +1,71 @@
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
+import type { ProcessCommand } from "../../lib/base/process.ts";
+import { CONTENT } from "../../tests/cloud/world.ts";
+import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import { openTraining, TRAINING_FLAGS } from "./training.ts";
+import { parseFlags } from "../flags.ts";
+
+const clock = new SystemClock();
+
+/** What `serve` with these flags makes of it, and says; on a computer with or without bubblewrap. */
+async function opened(flags: readonly string[], { bwrap = true } = {}) {
+  const records: LogRecord[] = [];
+  const logs = new Logs(clock, [memorySink(records)]);
+  const host = new DenoHost();
+  const { spawn } = host;
+  host.spawn = (command: ProcessCommand) =>
+    spawn.call(
+      host,
+      !bwrap && command.command === "bwrap" ? { ...command, command: "no-such-bwrap" } : command,
+    );
+  const data = await Deno.makeTempDir();
+  try {
+    const { values } = parseFlags(TRAINING_FLAGS, "gnu", flags);
+    const sandbox = await openSandbox(host, clock, [data]);
+    const around = { host, clock, logger: logs.logger("cloud"), sandbox };
+    const { training } = await openTraining({ ...values, data, publicUrl: "" }, around, CONTENT);
+    return { ...training.executors, said: records.map(({ level, message }) => `${level} ${message}`) };
+  } finally {
+    await Deno.remove(data, { recursive: true });
+  }
+}
+
+const python = (await opened(["--training", "scripts", "--scripts-without-sandbox"])).custom !== undefined;
+
+Deno.test("training scripts are run only where the operator asks for it", async () => {
+  const { managed, custom, noScripts, said } = await opened([]);
+  assert(managed && !custom);
+  assertStringIncludes(noScripts!, "svc-cloud serve --training embedded,scripts");
+  assertEquals(said, []);
+});
+
+Deno.test("without a sandbox training scripts are refused, with what would come of the other way", async () => {
+  const { custom, noScripts, said } = await opened(["--training", "embedded,scripts"], { bwrap: false });
+  assertEquals(custom, undefined);
+  assertStringIncludes(noScripts!, "apt-get install bubblewrap");
+  assertMatch(
+    said.join("\n"),
+    /^error training scripts are refused .*--scripts-without-sandbox would run them as/,
+  );
+});
+
+Deno.test({
+  name: "without a sandbox scripts run where the operator insists, and the log warns",
+  ignore: !python,
+  fn: async () => {
+    const flags = ["--training", "scripts", "--scripts-without-sandbox"];
+    const { custom, said } = await opened(flags, { bwrap: false });
+    assertEquals([custom?.reachesUs, custom!.environments.length > 0], [true, true]);
+    assertMatch(said.join("\n"), /^warn training scripts run WITHOUT A SANDBOX/);
+  },
+});
+
+Deno.test("limits that cannot be are refused", async () => {
+  const flags = ["--training", "scripts", "--scripts-memory-mib", "0"];
+  const { message } = await assertRejects(() => opened(flags), SvcError);
+  assertEquals(message, "--scripts-memory-mib: found 0, wanted 1 or more");
+});

@@ -1,0 +1,98 @@
+/**
+ * The commands on who uses which control plane: `login` and `profiles`.
+ */
+
+import { resolve } from "node:path";
+import { SvcError } from "../../lib/base/error.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
+import { type Command, command, table } from "./command.ts";
+import type { Session } from "./session.ts";
+
+export const ACCOUNT_COMMANDS: readonly Command[] = [
+  command(
+    "login",
+    [],
+    "Checks an API key and keeps it, with the address of its control plane, under the name of a profile.",
+    [{
+      name: "api-key-id",
+      type: "string",
+      default: "",
+      value: "ID",
+      env: "SVC_API_KEY_ID",
+      help:
+        "The id of the API key. The key itself is taken from SVC_API_KEY, asked for, or read from standard input.",
+    }],
+    async (session, _, { apiKeyId }) => {
+      const { values, profiles, host } = session;
+      const { baseUrl: givenUrl, orgId, allowInsecureCreds, caFile } = values;
+      const name = values.profile || DEFAULT_PROFILE;
+      const baseUrl = asked(session, "--base-url", givenUrl, "Control plane (https://host:port): ");
+      const keyId = asked(session, "--api-key-id", apiKeyId, "Id of the API key: ");
+      const given = host.env("SVC_API_KEY") || await piped(session);
+      const key = new Secret(asked(session, "SVC_API_KEY", given, "API key: ", true));
+      const ca = caFile === "" ? undefined : await host.readTextFile(caFile);
+      session.choose({
+        baseUrl,
+        keyId,
+        key,
+        organization: orgId,
+        allowInsecureCredentials: allowInsecureCreds,
+        ca,
+      });
+      const { app } = await session.services();
+      const { organizations } = await app.listOrganizations({}, session.limits);
+      const organizationId = orgId !== ""
+        ? await session.organization()
+        : organizations.length === 1
+        ? organizations[0].id
+        : undefined;
+      await profiles.save(name, {
+        baseUrl,
+        keyId,
+        key,
+        organizationId,
+        allowInsecureCreds,
+        caFile: caFile ? resolve(host.cwd(), caFile) : undefined,
+      });
+      const listed = organizations.map((one) => `${one.name} (${one.id})`).join(", ");
+      session.print({ profile: name, baseUrl, keyId, organizationId }, [
+        `logged in to ${baseUrl}: ${listed}`,
+      ]);
+      session.note(`kept as profile "${name}" in ${profiles.path}`);
+      if (organizationId === undefined) session.note("tell with --org-id which organization is meant");
+    },
+  ),
+  command("profiles", [], "Lists the profiles that login has kept.", [], async (session) => {
+    const { current, profiles } = await session.profiles.read();
+    const all = Object.entries(profiles).map(([name, { baseUrl, keyId, organizationId = "" }]) => {
+      return { name, baseUrl, keyId, organizationId, current: name === current };
+    });
+    const rows = all.map((
+      one,
+    ) => [one.current ? "*" : "", one.name, one.baseUrl, one.keyId, one.organizationId]);
+    session.print({ profiles: all }, table(["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], rows));
+  }),
+  command("profiles use", ["PROFILE"], "Uses a profile from now on.", [], async (session, [name]) => {
+    await session.profiles.use(name);
+    session.print({ profile: name }, [name]);
+  }),
+  command("profiles delete", ["PROFILE"], "Forgets a profile and its key.", [], async (session, [name]) => {
+    await session.profiles.remove(name);
+    session.print({ profile: name }, [name]);
+  }),
+];
+
+/** The first line of standard input where that is a file or another program. */
+async function piped({ world }: Session): Promise<string> {
+  return world.terminal.input ? "" : (await world.firstLine())?.trim() ?? "";
+}
+
+/** What was given, or what the person says when asked. */
+function asked(session: Session, what: string, given: string, question: string, hidden = false): string {
+  if (given !== "") return given;
+  const { terminal, ask } = session.world;
+  const answer = terminal.input && terminal.errors ? ask(question, { hidden })?.trim() : undefined;
+  if (answer) return answer;
+  throw new SvcError("invalid_argument", `${what} is missing, and there is no terminal to ask on`);
+}

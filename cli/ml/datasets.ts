@@ -1,0 +1,310 @@
+/**
+ * The commands on datasets: made, filled from files, checked before training, and written to a folder.
+ *
+ * Adding and writing can be repeated after an interruption: what is there already is left as it is.
+ */
+
+import { basename, join } from "node:path";
+import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../../proto/gen/datasync_pb.ts";
+import { ListDatasetsByOrganizationIDResponseSchema } from "../../proto/gen/dataset_pb.ts";
+import { boxFields } from "../../lib/api/captured.ts";
+import { toTimestamp } from "../../lib/api/time.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import { datasetLine } from "../../lib/cloud/data/jsonl.ts";
+import { ModelType, parseModelType } from "../../lib/cloud_client/training_client.ts";
+import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
+import { type Command, command, commaWords, EXIT, sizeText, table, timeText } from "./command.ts";
+import { type LocalImage, localImages, OUTSIDE, type Skipped } from "./local_images.ts";
+import { findDataset, findPart, imagesOf } from "./lookup.ts";
+import { describePreflight, preflight } from "./preflight.ts";
+import type { Services, Session } from "./session.ts";
+import { MODEL_TYPE, TAGS } from "./submit.ts";
+
+/** Images on their way at the same time. */
+const PARALLEL = 4;
+const CHUNK_BYTES = 256 * 1024;
+const TRANSFER_MS = 5 * 60 * 1000;
+const EXTENSIONS: { readonly [mimeType: string]: string } = { "image/jpeg": ".jpg", "image/png": ".png" };
+
+export const DATASET_COMMANDS: readonly Command[] = [
+  command("dataset create", ["NAME"], "Makes an empty dataset.", [], async (session, [name]) => {
+    const { datasets } = await session.services();
+    const organizationId = await session.organization();
+    const { id } = await datasets.createDataset({ name, organizationId }, session.limits);
+    session.print({ id, name }, [id]);
+    session.note(`add images with: svc-ml dataset add ${id} FOLDER`);
+  }),
+  command("dataset list", [], "Lists the datasets of an organization.", [], async (session) => {
+    const { datasets } = await session.services();
+    const organizationId = await session.organization();
+    const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, session.limits)).datasets;
+    all.sort((a, b) => a.name < b.name ? -1 : 1);
+    session.printMessage(
+      ListDatasetsByOrganizationIDResponseSchema,
+      create(ListDatasetsByOrganizationIDResponseSchema, { datasets: all }),
+      table(
+        ["ID", "NAME", "CREATED"],
+        all.map(({ id, name, timeCreated }) => [id, name, timeText(timeCreated)]),
+      ),
+    );
+  }),
+  command(
+    "dataset rename",
+    ["DATASET", "NAME"],
+    "Gives a dataset another name.",
+    [],
+    async (session, [wanted, name]) => {
+      const { datasets } = await session.services();
+      const { id } = await findDataset(session, wanted);
+      await datasets.renameDataset({ id, name }, session.limits);
+      session.print({ id, name }, [id]);
+    },
+  ),
+  command(
+    "dataset delete",
+    ["DATASET"],
+    "Removes a dataset. Its images stay with the data of the organization.",
+    [],
+    async (session, [wanted]) => {
+      const { datasets } = await session.services();
+      const { id, name } = await findDataset(session, wanted);
+      await datasets.deleteDataset({ id }, session.limits);
+      session.print({ id, name }, [id]);
+    },
+  ),
+  command(
+    "dataset images",
+    ["DATASET"],
+    "Lists the images of a dataset with their labels, the oldest first.",
+    [],
+    async (session, [wanted]) => {
+      const dataset = await findDataset(session, wanted);
+      const images = await imagesOf(session, dataset.id);
+      const rows = images.map(({ id, fileName, bytes, capturedMs, ...image }) => [
+        id,
+        fileName || "-",
+        labelsText(image),
+        sizeText(bytes),
+        timeText(toTimestamp(capturedMs)),
+      ]);
+      session.print(
+        { datasetId: dataset.id, images },
+        table(["ID", "NAME", "LABELS", "SIZE", "CAPTURED"], rows),
+      );
+    },
+  ),
+  command(
+    "dataset add",
+    ["DATASET", "PATH..."],
+    "Uploads images into a dataset: files, folders with one folder for each label, or folders with a dataset.jsonl.",
+    [
+      ...TAGS.map((flag) => ({
+        ...flag,
+        help: flag.help.replace(/^Labels.*$/, "Labels of all of these images."),
+      })),
+      {
+        name: "part-id",
+        type: "string",
+        default: "",
+        value: "PART",
+        help: "The part that they are said to come from; left out, the only machine's, or none.",
+      },
+      {
+        name: OUTSIDE,
+        type: "bool",
+        default: false,
+        help: "Take files outside of a folder, too, that its dataset.jsonl names or its links lead to.",
+      },
+    ],
+    async (session, [wanted, ...paths], flags) => {
+      const { tags, labels, partId: part, outside } = flags as unknown as {
+        tags: string[];
+        labels: string[];
+        partId: string;
+        outside: boolean;
+      };
+      const { images, skipped } = await localImages(session, paths, commaWords(tags, labels), { outside });
+      if (images.length === 0) {
+        const found = skipped.map(({ path, reason }) => `${path}: ${reason}`).join("; ");
+        throw new SvcError(
+          "invalid_argument",
+          `there is no JPEG or PNG in ${paths.join(", ")}${found && `: ${found}`}`,
+        );
+      }
+      const services = await session.services();
+      const dataset = await findDataset(session, wanted);
+      const partId = await findPart(session, part, { optional: true });
+      const ids = await eachOf(
+        session,
+        "added",
+        images,
+        (image) => upload(session, services, image, partId, dataset.id),
+      );
+      tellSkipped(session, skipped);
+      session.print({ datasetId: dataset.id, binaryDataIds: ids, skipped }, [
+        `${ids.length} images are in ${dataset.name}${
+          skipped.length > 0 ? `, ${skipped.length} files left out` : ""
+        }`,
+      ]);
+    },
+  ),
+  command(
+    "dataset check",
+    ["[DATASET]"],
+    "Tells whether a model can be trained on a dataset: labels, images that are left out, and what is missing.",
+    [{ ...MODEL_TYPE, default: "object-detection" }, ...TAGS],
+    async (session, [wanted = ""], { modelType, tags, labels }) => {
+      const type = parseModelType(modelType);
+      const dataset = await findDataset(session, wanted);
+      const found = preflight(
+        dataset.id,
+        type,
+        commaWords(tags, labels),
+        await imagesOf(session, dataset.id),
+      );
+      session.print(found, describePreflight(found));
+      if (found.ready) {
+        const spelled = ModelType[type].toLowerCase().replaceAll("_", "-");
+        session.note(`train with: svc-ml submit --model-type ${spelled} --dataset ${dataset.id}`);
+      }
+      return found.ready ? EXIT.ok : EXIT.conflict;
+    },
+  ),
+  command(
+    "dataset export",
+    ["DATASET"],
+    "Writes a dataset to a folder: data/ with the images, and dataset.jsonl as training scripts read it.",
+    [{
+      name: "destination",
+      short: "d",
+      type: "string",
+      default: "",
+      value: "FOLDER",
+      help: "Where to; a folder of the dataset's name where left out.",
+    }],
+    async (session, [wanted], { destination }) => {
+      const services = await session.services();
+      const dataset = await findDataset(session, wanted);
+      const images = await imagesOf(session, dataset.id);
+      const folder = destination || fileNameOf(dataset.name);
+      await session.host.makeFolder(join(folder, "data"));
+      let there = 0;
+      await eachOf(session, "written", images, async (image) => {
+        const path = join(folder, imagePath(image));
+        // Files are written whole or not at all.
+        if (image.bytes > 0 && await session.host.fileSize(path) === image.bytes) there++;
+        else await session.host.writeFile(path, await contentOf(session, services, image));
+      });
+      const lines = images.map((image) => `${datasetLine(image, imagePath(image))}\n`);
+      await session.host.writeFile(join(folder, "dataset.jsonl"), lines.join(""));
+      if (there > 0) session.note(`${there} of them were there already`);
+      session.print({ datasetId: dataset.id, destination: folder, images: images.length }, [
+        `${images.length} images of ${dataset.name} are in ${folder}`,
+      ]);
+    },
+  ),
+];
+
+/** `cat, dog 2x`: labels of the whole, then the kinds of boxes with how many there are. */
+function labelsText(
+  { tags, classifications, boxes }: Pick<DatasetImage, "tags" | "classifications" | "boxes">,
+): string {
+  const whole = [...new Set([...tags, ...classifications.map(({ label }) => label)])];
+  const counts = Map.groupBy(boxes, ({ label }) => label);
+  return [...whole, ...[...counts].map(([label, all]) => `${label} ${all.length}x`)].join(", ") || "-";
+}
+
+/** One image with all that is known of it. The same file again is the same image there. */
+async function upload(
+  session: Session,
+  { dataSync }: Services,
+  { path, fileName, mimeType, labels, boxes, capturedMs }: LocalImage,
+  partId: string,
+  datasetId: string,
+): Promise<string> {
+  const content = await session.host.readFile(path);
+  const uploadMetadata = {
+    partId,
+    type: DataType.BINARY_SENSOR,
+    fileName,
+    fileExtension: /\.[A-Za-z0-9]+$/.exec(fileName)?.[0] ?? EXTENSIONS[mimeType] ?? "",
+    mimeType,
+    tags: labels.filter(({ confidence }) => confidence === undefined).map(({ label }) => label),
+    datasetIds: [datasetId],
+  };
+  const annotations = {
+    bboxes: boxes.map(boxFields),
+    classifications: labels.filter(({ confidence }) => confidence !== undefined),
+  };
+  const sensorMetadata = {
+    timeRequested: toTimestamp(capturedMs),
+    timeReceived: toTimestamp(capturedMs),
+    annotations,
+  };
+  async function* packets(): AsyncGenerator<Packet> {
+    yield { uploadPacket: { case: "metadata", value: { uploadMetadata, sensorMetadata } } };
+    for (let at = 0; at < content.length; at += CHUNK_BYTES) {
+      yield { uploadPacket: { case: "data", value: content.subarray(at, at + CHUNK_BYTES) } };
+    }
+  }
+  const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
+  try {
+    return (await dataSync.streamingDataCaptureUpload(packets(), limits)).binaryDataId;
+  } catch (cause) {
+    const { code, message } = SvcError.from(cause);
+    throw new SvcError(code, `cannot add ${path}: ${message}; run the command again to go on`, { cause });
+  }
+}
+
+type Packet = MessageInitShape<typeof StreamingDataCaptureUploadRequestSchema>;
+
+async function contentOf(session: Session, { data }: Services, image: DatasetImage): Promise<Uint8Array> {
+  const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
+  const request = { binaryDataIds: [image.id], includeBinary: true };
+  const [found] = (await data.binaryDataByIDs(request, limits)).data;
+  if (found && (image.bytes === 0 || found.binary.length === image.bytes)) return found.binary;
+  const problem = `image ${image.id}: found ${found?.binary.length ?? 0} bytes, wanted ${image.bytes}`;
+  throw new SvcError("data_loss", problem);
+}
+
+/** Where an image of an exported dataset is, from the folder of the dataset. */
+function imagePath({ id, fileName, mimeType }: DatasetImage): string {
+  const name = fileNameOf(basename(fileName));
+  const extension = /\.[A-Za-z0-9]+$/.test(name) ? "" : EXTENSIONS[mimeType] ?? "";
+  return `data/${[fileNameOf(id), name].filter(Boolean).join("_")}${extension}`;
+}
+
+function fileNameOf(text: string): string {
+  return text.replace(/[^\w.-]+/g, "_").replace(/^\.+/, "");
+}
+
+/** Works on a few at a time and tells how far it is; the answers are in the order of the items. */
+async function eachOf<T, R>(
+  session: Session,
+  verb: string,
+  items: readonly T[],
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = [];
+  let [next, done] = [0, 0];
+  const worker = async () => {
+    for (let at = next++; at < items.length; at = next++) {
+      session.signal.throwIfAborted();
+      results[at] = await work(items[at]);
+      done++;
+      if (session.lively) session.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: PARALLEL }, worker));
+  } finally {
+    next = items.length;
+    if (session.lively && items.length > 0) session.host.draw("\r\x1b[2K");
+  }
+  return results;
+}
+
+function tellSkipped(session: Session, skipped: readonly Skipped[]): void {
+  for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
+}

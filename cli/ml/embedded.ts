@@ -1,0 +1,199 @@
+/**
+ * A control plane of one's own for those who have none: `svc-cloud`, started beside this program.
+ *
+ * It gets an example, keeps everything in a folder of the user's, goes on when this program ends, and is known under
+ * the profile `embedded` from then on. Whatever is done is told.
+ */
+
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { isObject } from "../../lib/base/schema/schema.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { connectApp } from "../../lib/cloud_client/app_channel.ts";
+import type { Profile } from "../../lib/cloud_client/profile.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import type { Account, Session } from "./session.ts";
+
+export const EMBEDDED = "embedded";
+const USUAL_PORT = 8090;
+const START_MS = 60_000;
+const POLL_MS = 200;
+const ANSWER_MS = 2_000;
+
+/** Starts it where it is not serving already, and uses it from now on. */
+export async function useEmbedded(session: Session): Promise<void> {
+  const { profiles } = await session.profiles.read();
+  const known = Object.hasOwn(profiles, EMBEDDED) ? profiles[EMBEDDED] : undefined;
+  if (known && await answers(session, known) === undefined) {
+    session.note(`using svc-cloud at ${known.baseUrl}`);
+    return session.choose(accountOf(known));
+  }
+  const folder = join(dirname(session.profiles.path), "cloud");
+  const program = programBeside();
+  const profile = known ?? await initialize(session, program, folder);
+  await session.profiles.save(EMBEDDED, profile, { stay: true });
+  await start(session, program, folder, profile);
+  session.choose(accountOf(profile));
+}
+
+function accountOf({ baseUrl, keyId, key, organizationId = "" }: Profile): Account {
+  return { baseUrl, keyId, key, organization: organizationId, allowInsecureCredentials: false };
+}
+
+/** The command line that starts svc-cloud: the executable beside this one, or the source beside this file. */
+function programBeside(): readonly string[] {
+  if (!Deno.build.standalone) {
+    return [Deno.execPath(), "run", "-A", fileURLToPath(new URL("../cloud/main.ts", import.meta.url))];
+  }
+  const name = Deno.build.os === "windows" ? "svc-cloud.exe" : "svc-cloud";
+  const beside = join(dirname(Deno.execPath()), name);
+  try {
+    Deno.statSync(beside);
+    return [beside];
+  } catch {
+    // It may be in the PATH then.
+    return [name];
+  }
+}
+
+/** Makes the example, and a key to it. */
+async function initialize(session: Session, program: readonly string[], folder: string): Promise<Profile> {
+  const baseUrl = `http://localhost:${freePort()}`;
+  const listen = baseUrl.slice("http://".length);
+  const made = await run(program, ["init", "--example", "--json", "--data", folder, "--listen", listen]);
+  if (made.code === 0) {
+    session.note(`made a control plane with an example in ${folder}`);
+    const example = made.value;
+    const key = isObject(example.ownerKey) ? example.ownerKey : {};
+    return profileOf(baseUrl, key, example.organizationId);
+  }
+  // The folder is from an earlier time: another key opens it.
+  const more = await run(program, [
+    "key",
+    "create",
+    "--role",
+    "owner",
+    "--name",
+    "svc-ml",
+    "--json",
+    "--data",
+    folder,
+  ]);
+  if (more.code !== 0) {
+    throw new SvcError("unknown", `cannot make a control plane in ${folder}: ${made.errors}`);
+  }
+  session.note(`found a control plane in ${folder} and made a new key to it`);
+  return profileOf(baseUrl, more.value, more.value.resourceId);
+}
+
+function profileOf(baseUrl: string, key: Record<string, unknown>, organizationId: unknown): Profile {
+  return {
+    baseUrl,
+    keyId: String(key.id),
+    key: new Secret(String(key.key)),
+    organizationId: typeof organizationId === "string" ? organizationId : undefined,
+    allowInsecureCreds: false,
+    caFile: undefined,
+  };
+}
+
+async function start(
+  session: Session,
+  program: readonly string[],
+  folder: string,
+  profile: Profile,
+): Promise<void> {
+  const listen = profile.baseUrl.slice("http://".length);
+  const log = join(folder, "svc-cloud.log");
+  const [command, ...args] = [
+    ...program,
+    "serve",
+    "--demo",
+    "--data",
+    folder,
+    "--listen",
+    listen,
+    "--log-file",
+    log,
+  ];
+  const child = spawn(command, args);
+  let ended: number | undefined;
+  void child.status.then(({ code }) => ended = code);
+  const { clock } = session;
+  const endMs = clock.monotonicMs() + START_MS;
+  for (;;) {
+    const problem = await answers(session, profile);
+    if (problem === undefined) break;
+    if (ended !== undefined || clock.monotonicMs() > endMs) {
+      const found = ended === undefined ? `does not answer: ${problem}` : `ended with exit code ${ended}`;
+      throw new SvcError("unavailable", `svc-cloud ${found}; its log is ${log}`);
+    }
+    await clock.sleep(POLL_MS, session.signal);
+  }
+  child.unref();
+  session.note(
+    `started svc-cloud at ${profile.baseUrl} as process ${child.pid}; stop it with: kill ${child.pid}`,
+  );
+  session.note(`it keeps everything in ${folder} and writes its log to ${log}`);
+  session.note(`its key is kept as profile "${EMBEDDED}" in ${session.profiles.path}`);
+}
+
+function spawn(command: string, args: readonly string[]): Deno.ChildProcess {
+  try {
+    const quiet = { stdin: "null", stdout: "null", stderr: "null" } as const;
+    // A session of its own: Ctrl-C here is not meant for it.
+    return new Deno.Command(command, { args: [...args], ...quiet, detached: true }).spawn();
+  } catch (cause) {
+    throw missing(command, cause);
+  }
+}
+
+function missing(command: string, cause: unknown): SvcError {
+  const wanted = "put the executable svc-cloud beside svc-ml";
+  return new SvcError("not_found", `cannot run ${command}: ${messageOf(cause)}; ${wanted}`, { cause });
+}
+
+/** Runs a command that prints JSON. */
+async function run(program: readonly string[], args: readonly string[]) {
+  const [command, ...before] = program;
+  const decoder = new TextDecoder();
+  try {
+    const { code, stdout, stderr } = await new Deno.Command(command, {
+      args: [...before, ...args],
+      stdin: "null",
+    })
+      .output();
+    const value: unknown = code === 0 ? JSON.parse(decoder.decode(stdout)) : {};
+    return { code, errors: decoder.decode(stderr).trim(), value: isObject(value) ? value : {} };
+  } catch (cause) {
+    throw missing(command, cause);
+  }
+}
+
+/** `undefined` if the control plane answers to the key, else why not. */
+async function answers(session: Session, { baseUrl, keyId, key }: Profile): Promise<string | undefined> {
+  const channel = connectApp({ address: baseUrl, keyId, key, clock: session.clock });
+  try {
+    await client(AppService, channel).listOrganizations({}, { timeoutMs: ANSWER_MS, signal: session.signal });
+    return undefined;
+  } catch (error) {
+    session.signal.throwIfAborted();
+    return messageOf(error);
+  } finally {
+    channel.close();
+  }
+}
+
+function freePort(): number {
+  for (const port of [USUAL_PORT, 0]) {
+    try {
+      using listener = Deno.listen({ hostname: "127.0.0.1", port });
+      return listener.addr.port;
+    } catch {
+      // Somebody else has it.
+    }
+  }
+  return USUAL_PORT;
+}

@@ -1,0 +1,207 @@
+/**
+ * Following a job to its end: its log lines as they come, and on a terminal a bar, the figures and the loss as a curve.
+ *
+ * A control plane that is away is asked again, ever more slowly. The job does not depend on who looks on: Ctrl-C only
+ * ends the looking, and the words on how to go on are told.
+ */
+
+import { type TrainingJobLogEntry, TrainingJobLogEntrySchema } from "../../proto/gen/ml_training_pb.ts";
+import { toMs } from "../../lib/api/time.ts";
+import { deadline } from "../../lib/base/clock.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import {
+  hasEnded,
+  LogReader,
+  type MlTrainingClient,
+  type TrainingJobMetadata,
+  TrainingStatus,
+} from "../../lib/cloud_client/training_client.ts";
+import { EXIT, lengthText, timeText } from "./command.ts";
+import { lossOf, parseProgress, type Progress, progressLine } from "./progress.ts";
+import type { Session } from "./session.ts";
+
+/** How often a job is looked at. */
+const POLL_MS = 1_000;
+/** The waits between attempts to reach a control plane that is away: from the first, doubled, to the longest. */
+const RETRY_FIRST_MS = 500;
+const RETRY_LONGEST_MS = 15_000;
+/** A control plane that has been away for so long is given up. */
+const AWAY_MS = 15 * 60 * 1000;
+
+export interface FollowOptions {
+  /** Show what the job logs. */
+  readonly logs: boolean;
+  /** How long to wait; 0 for as long as it takes. Then `deadline_exceeded` is thrown. */
+  readonly timeoutMs: number;
+}
+
+/** Waits until a job has ended. */
+export async function followJob(
+  session: Session,
+  jobs: MlTrainingClient,
+  id: string,
+  { logs, timeoutMs }: FollowOptions,
+): Promise<TrainingJobMetadata> {
+  const { clock } = session;
+  const late = () =>
+    new SvcError("deadline_exceeded", `training job ${id} has not ended within ${lengthText(timeoutMs)}`);
+  const limit = timeoutMs > 0 ? deadline(clock, timeoutMs, late, session.signal) : undefined;
+  const signal = limit?.signal ?? session.signal;
+  const reader = new LogReader(jobs, id);
+  const view = new View(session, logs);
+  try {
+    for (;;) {
+      // The job before its logs: when it has ended, all of them are there.
+      const job = await steadily(session, view, signal, () => jobs.getTrainingJob(id, { signal }));
+      const entries = logs || session.lively
+        ? await steadily(session, view, signal, () => reader.next({ signal }))
+        : [];
+      view.show(job, entries);
+      if (hasEnded(job.status)) return job;
+      await clock.sleep(POLL_MS, signal);
+    }
+  } finally {
+    view.clear();
+    limit?.done();
+  }
+}
+
+/** Prints what a job logs from now on, until it has ended. */
+export async function followLogs(
+  session: Session,
+  jobs: MlTrainingClient,
+  id: string,
+  reader: LogReader,
+  keep: (entry: TrainingJobLogEntry) => boolean,
+): Promise<TrainingJobMetadata> {
+  const { signal, clock } = session;
+  for (;;) {
+    const job = await steadily(session, undefined, signal, () => jobs.getTrainingJob(id, { signal }));
+    const entries = await steadily(session, undefined, signal, () => reader.next({ signal }));
+    printLogs(session, entries.filter(keep));
+    if (hasEnded(job.status)) return job;
+    await clock.sleep(POLL_MS, signal);
+  }
+}
+
+/** Tells how a job ended and what can be done next; gives the exit code. */
+export function tellEnd(session: Session, job: TrainingJobMetadata): number {
+  const { id, modelName, modelVersion, trainingStarted, trainingEnded, errorStatus } = job;
+  const took = trainingStarted && trainingEnded
+    ? ` after ${lengthText(toMs(trainingEnded) - toMs(trainingStarted))}`
+    : "";
+  if (job.status === TrainingStatus.COMPLETED) {
+    session.note(`completed${took}: model ${modelName}, version ${modelVersion}`);
+    session.note(`get it with: svc-ml models download ${modelName} --model-version ${modelVersion}`);
+    return EXIT.ok;
+  }
+  const why = errorStatus?.message ? `: ${errorStatus.message}` : "";
+  session.note(`${job.status === TrainingStatus.FAILED ? "failed" : "canceled"}${took}${why}`);
+  session.note(`see: svc-ml logs ${id} --tail 20`);
+  return EXIT.failed;
+}
+
+/** Runs what waits for a job; where the waiting is over before the job, tells how to go on with it. */
+export async function detachable(session: Session, id: string, wait: () => Promise<number>): Promise<number> {
+  try {
+    return await wait();
+  } catch (error) {
+    const { code } = SvcError.from(error);
+    if (session.signal.aborted || code === "deadline_exceeded" || code === "unavailable") {
+      session.note(`the job goes on without you; go on with: svc-ml logs -f ${id}, or: svc-ml wait ${id}`);
+    }
+    if (session.signal.aborted) return EXIT.detached;
+    throw error;
+  }
+}
+
+export function printLogs(session: Session, entries: readonly TrainingJobLogEntry[]): void {
+  for (const entry of entries) {
+    session.printMessage(TrainingJobLogEntrySchema, entry, [
+      `${timeText(entry.time)}  ${entry.level.toUpperCase().padEnd(5)}  ${
+        // No line of a message is to look like an entry of its own.
+        entry.message.replaceAll("\n", "\n\t")}`,
+    ]);
+  }
+}
+
+/** What is seen of a job under way. */
+class View {
+  readonly #losses: number[] = [];
+  #progress: Progress | undefined;
+  #status = TrainingStatus.UNSPECIFIED;
+  #drawn = false;
+
+  constructor(private readonly session: Session, private readonly logs: boolean) {}
+
+  show({ status }: TrainingJobMetadata, entries: readonly TrainingJobLogEntry[]): void {
+    this.clear();
+    for (const entry of entries) this.#take(entry);
+    const name = TrainingStatus[status].toLowerCase().replaceAll("_", " ");
+    if (!this.session.lively) {
+      if (status !== this.#status) this.session.note(name);
+    } else if (!hasEnded(status)) {
+      this.#draw(this.#progress ? this.#line(this.#progress) : `${name} …`);
+    } else if (this.#progress) {
+      // The last state of the bar stays where it was.
+      this.#draw(`${this.#line(this.#progress)}\n`);
+      this.#drawn = false;
+    }
+    this.#status = status;
+  }
+
+  /** Takes the line away that is written over. */
+  clear(): void {
+    if (this.#drawn) this.session.host.draw("\r\x1b[2K");
+    this.#drawn = false;
+  }
+
+  /** What is told on the bar need not be told as a line besides. */
+  #take(entry: TrainingJobLogEntry): void {
+    const progress = parseProgress(entry.message);
+    if (progress) {
+      this.#progress = progress;
+      const loss = lossOf(progress);
+      if (loss !== undefined) this.#losses.push(loss);
+    }
+    if (this.logs && (this.session.json || !progress || !this.session.lively)) {
+      printLogs(this.session, [entry]);
+    }
+  }
+
+  #line(progress: Progress): string {
+    const { host, world } = this.session;
+    return progressLine(progress, this.#losses, {
+      coloured: !host.env("NO_COLOR"),
+      columns: world.columns() - 1,
+    });
+  }
+
+  #draw(line: string): void {
+    this.session.host.draw(line);
+    this.#drawn = true;
+  }
+}
+
+/** `call`, again and again while the control plane is away. */
+async function steadily<T>(
+  session: Session,
+  view: View | undefined,
+  signal: AbortSignal,
+  call: () => Promise<T>,
+): Promise<T> {
+  const { clock } = session;
+  const startMs = clock.monotonicMs();
+  for (let waitMs = RETRY_FIRST_MS;; waitMs = Math.min(2 * waitMs, RETRY_LONGEST_MS)) {
+    try {
+      return await call();
+    } catch (error) {
+      const { code } = SvcError.from(error);
+      const away = code === "unavailable" || code === "deadline_exceeded" || code === "resource_exhausted";
+      if (signal.aborted || !away || clock.monotonicMs() - startMs > AWAY_MS) throw error;
+      view?.clear();
+      session.note(`${messageOf(error)}; trying again in ${lengthText(waitMs)}`);
+      await clock.sleep(waitMs, signal);
+    }
+  }
+}

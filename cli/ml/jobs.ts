@@ -1,0 +1,242 @@
+/**
+ * The commands on jobs that have been submitted: looked at, followed, canceled, deleted.
+ */
+
+import {
+  ListSupportedContainersResponseSchema,
+  ListTrainingJobsResponseSchema,
+  TrainingJobMetadataSchema,
+} from "../../proto/gen/ml_training_pb.ts";
+import { toMs } from "../../lib/api/time.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import {
+  LogReader,
+  ModelFramework,
+  ModelType,
+  parseStatus,
+  spelled,
+  type TrainingJobLogEntry,
+  type TrainingJobMetadata,
+  TrainingStatus,
+} from "../../lib/cloud_client/training_client.ts";
+import { create } from "../../lib/wire/proto.ts";
+import { type Command, command, facts, lengthText, sinceMs, table, timeText } from "./command.ts";
+import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
+
+export const TIMEOUT = {
+  name: "timeout",
+  type: "duration",
+  default: 0,
+  help: "Give up waiting after this long (exit code 124); the job goes on.",
+} as const;
+
+const LEVELS = ["debug", "info", "warn", "error"];
+
+/** By what jobs can be sorted. */
+const ORDERS: { readonly [name: string]: (a: TrainingJobMetadata, b: TrainingJobMetadata) => number } = {
+  created: (a, b) => toMs(a.createdOn) - toMs(b.createdOn),
+  ended: (a, b) => toMs(a.trainingEnded) - toMs(b.trainingEnded),
+  status: (a, b) => a.status - b.status,
+  model: (a, b) => compare(a.modelName, b.modelName) || compare(a.modelVersion, b.modelVersion),
+};
+
+export const JOB_COMMANDS: readonly Command[] = [
+  command("get", ["JOB"], "Tells everything about a job.", [], async (session, [id]) => {
+    const { jobs } = await session.services();
+    const job = await jobs.getTrainingJob(id, session.limits);
+    session.printMessage(TrainingJobMetadataSchema, job, describeJob(job));
+  }),
+  command(
+    "list",
+    [],
+    "Lists the jobs of an organization.",
+    [
+      {
+        name: "status",
+        type: "string",
+        default: "",
+        value: "STATUS",
+        help: "Only those in this status, such as in-progress (or running), completed, failed.",
+      },
+      { name: "limit", type: "int", default: 0, help: "At most so many; 0 for all." },
+      {
+        name: "sort",
+        type: "string",
+        default: "-created",
+        value: "ORDER",
+        help: `By ${Object.keys(ORDERS).join(", ")}; with a dash before it the other way round.`,
+      },
+    ],
+    async (session, _, { status, limit, sort }) => {
+      const order = orderOf(sort);
+      const wanted = status === "" ? TrainingStatus.UNSPECIFIED : parseStatus(status);
+      const { jobs } = await session.services();
+      const all = await jobs.listTrainingJobs(await session.organization(), wanted, session.limits);
+      const shown = all.sort(order).slice(0, limit > 0 ? limit : undefined);
+      session.printMessage(
+        ListTrainingJobsResponseSchema,
+        create(ListTrainingJobsResponseSchema, { jobs: shown }),
+        table(["ID", "STATUS", "MODEL", "VERSION", "TYPE", "CREATED", "TOOK"], shown.map(jobRow)),
+      );
+      if (shown.length < all.length) session.note(`${all.length - shown.length} more; see --limit`);
+    },
+  ),
+  command("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (session, [id]) => {
+    const { jobs } = await session.services();
+    await jobs.cancelTrainingJob(id, session.limits);
+    session.print({ id }, [id]);
+    session.note(`asked to be canceled; see it end with: svc-ml wait ${id}`);
+  }),
+  command("delete", ["JOB"], "Removes a job that has ended; its model stays.", [], async (session, [id]) => {
+    const { jobs } = await session.services();
+    await jobs.deleteCompletedTrainingJob(id, session.limits);
+    session.print({ id }, [id]);
+  }),
+  command(
+    "wait",
+    ["JOB"],
+    "Waits until a job has ended; the exit code is 0 if it completed, else 1.",
+    [TIMEOUT],
+    async (session, [id], { timeoutMs }) => {
+      const { jobs } = await session.services();
+      return await detachable(session, id, async () => {
+        const job = await followJob(session, jobs, id, { logs: false, timeoutMs });
+        session.printMessage(TrainingJobMetadataSchema, job, describeJob(job));
+        return tellEnd(session, job);
+      });
+    },
+  ),
+  command(
+    "logs",
+    ["JOB"],
+    "Prints what a job has logged, oldest first.",
+    [
+      { name: "follow", short: "f", type: "bool", default: false, help: "Go on until the job has ended." },
+      { name: "tail", type: "int", default: 0, help: "Only the last so many; 0 for all." },
+      {
+        name: "since",
+        type: "string",
+        default: "",
+        value: "TIME",
+        help: "Only what is newer: 10m, or 2024-01-02T03:04:05Z.",
+      },
+      {
+        name: "level",
+        type: "string",
+        default: "",
+        value: "LEVEL",
+        help: `Only this level and what is worse: ${LEVELS.join(", ")}.`,
+      },
+    ],
+    async (session, [id], { follow, tail, since, level }) => {
+      const keep = filterOf(since, level, session.clock.nowMs());
+      const { jobs } = await session.services();
+      const reader = new LogReader(jobs, id);
+      return await detachable(session, id, async () => {
+        const earlier = (await reader.next(session.limits)).filter(keep);
+        printLogs(session, tail > 0 ? earlier.slice(-tail) : earlier);
+        if (!follow) {
+          if (earlier.length === 0) session.note(`training job ${id} has logged nothing of the kind yet`);
+          return 0;
+        }
+        return tellEnd(session, await followLogs(session, jobs, id, reader, keep));
+      });
+    },
+  ),
+  command(
+    "containers",
+    [],
+    "Lists the containers that training scripts may ask for.",
+    [],
+    async (session) => {
+      const { jobs } = await session.services();
+      const containerMap = await jobs.listSupportedContainers(session.limits);
+      const rows = Object.entries(containerMap).sort(([a], [b]) => compare(a, b));
+      session.printMessage(
+        ListSupportedContainersResponseSchema,
+        create(ListSupportedContainersResponseSchema, { containerMap }),
+        table(
+          ["KEY", "FRAMEWORK", "END OF LIFE", "DESCRIPTION"],
+          rows.map(([key, one]) => [key, one.framework, timeText(one.eol), one.description]),
+        ),
+      );
+    },
+  ),
+];
+
+function orderOf(sort: string): (a: TrainingJobMetadata, b: TrainingJobMetadata) => number {
+  const name = sort.replace(/^-/, "");
+  if (!Object.hasOwn(ORDERS, name)) {
+    const near = suggest(name, Object.keys(ORDERS));
+    const hint = near === undefined ? "" : `; did you mean ${near}?`;
+    const wanted = Object.keys(ORDERS).join(", ");
+    throw new SvcError("invalid_argument", `--sort: found "${sort}", wanted ${wanted}${hint}`);
+  }
+  const order = ORDERS[name];
+  return sort.startsWith("-") ? (a, b) => order(b, a) : order;
+}
+
+function filterOf(since: string, level: string, nowMs: number): (entry: TrainingJobLogEntry) => boolean {
+  const fromMs = since === "" ? -Infinity : sinceMs("since", since, nowMs);
+  const least = level === "" ? 0 : LEVELS.indexOf(level.toLowerCase());
+  if (least < 0) {
+    throw new SvcError("invalid_argument", `--level: found "${level}", wanted ${LEVELS.join(", ")}`);
+  }
+  // A level that is not known is as bad as can be: rather too much is shown than too little.
+  const rank = (name: string) => {
+    const at = LEVELS.findIndex((one) => name.toLowerCase().startsWith(one));
+    return at < 0 ? LEVELS.length : at;
+  };
+  return (entry) => toMs(entry.time) >= fromMs && (least === 0 || rank(entry.level) >= least);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function jobRow(job: TrainingJobMetadata): string[] {
+  const { id, status, modelName, modelVersion, createdOn } = job;
+  return [
+    id,
+    TrainingStatus[status],
+    modelName,
+    modelVersion,
+    typeText(job),
+    timeText(createdOn),
+    tookText(job),
+  ];
+}
+
+function typeText({ isCustomJob, modelType }: TrainingJobMetadata): string {
+  return isCustomJob ? "custom" : spelled(ModelType[modelType] ?? "");
+}
+
+function tookText({ trainingStarted, trainingEnded }: TrainingJobMetadata): string {
+  if (!trainingStarted || !trainingEnded) return "-";
+  return lengthText(toMs(trainingEnded) - toMs(trainingStarted));
+}
+
+export function describeJob(job: TrainingJobMetadata): string[] {
+  const optional = (instant: TrainingJobMetadata["createdOn"]) => instant ? timeText(instant) : "";
+  return facts([
+    ["id", job.id],
+    ["status", TrainingStatus[job.status]],
+    ["error", job.errorStatus?.message ?? ""],
+    ["model", job.modelName],
+    ["version", job.modelVersion],
+    ["type", typeText(job)],
+    ["framework", job.modelFramework ? spelled(ModelFramework[job.modelFramework]) : ""],
+    ["dataset", job.datasetId],
+    ["organization", job.organizationId],
+    ["labels", job.tags.join(", ")],
+    ["script", [job.registryItemId, job.registryItemVersion].filter(Boolean).join(" ")],
+    ["arguments", Object.entries(job.arguments).map((pair) => pair.join("=")).join(" ")],
+    ["container", job.containerVersion],
+    ["created", optional(job.createdOn)],
+    ["started", optional(job.trainingStarted)],
+    ["ended", optional(job.trainingEnded)],
+    ["took", tookText(job).replace("-", "")],
+    ["package", job.syncedModelId],
+  ]);
+}

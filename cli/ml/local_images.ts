@@ -1,0 +1,274 @@
+/**
+ * Images on this computer that are to go into a dataset, with their labels and boxes.
+ *
+ * A `.jsonl`, or the `dataset.jsonl` in a folder, tells of them in the published form; of any other folder each folder in it is a
+ * label. What is no JPEG or PNG is left out with the reason.
+ *
+ * A dataset may come from a stranger. Promises: unless `outside` is told, no file is read that is not in the folder that
+ * was named, whatever paths, `..` and links are in there; and nothing is waited for that is no file.
+ */
+
+import { basename, dirname, isAbsolute, join, relative } from "node:path";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { escapedLine, hasHidden } from "../../lib/base/escape.ts";
+import {
+  any,
+  type Infer,
+  list,
+  number,
+  object,
+  Place,
+  type Row,
+  text,
+} from "../../lib/base/schema/schema.ts";
+import { isPng } from "../../lib/geometry/image/png.ts";
+import type { Box, Label } from "../../lib/cloud/data/datasets.ts";
+import type { Session } from "./session.ts";
+
+export interface LocalImage {
+  readonly path: string;
+  readonly fileName: string;
+  readonly mimeType: string;
+  readonly labels: readonly Label[];
+  readonly boxes: readonly Omit<Box, "id">[];
+  readonly capturedMs: number;
+}
+
+export interface Skipped {
+  readonly path: string;
+  readonly reason: string;
+}
+
+interface Found {
+  readonly path: string;
+  /** Whether it is a link out of the folder. */
+  readonly outside?: boolean;
+  readonly labels: readonly Label[];
+  readonly boxes: readonly Omit<Box, "id">[];
+  readonly capturedMs?: number;
+}
+
+/** The flag with which files elsewhere are taken, too. */
+export const OUTSIDE = "outside";
+
+const LINES = "dataset.jsonl";
+/** Folders within each other that are looked into. */
+const DEPTH_MAX = 8;
+/** Of a file, as many tell what it is. */
+const HEAD_BYTES = 64;
+
+const share = () => number("", { min: 0, max: 1 });
+const lineRow = object({
+  imagePath: text().required(),
+  classificationAnnotations: list(object({ annotationLabel: text().required(), confidence: share() }))
+    .default([]),
+  boundingBoxAnnotations: list(object({
+    id: any(),
+    annotationLabel: text().required(),
+    xMinNormalized: share().required(),
+    yMinNormalized: share().required(),
+    xMaxNormalized: share().required(),
+    yMaxNormalized: share().required(),
+    confidence: share(),
+  })).default([]),
+  timestamp: text(),
+});
+
+export async function localImages(
+  session: Session,
+  paths: readonly string[],
+  tags: readonly string[],
+  { outside = false }: { readonly outside?: boolean } = {},
+): Promise<{ images: LocalImage[]; skipped: Skipped[] }> {
+  const found = (await Promise.all(paths.map((path) => filesIn(session, path, outside)))).flat();
+  const images: LocalImage[] = [];
+  const skipped: Skipped[] = [];
+  for (const { path, outside, labels, boxes, capturedMs } of found) {
+    if (outside) {
+      skipped.push({ path, reason: `it is a link out of the folder, which only --${OUTSIDE} follows` });
+      continue;
+    }
+    const { mimeType, modifiedMs } = await look(path);
+    if (mimeType === undefined) {
+      skipped.push({ path, reason: "it is no JPEG or PNG" });
+      continue;
+    }
+    const all = [...tags.map((label) => ({ label })), ...labels];
+    for (const { label } of [...all, ...boxes]) checkLabel(path, label);
+    const named = new Map<string, Label>(all.map((one) => [one.label, one]));
+    images.push({
+      path,
+      fileName: basename(path),
+      mimeType,
+      labels: [...named.values()],
+      boxes,
+      capturedMs: capturedMs ?? modifiedMs,
+    });
+  }
+  return { images, skipped };
+}
+
+/** A label stands on a line of its own in many files that are made of it. */
+function checkLabel(path: string, label: string): void {
+  if (!hasHidden(label)) return;
+  throw new SvcError(
+    "invalid_argument",
+    `${path}: found the label "${escapedLine(label)}", wanted one without control characters`,
+  );
+}
+
+/** A folder that was named, and whether files elsewhere are taken, too. */
+interface Within {
+  readonly session: Session;
+  readonly folder: string;
+  readonly takes: (path: string) => Promise<boolean>;
+}
+
+async function within(session: Session, folder: string, outside: boolean): Promise<Within> {
+  const root = await session.host.realPath(folder);
+  return {
+    session,
+    folder,
+    async takes(path) {
+      if (outside) return true;
+      const inside = relative(root, await session.host.realPath(path));
+      return !isAbsolute(inside) && inside.split(/[/\\]/)[0] !== "..";
+    },
+  };
+}
+
+async function filesIn(session: Session, path: string, outside: boolean): Promise<Found[]> {
+  const { isDirectory } = await stat(path);
+  if (!isDirectory && path.endsWith(".jsonl")) {
+    return await fromLines(await within(session, dirname(path), outside), path);
+  }
+  if (!isDirectory) return [{ path, labels: [], boxes: [] }];
+  const lines = join(path, LINES);
+  const folder = await within(session, path, outside);
+  if (await session.host.fileSize(lines) !== undefined) return await fromLines(folder, lines);
+  return await inFolder(folder, path, undefined, 0);
+}
+
+/** The files of a folder and the folders in it; of the latter the outermost name is the label. */
+async function inFolder(
+  root: Within,
+  folder: string,
+  label: string | undefined,
+  depth: number,
+): Promise<Found[]> {
+  if (depth > DEPTH_MAX) {
+    throw new SvcError("invalid_argument", `${folder} is ${depth} folders deep, wanted ${DEPTH_MAX}`);
+  }
+  const found: Found[] = [];
+  for (const name of await root.session.host.readFolder(folder)) {
+    if (name.startsWith(".")) continue;
+    const path = join(folder, name);
+    if (!await root.takes(path)) {
+      found.push({ path, outside: true, labels: [], boxes: [] });
+      continue;
+    }
+    if ((await stat(path)).isDirectory) {
+      found.push(...await inFolder(root, path, label ?? name, depth + 1));
+    } else found.push({ path, labels: label === undefined ? [] : [{ label }], boxes: [] });
+  }
+  return found;
+}
+
+async function fromLines(root: Within, file: string): Promise<Found[]> {
+  const lines = (await root.session.host.readTextFile(file)).split("\n");
+  const found: Found[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (line.trim() === "") continue;
+    const at = `${file}:${index + 1}`;
+    const one = decoded(lineRow, line, at);
+    found.push({
+      path: await imageFile(root, one.imagePath, at),
+      labels: one.classificationAnnotations.map(({ annotationLabel: label, confidence }) => ({
+        label,
+        confidence,
+      })),
+      boxes: one.boundingBoxAnnotations.map((box) => ({
+        label: box.annotationLabel,
+        confidence: box.confidence,
+        xMin: box.xMinNormalized,
+        yMin: box.yMinNormalized,
+        xMax: box.xMaxNormalized,
+        yMax: box.yMaxNormalized,
+      })),
+      capturedMs: instant(one.timestamp),
+    });
+  }
+  return found;
+}
+
+function decoded<T>(row: Row<T>, line: string, at: string): NonNullable<T> {
+  let json: unknown;
+  try {
+    json = JSON.parse(line);
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `${at}: ${messageOf(cause)}, wanted one JSON object in a line`, {
+      cause,
+    });
+  }
+  const place = new Place();
+  const value: Infer<Row<T>> = row.decode(json, place);
+  const wrong = place.problems.filter(({ severity }) => severity === "error");
+  if (wrong.length === 0) return value!;
+  throw new SvcError(
+    "invalid_argument",
+    wrong.map(({ path, message }) => `${at}: ${path}: ${message}`).join("; "),
+  );
+}
+
+/** Paths are from the folder; other exporters write them from where they were started. */
+async function imageFile({ session, folder, takes }: Within, path: string, at: string): Promise<string> {
+  const data = path.lastIndexOf("data/");
+  const places = [
+    isAbsolute(path) ? path : join(folder, path),
+    path,
+    ...data < 0 ? [] : [join(folder, path.slice(data))],
+  ];
+  let elsewhere: string | undefined;
+  for (const place of places) {
+    if (await session.host.fileSize(place) === undefined) continue;
+    if (await takes(place)) return place;
+    elsewhere ??= place;
+  }
+  if (elsewhere !== undefined) {
+    throw new SvcError(
+      "permission_denied",
+      `${at}: the image ${elsewhere} is outside of ${folder}: --${OUTSIDE} takes such ones, too, if you trust who ` +
+        "made the dataset",
+    );
+  }
+  throw new SvcError("not_found", `${at}: there is no image ${places[0]}`);
+}
+
+/** `2024-01-02 03:04:05 +0000 UTC`, as Go writes it, and what else JavaScript can read. */
+function instant(written: string | undefined): number | undefined {
+  if (written === undefined) return undefined;
+  const [, date, time, zone] = /^(\S+) (\S+) ([+-]\d{4})(?: \S+)?$/.exec(written) ?? [];
+  const ms = Date.parse(date ? `${date}T${time}${zone.slice(0, 3)}:${zone.slice(3)}` : written);
+  return Number.isFinite(ms) ? ms : undefined;
+}
+
+async function stat(path: string): Promise<Deno.FileInfo> {
+  try {
+    return await Deno.stat(path);
+  } catch (cause) {
+    const why = cause instanceof Deno.errors.NotFound ? "it does not exist" : messageOf(cause);
+    throw new SvcError("not_found", `cannot read "${path}": ${why}`, { cause });
+  }
+}
+
+async function look(path: string): Promise<{ mimeType: string | undefined; modifiedMs: number }> {
+  const { mtime, isFile } = await stat(path);
+  // Whoever opens a pipe waits for somebody at its other end.
+  if (!isFile) return { mimeType: undefined, modifiedMs: 0 };
+  using file = await Deno.open(path);
+  const head = new Uint8Array(HEAD_BYTES);
+  await file.read(head);
+  const isJpeg = head[0] === 0xff && head[1] === 0xd8 && head[2] === 0xff;
+  const mimeType = isPng(head) ? "image/png" : isJpeg ? "image/jpeg" : undefined;
+  return { mimeType, modifiedMs: mtime?.getTime() ?? 0 };
+}

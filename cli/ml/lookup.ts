@@ -1,0 +1,129 @@
+/**
+ * What people name on the command line, found in the control plane: datasets, their images, parts.
+ */
+
+import { Order } from "../../proto/gen/data_pb.ts";
+import type { Dataset } from "../../proto/gen/dataset_pb.ts";
+import { type Package, PackageType } from "../../proto/gen/packages_pb.ts";
+import { toMs } from "../../lib/api/time.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { isObject } from "../../lib/base/schema/schema.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
+import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import type { JsonObject } from "../../lib/wire/proto.ts";
+import { imageOf } from "./preflight.ts";
+import { timeText } from "./command.ts";
+import type { Session } from "./session.ts";
+
+const PAGE_IMAGES = 100n;
+
+/** The dataset with an id or a name; where that is empty, the only one. */
+export async function findDataset(session: Session, wanted: string): Promise<Dataset> {
+  const { datasets } = await session.services();
+  const organizationId = await session.organization();
+  const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, session.limits)).datasets;
+  const found = wanted === "" ? all : all.filter(({ id, name }) => id === wanted || name === wanted);
+  if (found.length === 1) return found[0];
+  const names = all.map(({ name }) => name);
+  if (found.length > 1) {
+    const tell = wanted === ""
+      ? `tell which one with --dataset: ${names.join(", ")}`
+      : "give the id of one of them";
+    throw new SvcError(
+      "invalid_argument",
+      `there are ${found.length} datasets${wanted && ` "${wanted}"`}: ${tell}`,
+    );
+  }
+  if (wanted === "") {
+    throw new SvcError("not_found", "there is no dataset yet: make one with svc-ml dataset create NAME");
+  }
+  const near = suggest(wanted, names);
+  throw new SvcError("not_found", `there is no dataset "${wanted}"${near ? `; did you mean ${near}?` : ""}`);
+}
+
+/** Packages of a type: all of the organization or those with a name, the newest first. */
+export async function packagesOf(session: Session, type: PackageType, name: string): Promise<Package[]> {
+  const { packages } = await session.services();
+  const request = { organizationId: await session.organization(), name, type };
+  const found = (await packages.listPackages(request, session.limits)).packages;
+  return found.sort((a, b) => toMs(b.createdOn) - toMs(a.createdOn));
+}
+
+/** A package in a table: name, version, what the model is or will be, and when it was made. */
+export function packageRow({ info, createdOn }: Package): string[] {
+  const metadata: JsonObject = info?.metadata ?? {};
+  const word = (key: string) => typeof metadata[key] === "string" ? metadata[key].replaceAll("_", "-") : "-";
+  return [
+    info?.name ?? "",
+    info?.version ?? "",
+    word("model_type"),
+    word("model_framework"),
+    timeText(createdOn),
+  ];
+}
+
+/** How good a model was on images that it had not seen: `accuracy 0.95`; a dash where nobody says. */
+export function measureOf({ info }: Package): string {
+  const metrics = info?.metadata?.metrics;
+  const told = isObject(metrics) ? Object.entries(metrics) : [];
+  const numbers = told.filter((pair): pair is [string, number] => typeof pair[1] === "number");
+  return numbers.map(([name, value]) => `${name} ${Number(value.toPrecision(3))}`).join(", ") || "-";
+}
+
+/** The name of the only training script of the organization. */
+export async function onlyScript(session: Session): Promise<string> {
+  const all = await packagesOf(session, PackageType.ML_TRAINING, "");
+  const names = [...new Set(all.map(({ info }) => info?.name ?? ""))].sort();
+  if (names.length === 1) return names[0];
+  const wanted = names.length === 0
+    ? "there is no training script yet: --path FOLDER uploads one, or name that of another organization with " +
+      "--script-name org:name"
+    : `there are ${names.length} training scripts: tell which one with --script-name: ${names.join(", ")}`;
+  throw new SvcError(names.length === 0 ? "not_found" : "invalid_argument", wanted);
+}
+
+/** What is in a dataset, the oldest image first and of the same age by id, without the contents. */
+export async function imagesOf(session: Session, datasetId: string): Promise<DatasetImage[]> {
+  const { data } = await session.services();
+  const images: DatasetImage[] = [];
+  for (let last = "";;) {
+    const dataRequest = { filter: { datasetId }, limit: PAGE_IMAGES, last, sortOrder: Order.ASCENDING };
+    const page = await data.binaryDataByFilter({ dataRequest, includeBinary: false }, session.limits);
+    images.push(...page.data.map(imageOf));
+    if (page.data.length === 0 || page.last === "" || page.last === last) break;
+    last = page.last;
+  }
+  return images.sort((a, b) => a.capturedMs - b.capturedMs || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+}
+
+/**
+ * The part that uploads are said to come from: the one that is given, or the only machine's. Where there is no such
+ * one, what is `optional` comes from none.
+ */
+export async function findPart(session: Session, wanted: string, { optional = false } = {}): Promise<string> {
+  if (wanted !== "") return wanted;
+  const { app } = await session.services();
+  const organizationId = await session.organization();
+  const { locationSummaries } = await app.listMachineSummaries({ organizationId }, session.limits);
+  const machines = locationSummaries.flatMap((location) => location.machineSummaries);
+  if (machines.length !== 1 && optional) return "";
+  if (machines.length === 0) {
+    throw new SvcError(
+      "failed_precondition",
+      "what is uploaded belongs to a machine and there is none yet: svc-cloud machine create NAME makes one",
+    );
+  }
+  const parts = machines.flatMap(({ machineName, partSummaries }) =>
+    partSummaries.map((part) => ({ ...part, machineName }))
+  );
+  if (machines.length > 1 || parts.length === 0) {
+    const listed = parts.slice(0, 10).map(({ partId, machineName }) => `${partId} (${machineName})`).join(
+      ", ",
+    );
+    throw new SvcError(
+      "invalid_argument",
+      `there are ${machines.length} machines: tell with --part-id whose data it is to be: ${listed}`,
+    );
+  }
+  return (parts.find(({ isMainPart }) => isMainPart) ?? parts[0]).partId;
+}

@@ -1,0 +1,334 @@
+/**
+ * The commands on models that have been trained: listed, downloaded, tried on an image.
+ */
+
+import { createHash } from "node:crypto";
+import { basename, join } from "node:path";
+import { ListPackagesResponseSchema, type Package, PackageType } from "../../proto/gen/packages_pb.ts";
+import { type Annotations, AnnotationsSchema } from "../../proto/gen/data_pb.ts";
+import { DataType } from "../../proto/gen/datasync_pb.ts";
+import { toTimestamp } from "../../lib/api/time.ts";
+import { unpackInto } from "../../lib/base/files/archive.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
+import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
+import { create } from "../../lib/wire/proto.ts";
+import { type Command, command, EXIT, sizeText, table } from "./command.ts";
+import { findPart, measureOf, packageRow, packagesOf } from "./lookup.ts";
+import type { Account, Services, Session } from "./session.ts";
+
+const ATTEMPTS = 5;
+const RETRY_MS = 1_000;
+/** A download that brings nothing for so long is begun again. */
+const SILENCE_MS = 30_000;
+const UNPACKED = { filesMax: 10_000, bytesMax: 8 * 1024 ** 3 };
+const INFERENCE_MS = 2 * 60 * 1000;
+
+const VERSION = {
+  name: "model-version",
+  type: "string",
+  default: "latest",
+  value: "VERSION",
+  help: "Which version of the model.",
+} as const;
+
+export const MODEL_COMMANDS: readonly Command[] = [
+  command(
+    "models list",
+    ["[MODEL]"],
+    "Lists the models of an organization, the newest first.",
+    [],
+    async (session, [name = ""]) => {
+      const found = await packagesOf(session, PackageType.ML_MODEL, name);
+      session.printMessage(
+        ListPackagesResponseSchema,
+        create(ListPackagesResponseSchema, { packages: found }),
+        table(
+          ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED", "MEASURED"],
+          found.map((one) => [...packageRow(one), measureOf(one)]),
+        ),
+      );
+    },
+  ),
+  command(
+    "models download",
+    ["MODEL"],
+    "Downloads a model and checks it; a download that was interrupted goes on where it was.",
+    [
+      VERSION,
+      {
+        name: "destination",
+        short: "d",
+        type: "string",
+        default: ".",
+        value: "FOLDER",
+        help: "Where to.",
+      },
+      { name: "extract", type: "bool", default: false, help: "Unpack it into a folder of the model's name." },
+    ],
+    async (session, [name], { modelVersion, destination, extract }) => {
+      const services = await session.services();
+      const model = await findModel(session, services, name, modelVersion);
+      const [own, version] = [model.info?.name || name, model.info?.version || modelVersion];
+      const file = join(destination, `${safe(own)}-${safe(version)}.tar.gz`);
+      await session.host.makeFolder(destination);
+      await download(session, services.account, model, file);
+      if (!extract) return void session.print({ name: own, version, file }, [file]);
+      const folder = join(destination, `${safe(own)}-${safe(version)}`);
+      const files = await unpackInto(folder, contentOf(file), UNPACKED);
+      session.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
+    },
+  ),
+  command(
+    "models delete",
+    ["MODEL", "VERSION"],
+    "Removes a version of a model. Machines that have it keep it; others cannot fetch it any more.",
+    [],
+    async (session, [name, wanted]) => {
+      const services = await session.services();
+      const { info, id } = await findModel(session, services, name, wanted);
+      // What is written as "latest" would be another version every time.
+      if (info?.type !== PackageType.ML_MODEL || info.version !== wanted) {
+        const found = `found version "${info?.version ?? ""}"`;
+        throw new SvcError(
+          "invalid_argument",
+          `models delete: ${found} for "${wanted}", wanted the version itself`,
+        );
+      }
+      const version = info.version;
+      await services.packages.deletePackage({ id, version, type: PackageType.ML_MODEL }, session.limits);
+      session.print({ name: info.name, version }, [`${info.name} ${version}`]);
+    },
+  ),
+  command(
+    "infer",
+    ["FILE"],
+    "Tells what a model of the registry sees on an image, which is uploaded for that and removed again.",
+    [
+      {
+        name: "model",
+        type: "string",
+        default: "",
+        value: "MODEL",
+        help: "The model: its name, or org:name.",
+      },
+      VERSION,
+      {
+        name: "part-id",
+        type: "string",
+        default: "",
+        value: "PART",
+        help: "The part that the image is said to come from; may be left out where there is one machine.",
+      },
+      { name: "keep", type: "bool", default: false, help: "Leave the image with the data of that part." },
+    ],
+    async (session, [file], { model, modelVersion, partId, keep }) => {
+      if (model === "") {
+        throw new SvcError("invalid_argument", "--model is missing, wanted the name of a model");
+      }
+      const services = await session.services();
+      const organizationId = await session.organization();
+      const content = await session.host.readFile(file);
+      const part = await findPart(session, partId);
+      const binaryDataId = await uploadOne(session, services, part, file, content);
+      try {
+        const { annotations } = await services.inference.getInference({
+          registryItemId: model.includes(":") ? model : `${organizationId}:${model}`,
+          registryItemVersion: modelVersion,
+          organizationId,
+          binaryDataId,
+        }, { timeoutMs: INFERENCE_MS, ...session.limits });
+        const seen = annotations ?? create(AnnotationsSchema);
+        session.printMessage(AnnotationsSchema, seen, describeSeen(seen));
+        return EXIT.ok;
+      } finally {
+        if (!keep) await services.data.deleteBinaryDataByIDs({ binaryDataIds: [binaryDataId] });
+      }
+    },
+  ),
+];
+
+async function findModel(
+  session: Session,
+  { packages }: Services,
+  name: string,
+  version: string,
+): Promise<Package> {
+  const organizationId = await session.organization();
+  const id = /[/:]/.test(name) ? name.replace(":", "/") : `${organizationId}/${name}`;
+  try {
+    const request = { id, version, includeUrl: true, type: PackageType.ML_MODEL };
+    const found = (await packages.getPackage(request, session.limits)).package;
+    if (found) return found;
+  } catch (error) {
+    if (SvcError.from(error).code !== "not_found") throw error;
+    const { packages: all } = await packages.listPackages(
+      { organizationId, type: PackageType.ML_MODEL },
+      session.limits,
+    );
+    const names = [...new Set(all.map(({ info }) => info?.name ?? ""))];
+    const near = suggest(name, names);
+    if (names.includes(name) || !near) throw error;
+    throw new SvcError("not_found", `there is no model "${name}"; did you mean ${near}?`, { cause: error });
+  }
+  throw new SvcError("not_found", `there is no model "${id}", version "${version}"`);
+}
+
+/** Downloads a package to a file, which is there only when it is whole. */
+async function download(session: Session, account: Account, model: Package, file: string): Promise<void> {
+  const wanted = model.checksum;
+  const partial = `${file}.part`;
+  if (await session.host.fileSize(file) !== undefined && await isWhole(file, wanted)) {
+    return session.note(`${file} is there already`);
+  }
+  for (let attempt = 1;; attempt++) {
+    try {
+      await fetchRest(session, account, model.url, partial);
+      break;
+    } catch (error) {
+      session.signal.throwIfAborted();
+      if (SvcError.from(error).code !== "unavailable" || attempt === ATTEMPTS) throw error;
+      session.note(`${messageOf(error)}; trying again`);
+      await session.clock.sleep(attempt * RETRY_MS, session.signal);
+    }
+  }
+  if (!await isWhole(partial, wanted)) {
+    session.host.removeFile(partial);
+    throw new SvcError(
+      "data_loss",
+      `what was downloaded is not what was published (checksum ${wanted}): try again`,
+    );
+  }
+  session.host.moveFile(partial, file);
+}
+
+/** The part of a file that is not there yet. Throws `unavailable` where it can be tried again. */
+async function fetchRest(session: Session, account: Account, url: string, partial: string): Promise<void> {
+  const have = await session.host.fileSize(partial) ?? 0;
+  const headers: Record<string, string> = have > 0 ? { range: `bytes=${have}-` } : {};
+  // The key is for the control plane alone; elsewhere the link has to do.
+  if (new URL(url).origin === new URL(account.baseUrl).origin) {
+    Object.assign(headers, { key_id: account.keyId, key: account.key.reveal() });
+  }
+  const http = account.ca === undefined ? undefined : Deno.createHttpClient({ caCerts: [account.ca] });
+  const silent = new AbortController();
+  let watch = session.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
+  try {
+    const signal = AbortSignal.any([session.signal, silent.signal]);
+    const init = { headers, signal, ...http ? { client: http } : {} };
+    const response = await fetch(url, init).catch((cause) => {
+      throw unreachable(url, cause);
+    });
+    // All of it is here, or more than there is.
+    if (response.status === 416) return await response.body?.cancel();
+    if (!response.ok || !response.body) {
+      await response.body?.cancel();
+      throw refused(url, response.status);
+    }
+    using out = await Deno.open(partial, {
+      write: true,
+      create: true,
+      append: response.status === 206,
+      truncate: response.status !== 206,
+    });
+    let done = response.status === 206 ? have : 0;
+    const total = done + Number(response.headers.get("content-length") ?? 0);
+    try {
+      for await (const chunk of response.body) {
+        watch();
+        watch = session.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
+        for (let at = 0; at < chunk.length;) at += await out.write(chunk.subarray(at));
+        done += chunk.length;
+        if (session.lively) session.host.draw(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
+      }
+    } catch (cause) {
+      throw unreachable(url, cause);
+    } finally {
+      if (session.lively) session.host.draw("\r\x1b[2K");
+    }
+  } finally {
+    watch();
+    http?.close();
+  }
+}
+
+function tooSilent(): SvcError {
+  return new SvcError("unavailable", `nothing came for ${SILENCE_MS / 1000} s`);
+}
+
+function unreachable(url: string, cause: unknown): SvcError {
+  return new SvcError("unavailable", `cannot download ${bare(url)}: ${messageOf(cause)}`, { cause });
+}
+
+function refused(url: string, status: number): SvcError {
+  const code = status === 404
+    ? "not_found"
+    : status === 401
+    ? "unauthenticated"
+    : status === 403
+    ? "permission_denied"
+    : "unavailable";
+  return new SvcError(code, `cannot download ${bare(url)}: the control plane answered HTTP ${status}`);
+}
+
+/** Without what lets others in. */
+function bare(url: string): string {
+  return url.split("?")[0];
+}
+
+/** Checks a SHA-256 in hexadecimal digits, or a CRC-32C in base64, as published; of anything else nothing can be told. */
+async function isWhole(file: string, checksum: string): Promise<boolean> {
+  const isCrc = /^[A-Za-z0-9+/]{6}==$/.test(checksum);
+  if (!isCrc && !/^[0-9a-f]{64}$/i.test(checksum)) return true;
+  const [hash, crc] = [createHash("sha256"), new Crc32c()];
+  for await (const chunk of contentOf(file)) (isCrc ? crc : hash).update(chunk);
+  return isCrc ? crc.base64() === checksum : hash.digest("hex") === checksum.toLowerCase();
+}
+
+async function* contentOf(path: string): AsyncGenerator<Uint8Array> {
+  const file = await Deno.open(path);
+  yield* file.readable;
+}
+
+function safe(name: string): string {
+  return name.replace(/[^\w.+-]/g, "_");
+}
+
+async function uploadOne(
+  session: Session,
+  { dataSync }: Services,
+  partId: string,
+  file: string,
+  binary: Uint8Array,
+): Promise<string> {
+  const time = toTimestamp(session.clock.nowMs());
+  const { binaryDataId } = await dataSync.dataCaptureUpload({
+    metadata: {
+      partId,
+      type: DataType.BINARY_SENSOR,
+      fileName: basename(file),
+      fileExtension: /\.[A-Za-z0-9]+$/.exec(file)?.[0] ?? "",
+    },
+    sensorContents: [{
+      metadata: { timeRequested: time, timeReceived: time },
+      data: { case: "binary", value: binary },
+    }],
+  }, session.limits);
+  return binaryDataId;
+}
+
+function describeSeen({ bboxes, classifications }: Annotations): string[] {
+  const percent = (confidence: number | undefined) =>
+    confidence === undefined ? "-" : `${(confidence * 100).toFixed(1)} %`;
+  const best = <T extends { confidence?: number }>(all: T[]) =>
+    all.toSorted((a, b) => (b.confidence ?? 0) - (a.confidence ?? 0));
+  const boxes = best(bboxes).map((box) => [
+    box.label,
+    percent(box.confidence),
+    [box.xMinNormalized, box.yMinNormalized, box.xMaxNormalized, box.yMaxNormalized]
+      .map((one) => one.toFixed(3)).join(" "),
+  ]);
+  const classes = best(classifications).map(({ label, confidence }) => [label, percent(confidence), "-"]);
+  if (boxes.length + classes.length === 0) return ["nothing"];
+  return table(["LABEL", "CONFIDENCE", "BOX (x y to x y)"], [...boxes, ...classes]);
+}

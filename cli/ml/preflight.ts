@@ -1,0 +1,146 @@
+/**
+ * What a training would say of a dataset, before it is submitted: what is counted, what is left out and why.
+ *
+ * The rules are those of the control plane itself. Pure.
+ */
+
+import { type BinaryData, BinaryDataSchema } from "../../proto/gen/data_pb.ts";
+import { boxOf } from "../../lib/api/captured.ts";
+import { toMs } from "../../lib/api/time.ts";
+import { messageOf } from "../../lib/base/error.ts";
+import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import { ModelType } from "../../lib/cloud_client/training_client.ts";
+import {
+  checkImages,
+  checkLabels,
+  countLabels,
+  labelsOf,
+  type ModelKind,
+} from "../../lib/cloud/training/training_request.ts";
+import { create } from "../../lib/wire/proto.ts";
+import { table } from "./command.ts";
+
+/** Fewer images of a label than these teach little. */
+const FEW_IMAGES = 10;
+/** Skipped images that are listed one by one. */
+const LISTED_MAX = 20;
+const PICTURES = ["image/jpeg", "image/png"];
+
+const KINDS: { readonly [T in ModelType]?: ModelKind } = {
+  [ModelType.SINGLE_LABEL_CLASSIFICATION]: "single_label_classification",
+  [ModelType.MULTI_LABEL_CLASSIFICATION]: "multi_label_classification",
+  [ModelType.OBJECT_DETECTION]: "object_detection",
+};
+
+export interface Preflight {
+  readonly datasetId: string;
+  readonly modelType: string;
+  readonly images: number;
+  readonly labeled: number;
+  /** Images by label; of object detection those with a box of it. */
+  readonly labels: { readonly [label: string]: number };
+  readonly skipped: readonly {
+    readonly binaryDataId: string;
+    readonly fileName: string;
+    readonly reason: string;
+  }[];
+  /** What stands against training. */
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+  readonly ready: boolean;
+}
+
+/** `labels` empty: all that there are. */
+export function preflight(
+  datasetId: string,
+  type: ModelType,
+  labels: readonly string[],
+  images: readonly DatasetImage[],
+): Preflight {
+  const kind = KINDS[type]!;
+  const chosen = labels.length > 0 ? labels : labelsIn(type, images);
+  const { labeled, byLabel } = countLabels(kind, chosen, images);
+  const problems = [() => checkLabels(chosen), () => checkImages(kind, chosen, images)].flatMap(
+    complaint,
+  );
+  const few = [...byLabel].filter(([, count]) => count > 0 && count < FEW_IMAGES);
+  return {
+    datasetId,
+    modelType: ModelType[type],
+    images: images.length,
+    labeled,
+    labels: Object.fromEntries(byLabel),
+    skipped: images.flatMap((image) => skippedFor(kind, chosen, image)),
+    problems,
+    warnings: few.map(([label, count]) =>
+      `"${label}" has ${count} images: with fewer than ${FEW_IMAGES} a model learns little`
+    ),
+    ready: problems.length === 0,
+  };
+}
+
+/** Every label that the images have for a model of this type, in the order of the alphabet. */
+export function labelsIn(type: ModelType, images: readonly DatasetImage[]): string[] {
+  return [...new Set(images.flatMap((image) => labelsOf(KINDS[type]!, image)))].sort();
+}
+
+/** What people are told of it. */
+export function describePreflight(
+  { images, labeled, labels, skipped, problems, warnings, ready }: Preflight,
+): string[] {
+  const counts = Object.entries(labels).map(([label, count]) => [label, String(count)]);
+  const listed = skipped.slice(0, LISTED_MAX).map(({ fileName, reason }) => `  ${fileName}: ${reason}`);
+  if (skipped.length > LISTED_MAX) listed.push(`  and ${skipped.length - LISTED_MAX} more; see --json`);
+  return [
+    `${images} images, ${labeled} of them labeled`,
+    ...counts.length > 0 ? table(["LABEL", "IMAGES"], counts) : [],
+    ...skipped.length > 0 ? [`${skipped.length} images are left out:`, ...listed] : [],
+    ...warnings.map((one) => `warning: ${one}`),
+    ...problems.map((one) => `problem: ${one}`),
+    ready ? "ready to train" : "not ready to train",
+  ];
+}
+
+/** An image of a dataset from what the data store tells of it. */
+export function imageOf(data: BinaryData = create(BinaryDataSchema)): DatasetImage {
+  const { metadata } = data;
+  const from = metadata?.captureMetadata;
+  return {
+    id: metadata?.binaryDataId || metadata?.id || "",
+    sha256: "",
+    bytes: Number(metadata?.fileSizeBytes ?? 0),
+    mimeType: from?.mimeType ?? "",
+    fileName: metadata?.fileName ?? "",
+    tags: from?.tags ?? [],
+    classifications: (metadata?.annotations?.classifications ?? []).map(({ label, confidence }) => ({
+      label,
+      confidence,
+    })),
+    boxes: (metadata?.annotations?.bboxes ?? []).map((box) => ({ id: box.id, ...boxOf(box) })),
+    capturedMs: toMs(metadata?.timeRequested),
+    partId: from?.partId ?? "",
+    componentName: from?.componentName ?? "",
+    organizationId: from?.organizationId ?? "",
+    locationId: from?.locationId ?? "",
+    machineId: from?.robotId ?? "",
+  };
+}
+
+function skippedFor(kind: ModelKind, labels: readonly string[], image: DatasetImage): Preflight["skipped"] {
+  const skip = (reason: string) => [{ binaryDataId: image.id, fileName: image.fileName, reason }];
+  if (image.mimeType !== "" && !PICTURES.includes(image.mimeType)) {
+    return skip(`it is of type ${image.mimeType}, wanted a JPEG or PNG`);
+  }
+  const own = labelsOf(kind, image).filter((label) => labels.includes(label));
+  if (kind !== "single_label_classification" || own.length < 2) return [];
+  return skip(`it has ${own.length} of the labels, ${own.join(", ")}: one image shows one thing here`);
+}
+
+function complaint(check: () => unknown): string[] {
+  try {
+    check();
+    return [];
+  } catch (error) {
+    return [messageOf(error)];
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * A training script run on this computer, by what runs the scripts of the control plane, on images that are here.
+ */
+
+import { createReadStream } from "node:fs";
+import { cp, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { isAbsolute, join, relative } from "node:path";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
+import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { TrainingJob } from "../../lib/cloud/training/training.ts";
+import { type LocalImage, localImages } from "./local_images.ts";
+import { scriptArchive } from "./script_folder.ts";
+import type { Session } from "./session.ts";
+
+/** What a script leaves there is for itself. */
+const SCRATCH = "tmp";
+/** What stands for the content of the script; those of images are their paths. */
+const SCRIPT = "script";
+
+/** People can trust their own script. */
+const OWN_SCRIPT = { sandbox: NO_SANDBOX, network: true, limits: SCRIPT_LIMITS };
+
+export interface LocalRun {
+  /** A folder or a `.tar.gz`. */
+  readonly script: string;
+  readonly datasetRoot: string;
+  /** From the folder of the dataset; empty where that has no such file. */
+  readonly datasetFile: string;
+  readonly output: string;
+  readonly arguments: { readonly [key: string]: string };
+  /** `python:3.11`; empty for what the control plane would take. */
+  readonly container: string;
+}
+
+/** Gives the files that the script has left. Throws where the control plane would call the job failed. */
+export async function testLocal(session: Session, run: LocalRun): Promise<string[]> {
+  const { host, clock, signal } = session;
+  await scriptArchive(run.script);
+  // None of them leaves this computer.
+  const dataset = await datasetPath(session, run);
+  const { images, skipped } = await localImages(session, [dataset], [], { outside: true });
+  for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
+  const executor = await ScriptExecutor.open(host, clock, OWN_SCRIPT);
+  if (!executor) {
+    throw new SvcError("failed_precondition", "there is no Python here, wanted python3 in the PATH");
+  }
+  const folder = await mkdtemp(join(tmpdir(), "svc-ml-"));
+  const output = join(folder, "output");
+  try {
+    await mkdir(output);
+    const work = {
+      job: jobOf(run, containerOf(executor, run.container), clock.nowMs()),
+      images: images.map(imageOf),
+      folder,
+      read: (content: string) => content === SCRIPT ? contentOf(run.script) : createReadStream(content),
+      log: (_level: string, message: string) => session.note(message),
+      signal,
+    };
+    await executor.run(work).catch((cause) => {
+      signal.throwIfAborted();
+      throw new SvcError("unknown", `the job would have failed: ${messageOf(cause)}`, { cause });
+    });
+    const files = await filesIn(output);
+    if (files.length === 0) {
+      const wanted = `wanted a model in --model_output_directory, outside of its ${SCRATCH}/`;
+      throw new SvcError("unknown", `the job would have failed: the script left nothing, ${wanted}`);
+    }
+    for (const file of files) await cp(join(output, file), join(run.output, file));
+    return files;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The file of lines, or a folder where there is none. */
+async function datasetPath(session: Session, { datasetRoot, datasetFile }: LocalRun): Promise<string> {
+  const file = join(datasetRoot, datasetFile);
+  if (isAbsolute(datasetFile) || relative(datasetRoot, file).startsWith("..")) {
+    throw new SvcError(
+      "invalid_argument",
+      `--dataset-file: found "${datasetFile}", wanted a file in ${datasetRoot}`,
+    );
+  }
+  return await session.host.fileSize(file) === undefined ? datasetRoot : file;
+}
+
+async function* contentOf(script: string): AsyncGenerator<Uint8Array> {
+  yield* (await scriptArchive(script)).bytes;
+}
+
+function containerOf({ environments }: ScriptExecutor, wanted: string): string {
+  const found = wanted === "" ? environments[0] : environments.find(({ key }) => key === wanted);
+  if (found) return found.key;
+  const there = environments.map(({ key }) => key).join(", ");
+  throw new SvcError("invalid_argument", `--container-version: found "${wanted}", here is ${there}`);
+}
+
+function jobOf(run: LocalRun, container: string, nowMs: number): TrainingJob {
+  const script = { id: run.script, version: "local", sha256: SCRIPT, arguments: run.arguments, container };
+  return {
+    id: "local",
+    organizationId: "",
+    datasetId: "",
+    modelName: "",
+    modelVersion: "",
+    modelType: "",
+    modelFramework: "",
+    labels: [],
+    script,
+    state: "in_progress",
+    createdMs: nowMs,
+    modifiedMs: nowMs,
+  };
+}
+
+function imageOf(
+  { path, fileName, mimeType, labels, boxes, capturedMs }: LocalImage,
+  index: number,
+): DatasetImage {
+  return {
+    id: String(index),
+    sha256: path,
+    bytes: 0,
+    mimeType,
+    fileName,
+    tags: [],
+    classifications: labels,
+    boxes: boxes.map((box, at) => ({ ...box, id: String(at) })),
+    capturedMs,
+    partId: "",
+    componentName: "",
+    organizationId: "",
+    locationId: "",
+    machineId: "",
+  };
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true });
+  return entries.filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)).replaceAll("\\", "/"))
+    .filter((path) => !path.startsWith(`${SCRATCH}/`))
+    .sort();
+}

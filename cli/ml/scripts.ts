@@ -1,0 +1,245 @@
+/**
+ * The commands on training scripts: packed and uploaded, and run here as the control plane would run them.
+ *
+ * A script is a folder with `setup.py` (or `pyproject.toml`) and `model/training.py`; what it is for and how it is
+ * called is the published contract.
+ */
+
+import { basename, resolve } from "node:path";
+import {
+  type CreatePackageRequestSchema,
+  ListPackagesResponseSchema,
+  PackageType,
+} from "../../proto/gen/packages_pb.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import {
+  ModelFramework,
+  ModelType,
+  parseFramework,
+  parseModelType,
+} from "../../lib/cloud_client/training_client.ts";
+import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
+import type { Flag, Values } from "../flags.ts";
+import { type Command, command, EXIT, newVersion, packageName, pairsOf, sizeText, table } from "./command.ts";
+import { packageRow, packagesOf } from "./lookup.ts";
+import { scriptArchive } from "./script_folder.ts";
+import { testLocal } from "./script_run.ts";
+import type { Session } from "./session.ts";
+
+const CHUNK_BYTES = 256 * 1024;
+const UPLOAD_MS = 10 * 60 * 1000;
+const VISIBILITIES = ["private", "public", "public-unlisted"];
+
+/** What tells of a script, and of what it makes. */
+export const SCRIPT_FLAGS = [
+  {
+    name: "script-name",
+    type: "string",
+    default: "",
+    value: "SCRIPT",
+    help:
+      "The script: its name, or org:name for that of another organization. Left out, the name of the folder that is " +
+      "uploaded, or the only script there is.",
+  },
+  {
+    name: "script-version",
+    type: "string",
+    default: "",
+    value: "VERSION",
+    help: "The script's version; for one that is uploaded the time where left out, else the latest.",
+  },
+  { name: "path", type: "string", default: "", value: "PATH", help: "Upload this folder or .tar.gz first." },
+  { name: "framework", type: "string", default: "", value: "FRAMEWORK", help: "What the models are for." },
+  { name: "type", type: "string", default: "", value: "TYPE", help: "The type of the models." },
+  { name: "url", type: "string", default: "", value: "URL", help: "Where more is told about the script." },
+  { name: "draft", type: "bool", default: false, help: "It is not ready for others." },
+] as const satisfies readonly Flag[];
+
+type ScriptFlags = Values<typeof SCRIPT_FLAGS>;
+
+export const SCRIPT_COMMANDS: readonly Command[] = [
+  command(
+    "script upload",
+    ["[PATH]"],
+    "Uploads a training script: a folder, which is packed, or a .tar.gz.",
+    [
+      ...SCRIPT_FLAGS,
+      {
+        name: "visibility",
+        type: "string",
+        default: "",
+        value: "WHO",
+        help: `Who may use it: ${VISIBILITIES.join(", ")}.`,
+      },
+      {
+        name: "description",
+        type: "string",
+        default: "",
+        value: "TEXT",
+        help: "What it is for; wanted of a public one.",
+      },
+    ],
+    async (session, [path = ""], flags) => {
+      const given = { ...flags, path: path || flags.path };
+      if (given.path === "") {
+        throw new SvcError("invalid_argument", "found no PATH of a script, wanted a folder or .tar.gz");
+      }
+      const scriptName = given.scriptName || scriptNameOf(session, given.path);
+      const more = audience(flags.visibility, flags.description);
+      const organizationId = await session.organization();
+      const { id, version } = await uploadScript(session, organizationId, { ...given, scriptName }, more);
+      session.print({ id, version }, [`${id} ${version}`]);
+      session.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
+    },
+  ),
+  command(
+    "script list",
+    ["[SCRIPT]"],
+    "Lists the training scripts of an organization, the newest version first.",
+    [],
+    async (session, [name = ""]) => {
+      const found = await packagesOf(session, PackageType.ML_TRAINING, name);
+      session.printMessage(
+        ListPackagesResponseSchema,
+        create(ListPackagesResponseSchema, { packages: found }),
+        table(
+          ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED"],
+          found.map((one) => packageRow(one)),
+        ),
+      );
+    },
+  ),
+  command(
+    "script test-local",
+    ["SCRIPT"],
+    "Runs a training script on an exported dataset, on this computer as the control plane would.",
+    [
+      {
+        name: "dataset-root",
+        type: "string",
+        default: ".",
+        value: "FOLDER",
+        help: "The folder of the dataset.",
+      },
+      {
+        name: "dataset-file",
+        type: "string",
+        default: "dataset.jsonl",
+        value: "FILE",
+        help: "The lines of the dataset, from its folder; without them the folders in it are labels.",
+      },
+      {
+        name: "model-output-directory",
+        type: "string",
+        default: "model_output",
+        value: "FOLDER",
+        help: "Where the model is put.",
+      },
+      {
+        name: "arg",
+        type: "list",
+        default: [],
+        value: "KEY=VALUE",
+        help: "An argument, passed as --KEY=VALUE.",
+      },
+      {
+        name: "container-version",
+        type: "string",
+        default: "",
+        value: "KEY",
+        help: "The Python to run it in, such as python:3.11; the control plane's choice where left out.",
+      },
+    ],
+    async (session, [folder], flags) => {
+      const files = await testLocal(session, {
+        script: resolve(folder),
+        datasetRoot: resolve(flags.datasetRoot),
+        datasetFile: flags.datasetFile,
+        output: resolve(flags.modelOutputDirectory),
+        arguments: pairsOf("arg", flags.arg),
+        container: flags.containerVersion,
+      });
+      session.print({ modelOutputDirectory: flags.modelOutputDirectory, files }, files);
+      return EXIT.ok;
+    },
+  ),
+];
+
+/** Uploads a script under a name of the organization; gives what it is found by. */
+export async function uploadScript(
+  session: Session,
+  organizationId: string,
+  { path, scriptName, scriptVersion: wanted, framework, type, url, draft }: ScriptFlags,
+  more: { readonly [key: string]: string } = {},
+): Promise<{ id: string; version: string }> {
+  const { packages } = await session.services();
+  const name = ownName(scriptName, organizationId);
+  const version = wanted || newVersion(session.clock.nowMs());
+  const content = await scriptArchive(path);
+  const metadata = {
+    ...framework && { model_framework: ModelFramework[parseFramework(framework)].toLowerCase() },
+    ...type && { model_type: ModelType[parseModelType(type)].toLowerCase() },
+    ...url && { url },
+    draft,
+    ...more,
+  };
+  const info = {
+    organizationId,
+    name,
+    version,
+    type: PackageType.ML_TRAINING,
+    files: content.files,
+    metadata,
+  };
+  async function* parts(): AsyncGenerator<MessageInitShape<typeof CreatePackageRequestSchema>> {
+    yield { package: { case: "info", value: info } };
+    for await (const bytes of content.bytes) {
+      for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+        yield { package: { case: "contents", value: bytes.subarray(at, at + CHUNK_BYTES) } };
+      }
+    }
+  }
+  await packages.createPackage(parts(), { timeoutMs: UPLOAD_MS, ...session.limits });
+  session.note(
+    `uploaded script ${name}, version ${version} (${content.files.length} files, ${sizeText(content.size)})`,
+  );
+  return { id: `${organizationId}:${name}`, version };
+}
+
+/** What a script is called where nobody says: as its folder or archive. */
+export function scriptNameOf({ host }: Session, path: string): string {
+  return packageName(basename(resolve(host.cwd(), path)).replace(/\.(?:tar\.gz|tgz)$/i, ""), "script");
+}
+
+/** Takes back a version that has just been uploaded; where that fails, tells so. */
+export async function removeScript(session: Session, id: string, version: string): Promise<void> {
+  const { packages } = await session.services();
+  try {
+    await packages.deletePackage({ id: id.replace(":", "/"), version, type: PackageType.ML_TRAINING });
+    session.note(`took back version ${version} of script ${id}`);
+  } catch (error) {
+    session.note(`version ${version} of script ${id} stays uploaded: ${messageOf(error)}`);
+  }
+}
+
+/** The name of a script of one's own organization. */
+function ownName(script: string, organizationId: string): string {
+  const [name, owner = organizationId] = script.split(":").reverse();
+  if (owner === organizationId && name !== "") return name;
+  const problem = `script "${script}" belongs to another organization than ${organizationId}`;
+  throw new SvcError("invalid_argument", `--script-name: ${problem}, wanted a name for one of your own`);
+}
+
+/** Who may use a script and what they are told of it, as its metadata says it. */
+function audience(visibility: string, description: string): { [key: string]: string } {
+  const word = visibility.toLowerCase().replaceAll("_", "-");
+  if (word !== "" && !VISIBILITIES.includes(word)) {
+    const wanted = VISIBILITIES.join(", ");
+    throw new SvcError("invalid_argument", `--visibility: found "${visibility}", wanted ${wanted}`);
+  }
+  if (word !== "" && word !== "private" && description === "") {
+    const problem = "--description is missing: a script that others see tells what it is for";
+    throw new SvcError("invalid_argument", problem);
+  }
+  return { ...word && { visibility: word.replaceAll("-", "_") }, ...description && { description } };
+}

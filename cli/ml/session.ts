@@ -1,0 +1,249 @@
+/**
+ * What a command of `svc-ml` works with: the control plane that was chosen, its services, and where its words go.
+ *
+ * Data goes to standard output, as a table or as JSON in the names of protobuf; all else goes to standard error.
+ * Nothing is connected before a command asks for it.
+ */
+
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { DataService } from "../../proto/gen/data_pb.ts";
+import { DatasetService } from "../../proto/gen/dataset_pb.ts";
+import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
+import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
+import { PackageService } from "../../proto/gen/packages_pb.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { escaped } from "../../lib/base/escape.ts";
+import type { Host } from "../../lib/base/host.ts";
+import type { ProcessHost } from "../../lib/base/process.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { connectApp } from "../../lib/cloud_client/app_channel.ts";
+import { MlTrainingClient } from "../../lib/cloud_client/training_client.ts";
+import { chosen, ProfileFile } from "../../lib/cloud_client/profile.ts";
+import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
+import { type DescMessage, type MessageShape, toJson } from "../../lib/wire/proto.ts";
+import type { Flag, Values } from "../flags.ts";
+
+/** Flags of every command. */
+export const COMMON = [
+  {
+    name: "profile",
+    type: "string",
+    default: "",
+    value: "PROFILE",
+    env: "SVC_PROFILE",
+    help: "Use what login has kept under this name.",
+  },
+  {
+    name: "base-url",
+    type: "string",
+    default: "",
+    value: "URL",
+    env: "SVC_BASE_URL",
+    help: "Where the control plane is: https://host:port.",
+  },
+  {
+    name: "org-id",
+    type: "string",
+    default: "",
+    value: "ORGANIZATION",
+    env: "SVC_ORG_ID",
+    help: "The organization's id or name; may be left out where there is one.",
+  },
+  {
+    name: "ca-file",
+    type: "string",
+    default: "",
+    value: "FILE",
+    env: "SVC_CA_FILE",
+    help: "Trust this authority (a file of certificates, PEM), such as the one of svc-cloud --tls.",
+  },
+  {
+    name: "allow-insecure-creds",
+    type: "bool",
+    default: false,
+    help: "The key may travel to other computers without TLS.",
+  },
+  {
+    name: "output",
+    short: "o",
+    type: "string",
+    default: "table",
+    value: "FORM",
+    help: "table or json.",
+  },
+  { name: "json", type: "bool", default: false, help: "The same as -o json." },
+  { name: "quiet", short: "q", type: "bool", default: false, help: "No hints on standard error." },
+] as const satisfies readonly Flag[];
+
+export type CommonValues = Values<typeof COMMON>;
+
+/** The outside of the program. */
+export interface World {
+  readonly host: Host & ProcessHost;
+  readonly clock: Clock;
+  /** Which of the standard streams are a person's. */
+  readonly terminal: { readonly input: boolean; readonly output: boolean; readonly errors: boolean };
+  /** How wide the terminal is now. */
+  columns(): number;
+  /** Asks the person for a line; `undefined` where there is none. What is `hidden` is not shown. */
+  ask(question: string, options?: { readonly hidden?: boolean }): string | undefined;
+  /** The first line of standard input where that is no terminal; nothing where none comes. */
+  firstLine(): Promise<string | undefined>;
+}
+
+/** Where the control plane is and who asks it. */
+export interface Account {
+  readonly baseUrl: string;
+  readonly keyId: string;
+  readonly key: Secret;
+  readonly organization: string;
+  readonly allowInsecureCredentials: boolean;
+  readonly ca?: string;
+}
+
+/** The services of the chosen control plane. */
+export interface Services {
+  readonly account: Account;
+  readonly jobs: MlTrainingClient;
+  readonly app: ServiceClient<typeof AppService>;
+  readonly data: ServiceClient<typeof DataService>;
+  readonly dataSync: ServiceClient<typeof DataSyncService>;
+  readonly datasets: ServiceClient<typeof DatasetService>;
+  readonly inference: ServiceClient<typeof MLInferenceService>;
+  readonly packages: ServiceClient<typeof PackageService>;
+}
+
+export class Session {
+  readonly host: Host & ProcessHost;
+  readonly clock: Clock;
+  readonly json: boolean;
+  readonly profiles: ProfileFile;
+  #account: Account | undefined;
+  #channel: Channel | undefined;
+  #services: Services | undefined;
+
+  /** Throws `invalid_argument` for an unknown form of output. `signal` aborts at Ctrl-C. */
+  constructor(
+    readonly world: World,
+    readonly values: CommonValues,
+    readonly signal: AbortSignal,
+  ) {
+    const { output, json } = values;
+    if (output !== "table" && output !== "json") {
+      throw new SvcError("invalid_argument", `--output: found "${output}", wanted table or json`);
+    }
+    this.host = world.host;
+    this.clock = world.clock;
+    this.json = json || output === "json";
+    this.profiles = new ProfileFile(world.host);
+  }
+
+  /** Prints a result: the value as one line of JSON, or the lines. */
+  print(value: unknown, lines: readonly string[]): void {
+    if (this.json) this.host.write(`${JSON.stringify(value)}\n`);
+    else if (lines.length > 0) this.host.write(`${escaped(lines.join("\n"))}\n`);
+  }
+
+  /** The same of a message. */
+  printMessage<D extends DescMessage>(desc: D, message: MessageShape<D>, lines: readonly string[]): void {
+    this.print(this.json ? toJson(desc, message) : undefined, lines);
+  }
+
+  /** Tells the person something that is no result. */
+  note(text: string): void {
+    if (!this.values.quiet) this.host.writeError(`${text}\n`);
+  }
+
+  /** What ends a call early. */
+  get limits(): { readonly signal: AbortSignal } {
+    return { signal: this.signal };
+  }
+
+  /** Standard error is a terminal on which lines can be written over. */
+  get lively(): boolean {
+    const { terminal } = this.world;
+    return terminal.errors && !this.values.quiet && this.host.env("TERM") !== "dumb";
+  }
+
+  /** Uses this control plane from now on. */
+  choose(account: Account): void {
+    this.close();
+    this.#account = account;
+  }
+
+  /** What flags, environment and profile say, in this order; `undefined` where it is not enough. */
+  async account(): Promise<Account | undefined> {
+    if (this.#account) return this.#account;
+    const { values, host } = this;
+    const all = await this.profiles.read();
+    const name = values.profile || all.current;
+    const named = values.profile !== "" || Object.hasOwn(all.profiles, name);
+    const profile = named ? chosen(all, name, this.profiles.path) : undefined;
+    const [keyId, key] = [host.env("SVC_API_KEY_ID"), host.env("SVC_API_KEY")];
+    const own = keyId && key && values.profile === "" ? { keyId, key: new Secret(key) } : undefined;
+    const baseUrl = values.baseUrl || profile?.baseUrl;
+    const credentials = own ?? profile;
+    if (!baseUrl || !credentials?.key) return undefined;
+    const caFile = values.caFile || profile?.caFile;
+    return this.#account = {
+      baseUrl,
+      keyId: credentials.keyId,
+      key: credentials.key,
+      organization: values.orgId || (own ? "" : profile?.organizationId ?? ""),
+      allowInsecureCredentials: values.allowInsecureCreds || profile?.allowInsecureCreds === true,
+      ca: caFile ? await host.readTextFile(caFile) : undefined,
+    };
+  }
+
+  /** The services. Throws `unauthenticated` where no control plane is configured. */
+  async services(): Promise<Services> {
+    if (this.#services) return this.#services;
+    const account = await this.account();
+    if (!account) {
+      const wanted = "log in with svc-ml login, or set SVC_BASE_URL, SVC_API_KEY_ID and SVC_API_KEY";
+      const own = "svc-ml submit --embedded starts a control plane of your own on this computer";
+      throw new SvcError("unauthenticated", `no control plane is configured: ${wanted}; ${own}`);
+    }
+    const { baseUrl: address, keyId, key, allowInsecureCredentials, ca } = account;
+    const channel = connectApp({ address, keyId, key, allowInsecureCredentials, ca, clock: this.clock });
+    this.#channel = channel;
+    return this.#services = {
+      account,
+      jobs: new MlTrainingClient(channel),
+      app: client(AppService, channel),
+      data: client(DataService, channel),
+      dataSync: client(DataSyncService, channel),
+      datasets: client(DatasetService, channel),
+      inference: client(MLInferenceService, channel),
+      packages: client(PackageService, channel),
+    };
+  }
+
+  /** The id of the organization that is meant: the chosen one, by id or name, or the only one. */
+  async organization(): Promise<string> {
+    const { account: { organization: wanted }, app } = await this.services();
+    const { organizations } = await app.listOrganizations({}, this.limits);
+    const listed = organizations.map(({ id, name }) => `${name} (${id})`).join(", ") || "none";
+    const found = wanted === ""
+      ? organizations
+      : organizations.filter(({ id, name }) => id === wanted || name === wanted);
+    if (found.length === 1) return found[0].id;
+    if (wanted !== "") {
+      throw new SvcError(
+        "not_found",
+        `there is no organization "${wanted}" for this key, which sees ${listed}`,
+      );
+    }
+    const tell = "tell which one with --org-id or SVC_ORG_ID";
+    throw new SvcError(
+      "invalid_argument",
+      `the key sees ${organizations.length} organizations, ${listed}: ${tell}`,
+    );
+  }
+
+  close(): void {
+    this.#channel?.close();
+    this.#channel = this.#services = undefined;
+  }
+}

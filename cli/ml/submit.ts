@@ -1,0 +1,413 @@
+/**
+ * The commands that submit jobs: `submit` with a type of model, `submit-custom` with a script of one's own.
+ *
+ * What is left out is chosen where there is no doubt, and told: the only dataset, all labels in it, a version that
+ * no other one has.
+ */
+
+import {
+  SubmitCustomTrainingJobRequestSchema,
+  SubmitTrainingJobRequestSchema,
+  TrainingJobMetadataSchema,
+} from "../../proto/gen/ml_training_pb.ts";
+import type { Dataset } from "../../proto/gen/dataset_pb.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { isObject } from "../../lib/base/schema/schema.ts";
+import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
+import {
+  type MlTrainingClient,
+  ModelFramework,
+  ModelType,
+  parseFramework,
+  parseModelType,
+  spelled,
+  spellingsOf,
+  type TrainingJobMetadata,
+  TrainingStatus,
+} from "../../lib/cloud_client/training_client.ts";
+import { create, toJson } from "../../lib/wire/proto.ts";
+import type { Flag, Values } from "../flags.ts";
+import {
+  type Command,
+  command,
+  commaWords,
+  EXIT,
+  facts,
+  newVersion,
+  packageName,
+  pairsOf,
+} from "./command.ts";
+import { useEmbedded } from "./embedded.ts";
+import { detachable, followJob, tellEnd } from "./follow.ts";
+import { describeJob, TIMEOUT } from "./jobs.ts";
+import { findDataset, imagesOf, onlyScript } from "./lookup.ts";
+import { describePreflight, labelsIn, preflight } from "./preflight.ts";
+import { removeScript, SCRIPT_FLAGS, scriptNameOf, uploadScript } from "./scripts.ts";
+import type { Session } from "./session.ts";
+
+const DATASET = [
+  {
+    name: "dataset-id",
+    type: "string",
+    default: "",
+    value: "DATASET",
+    help: "What to train on: a dataset's id or name; may be left out where there is one.",
+  },
+  { name: "dataset", type: "string", default: "", value: "DATASET", help: "The same as --dataset-id." },
+] as const satisfies readonly Flag[];
+const MODEL = [
+  {
+    name: "model-name",
+    type: "string",
+    default: "",
+    value: "NAME",
+    help: "What the model is called; the dataset's name where left out.",
+  },
+  {
+    name: "model-version",
+    type: "string",
+    default: "",
+    value: "VERSION",
+    help: "A version that the model does not have yet; the time where left out.",
+  },
+] as const satisfies readonly Flag[];
+const THEN = [
+  { name: "wait", type: "bool", default: false, help: "Wait until the job has ended." },
+  { name: "follow", short: "f", type: "bool", default: false, help: "Wait, and show what it logs." },
+  TIMEOUT,
+  { name: "dry-run", type: "bool", default: false, help: "Only tell what would be submitted." },
+  {
+    name: "if-not-exists",
+    type: "bool",
+    default: false,
+    help: "Where this version has been submitted already with the same inputs, use that job.",
+  },
+] as const satisfies readonly Flag[];
+
+interface ThenFlags {
+  readonly wait: boolean;
+  readonly follow: boolean;
+  readonly timeoutMs: number;
+  readonly ifNotExists: boolean;
+}
+
+export const MODEL_TYPE = {
+  name: "model-type",
+  type: "string",
+  default: "",
+  value: "TYPE",
+  help: `${spellingsOf(ModelType).join(", ")}, or the published names of these.`,
+} as const;
+export const TAGS = [
+  {
+    name: "tags",
+    type: "list",
+    default: [],
+    value: "LABEL",
+    help: "Labels to learn, also with commas between them; all in the dataset where left out.",
+  },
+  { name: "labels", type: "list", default: [], value: "LABEL", help: "The same as --tags." },
+] as const satisfies readonly Flag[];
+
+const MANAGED = [
+  MODEL_TYPE,
+  ...DATASET,
+  ...TAGS,
+  ...MODEL,
+  {
+    name: "framework",
+    type: "string",
+    default: "",
+    value: "FRAMEWORK",
+    help: `What the model is for: ${spellingsOf(ModelFramework).join(", ")}; the control plane chooses.`,
+  },
+  ...THEN,
+  {
+    name: "embedded",
+    type: "bool",
+    default: false,
+    help: "Use a control plane of your own on this computer; it is started if need be.",
+  },
+] as const satisfies readonly Flag[];
+const CUSTOM = [
+  ...DATASET,
+  ...MODEL,
+  ...SCRIPT_FLAGS,
+  {
+    name: "arg",
+    type: "list",
+    default: [],
+    value: "KEY=VALUE",
+    help: "An argument of the script, passed as --KEY=VALUE.",
+  },
+  { name: "args-file", type: "string", default: "", value: "FILE", help: "More of them: a JSON object." },
+  {
+    name: "container-version",
+    type: "string",
+    default: "",
+    value: "KEY",
+    help: "The container to run it in; see svc-ml containers.",
+  },
+  ...THEN,
+] as const satisfies readonly Flag[];
+
+export const SUBMIT_COMMANDS: readonly Command[] = [
+  command(
+    "submit",
+    [],
+    "Trains a model of a known type on a dataset.",
+    MANAGED,
+    (session, _, flags) => submitManaged(session, flags),
+  ),
+  command(
+    "submit-custom",
+    [],
+    "Runs a training script on a dataset: one of the registry, or with --path one of yours, which is uploaded.",
+    CUSTOM,
+    (session, _, flags) => submitCustom(session, flags),
+  ),
+];
+
+async function submitManaged(session: Session, flags: Values<typeof MANAGED>): Promise<number> {
+  if (flags.modelType === "") {
+    const wanted = spellingsOf(ModelType).join(", ");
+    throw new SvcError("invalid_argument", `--model-type is missing, wanted one of ${wanted}`);
+  }
+  const modelType = parseModelType(flags.modelType);
+  const modelFramework = flags.framework === ""
+    ? ModelFramework.UNSPECIFIED
+    : parseFramework(flags.framework);
+  refuseDoubtful(flags);
+  await chooseControlPlane(session, flags.embedded);
+  const { jobs } = await session.services();
+  const dataset = await findDataset(session, flags.datasetId || flags.dataset);
+  const given = commaWords(flags.tags, flags.labels);
+  const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(session, dataset.id);
+  const tags = given.length > 0 ? given : labelsIn(modelType, images);
+  const target = targetOf(session, dataset, flags);
+  const { organizationId, datasetId, modelName, modelVersion } = target;
+  if (flags.dryRun) {
+    const request = create(SubmitTrainingJobRequestSchema, { ...target, modelType, modelFramework, tags });
+    const check = preflight(datasetId, modelType, tags, images);
+    session.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
+      ...facts([
+        ["model", `${modelName}, version ${modelVersion}`],
+        ["type", spelled(ModelType[modelType])],
+        ["dataset", `${dataset.name} (${datasetId})`],
+      ]),
+      ...describePreflight(check),
+    ]);
+    session.note("nothing has been submitted");
+    return check.ready ? EXIT.ok : EXIT.conflict;
+  }
+  if (tags.length === 0) {
+    const found = `dataset "${dataset.name}" has ${images.length} images and no labels`;
+    const type = spelled(ModelType[modelType]);
+    throw new SvcError("failed_precondition", `${found} for ${type}; see svc-ml dataset check ${datasetId}`);
+  }
+  if (given.length === 0) session.note(`labels: ${tags.join(", ")}`);
+  const same = (job: TrainingJobMetadata) =>
+    differing([
+      ["model type", ModelType[job.modelType], ModelType[modelType]],
+      ["dataset", job.datasetId, datasetId],
+      ["labels", [...job.tags].sort().join(", "), [...tags].sort().join(", ")],
+    ]);
+  return await submitted(session, jobs, target, flags, same, () => {
+    const options = { modelFramework, ...session.limits };
+    return jobs.submitTrainingJob(
+      organizationId,
+      datasetId,
+      modelName,
+      modelVersion,
+      modelType,
+      tags,
+      options,
+    );
+  });
+}
+
+async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Promise<number> {
+  refuseDoubtful(flags);
+  const given = { ...await argumentsIn(session, flags.argsFile), ...pairsOf("arg", flags.arg) };
+  const { jobs } = await session.services();
+  const dataset = await findDataset(session, flags.datasetId || flags.dataset);
+  const target = targetOf(session, dataset, flags);
+  const { organizationId, datasetId, modelName, modelVersion } = target;
+  const { containerVersion } = flags;
+  const scriptName = flags.scriptName ||
+    (flags.path === "" ? await onlyScript(session) : scriptNameOf(session, flags.path));
+  if (flags.scriptName === "") session.note(`script: ${scriptName}`);
+  const stored = { id: scriptId(scriptName, organizationId), version: flags.scriptVersion || "latest" };
+  if (flags.dryRun) {
+    const request = create(SubmitCustomTrainingJobRequestSchema, {
+      ...target,
+      registryItemId: stored.id,
+      registryItemVersion: stored.version,
+      arguments: given,
+      containerVersion,
+    });
+    session.print(
+      { request: toJson(SubmitCustomTrainingJobRequestSchema, request) },
+      facts([
+        ["model", `${modelName}, version ${modelVersion}`],
+        ["script", `${stored.id}, version ${stored.version}`],
+        ["dataset", `${dataset.name} (${datasetId})`],
+        ["arguments", Object.entries(given).map((pair) => pair.join("=")).join(" ")],
+      ]),
+    );
+    session.note("nothing has been uploaded or submitted");
+    return EXIT.ok;
+  }
+  const same = (job: TrainingJobMetadata) =>
+    differing([
+      ["script", job.registryItemId, stored.id],
+      ["dataset", job.datasetId, datasetId],
+      ["arguments", JSON.stringify(sorted(job.arguments)), JSON.stringify(sorted(given))],
+    ]);
+  return await submitted(session, jobs, target, flags, same, async () => {
+    const { id, version } = flags.path === ""
+      ? stored
+      : await uploadScript(session, organizationId, { ...flags, scriptName });
+    const options = { arguments: given, containerVersion, ...session.limits };
+    try {
+      return await jobs.submitCustomTrainingJob(
+        organizationId,
+        datasetId,
+        id,
+        version,
+        modelName,
+        modelVersion,
+        options,
+      );
+    } catch (error) {
+      // What nothing came of does not stay behind.
+      if (flags.path !== "") await removeScript(session, id, version);
+      throw error;
+    }
+  });
+}
+
+interface Target {
+  readonly organizationId: string;
+  readonly datasetId: string;
+  readonly modelName: string;
+  readonly modelVersion: string;
+}
+
+function targetOf(
+  session: Session,
+  { id, name, organizationId }: Dataset,
+  flags: { readonly modelName: string; readonly modelVersion: string },
+): Target {
+  return {
+    organizationId,
+    datasetId: id,
+    modelName: flags.modelName || packageName(name, "model"),
+    modelVersion: flags.modelVersion || newVersion(session.clock.nowMs()),
+  };
+}
+
+type SubmitFlags = ThenFlags & { readonly modelVersion: string };
+
+function refuseDoubtful({ ifNotExists, modelVersion }: SubmitFlags): void {
+  if (!ifNotExists || modelVersion !== "") return;
+  const problem = "--if-not-exists needs --model-version: without it every job makes a version of its own";
+  throw new SvcError("invalid_argument", problem);
+}
+
+/** Where none is configured, the person may have one started. */
+async function chooseControlPlane(session: Session, embedded: boolean): Promise<void> {
+  if (embedded) return await useEmbedded(session);
+  const { terminal } = session.world;
+  if (!terminal.input || !terminal.errors || await session.account()) return;
+  session.note(
+    "No control plane is configured. One of your own can run on this computer, with an example in it.",
+  );
+  const answer = session.world.ask("Start it? [y/N] ") ?? "";
+  if (/^y(es)?$/i.test(answer.trim())) await useEmbedded(session);
+}
+
+/** Submits, unless there is such a job and that is fine; then does what was asked for besides. */
+async function submitted(
+  session: Session,
+  jobs: MlTrainingClient,
+  target: Target,
+  flags: ThenFlags,
+  differs: (job: TrainingJobMetadata) => string | undefined,
+  submit: () => Promise<string>,
+): Promise<number> {
+  const existing = () => flags.ifNotExists ? earlier(session, jobs, target, differs) : undefined;
+  let id = await existing();
+  if (id !== undefined) session.note("this version has been submitted already");
+  else {
+    id = await submit().catch(async (error) => {
+      // Somebody else was quicker.
+      const found = SvcError.from(error).code === "already_exists" ? await existing() : undefined;
+      if (found === undefined) throw error;
+      return found;
+    });
+  }
+  const { modelName, modelVersion } = target;
+  session.print({ id, modelName, modelVersion }, [id]);
+  if (!flags.wait && !flags.follow) {
+    session.note(`model ${modelName}, version ${modelVersion}; follow it with: svc-ml logs -f ${id}`);
+    return EXIT.ok;
+  }
+  const job = id;
+  return await detachable(session, job, async () => {
+    const ended = await followJob(session, jobs, job, { logs: flags.follow, timeoutMs: flags.timeoutMs });
+    session.printMessage(TrainingJobMetadataSchema, ended, flags.follow ? [] : describeJob(ended));
+    return tellEnd(session, ended);
+  });
+}
+
+/** The job that makes this version of the model; one that failed does not. Throws where its inputs are others. */
+async function earlier(
+  session: Session,
+  jobs: MlTrainingClient,
+  { organizationId, modelName, modelVersion }: Target,
+  differs: (job: TrainingJobMetadata) => string | undefined,
+): Promise<string | undefined> {
+  const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, session.limits);
+  const over = [TrainingStatus.FAILED, TrainingStatus.CANCELED, TrainingStatus.CANCELING];
+  const found = all.find((job) =>
+    job.modelName === modelName && job.modelVersion === modelVersion && !over.includes(job.status)
+  );
+  const difference = found && differs(found);
+  if (difference === undefined) return found?.id;
+  const problem = `version "${modelVersion}" of model "${modelName}" is made by training job ${
+    found!.id
+  } with other inputs`;
+  throw new SvcError("already_exists", `${problem}: ${difference}; choose another version`);
+}
+
+function differing(
+  pairs: readonly (readonly [what: string, found: string, wanted: string])[],
+): string | undefined {
+  const different = pairs.filter(([, found, wanted]) => found !== wanted);
+  if (different.length === 0) return undefined;
+  return different.map(([what, found, wanted]) => `${what} ${found || "none"}, not ${wanted || "none"}`).join(
+    "; ",
+  );
+}
+
+function sorted(pairs: { readonly [key: string]: string }): [string, string][] {
+  return Object.entries(pairs).sort(([a], [b]) => a < b ? -1 : 1);
+}
+
+/** `name` of one's own organization, or `org:name`. */
+function scriptId(name: string, organizationId: string): string {
+  return name.includes(":") ? name : `${organizationId}:${name}`;
+}
+
+async function argumentsIn(session: Session, file: string): Promise<{ [key: string]: string }> {
+  if (file === "") return {};
+  const json = parseJsonc(await session.host.readFile(file), { file });
+  if (!isObject(json)) {
+    throw new SvcError("invalid_argument", `${file}: wanted an object such as {"num_epochs": 20}`);
+  }
+  const pairs = Object.entries(json).map(([key, value]) => {
+    return `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`;
+  });
+  return pairsOf("args-file", pairs);
+}

@@ -1,0 +1,73 @@
+/**
+ * What the command line of `svc-server` asks for besides serving: the commands that only look at things, and the
+ * profile of the whole run.
+ */
+
+import { SystemClock } from "../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { decodeConfig } from "../../lib/machine/config/config.ts";
+import { readConfig } from "../../lib/machine/config/config_file.ts";
+import { decodeCapture } from "../../lib/machine/diagnostics/ftdc_format.ts";
+import {
+  formatCapture,
+  REPORT_FORMATS,
+  type ReportFormat,
+} from "../../lib/machine/diagnostics/ftdc_report.ts";
+import { checkNetwork, formatReport, isOffline } from "../../lib/machine/diagnostics/network_check.ts";
+import { recordCpu } from "../../lib/machine/diagnostics/profiler.ts";
+import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
+import type { Registry } from "../../lib/resource/registry.ts";
+
+/**
+ * Checks the network and prints a report; a configuration, if there is one, tells where the control plane is. Gives
+ * the exit code: 1 where something was checked and nothing works.
+ */
+export async function networkCheck(configPath: string, registry: Registry, host: Host): Promise<number> {
+  const appAddress = await appAddressOf(configPath, registry, host);
+  const findings = await checkNetwork({ network: systemNetwork(host), clock: new SystemClock(), appAddress });
+  host.write(formatReport(findings));
+  return isOffline(findings) ? 1 : 0;
+}
+
+async function appAddressOf(path: string, registry: Registry, host: Host): Promise<string | undefined> {
+  if (path === "") return undefined;
+  try {
+    const json = await readConfig(host, path);
+    return decodeConfig(json, registry, { env: (name) => host.env(name) }).config.cloud?.appAddress;
+  } catch (error) {
+    host.writeError(`svc-server: the control plane is not checked: ${chainOf(error)}\n`);
+    return undefined;
+  }
+}
+
+/** Prints a capture of diagnostics: as a table, as CSV or as a plot, which is an SVG document. */
+export async function printCapture(path: string, format: string, metrics: string, host: Host): Promise<void> {
+  if (!isReportFormat(format)) {
+    const wanted = REPORT_FORMATS.join(", ");
+    throw new SvcError("invalid_argument", `-ftdc-format: found "${format}", wanted one of ${wanted}`);
+  }
+  const bytes = await host.readFile(path);
+  const capture = decodeCapture(bytes);
+  if (capture.timesMs.length === 0 && bytes.length > 0) {
+    throw new SvcError("data_loss", `"${path}" holds no samples: is it a capture of diagnostics?`);
+  }
+  host.write(formatCapture(capture, format, metrics));
+}
+
+function isReportFormat(format: string): format is ReportFormat {
+  return (REPORT_FORMATS as readonly string[]).includes(format);
+}
+
+/** Runs the program and, where a file is given, writes to it how its CPU time was spent, whatever came of it. */
+export async function profiled(path: string, host: Host, run: () => Promise<number>): Promise<number> {
+  if (path === "") return await run();
+  // Better now than after hours.
+  await host.writeFile(path, "");
+  const recording = await recordCpu(new SystemClock());
+  try {
+    return await run();
+  } finally {
+    await host.writeFile(path, await recording.stop());
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * The runtime as a service of its own: installed from this very executable, and started.
+ */
+
+import { resolve } from "node:path";
+import { SystemCommands } from "../../lib/agent/system/commands.ts";
+import { installRuntime, PROGRAM } from "../../lib/agent/system/runtime_service.ts";
+import { systemDisk } from "../../lib/agent/update/disk.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import type { ProcessHost } from "../../lib/base/process.ts";
+import { requireExecutable, requireRoot } from "../install.ts";
+import { openLogs } from "../logs.ts";
+import { VERSION } from "../version.ts";
+
+/** What holds the credentials of a machine, or its configuration. */
+const CONFIG = "/etc/svc.json";
+
+/** `config`: its configuration file; by default that of the machine. */
+export async function installServer(config: string, host: Host & ProcessHost): Promise<number> {
+  const { os } = host.platform();
+  if (os !== "linux") {
+    const hint = "svc-agent --install makes one of svc-agent, which runs svc-server";
+    throw new SvcError("failed_precondition", `on ${os} svc-server is no service of its own; ${hint}`);
+  }
+  requireRoot("install the service", host);
+  requireExecutable();
+  const configPath = resolve(host.cwd(), config || CONFIG);
+  const clock = new SystemClock();
+  using open = openLogs("svc-server", "", host, clock);
+  const commands = new SystemCommands(host, clock);
+  const logger = open.logs.logger("svc-server");
+  await installRuntime(Deno.execPath(), configPath, { disk: systemDisk(os), commands, logger });
+  const start = "systemctl restart svc-server";
+  if (await host.fileSize(configPath) === undefined) {
+    host.write(
+      `svc-server ${VERSION} is installed: ${PROGRAM}; put its configuration into ${configPath}, then\n`,
+    );
+    host.write(`start it with: ${start}\n`);
+    return 0;
+  }
+  await commands.run("systemctl", ["restart", "svc-server"]);
+  host.write(`svc-server ${VERSION} is installed and runs: ${PROGRAM} -config ${configPath}\n`);
+  host.write("see: systemctl status svc-server, journalctl -u svc-server -f\n");
+  return 0;
+}

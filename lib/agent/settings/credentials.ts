@@ -1,0 +1,101 @@
+/**
+ * Who this machine is to the cloud: the `cloud` section of the credentials file, or three environment variables.
+ *
+ * The runtime reads the same file, so what else is in it is left alone. Errors name the file and the key and never
+ * show a secret.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import { parseJsonc } from "../../base/schema/jsonc.ts";
+import { isObject, object, Place, show, text } from "../../base/schema/schema.ts";
+import { Secret, secret } from "../../base/secret.ts";
+
+export interface Credentials {
+  /** `https://host:port`. */
+  readonly appAddress: string;
+  /** Of the machine's part. */
+  readonly id: string;
+  readonly login: {
+    readonly type: "api-key" | "robot-secret";
+    /** The id of the key, or that of the part. */
+    readonly entity: string;
+    readonly payload: Secret;
+  };
+}
+
+const full = (doc: string) => text(doc, { pattern: /\S/, wanted: "a text that is not empty" });
+
+const cloudRow = object({
+  appAddress: full("address of the cloud").required(),
+  id: full("id of the machine's part").required(),
+  apiKey: object({ id: full("id of the key").required(), key: secret("the key itself").required() }),
+  secret: secret("the part's secret, where there is no API key"),
+}).with((cloud, at) => {
+  const { apiKey, appAddress, id } = cloud;
+  if (apiKey && !apiKey.key) return at.at("api_key").at("key").error("found an empty text, wanted the key");
+  const login: Credentials["login"] | undefined = apiKey?.key
+    ? { type: "api-key", entity: apiKey.id, payload: apiKey.key }
+    : cloud.secret && { type: "robot-secret", entity: id, payload: cloud.secret };
+  if (!login) return at.at("api_key").error('missing, wanted {"id": "…", "key": "…"}, or a "secret" instead');
+  return { appAddress, id, login } satisfies Credentials;
+});
+
+const documentRow = object({ cloud: cloudRow.required() });
+
+const HINT = "it holds what the cloud shows for this machine's part as machine credentials";
+
+/** Reads a credentials document, comments allowed. Throws `invalid_argument` with the file and every bad key. */
+export function parseCredentials(bytes: Uint8Array, file: string): Credentials {
+  const json = parseJsonc(bytes, { file });
+  if (!isObject(json)) {
+    throw new SvcError("invalid_argument", `${file}: found ${show(json)}, wanted {"cloud": {…}}; ${HINT}`);
+  }
+  const at = new Place();
+  const { cloud } = documentRow.decode(json, at) ?? {};
+  const wrong = at.problems.filter(({ severity }) => severity === "error");
+  if (wrong.length === 0 && cloud) return cloud;
+  const told = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");
+  throw new SvcError("invalid_argument", `${file}: ${told}; ${HINT}`);
+}
+
+type ReadHost = Pick<Host, "readFile" | "env">;
+
+/**
+ * The credentials in the file or, where there is none, in `SVC_API_KEY_ID`, `SVC_API_KEY`, `SVC_PART_ID` and
+ * `SVC_APP_ADDRESS`. Throws `not_found` where there are neither, `invalid_argument` where they are no good.
+ */
+export async function readCredentials(host: ReadHost, path: string): Promise<Credentials> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await host.readFile(path);
+  } catch (error) {
+    if (SvcError.from(error).code !== "not_found") throw error;
+    const found = credentialsOf((name) => host.env(name));
+    if (found) return found;
+    const wanted = `${VARIABLES.join(", ")} in the environment`;
+    throw new SvcError("not_found", `no credentials: there is no ${path} (${HINT}), nor ${wanted}`);
+  }
+  return parseCredentials(bytes, path);
+}
+
+const VARIABLES = ["SVC_API_KEY_ID", "SVC_API_KEY", "SVC_PART_ID", "SVC_APP_ADDRESS"];
+
+function credentialsOf(env: (name: string) => string | undefined): Credentials | undefined {
+  const [entity, key, id, appAddress] = VARIABLES.map((name) => env(name)?.trim());
+  if (!entity || !key || !id || !appAddress) return undefined;
+  return { appAddress, id, login: { type: "api-key", entity, payload: new Secret(key) } };
+}
+
+/** For its owner alone. */
+const MODE = 0o600;
+
+/** Writes a document as it is, once it is known to be good: whole or not at all, whatever the power does. */
+export async function writeCredentials(
+  host: Pick<Host, "writeFile">,
+  path: string,
+  document: string,
+): Promise<void> {
+  parseCredentials(new TextEncoder().encode(document), path);
+  await host.writeFile(path, document, { mode: MODE });
+}

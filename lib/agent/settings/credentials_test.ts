@@ -1,0 +1,69 @@
+import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { SvcError } from "../../base/error.ts";
+import { parseCredentials, readCredentials, writeCredentials } from "./credentials.ts";
+
+const parse = (text: string) => parseCredentials(new TextEncoder().encode(text), "/etc/svc.json");
+
+Deno.test("an API key, or else a secret; comments and what belongs to the runtime are let be", () => {
+  const { login, ...rest } = parse(`{
+    // from the cloud
+    "cloud": {"app_address": "https://app", "id": "part", "api_key": {"id": "k", "key": "sesame"}, "secret": "old"},
+    "components": [],
+  }`);
+  assertEquals(rest, { appAddress: "https://app", id: "part" });
+  assertEquals([login.type, login.entity, login.payload.reveal()], ["api-key", "k", "sesame"]);
+  const { login: old } = parse('{"cloud": {"app_address": "https://app", "id": "part", "secret": "sesame"}}');
+  assertEquals([old.type, old.entity, old.payload.reveal()], ["robot-secret", "part", "sesame"]);
+});
+
+Deno.test("what is missing or wrong is named with its file and key; no secret is shown", () => {
+  const bad: [text: string, told: string][] = [
+    ["[]", "found an empty array, wanted"],
+    ["{}", "cloud: missing"],
+    ['{"cloud": {"id": "p", "secret": "sesame"}}', "cloud.app_address: missing"],
+    ['{"cloud": {"app_address": " ", "id": "p", "secret": "sesame"}}', "a text that is not empty"],
+    ['{"cloud": {"app_address": "a", "id": "p"}}', "cloud.api_key: missing"],
+    // A broken key is an error even where a secret would do.
+    [
+      '{"cloud": {"app_address": "a", "id": "p", "secret": "sesame", "api_key": {"id": "k"}}}',
+      "cloud.api_key.key",
+    ],
+    [
+      '{"cloud": {"app_address": "a", "id": "p", "secret": "sesame", "api_key": {"id": "k", "key": ""}}}',
+      "wanted the key",
+    ],
+    ['{"cloud": {"app_address": "a", "id": "p", "secret": 12345}}', "cloud.secret"],
+  ];
+  for (const [text, told] of bad) {
+    const { message } = assertThrows(() => parse(text), SvcError);
+    assertStringIncludes(message, "/etc/svc.json: ");
+    assertStringIncludes(message, told);
+    assertEquals(/sesame|12345/.test(message), false, message);
+  }
+});
+
+Deno.test("without a file the environment is asked; with neither it is told what is wanted", async () => {
+  const env = new Map([["SVC_API_KEY_ID", "k"], ["SVC_API_KEY", "sesame"], ["SVC_PART_ID", "p"]]);
+  const host = {
+    env: (name: string) => env.get(name),
+    readFile: () => Promise.reject(new SvcError("not_found", "it does not exist")),
+  };
+  const error = await assertRejects(
+    () => readCredentials(host, "/etc/svc.json"),
+    SvcError,
+    "SVC_APP_ADDRESS",
+  );
+  assertEquals(error.code, "not_found");
+  env.set("SVC_APP_ADDRESS", "https://app");
+  const { appAddress, id, login } = await readCredentials(host, "/etc/svc.json");
+  assertEquals([appAddress, id, login.entity, login.payload.reveal()], ["https://app", "p", "k", "sesame"]);
+});
+
+Deno.test("only good credentials are written, as they are, for the owner alone", async () => {
+  const written: unknown[] = [];
+  const host = { writeFile: (...args: unknown[]) => Promise.resolve(void written.push(args)) };
+  await assertRejects(() => writeCredentials(host, "/etc/svc.json", "{}"), SvcError);
+  const text = '{"cloud": {"app_address": "a", "id": "p", "secret": "s"}} // mine';
+  await writeCredentials(host, "/etc/svc.json", text);
+  assertEquals(written, [["/etc/svc.json", text, { mode: 0o600 }]]);
+});

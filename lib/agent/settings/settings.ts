@@ -1,0 +1,260 @@
+/**
+ * The settings an agent works with: built-in < manufacturer defaults < cloud.
+ *
+ * Promises: one bad value never costs another. A key (or an entry of `additional_networks`) that cannot be taken
+ * keeps the last value that could, or else its default, and is reported with its path; what stands beside it
+ * applies. `decideSettings` is pure; what it says was good is kept in a file that survives a power loss.
+ */
+
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import { parseJsonc } from "../../base/schema/jsonc.ts";
+import {
+  isObject,
+  type Json,
+  type JsonObject,
+  Place,
+  type Problem,
+  type Row,
+  type Shape,
+  snake,
+} from "../../base/schema/schema.ts";
+import { suggest } from "../../base/schema/suggest.ts";
+import {
+  type AdditionalNetwork,
+  additionalNetworkRow,
+  type AdvancedSettings,
+  NETWORKS,
+  type NetworkSettings,
+  SECTIONS,
+  type SystemSettings,
+} from "./settings_rows.ts";
+
+export type { AdditionalNetwork, AdvancedSettings, NetworkSettings, SystemSettings };
+
+export interface AgentSettings {
+  readonly advanced: AdvancedSettings;
+  readonly network: NetworkSettings;
+  readonly additionalNetworks: { readonly [name: string]: AdditionalNetwork };
+  readonly system: SystemSettings;
+}
+
+/** What one source says, by section and published key; nothing in it is bad. */
+export type Layer = { readonly [section: string]: JsonObject };
+
+/** What was good the last time. */
+export interface LastGood {
+  readonly defaults: Layer;
+  readonly cloud: Layer;
+}
+
+export interface SettingsInput {
+  /** The manufacturer's defaults as they were read; `undefined`: they could not be, so the last good ones count. */
+  readonly defaults?: Json;
+  /** The cloud's sections; `undefined`: it has not been heard, so the last good ones count. */
+  readonly cloud?: Json;
+  readonly lastGood?: LastGood;
+}
+
+export interface Decided {
+  readonly settings: AgentSettings;
+  readonly problems: Problem[];
+  readonly lastGood: LastGood;
+}
+
+/** Never throws: whatever comes in, there are settings to work with. */
+export function decideSettings({ defaults, cloud, lastGood }: SettingsInput): Decided {
+  const problems: Problem[] = [];
+  const good: LastGood = {
+    defaults: goodLayer(withSections(defaults), lastGood?.defaults ?? {}, new Place("defaults", problems)),
+    cloud: goodLayer(cloud, lastGood?.cloud ?? {}, new Place("cloud", problems)),
+  };
+  return { settings: merge(good, new Place("", problems)), problems, lastGood: good };
+}
+
+/** Everything wrong with what a machine's configuration has under `agent`, the versions that it chooses left out. */
+export function settingsProblems(agent: unknown): Problem[] {
+  const problems: Problem[] = [];
+  if (agent === undefined || agent === null) return problems;
+  const cloud = goodLayer(agent, {}, new Place("agent", problems));
+  merge({ defaults: {}, cloud }, new Place("agent", problems));
+  return problems;
+}
+
+type Section = keyof typeof SECTIONS;
+
+const SECTION_NAMES = [...Object.keys(SECTIONS), NETWORKS];
+
+/** What of a source can be taken, the last good values standing in for what cannot. */
+function goodLayer(source: unknown, last: Layer, at: Place): Layer {
+  // What comes from the file of last good values is checked like everything else: another version wrote it.
+  if (source === undefined) source = last;
+  if (!isObject(source)) {
+    at.wanted("an object", source);
+    source = last;
+  }
+  const given = source as Record<string, unknown>;
+  for (const key of Object.keys(given).filter((one) => !SECTION_NAMES.includes(one))) {
+    // The cloud resolves it; devices never need it.
+    if (key !== "version_control") warnUnknown(key, SECTION_NAMES, at);
+  }
+  const layer: Record<string, JsonObject> = {};
+  for (const name of SECTION_NAMES) {
+    const rows = rowsOf(name);
+    const before = isObject(last[name]) ? last[name] : {};
+    const section = given[name] ?? {};
+    const here = at.at(name);
+    if (!isObject(section)) here.wanted("an object", section);
+    const values = isObject(section) ? section as JsonObject : before;
+    layer[name] = goodSection(values, before, rows, here);
+  }
+  return layer;
+}
+
+interface Rows {
+  readonly names: readonly string[];
+  /** The row and the published name of a key as somebody wrote it. */
+  find(key: string): { readonly name: string; readonly row: Row<unknown> } | undefined;
+}
+
+function goodSection(values: JsonObject, last: JsonObject, rows: Rows, at: Place): JsonObject {
+  const good: JsonObject = {};
+  const names = new Set<string>();
+  for (const [key, value] of Object.entries(values)) {
+    const known = rows.find(key);
+    if (!known) {
+      warnUnknown(key, rows.names, at);
+      continue;
+    }
+    // The published rule: what is empty says nothing. False and an empty entry of a list are not.
+    if (saysNothing(value) || (names.has(known.name) && key !== known.name)) continue;
+    names.add(known.name);
+    const probe = new Place(at.at(key).path);
+    known.row.decode(value, probe);
+    at.problems.push(...probe.problems);
+    if (!probe.failed) good[known.name] = value;
+    else if (last[known.name] !== undefined) {
+      const stale = new Place();
+      known.row.decode(last[known.name], stale);
+      if (!stale.failed) good[known.name] = last[known.name];
+    }
+  }
+  return good;
+}
+
+function saysNothing(value: Json): boolean {
+  return value === null || value === "" || value === 0 ||
+    (isObject(value) && Object.keys(value).length === 0) || (Array.isArray(value) && value.length === 0);
+}
+
+function rowsOf(section: string): Rows {
+  if (section === NETWORKS) return { names: [], find: (name) => ({ name, row: additionalNetworkRow }) };
+  const known = new Map(namesOf(SECTIONS[section as Section].shape));
+  return { names: [...known.keys()], find: (key) => known.get(key) ?? known.get(key.toLowerCase()) };
+}
+
+function* namesOf(shape: Shape): Generator<[string, { name: string; row: Row<unknown> }]> {
+  for (const [property, row] of Object.entries(shape)) {
+    const name = row.spec.key ?? snake(property);
+    for (const key of [name, ...(row.spec.aliases ?? [])]) yield [key, { name, row }];
+  }
+}
+
+function warnUnknown(key: string, known: readonly string[], at: Place): void {
+  const likely = suggest(key, known);
+  at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
+}
+
+function merge({ defaults, cloud }: LastGood, at: Place): AgentSettings {
+  const section = <N extends Section>(name: N) => {
+    const merged: JsonObject = { ...defaults[name], ...cloud[name] };
+    // Entries of an object of the user's own keys are merged one by one.
+    for (const [key, value] of Object.entries(merged)) {
+      const below = defaults[name]?.[key];
+      if (isObject(value) && isObject(below)) merged[key] = { ...below, ...value } as JsonObject;
+    }
+    return SECTIONS[name].row.decode(merged, new Place()) as never;
+  };
+  const networks = Object.entries({ ...defaults[NETWORKS], ...cloud[NETWORKS] });
+  return {
+    advanced: section("advanced_settings"),
+    network: together(section("network_configuration"), at),
+    additionalNetworks: Object.fromEntries(
+      networks.map(([name, one]) => [name, additionalNetworkRow.decode(one, new Place())!]),
+    ),
+    system: section("system_configuration"),
+  };
+}
+
+/** A device that reboots before it has tried its hotspot never gets a user that way. */
+function together(network: NetworkSettings, at: Place): NetworkSettings {
+  const { deviceRebootAfterOfflineMs: rebootMs, offlineBeforeStartingHotspotMs: hotspotMs } = network;
+  if (rebootMs > 0 && rebootMs <= hotspotMs) {
+    at.at("network_configuration").at("device_reboot_after_offline_minutes").warn(
+      `found ${rebootMs / 60_000} minutes, wanted more than the ${hotspotMs / 60_000} of ` +
+        "offline_before_starting_hotspot_minutes: the device is rebooted before its hotspot starts",
+    );
+  }
+  return network;
+}
+
+/** The old provisioning file has the keys of the network section at its top. */
+function withSections(json: Json | undefined): Json | undefined {
+  if (!isObject(json) || SECTION_NAMES.some((name) => name in json)) return json;
+  const network = rowsOf("network_configuration");
+  return Object.keys(json).some((key) => network.find(key))
+    ? { network_configuration: json as JsonObject }
+    : json;
+}
+
+/** Far more than any device needs; a larger file is something else by mistake. */
+const DEFAULTS_BYTES_MAX = 1024 * 1024;
+
+/** Reads the manufacturer's defaults, comments allowed. No file is the same as an empty one; a bad one is told. */
+export async function readDefaults(
+  host: Pick<Host, "readFile" | "fileSize">,
+  path: string,
+): Promise<{ defaults?: Json; problems: Problem[] }> {
+  const problems: Problem[] = [];
+  try {
+    const sizeBytes = await host.fileSize(path) ?? 0;
+    if (sizeBytes > DEFAULTS_BYTES_MAX) {
+      throw new SvcError(
+        "invalid_argument",
+        `${path}: found ${sizeBytes} bytes, wanted at most ${DEFAULTS_BYTES_MAX}`,
+      );
+    }
+    const defaults = parseJsonc(await host.readFile(path), { file: path, problems });
+    return { defaults, problems };
+  } catch (error) {
+    if (SvcError.from(error).code === "not_found") return { defaults: {}, problems };
+    problems.push({ severity: "error", path: "defaults", message: chainOf(error) });
+    return { problems };
+  }
+}
+
+type KeepHost = Pick<Host, "readTextFile" | "writeFile" | "makeFolder">;
+
+/** It holds passwords. */
+const MODE = 0o600;
+
+/** What was good the last time, as far as it can be read: without it the cloud is asked again. */
+export async function readLastGood(host: KeepHost, base: string): Promise<LastGood | undefined> {
+  try {
+    const json: unknown = JSON.parse(await host.readTextFile(keptAt(base)));
+    if (isObject(json) && isObject(json.defaults) && isObject(json.cloud)) return json as unknown as LastGood;
+  } catch {
+    // There is none, or none that can be used: both are the same to the caller.
+  }
+  return undefined;
+}
+
+/** Replaces it so that a power loss leaves the old or the new. Throws where it cannot be written. */
+export async function writeLastGood(host: KeepHost, base: string, lastGood: LastGood): Promise<void> {
+  await host.makeFolder(`${base}/state`);
+  await host.writeFile(keptAt(base), JSON.stringify(lastGood), { mode: MODE });
+}
+
+function keptAt(base: string): string {
+  return `${base}/state/settings.json`;
+}

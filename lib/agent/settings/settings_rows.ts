@@ -1,0 +1,211 @@
+/**
+ * The settings of the agent: a row for each published key, with its type, default and range.
+ *
+ * Owns the published names, those with the vendor's word in them included; the neutral spelling of such a key and
+ * the keys of the old provisioning file are taken too. What concerns several keys at once is in `settings.ts`.
+ */
+
+import {
+  bool,
+  choice,
+  type Infer,
+  integer,
+  list,
+  mapOf,
+  number,
+  object,
+  parseDurationMs,
+  type Place,
+  Row,
+  text,
+} from "../../base/schema/schema.ts";
+import { Secret, secret } from "../../base/secret.ts";
+
+const MINUTE_MS = 60_000;
+const SSID_BYTES_MAX = 32;
+const INTERFACE_LENGTH_MAX = 15;
+/** Ten years: what is longer is a slip of the pen, and no timer takes it. */
+const MINUTES_MAX = 10 * 366 * 24 * 60;
+
+/** A time in minutes, fractions allowed, or in Go's syntax (`1h20m30s`); decoded to milliseconds. */
+function minutes(doc: string, { min = 0 } = {}): Row<number | undefined> {
+  const wanted = `minutes${min ? ` (at least ${min})` : ""}, or a duration such as "1m30s"`;
+  return new Row<number | undefined>({
+    doc,
+    json: { anyOf: [{ type: "number", minimum: min }, { type: "string" }] },
+    wanted,
+    read: (value, at) => {
+      const ms = typeof value === "number"
+        ? value * MINUTE_MS
+        : typeof value === "string"
+        ? parseDurationMs(value)
+        : undefined;
+      const fits = ms !== undefined && ms >= min * MINUTE_MS && ms <= MINUTES_MAX * MINUTE_MS;
+      return fits ? Math.round(ms) : at.wanted(wanted, value);
+    },
+    written: (ms: number) => ms / MINUTE_MS,
+  });
+}
+
+/** A text of at most so many bytes; a longer one is cut, and said so. */
+function cutTo(bytesMax: number, value: string, at: Place): string {
+  const bytes = new TextEncoder().encode(value);
+  if (bytes.length <= bytesMax) return value;
+  at.warn(`found ${bytes.length} bytes, wanted at most ${bytesMax}: cut to them`);
+  let end = bytesMax;
+  while ((bytes[end] & 0xc0) === 0x80) end--;
+  return new TextDecoder().decode(bytes.subarray(0, end));
+}
+
+const START_TIMEOUT_MINUTES_MIN = 1;
+
+const advancedShape = {
+  debug: bool("debug level for the agent's own log"),
+  waitForUpdateCheck: bool("wait for a network and a look for updates before the runtime is started"),
+  disableRuntime: bool("do not run the runtime").key("disable_viam_server").aka("disable_svc_server"),
+  disableNetworkConfiguration: bool("leave networks, hotspot and additional networks alone"),
+  disableSystemConfiguration: bool("leave the system's settings alone"),
+  disableLogDeduplication: bool("write every repeated line"),
+  runtimeStartTimeoutMs: minutes("a runtime that has not started by then is killed and started again")
+    .with((ms, at) => {
+      if (ms >= START_TIMEOUT_MINUTES_MIN * MINUTE_MS) return ms;
+      at.warn(`found ${ms / MINUTE_MS} minutes, wanted at least ${START_TIMEOUT_MINUTES_MIN}: taken as that`);
+      return START_TIMEOUT_MINUTES_MIN * MINUTE_MS;
+    })
+    .default(10 * MINUTE_MS)
+    .key("viam_server_start_timeout_minutes").aka("svc_server_start_timeout_minutes"),
+  runtimeEnv: mapOf(text(), "environment of the runtime and everything it starts")
+    .with((env, at) => {
+      for (const [name, value] of Object.entries(env)) {
+        if (name === "" || /[=\0]/.test(name) || value.includes("\0")) {
+          at.at(name).error('wanted a name without "=" and neither name nor value with a zero byte');
+        }
+      }
+      return env;
+    })
+    .default({})
+    .key("viam_server_env").aka("svc_server_env"),
+};
+
+const networkShape = {
+  manufacturer: text("shown on the provisioning page").default("svc"),
+  model: text("shown on the provisioning page").default("custom"),
+  fragmentId: text("what machines are set up with by the provisioning app").default(""),
+  hotspotInterface: text("wifi device that is managed; empty: the first one").default("")
+    .with(interfaceName),
+  hotspotPrefix: text("what the hotspot's name begins with; the host name follows").default("svc-setup"),
+  hotspotPassword: secret("wifi password of the hotspot").with(passphrase).default(new Secret("svcsetup")),
+  hotspotSsid: text("whole name of the hotspot; empty: prefix and host name").default("")
+    .with((ssid, at) => cutTo(SSID_BYTES_MAX, ssid, at)),
+  disableCaptivePortalRedirect: bool("only names ending in .setup lead to the device").aka(
+    "disable_dns_redirect",
+  ),
+  turnOnHotspotIfWifiHasNoInternet: bool("try every network and count only as online with internet").aka(
+    "roaming_mode",
+  ),
+  wifiPowerSave: bool("power saving of all managed wifi; unset: as the system has it"),
+  offlineBeforeStartingHotspotMs: minutes("offline for this long, the hotspot comes up", { min: 1 })
+    .default(2 * MINUTE_MS).key("offline_before_starting_hotspot_minutes").aka("offline_timeout"),
+  userIdleMs: minutes("a user who does nothing for this long is gone", { min: 1 })
+    .default(5 * MINUTE_MS).key("user_idle_minutes").aka("user_timeout"),
+  retryConnectionTimeoutMs: minutes("after this long the hotspot goes down to try networks again", { min: 1 })
+    .default(10 * MINUTE_MS).key("retry_connection_timeout_minutes").aka("fallback_timeout"),
+  deviceRebootAfterOfflineMs: minutes("offline for this long, the device is rebooted; 0: never")
+    .with((ms, at) => ms === 0 || ms >= MINUTE_MS ? ms : at.wanted("0 or at least 1 minute", ms / MINUTE_MS))
+    .default(0).key("device_reboot_after_offline_minutes"),
+  disableBtProvisioning: bool("no provisioning by bluetooth"),
+  disableWifiProvisioning: bool("no provisioning by hotspot"),
+  bluetoothTrustAll: bool("pair with every bluetooth device that asks"),
+};
+
+const AUTOMATIC = "auto";
+
+/** One of `additional_networks`; it is taken or left as a whole. */
+export const additionalNetworkRow = object({
+  type: choice("kind of network", ["wifi", "wired"]).required(),
+  interface: text().default("").with(interfaceName),
+  ssid: text("name of a wifi").default("").with((ssid, at) => {
+    const { length } = new TextEncoder().encode(ssid);
+    return length <= SSID_BYTES_MAX ? ssid : at.wanted(`at most ${SSID_BYTES_MAX} bytes`, ssid);
+  }),
+  psk: secret("passkey of a wifi; empty: an open one").with(passphrase),
+  priority: integer("the highest is tried first", { min: -999, max: 999 }).default(0),
+  ipv4Address: text('address and prefix length, such as "192.168.1.5/24", or "auto"').default(AUTOMATIC)
+    .with((address, at) => {
+      if (address === "" || address.toLowerCase() === AUTOMATIC) return AUTOMATIC;
+      const [ip, bits, ...more] = address.split("/");
+      const fits = more.length === 0 && isIpv4(ip) && /^\d{1,2}$/.test(bits ?? "") && Number(bits) <= 32;
+      return fits ? address : at.wanted('"auto" or an address such as "192.168.1.5/24"', address);
+    }),
+  ipv4Gateway: text().default("").with((ip, at) => ip === "" || isIpv4(ip) ? ip : at.wanted(IPV4, ip)),
+  ipv4Dns: list(text().with((ip, at) => isIpv4(ip) ? ip : at.wanted(IPV4, ip))).default([]),
+  ipv4RouteMetric: integer("the lowest is preferred; 0: 100 wired, 600 wifi", { min: 0, max: 2 ** 32 - 1 })
+    .default(0),
+}).with((network, at) => {
+  if (network.type === "wifi" && network.ssid === "") return at.at("ssid").wanted("the name of the wifi", "");
+  return network;
+});
+
+const systemShape = {
+  journaldSystemMaxUseMb: journalLimit("disk space for kept logs in MB; -1: leave it alone")
+    .key("logging_journald_system_max_use_megabytes"),
+  journaldRuntimeMaxUseMb: journalLimit("space for passing logs in MB; -1: leave it alone")
+    .key("logging_journald_runtime_max_use_megabytes"),
+  journaldStorage: choice("where the journal is kept; unset: as the system has it", [
+    "persistent",
+    "volatile",
+    "auto",
+    "none",
+  ]).key("logging_journald_storage"),
+  forwardSystemLogs: text('identifiers to forward, separated by commas; "all", and "-x" for all but x')
+    .default(
+      "",
+    ),
+  osAutoUpgradeType: upgradeRow(),
+  osManagedUpgradeIntervalHours: number("time between two managed upgrades", { min: 1, max: 24 * 366 })
+    .default(
+      24,
+    ),
+};
+
+/** The sections whose keys are known; `additional_networks` has keys of the user's choice. */
+export const SECTIONS = {
+  advanced_settings: { shape: advancedShape, row: object(advancedShape) },
+  network_configuration: { shape: networkShape, row: object(networkShape) },
+  system_configuration: { shape: systemShape, row: object(systemShape) },
+};
+
+export const NETWORKS = "additional_networks";
+
+export type AdvancedSettings = NonNullable<Infer<typeof SECTIONS.advanced_settings.row>>;
+export type NetworkSettings = NonNullable<Infer<typeof SECTIONS.network_configuration.row>>;
+export type SystemSettings = NonNullable<Infer<typeof SECTIONS.system_configuration.row>>;
+export type AdditionalNetwork = NonNullable<Infer<typeof additionalNetworkRow>>;
+
+function upgradeRow() {
+  const words = ["all", "security", "disable", "disabled", "managed-all", "managed-security", ""] as const;
+  return choice("how the system is upgraded; empty: left alone", words).default("")
+    .with((word) => word === "disabled" ? "disable" : word);
+}
+
+function journalLimit(doc: string) {
+  return integer(doc, { max: 2 ** 31 }).default(512).with((mb) => mb < 0 ? -1 : mb === 0 ? 512 : mb);
+}
+
+const IPV4 = 'an IPv4 address such as "192.168.1.1"';
+
+function isIpv4(text: string): boolean {
+  const parts = text.split(".");
+  return parts.length === 4 && parts.every((part) => /^(0|[1-9]\d{0,2})$/.test(part) && Number(part) <= 255);
+}
+
+function interfaceName(name: string, at: Place): string | undefined {
+  const fits = name.length <= INTERFACE_LENGTH_MAX && !/[\s/]/.test(name);
+  return fits ? name : at.wanted(`a device such as "wlan0", at most ${INTERFACE_LENGTH_MAX} letters`, name);
+}
+
+/** Does not show what was found. */
+function passphrase(key: Secret, at: Place): Secret | undefined {
+  const { length } = key.reveal();
+  return length >= 8 && length <= 64 ? key : at.error(`found ${length} characters, wanted 8 to 64`);
+}

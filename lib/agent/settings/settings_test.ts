@@ -1,0 +1,449 @@
+import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { SvcError } from "../../base/error.ts";
+import type { Json, JsonObject } from "../../base/schema/schema.ts";
+import {
+  type AgentSettings,
+  decideSettings,
+  readDefaults,
+  readLastGood,
+  settingsProblems,
+  writeLastGood,
+} from "./settings.ts";
+
+const built = decideSettings({ defaults: {}, cloud: {} }).settings;
+
+/** What is decided of one section from the cloud, and what is told. */
+function fromCloud(section: string, values: Json): { settings: AgentSettings; told: string[] } {
+  const { settings, problems } = decideSettings({ defaults: {}, cloud: { [section]: values } });
+  return { settings, told: problems.map(({ severity, path, message }) => `${severity} ${path}: ${message}`) };
+}
+
+Deno.test("built-in values are the published ones", () => {
+  const { hotspotPassword: _, ...network } = built.network;
+  assertEquals({ ...built, network } as unknown, {
+    advanced: {
+      debug: undefined,
+      waitForUpdateCheck: undefined,
+      disableRuntime: undefined,
+      disableNetworkConfiguration: undefined,
+      disableSystemConfiguration: undefined,
+      disableLogDeduplication: undefined,
+      runtimeStartTimeoutMs: 600_000,
+      runtimeEnv: {},
+    },
+    network: {
+      manufacturer: "svc",
+      model: "custom",
+      fragmentId: "",
+      hotspotInterface: "",
+      hotspotPrefix: "svc-setup",
+      hotspotSsid: "",
+      disableCaptivePortalRedirect: undefined,
+      turnOnHotspotIfWifiHasNoInternet: undefined,
+      wifiPowerSave: undefined,
+      offlineBeforeStartingHotspotMs: 120_000,
+      userIdleMs: 300_000,
+      retryConnectionTimeoutMs: 600_000,
+      deviceRebootAfterOfflineMs: 0,
+      disableBtProvisioning: undefined,
+      disableWifiProvisioning: undefined,
+      bluetoothTrustAll: undefined,
+    },
+    additionalNetworks: {},
+    system: {
+      journaldSystemMaxUseMb: 512,
+      journaldRuntimeMaxUseMb: 512,
+      journaldStorage: undefined,
+      forwardSystemLogs: "",
+      osAutoUpgradeType: "",
+      osManagedUpgradeIntervalHours: 24,
+    },
+  });
+});
+
+Deno.test("the cloud is over the manufacturer, key by key; what is empty or zero says nothing, false does", () => {
+  const { settings } = decideSettings({
+    defaults: {
+      advanced_settings: { debug: true, viam_server_env: { A: "maker", B: "maker" } },
+      network_configuration: {
+        model: "m1",
+        hotspot_prefix: "acme",
+        user_idle_minutes: 7,
+        wifi_power_save: true,
+      },
+      additional_networks: { x: { type: "wired", priority: 1 }, y: { type: "wired" } },
+    },
+    cloud: {
+      advanced_settings: { debug: null, viam_server_env: { B: "cloud" } },
+      network_configuration: {
+        model: "",
+        hotspot_prefix: "mine",
+        user_idle_minutes: 0,
+        wifi_power_save: false,
+      },
+      additional_networks: { x: { type: "wifi", ssid: "home" } },
+    },
+  });
+  assertEquals(settings.advanced.debug, true);
+  assertEquals(settings.advanced.runtimeEnv, { A: "maker", B: "cloud" });
+  const { model, hotspotPrefix, userIdleMs, wifiPowerSave } = settings.network;
+  assertEquals([model, hotspotPrefix, userIdleMs, wifiPowerSave], ["m1", "mine", 420_000, false]);
+  // An entry with the same name is replaced as a whole.
+  assertEquals(settings.additionalNetworks.x.priority, 0);
+  assertEquals(Object.keys(settings.additionalNetworks), ["x", "y"]);
+});
+
+Deno.test("a bad value keeps its last good one, or its default; what stands beside it applies", () => {
+  const first = decideSettings({
+    defaults: {},
+    cloud: {
+      advanced_settings: { disable_viam_server: true, viam_server_start_timeout_minutes: 3 },
+      additional_networks: { home: { type: "wifi", ssid: "home", psk: "12345678" } },
+      system_configuration: { os_auto_upgrade_type: "security" },
+    },
+  });
+  const { settings, problems, lastGood } = decideSettings({
+    defaults: {},
+    cloud: {
+      advanced_settings: { disable_viam_server: "yes", viam_server_start_timeout_minutes: 4, debug: true },
+      additional_networks: { home: { type: "wifi", ssid: "home", psk: "1234" }, lan: { type: "wired" } },
+      system_configuration: 5,
+      network_configuration: { user_idle_minutes: "soon" },
+    },
+    lastGood: first.lastGood,
+  });
+  assertEquals(settings.advanced.disableRuntime, true);
+  assertEquals(settings.advanced.debug, true);
+  assertEquals(settings.advanced.runtimeStartTimeoutMs, 240_000);
+  assertEquals(settings.additionalNetworks.home.psk?.reveal(), "12345678");
+  assertEquals(Object.keys(settings.additionalNetworks), ["home", "lan"]);
+  assertEquals(settings.system.osAutoUpgradeType, "security");
+  assertEquals(settings.network.userIdleMs, 300_000);
+  assertEquals(problems.map(({ severity, path }) => `${severity} ${path}`), [
+    "error cloud.advanced_settings.disable_viam_server",
+    "error cloud.network_configuration.user_idle_minutes",
+    "error cloud.system_configuration",
+    "error cloud.additional_networks.home.psk",
+  ]);
+  // What is good now is good the next time, however long the cloud is away.
+  assertEquals(decideSettings({ defaults: {}, lastGood }).settings, settings);
+});
+
+Deno.test("the neutral spellings, the old provisioning file, and other letter case are taken", () => {
+  const { settings } = decideSettings({
+    defaults: {
+      manufacturer: "acme",
+      roaming_mode: true,
+      disable_dns_redirect: true,
+      offline_timeout: "3m",
+      user_timeout: 2.5,
+      fallback_timeout: "1h",
+    },
+    cloud: {
+      version_control: { agent: "stable" },
+      advanced_settings: {
+        svc_server_env: { A: "1" },
+        disable_svc_server: true,
+        svc_server_start_timeout_minutes: "2m30s",
+        Wait_For_Update_Check: true,
+      },
+    },
+  });
+  const { manufacturer, turnOnHotspotIfWifiHasNoInternet, disableCaptivePortalRedirect } = settings.network;
+  assertEquals([manufacturer, turnOnHotspotIfWifiHasNoInternet, disableCaptivePortalRedirect], [
+    "acme",
+    true,
+    true,
+  ]);
+  const { offlineBeforeStartingHotspotMs, userIdleMs, retryConnectionTimeoutMs } = settings.network;
+  assertEquals([offlineBeforeStartingHotspotMs, userIdleMs, retryConnectionTimeoutMs], [
+    180_000,
+    150_000,
+    3600_000,
+  ]);
+  const { runtimeEnv, disableRuntime, runtimeStartTimeoutMs, waitForUpdateCheck } = settings.advanced;
+  assertEquals([runtimeEnv, disableRuntime, runtimeStartTimeoutMs], [{ A: "1" }, true, 150_000]);
+  assertEquals(waitForUpdateCheck, true);
+});
+
+Deno.test("ranges: what is out of them is told with its path, and what to write", () => {
+  const bad: [section: string, values: JsonObject, told: string][] = [
+    ["advanced_settings", { viam_server_start_timeout_minutes: 0.5 }, "warning cloud.advanced_settings."],
+    [
+      "advanced_settings",
+      { viam_server_env: { "A=B": "1" } },
+      "error cloud.advanced_settings.viam_server_env.A=B",
+    ],
+    ["advanced_settings", { viam_server_env: { A: 1 } }, "found 1, wanted a string"],
+    ["advanced_settings", { disable_vaim_server: true }, 'did you mean "disable_viam_server"?'],
+    ["network_configuration", { hotspot_password: "short" }, "found 5 characters, wanted 8 to 64"],
+    ["network_configuration", { offline_before_starting_hotspot_minutes: 0.2 }, "minutes (at least 1)"],
+    [
+      "network_configuration",
+      { hotspot_ssid: "x".repeat(40) },
+      "found 40 bytes, wanted at most 32: cut to them",
+    ],
+    [
+      "network_configuration",
+      { device_reboot_after_offline_minutes: 0.5 },
+      "found 0.5, wanted 0 or at least 1 minute",
+    ],
+    ["system_configuration", { os_auto_upgrade_type: "securty" }, 'did you mean "security"?'],
+    ["system_configuration", { logging_journald_storage: "disk" }, 'found "disk", wanted one of'],
+    ["system_configuration", { os_managed_upgrade_interval_hours: 0.5 }, "from 1 to"],
+    ["additional_networks", { a: { type: "radio" } }, 'found "radio", wanted one of "wifi", "wired"'],
+    ["additional_networks", { a: { type: "wifi" } }, "cloud.additional_networks.a.ssid"],
+    ["additional_networks", { a: { type: "wired", interface: "a".repeat(16) } }, "at most 15 letters"],
+    ["additional_networks", { a: { type: "wired", priority: 1000 } }, "from -999 to 999"],
+    [
+      "additional_networks",
+      { a: { type: "wired", ipv4_address: "10.0.0.1" } },
+      'or an address such as "192.168.1.5/24"',
+    ],
+    ["additional_networks", { a: { type: "wired", ipv4_gateway: "fe80::1" } }, "wanted an IPv4 address"],
+    ["additional_networks", { a: { type: "wired", ipv4_dns: ["1.1.1.1", "x"] } }, "ipv4_dns.1: found"],
+  ];
+  for (const [section, values, told] of bad) {
+    const { told: all } = fromCloud(section, values);
+    assertEquals(all.length, 1, JSON.stringify(values));
+    assertStringIncludes(all[0], told);
+  }
+});
+
+Deno.test("every row of the published tables has its name, its type and its default", () => {
+  const { advanced, network, system } = built;
+  const minutes = (ms: number) => ms / 60_000;
+  const rows: [section: string, key: string, given: Json, found: unknown, published: unknown][] = [
+    ["advanced_settings", "debug", true, advanced.debug ?? false, false],
+    [
+      "advanced_settings",
+      "disable_network_configuration",
+      true,
+      advanced.disableNetworkConfiguration ?? false,
+      false,
+    ],
+    [
+      "advanced_settings",
+      "disable_system_configuration",
+      true,
+      advanced.disableSystemConfiguration ?? false,
+      false,
+    ],
+    ["advanced_settings", "disable_viam_server", true, advanced.disableRuntime ?? false, false],
+    ["advanced_settings", "viam_server_env", { A: "1" }, advanced.runtimeEnv, {}],
+    [
+      "advanced_settings",
+      "viam_server_start_timeout_minutes",
+      20,
+      minutes(advanced.runtimeStartTimeoutMs),
+      10,
+    ],
+    ["advanced_settings", "wait_for_update_check", true, advanced.waitForUpdateCheck ?? false, false],
+    [
+      "network_configuration",
+      "device_reboot_after_offline_minutes",
+      3,
+      network.deviceRebootAfterOfflineMs,
+      0,
+    ],
+    [
+      "network_configuration",
+      "disable_captive_portal_redirect",
+      true,
+      network.disableCaptivePortalRedirect ?? false,
+      false,
+    ],
+    ["network_configuration", "fragment_id", "some-fragment", network.fragmentId, ""],
+    ["network_configuration", "hotspot_interface", "wlan0", network.hotspotInterface, ""],
+    [
+      "network_configuration",
+      "hotspot_password",
+      "some password",
+      network.hotspotPassword.reveal() !== "",
+      true,
+    ],
+    ["network_configuration", "hotspot_prefix", "acme", network.hotspotPrefix, "svc-setup"],
+    ["network_configuration", "manufacturer", "acme", network.manufacturer, "svc"],
+    ["network_configuration", "model", "m1", network.model, "custom"],
+    [
+      "network_configuration",
+      "offline_before_starting_hotspot_minutes",
+      4,
+      minutes(network.offlineBeforeStartingHotspotMs),
+      2,
+    ],
+    [
+      "network_configuration",
+      "retry_connection_timeout_minutes",
+      4,
+      minutes(network.retryConnectionTimeoutMs),
+      10,
+    ],
+    [
+      "network_configuration",
+      "turn_on_hotspot_if_wifi_has_no_internet",
+      true,
+      network.turnOnHotspotIfWifiHasNoInternet ?? false,
+      false,
+    ],
+    ["network_configuration", "user_idle_minutes", 4, minutes(network.userIdleMs), 5],
+    ["network_configuration", "wifi_power_save", false, network.wifiPowerSave, undefined],
+    ["system_configuration", "forward_system_logs", "all,-kernel", system.forwardSystemLogs, ""],
+    [
+      "system_configuration",
+      "logging_journald_runtime_max_use_megabytes",
+      -1,
+      system.journaldRuntimeMaxUseMb,
+      512,
+    ],
+    [
+      "system_configuration",
+      "logging_journald_system_max_use_megabytes",
+      64,
+      system.journaldSystemMaxUseMb,
+      512,
+    ],
+    ["system_configuration", "os_auto_upgrade_type", "all", system.osAutoUpgradeType, ""],
+    ["system_configuration", "os_auto_upgrade_type", "security", system.osAutoUpgradeType, ""],
+    ["system_configuration", "os_auto_upgrade_type", "disable", system.osAutoUpgradeType, ""],
+  ];
+  for (const [section, key, given, found, published] of rows) {
+    assertEquals(found, published, `the default of ${key}`);
+    const { told, settings } = fromCloud(section, { [key]: given });
+    assertEquals(told, [], key);
+    if (!["wifi_power_save", "hotspot_password"].includes(key)) assertNotEquals(settings, built, key);
+    assertNotEquals(fromCloud(section, { [key]: { no: ["value"] } }).told, [], `${key} takes anything`);
+  }
+  const wifi = {
+    type: "wifi",
+    interface: "wlan0",
+    ssid: "home",
+    psk: "some password",
+    priority: -999,
+    ipv4_address: "192.168.1.5/24",
+    ipv4_gateway: "192.168.1.1",
+    ipv4_dns: ["1.1.1.1"],
+    ipv4_route_metric: 50,
+  };
+  for (const one of [wifi, { ...wifi, type: "wired", priority: 999 }, { type: "wired" }]) {
+    assertEquals(fromCloud("additional_networks", { mine: one }).told, []);
+  }
+  const { mine } = fromCloud("additional_networks", { mine: { type: "wired" } }).settings.additionalNetworks;
+  assertEquals({ ...mine }, {
+    type: "wired",
+    interface: "",
+    ssid: "",
+    psk: undefined,
+    priority: 0,
+    ipv4Address: "auto",
+    ipv4Gateway: "",
+    ipv4Dns: [],
+    ipv4RouteMetric: 0,
+  });
+});
+
+Deno.test("a short wait for the reboot of an offline device is taken, and warned of where no hotspot would start", () => {
+  for (const minutes of [1, 2, 3, 4]) {
+    const values = { device_reboot_after_offline_minutes: minutes };
+    const { settings, told } = fromCloud("network_configuration", values);
+    assertEquals(settings.network.deviceRebootAfterOfflineMs, minutes * 60_000);
+    const path = "network_configuration.device_reboot_after_offline_minutes";
+    assertEquals(told.map((one) => one.split(": ")[0]), minutes <= 2 ? [`warning ${path}`] : []);
+  }
+});
+
+Deno.test("a configuration is checked before a device has it, with the paths of that configuration", () => {
+  assertEquals(settingsProblems(undefined), []);
+  assertEquals(
+    settingsProblems({ version_control: { agent: "stable" }, advanced_settings: { debug: true } }),
+    [],
+  );
+  const found = settingsProblems({
+    advanced_settings: { viam_server_start_timeout_minutes: "x", debgu: true },
+    network_configuration: { device_reboot_after_offline_minutes: 1 },
+    additional_networks: { home: { type: "wifi" }, lan: { type: "wired", priority: 1000 } },
+  });
+  assertEquals(found.map(({ severity, path }) => `${severity} ${path}`), [
+    "error agent.advanced_settings.viam_server_start_timeout_minutes",
+    "warning agent.advanced_settings.debgu",
+    "error agent.additional_networks.home.ssid",
+    "error agent.additional_networks.lan.priority",
+    "warning agent.network_configuration.device_reboot_after_offline_minutes",
+  ]);
+  assertEquals(settingsProblems(5).map(({ path }) => path), ["agent"]);
+});
+
+Deno.test("what is unusual and right", () => {
+  const { settings } = fromCloud("system_configuration", {
+    logging_journald_system_max_use_megabytes: -7,
+    logging_journald_runtime_max_use_megabytes: 64,
+    os_auto_upgrade_type: "Disabled",
+  });
+  const { journaldSystemMaxUseMb, journaldRuntimeMaxUseMb, osAutoUpgradeType } = settings.system;
+  assertEquals([journaldSystemMaxUseMb, journaldRuntimeMaxUseMb, osAutoUpgradeType], [-1, 64, "disable"]);
+  for (const ipv4_address of ["auto", "AUTO", ""]) {
+    const { settings, told } = fromCloud("additional_networks", { a: { type: "wired", ipv4_address } });
+    assertEquals([settings.additionalNetworks.a.ipv4Address, told], ["auto", []]);
+  }
+  const clamped = fromCloud("advanced_settings", { viam_server_start_timeout_minutes: 0.5 });
+  assertEquals(clamped.settings.advanced.runtimeStartTimeoutMs, 60_000);
+});
+
+Deno.test("no secret is ever printed", () => {
+  const { settings, told } = fromCloud("additional_networks", {
+    a: { type: "wifi", ssid: "s", psk: "sesame1" },
+    b: { type: "wifi", ssid: "s", psk: "sesame-open" },
+    c: { type: "wifi", ssid: "s", psk: 123454321 },
+  });
+  const shown = `${JSON.stringify(settings)} ${Deno.inspect(settings, { depth: 9 })} ${told.join()}`;
+  assertEquals(told.length, 2);
+  assertEquals(/sesame|12345/.test(shown), false, shown);
+});
+
+Deno.test("whatever comes in, there are settings", () => {
+  const odd: Json[] = [null, 5, "x", [], { advanced_settings: [] }, {
+    additional_networks: { "": 1, __proto__: {} },
+  }];
+  for (const cloud of odd) {
+    for (const defaults of odd) {
+      const { settings } = decideSettings({ cloud, defaults, lastGood: { cloud: { a: {} }, defaults: {} } });
+      assertEquals(settings, built);
+    }
+  }
+});
+
+Deno.test("defaults are read with comments; a file that cannot be read is told, none is not", async () => {
+  const host = (text: string | undefined) => ({
+    fileSize: () => Promise.resolve(text?.length),
+    readFile: () =>
+      text === undefined
+        ? Promise.reject(new SvcError("not_found", "it does not exist"))
+        : Promise.resolve(new TextEncoder().encode(text)),
+  });
+  const read = (text?: string) => readDefaults(host(text), "/etc/svc-defaults.json");
+  assertEquals(await read(), { defaults: {}, problems: [] });
+  assertEquals((await read('{"model": "m", // ours\n}')).defaults, { model: "m" });
+  const { defaults, problems } = await read("{");
+  assertEquals(defaults, undefined);
+  assertMatch(problems[0].message, /svc-defaults\.json:1:/);
+});
+
+Deno.test("what was good is kept for the owner alone; what cannot be read is as nothing", async () => {
+  const files = new Map<string, { text: string; mode?: number }>();
+  const host = {
+    makeFolder: () => Promise.resolve(),
+    readTextFile: (path: string) => Promise.resolve(files.get(path)!.text),
+    writeFile: (path: string, text: string | Uint8Array, options?: { mode?: number }) => {
+      files.set(path, { text: String(text), ...options });
+      return Promise.resolve();
+    },
+  };
+  const { lastGood } = decideSettings({ defaults: {}, cloud: { advanced_settings: { debug: true } } });
+  await writeLastGood(host, "/opt/svc", lastGood);
+  assertEquals(files.get("/opt/svc/state/settings.json")?.mode, 0o600);
+  assertEquals(await readLastGood(host, "/opt/svc"), lastGood);
+  for (const text of ["", "{", "[]", '{"cloud":{}}']) {
+    files.set("/opt/svc/state/settings.json", { text });
+    assertEquals(await readLastGood(host, "/opt/svc"), undefined);
+  }
+});

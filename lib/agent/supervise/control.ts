@@ -1,0 +1,181 @@
+/**
+ * The agent's own door for people at the device: a socket in its folder that only its user can open.
+ *
+ * One JSON line asks, one answers. The socket is also what tells that an agent is at work: a second one in the same
+ * folder finds it and does not start.
+ */
+
+import { chmod, mkdir, rm } from "node:fs/promises";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { join } from "node:path";
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import { isObject, type Json } from "../../base/schema/schema.ts";
+import type { BinaryName } from "../update/release.ts";
+import type { AgentStatus } from "./status.ts";
+
+/** What can be asked of an agent. */
+export interface Controlled {
+  readonly status: AgentStatus;
+  /** Goes back to the version before. Throws where there is none. */
+  rollback(name: BinaryName): Promise<void>;
+  /** Has it end, as a signal would. */
+  stop(): void;
+}
+
+const ANSWER_MS = 10_000;
+const PRESENT_MS = 3_000;
+const LINE_CHARS_MAX = 256 * 1024;
+const NAMES: readonly BinaryName[] = ["svc-agent", "svc-server"];
+
+/** Where the socket is; on Windows a pipe. */
+export function socketOf(base: string, os: string): string {
+  if (os !== "windows") return join(base, "state", "agent.sock");
+  return `\\\\.\\pipe\\svc-agent-${base.replaceAll(/[^\w]+/g, "_")}`;
+}
+
+/** Opens the door. Throws `already_exists` where another agent works in this folder. */
+export async function openControl(
+  path: string,
+  controlled: Controlled,
+  clock: Clock,
+): Promise<{ close(): Promise<void> }> {
+  if (await isAnswered(path, clock)) {
+    throw new SvcError(
+      "already_exists",
+      `another svc-agent works in this folder already: it answers at ${path}`,
+    );
+  }
+  const isFile = !path.startsWith("\\\\");
+  if (isFile) {
+    await mkdir(join(path, ".."), { recursive: true });
+    // Left behind by an agent that did not end in order.
+    await rm(path, { force: true });
+  }
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+    socket.on("error", () => {});
+    void answer(socket, controlled, clock);
+  });
+  await listen(server, path);
+  if (isFile) await chmod(path, 0o600);
+  return {
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+      if (isFile) await rm(path, { force: true });
+    },
+  };
+}
+
+/** The status of the agent behind the socket; throws `not_found` where none answers. */
+export async function askStatus(path: string, clock: Clock): Promise<AgentStatus> {
+  return await ask(path, { do: "status" }, clock) as unknown as AgentStatus;
+}
+
+/** Has the agent go back to the version before. Throws `not_found` where none answers. */
+export async function askRollback(path: string, name: BinaryName, clock: Clock): Promise<void> {
+  await ask(path, { do: "rollback", name }, clock);
+}
+
+/** Has the agent end; it says so before it does. Throws `not_found` where none answers. */
+export async function askStop(path: string, clock: Clock): Promise<void> {
+  await ask(path, { do: "stop" }, clock);
+}
+
+async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_MS): Promise<Json> {
+  const socket = connect(path);
+  const tooLate = `the agent did not answer within ${withinMs / 1000} s at ${path}`;
+  const late = deadline(clock, withinMs, () => new SvcError("deadline_exceeded", tooLate));
+  try {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    socket.once("connect", resolve).once("error", (cause) => {
+      reject(new SvcError("not_found", `no svc-agent answers at ${path}: ${messageOf(cause)}`, { cause }));
+    });
+    await race(promise, late.signal);
+    socket.write(`${JSON.stringify(request)}\n`);
+    const line = await race(firstLine(socket), late.signal);
+    const { value, error } = JSON.parse(line ?? "{}") as { value?: Json; error?: string };
+    if (error !== undefined) throw new SvcError("failed_precondition", error);
+    if (value === undefined) {
+      throw new SvcError("unavailable", `the agent at ${path} ended while it was asked`);
+    }
+    return value;
+  } finally {
+    late.done();
+    socket.destroy();
+  }
+}
+
+/**
+ * Whether an agent is behind the socket. One that was killed may have left its socket to what it had started, which
+ * takes connections and never answers.
+ */
+async function isAnswered(path: string, clock: Clock): Promise<boolean> {
+  try {
+    await ask(path, { do: "status" }, clock, PRESENT_MS);
+    return true;
+  } catch (error) {
+    return !["not_found", "deadline_exceeded"].includes(SvcError.from(error).code);
+  }
+}
+
+async function answer(socket: Socket, controlled: Controlled, clock: Clock): Promise<void> {
+  const late = clock.after(ANSWER_MS, () => socket.destroy());
+  try {
+    const line = await firstLine(socket);
+    if (line === undefined) return;
+    const reply = await replyTo(line, controlled).catch((error) => ({ error: chainOf(error) }));
+    socket.end(`${JSON.stringify(reply)}\n`);
+  } catch {
+    // Whoever asked has gone.
+  } finally {
+    late();
+  }
+}
+
+async function replyTo(line: string, controlled: Controlled): Promise<{ value: unknown }> {
+  const request: unknown = JSON.parse(line);
+  const { do: what, name } = isObject(request) ? request : {};
+  if (what === "status") return { value: controlled.status };
+  if (what === "stop") {
+    controlled.stop();
+    return { value: true };
+  }
+  const binary = NAMES.find((one) => one === name);
+  if (what === "rollback" && binary) {
+    await controlled.rollback(binary);
+    return { value: true };
+  }
+  throw new SvcError(
+    "invalid_argument",
+    `found ${line}, wanted {"do": "status"}, {"do": "stop"} or {"do": "rollback", "name": …}`,
+  );
+}
+
+/** Up to the first newline; nothing where the socket ends before, or the line is endless. */
+function firstLine(socket: Socket): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    let text = "";
+    socket.setEncoding("utf8");
+    socket.on("data", (chunk: string) => {
+      text += chunk;
+      const end = text.indexOf("\n");
+      if (end >= 0) resolve(text.slice(0, end));
+      else if (text.length > LINE_CHARS_MAX) resolve(undefined);
+    });
+    socket.once("close", () => resolve(undefined));
+    socket.once("end", () => resolve(undefined));
+  });
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (cause) => {
+      reject(new SvcError("unavailable", `cannot listen at ${path}: ${messageOf(cause)}`, { cause }));
+    });
+    server.listen(path, resolve);
+  });
+}

@@ -1,0 +1,39 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { askRollback, askStatus, askStop, openControl, socketOf } from "./control.ts";
+import type { AgentStatus } from "./status.ts";
+
+const clock = new SystemClock();
+
+Deno.test("an agent is asked at its socket, and there is one in a folder only", async () => {
+  const base = await Deno.makeTempDir();
+  const path = socketOf(base, "linux");
+  assertEquals((await assertRejects(() => askStatus(path, clock), SvcError)).code, "not_found");
+  const backs: string[] = [];
+  const controlled = {
+    status: { version: "1.2.3" } as AgentStatus,
+    rollback: (name: string) => {
+      if (backs.push(name) > 1) {
+        return Promise.reject(new SvcError("failed_precondition", "only one is there"));
+      }
+      return Promise.resolve();
+    },
+    stop: () => void backs.push("stop"),
+  };
+  const control = await openControl(path, controlled, clock);
+  assertEquals(await askStatus(path, clock), controlled.status);
+  await askRollback(path, "svc-server", clock);
+  const refused = await assertRejects(() => askRollback(path, "svc-agent", clock), SvcError);
+  assertEquals([refused.message, backs], ["only one is there", ["svc-server", "svc-agent"]]);
+  await askStop(path, clock);
+  assertEquals(backs.at(-1), "stop");
+  assertEquals((await Deno.stat(path)).mode! & 0o777, 0o600);
+  const second = await assertRejects(() => openControl(path, controlled, clock), SvcError);
+  assertEquals(second.code, "already_exists");
+  await control.close();
+  // A socket that an agent left behind when it was killed is in nobody's way.
+  await Deno.writeTextFile(path, "");
+  await (await openControl(path, controlled, clock)).close();
+  await Deno.remove(base, { recursive: true });
+});

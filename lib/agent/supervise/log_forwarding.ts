@@ -1,0 +1,189 @@
+/**
+ * The system's journal on its way to the cloud (`forward_system_logs`).
+ *
+ * What journalctl follows goes straight to the queue of the agent's logs, not to the agent's own output, which is in
+ * that journal. The place up to which it went is kept, so that a restart neither loses nor repeats; bursts are cut.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf } from "../../base/error.ts";
+import type { Level, Logger, Sink } from "../../base/log/log.ts";
+import { endProcess, type ProcessHost, type RunningProcess } from "../../base/process.ts";
+import { isObject } from "../../base/schema/schema.ts";
+import { type Disk, writeDurably } from "../update/disk.ts";
+import type { AgentSettings } from "../settings/settings.ts";
+import type { Subsystem } from "../settings/subsystem.ts";
+
+export interface ForwardingParts {
+  readonly disk: Disk;
+  readonly processes: ProcessHost;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** To the cloud. */
+  readonly send: Sink;
+  /** The agent's folder. */
+  readonly base: string;
+  /** How the journal calls the agent and what it runs: their logs go to the cloud by themselves. */
+  readonly own: readonly string[];
+}
+
+/** On the whole more than that in a second is left out, and how much is told. */
+const PER_SECOND_MAX = 100;
+const CURSOR_MS = 30_000;
+const RESTART_MS = 10_000;
+const GRACE_MS = 2_000;
+const MESSAGE_CHARS_MAX = 16 * 1024;
+
+export class LogForwarding implements Subsystem {
+  readonly name = "forwarding of the system's logs";
+  #filter = "";
+  #stop: (() => Promise<void>) | undefined;
+
+  constructor(private readonly parts: ForwardingParts) {}
+
+  async apply({ advanced, system }: AgentSettings): Promise<void> {
+    const filter = advanced.disableSystemConfiguration ? "" : system.forwardSystemLogs;
+    if (filter === this.#filter) return;
+    await this.close();
+    this.#filter = filter;
+    if (filter !== "") this.#stop = this.#begin(wanted(filter, this.parts.own));
+  }
+
+  async close(): Promise<void> {
+    await this.#stop?.();
+    this.#stop = undefined;
+    this.#filter = "";
+  }
+
+  #begin(wants: (identifier: string) => boolean): () => Promise<void> {
+    const over = new AbortController();
+    let process: RunningProcess | undefined;
+    const done = (async () => {
+      let told = false;
+      while (!over.signal.aborted) {
+        try {
+          process = await this.#start();
+          const { code } = await this.#follow(process, wants);
+          if (over.signal.aborted) return;
+          this.parts.logger.warn(`journalctl ended with exit code ${code}, it is started again`);
+        } catch (error) {
+          if (!told) this.parts.logger.warn(`the system's logs cannot be followed: ${chainOf(error)}`);
+          told = true;
+        }
+        await this.parts.clock.sleep(RESTART_MS, over.signal).catch(() => {});
+      }
+    })();
+    return async () => {
+      over.abort();
+      if (process) await endProcess(process, this.parts.clock, GRACE_MS);
+      await done;
+    };
+  }
+
+  /** From where it went the last time; at first, from now on. */
+  async #start(): Promise<RunningProcess> {
+    const { disk, processes, base } = this.parts;
+    const cursor = await disk.read(cursorAt(base)).then((bytes) => new TextDecoder().decode(bytes), () => "");
+    const from = cursor === "" ? ["--lines=0"] : [`--after-cursor=${cursor}`];
+    const args = ["--follow", "--output=json", "--no-pager", ...from];
+    return processes.spawn({ command: "journalctl", args, ownGroup: true });
+  }
+
+  async #follow(process: RunningProcess, wants: (identifier: string) => boolean): Promise<{ code: number }> {
+    const { clock, send, logger } = this.parts;
+    const errors = (async () => {
+      for await (const line of process.stderr) logger.debug(`journalctl: ${line}`);
+    })();
+    let [second, sent, left, cursor, savedMs] = [0, 0, 0, "", clock.monotonicMs()];
+    for await (const line of process.stdout) {
+      const entry = readEntry(line);
+      if (!entry) continue;
+      const now = Math.floor(clock.monotonicMs() / 1000);
+      if (now !== second) {
+        if (left > 0) logger.warn(`${left} entries of the system's journal were left out: too many at once`);
+        [second, sent, left] = [now, 0, 0];
+      }
+      cursor = entry.cursor;
+      if (wants(entry.identifier)) {
+        if (sent++ < PER_SECOND_MAX) send(recordOf(entry));
+        else left++;
+      }
+      if (clock.monotonicMs() - savedMs >= CURSOR_MS) {
+        savedMs = clock.monotonicMs();
+        await this.#save(cursor);
+      }
+    }
+    await this.#save(cursor);
+    await errors;
+    return await process.exited;
+  }
+
+  async #save(cursor: string): Promise<void> {
+    const { disk, base, logger } = this.parts;
+    if (cursor === "") return;
+    await writeDurably(disk, cursorAt(base), new TextEncoder().encode(cursor), 0o600).catch((error) =>
+      logger.warn(`cannot keep the place in the system's journal: ${chainOf(error)}`)
+    );
+  }
+}
+
+function cursorAt(base: string): string {
+  return `${base}/state/journal_cursor`;
+}
+
+/**
+ * Which identifiers a filter wants: a list with commas of names to include, or with `-` before them to exclude; `all`
+ * is every one that is not excluded. The last word on a name counts, and before what is said of all.
+ */
+export function wanted(filter: string, own: readonly string[]): (identifier: string) => boolean {
+  const rules = new Map<string, boolean>();
+  for (const word of filter.split(",").map((one) => one.trim()).filter((one) => one !== "")) {
+    rules.set(word.replace(/^-/, ""), !word.startsWith("-"));
+  }
+  const others = rules.get("all") ?? false;
+  return (identifier) => !own.includes(identifier) && (rules.get(identifier) ?? others);
+}
+
+interface JournalEntry {
+  readonly cursor: string;
+  readonly identifier: string;
+  readonly pid: string;
+  readonly priority: number;
+  readonly message: string;
+  readonly timeMs: number;
+}
+
+/** A line of `journalctl --output=json` (systemd.journal-fields(7)); a message that is no text comes as its bytes. */
+export function readEntry(line: string): JournalEntry | undefined {
+  let json: unknown;
+  try {
+    json = JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+  if (!isObject(json)) return undefined;
+  const text = (name: string) => {
+    const value = (json as Record<string, unknown>)[name];
+    if (typeof value === "string") return value;
+    if (!Array.isArray(value)) return "";
+    // Of a field that is there several times the first counts; bytes are numbers.
+    if (typeof value[0] === "string") return value[0];
+    return new TextDecoder().decode(Uint8Array.from(value as number[]));
+  };
+  const identifier = text("SYSLOG_IDENTIFIER") || text("_COMM");
+  if (identifier === "" || text("MESSAGE") === "") return undefined;
+  return {
+    cursor: text("__CURSOR"),
+    identifier,
+    pid: text("_PID") || text("SYSLOG_PID"),
+    priority: Number(text("PRIORITY") || 6),
+    message: text("MESSAGE").slice(0, MESSAGE_CHARS_MAX),
+    timeMs: Number(text("__REALTIME_TIMESTAMP")) / 1000,
+  };
+}
+
+function recordOf({ identifier, pid, priority, message, timeMs }: JournalEntry) {
+  const level: Level = priority <= 3 ? "error" : priority === 4 ? "warn" : priority >= 7 ? "debug" : "info";
+  const logger = pid === "" ? identifier : `${identifier}[${pid}]`;
+  return { timeMs, level, logger, message, fields: {} };
+}

@@ -1,0 +1,93 @@
+import { assertEquals } from "@std/assert";
+import { FakeClock, settle } from "../../base/clock.ts";
+import { FakeProcesses } from "../../base/fake_processes.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { LogForwarding, readEntry, wanted } from "./log_forwarding.ts";
+import { decideSettings } from "../settings/settings.ts";
+import { systemDisk } from "../update/disk.ts";
+
+Deno.test("filters: names, exclusions, all, blanks, repeats, the agent itself", () => {
+  const names = ["sshd", "kernel", "svc-agent"];
+  const chosen = (filter: string) => names.filter(wanted(filter, ["svc-agent"]));
+  assertEquals(chosen("all"), ["sshd", "kernel"]);
+  assertEquals(chosen("all, -kernel"), ["sshd"]);
+  assertEquals(chosen("-kernel,all"), ["sshd"]);
+  assertEquals(chosen("sshd"), ["sshd"]);
+  assertEquals(chosen("-sshd"), []);
+  assertEquals(chosen("-sshd,sshd"), ["sshd"]);
+  assertEquals(chosen("svc-agent"), []);
+  assertEquals(chosen(" , "), []);
+});
+
+Deno.test("entries: fields, levels, bytes for a message, what is no entry", () => {
+  const line = {
+    __CURSOR: "c",
+    SYSLOG_IDENTIFIER: "sshd",
+    _PID: "12",
+    PRIORITY: "4",
+    __REALTIME_TIMESTAMP: "5000",
+  };
+  const entry = readEntry(JSON.stringify({ ...line, MESSAGE: [104, 195, 40] }));
+  assertEquals(entry, {
+    cursor: "c",
+    identifier: "sshd",
+    pid: "12",
+    priority: 4,
+    message: "h\uFFFD(",
+    timeMs: 5,
+  });
+  assertEquals(["{", "[]", "{}", '{"MESSAGE":"x"}'].map(readEntry), [
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});
+
+Deno.test("the journal goes to the cloud from where it was left, and not all of a flood", async () => {
+  const base = await Deno.makeTempDir();
+  await Deno.mkdir(`${base}/state`);
+  const clock = new FakeClock();
+  const processes = new FakeProcesses();
+  const [sent, own]: LogRecord[][] = [[], []];
+  const logger = new Logs(clock, [memorySink(own)]).logger("svc-agent");
+  const disk = systemDisk("linux");
+  const parts = { disk, processes, clock, logger, send: memorySink(sent), base, own: ["svc-agent"] };
+  const forwarding = new LogForwarding(parts);
+  const settings =
+    decideSettings({ cloud: { system_configuration: { forward_system_logs: "all" } } }).settings;
+  const started = async (count: number) => {
+    while (processes.started.length < count) await settle();
+    return processes.started[count - 1];
+  };
+  const line = (number: number) =>
+    JSON.stringify({
+      __CURSOR: `c${number}`,
+      SYSLOG_IDENTIFIER: "sshd",
+      MESSAGE: `m${number}`,
+      PRIORITY: "3",
+    });
+
+  await forwarding.apply(settings);
+  await forwarding.apply(settings);
+  const first = await started(1);
+  assertEquals(first.command.args?.includes("--lines=0"), true);
+  for (let number = 0; number < 150; number++) first.stdout.write(line(number));
+  await settle();
+  assertEquals([sent.length, sent[0].level, sent[0].logger, sent[0].message], [100, "error", "sshd", "m0"]);
+  await clock.advance(1000);
+  first.stdout.write(line(150));
+  await settle();
+  assertEquals(sent.length, 101);
+  assertEquals(own.map(({ message }) => message), [
+    "50 entries of the system's journal were left out: too many at once",
+  ]);
+  first.exit(1);
+  while (own.length < 2) await settle();
+  await clock.advance(10_000);
+  const second = await started(2);
+  assertEquals(second.command.args?.includes("--after-cursor=c150"), true);
+  await forwarding.close();
+  assertEquals([second.over, processes.started.length, clock.pending], [true, 2, 0]);
+  await Deno.remove(base, { recursive: true });
+});

@@ -1,0 +1,202 @@
+import { assert, assertEquals } from "@std/assert";
+import { FakeClock, settle } from "../../base/clock.ts";
+import { FakeProcesses } from "../../base/fake_processes.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { MARK, Runtime, type RuntimeSettings } from "./runtime.ts";
+
+const BASE = "/opt/svc";
+const BOOT = { file: "svc-server-1", path: `${BASE}/bin/svc-server`, delayMs: 0 };
+const SETTINGS: RuntimeSettings = { enabled: true, startTimeoutMs: 600_000, env: { A: "1" } };
+
+/** A runtime over processes that do what the test says. */
+function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProcesses() } = {}) {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logs = new Logs(clock, [memorySink(records)]);
+  const files = new Map<string, string>();
+  const seen = {
+    url: undefined as string | undefined,
+    settled: 0,
+    boots: 0,
+    installed: true,
+    current: BOOT.file,
+  };
+  const runtime = new Runtime({
+    base: BASE,
+    args: ["-config", "/etc/svc.json"],
+    boots: {
+      boot: () => {
+        const delayMs = delaysMs[Math.min(seen.boots++, delaysMs.length - 1)];
+        return Promise.resolve(seen.installed ? { ...BOOT, delayMs } : undefined);
+      },
+      current: () => Promise.resolve(seen.current),
+      settled: () => Promise.resolve(void seen.settled++),
+      alone: (work) => work(),
+    },
+    probe: {
+      serving: () => Promise.resolve(seen.url),
+      restartStatus: () => Promise.resolve(undefined),
+    },
+    processes,
+    host: {
+      readTextFile: (path) => Promise.resolve(files.get(path) ?? ""),
+      fileSize: (path) => Promise.resolve(files.get(path)?.length),
+      emptyFile: (path) => void files.set(path, ""),
+      removeFile: (path) => void files.delete(path),
+      makeFolder: () => Promise.resolve(),
+    },
+    clock,
+    logger: logs.logger("svc-agent"),
+    errors: logs.logger("svc-server.StdErr"),
+    changed: () => {},
+  }, settings);
+  const stop = new AbortController();
+  const done = runtime.adopt().then(() => runtime.run(stop.signal));
+  const end = async () => {
+    stop.abort();
+    await settle();
+    await done;
+    assertEquals(clock.pending, 0, "timers are left");
+  };
+  const messages = () => records.map(({ message }) => message);
+  return { runtime, clock, processes, files, seen, stop, done, end, messages };
+}
+
+Deno.test("it is started, gets ready, and is stopped with the agent", async () => {
+  const { runtime, clock, processes, seen, end } = scene();
+  await settle();
+  const [process] = processes.started;
+  assertEquals([process.command.command, process.command.args], [BOOT.path, ["-config", "/etc/svc.json"]]);
+  assertEquals([process.command.env?.A, process.command.env?.[MARK]], ["1", BASE]);
+  assertEquals(runtime.state.phase, "starting");
+  seen.url = "http://localhost:8080";
+  await clock.advance(500);
+  assertEquals([runtime.state.phase, runtime.state.url], ["running", seen.url]);
+  await clock.advance(60_000);
+  assertEquals(seen.settled, 1);
+  await end();
+  assertEquals(process.signals, ["SIGTERM", "SIGKILL group"]);
+  assertEquals(processes.started.length, 1);
+});
+
+Deno.test("what ends by itself is started again after its pause", async () => {
+  const { runtime, clock, processes, end, messages } = scene({ delaysMs: [0, 4000] });
+  await settle();
+  processes.started[0].exit(3);
+  await settle();
+  assertEquals([runtime.state.phase, runtime.state.failures], ["waiting", 1]);
+  await clock.advance(3999);
+  assertEquals(processes.started.length, 1);
+  await clock.advance(1);
+  assertEquals(processes.started.length, 2);
+  assert(messages().includes("svc-server ended by itself, with exit code 3"));
+  await end();
+});
+
+Deno.test("another version does not wait for the pause of one that fails", async () => {
+  const { runtime, processes, seen, end } = scene({ delaysMs: [0, 300_000, 0] });
+  await settle();
+  processes.started[0].exit(1);
+  await settle();
+  await runtime.restart("it is told so again");
+  await settle();
+  assertEquals([runtime.state.phase, processes.started.length], ["waiting", 1]);
+  seen.current = "svc-server-2";
+  await runtime.restart("another version is to run");
+  await settle();
+  assertEquals([runtime.state.phase, processes.started.length], ["starting", 2]);
+  await end();
+});
+
+Deno.test("what does not get ready in its time is killed and started again", async () => {
+  const { clock, processes, end, runtime } = scene();
+  await clock.advance(599_000);
+  assertEquals([processes.started.length, processes.started[0].over], [1, false]);
+  await clock.advance(2000);
+  assertEquals([processes.started[0].signals, processes.started.length], [["SIGKILL group"], 2]);
+  assertEquals(runtime.state.failures, 1);
+  await end();
+});
+
+Deno.test("a busy one that is silent for a while is left alone, a hanging one is killed", async () => {
+  const { clock, processes, seen, end } = scene();
+  seen.url = "http://localhost:8080";
+  await clock.advance(10_000);
+  seen.url = undefined;
+  await clock.advance(170_000);
+  assertEquals(processes.started[0].over, false);
+  await clock.advance(20_000);
+  assertEquals([processes.started[0].over, processes.started.length], [true, 2]);
+  await end();
+});
+
+Deno.test("a restart that is deaf ends with the death of the whole group", async () => {
+  const { runtime, clock, processes, seen, end } = scene();
+  seen.url = "http://localhost:8080";
+  await settle();
+  processes.started[0].onSignal = () => {};
+  const restarted = runtime.restart("new version");
+  assertEquals(runtime.restart("again"), restarted);
+  await clock.advance(120_000);
+  await restarted;
+  assertEquals(processes.started[0].signals, ["SIGTERM", "SIGKILL group"]);
+  await settle();
+  assertEquals(processes.started.length, 2);
+  assertEquals(runtime.state.failures, 0);
+  await end();
+});
+
+Deno.test("disabled it does not run; another environment makes it stale", async () => {
+  const { runtime, processes, end } = scene({ settings: { ...SETTINGS, enabled: false } });
+  await settle();
+  assertEquals(processes.started.length, 0);
+  runtime.configure(SETTINGS);
+  await settle();
+  assertEquals([processes.started.length, runtime.state.stale], [1, false]);
+  runtime.configure({ ...SETTINGS, env: { A: "2" } });
+  assertEquals(runtime.state.stale, true);
+  runtime.configure({ ...SETTINGS, enabled: false });
+  await settle();
+  assertEquals([processes.started[0].over, runtime.state.phase], [true, "stopped"]);
+  await end();
+});
+
+Deno.test("the next agent takes over what the one before has left", async () => {
+  const first = scene();
+  await settle();
+  first.runtime.leave();
+  await first.done;
+  assertEquals([first.processes.started[0].over, first.clock.pending], [false, 0]);
+
+  const { processes } = first;
+  const second = scene({ processes, settings: { ...SETTINGS, env: { A: "2" } } });
+  second.seen.url = "http://localhost:8080";
+  await settle();
+  assertEquals([processes.started.length, second.runtime.state.phase], [1, "running"]);
+  assertEquals([second.runtime.state.file, second.runtime.state.stale], [BOOT.file, true]);
+  await second.end();
+  assertEquals(processes.started[0].over, true);
+});
+
+Deno.test("what it writes to standard error is told once", async () => {
+  const { clock, files, end, messages, processes, runtime } = scene();
+  await settle();
+  files.set(`${BASE}/state/svc-server.stderr`, "panic: out of luck\n\n");
+  await clock.advance(1000);
+  assertEquals(messages().filter((message) => message.includes("luck")), ["panic: out of luck"]);
+  processes.started[0].exit(3);
+  await settle();
+  assertEquals(runtime.state.lastFailure, "ended by itself, with exit code 3: panic: out of luck");
+  await end();
+});
+
+Deno.test("nothing is installed yet: it looks again", async () => {
+  const { clock, processes, seen, end } = scene();
+  seen.installed = false;
+  await settle();
+  assertEquals(processes.started.length, 0);
+  seen.installed = true;
+  await clock.advance(5000);
+  assertEquals(processes.started.length, 1);
+  await end();
+});

@@ -1,0 +1,36 @@
+/**
+ * What the cloud is told of the device: its platform, its distribution, and which computer it is.
+ */
+
+import type { Host } from "../../base/host.ts";
+import { osReleaseValue } from "./os_upgrader.ts";
+
+export interface Device {
+  /** `linux/amd64`: the published names. */
+  readonly platform: string;
+  /** `debian:12`; empty where the system does not say. */
+  readonly distro: string;
+  /** `rpi`, `rpi4`, … */
+  readonly tags: readonly string[];
+}
+
+const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
+
+export async function describeDevice(host: Pick<Host, "platform" | "readTextFile">): Promise<Device> {
+  const { os, arch } = host.platform();
+  const read = (path: string) => host.readTextFile(path).catch(() => "");
+  const release = await read("/etc/os-release");
+  const [id, version] = ["ID", "VERSION_ID"].map((name) => osReleaseValue(release, name));
+  return {
+    platform: `${os}/${ARCHITECTURES[arch] ?? arch}`,
+    distro: [id, version].filter((word) => word !== "").join(":"),
+    tags: tagsOf(await read("/proc/device-tree/model")),
+  };
+}
+
+/** `Raspberry Pi 4 Model B Rev 1.5` is an `rpi` and an `rpi4`. */
+function tagsOf(model: string): string[] {
+  const [, number] = /Raspberry Pi(?: (\d+))?/.exec(model) ?? [];
+  if (!model.includes("Raspberry Pi")) return [];
+  return number === undefined ? ["rpi"] : ["rpi", `rpi${number}`];
+}

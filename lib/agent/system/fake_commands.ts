@@ -1,0 +1,29 @@
+/**
+ * Programs of the system that are not there, for tests: what is run is recorded, and answered as the test says.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import { type CommandOptions, type Commands, failureOf, type Outcome } from "./commands.ts";
+
+export class FakeCommands implements Commands {
+  /** Everything that was run, as a shell would take it. */
+  readonly ran: string[] = [];
+
+  /** `answers`: by the beginning of what is run; the longest counts, and what has none ends well and says nothing. */
+  constructor(readonly answers: { [command: string]: Partial<Outcome> | Error } = {}) {}
+
+  try(command: string, args: readonly string[], _options?: CommandOptions): Promise<Outcome> {
+    const line = [command, ...args].join(" ");
+    this.ran.push(line);
+    const known = Object.keys(this.answers).filter((one) => line.startsWith(one));
+    const found = this.answers[known.sort((a, b) => b.length - a.length)[0]] ?? {};
+    if (found instanceof Error) return Promise.reject(found);
+    return Promise.resolve({ code: 0, output: "", ...found });
+  }
+
+  async run(command: string, args: readonly string[], options?: CommandOptions): Promise<string> {
+    const outcome = await this.try(command, args, options);
+    if (outcome.code === 0) return outcome.output;
+    throw new SvcError("unknown", failureOf(command, args, outcome));
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * The space that the system's journal may take, as a drop-in of journald's configuration (journald.conf(5)).
+ */
+
+import type { Logger } from "../../base/log/log.ts";
+import type { Commands } from "./commands.ts";
+import { settle } from "./drop_in.ts";
+import type { AgentSettings } from "../settings/settings.ts";
+import type { Subsystem } from "../settings/subsystem.ts";
+import type { Disk } from "../update/disk.ts";
+
+const DROP_IN = "/etc/systemd/journald.conf.d/90-svc.conf";
+
+export interface SystemParts {
+  readonly disk: Disk;
+  readonly commands: Commands;
+  readonly logger: Logger;
+  /** What stands before the paths of the system's files; nothing, but for tests. */
+  readonly root?: string;
+}
+
+export class Journald implements Subsystem {
+  readonly name = "limits of the journal";
+  #missing = false;
+
+  constructor(private readonly parts: SystemParts) {}
+
+  async apply({ advanced, system }: AgentSettings, signal: AbortSignal): Promise<void> {
+    const { disk, commands, logger, root = "" } = this.parts;
+    if (advanced.disableSystemConfiguration) return;
+    const wanted = dropIn(system);
+    if (wanted !== undefined && !await this.#isThere(signal)) return;
+    if (!await settle(disk, `${root}${DROP_IN}`, wanted)) return;
+    logger.info(
+      wanted === undefined
+        ? "the limits of the journal are those of the system again"
+        : "the journal is limited",
+      wanted === undefined ? {} : { settings: wanted.trim().split("\n").slice(2) },
+    );
+    await commands.run("systemctl", ["restart", "systemd-journald"], { signal });
+    // To the disk with what is in memory, where that was not so before.
+    if (system.journaldStorage) await commands.run("journalctl", ["--flush"], { signal });
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async #isThere(signal: AbortSignal): Promise<boolean> {
+    const { commands, logger } = this.parts;
+    const { code } = await commands.try("systemctl", ["is-enabled", "systemd-journald"], { signal })
+      .catch(() => ({ code: -1 }));
+    if (code !== 0 && !this.#missing) {
+      logger.warn("there is no systemd-journald here, so its space is not limited");
+    }
+    this.#missing = code !== 0;
+    return !this.#missing;
+  }
+}
+
+/** `undefined` where neither size is limited nor a storage chosen; how the system stores its journal is its own matter. */
+export function dropIn(system: AgentSettings["system"]): string | undefined {
+  const { journaldSystemMaxUseMb, journaldRuntimeMaxUseMb, journaldStorage } = system;
+  if (journaldSystemMaxUseMb < 0 && journaldRuntimeMaxUseMb < 0 && !journaldStorage) return undefined;
+  const lines = ["# Written by svc-agent: system_configuration of the machine", "[Journal]"];
+  if (journaldSystemMaxUseMb >= 0) lines.push(`SystemMaxUse=${journaldSystemMaxUseMb}M`);
+  if (journaldRuntimeMaxUseMb >= 0) lines.push(`RuntimeMaxUse=${journaldRuntimeMaxUseMb}M`);
+  if (journaldStorage) lines.push(`Storage=${journaldStorage}`);
+  return `${lines.join("\n")}\n`;
+}

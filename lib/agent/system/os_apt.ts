@@ -1,0 +1,120 @@
+/**
+ * Upgrades of systems of Debian's family, by the package unattended-upgrades: its two settings files
+ * (`20auto-upgrades`, `50unattended-upgrades`) are replaced by what the configuration wants.
+ */
+
+import type { Commands } from "./commands.ts";
+import { settle } from "./drop_in.ts";
+import { SvcError } from "../../base/error.ts";
+import {
+  INSTALL_MS,
+  type SystemUpgrades,
+  type UpgradeKind,
+  type UpgradeParts,
+  WHOLE_MS,
+} from "./os_upgrader.ts";
+
+const AUTO = "/etc/apt/apt.conf.d/20auto-upgrades";
+const ORIGINS = "/etc/apt/apt.conf.d/50unattended-upgrades";
+const TIMER = "apt-daily-upgrade.timer";
+
+export class AptUpgrades implements SystemUpgrades {
+  constructor(private readonly parts: UpgradeParts) {}
+
+  async turnOff(signal: AbortSignal): Promise<boolean> {
+    const changed = await this.#settle(AUTO, automatic(false));
+    await this.parts.commands.run("systemctl", ["disable", "--now", TIMER], { signal });
+    return changed;
+  }
+
+  async turnOn(kind: UpgradeKind, signal: AbortSignal): Promise<boolean> {
+    const { commands } = this.parts;
+    await requireUnattended(commands, signal);
+    const patterns = await patternsNow(commands, kind, signal);
+    const changed = [
+      await this.#settle(AUTO, automatic(true)),
+      await this.#settle(ORIGINS, origins(patterns)),
+    ];
+    await commands.run("systemctl", ["enable", "--now", TIMER], { signal });
+    return changed.includes(true);
+  }
+
+  async upgrade(kind: UpgradeKind, signal: AbortSignal): Promise<void> {
+    const { commands } = this.parts;
+    const options = { signal, timeoutMs: WHOLE_MS };
+    await commands.run("apt-get", ["update"], options);
+    if (kind === "security") {
+      await requireUnattended(commands, signal);
+      await this.#settle(ORIGINS, origins(await patternsNow(commands, kind, signal)));
+      await commands.run("unattended-upgrade", [], options);
+    } else {
+      const keep = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"];
+      await commands.run("apt-get", ["upgrade", "-y", ...keep], options);
+    }
+  }
+
+  async needsReboot(): Promise<boolean> {
+    const { disk, root = "" } = this.parts;
+    return await disk.stat(`${root}/var/run/reboot-required`) !== undefined;
+  }
+
+  #settle(path: string, text: string): Promise<boolean> {
+    const { disk, root = "" } = this.parts;
+    return settle(disk, `${root}${path}`, text);
+  }
+}
+
+async function requireUnattended(commands: Commands, signal: AbortSignal): Promise<void> {
+  const { code } = await commands.try("unattended-upgrade", ["--help"], { signal })
+    .catch(() => ({ code: -1 }));
+  if (code === 0) return;
+  const options = { signal, timeoutMs: INSTALL_MS };
+  await commands.run("apt-get", ["update"], options);
+  await commands.run("apt-get", ["install", "-y", "unattended-upgrades"], options);
+}
+
+function automatic(on: boolean): string {
+  return `APT::Periodic::Update-Package-Lists "1";\nAPT::Periodic::Unattended-Upgrade "${on ? 1 : 0}";\n`;
+}
+
+/** Throws `not_found` where no repository is of the kind: nothing would ever be upgraded. */
+async function patternsNow(commands: Commands, kind: UpgradeKind, signal: AbortSignal): Promise<string[]> {
+  const patterns = patternsOf(await commands.run("apt-cache", ["policy"], { signal }), kind);
+  if (patterns.length > 0) return patterns;
+  const found = kind === "security" ? 'none whose codename has "security" in it' : "none";
+  throw new SvcError("not_found", `no package repository can be upgraded from: found ${found}`);
+}
+
+/**
+ * The repositories that are there now, as unattended-upgrades knows them, sorted, so that the same system always has
+ * the same file: from `apt-cache policy`. Custom repositories often have no codename, or nothing but a site. Ubuntu's
+ * security updates have the codename of the release, and an archive such as `noble-security`.
+ */
+export function patternsOf(policy: string, kind: UpgradeKind): string[] {
+  const patterns = new Set<string>();
+  const sources = policy.matchAll(/^[ \t]*release(?:[ \t]+(.*))?(?:\n[ \t]*origin[ \t]+(\S+))?/gm);
+  for (const [, line = "", site = ""] of sources) {
+    const fields = new Map(
+      line.split(/,(?=\w=)/).map((field) => [field.slice(0, 1), safe(field.slice(2))] as const),
+    );
+    const [origin, codename, archive] = ["o", "n", "a"].map((key) => fields.get(key) ?? "");
+    const isSecure = codename.includes("security");
+    const release = codename && (kind === "all" || isSecure) ? `codename=${codename}` : `archive=${archive}`;
+    if (kind === "security" && !isSecure && !archive.includes("security")) continue;
+    if (origin && (codename || archive)) patterns.add(`origin=${origin},${release}`);
+    else if (origin && kind === "all") patterns.add(`origin=${origin}`);
+    // What is installed by hand is no repository, and has no site.
+    else if (safe(site) && kind === "all") patterns.add(`site=${site}`);
+  }
+  return [...patterns].sort();
+}
+
+/** A value as it may stand in a pattern: a repository's words must not become settings, or match others. */
+function safe(value: string): string {
+  return /["\\=;{}*?[\]\p{Cc}]/u.test(value) ? "" : value.replaceAll(",", "%2C");
+}
+
+function origins(patterns: readonly string[]): string {
+  const lines = patterns.map((pattern) => `  "${pattern}";\n`).join("");
+  return `Unattended-Upgrade::Origins-Pattern {\n${lines}};\n`;
+}

@@ -1,0 +1,116 @@
+/**
+ * Upgrades of the operating system, as `os_auto_upgrade_type` wants them: by the system itself (unattended-upgrades,
+ * dnf-automatic), or by the agent (`managed-…`), which upgrades when the runtime may be restarted and reboots where
+ * that is needed.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { SystemParts } from "./journald.ts";
+import { AptUpgrades } from "./os_apt.ts";
+import { DnfUpgrades } from "./os_dnf.ts";
+import { familyOf, osReleaseValue, type SystemUpgrades, type UpgradeKind } from "./os_upgrader.ts";
+import type { AgentSettings } from "../settings/settings.ts";
+import type { Subsystem } from "../settings/subsystem.ts";
+
+/** When an upgrade may not be made now, or failed. */
+const RETRY_MS = 5 * 60_000;
+const RELEASE = "/etc/os-release";
+
+export interface OsUpgradeParts extends SystemParts {
+  readonly clock: Clock;
+  /** The runtime may be interrupted now. */
+  readonly mayInterrupt: () => Promise<boolean>;
+  readonly reboot: (reason: string) => Promise<void>;
+}
+
+export class OsUpgrades implements Subsystem {
+  readonly name = "upgrades of the system";
+  readonly #parts: OsUpgradeParts;
+  #applied = "";
+  #system?: SystemUpgrades;
+  #nextMs = 0;
+  #rebootNeeded = false;
+
+  constructor(parts: OsUpgradeParts) {
+    this.#parts = parts;
+  }
+
+  async apply({ advanced, system }: AgentSettings, signal: AbortSignal): Promise<void> {
+    const { osAutoUpgradeType: type, osManagedUpgradeIntervalHours } = system;
+    if (advanced.disableSystemConfiguration || type === "") return void (this.#applied = "");
+    if (type !== this.#applied) {
+      this.#system = await this.#find(type);
+      if (type === "disable" || type.startsWith("managed-")) await this.#turnOff(this.#system, signal);
+      else await this.#turnOn(this.#system, type as UpgradeKind, signal);
+      this.#applied = type;
+      this.#nextMs = 0;
+    }
+    if (type.startsWith("managed-")) {
+      await this.#manage(
+        this.#system!,
+        type.slice("managed-".length) as UpgradeKind,
+        osManagedUpgradeIntervalHours * 3600_000,
+        signal,
+      );
+    }
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** What upgrades this system. Throws `unimplemented` where nothing does that is known here. */
+  async #find(type: string): Promise<SystemUpgrades> {
+    const { disk, root = "" } = this.#parts;
+    const release = await disk.read(`${root}${RELEASE}`)
+      .then((bytes) => new TextDecoder().decode(bytes), () => "");
+    switch (familyOf(release)) {
+      case "debian":
+        return new AptUpgrades(this.#parts);
+      case "fedora":
+        return new DnfUpgrades(this.#parts);
+    }
+    const id = osReleaseValue(release, "ID");
+    const found = id === "" ? `no ID in ${RELEASE}` : `"${id}"`;
+    throw new SvcError(
+      "unimplemented",
+      `os_auto_upgrade_type "${type}" is not applied: found ${found}, wanted a system like Debian ` +
+        "(unattended-upgrades) or like Fedora (dnf-automatic)",
+    );
+  }
+
+  async #turnOff(system: SystemUpgrades, signal: AbortSignal): Promise<void> {
+    const changed = await system.turnOff(signal);
+    if (changed) this.#parts.logger.info("automatic upgrades of the system are off");
+  }
+
+  async #turnOn(system: SystemUpgrades, kind: UpgradeKind, signal: AbortSignal): Promise<void> {
+    const changed = await system.turnOn(kind, signal);
+    if (changed) this.#parts.logger.info(`automatic upgrades of the system are on: ${kind}`);
+  }
+
+  /** Upgrades when it is time and nobody minds. */
+  async #manage(
+    system: SystemUpgrades,
+    kind: UpgradeKind,
+    everyMs: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, logger, mayInterrupt, reboot } = this.#parts;
+    if (clock.monotonicMs() < this.#nextMs && !this.#rebootNeeded) return;
+    if (!await mayInterrupt()) return;
+    if (this.#rebootNeeded) return await reboot("upgrades of the system need it");
+    this.#nextMs = clock.monotonicMs() + RETRY_MS;
+    try {
+      await system.upgrade(kind, signal);
+      this.#nextMs = clock.monotonicMs() + everyMs;
+      this.#rebootNeeded = await system.needsReboot(signal);
+      logger.info("the system is upgraded", { kind, reboot: this.#rebootNeeded });
+    } catch (error) {
+      logger.error(
+        `the system cannot be upgraded, it is tried again in ${RETRY_MS / 60_000} minutes: ${chainOf(error)}`,
+      );
+    }
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * The agent as a service of systemd.
+ *
+ * What is started is the loader, so that no update of the agent can leave the device without one. The runtime is not
+ * ended with an agent that crashes or is replaced: the next agent takes it over.
+ */
+
+import { LOADER } from "../update/loader.ts";
+import { commandLine, type Service, type Unit } from "./systemd.ts";
+
+export const SERVICE = "svc-agent";
+
+/** Above the agent's own limit for its whole end, which is above that for the runtime. */
+const STOP_S = 240;
+/** Above what the end of a runtime may take, which the agent waits for before it is replaced. */
+const WATCHDOG_S = 180;
+/** What the system itself takes to stop it. */
+const STOP_MORE_S = 30;
+
+export const AGENT: Service = { name: SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
+
+export interface UnitOptions {
+  readonly base: string;
+  readonly configPath: string;
+  readonly defaultsPath: string;
+}
+
+export function agentUnit({ base, configPath, defaultsPath }: UnitOptions): Unit {
+  const command = [
+    `${base}/bin/${LOADER}`,
+    "--dir",
+    base,
+    "--config",
+    configPath,
+    "--defaults",
+    defaultsPath,
+  ];
+  const text = `[Unit]
+Description=svc-agent: installs, runs, watches and updates svc-server
+Wants=network-online.target
+After=network-online.target NetworkManager.service bluetooth.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+# Named, so that there is a HOME.
+User=root
+ExecStart=${commandLine(command)}
+Restart=always
+RestartSec=5
+# svc-server outlives an agent that crashes or is replaced; one that is told to stop ends it itself.
+KillMode=process
+TimeoutStopSec=${STOP_S}
+WatchdogSec=${WATCHDOG_S}
+NotifyAccess=all
+RuntimeDirectory=${SERVICE}
+RuntimeDirectoryPreserve=yes
+OOMScoreAdjust=-900
+ProtectClock=no
+RestrictSUIDSGID=no
+LockPersonality=yes
+RestrictRealtime=no
+KeyringMode=private
+
+[Install]
+WantedBy=multi-user.target
+`;
+  return { name: SERVICE, text };
+}

@@ -1,0 +1,146 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { silentLogs } from "../../base/log/log.ts";
+import { FakeCommands } from "./fake_commands.ts";
+import { installRuntime, PROGRAM, removeRuntime, runtimeUnit } from "./runtime_service.ts";
+import { AGENT, agentUnit } from "./service_unit.ts";
+import { installService, removeService, type ServiceParts } from "./systemd.ts";
+import { systemDisk } from "../update/disk.ts";
+
+const OPTIONS = { base: "/opt/svc", configPath: "/etc/svc.json", defaultsPath: "/etc/svc-defaults.json" };
+const UNIT = agentUnit(OPTIONS);
+const LOCAL = "/usr/local/lib/systemd/system";
+const ETC = "/etc/systemd/system";
+
+interface Scene {
+  readonly parts: ServiceParts;
+  readonly commands: FakeCommands;
+  readonly unit: (folder: string) => Promise<string | undefined>;
+  /** What is started with the system. */
+  readonly enabled: () => Promise<string | undefined>;
+}
+
+async function scene(known: string, work: (scene: Scene) => Promise<void>): Promise<void> {
+  const root = await Deno.makeTempDir();
+  const commands = new FakeCommands({ "systemd-path": { output: known } });
+  const logger = silentLogs(new SystemClock()).logger("test");
+  const unit = (folder: string) =>
+    Deno.readTextFile(`${root}${folder}/svc-agent.service`).catch(() => undefined);
+  const link = `${root}${ETC}/multi-user.target.wants/svc-agent.service`;
+  const enabled = () => Deno.readLink(link).catch(() => undefined);
+  try {
+    await work({ parts: { disk: systemDisk("linux"), commands, logger, root }, commands, unit, enabled });
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+Deno.test("the unit starts the loader, again and again, and leaves the runtime running", () => {
+  const { text } = agentUnit({ ...OPTIONS, base: "/opt/my svc", configPath: "/etc/100%$.json" });
+  assertMatch(text, /^ExecStart="\/opt\/my svc\/bin\/svc-agent-loader" --dir "\/opt\/my svc" --config /m);
+  assert(text.includes(" --config /etc/100%%$$.json "), "what systemd would replace is not replaced");
+  const lines = text.split("\n");
+  const wanted = ["Restart=always", "RestartSec=5", "KillMode=process", "StartLimitIntervalSec=0"];
+  const kept = ["RuntimeDirectoryPreserve=yes", "WatchdogSec=180", "NotifyAccess=all", "TimeoutStopSec=240"];
+  for (const line of [...wanted, ...kept]) assert(lines.includes(line), line);
+});
+
+Deno.test("a new service is written and enabled; the same again changes nothing", async () => {
+  await scene(`${ETC}:${LOCAL}:/usr/lib/systemd/system`, async ({ parts, commands, unit, enabled }) => {
+    await installService(UNIT, parts);
+    assertEquals(await unit(LOCAL), UNIT.text);
+    assertEquals(commands.ran.slice(2), ["systemctl daemon-reload"]);
+    assertEquals(await enabled(), `${LOCAL}/svc-agent.service`);
+    commands.ran.length = 0;
+    await installService(UNIT, parts);
+    assertEquals(commands.ran, ["systemctl --version", "systemd-path systemd-search-system-unit"]);
+  });
+});
+
+Deno.test("a change is taken; what somebody has disabled stays so", async () => {
+  await scene(LOCAL, async ({ parts, commands, unit, enabled }) => {
+    await installService(UNIT, parts);
+    commands.ran.length = 0;
+    await Deno.remove(`${parts.root}${ETC}/multi-user.target.wants/svc-agent.service`);
+    await installService(agentUnit({ ...OPTIONS, configPath: "/etc/other.json" }), parts);
+    assertMatch((await unit(LOCAL))!, /--config \/etc\/other.json/);
+    assertEquals(await enabled(), undefined);
+    assertEquals(commands.ran.slice(2), ["systemctl daemon-reload"]);
+  });
+});
+
+Deno.test("a unit in the lesser place moves to the better one", async () => {
+  await scene(ETC, async ({ parts, commands, unit }) => {
+    await installService(UNIT, parts);
+    assertEquals([await unit(ETC) !== undefined, await unit(LOCAL)], [true, undefined]);
+    commands.answers["systemd-path"] = { output: `${LOCAL}:${ETC}` };
+    commands.ran.length = 0;
+    await installService(UNIT, parts);
+    assertEquals([await unit(ETC), await unit(LOCAL)], [undefined, UNIT.text]);
+  });
+});
+
+Deno.test("a service is stopped and removed; none is no error", async () => {
+  await scene(LOCAL, async ({ parts, commands, unit }) => {
+    await installService(UNIT, parts);
+    commands.ran.length = 0;
+    await removeService(AGENT, parts);
+    assertEquals(await unit(LOCAL), undefined);
+    const reset = "systemctl reset-failed svc-agent";
+    assertEquals(commands.ran.slice(1), [
+      "systemctl disable --now svc-agent",
+      "systemctl daemon-reload",
+      reset,
+    ]);
+    commands.ran.length = 0;
+    await removeService(AGENT, parts);
+    assertEquals(commands.ran, ["systemctl --version"]);
+  });
+});
+
+Deno.test("the runtime is a service of its own until an agent is there", async () => {
+  await scene(LOCAL, async ({ parts, commands, unit }) => {
+    const download = `${parts.root}/download`;
+    const installed = () => Deno.readTextFile(`${parts.root}${PROGRAM}`).catch(() => undefined);
+    const runtime = () =>
+      Deno.readTextFile(`${parts.root}${LOCAL}/svc-server.service`).catch(() => undefined);
+    await Deno.writeTextFile(download, "version 1");
+    await installRuntime(download, "/etc/my machine.json", parts);
+    assertEquals(await installed(), "version 1");
+    assertEquals((await Deno.stat(`${parts.root}${PROGRAM}`)).mode! & 0o777, 0o755);
+    assertEquals(await runtime(), runtimeUnit("/etc/my machine.json").text);
+    assertMatch(
+      (await runtime())!,
+      /^ExecStart=\/usr\/local\/bin\/svc-server -config "\/etc\/my machine.json"$/m,
+    );
+    const link = `${parts.root}${ETC}/multi-user.target.wants/svc-server.service`;
+    assertEquals(await Deno.readLink(link), `${LOCAL}/svc-server.service`);
+
+    await Deno.writeTextFile(download, "version 2");
+    await installRuntime(download, "/etc/my machine.json", parts);
+    assertEquals(await installed(), "version 2");
+
+    await installService(UNIT, parts);
+    commands.ran.length = 0;
+    await removeRuntime(parts);
+    assertEquals(commands.ran.slice(1, 3), ["systemctl disable --now svc-server", "systemctl daemon-reload"]);
+    assertEquals([await runtime(), await installed()], [undefined, undefined]);
+    commands.ran.length = 0;
+    await removeRuntime(parts);
+    assertEquals(commands.ran, []);
+
+    const refused = () => installRuntime(download, "/etc/svc.json", parts);
+    const { code } = await assertRejects(refused, SvcError, "agent.version_control");
+    assertEquals([code, await installed()], ["failed_precondition", undefined]);
+    assertEquals(await unit(LOCAL), UNIT.text);
+  });
+});
+
+Deno.test("without systemd it says what to do instead", async () => {
+  await scene("", async ({ parts, commands, unit }) => {
+    commands.answers["systemctl"] = new SvcError("not_found", "there is no systemctl");
+    const error = await assertRejects(() => installService(UNIT, parts), SvcError, "wanted systemd");
+    assertEquals([error.code, await unit(ETC)], ["failed_precondition", undefined]);
+  });
+});

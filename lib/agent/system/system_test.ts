@@ -1,0 +1,310 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { FakeClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { FakeCommands } from "./fake_commands.ts";
+import { Journald } from "./journald.ts";
+import { patternsOf } from "./os_apt.ts";
+import { familyOf } from "./os_upgrader.ts";
+import { OsUpgrades } from "./os_upgrades.ts";
+import { decideSettings } from "../settings/settings.ts";
+import { systemDisk } from "../update/disk.ts";
+
+const { signal } = new AbortController();
+
+const POLICY = `Package files:
+ 100 /var/lib/dpkg/status
+     release a=now
+ 500 http://mirror/debian-security bookworm-security/main amd64 Packages
+     release v=12,o=Debian,a=stable-security,n=bookworm-security,l=Debian-Security,c=main,b=amd64
+ 500 http://mirror/debian bookworm/main amd64 Packages
+     release v=12.14,o=Debian,a=stable,n=bookworm,l=Debian,c=main,b=amd64
+     release v=12.14,o=Debian,a=stable,n=bookworm,l=Debian,c=contrib,b=amd64
+`;
+
+/** A Debian system in a folder, whose programs answer as the test says. */
+async function withSystem(
+  run: (system: {
+    parts: { disk: ReturnType<typeof systemDisk>; commands: FakeCommands; logger: never; root: string };
+    clock: FakeClock;
+    read: (path: string) => Promise<string | undefined>;
+    write: (path: string, text: string) => Promise<void>;
+    messages: () => string[];
+  }) => Promise<void>,
+): Promise<void> {
+  const root = await Deno.makeTempDir();
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logger = new Logs(clock, [memorySink(records)]).logger("svc-agent") as never;
+  const commands = new FakeCommands({ "apt-cache policy": { output: POLICY } });
+  const write = async (path: string, text: string) => {
+    await Deno.mkdir(`${root}${path.slice(0, path.lastIndexOf("/"))}`, { recursive: true });
+    await Deno.writeTextFile(`${root}${path}`, text);
+  };
+  try {
+    await write("/etc/os-release", 'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n');
+    await run({
+      parts: { disk: systemDisk("linux"), commands, logger, root },
+      clock,
+      read: (path) => Deno.readTextFile(`${root}${path}`).catch(() => undefined),
+      write,
+      messages: () => records.map(({ message }) => message),
+    });
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+const settingsOf = (system: JsonObject, advanced: JsonObject = {}) =>
+  decideSettings({ cloud: { system_configuration: system, advanced_settings: advanced } }).settings;
+
+const JOURNAL = "/etc/systemd/journald.conf.d/90-svc.conf";
+const AUTO = "/etc/apt/apt.conf.d/20auto-upgrades";
+const ORIGINS = "/etc/apt/apt.conf.d/50unattended-upgrades";
+
+Deno.test("the journal is limited once, and set free again", () =>
+  withSystem(async ({ parts, read }) => {
+    const journald = new Journald(parts);
+    const { ran } = parts.commands;
+    await journald.apply(settingsOf({ logging_journald_system_max_use_megabytes: 100 }), signal);
+    const [, section, ...lines] = (await read(JOURNAL))!.trim().split("\n");
+    assertEquals(
+      [section, lines],
+      ["[Journal]", ["SystemMaxUse=100M", "RuntimeMaxUse=512M"]],
+      "and no storage",
+    );
+    assertEquals(ran.splice(0), [
+      "systemctl is-enabled systemd-journald",
+      "systemctl restart systemd-journald",
+    ]);
+    await journald.apply(settingsOf({ logging_journald_system_max_use_megabytes: 100 }), signal);
+    assertEquals(ran.splice(0), ["systemctl is-enabled systemd-journald"], "nothing has changed");
+    await journald.apply(settingsOf({}, { disable_system_configuration: true }), signal);
+    assertEquals(await read(JOURNAL) !== undefined, true, "left as it is");
+    const off = {
+      logging_journald_system_max_use_megabytes: -1,
+      logging_journald_runtime_max_use_megabytes: -1,
+    };
+    await journald.apply(settingsOf(off), signal);
+    assertEquals([await read(JOURNAL), ran], [undefined, ["systemctl restart systemd-journald"]]);
+  }));
+
+Deno.test("the journal is stored otherwise only where that is set", () =>
+  withSystem(async ({ parts, read }) => {
+    const settings = settingsOf({
+      logging_journald_system_max_use_megabytes: -1,
+      logging_journald_runtime_max_use_megabytes: -1,
+      logging_journald_storage: "persistent",
+    });
+    await new Journald(parts).apply(settings, signal);
+    assertEquals((await read(JOURNAL))!.trim().split("\n").slice(1), ["[Journal]", "Storage=persistent"]);
+    assertEquals(parts.commands.ran.at(-1), "journalctl --flush");
+  }));
+
+Deno.test("a system without journald is told of once", () =>
+  withSystem(async ({ parts, read, messages }) => {
+    parts.commands.answers["systemctl is-enabled"] = { code: 1 };
+    const journald = new Journald(parts);
+    for (const _ of [1, 2]) await journald.apply(settingsOf({}), signal);
+    assertEquals([await read(JOURNAL), messages().length], [undefined, 1]);
+  }));
+
+Deno.test("repositories are those that are there, always in the same order", () => {
+  assertEquals(patternsOf(POLICY, "all"), [
+    "origin=Debian,codename=bookworm",
+    "origin=Debian,codename=bookworm-security",
+  ]);
+  assertEquals(patternsOf(POLICY, "security"), ["origin=Debian,codename=bookworm-security"]);
+});
+
+Deno.test("custom repositories are among them, and Ubuntu's security, whose codename is the release's", () => {
+  const policy = `Package files:
+ 100 /var/lib/dpkg/status
+     release a=now
+ 500 https://download.example.com/linux noble/stable amd64 Packages
+     release o=Example, Inc.,a=noble,l=Example CE,c=stable,b=amd64
+     origin download.example.com
+ 500 https://flat.example.org ./ Packages
+     release c=
+     origin flat.example.org
+ 500 https://evil.example.net ./ Packages
+     release o="; }; DPkg::Pre-Invoke { "reboot,n=x,c=main
+     origin evil.example.net
+ 500 http://security.ubuntu.com/ubuntu noble-security/main amd64 Packages
+     release v=24.04,o=Ubuntu,a=noble-security,n=noble,l=Ubuntu,c=main,b=amd64
+     origin security.ubuntu.com
+ 500 http://archive.ubuntu.com/ubuntu noble/main amd64 Packages
+     release v=24.04,o=Ubuntu,a=noble,n=noble,l=Ubuntu,c=main,b=amd64
+     origin archive.ubuntu.com
+Pinned packages:
+`;
+  assertEquals(patternsOf(policy, "all"), [
+    "origin=Example%2C Inc.,archive=noble",
+    "origin=Ubuntu,codename=noble",
+    "site=evil.example.net",
+    "site=flat.example.org",
+  ]);
+  assertEquals(patternsOf(policy, "security"), ["origin=Ubuntu,archive=noble-security"]);
+});
+
+Deno.test("a system is known by what it is or is like, whatever its codename", () => {
+  const systems: [release: string, family: string | undefined][] = [
+    ["ID=debian\nVERSION_CODENAME=forky\n", "debian"],
+    ["ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n", "debian"],
+    ["ID=linuxmint\nID_LIKE='ubuntu debian'\n", "debian"],
+    ["ID=raspbian\nID_LIKE=debian\n", "debian"],
+    ["ID=fedora\nVERSION_ID=43\n", "fedora"],
+    ['ID="rocky"\nID_LIKE="rhel centos fedora"\n', "fedora"],
+    ['ID="amzn"\nID_LIKE="fedora"\n', "fedora"],
+    ["ID=arch\n", undefined],
+    ["ID=alpine\nNAME=debian\n", undefined],
+    ["", undefined],
+  ];
+  for (const [release, family] of systems) assertEquals(familyOf(release), family, release);
+});
+
+Deno.test("automatic upgrades are turned on and off, and left alone where nothing is said", () =>
+  withSystem(async ({ parts, clock, read, write }) => {
+    const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
+    const upgrades = new OsUpgrades({ ...parts, ...more });
+    const { ran, answers } = parts.commands;
+    await write(AUTO, "mine\n");
+    await upgrades.apply(settingsOf({}), signal);
+    assertEquals([await read(AUTO), ran], ["mine\n", []]);
+
+    answers["unattended-upgrade --help"] = { code: 127 };
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "security" }), signal);
+    assertEquals(ran.splice(0).slice(-3), [
+      "apt-get install -y unattended-upgrades",
+      "apt-cache policy",
+      "systemctl enable --now apt-daily-upgrade.timer",
+    ]);
+    assertEquals((await read(AUTO))!.includes('Unattended-Upgrade "1"'), true);
+    assertEquals(
+      await read(ORIGINS),
+      'Unattended-Upgrade::Origins-Pattern {\n  "origin=Debian,codename=bookworm-security";\n};\n',
+    );
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "security" }), signal);
+    assertEquals(ran, [], "once is enough");
+
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "disable" }), signal);
+    assertEquals(ran.splice(0), ["systemctl disable --now apt-daily-upgrade.timer"]);
+    assertEquals((await read(AUTO))!.includes('Unattended-Upgrade "0"'), true);
+  }));
+
+Deno.test("upgrades of the agent's own wait for the runtime, are repeated, and reboot where that is needed", () =>
+  withSystem(async ({ parts, clock, write }) => {
+    const world = { allowed: false, rebooted: [] as string[] };
+    const upgrades = new OsUpgrades({
+      ...parts,
+      clock,
+      mayInterrupt: () => Promise.resolve(world.allowed),
+      reboot: (reason) => Promise.resolve(void world.rebooted.push(reason)),
+    });
+    const { ran, answers } = parts.commands;
+    const settings = settingsOf({
+      os_auto_upgrade_type: "managed-all",
+      os_managed_upgrade_interval_hours: 2,
+    });
+    const made = () => ran.splice(0).filter((line) => line.startsWith("apt-get upgrade")).length;
+    await upgrades.apply(settings, signal);
+    assertEquals(made(), 0);
+    world.allowed = true;
+    answers["apt-get update"] = { code: 100, output: "no network" };
+    await upgrades.apply(settings, signal);
+    await upgrades.apply(settings, signal);
+    assertEquals(made(), 0);
+    answers["apt-get update"] = {};
+    await clock.advance(5 * 60_000);
+    await upgrades.apply(settings, signal);
+    assertEquals(made(), 1);
+    await clock.advance(60 * 60_000);
+    await upgrades.apply(settings, signal);
+    assertEquals(made(), 0);
+    await write("/var/run/reboot-required", "");
+    await clock.advance(60 * 60_000);
+    await upgrades.apply(settings, signal);
+    assertEquals([made(), world.rebooted.length], [1, 0]);
+    world.allowed = false;
+    await upgrades.apply(settings, signal);
+    world.allowed = true;
+    await upgrades.apply(settings, signal);
+    assertEquals(world.rebooted.length, 1);
+  }));
+
+Deno.test("without a repository of security updates nothing is turned on, and it is told", () =>
+  withSystem(async ({ parts, clock, read }) => {
+    parts.commands.answers["apt-cache policy"] = { output: POLICY.replaceAll("security", "updates") };
+    const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
+    const upgrades = new OsUpgrades({ ...parts, ...more });
+    const settings = settingsOf({ os_auto_upgrade_type: "security" });
+    await assertRejects(() => upgrades.apply(settings, signal), SvcError, 'whose codename has "security"');
+    assertEquals(await read(AUTO), undefined);
+    parts.commands.answers["apt-cache policy"] = { output: POLICY };
+    await upgrades.apply(settings, signal);
+    assertEquals((await read(AUTO))!.includes('Unattended-Upgrade "1"'), true, "the next time it is there");
+  }));
+
+Deno.test("systems like Fedora are upgraded by dnf-automatic, of whichever dnf", () =>
+  withSystem(async ({ parts, clock, read, write }) => {
+    await write("/etc/os-release", 'ID="rocky"\nID_LIKE="rhel centos fedora"\n');
+    const SETTINGS = "/etc/dnf/automatic.conf";
+    const { ran, answers } = parts.commands;
+    const rebooted: string[] = [];
+    const more = {
+      clock,
+      mayInterrupt: () => Promise.resolve(true),
+      reboot: (reason: string) => Promise.resolve(void rebooted.push(reason)),
+    };
+    const upgrades = new OsUpgrades({ ...parts, ...more });
+    // Nothing of it is installed: neither timer is there.
+    answers["systemctl cat"] = { code: 1 };
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "disable" }), signal);
+    assertEquals([ran.splice(0).filter((line) => !line.includes(" cat ")), await read(SETTINGS)], [
+      [],
+      undefined,
+    ]);
+
+    answers["dnf install -y dnf-automatic"] = { code: 1, output: "No match for argument" };
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "security" }), signal);
+    assertEquals(ran.splice(0).filter((line) => !line.includes(" cat ")), [
+      "dnf install -y dnf-automatic",
+      "dnf install -y dnf5-plugin-automatic",
+      "systemctl enable --now dnf-automatic.timer",
+    ]);
+    const text = (await read(SETTINGS))!;
+    assertEquals(["upgrade_type = security", "apply_updates = yes"].every((one) => text.includes(one)), true);
+
+    answers["systemctl cat dnf5-automatic.timer"] = { code: 0 };
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "all" }), signal);
+    assertEquals(ran.splice(0).at(-1), "systemctl enable --now dnf5-automatic.timer");
+    assertEquals((await read(SETTINGS))!.includes("upgrade_type = default"), true);
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "disable" }), signal);
+    assertEquals(ran.splice(0).includes("systemctl disable --now dnf5-automatic.timer"), true);
+    assertEquals((await read(SETTINGS))!.includes("apply_updates = no"), true);
+
+    answers["dnf needs-restarting -r"] = { code: 1 };
+    const managed = settingsOf({ os_auto_upgrade_type: "managed-security" });
+    await upgrades.apply(managed, signal);
+    assertEquals(ran.includes("dnf upgrade -y --security"), true);
+    await upgrades.apply(managed, signal);
+    assertEquals(rebooted.length, 1);
+  }));
+
+Deno.test("another system is left alone, and that is a problem to be told", () =>
+  withSystem(async ({ parts, clock, write }) => {
+    await write("/etc/os-release", "ID=arch\n");
+    const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
+    const upgrades = new OsUpgrades({ ...parts, ...more });
+    for (const type of ["all", "security", "disable", "managed-all"]) {
+      const settings = settingsOf({ os_auto_upgrade_type: type });
+      await assertRejects(
+        () => upgrades.apply(settings, signal),
+        SvcError,
+        `"${type}" is not applied: found "arch"`,
+      );
+    }
+    await upgrades.apply(settingsOf({}), signal);
+    assertEquals(parts.commands.ran, []);
+  }));

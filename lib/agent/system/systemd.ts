@@ -1,0 +1,118 @@
+/**
+ * Services of systemd: a unit installed, and removed.
+ *
+ * Promises that installing again changes nothing that is right already, and leaves alone what somebody has disabled.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { Commands } from "./commands.ts";
+import { type Disk, linkDurably, removeDurably, writeDurably } from "../update/disk.ts";
+
+export interface Service {
+  readonly name: string;
+  /** Above what its end may take. */
+  readonly stopMs: number;
+}
+
+/** A service that is started with the system. */
+export interface Unit {
+  readonly name: string;
+  /** Of its file (systemd.service(5), systemd.exec(5)). */
+  readonly text: string;
+}
+
+export interface ServiceParts {
+  readonly disk: Disk;
+  readonly commands: Commands;
+  readonly logger: Logger;
+  /** What stands before every path, for tests. */
+  readonly root?: string;
+}
+
+/** Where units of the administrator are, the better place first. */
+const FOLDERS = ["/usr/local/lib/systemd/system", "/etc/systemd/system"];
+
+/** What is started with the system. */
+const WANTS = "/etc/systemd/system/multi-user.target.wants";
+
+/** Words of a command line as systemd reads them. */
+export function commandLine(words: readonly string[]): string {
+  return words.map((word) => {
+    const escaped = word.replaceAll("%", "%%").replaceAll("$", "$$$$");
+    return /^[\w@%+=:,./$-]+$/.test(escaped) ? escaped : `"${escaped.replaceAll(/["\\]/g, "\\$&")}"`;
+  }).join(" ");
+}
+
+/** Writes the unit, enabled if it is new. Throws `failed_precondition` where there is no systemd. */
+export async function installService(
+  { name, text }: Unit,
+  { disk, commands, logger, root = "" }: ServiceParts,
+): Promise<void> {
+  await requireSystemd(name, commands);
+  const known = (await commands.run("systemd-path", ["systemd-search-system-unit"]).catch(() => "")).split(
+    ":",
+  );
+  const folder = FOLDERS.find((one) => known.includes(one)) ?? FOLDERS[1];
+  const paths = pathsOf(name, root);
+  const path = paths[FOLDERS.indexOf(folder)];
+  const found = await Promise.all(paths.map((one) => disk.stat(one)));
+  const isNew = found.every((one) => one === undefined);
+  const there = await disk.read(path).catch(() => undefined);
+  const changed = !there || new TextDecoder().decode(there) !== text;
+  if (isNew) {
+    // Before the unit, which is what tells that it was installed: should the power go now, it is done again.
+    await disk.makeFolder(`${root}${WANTS}`);
+    await linkDurably(disk, `${root}${WANTS}/${name}.service`, `${folder}/${name}.service`);
+  }
+  if (changed) {
+    await disk.makeFolder(`${root}${folder}`);
+    await writeDurably(disk, path, new TextEncoder().encode(text));
+  }
+  for (const other of paths.filter((one) => one !== path)) {
+    if (await disk.stat(other)) await removeDurably(disk, other);
+  }
+  if (changed) await commands.run("systemctl", ["daemon-reload"]);
+  logger.info(changed ? `the service is installed: ${path}` : `the service is as it should be: ${path}`);
+}
+
+/** Whether a unit of that name was installed. */
+export async function hasService(
+  name: string,
+  { disk, root = "" }: Pick<ServiceParts, "disk" | "root">,
+): Promise<boolean> {
+  const found = await Promise.all(pathsOf(name, root).map((path) => disk.stat(path)));
+  return found.some((one) => one !== undefined);
+}
+
+/** Stops the service and removes it; does nothing where there is none. */
+export async function removeService(
+  { name, stopMs }: Service,
+  parts: ServiceParts,
+): Promise<void> {
+  const { disk, commands, logger, root = "" } = parts;
+  await requireSystemd(name, commands);
+  if (!await hasService(name, parts)) return logger.info(`there is no service ${name} to remove`);
+  await commands.run("systemctl", ["disable", "--now", name], { timeoutMs: stopMs });
+  for (const path of pathsOf(name, root)) if (await disk.stat(path)) await removeDurably(disk, path);
+  await commands.run("systemctl", ["daemon-reload"]);
+  await commands.try("systemctl", ["reset-failed", name]);
+  logger.info(`the service ${name} is removed`);
+}
+
+function pathsOf(name: string, root: string): string[] {
+  return FOLDERS.map((folder) => `${root}${folder}/${name}.service`);
+}
+
+async function requireSystemd(name: string, commands: Commands): Promise<void> {
+  try {
+    await commands.run("systemctl", ["--version"]);
+  } catch (cause) {
+    const wanted = "wanted systemd; without it start the program yourself";
+    throw new SvcError(
+      "failed_precondition",
+      `cannot make ${name} a service: systemctl does not answer, ${wanted}`,
+      { cause },
+    );
+  }
+}

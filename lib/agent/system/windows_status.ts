@@ -1,0 +1,81 @@
+/**
+ * The life of a service of Windows as its service control manager sees it, apart from how that is spoken to.
+ *
+ * Promises: it is told that the service starts, runs, stops, has stopped, in this order and each in time; a command
+ * to stop, or the system's end, aborts what the service does; other commands change nothing.
+ */
+
+import { SvcError } from "../../base/error.ts";
+
+/** States of a service, as Windows numbers them (winsvc.h). */
+export const STATES = { stopped: 1, startPending: 2, stopPending: 3, running: 4 } as const;
+/** Commands to a service. */
+export const CONTROLS = { stop: 1, interrogate: 4, shutdown: 5, preshutdown: 15 } as const;
+/** Which commands it wants: stop, shutdown, preshutdown. */
+const ACCEPTED = 0x1 | 0x4 | 0x100;
+/** Runs in a process of its own. */
+const OWN_PROCESS = 0x10;
+/** How long it takes to stop, at most: above what the agent is given. */
+const STOP_MS = 180_000;
+const NO_ERROR = 0;
+const NOT_IMPLEMENTED = 120;
+/** "The service has returned a service-specific error code." */
+const SERVICE_SPECIFIC = 1066;
+
+/** A SERVICE_STATUS. */
+export type Status = readonly [
+  type: number,
+  state: number,
+  accepted: number,
+  exitCode: number,
+  ownExitCode: number,
+  checkPoint: number,
+  waitMs: number,
+];
+
+export class ServiceLife {
+  readonly #stop = new AbortController();
+  #told: Status = [OWN_PROCESS, STATES.startPending, 0, 0, 0, 0, 0];
+
+  /** `tell` hands a status to Windows. */
+  constructor(private readonly tell: (status: Status) => void) {}
+
+  /** Works until it has ended or the service is to stop; gives its exit code. */
+  async run(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
+    this.#set(STATES.startPending);
+    this.#set(STATES.running);
+    let code = 1;
+    try {
+      code = await work(this.#stop.signal);
+    } finally {
+      this.#set(STATES.stopped, code);
+    }
+    return code;
+  }
+
+  /** A command; gives what Windows is to be answered. */
+  control(command: number): number {
+    switch (command) {
+      case CONTROLS.interrogate:
+        this.tell(this.#told);
+        return NO_ERROR;
+      case CONTROLS.stop:
+      case CONTROLS.shutdown:
+      case CONTROLS.preshutdown:
+        if (!this.#stop.signal.aborted) {
+          this.#set(STATES.stopPending);
+          this.#stop.abort(new SvcError("canceled", "the service was told to stop"));
+        }
+        return NO_ERROR;
+    }
+    return NOT_IMPLEMENTED;
+  }
+
+  #set(state: number, code = 0): void {
+    const accepted = state === STATES.running ? ACCEPTED : 0;
+    const waitMs = state === STATES.stopPending ? STOP_MS : 0;
+    const checkPoint = state === STATES.stopPending ? 1 : 0;
+    this.#told = [OWN_PROCESS, state, accepted, code === 0 ? 0 : SERVICE_SPECIFIC, code, checkPoint, waitMs];
+    this.tell(this.#told);
+  }
+}

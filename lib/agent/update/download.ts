@@ -1,0 +1,356 @@
+/**
+ * Downloads of releases: over http, https and from files, taken up again where they were cut off.
+ *
+ * Owns `cache/part`: each download has a file there, and a note of what it is a part of. Promises: what `fetch`
+ * gives is in `cache` under a name with its own sum in it, whole, synced, and what the release said it would be; a
+ * disk that fills up loses the part and nothing else. Nothing is decided by the time of day: where a certificate is
+ * not valid yet, the error says that the clock is likely wrong.
+ */
+
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Clock, deadline } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { fileNameOf, type Release } from "./release.ts";
+import type { ReleaseKeys } from "./release_keys.ts";
+import { type Disk, type DiskFile, writeDurably } from "./disk.ts";
+import type { Build } from "./state.ts";
+import type { Fetcher, Progress } from "./updater.ts";
+
+export interface DownloadParts {
+  readonly base: string;
+  readonly disk: Disk;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Keys that releases have to be signed with; without any, the sum that the cloud gave has to do. */
+  readonly keys?: ReleaseKeys;
+  readonly fetch?: typeof fetch;
+}
+
+/** What is left free for everything else. */
+const RESERVE_BYTES = 32 * 1024 ** 2;
+/** Far more than any release. */
+const SIZE_MAX_BYTES = 4 * 1024 ** 3;
+/** A server that sends nothing for so long has gone away. */
+const STALL_MS = 60_000;
+/** How often the space is looked at, and the progress told. */
+const LOOK_BYTES = 16 * 1024 ** 2;
+const NOTE_SUFFIX = ".json";
+const PART_SUFFIX = ".part";
+
+/** What a part is a part of. */
+interface Note {
+  readonly url: string;
+  readonly key: string;
+  readonly etag?: string;
+}
+
+export class Download implements Fetcher {
+  readonly #parts: DownloadParts;
+
+  constructor(parts: DownloadParts) {
+    this.#parts = parts;
+  }
+
+  async fetch(release: Release, progress: (progress: Progress) => void, signal: AbortSignal): Promise<Build> {
+    const found = await this.#inCache(release);
+    if (found) return found;
+    const part = join(this.#folder, `${partName(release.url)}${PART_SUFFIX}`);
+    await this.#parts.disk.makeFolder(this.#folder);
+    try {
+      await (release.url.startsWith("file:")
+        ? this.#copy(release, part, progress, signal)
+        : this.#get(release, part, progress, signal));
+      return await this.#accept(release, part, signal);
+    } catch (error) {
+      throw await this.#mended(error, part, release);
+    }
+  }
+
+  async stamp({ url }: Release, signal: AbortSignal): Promise<string | undefined> {
+    if (url.startsWith("file:")) {
+      const found = await this.#parts.disk.stat(fileURLToPath(url));
+      return found && String(Math.round(found.modifiedMs));
+    }
+    const answer = await this.#ask(url, { method: "HEAD" }, signal);
+    await answer.body?.cancel();
+    const changedMs = Date.parse(answer.headers.get("last-modified") ?? "");
+    return answer.ok && Number.isFinite(changedMs) ? String(changedMs) : undefined;
+  }
+
+  async clean(keepMs: number): Promise<string[]> {
+    const { disk, clock } = this.#parts;
+    const removed: string[] = [];
+    for (const name of await disk.list(this.#folder)) {
+      const found = await disk.stat(join(this.#folder, name));
+      const ageMs = clock.nowMs() - (found?.modifiedMs ?? 0);
+      // An age below nothing is a clock that was set: the next look is soon enough.
+      if (ageMs < keepMs) continue;
+      await disk.remove(join(this.#folder, name)).then(() => removed.push(name), () => {});
+    }
+    return removed;
+  }
+
+  get #folder(): string {
+    return join(this.#parts.base, "cache", "part");
+  }
+
+  /** The bytes are there already: it was tried before, or is gone back to. */
+  async #inCache({ name, version, sha256, key }: Release): Promise<Build | undefined> {
+    if (sha256 === undefined) return undefined;
+    const file = fileNameOf(name, version, sha256);
+    const path = join(this.#parts.base, "cache", file);
+    const found = await this.#parts.disk.stat(path);
+    if (!found || await sha256Of(this.#parts.disk, path) !== sha256) return undefined;
+    return { key, version, file, sha256, sizeBytes: found.sizeBytes };
+  }
+
+  async #get(
+    release: Release,
+    part: string,
+    progress: (progress: Progress) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { disk, logger } = this.#parts;
+    const note = await this.#note(part);
+    const have = note?.url === release.url && note.key === release.key && note.etag !== undefined
+      ? (await disk.stat(part))?.sizeBytes ?? 0
+      : 0;
+    const resumed: Record<string, string> = have > 0
+      ? { range: `bytes=${have}-`, "if-range": note!.etag! }
+      : {};
+    let answer = await this.#ask(release.url, { headers: resumed }, signal);
+    if (answer.status === 416) {
+      await answer.body?.cancel();
+      answer = await this.#ask(release.url, {}, signal);
+    }
+    const from = answer.status === 206 && rangeStart(answer) === have ? have : 0;
+    if (!(answer.status === 200 || (answer.status === 206 && from > 0))) {
+      await answer.body?.cancel();
+      throw refusalOf(release, answer.status);
+    }
+    if (from > 0) logger.info(`${release.version}: going on after ${from} bytes`);
+    const length = Number(answer.headers.get("content-length") ?? NaN);
+    const totalBytes = Number.isFinite(length) ? from + length : undefined;
+    const etag = answer.headers.get("etag") ?? undefined;
+    // A weak one is for the same meaning, not for the same bytes.
+    await this.#mark(part, {
+      url: release.url,
+      key: release.key,
+      etag: etag?.startsWith("W/") ? undefined : etag,
+    });
+    const body = answer.body ?? new ReadableStream({ start: (stream) => stream.close() });
+    await this.#store(part, from, totalBytes, this.#alive(body, signal), progress);
+  }
+
+  async #copy(
+    release: Release,
+    part: string,
+    progress: (progress: Progress) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { disk } = this.#parts;
+    const path = fileURLToPath(release.url);
+    const found = await disk.stat(path);
+    if (!found) throw new SvcError("not_found", `there is no file ${path}`);
+    await disk.remove(`${part}${NOTE_SUFFIX}`);
+    const chunks = (async function* () {
+      for await (const chunk of disk.chunks(path)) {
+        signal.throwIfAborted();
+        yield chunk;
+      }
+    })();
+    await this.#store(part, 0, found.sizeBytes, chunks, progress);
+  }
+
+  async #store(
+    part: string,
+    from: number,
+    totalBytes: number | undefined,
+    chunks: AsyncIterable<Uint8Array>,
+    progress: (progress: Progress) => void,
+  ): Promise<void> {
+    const { disk } = this.#parts;
+    await this.#mustFit((totalBytes ?? 0) - from);
+    const file: DiskFile = await disk.open(part, from > 0 ? "append" : "new", 0o755);
+    let doneBytes = from;
+    try {
+      let lookedBytes = from;
+      progress({ doneBytes, totalBytes });
+      for await (const chunk of chunks) {
+        await file.write(chunk);
+        doneBytes += chunk.length;
+        if (doneBytes > SIZE_MAX_BYTES) {
+          throw new SvcError("data_loss", `more than ${SIZE_MAX_BYTES} bytes came`);
+        }
+        if (doneBytes - lookedBytes < LOOK_BYTES) continue;
+        lookedBytes = doneBytes;
+        progress({ doneBytes, totalBytes });
+        await this.#mustFit((totalBytes ?? 0) - doneBytes);
+      }
+      await disk.makeExecutable(part);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    if (totalBytes !== undefined && doneBytes !== totalBytes) {
+      throw new SvcError("unavailable", `it was cut off after ${doneBytes} of ${totalBytes} bytes`);
+    }
+  }
+
+  /** From a part that is whole to a file of `cache`. */
+  async #accept(release: Release, part: string, signal: AbortSignal): Promise<Build> {
+    const { disk, base, keys } = this.#parts;
+    const { name, version, key } = release;
+    const sizeBytes = (await disk.stat(part))?.sizeBytes ?? 0;
+    const sha256 = await sha256Of(disk, part);
+    if (release.sha256 !== undefined && sha256 !== release.sha256) {
+      throw new SvcError(
+        "data_loss",
+        `found ${sizeBytes} bytes with sum ${sha256}, wanted ${release.sha256}`,
+      );
+    }
+    // Whoever chose a URL of their own has nobody who signs it.
+    if (!release.custom) {
+      await keys?.check({ name, version, sha256, sizeBytes, url: release.url }, (url) => {
+        return this.#json(url, signal);
+      });
+    }
+    const file = fileNameOf(name, version, sha256);
+    await disk.rename(part, join(base, "cache", file));
+    await disk.syncFolder(join(base, "cache"));
+    await disk.remove(`${part}${NOTE_SUFFIX}`);
+    return { key, version, file, sha256, sizeBytes };
+  }
+
+  /** What to tell of a failure; what cannot be used is removed. */
+  async #mended(thrown: unknown, part: string, { url }: Release): Promise<SvcError> {
+    const { disk, clock } = this.#parts;
+    const error = SvcError.from(thrown);
+    if (error.code === "resource_exhausted" || error.code === "data_loss") {
+      await disk.remove(part).catch(() => {});
+      await disk.remove(`${part}${NOTE_SUFFIX}`).catch(() => {});
+    }
+    return new SvcError(error.code, `${url}: ${chainOf(error)}${clockHint(chainOf(error), clock.nowMs())}`, {
+      cause: error,
+    });
+  }
+
+  async #mustFit(moreBytes: number): Promise<void> {
+    const freeBytes = await this.#parts.disk.freeBytes(this.#folder);
+    const wantedBytes = Math.max(0, moreBytes) + RESERVE_BYTES;
+    if (freeBytes >= wantedBytes) return;
+    const wanted = `${megabytes(wantedBytes)} MB with what has to stay free`;
+    throw new SvcError("resource_exhausted", `found ${megabytes(freeBytes)} MB of space, wanted ${wanted}`);
+  }
+
+  async #note(part: string): Promise<Note | undefined> {
+    try {
+      return JSON.parse(new TextDecoder().decode(await this.#parts.disk.read(`${part}${NOTE_SUFFIX}`)));
+    } catch {
+      return undefined;
+    }
+  }
+
+  async #mark(part: string, note: Note): Promise<void> {
+    const bytes = new TextEncoder().encode(JSON.stringify(note));
+    await writeDurably(this.#parts.disk, `${part}${NOTE_SUFFIX}`, bytes, 0o600);
+  }
+
+  async #json(url: string, signal: AbortSignal): Promise<unknown> {
+    const answer = await this.#ask(url, {}, signal);
+    if (!answer.ok) {
+      await answer.body?.cancel();
+      const code = answer.status === 404 ? "not_found" : "unavailable";
+      throw new SvcError(code, `${url} answers ${answer.status}`);
+    }
+    return await answer.json();
+  }
+
+  async #ask(
+    url: string,
+    init: { method?: string; headers?: Record<string, string> },
+    signal: AbortSignal,
+  ): Promise<Response> {
+    const { clock, fetch: ask = fetch } = this.#parts;
+    const late = () =>
+      new SvcError("deadline_exceeded", `${url} does not answer within ${STALL_MS / 1000} s`);
+    const limit = deadline(clock, STALL_MS, late, signal);
+    // The bytes as they are: a range of packed ones would mean nothing.
+    const headers = { "accept-encoding": "identity", ...init.headers };
+    try {
+      return await ask(url, { ...init, headers, signal: limit.signal });
+    } catch (error) {
+      if (limit.signal.aborted) throw limit.signal.reason;
+      throw new SvcError("unavailable", `${url} cannot be reached: ${chainOf(error)}`, { cause: error });
+    } finally {
+      limit.done();
+    }
+  }
+
+  /** What comes, as long as something comes. */
+  async *#alive(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const reader = body.getReader();
+    try {
+      for (;;) {
+        const late = () => new SvcError("deadline_exceeded", `nothing came for ${STALL_MS / 1000} s`);
+        const limit = deadline(this.#parts.clock, STALL_MS, late, signal);
+        const stop = () => void reader.cancel(limit.signal.reason).catch(() => {});
+        limit.signal.addEventListener("abort", stop, { once: true });
+        try {
+          const { done, value } = await reader.read();
+          if (limit.signal.aborted) throw limit.signal.reason;
+          if (done) return;
+          yield value;
+        } finally {
+          limit.signal.removeEventListener("abort", stop);
+          limit.done();
+        }
+      }
+    } catch (error) {
+      throw error instanceof SvcError || signal.aborted
+        ? error
+        : new SvcError("unavailable", `the connection broke: ${chainOf(error)}`, { cause: error });
+    } finally {
+      await reader.cancel().catch(() => {});
+    }
+  }
+}
+
+/** The SHA-256 of a file, hexadecimal. */
+export async function sha256Of(disk: Disk, path: string): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const chunk of disk.chunks(path)) hash.update(chunk);
+  return hash.digest("hex");
+}
+
+/** A clock that says an earlier year than this was never set. */
+const EARLIEST_MS = 1_735_689_600_000;
+
+function clockHint(message: string, nowMs: number): string {
+  if (!/not.?(yet.?)?valid|expired|certificate/i.test(message)) return "";
+  const date = new Date(nowMs).toISOString().slice(0, 10);
+  return nowMs < EARLIEST_MS
+    ? `; the clock of this device says ${date}, which is wrong: it is tried again until the time is set`
+    : `; is ${date}, as the clock of this device says, right?`;
+}
+
+function refusalOf({ version }: Release, status: number): SvcError {
+  const code = status === 404 || status === 410 ? "not_found" : "unavailable";
+  return new SvcError(code, `the server answers ${status} to the download of ${version}, wanted 200`);
+}
+
+function rangeStart(answer: Response): number | undefined {
+  const start = /^bytes (\d+)-/.exec(answer.headers.get("content-range") ?? "")?.[1];
+  return start === undefined ? undefined : Number(start);
+}
+
+function partName(url: string): string {
+  return createHash("sha256").update(url).digest("hex").slice(0, 16);
+}
+
+function megabytes(bytes: number): number {
+  return Math.round(bytes / 1024 ** 2);
+}

@@ -1,0 +1,299 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { createHash } from "node:crypto";
+import { FakeClock, settle } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import { Logs } from "../../base/log/log.ts";
+import { newReleaseKey, type ReleaseKey, signRelease } from "../../base/release_signature.ts";
+import { Download } from "./download.ts";
+import { fileNameOf, keyOf, type Release } from "./release.ts";
+import { ReleaseKeys } from "./release_keys.ts";
+import { type Disk, systemDisk } from "./disk.ts";
+
+const BYTES = Uint8Array.from({ length: 300_000 }, (_, at) => (at * 7) % 251);
+const SUM = createHash("sha256").update(BYTES).digest("hex");
+
+interface Bench {
+  readonly base: string;
+  readonly release: Release;
+  /** What was asked for: method, path and range. */
+  readonly asked: string[];
+  readonly download: (
+    more?: { disk?: Disk; keys?: ReleaseKeys; clock?: FakeClock; fetch?: typeof fetch },
+  ) => Download;
+  answer: (request: Request) => Response | Promise<Response>;
+}
+
+async function withServer(test: (bench: Bench) => Promise<void>): Promise<void> {
+  const base = await Deno.makeTempDir({ prefix: "svc-" });
+  await Deno.mkdir(`${base}/cache/part`, { recursive: true });
+  const asked: string[] = [];
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen: () => {} }, (request) => {
+    const range = request.headers.get("range");
+    asked.push(`${request.method} ${new URL(request.url).pathname}${range ? ` ${range}` : ""}`);
+    return bench.answer(request);
+  });
+  const url = `http://127.0.0.1:${server.addr.port}/releases/svc-server`;
+  const logger = new Logs(new FakeClock(), []).logger("download");
+  const bench: Bench = {
+    base,
+    asked,
+    release: {
+      name: "svc-server",
+      version: "1.0.0",
+      url,
+      sha256: SUM,
+      custom: false,
+      key: keyOf("1.0.0", SUM),
+    },
+    download: ({ disk = systemDisk("linux"), clock = new FakeClock(), ...more } = {}) =>
+      new Download({ base, disk, clock, logger, ...more }),
+    answer: serve,
+  };
+  try {
+    await test(bench);
+  } finally {
+    await server.shutdown();
+    await Deno.remove(base, { recursive: true });
+  }
+}
+
+/** The whole file or the range that is asked for. */
+function serve(request: Request): Response {
+  const from = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? 0);
+  const headers = { etag: '"one"', "content-length": String(BYTES.length - from) };
+  if (from === 0 || request.headers.get("if-range") !== '"one"') return new Response(BYTES, { headers });
+  const range = { "content-range": `bytes ${from}-${BYTES.length - 1}/${BYTES.length}` };
+  return new Response(BYTES.slice(from), { status: 206, headers: { ...headers, ...range } });
+}
+
+/** The connection breaks in the middle of the file. */
+async function breaking(url: string | URL | Request, init?: RequestInit): Promise<Response> {
+  const answer = await fetch(url, init);
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  let sent = 0;
+  const body = new ReadableStream<Uint8Array>({
+    pull(stream) {
+      if (sent++ === 0) stream.enqueue(bytes.slice(0, bytes.length / 2));
+      else stream.error(new TypeError("connection reset"));
+    },
+  });
+  return new Response(body, { headers: answer.headers });
+}
+
+const never = new AbortController().signal;
+const names = async (folder: string) =>
+  (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name).sort();
+
+Deno.test("a download is in the cache under a name with its sum, whole, to be executed; nothing else is left", () =>
+  withServer(async ({ base, release, download, asked }) => {
+    const progress: number[] = [];
+    const build = await download().fetch(release, ({ doneBytes }) => progress.push(doneBytes), never);
+    const file = fileNameOf("svc-server", "1.0.0", SUM);
+    assertEquals(build, { key: release.key, version: "1.0.0", file, sha256: SUM, sizeBytes: BYTES.length });
+    assertEquals(await Deno.readFile(`${base}/cache/${file}`), BYTES);
+    if (Deno.build.os !== "windows") {
+      assertEquals((await Deno.stat(`${base}/cache/${file}`)).mode! & 0o111, 0o111);
+    }
+    assertEquals(await names(`${base}/cache/part`), []);
+    // What is there is not fetched again.
+    await download().fetch(release, () => {}, never);
+    assertEquals(asked, ["GET /releases/svc-server"]);
+  }));
+
+Deno.test("a download that was cut off goes on where it was, by another process too", () =>
+  withServer(async ({ release, download, asked }) => {
+    const cut = () => download({ fetch: breaking }).fetch(release, () => {}, never);
+    const error = await assertRejects(cut, SvcError, "the connection broke");
+    assertEquals(error.code, "unavailable");
+    const build = await download().fetch(release, () => {}, never);
+    assertEquals(build.sha256, SUM);
+    assertMatch(asked[1], /^GET \/releases\/svc-server bytes=[1-9]\d*-$/);
+  }));
+
+Deno.test("what has changed since, and what is of another release, is fetched anew", () =>
+  withServer(async (bench) => {
+    const { release, download, asked } = bench;
+    const cut = (one: Release) =>
+      assertRejects(() => download({ fetch: breaking }).fetch(one, () => {}, never), SvcError, "broke");
+    await cut(release);
+    bench.answer = (request) => {
+      assertEquals(request.headers.get("if-range"), '"one"');
+      return new Response(BYTES, { headers: { etag: '"two"' } });
+    };
+    assertEquals((await download().fetch(release, () => {}, never)).sha256, SUM);
+    bench.answer = serve;
+    const other = { ...release, version: "2.0.0", key: "2.0.0:x", sha256: "0".repeat(64) };
+    await cut(other);
+    const third = { ...release, version: "3.0.0", key: "3.0.0:x" };
+    await download().fetch(third, () => {}, never);
+    assertEquals(asked.at(-1), "GET /releases/svc-server");
+  }));
+
+Deno.test("other bytes than were promised are thrown away; 404 and 500 are told", () =>
+  withServer(async (bench) => {
+    const { base, release, download } = bench;
+    bench.answer = () => new Response("something else");
+    const wrong = await assertRejects(() => download().fetch(release, () => {}, never), SvcError, "wanted");
+    assertEquals(wrong.code, "data_loss");
+    assertEquals(await names(`${base}/cache/part`), []);
+    for (const [status, code] of [[404, "not_found"], [500, "unavailable"]] as const) {
+      bench.answer = () => new Response("no", { status });
+      const error = await assertRejects(() => download().fetch(release, () => {}, never), SvcError);
+      assertEquals(error.code, code);
+      assertMatch(error.message, new RegExp(`releases/svc-server: the server answers ${status}`));
+    }
+    const gone = { ...release, url: "http://127.0.0.1:9/x" };
+    assertEquals(
+      (await assertRejects(() => download().fetch(gone, () => {}, never), SvcError)).code,
+      "unavailable",
+    );
+  }));
+
+Deno.test("a disk without space is found out before, and survived in the middle", () =>
+  withServer(async ({ base, release, download, asked }) => {
+    const real = systemDisk("linux");
+    const small = { ...real, freeBytes: () => Promise.resolve(32 * 1024 ** 2 + 200_000) };
+    const error = await assertRejects(
+      () => download({ disk: small }).fetch(release, () => {}, never),
+      SvcError,
+    );
+    assertEquals(error.code, "resource_exhausted");
+    assertMatch(error.message, /found 32 MB of space, wanted/);
+    const full: Disk = {
+      ...real,
+      open: async (path, how, mode) => {
+        const file = await real.open(path, how, mode);
+        if (!path.endsWith(".part")) return file;
+        return {
+          ...file,
+          write: () => Promise.reject(new SvcError("resource_exhausted", "the disk is full")),
+        };
+      },
+    };
+    await assertRejects(
+      () => download({ disk: full }).fetch(release, () => {}, never),
+      SvcError,
+      "the disk is full",
+    );
+    assertEquals(await names(`${base}/cache/part`), []);
+    assertEquals(asked.length, 2);
+  }));
+
+Deno.test("a server that says nothing any more is given up; so is a download nobody wants", () =>
+  withServer(async (bench) => {
+    const { release, download } = bench;
+    const clock = new FakeClock();
+    let streams = 0;
+    bench.answer = () => {
+      streams++;
+      return new Response(new ReadableStream({ start: (stream) => stream.enqueue(new Uint8Array(10)) }));
+    };
+    const begun = Promise.withResolvers<void>();
+    const fetching = download({ clock }).fetch(release, () => begun.resolve(), never);
+    const stalled = assertRejects(() => fetching, SvcError, "nothing came");
+    await begun.promise;
+    while (clock.pending === 0) await settle();
+    await clock.advance(30_000);
+    await clock.advance(60_000);
+    await stalled;
+    const stop = new AbortController();
+    const unwanted = assertRejects(() => download({ clock }).fetch(release, () => stop.abort(), stop.signal));
+    await unwanted;
+    assert(streams === 2);
+  }));
+
+Deno.test("a file is copied; what changes of a custom URL is told by its time", () =>
+  withServer(async (bench) => {
+    const { base, download } = bench;
+    await Deno.writeFile(`${base}/mine`, BYTES);
+    const url = new URL(`file://${base}/mine`).href;
+    const release: Release = {
+      ...bench.release,
+      url,
+      sha256: undefined,
+      custom: true,
+      version: `customURL+${url}`,
+    };
+    const build = await download().fetch(release, () => {}, never);
+    assertEquals(build.file, fileNameOf("svc-server", release.version, SUM));
+    const before = await download().stamp(release, never);
+    await Deno.utime(`${base}/mine`, new Date(), new Date(Date.now() + 10_000));
+    assert(Number(await download().stamp(release, never)) > Number(before));
+    const missing = { ...release, url: `file://${base}/none` };
+    await assertRejects(() => download().fetch(missing, () => {}, never), SvcError, "there is no file");
+    bench.answer = () =>
+      new Response(null, { headers: { "last-modified": "Wed, 01 Jul 2026 00:00:00 GMT" } });
+    const served = { ...release, url: bench.release.url };
+    assertEquals(await download().stamp(served, never), String(Date.UTC(2026, 6, 1)));
+    bench.answer = () => new Response(null);
+    assertEquals(await download().stamp(served, never), undefined);
+  }));
+
+Deno.test("a certificate that is not valid yet is a clock that is wrong, and is told so", async () => {
+  const clock = new FakeClock(1_000);
+  const refuse = () => Promise.reject(new TypeError("invalid peer certificate: NotValidYet"));
+  const logger = new Logs(clock, []).logger("download");
+  const base = await Deno.makeTempDir({ prefix: "svc-" });
+  try {
+    const download = new Download({ base, disk: systemDisk("linux"), clock, logger, fetch: refuse });
+    const release: Release = { name: "svc-agent", version: "1", url: "https://x/y", custom: false, key: "1" };
+    const error = await assertRejects(() => download.fetch(release, () => {}, never), SvcError);
+    assertEquals(error.code, "unavailable");
+    assertMatch(error.message, /the clock of this device says 1970-01-01, which is wrong: it is tried again/);
+  } finally {
+    await Deno.remove(base, { recursive: true });
+  }
+});
+
+Deno.test("where keys are pinned a release has to be signed; a key that follows a pinned one is taken, for good", () =>
+  withServer(async (bench) => {
+    const { base, release, download, asked } = bench;
+    const first = newReleaseKey(1);
+    const second = newReleaseKey(2, first.privateKeyPem);
+    const stranger = newReleaseKey(3);
+    const path = `${base}/etc/release_keys.json`;
+    const pin = (...keys: ReleaseKey[]) =>
+      Deno.mkdir(`${base}/etc`, { recursive: true }).then(() =>
+        Deno.writeTextFile(path, JSON.stringify(keys.map(({ public_key }) => public_key)))
+      );
+    const keys = new ReleaseKeys(path, systemDisk("linux"));
+    const listed = { keys: [first.key, second.key] };
+    let signer = first.privateKeyPem;
+    let statement = {
+      name: "svc-server",
+      version: "1.0.0",
+      platform: "linux/amd64",
+      sha256: SUM,
+      size: BYTES.length,
+      signed_ms: 1,
+    };
+    bench.answer = (request) => {
+      const { pathname } = new URL(request.url);
+      if (pathname === "/releases/keys.json") return Response.json(listed);
+      return pathname.endsWith(".sig") ? Response.json(signRelease(statement, signer)) : serve(request);
+    };
+    const fetched = async () => {
+      await Deno.remove(`${base}/cache/${fileNameOf("svc-server", "1.0.0", SUM)}`).catch(() => {});
+      return await download({ keys }).fetch(release, () => {}, never)
+        .then(() => "taken", (error) => `${SvcError.from(error).code}: ${chainOf(error)}`);
+    };
+    // Nobody asked for signatures.
+    assertEquals(await fetched(), "taken");
+    assertEquals(asked.length, 1);
+    await pin(first.key);
+    assertEquals(await fetched(), "taken");
+    statement = { ...statement, version: "0.9.0" };
+    assertMatch(await fetched(), /^failed_precondition: .*found version 0.9.0, wanted 1.0.0/);
+    statement = { ...statement, version: "1.0.0" };
+    signer = stranger.privateKeyPem;
+    assertMatch(await fetched(), /^failed_precondition: .*is of key/);
+    assertEquals(JSON.parse(await Deno.readTextFile(path)), [first.key.public_key]);
+    signer = second.privateKeyPem;
+    assertEquals(await fetched(), "taken");
+    assertEquals(JSON.parse(await Deno.readTextFile(path)), [second.key.public_key]);
+    // The old key is no longer trusted.
+    signer = first.privateKeyPem;
+    assertMatch(await fetched(), /^failed_precondition/);
+    await Deno.writeTextFile(path, "nothing");
+    assertMatch(await fetched(), /^permission_denied: .*wanted a list of public keys/);
+  }));

@@ -1,0 +1,114 @@
+/**
+ * The loader: the shell script that the system starts in place of the agent, and that no update replaces.
+ *
+ * It applies the boot rule (`boot.ts`) with nothing but `sh`, `readlink`, `ln`, `mv` and `mkdir`, and then
+ * becomes the agent. It counts starts in links, whose text is changed by one rename and takes no space; where the
+ * disk takes no change at all it counts in the run folder and goes on. The agent forgets the counts when it is well.
+ */
+
+import { join } from "node:path";
+import { type Disk, writeDurably } from "./disk.ts";
+import { STARTS_MAX } from "./boot.ts";
+
+/** The script's name in `bin`. */
+export const LOADER = "svc-agent-loader";
+
+/** Writes the script where it is missing or another. */
+export async function installLoader(disk: Disk, base: string): Promise<void> {
+  const path = join(base, "bin", LOADER);
+  const wanted = new TextEncoder().encode(loaderScript());
+  const found = await disk.read(path).catch(() => undefined);
+  if (found && new TextDecoder().decode(found) === loaderScript()) return;
+  await disk.makeFolder(join(base, "bin"));
+  await writeDurably(disk, path, wanted, 0o755);
+}
+
+/** The script; its arguments are the agent's. `SVC_LOADER_DRY=1` tells what would be run and waits for nothing. */
+export function loaderScript(): string {
+  return SCRIPT.replaceAll("@STARTS_MAX@", String(STARTS_MAX));
+}
+
+const SCRIPT = `#!/bin/sh
+# Starts svc-agent: the current version, or the one before it when the current one has failed @STARTS_MAX@ times in
+# a row or cannot be run. Written by svc-agent --install; no update replaces it.
+bin=$(cd "$(dirname "$0")" && pwd -P)
+cache=$(dirname "$bin")/cache
+run=$(printf %s "$RUNTIME_DIRECTORY" | cut -d: -f1)
+[ -n "$run" ] || run=$(dirname "$bin")/run
+name=svc-agent
+mkdir -p "$run" 2>/dev/null
+
+# The name of the file a link leads to.
+target() { t=$(readlink "$bin/$name$1" 2>/dev/null) && basename "$t"; }
+runnable() { [ -n "$1" ] && [ -f "$cache/$1" ] && [ -x "$cache/$1" ] && [ -s "$cache/$1" ]; }
+# turn LINK TEXT: changes a link at once, for good.
+turn() {
+  rm -f "$1.tmp" 2>/dev/null
+  ln -s "$2" "$1.tmp" 2>/dev/null && mv -f "$1.tmp" "$1" 2>/dev/null &&
+    { sync "$(dirname "$1")" 2>/dev/null || sync; }
+}
+number() { case $1 in '' | *[!0-9]*) printf 0 ;; *) printf %s "$1" ;; esac; }
+
+current=$(target "") previous=$(target .previous) broken=$(target .broken)
+# "starts failures file" for good, and "starts failures file over" until the power goes.
+count=$(readlink "$bin/$name.starts" 2>/dev/null) passing=$(readlink "$run/$name.starts" 2>/dev/null)
+IFS=' ' read -r c_starts c_failures c_file _ <<EOF_COUNT
+$count
+EOF_COUNT
+IFS=' ' read -r p_starts p_failures p_file p_over _ <<EOF_PASSING
+$passing
+EOF_PASSING
+c_starts=$(number "$c_starts") c_failures=$(number "$c_failures")
+p_starts=$(number "$p_starts") p_failures=$(number "$p_failures")
+
+now=$current starts=0
+if [ -n "$p_file" ] && [ "$p_over" = "$current" ]; then
+  now=$p_file starts=$p_starts
+elif [ -n "$c_file" ] && [ "$c_file" = "$now" ]; then
+  starts=$c_starts
+fi
+failures=$c_failures
+[ "$p_failures" -gt "$failures" ] && failures=$p_failures
+
+other=
+# Whatever was started in its place, the current one gets its next turn.
+others="$previous $broken"
+[ "$now" = "$current" ] || others="$current $others"
+for one in $others; do
+  if [ -z "$other" ] && [ "$one" != "$now" ] && runnable "$one"; then other=$one; fi
+done
+
+if [ -n "$other" ] && { ! runnable "$now" || [ "$starts" -ge @STARTS_MAX@ ]; }; then
+  echo "svc-agent-loader: $now was given up, back to $other" >&2
+  if [ "$other" != "$current" ]; then
+    # No file loses its last link.
+    given_up=$current
+    [ -n "$given_up" ] && [ "$other" = "$previous" ] && turn "$bin/$name.broken" "../cache/$given_up"
+    turn "$bin/$name" "../cache/$other" && current=$other
+    [ -n "$given_up" ] && [ "$other" != "$previous" ] && turn "$bin/$name.broken" "../cache/$given_up"
+  fi
+  now=$other starts=0
+fi
+if ! runnable "$now"; then
+  echo "svc-agent-loader: there is no svc-agent in $cache that can be run: install it again" >&2
+  exit 1
+fi
+starts=$((starts + 1)) failures=$((failures + 1))
+[ "$starts" -gt @STARTS_MAX@ ] && starts=@STARTS_MAX@
+turn "$bin/$name.starts" "$starts $failures $now"
+turn "$run/$name.starts" "$starts $failures $now $current"
+
+# Nothing at first, then twice as long each time, at most five minutes.
+delay=0
+if [ "$p_failures" -gt 0 ]; then
+  delay=1 n=1
+  while [ $n -lt "$p_failures" ] && [ $delay -lt 300 ]; do delay=$((delay * 2)) n=$((n + 1)); done
+  [ $delay -gt 300 ] && delay=300
+fi
+if [ -n "$SVC_LOADER_DRY" ]; then
+  echo "$now $delay"
+  exit 0
+fi
+[ $delay -gt 0 ] && sleep $delay
+exec "$cache/$now" "$@"
+`;

@@ -1,0 +1,246 @@
+/**
+ * What of the disk belongs to one program's updates: its record, its links, its counts of starts, its files.
+ *
+ *     bin/<name>  bin/<name>.previous  bin/<name>.broken      links to files in cache
+ *     bin/<name>.starts, <run>/<name>.starts                  links whose text is a count
+ *     state/versions_<name>.json and .previous.json           the record and the copy before it
+ *
+ * Every method that writes has written durably when it returns. What cannot be read is told and done without: the
+ * record falls to the copy before it, and that to what the links say.
+ */
+
+import { basename, join } from "node:path";
+import { chainOf, SvcError } from "../../base/error.ts";
+import {
+  bool,
+  choice,
+  type Infer,
+  integer,
+  object,
+  Place,
+  type Row,
+  text,
+} from "../../base/schema/schema.ts";
+import { type BinaryName, keyOf, versionIn } from "./release.ts";
+import type { Count, LinkName, Links, PassingCount } from "./boot.ts";
+import { type Disk, linkDurably, removeDurably, writeDurably } from "./disk.ts";
+import type { Build, Op, Slot } from "./state.ts";
+
+const wishShape = { key: text().required(), version: text().required() };
+
+const buildRow = object({
+  ...wishShape,
+  file: text("", { pattern: /^[^/\\]+$/, wanted: "the name of a file" }).required(),
+  sha256: text("", { pattern: /^[0-9a-f]{64}$/, wanted: "64 hexadecimal digits" }).required(),
+  sizeBytes: integer("", { min: 0 }).key("sizeBytes").required(),
+});
+
+/** What another version wrote is read as far as it is known: a newer one may have more in it. */
+const slotRow = object({
+  good: buildRow,
+  previous: buildRow,
+  trial: object({
+    build: buildRow.required(),
+    stage: choice("", ["downloaded", "verified", "prepared", "switched", "probation"]).required(),
+    asked: bool(),
+  }),
+  refused: object({ ...wishShape, reason: text().default("") }),
+});
+
+const LINKS: { readonly [L in LinkName]: string } = {
+  current: "",
+  previous: ".previous",
+  broken: ".broken",
+};
+
+const STARTS = ".starts";
+
+/** The files in `cache` that must not be removed. */
+export function inUse(slot: Slot, links: Links, running?: string): Set<string> {
+  const { good, previous, trial } = slot;
+  const files = [good?.file, previous?.file, trial?.build.file, running, ...Object.values(links)];
+  return new Set(files.filter((file) => file !== undefined));
+}
+
+/**
+ * The record when every copy of it is lost: what is started was perhaps on trial, so it proves itself anew where
+ * there is another to go back to.
+ */
+export function rebuilt({ current, previous }: Links, build: (file: string) => Build | undefined): Slot {
+  const first = current === undefined ? undefined : build(current);
+  const before = previous === undefined || previous === current ? undefined : build(previous);
+  if (!first || !before) return first ?? before ? { good: first ?? before } : {};
+  return { good: before, trial: { build: first, stage: "switched" } };
+}
+
+export interface UpdateRecordParts {
+  readonly name: BinaryName;
+  /** The folder of everything. */
+  readonly base: string;
+  /** A folder that a full disk does not matter to, and that is empty after a power loss. */
+  readonly run: string;
+  readonly disk: Disk;
+  /** The SHA-256 of a file, hexadecimal. */
+  readonly sumOf: (path: string) => Promise<string>;
+}
+
+export class UpdateRecord {
+  readonly #parts: UpdateRecordParts;
+  /** What stands in the record's file. */
+  #text?: string;
+
+  constructor(parts: UpdateRecordParts) {
+    this.#parts = parts;
+  }
+
+  /** Where a file of `cache` is. */
+  pathOf(file: string): string {
+    return join(this.#parts.base, "cache", file);
+  }
+
+  /** Makes the folders, and reads the record. `problems` says what could not be read. */
+  async open(): Promise<{ slot: Slot; problems: string[] }> {
+    const { base, run, disk } = this.#parts;
+    for (const folder of ["bin", "cache", "cache/part", "state"]) await disk.makeFolder(join(base, folder));
+    await disk.makeFolder(run).catch(() => {});
+    const problems: string[] = [];
+    for (const path of [this.#recordPath, this.#copyPath]) {
+      try {
+        const bytes = await disk.read(path);
+        const slot = parseSlot(new TextDecoder().decode(bytes), path);
+        if (path === this.#recordPath) this.#text = new TextDecoder().decode(bytes);
+        return { slot, problems };
+      } catch (error) {
+        // The first start of all has no record, nor a copy.
+        if (SvcError.from(error).code !== "not_found") problems.push(chainOf(error));
+        else if (path === this.#copyPath && problems.length > 0) problems.push(chainOf(error));
+      }
+    }
+    return { slot: await this.#rebuild(), problems };
+  }
+
+  async links(): Promise<Links> {
+    const links: { -readonly [L in LinkName]?: string } = {};
+    for (const link of Object.keys(LINKS) as LinkName[]) {
+      const text = await this.#parts.disk.readLink(this.#linkPath(link));
+      if (text !== undefined && text.trim() !== "") links[link] = basename(text.trim());
+    }
+    return links;
+  }
+
+  async counts(): Promise<{ count?: Count; passing?: PassingCount }> {
+    const { disk } = this.#parts;
+    const [count, passing] = await Promise.all(
+      [this.#startsPath, this.#passingPath].map((path) => disk.readLink(path).catch(() => undefined)),
+    );
+    return { count: parseCount(count), passing: parsePassing(passing) };
+  }
+
+  /** Counts a start in both places; that one of them takes it is enough. */
+  async count({ file, starts, failures }: Count): Promise<void> {
+    const { disk } = this.#parts;
+    const text = `${starts} ${failures} ${file}`;
+    let failure: unknown;
+    await linkDurably(disk, this.#startsPath, text).catch((error) => failure = error);
+    try {
+      const { current } = await this.links();
+      await linkDurably(disk, this.#passingPath, `${text} ${current ?? ""}`);
+    } catch (error) {
+      if (failure) throw error;
+    }
+  }
+
+  async apply(op: Op): Promise<void> {
+    const { disk } = this.#parts;
+    switch (op.op) {
+      case "save":
+        return await this.#save(op.slot);
+      case "link":
+        return await linkDurably(disk, this.#linkPath(op.link), `../cache/${op.file}`);
+      case "unlink":
+        return await removeDurably(disk, this.#linkPath(op.link));
+      case "forget_count":
+        await disk.remove(this.#passingPath);
+        return await removeDurably(disk, this.#startsPath);
+    }
+  }
+
+  /** A file of `cache` as a build; `undefined` where it is not there. */
+  async buildOf(file: string): Promise<Build | undefined> {
+    const { disk, sumOf, name } = this.#parts;
+    const found = await disk.stat(this.pathOf(file));
+    if (!found) return undefined;
+    const sha256 = await sumOf(this.pathOf(file));
+    const version = versionIn(name, file);
+    return { key: keyOf(version, sha256), version, file, sha256, sizeBytes: found.sizeBytes };
+  }
+
+  async #rebuild(): Promise<Slot> {
+    const links = await this.links();
+    const builds = new Map<string, Build | undefined>();
+    for (const file of Object.values(links)) builds.set(file, await this.buildOf(file));
+    return rebuilt(links, (file) => builds.get(file));
+  }
+
+  async #save(slot: Slot): Promise<void> {
+    const { disk } = this.#parts;
+    const text = JSON.stringify(slot, undefined, 1);
+    const encoder = new TextEncoder();
+    if (this.#text !== undefined) await writeDurably(disk, this.#copyPath, encoder.encode(this.#text));
+    await writeDurably(disk, this.#recordPath, encoder.encode(text));
+    this.#text = text;
+  }
+
+  get #recordPath(): string {
+    return join(this.#parts.base, "state", `versions_${this.#parts.name}.json`);
+  }
+
+  get #copyPath(): string {
+    return join(this.#parts.base, "state", `versions_${this.#parts.name}.previous.json`);
+  }
+
+  get #startsPath(): string {
+    return join(this.#parts.base, "bin", `${this.#parts.name}${STARTS}`);
+  }
+
+  get #passingPath(): string {
+    return join(this.#parts.run, `${this.#parts.name}${STARTS}`);
+  }
+
+  #linkPath(link: LinkName): string {
+    return join(this.#parts.base, "bin", `${this.#parts.name}${LINKS[link]}`);
+  }
+}
+
+type ReadSlot = NonNullable<Infer<typeof slotRow>>;
+
+function parseSlot(text: string, path: string): Slot {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (cause) {
+    throw new SvcError("data_loss", `${path} is no JSON`, { cause });
+  }
+  const at = new Place();
+  const slot: ReadSlot | undefined = (slotRow as Row<ReadSlot | undefined>).decode(json, at);
+  if (slot && !at.failed) return prune(slot) as Slot;
+  const wrong = at.problems.filter(({ severity }) => severity === "error");
+  const told = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");
+  throw new SvcError("data_loss", `${path}: ${told}`);
+}
+
+/** Without properties that are undefined. */
+function prune(slot: object): object {
+  return Object.fromEntries(Object.entries(slot).filter(([, value]) => value !== undefined));
+}
+
+function parseCount(text: string | undefined): Count | undefined {
+  const [starts, failures, file] = text?.split(" ") ?? [];
+  if (!file || !/^\d{1,9}$/.test(starts) || !/^\d{1,9}$/.test(failures)) return undefined;
+  return { file, starts: Number(starts), failures: Number(failures) };
+}
+
+function parsePassing(text: string | undefined): PassingCount | undefined {
+  const count = parseCount(text);
+  return count && { ...count, over: text!.split(" ")[3] || undefined };
+}

@@ -1,0 +1,138 @@
+/**
+ * Releases as the cloud names them, and what a file has to be to pass for one.
+ */
+
+import type { UpdateInfo } from "../../../proto/gen/agent_pb.ts";
+import { PackageFormat } from "../../../proto/gen/agent_pb.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Wish } from "./state.ts";
+
+export const BINARIES = ["svc-agent", "svc-server"] as const;
+export type BinaryName = typeof BINARIES[number];
+
+export interface Release extends Wish {
+  readonly name: BinaryName;
+  /** http, https or file. */
+  readonly url: string;
+  /** Hexadecimal; `undefined` where nobody has said what the bytes are to be. */
+  readonly sha256?: string;
+  /** A URL that a user chose: it may have other bytes tomorrow. */
+  readonly custom: boolean;
+  /** The configuration names this version or URL itself, and not a channel. */
+  readonly pinned?: boolean;
+}
+
+/** The word that the cloud has for the version of a URL. */
+const CUSTOM = "customURL";
+
+const SCHEMES = ["http:", "https:", "file:"];
+
+/**
+ * The release in the cloud's answer; `undefined` where it names none. Throws `invalid_argument` for what cannot be:
+ * it has happened that the cloud sent an empty version.
+ */
+export function releaseOf(
+  name: BinaryName,
+  info:
+    | Pick<UpdateInfo, "version" | "url" | "sha256" | "format"> & Partial<Pick<UpdateInfo, "pinned">>
+    | undefined,
+): Release | undefined {
+  if (!info || (info.version === "" && info.url === "")) return undefined;
+  const { version, url, sha256, format, pinned = false } = info;
+  const refuse = (found: string, wanted: string) =>
+    new SvcError("invalid_argument", `the cloud wants ${name} with ${found}, wanted ${wanted}`);
+  if (version.trim() === "") throw refuse("an empty version", "one such as 1.2.3");
+  if (!URL.canParse(url) || !SCHEMES.includes(new URL(url).protocol)) {
+    throw refuse(`the address "${url}"`, "one that begins with https://, http:// or file://");
+  }
+  if (sha256.length !== 0 && sha256.length !== 32) throw refuse(`${sha256.length} bytes of SHA-256`, "32");
+  if (format === PackageFormat.XZ || format === PackageFormat.XZ_EXECUTABLE) {
+    throw refuse("a compressed file", "the program itself");
+  }
+  const sum = sha256.length === 0 ? undefined : sha256.toHex();
+  const custom = version === CUSTOM;
+  const named = custom ? `${CUSTOM}+${url}` : version;
+  return { name, version: named, url, sha256: sum, custom, pinned: custom || pinned, key: keyOf(named, sum) };
+}
+
+/** `mark`: what tells the bytes of this version from others: their sum, or when those of a URL were changed. */
+export function keyOf(version: string, mark: string | undefined): string {
+  return mark === undefined ? version : `${version}:${mark}`;
+}
+
+const VERSION_LENGTH_MAX = 40;
+const SUM_LENGTH = 12;
+
+/** As a file is called in `cache`. The sum in it: files with the same name are the same. */
+export function fileNameOf(name: BinaryName, version: string, sha256: string): string {
+  const shown = version.startsWith(CUSTOM) ? "custom" : version.replaceAll(/[^\w.+-]/g, "_");
+  return `${name}-${shown.slice(0, VERSION_LENGTH_MAX)}-${sha256.slice(0, SUM_LENGTH)}`;
+}
+
+/** The version in a file's name. */
+export function versionIn(name: BinaryName, file: string): string {
+  return file.startsWith(`${name}-`) && file.length > name.length + SUM_LENGTH + 2
+    ? file.slice(name.length + 1, -SUM_LENGTH - 1)
+    : "unknown";
+}
+
+/** So much of a file is enough to know what it is. */
+export const HEAD_BYTES = 4096;
+
+const ELF_MACHINES: { readonly [arch: string]: number } = { x64: 0x3e, arm64: 0xb7 };
+const PE_MACHINES: { readonly [arch: string]: number } = { x64: 0x8664, arm64: 0xaa64 };
+
+/** Why a file that begins so is no program for this system; `undefined` where it is one. */
+export function notAProgram(
+  head: Uint8Array,
+  { os, arch }: { os: string; arch: string },
+): string | undefined {
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const wanted = `wanted a program for ${os} on ${arch}`;
+  if (os === "windows") {
+    const at = head.length >= 64 && head[0] === 0x4d && head[1] === 0x5a ? view.getUint32(0x3c, true) : -1;
+    if (at < 0 || at + 6 > head.length || view.getUint32(at, true) !== 0x4550) {
+      return `found ${kindOf(head)}, ${wanted}`;
+    }
+    const machine = view.getUint16(at + 4, true);
+    return machine === PE_MACHINES[arch] ? undefined : `found a program for another processor, ${wanted}`;
+  }
+  if (os === "darwin") {
+    const magic = head.length >= 4 ? view.getUint32(0) : 0;
+    return [0xcffaedfe, 0xcafebabe].includes(magic) ? undefined : `found ${kindOf(head)}, ${wanted}`;
+  }
+  if (head.length < 20 || view.getUint32(0) !== 0x7f454c46) return `found ${kindOf(head)}, ${wanted}`;
+  const fits = head[4] === 2 && view.getUint16(18, true) === ELF_MACHINES[arch];
+  return fits ? undefined : `found a program for another processor, ${wanted}`;
+}
+
+function kindOf(head: Uint8Array): string {
+  if (head.length === 0) return "an empty file";
+  const text = new TextDecoder().decode(head.subarray(0, 200)).trimStart().toLowerCase();
+  if (text.startsWith("<")) return "a web page";
+  if (text.startsWith("#!")) return "a script";
+  if (text.startsWith("\x7felf")) return "a program for Linux";
+  if (text.startsWith("mz")) return "a program for Windows";
+  return "something that is no program";
+}
+
+/** What a program that was run with `--version` says it is: JSON with a `binary_name`, or its name first. */
+export function binaryNameIn(output: string): string | undefined {
+  const trimmed = output.trim();
+  if (trimmed.startsWith("{")) {
+    try {
+      const { binary_name } = JSON.parse(trimmed);
+      return typeof binary_name === "string" ? binary_name : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+  return /^[\w.-]+/.exec(trimmed)?.[0];
+}
+
+/** Why a program that calls itself so is not what is wanted. A custom build of the runtime has a name of its own. */
+export function notTheProgram(name: BinaryName, found: string | undefined): string | undefined {
+  if (name === "svc-server" && found !== "svc-agent") return undefined;
+  if (found === name) return undefined;
+  return `it calls itself ${found === undefined ? "nothing" : `"${found}"`}, wanted "${name}"`;
+}

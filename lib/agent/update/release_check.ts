@@ -1,0 +1,83 @@
+/**
+ * What a downloaded file has to pass before it can ever be started: it is on the disk as it was sent, it is a program
+ * for this system, it runs, and it is the program that is wanted. (Devices were lost to an agent that was given the
+ * runtime's program as its own next version.)
+ */
+
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { endProcess, type ProcessHost, type RunningProcess } from "../../base/process.ts";
+import { sha256Of } from "./download.ts";
+import { binaryNameIn, HEAD_BYTES, notAProgram, notTheProgram } from "./release.ts";
+import type { BinaryName } from "./release.ts";
+import type { Disk } from "./disk.ts";
+import type { Build } from "./state.ts";
+import type { Checker } from "./updater.ts";
+
+export interface ReleaseCheckParts {
+  readonly name: BinaryName;
+  readonly platform: { readonly os: string; readonly arch: string };
+  readonly disk: Disk;
+  readonly processes: Pick<ProcessHost, "spawn">;
+  readonly clock: Clock;
+}
+
+/** A slow device that is busy takes its time to start a program of a hundred megabytes. */
+const PROBE_MS = 60_000;
+const PROBE_END_MS = 2_000;
+const OUTPUT_CHARS_MAX = 4096;
+
+export class ReleaseCheck implements Checker {
+  constructor(private readonly parts: ReleaseCheckParts) {}
+
+  /** Throws `data_loss` for a damaged file, `failed_precondition` for one that is not what is wanted. */
+  async check(path: string, { sha256, sizeBytes }: Build, signal: AbortSignal): Promise<void> {
+    const { disk, name, platform } = this.parts;
+    const found = await disk.stat(path);
+    const sum = found && await sha256Of(disk, path);
+    if (found?.sizeBytes !== sizeBytes || sum !== sha256) {
+      const wanted = `${sizeBytes} bytes with sum ${sha256}`;
+      throw new SvcError("data_loss", `${path}: read back ${found?.sizeBytes ?? 0} bytes, wanted ${wanted}`);
+    }
+    const wrong = notAProgram(await this.#head(path), platform) ??
+      notTheProgram(name, binaryNameIn(await this.#version(path, signal)));
+    if (wrong) throw new SvcError("failed_precondition", `${path}: ${wrong}`);
+  }
+
+  async #head(path: string): Promise<Uint8Array> {
+    for await (const chunk of this.parts.disk.chunks(path)) return chunk.subarray(0, HEAD_BYTES);
+    return new Uint8Array();
+  }
+
+  /** What it says with `--version`. */
+  async #version(path: string, signal: AbortSignal): Promise<string> {
+    const { processes, clock } = this.parts;
+    let process: RunningProcess;
+    try {
+      process = processes.spawn({ command: path, args: ["--version"], ownGroup: true });
+    } catch (cause) {
+      throw new SvcError("failed_precondition", `${path} cannot be run`, { cause });
+    }
+    const late = () =>
+      new SvcError("deadline_exceeded", `${path} --version takes more than ${PROBE_MS / 1000} s`);
+    const limit = deadline(clock, PROBE_MS, late, signal);
+    try {
+      const [output, errors, { code }] = await race(
+        Promise.all([textOf(process.stdout), textOf(process.stderr), process.exited]),
+        limit.signal,
+      );
+      if (code === 0) return output;
+      const said = errors.trim().slice(-300) || output.trim().slice(-300) || "nothing";
+      throw new SvcError("failed_precondition", `${path} --version fails with ${code} and says: ${said}`);
+    } finally {
+      limit.done();
+      await endProcess(process, clock, PROBE_END_MS);
+    }
+  }
+}
+
+async function textOf(lines: AsyncIterable<string>): Promise<string> {
+  let text = "";
+  for await (const line of lines) if (text.length < OUTPUT_CHARS_MAX) text += `${line}\n`;
+  return text;
+}

@@ -1,0 +1,116 @@
+/**
+ * The keys that releases have to be signed with on this device, and their rotation.
+ *
+ * Owns one file: a list of public keys, each in base64, or the cloud's list as it was; written by whoever sets the
+ * device up. Where there is none, signatures are not asked for. A release signed with a key that is not in the file is taken
+ * when the cloud's list leads from one that is to that key; the file then holds the newer one, for good.
+ */
+
+import { dirname } from "node:path";
+import { chainOf, SvcError } from "../../base/error.ts";
+import { KeyRing, pinnedKey, type ReleaseKey } from "../../base/release_signature.ts";
+import { isObject } from "../../base/schema/schema.ts";
+import { type Disk, writeDurably } from "./disk.ts";
+
+export interface SignedFile {
+  readonly name: string;
+  readonly version: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  /** Its signature is at the same address with `.sig`. */
+  readonly url: string;
+}
+
+/** Where the cloud lists its keys. */
+const KEYS_PATH = "/releases/keys.json";
+
+export class ReleaseKeys {
+  readonly #path: string;
+  readonly #disk: Disk;
+
+  constructor(path: string, disk: Disk) {
+    this.#path = path;
+    this.#disk = disk;
+  }
+
+  /**
+   * Throws `failed_precondition` for a file that is not signed as it has to be, and `get`'s errors where that cannot
+   * be found out now. `get`: the JSON at an address.
+   */
+  async check(file: SignedFile, get: (url: string) => Promise<unknown>): Promise<void> {
+    const ring = await this.#ring();
+    if (!ring) return;
+    const url = new URL(file.url);
+    const sig = await get(`${url.origin}${url.pathname}.sig${url.search}`);
+    const statement = await this.#verified(ring, sig, () => get(`${url.origin}${KEYS_PATH}`));
+    for (
+      const [what, found, wanted] of [
+        ["name", statement.name, file.name],
+        ["version", statement.version, file.version],
+        ["sum", statement.sha256, file.sha256],
+        ["size", statement.size, file.sizeBytes],
+      ]
+    ) {
+      if (found === wanted) continue;
+      const told = `the signature is for another file: found ${what} ${found}, wanted ${wanted}`;
+      throw new SvcError("failed_precondition", told);
+    }
+  }
+
+  async #verified(ring: KeyRing, sig: unknown, list: () => Promise<unknown>) {
+    try {
+      return ring.verify(sig);
+    } catch (error) {
+      if (SvcError.from(error).code !== "permission_denied") throw refusal(error);
+    }
+    const listed = await list();
+    const next = ring.follow(isObject(listed) ? listed.keys : listed);
+    try {
+      const statement = next.verify(sig);
+      await this.#keep(next.keys);
+      return statement;
+    } catch (error) {
+      throw SvcError.from(error).code === "permission_denied" || SvcError.from(error).code === "data_loss"
+        ? refusal(error)
+        : error;
+    }
+  }
+
+  /** The keys on this device; `undefined` where signatures are not asked for. */
+  async #ring(): Promise<KeyRing | undefined> {
+    let bytes: Uint8Array;
+    try {
+      bytes = await this.#disk.read(this.#path);
+    } catch (error) {
+      if (SvcError.from(error).code === "not_found") return undefined;
+      throw error;
+    }
+    try {
+      const json: unknown = JSON.parse(new TextDecoder().decode(bytes));
+      const list = isObject(json) ? json.keys : json;
+      if (!Array.isArray(list) || list.length === 0) throw new SvcError("data_loss", "it lists no keys");
+      return new KeyRing(list.map((one) => typeof one === "string" ? pinnedKey(one) : pinned(one)));
+    } catch (error) {
+      // Without it nothing is taken: somebody wanted signatures here.
+      const wanted = "wanted a list of public keys in base64";
+      throw new SvcError("permission_denied", `${this.#path}: ${chainOf(error)}, ${wanted}`, {
+        cause: error,
+      });
+    }
+  }
+
+  async #keep(keys: readonly ReleaseKey[]): Promise<void> {
+    await this.#disk.makeFolder(dirname(this.#path));
+    const text = JSON.stringify(keys.map(({ public_key }) => public_key), undefined, 1);
+    await writeDurably(this.#disk, this.#path, new TextEncoder().encode(text));
+  }
+}
+
+function pinned(one: unknown): ReleaseKey {
+  const { public_key } = (one ?? {}) as { public_key?: unknown };
+  return pinnedKey(String(public_key));
+}
+
+function refusal(error: unknown): SvcError {
+  return new SvcError("failed_precondition", chainOf(error), { cause: error });
+}

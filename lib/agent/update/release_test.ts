@@ -1,0 +1,152 @@
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { PackageFormat } from "../../../proto/gen/agent_pb.ts";
+import { FakeClock, settle } from "../../base/clock.ts";
+import { FakeProcesses } from "../../base/fake_processes.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import { sha256Of } from "./download.ts";
+import { type BinaryName, binaryNameIn, fileNameOf, notAProgram, releaseOf, versionIn } from "./release.ts";
+import { ReleaseCheck } from "./release_check.ts";
+import { systemDisk } from "./disk.ts";
+
+const info = (more: object) => ({
+  version: "1.2.3",
+  url: "https://cloud/svc-agent",
+  sha256: new Uint8Array(32).fill(0xab),
+  format: PackageFormat.EXECUTABLE,
+  ...more,
+});
+
+Deno.test("a release is known by version and sum; a custom URL by itself", () => {
+  const release = releaseOf("svc-agent", info({}))!;
+  assertEquals([release.version, release.custom, release.pinned], ["1.2.3", false, false]);
+  assertEquals(releaseOf("svc-agent", info({ pinned: true }))?.pinned, true);
+  assertEquals(release.key, `1.2.3:${"ab".repeat(32)}`);
+  const custom = releaseOf(
+    "svc-server",
+    info({ version: "customURL", url: "file:///a", sha256: new Uint8Array() }),
+  )!;
+  assertEquals([custom.version, custom.key, custom.custom, custom.pinned], [
+    "customURL+file:///a",
+    "customURL+file:///a",
+    true,
+    true,
+  ]);
+  assertEquals(releaseOf("svc-agent", undefined), undefined);
+  assertEquals(releaseOf("svc-agent", info({ version: "", url: "" })), undefined);
+});
+
+Deno.test("what cannot be a release is refused", () => {
+  const bad = [
+    { version: " " },
+    { url: "ftp://x/y" },
+    { url: "nothing" },
+    { sha256: new Uint8Array(5) },
+    { format: PackageFormat.XZ },
+  ];
+  for (const more of bad) assertThrows(() => releaseOf("svc-agent", info(more)), SvcError, "wanted");
+});
+
+Deno.test("a file's name has the version and a part of the sum, and leads nowhere else", () => {
+  const sum = "0123456789abcdef".repeat(4);
+  const file = fileNameOf("svc-agent", "1.2.3-rc.1+b", sum);
+  assertEquals(file, "svc-agent-1.2.3-rc.1+b-0123456789ab");
+  assertEquals(versionIn("svc-agent", file), "1.2.3-rc.1+b");
+  assertEquals(fileNameOf("svc-agent", "../../etc", sum), "svc-agent-.._.._etc-0123456789ab");
+  assertEquals(fileNameOf("svc-agent", "customURL+https://x/y", sum), "svc-agent-custom-0123456789ab");
+});
+
+function elf(machine: number, bits = 2): Uint8Array {
+  const head = new Uint8Array(64);
+  head.set([0x7f, 0x45, 0x4c, 0x46, bits]);
+  head[18] = machine;
+  return head;
+}
+
+function pe(machine: number): Uint8Array {
+  const head = new Uint8Array(256);
+  head.set([0x4d, 0x5a]);
+  const view = new DataView(head.buffer);
+  view.setUint32(0x3c, 0x80, true);
+  view.setUint32(0x80, 0x4550, true);
+  view.setUint16(0x84, machine, true);
+  return head;
+}
+
+Deno.test("a program is one for this system and this processor", () => {
+  const linux = { os: "linux", arch: "x64" };
+  const text = (content: string) => new TextEncoder().encode(content);
+  assertEquals(notAProgram(elf(0x3e), linux), undefined);
+  assertEquals(notAProgram(elf(0xb7), { os: "linux", arch: "arm64" }), undefined);
+  assertEquals(notAProgram(pe(0x8664), { os: "windows", arch: "x64" }), undefined);
+  assertMatch(notAProgram(elf(0xb7), linux)!, /another processor/);
+  assertMatch(notAProgram(elf(0x3e, 1), linux)!, /another processor/);
+  assertMatch(notAProgram(pe(0x8664), linux)!, /found a program for Windows/);
+  assertMatch(notAProgram(pe(0xaa64), { os: "windows", arch: "x64" })!, /another processor/);
+  assertMatch(notAProgram(elf(0x3e), { os: "windows", arch: "x64" })!, /found a program for Linux/);
+  assertMatch(notAProgram(text("<!DOCTYPE html>"), linux)!, /found a web page/);
+  assertMatch(notAProgram(text("#!/bin/sh\n"), linux)!, /found a script/);
+  assertMatch(notAProgram(text(""), linux)!, /found an empty file/);
+});
+
+Deno.test("a program tells its name first, or as JSON", () => {
+  assertEquals(binaryNameIn("svc-agent 0.1.0 (built from source)\n"), "svc-agent");
+  assertEquals(binaryNameIn('{"binary_name": "svc-agent", "version": "1"}'), "svc-agent");
+  assertEquals(binaryNameIn("{"), undefined);
+  assertEquals(binaryNameIn(""), undefined);
+});
+
+/** What a check of a file comes to that says `output` with `--version`. */
+async function checked(
+  {
+    name = "svc-agent" as BinaryName,
+    bytes = elf(0x3e),
+    output = "svc-agent 1.0",
+    code = 0,
+    damaged = false,
+  },
+): Promise<string> {
+  const path = await Deno.makeTempFile({ prefix: "svc-" });
+  const disk = systemDisk("linux");
+  const clock = new FakeClock();
+  const processes = new FakeProcesses((process) => {
+    assertEquals(process.command.args, ["--version"]);
+    process.stdout.write(output);
+    process.exit(code);
+  });
+  try {
+    await Deno.writeFile(path, bytes);
+    const sha256 = damaged ? "00" : await sha256Of(disk, path);
+    const build = { key: "k", version: "1", file: "f", sha256, sizeBytes: bytes.length };
+    const check = new ReleaseCheck({ name, platform: { os: "linux", arch: "x64" }, disk, processes, clock });
+    await check.check(path, build, new AbortController().signal);
+    await settle();
+    return "passes";
+  } catch (error) {
+    return `${SvcError.from(error).code}: ${messageOf(error).replaceAll(path, "FILE")}`;
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+Deno.test("a file passes when it is whole, is a program, runs, and is the program that is wanted", async () => {
+  assertEquals(await checked({}), "passes");
+  assertEquals(await checked({ name: "svc-server", output: "my-own-runtime 7" }), "passes");
+  assertMatch(
+    await checked({ damaged: true }),
+    /^data_loss: FILE: read back 64 bytes, wanted 64 bytes with sum 00/,
+  );
+  assertMatch(
+    await checked({ bytes: pe(0x8664) }),
+    /^failed_precondition: FILE: found a program for Windows/,
+  );
+  assertMatch(
+    await checked({ code: 127, output: "no such library" }),
+    /fails with 127 and says: no such library/,
+  );
+  // Devices were lost to this one.
+  assertMatch(
+    await checked({ output: "svc-server 1.0" }),
+    /it calls itself "svc-server", wanted "svc-agent"/,
+  );
+  assertMatch(await checked({ name: "svc-server" }), /it calls itself "svc-agent", wanted "svc-server"/);
+});

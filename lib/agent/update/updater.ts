@@ -1,0 +1,428 @@
+/**
+ * The updates of one program, carried out: sees what there is, asks `plan` for the next step and takes it.
+ *
+ * Downloads and checks go on beside; everything else a pass does is a few small durable writes. A step that fails
+ * is told and taken again later, after a time that grows. Promises what `state.ts` and the boot rule
+ * promise, as long as whoever drives it says truly what runs and whether it is well.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { basename } from "node:path";
+import { type BinaryName, fileNameOf, keyOf, type Release } from "./release.ts";
+import { bootPlan, startedInstead } from "./boot.ts";
+import { type Disk, TEMPORARY } from "./disk.ts";
+import { inUse, type UpdateRecord } from "./record.ts";
+import {
+  type Build,
+  downloaded,
+  goBack,
+  type Op,
+  plan,
+  type Refusal,
+  refused,
+  type Seen,
+  type Slot,
+  type Step,
+  type Trial,
+  verified,
+  type Wish,
+} from "./state.ts";
+
+/** Gets a release into a file of `cache`, whole and for good. Throws what `isFinal` tells apart. */
+export interface Fetcher {
+  fetch(release: Release, progress: (progress: Progress) => void, signal: AbortSignal): Promise<Build>;
+  /** What tells the present content of a custom URL from an earlier one; `undefined` where that cannot be known. */
+  stamp(release: Release, signal: AbortSignal): Promise<string | undefined>;
+  /** Removes what was left of downloads that are not wanted any more; the names of what it removed. */
+  clean(keepMs: number): Promise<string[]>;
+}
+
+/** Reads a build back and tries whether it is what it is to be. Throws what `isFinal` tells apart. */
+export interface Checker {
+  check(path: string, build: Build, signal: AbortSignal): Promise<void>;
+}
+
+export interface Progress {
+  readonly doneBytes: number;
+  /** Where it is known. */
+  readonly totalBytes?: number;
+}
+
+export interface UpdaterParts {
+  readonly name: BinaryName;
+  readonly record: UpdateRecord;
+  readonly disk: Disk;
+  readonly fetcher: Fetcher;
+  readonly checker: Checker;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** `false`: new versions are fetched and checked, and that is all. */
+  readonly manages: boolean;
+  /** From 0 to 1, so that a fleet does not come back all at once. */
+  readonly random?: () => number;
+}
+
+/** What the one who drives it knows. */
+export interface Now {
+  /** The file of `cache` that runs. */
+  readonly running?: string;
+  readonly health: Seen["health"];
+  /** Why it is `failed`. */
+  readonly reason?: string;
+  /** How it ended the last time that it should not have. */
+  readonly lastFailure?: string;
+  readonly maySwitch: boolean;
+  readonly mayUpdate: boolean;
+  /** Something is about to be started, which waits for no network; nothing that takes long begins. */
+  readonly atStart?: boolean;
+}
+
+export interface UpdaterStatus {
+  readonly good?: Build;
+  readonly previous?: Build;
+  readonly trial?: Trial;
+  readonly refused?: Refusal;
+  readonly target?: Wish;
+  /** What went wrong last, until it goes well. */
+  readonly problem?: string;
+  /** What is waited for. */
+  readonly waiting?: string;
+  readonly progress?: Progress;
+}
+
+/** No plan has more steps in a row; a pass that takes more goes in circles, and goes on at the next one. */
+const STEPS_MAX = 20;
+const RETRY_FIRST_MS = 5_000;
+const RETRY_MAX_MS = 3600_000;
+/** A custom URL is asked this often whether it has other bytes now. */
+const STAMP_MS = 120_000;
+
+export class Updater {
+  readonly #parts: UpdaterParts;
+  #slot: Slot = {};
+  #release?: Release;
+  #stamp?: { url: string; mark?: string; nextMs: number };
+  #now: Now = { health: "starting", maySwitch: false, mayUpdate: false };
+  #work?: Promise<void>;
+  #stopWork?: AbortController;
+  #failures = 0;
+  #nextTryMs = 0;
+  #problem?: string;
+  #waiting?: string;
+  #progress?: Progress;
+
+  constructor(parts: UpdaterParts) {
+    this.#parts = parts;
+  }
+
+  /** Reads what is on record. What cannot be read is told and done without. */
+  async open(): Promise<void> {
+    const { record, logger, name } = this.#parts;
+    const { slot, problems } = await record.open();
+    this.#slot = slot;
+    for (const problem of problems) logger.error(`the record of ${name}: ${problem}`);
+    if (problems.length > 0) logger.warn(`${name}: going on with ${slot.good?.version ?? "nothing"}`);
+  }
+
+  /** What the cloud wants; `undefined`: nothing in particular. */
+  aim(release: Release | undefined): void {
+    if (release?.key !== this.#release?.key) this.#retryNow();
+    this.#release = release;
+  }
+
+  /** Takes a file of `cache`, which somebody has put there, as the first good version. */
+  async install(file: string, version: string): Promise<void> {
+    const { record, name } = this.#parts;
+    const found = await record.buildOf(file);
+    if (!found) throw new SvcError("not_found", `cannot install ${name}: there is no ${record.pathOf(file)}`);
+    const build = { ...found, version, key: keyOf(version, found.sha256) };
+    const { good } = this.#slot;
+    const before = good && good.file !== file ? good : this.#slot.previous;
+    if (before) await record.apply({ op: "link", link: "previous", file: before.file });
+    await this.#apply([
+      { op: "link", link: "current", file },
+      { op: "save", slot: { good: build, ...(before && { previous: before }) } },
+      { op: "forget_count" },
+    ]);
+  }
+
+  /** Where `install` expects a file with this content. */
+  fileOf(version: string, sha256: string): string {
+    return fileNameOf(this.#parts.name, version, sha256);
+  }
+
+  /**
+   * Takes steps until there is something to wait for. `restart`: what runs is to be stopped, and `boot` asked.
+   * `began`: a download or check that goes on, and whose end is worth the next pass.
+   */
+  async pass(now: Now, signal: AbortSignal): Promise<{ restart: boolean; began?: Promise<void> }> {
+    this.#now = now;
+    if (this.#work) return { restart: false };
+    try {
+      for (let steps = 0; steps < STEPS_MAX && !signal.aborted; steps++) {
+        const step = plan(this.#slot, await this.#look(now));
+        if (!this.#mayTake(step)) break;
+        const told = this.#waiting;
+        this.#waiting = step.do === "wait" || step.do === "restart" ? step.why : undefined;
+        if (step.do === "wait") break;
+        if (step.do === "restart") {
+          // Whoever drives it may have to wait, and asks again and again.
+          if (told !== step.why) this.#parts.logger.info(`${this.#parts.name}: ${step.why}`);
+          return { restart: true };
+        }
+        if (step.do === "write") await this.#write(step.why, step.ops);
+        else {
+          if (now.atStart || this.#parts.clock.monotonicMs() < this.#nextTryMs) break;
+          return { restart: false, began: this.#begin(step, signal) };
+        }
+      }
+    } catch (error) {
+      // Taken again at the next pass: a way back must not wait.
+      const problem = `the update cannot go on: ${chainOf(error)}`;
+      if (problem !== this.#problem) this.#parts.logger.error(`${this.#parts.name}: ${problem}`);
+      this.#problem = problem;
+    }
+    return { restart: false };
+  }
+
+  /** Resolves when no download and no check is going on. */
+  async idle(): Promise<void> {
+    await this.#work;
+  }
+
+  /** The file that `current` leads to. */
+  async current(): Promise<string | undefined> {
+    return (await this.#parts.record.links()).current;
+  }
+
+  /** Counts a start and says what to start; gives up by itself what does not start. */
+  async boot(): Promise<{ file: string; path: string; delayMs: number } | undefined> {
+    const { record, disk, logger, name } = this.#parts;
+    const links = await record.links();
+    const runnable = new Set<string>();
+    for (const file of Object.values(links)) {
+      if ((await disk.stat(record.pathOf(file)))?.sizeBytes) runnable.add(file);
+    }
+    const seen = { links, ...await record.counts(), runnable: (file: string) => runnable.has(file) };
+    const { file, ops, delayMs } = bootPlan(seen);
+    if (links.current !== undefined && file !== undefined && file !== links.current) {
+      logger.error(`${name}: ${links.current} was given up, back to ${file}`);
+    }
+    for (const op of ops) {
+      // A disk that takes no writes is no reason not to start.
+      await (op.op === "count" ? record.count(op.count) : record.apply(op))
+        .catch((error) => logger.warn(`${name}: ${chainOf(error)}`));
+    }
+    return file === undefined ? undefined : { file, path: record.pathOf(file), delayMs };
+  }
+
+  /** Forgets the starts that were counted: what runs is well, or was asked to stop. */
+  async settled(): Promise<void> {
+    const { record, logger, name } = this.#parts;
+    await record.apply({ op: "forget_count" }).catch((error) => logger.warn(`${name}: ${chainOf(error)}`));
+  }
+
+  /** To the version before. Throws `failed_precondition` where there is none. */
+  async goBack(reason: string): Promise<void> {
+    const ops = goBack(this.#slot, await this.#look(this.#now), reason);
+    if (!ops) {
+      const { name } = this.#parts;
+      const found = this.#slot.good ? `only ${this.#slot.good.version} is there` : "none is installed";
+      throw new SvcError("failed_precondition", `there is no version of ${name} to go back to: ${found}`);
+    }
+    this.#stopWork?.abort(new SvcError("canceled", reason));
+    await this.#work;
+    await this.#write(reason, ops);
+  }
+
+  status(): UpdaterStatus {
+    const { key, version } = this.#release ?? {};
+    return {
+      ...this.#slot,
+      ...(key !== undefined && version !== undefined && { target: { key, version } }),
+      ...(this.#problem !== undefined && { problem: this.#problem }),
+      ...(this.#waiting !== undefined && { waiting: this.#waiting }),
+      ...(this.#progress && { progress: this.#progress }),
+    };
+  }
+
+  /** Removes the versions nothing points to, and what was left of writes; the names of what it removed. */
+  async clean(keepMs: number): Promise<string[]> {
+    const { record, disk, name, fetcher, logger } = this.#parts;
+    if (this.#work) return [];
+    const used = inUse(this.#slot, await record.links(), this.#now.running);
+    const removed: string[] = [];
+    const folder = record.pathOf("");
+    for (const file of await disk.list(folder)) {
+      const leftover = file.endsWith(TEMPORARY);
+      if (!file.startsWith(`${name}-`) || (used.has(file) && !leftover)) continue;
+      try {
+        await disk.remove(record.pathOf(file));
+        removed.push(file);
+      } catch (error) {
+        logger.warn(`${name}: ${chainOf(error)}`);
+      }
+    }
+    return [...removed, ...await fetcher.clean(keepMs)];
+  }
+
+  /** Out of its own folder a program only fetches what is wanted. */
+  #mayTake(step: Step): boolean {
+    if (this.#parts.manages || step.do === "fetch" || step.do === "check" || step.do === "wait") return true;
+    this.#waiting = "it does not run from its own folder, so it is not replaced";
+    return false;
+  }
+
+  async #look(now: Now): Promise<Seen> {
+    const { record, disk, clock } = this.#parts;
+    const links = await record.links();
+    const counts = await record.counts();
+    const { good, previous, trial } = this.#slot;
+    const files = new Set<string>();
+    for (const build of [good, previous, trial?.build]) {
+      if (!build) continue;
+      const found = await disk.stat(record.pathOf(build.file));
+      if (found?.sizeBytes === build.sizeBytes) files.add(build.file);
+    }
+    return {
+      target: await this.#target(now.atStart),
+      links,
+      files,
+      counted: counts.count !== undefined || counts.passing !== undefined,
+      gaveUp: startedInstead({ links, passing: counts.passing }) !== undefined,
+      running: now.running,
+      health: now.health,
+      reason: now.reason,
+      lastFailure: now.lastFailure,
+      maySwitch: now.maySwitch,
+      mayUpdate: now.mayUpdate,
+      mayFetch: clock.monotonicMs() >= this.#nextTryMs,
+    };
+  }
+
+  /** What is wanted; of a custom URL, the bytes that are there now. */
+  async #target(atStart = false): Promise<Release | undefined> {
+    const release = this.#release;
+    if (!release?.custom || release.sha256 !== undefined) return release;
+    const { clock, fetcher } = this.#parts;
+    if (atStart) {
+      const known = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
+      return { ...release, key: keyOf(release.version, known) };
+    }
+    if (this.#stamp?.url !== release.url || clock.monotonicMs() >= this.#stamp.nextMs) {
+      const mark = await fetcher.stamp(release, new AbortController().signal).catch(() => undefined);
+      const last = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
+      this.#stamp = { url: release.url, mark: later(mark, last), nextMs: clock.monotonicMs() + STAMP_MS };
+    }
+    return { ...release, key: keyOf(release.version, this.#stamp.mark) };
+  }
+
+  /** Of the bytes that were taken of this URL before; without an answer they count as the present ones. */
+  #knownMark({ version }: Release): string | undefined {
+    const { good, trial, refused } = this.#slot;
+    const known = [trial?.build, refused, good].find((build) => build?.version === version);
+    return known?.key.slice(version.length + 1) || undefined;
+  }
+
+  async #write(why: string, ops: readonly Op[]): Promise<void> {
+    this.#parts.logger.info(`${this.#parts.name}: ${why}`);
+    await this.#apply(ops);
+  }
+
+  async #apply(ops: readonly Op[]): Promise<void> {
+    for (const op of ops) {
+      await this.#parts.record.apply(op);
+      if (op.op === "save") this.#slot = op.slot;
+    }
+  }
+
+  /** Starts what takes long. */
+  #begin(step: Step & { do: "fetch" | "check" }, signal: AbortSignal): Promise<void> {
+    this.#stopWork = new AbortController();
+    const both = AbortSignal.any([signal, this.#stopWork.signal]);
+    const work = step.do === "fetch" ? this.#fetch(both) : this.#check(step.build, both);
+    return this.#work = work.catch((error) => this.#failed(`cannot record the ${step.do}`, error))
+      .finally(() => {
+        this.#work = undefined;
+        this.#progress = undefined;
+      });
+  }
+
+  async #fetch(signal: AbortSignal): Promise<void> {
+    const { fetcher, logger, name } = this.#parts;
+    const release = (await this.#target())!;
+    logger.info(`${name}: getting ${release.version} from ${release.url}`);
+    let build: Build;
+    try {
+      build = await fetcher.fetch(release, (progress) => this.#progress = progress, signal);
+    } catch (error) {
+      return await this.#refuseOrRetry(`cannot get ${release.version}`, release, error, signal);
+    }
+    this.#retryNow();
+    await this.#write(`${release.version} is downloaded`, [{
+      op: "save",
+      slot: downloaded(this.#slot, build),
+    }]);
+  }
+
+  async #check(build: Build, signal: AbortSignal): Promise<void> {
+    const { checker, record, disk } = this.#parts;
+    try {
+      await checker.check(record.pathOf(build.file), build, signal);
+    } catch (error) {
+      // Of what is damaged another copy is fetched.
+      const { trial: _, ...without } = this.#slot;
+      const kept = [this.#slot.good, this.#slot.previous].some((one) => one?.file === build.file);
+      if (SvcError.from(error).code === "data_loss" && !kept) {
+        await disk.remove(record.pathOf(build.file)).catch(() => {});
+        await this.#apply([{ op: "save", slot: without }]);
+      }
+      return await this.#refuseOrRetry(`${build.version} does not pass`, build, error, signal);
+    }
+    this.#retryNow();
+    await this.#write(`${build.version} is checked`, [{ op: "save", slot: verified(this.#slot) }]);
+  }
+
+  async #refuseOrRetry(what: string, wish: Wish, error: unknown, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    if (!isFinal(error)) return this.#failed(what, error);
+    const reason = chainOf(error);
+    this.#parts.logger.error(`${this.#parts.name}: ${what}, and is not tried again: ${reason}`);
+    await this.#apply([{ op: "save", slot: refused(this.#slot, wish, reason) }]);
+  }
+
+  #failed(what: string, error: unknown): void {
+    const { clock, logger, name, random = Math.random } = this.#parts;
+    const delayMs = Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(this.#failures++, 20)) *
+      (0.8 + 0.4 * random());
+    this.#nextTryMs = clock.monotonicMs() + delayMs;
+    this.#problem = `${what}: ${chainOf(error)}`;
+    logger.warn(`${name}: ${this.#problem}; the next attempt is in ${Math.round(delayMs / 1000)} s`);
+  }
+
+  #retryNow(): void {
+    this.#failures = 0;
+    this.#nextTryMs = 0;
+    this.#problem = undefined;
+  }
+}
+
+/** Whether another attempt would come to the same. */
+function isFinal(error: unknown): boolean {
+  return ["failed_precondition", "invalid_argument", "unauthenticated"].includes(SvcError.from(error).code);
+}
+
+/** The later one of two marks, which are times; a clock that was set back changes nothing. */
+function later(mark: string | undefined, last: string | undefined): string | undefined {
+  if (mark === undefined || last === undefined) return mark ?? last;
+  return Number(mark) >= Number(last) ? mark : last;
+}
+
+/** The name in `cache` of the program that runs, if it is there. */
+export function ownFile(base: string, program: string): string | undefined {
+  const normal = (path: string) => path.replaceAll("\\", "/");
+  const folder = `${normal(base)}/cache/`;
+  return normal(program).startsWith(folder) ? basename(normal(program)) : undefined;
+}

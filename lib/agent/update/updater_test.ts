@@ -1,0 +1,349 @@
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { FakeClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { sha256Of } from "./download.ts";
+import { fileNameOf, keyOf, type Release } from "./release.ts";
+import { systemDisk } from "./disk.ts";
+import { UpdateRecord } from "./record.ts";
+import type { Build } from "./state.ts";
+import { type Fetcher, type Now, ownFile, Updater } from "./updater.ts";
+
+const NAME = "svc-server";
+const never = new AbortController().signal;
+
+class Bench {
+  readonly clock = new FakeClock();
+  readonly records: LogRecord[] = [];
+  /** What a download or a check comes to, where it fails. */
+  failure?: { fetch?: SvcError; check?: SvcError };
+  fetched = 0;
+  updater!: Updater;
+
+  constructor(readonly base: string) {}
+
+  /** The next process. */
+  async begin(manages = true): Promise<void> {
+    const disk = systemDisk("linux");
+    const sumOf = (path: string) => sha256Of(disk, path);
+    const record = new UpdateRecord({ name: NAME, base: this.base, run: `${this.base}/run`, disk, sumOf });
+    const fetcher: Fetcher = {
+      fetch: async ({ version, key }) => {
+        this.fetched++;
+        if (this.failure?.fetch) throw this.failure.fetch;
+        return { ...await this.put(version), key };
+      },
+      stamp: () => this.away ? new Promise(() => {}) : Promise.resolve(this.stamp),
+      clean: () => Promise.resolve([]),
+    };
+    const check = () => this.failure?.check ? Promise.reject(this.failure.check) : Promise.resolve();
+    const logger = new Logs(this.clock, [memorySink(this.records)]).logger("updates");
+    const parts = {
+      name: NAME,
+      record,
+      disk,
+      fetcher,
+      checker: { check },
+      clock: this.clock,
+      logger,
+    } as const;
+    this.updater = new Updater({ ...parts, manages, random: () => 0.5 });
+    await this.updater.open();
+  }
+  stamp?: string;
+  /** Who is asked over the network never answers. */
+  away = false;
+
+  /** Puts a version into the cache. */
+  async put(version: string): Promise<Build> {
+    const disk = systemDisk("linux");
+    await Deno.mkdir(`${this.base}/cache`, { recursive: true });
+    await Deno.writeTextFile(`${this.base}/new`, `version ${version} ${this.stamp ?? ""}`);
+    const sha256 = await sha256Of(disk, `${this.base}/new`);
+    const file = fileNameOf(NAME, version, sha256);
+    const { size: sizeBytes } = await Deno.stat(`${this.base}/new`);
+    await Deno.rename(`${this.base}/new`, `${this.base}/cache/${file}`);
+    return { key: keyOf(version, sha256), version, file, sha256, sizeBytes };
+  }
+
+  async install(version: string): Promise<Build> {
+    const build = await this.put(version);
+    await this.updater.install(build.file, version);
+    return build;
+  }
+
+  /** Passes until nothing more is done; whether a restart is wanted. */
+  async settle(now: Now): Promise<boolean> {
+    for (let before = "";;) {
+      const { restart } = await this.updater.pass(now, never);
+      await this.updater.idle();
+      const after = JSON.stringify(this.updater.status());
+      if (restart || after === before) return restart;
+      before = after;
+    }
+  }
+
+  async links(): Promise<Record<string, string>> {
+    const found: Record<string, string> = {};
+    for await (const { name, isSymlink } of Deno.readDir(`${this.base}/bin`)) {
+      if (isSymlink) found[name] = (await Deno.readLink(`${this.base}/bin/${name}`)).replace("../cache/", "");
+    }
+    return found;
+  }
+}
+
+function wish(version: string, more: Partial<Release> = {}): Release {
+  const sha256 = more.custom ? undefined : "0".repeat(64);
+  return {
+    name: NAME,
+    version,
+    url: "http://x/y",
+    sha256,
+    custom: false,
+    key: keyOf(version, sha256),
+    ...more,
+  };
+}
+
+async function withBench(test: (bench: Bench) => Promise<void>): Promise<void> {
+  const base = await Deno.makeTempDir({ prefix: "svc-" });
+  try {
+    const bench = new Bench(base);
+    await bench.begin();
+    await test(bench);
+  } finally {
+    await Deno.remove(base, { recursive: true });
+  }
+}
+
+const well = (running: string): Now => ({ running, health: "healthy", maySwitch: true, mayUpdate: true });
+const starting = (running: string): Now => ({ ...well(running), health: "starting" });
+
+Deno.test("an update from its wish to its proof, in another process at every step", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    const next = async () => {
+      await bench.begin();
+      bench.updater.aim(wish("2.0.0"));
+    };
+    await next();
+    assertEquals(await bench.settle({ ...well(one.file), maySwitch: false }), false);
+    assertEquals(bench.updater.status().trial?.stage, "verified");
+    assertEquals(bench.updater.status().waiting, "what runs may not be stopped now");
+    await next();
+    assertEquals(await bench.settle(well(one.file)), true);
+    await next();
+    const booted = await bench.updater.boot();
+    assertMatch(booted!.file, /^svc-server-2\.0\.0-/);
+    await next();
+    assertEquals(await bench.settle(starting(booted!.file)), false);
+    assertEquals(bench.updater.status().trial?.stage, "probation");
+    await next();
+    await bench.settle(well(booted!.file));
+    const { good, previous, trial } = bench.updater.status();
+    assertEquals([good?.version, previous?.version, trial], ["2.0.0", "1.0.0", undefined]);
+    assertEquals(await bench.links(), { "svc-server": booted!.file, "svc-server.previous": one.file });
+    assertEquals(bench.fetched, 1);
+  }));
+
+Deno.test("a release waits for the next start or a window; what somebody chose only until it may be stopped", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    const now = { ...well(one.file), mayUpdate: false };
+    const ready = "2.0.0 is ready for the next start, or a maintenance window";
+    bench.updater.aim(wish("2.0.0"));
+    assertEquals(await bench.settle(now), false);
+    assertEquals([bench.updater.status().trial?.stage, bench.updater.status().waiting], ["verified", ready]);
+    await bench.begin();
+    assertEquals(await bench.settle(now), false, "nor where the agent alone was started again");
+
+    // The operator does not want to wait for it.
+    bench.updater.aim(wish("2.0.0", { pinned: true }));
+    assertEquals(await bench.settle({ ...now, maySwitch: false }), false);
+    assertEquals(bench.updater.status().waiting, "what runs may not be stopped now");
+    assertEquals(await bench.settle(now), true);
+    const { file } = (await bench.updater.boot())!;
+    await bench.settle(starting(file));
+    await bench.settle(well(file));
+    assertEquals(bench.updater.status().good?.version, "2.0.0");
+
+    // The same version with other bytes is nobody's choice.
+    bench.stamp = "other bytes";
+    bench.updater.aim(wish("2.0.0", { pinned: true, key: "2.0.0:other" }));
+    assertEquals(await bench.settle({ ...now, running: file }), false);
+    bench.updater.aim(wish("3.0.0"));
+    assertEquals(await bench.settle({ ...now, running: file }), false);
+    assertEquals(await bench.settle({ ...now, running: file, mayUpdate: true }), true, "in a window");
+  }));
+
+Deno.test("a way back that somebody asked for does not wait for the next start", () =>
+  withBench(async (bench) => {
+    await bench.install("1.0.0");
+    const two = await bench.install("2.0.0");
+    await bench.updater.goBack("I do not like it");
+    await bench.begin();
+    assertEquals(await bench.settle({ ...well(two.file), mayUpdate: false }), true);
+  }));
+
+Deno.test("a start takes what is ready, and waits for no network", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    bench.stamp = "1000";
+    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    await bench.settle({ ...well(one.file), mayUpdate: false, maySwitch: false });
+    assertEquals(bench.updater.status().trial?.stage, "verified");
+    await bench.clock.advance(3600_000);
+    bench.away = true;
+    const start: Now = { health: "starting", maySwitch: true, mayUpdate: true, atStart: true };
+    await bench.updater.pass(start, never);
+    assertEquals(bench.updater.status().trial?.stage, "switched");
+    assertMatch((await bench.updater.boot())!.file, /^svc-server-custom-/);
+    bench.updater.aim(wish("3.0.0"));
+    await bench.updater.settled();
+    assertEquals([(await bench.updater.pass(start, never)).began, bench.fetched], [undefined, 1]);
+  }));
+
+Deno.test("a version that does not start is left by itself, and refused until something else is wanted", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    bench.updater.aim(wish("2.0.0"));
+    await bench.settle(well(one.file));
+    const started: string[] = [];
+    const delays: number[] = [];
+    for (let time = 0; time < 4; time++) {
+      const { file, delayMs } = (await bench.updater.boot())!;
+      started.push(file.split("-")[2]);
+      delays.push(delayMs);
+    }
+    assertEquals(started, ["2.0.0", "2.0.0", "2.0.0", "1.0.0"]);
+    assertEquals(delays, [0, 1000, 2000, 4000]);
+    assertEquals(await bench.settle(well(one.file)), false);
+    const { refused, waiting } = bench.updater.status();
+    assertEquals([refused?.version, refused?.reason], ["2.0.0", "it did not start 3 times in a row"]);
+    assertEquals(waiting, "2.0.0 was refused: it did not start 3 times in a row");
+    assertEquals(await bench.links(), { "svc-server": one.file, "svc-server.previous": one.file });
+    bench.updater.aim(wish("3.0.0"));
+    assertEquals(await bench.settle(well(one.file)), true);
+    assertEquals(bench.updater.status().trial?.build.version, "3.0.0");
+  }));
+
+Deno.test("a version that does not get well in its time is left, with the reason", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    bench.updater.aim(wish("2.0.0"));
+    await bench.settle(well(one.file));
+    const { file } = (await bench.updater.boot())!;
+    await bench.settle(starting(file));
+    const failed: Now = {
+      running: file,
+      health: "failed",
+      reason: "no answer in 15 minutes",
+      maySwitch: false,
+      mayUpdate: false,
+    };
+    assertEquals(await bench.settle(failed), true);
+    assertEquals((await bench.updater.boot())!.file, one.file);
+    assertEquals(bench.updater.status().refused?.reason, "no answer in 15 minutes");
+  }));
+
+Deno.test("downloads that fail are tried again after a time that grows; what can never pass is refused", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    bench.updater.aim(wish("2.0.0"));
+    bench.failure = { fetch: new SvcError("unavailable", "the server is away") };
+    const attempts: number[] = [];
+    for (let second = 0; attempts.length < 5; second++) {
+      const before = bench.fetched;
+      await bench.updater.pass(well(one.file), never);
+      await bench.updater.idle();
+      if (bench.fetched > before) attempts.push(second);
+      await bench.clock.advance(1000);
+    }
+    assertEquals(attempts, [0, 5, 15, 35, 75]);
+    assertEquals(bench.updater.status().problem, "cannot get 2.0.0: the server is away");
+    bench.failure = { check: new SvcError("failed_precondition", "found a web page") };
+    await bench.clock.advance(3600_000);
+    await bench.settle(well(one.file));
+    assertEquals(bench.updater.status().refused?.reason, "found a web page");
+  }));
+
+Deno.test("a user's way back is a trial too, and holds until something else is wanted", () =>
+  withBench(async (bench) => {
+    await assertRejects(() => bench.updater.goBack("x"), SvcError, "none is installed");
+    const one = await bench.install("1.0.0");
+    await assertRejects(() => bench.updater.goBack("x"), SvcError, "only 1.0.0 is there");
+    const two = await bench.install("2.0.0");
+    bench.updater.aim({ ...wish("2.0.0"), key: keyOf("2.0.0", two.sha256) });
+    await bench.updater.goBack("I do not like it");
+    assertEquals(await bench.settle(well(two.file)), true);
+    assertEquals((await bench.updater.boot())!.file, one.file);
+    await bench.settle(well(one.file));
+    const { good, previous, refused } = bench.updater.status();
+    assertEquals([good?.version, previous?.version, refused?.version], ["1.0.0", "2.0.0", "2.0.0"]);
+    assertEquals(await bench.settle(well(one.file)), false);
+  }));
+
+Deno.test("a custom URL is fetched again when what is there is newer, never because it is older", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    bench.stamp = "1000";
+    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    await bench.settle(well(one.file));
+    const { file } = (await bench.updater.boot())!;
+    await bench.settle(well(file));
+    assertEquals(bench.updater.status().good?.key, "customURL+http://x/y:1000");
+    for (const [stamp, fetched] of [["900", 1], ["1000", 1], [undefined, 1], ["2000", 2]] as const) {
+      bench.stamp = stamp;
+      await bench.clock.advance(120_000);
+      await bench.settle({ ...well(file), maySwitch: false });
+      assertEquals(bench.fetched, fetched, stamp);
+    }
+  }));
+
+Deno.test("what does not run from its own folder fetches and checks, and is not replaced", () =>
+  withBench(async (bench) => {
+    await bench.begin(false);
+    bench.updater.aim(wish("2.0.0"));
+    assertEquals(await bench.settle({ health: "healthy", maySwitch: true, mayUpdate: true }), false);
+    assertEquals(bench.updater.status().trial?.stage, "verified");
+    assertEquals(await bench.links(), {});
+  }));
+
+Deno.test("cleaning leaves what anything points to", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    const two = await bench.install("2.0.0");
+    const old = await bench.put("0.9.0");
+    await Deno.writeTextFile(`${bench.base}/cache/svc-agent-1.0.0-0`, "not ours");
+    bench.updater.aim(wish("3.0.0"));
+    await bench.settle({ ...well(two.file), maySwitch: false });
+    const trial = bench.updater.status().trial!.build;
+    assertEquals(await bench.updater.clean(0), [old.file]);
+    const left = (await Array.fromAsync(Deno.readDir(`${bench.base}/cache`))).map(({ name }) => name).sort();
+    assertEquals(left, ["part", "svc-agent-1.0.0-0", one.file, two.file, trial.file]);
+  }));
+
+Deno.test("a record that cannot be read falls to the copy before it, and that to the disk; it is told", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    const two = await bench.install("2.0.0");
+    await Deno.writeTextFile(`${bench.base}/state/versions_svc-server.json`, '{"good": {}');
+    await bench.begin();
+    assertEquals(bench.updater.status().good?.version, "1.0.0");
+    assertMatch(
+      bench.records.map(({ message }) => message).join("\n"),
+      /versions_svc-server\.json is no JSON/,
+    );
+    await Deno.writeTextFile(`${bench.base}/state/versions_svc-server.previous.json`, '{"good": 5}');
+    await bench.begin();
+    const { good, trial } = bench.updater.status();
+    assertEquals([good?.file, trial?.build.file, trial?.stage], [one.file, two.file, "switched"]);
+    await bench.settle(well(two.file));
+    assertEquals(bench.updater.status().good?.version, "2.0.0");
+  }));
+
+Deno.test("the own file is known by where it is", () => {
+  assertEquals(ownFile("/opt/svc", "/opt/svc/cache/svc-agent-1"), "svc-agent-1");
+  assertEquals(ownFile("/opt/svc", "/usr/bin/svc-agent"), undefined);
+  assertEquals(ownFile("C:\\opt\\svc", "C:\\opt\\svc\\cache\\svc-agent-1"), "svc-agent-1");
+});

@@ -1,0 +1,291 @@
+/**
+ * Archives: `.tar.gz` made from and turned into files, as streams.
+ *
+ * What is made depends on nothing but the files: no times, no owners. Safe on hostile bytes: names never lead out of
+ * the archive, links and devices are refused, and what it unpacks to has a limit; whatever is wrong is an
+ * `invalid_argument` and too much a `resource_exhausted`.
+ */
+
+import { mkdir, open } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Readable } from "node:stream";
+import { createGunzip, createGzip } from "node:zlib";
+import { ByteReader } from "./byte_reader.ts";
+import { messageOf, SvcError } from "../error.ts";
+
+export interface ArchiveFile {
+  /** With `/` between folders, as in `model/labels.txt`. */
+  readonly path: string;
+  readonly bytes: number;
+  /** Somebody may run it. */
+  readonly executable?: boolean;
+  /** To be read once, and of an archive that is read before the next file is asked for. */
+  readonly content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
+
+export interface ArchiveLimits {
+  readonly filesMax: number;
+  /** Of all files together, unpacked. */
+  readonly bytesMax: number;
+}
+
+const BLOCK = 512;
+/** The time of every file, the year 2000: other archives do not know times before 1980. */
+const TIME_SECONDS = 946_684_800;
+const NAME_BYTES = 100;
+/** Of a header that says more than fits into the plain one. */
+const EXTRA_BYTES_MAX = 64 * 1024;
+/** For each file that may be in an archive: headers, its own and those of folders, and their bytes. */
+const HEADERS_MAX = 8;
+const HEADERS_BYTES_MAX = 16 * 1024;
+const PATH_CHARS_MAX = 1_000;
+/** Folders in each other. */
+const DEPTH_MAX = 64;
+// deno-lint-ignore no-control-regex
+const ODD = /[\\\x00-\x1f\x7f]|^[A-Za-z]:/;
+
+const ENCODER = new TextEncoder();
+const DECODER = new TextDecoder();
+
+export function packed(
+  files: AsyncIterable<ArchiveFile> | Iterable<ArchiveFile>,
+): AsyncIterable<Uint8Array> {
+  return through(tar(files), createGzip());
+}
+
+/** The files of an archive; folders come with the files in them. */
+export async function* unpacked(
+  archive: AsyncIterable<Uint8Array>,
+  { filesMax, bytesMax }: ArchiveLimits,
+): AsyncGenerator<ArchiveFile> {
+  const inflatedMax = bytesMax + filesMax * HEADERS_BYTES_MAX + EXTRA_BYTES_MAX;
+  const reader = new ByteReader(
+    bounded(through(archive, createGunzip()), inflatedMax),
+    () => wrong("it ends too early"),
+  );
+  let [files, bytes, headers] = [0, 0, 0];
+  let extra: { path?: string; size?: number } = {};
+  const places = new Map<string, "file" | "folder">();
+  try {
+    for (;;) {
+      const header = parse(await reader.take(BLOCK));
+      if (header === undefined) break;
+      if (++headers > filesMax * HEADERS_MAX) throw tooMuch(`more than ${filesMax * HEADERS_MAX} headers`);
+      const size = extra.size ?? header.size;
+      if (header.type === "x" || header.type === "g" || header.type === "L") {
+        if (size > EXTRA_BYTES_MAX) {
+          throw wrong(`a header of ${size} bytes, wanted at most ${EXTRA_BYTES_MAX}`);
+        }
+        const content = await reader.take(size);
+        if (header.type === "L") extra = { ...extra, path: DECODER.decode(content).replace(/\0.*$/s, "") };
+        if (header.type === "x") extra = { ...extra, ...records(content) };
+        await reader.skip(padding(size));
+        continue;
+      }
+      const path = safe(extra.path ?? header.path);
+      if (path === "" && header.type !== "5") throw wrong("a file without a name");
+      extra = {};
+      if (header.type === "5") {
+        await reader.skip(size + padding(size));
+        continue;
+      }
+      if (header.type !== "0") {
+        throw wrong(`"${path}" of type "${header.type}", wanted files and folders only`);
+      }
+      occupy(places, path);
+      if (places.size > filesMax * HEADERS_MAX) throw tooMuch(`more than ${filesMax * HEADERS_MAX} folders`);
+      if (++files > filesMax) throw tooMuch(`more than ${filesMax} files`);
+      if ((bytes += size) > bytesMax) throw tooMuch(`files of more than ${bytesMax} bytes`);
+      const endsAt = reader.at + size;
+      yield { path, bytes: size, executable: header.executable, content: reader.part(size) };
+      // It may not have been read, or not to its end.
+      await reader.skip(endsAt - reader.at + padding(size));
+    }
+    await reader.rest();
+  } catch (error) {
+    if (error instanceof SvcError) throw error;
+    throw new SvcError(
+      "invalid_argument",
+      `the archive cannot be read: ${messageOf(error)}, wanted a .tar.gz`,
+      {
+        cause: error,
+      },
+    );
+  } finally {
+    await reader.close();
+  }
+}
+
+/** Writes the files of an archive into a folder; gives their paths. What is there already is left alone: it throws. */
+export async function unpackInto(
+  folder: string,
+  archive: AsyncIterable<Uint8Array>,
+  limits: ArchiveLimits,
+): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const { path, executable, content } of unpacked(archive, limits)) {
+    const target = join(folder, path);
+    await mkdir(dirname(target), { recursive: true });
+    const file = await create(target, executable ? 0o755 : 0o644);
+    try {
+      for await (const chunk of content) {
+        for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at)).bytesWritten;
+      }
+    } finally {
+      await file.close();
+    }
+    paths.push(path);
+  }
+  return paths;
+}
+
+async function create(path: string, mode: number) {
+  try {
+    return await open(path, "wx", mode);
+  } catch (cause) {
+    if ((cause as { code?: string }).code !== "EEXIST") throw cause;
+    const found = `"${path}" is there already, by this name or by one that is the same on this system`;
+    throw new SvcError("already_exists", `the archive cannot be unpacked: ${found}`, { cause });
+  }
+}
+
+/** What is more than it can need ends it: compressed bytes may stand for a thousand times as many. */
+async function* bounded(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    if ((bytes += chunk.length) > bytesMax) throw tooMuch(`more than ${bytesMax} bytes`);
+    yield chunk;
+  }
+}
+
+async function* tar(files: AsyncIterable<ArchiveFile> | Iterable<ArchiveFile>): AsyncGenerator<Uint8Array> {
+  for await (const { path, bytes, executable, content } of files) {
+    const name = ENCODER.encode(safe(path));
+    if (name.length > NAME_BYTES) {
+      yield header(ENCODER.encode("././@LongLink"), name.length + 1, "L");
+      yield Uint8Array.from([...name, 0]);
+      yield new Uint8Array(padding(name.length + 1));
+    }
+    yield header(name.subarray(0, NAME_BYTES), bytes, "0", executable);
+    let written = 0;
+    for await (const chunk of content) {
+      written += chunk.length;
+      yield chunk;
+    }
+    if (written !== bytes) {
+      throw new SvcError(
+        "aborted",
+        `${path} has ${written} bytes, said to have ${bytes}: it has been changed`,
+      );
+    }
+    yield new Uint8Array(padding(bytes));
+  }
+  yield new Uint8Array(2 * BLOCK);
+}
+
+function header(name: Uint8Array, size: number, type: string, executable = false): Uint8Array {
+  const block = new Uint8Array(BLOCK);
+  const put = (at: number, text: string) => block.set(ENCODER.encode(text), at);
+  const octal = (number: number, digits: number) => number.toString(8).padStart(digits, "0");
+  block.set(name);
+  put(100, `${octal(executable ? 0o755 : 0o644, 7)}\0`);
+  put(108, `${octal(0, 7)}\0${octal(0, 7)}\0${octal(size, 11)}\0${octal(TIME_SECONDS, 11)}\0`);
+  put(148, " ".repeat(8));
+  put(156, type);
+  put(257, "ustar\x0000");
+  put(148, `${octal(block.reduce((sum, byte) => sum + byte, 0), 6)}\0 `);
+  return block;
+}
+
+function parse(block: Uint8Array) {
+  if (block.every((byte) => byte === 0)) return undefined;
+  const text = (at: number, length: number) => {
+    return DECODER.decode(block.subarray(at, at + length)).replace(/\0.*$/s, "");
+  };
+  const octal = (at: number, length: number) => {
+    const digits = text(at, length).trim();
+    if (!/^[0-7]*$/.test(digits)) throw wrong(`the number "${digits}" in a header, wanted an octal one`);
+    return parseInt(digits || "0", 8);
+  };
+  const sum = block.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 32 : byte), 0);
+  if (sum !== octal(148, 8)) throw wrong("a header with a wrong checksum");
+  const prefix = text(257, 6) === "ustar" ? text(345, 155) : "";
+  const type = text(156, 1) || "0";
+  return {
+    path: prefix ? `${prefix}/${text(0, NAME_BYTES)}` : text(0, NAME_BYTES),
+    size: octal(124, 12),
+    type: type === "7" ? "0" : type,
+    executable: (octal(100, 8) & 0o111) !== 0,
+  };
+}
+
+/** Of an extended header: `27 path=a/long/name\n`, where 27 is the length of all of it, in bytes. */
+function records(content: Uint8Array): { path?: string; size?: number } {
+  const found: { path?: string; size?: number } = {};
+  for (let at = 0; at < content.length;) {
+    const space = content.indexOf(0x20, at);
+    const digits = DECODER.decode(content.subarray(at, Math.min(space, at + 8)));
+    const end = at + Number(digits);
+    if (space < 0 || !/^[1-9]\d*$/.test(digits) || end <= space || content[end - 1] !== 0x0a) {
+      throw wrong("an extended header that cannot be read");
+    }
+    const [, key, value] = /^([^=]+)=(.*)$/s.exec(DECODER.decode(content.subarray(space + 1, end - 1))) ?? [];
+    at = end;
+    if (key === undefined) throw wrong("an extended header that cannot be read");
+    if (key.startsWith("GNU.sparse.")) throw wrong("a file with holes, wanted files as they are");
+    if (key === "path") found.path = value;
+    if (key === "size") found.size = /^\d+$/.test(value) ? Number(value) : NaN;
+  }
+  if (found.size !== undefined && !Number.isSafeInteger(found.size)) throw wrong("a file of an unknown size");
+  return found;
+}
+
+/** A file's place, which nothing else may have: some would take the first of two, and others the last. */
+function occupy(places: Map<string, "file" | "folder">, path: string): void {
+  if (places.has(path)) throw wrong(`the name ${JSON.stringify(path)} twice`);
+  places.set(path, "file");
+  for (let slash = path.lastIndexOf("/"); slash > 0; slash = path.lastIndexOf("/", slash - 1)) {
+    const above = path.slice(0, slash);
+    const there = places.get(above);
+    if (there === "file") throw wrong(`the name ${JSON.stringify(above)} both as a file and a folder`);
+    if (there === "folder") break;
+    places.set(above, "folder");
+  }
+}
+
+function safe(path: string): string {
+  const parts = path.split("/").filter((part) => part !== "" && part !== ".");
+  const odd = path.startsWith("/") || ODD.test(path) || parts.includes("..");
+  const long = path.length > PATH_CHARS_MAX || parts.length > DEPTH_MAX;
+  if (long) throw wrong(`a name of ${path.length} characters and ${parts.length} parts`);
+  if (odd) throw wrong(`the name ${JSON.stringify(path)}, wanted one inside of it`);
+  return parts.join("/");
+}
+
+function padding(bytes: number): number {
+  return (BLOCK - bytes % BLOCK) % BLOCK;
+}
+
+/** Bytes by way of a compressor; errors on either side end it. */
+async function* through(
+  bytes: AsyncIterable<Uint8Array>,
+  transform: ReturnType<typeof createGzip> | ReturnType<typeof createGunzip>,
+): AsyncGenerator<Uint8Array> {
+  const source = Readable.from(bytes);
+  source.on("error", (error) => transform.destroy(error));
+  source.pipe(transform);
+  try {
+    for await (const chunk of transform) yield chunk;
+  } finally {
+    source.destroy();
+    transform.destroy();
+  }
+}
+
+function wrong(found: string): SvcError {
+  return new SvcError("invalid_argument", `the archive has ${found}`);
+}
+
+function tooMuch(found: string): SvcError {
+  return new SvcError("resource_exhausted", `the archive has ${found}`);
+}

@@ -1,0 +1,80 @@
+/**
+ * Bytes that come in chunks of whatever size, taken in pieces of the size that is wanted.
+ */
+
+import { SvcError } from "../error.ts";
+
+/** Takes bytes from chunks of whatever size. */
+export class ByteReader {
+  /** Bytes taken so far. */
+  at = 0;
+  #chunk: Uint8Array = new Uint8Array();
+  readonly #chunks: AsyncIterator<Uint8Array>;
+
+  /** `cut` makes the error for chunks that end before what is asked for. */
+  constructor(chunks: AsyncIterable<Uint8Array>, private readonly cut: () => Error) {
+    this.#chunks = chunks[Symbol.asyncIterator]();
+  }
+
+  async *part(bytes: number): AsyncGenerator<Uint8Array> {
+    for (let left = bytes; left > 0;) {
+      if (this.#chunk.length === 0 && !await this.#more()) throw this.cut();
+      const some = this.#chunk.subarray(0, left);
+      this.#chunk = this.#chunk.subarray(some.length);
+      left -= some.length;
+      this.at += some.length;
+      yield some;
+    }
+  }
+
+  async take(bytes: number): Promise<Uint8Array> {
+    const taken = new Uint8Array(bytes);
+    let at = 0;
+    for await (const some of this.part(bytes)) {
+      taken.set(some, at);
+      at += some.length;
+    }
+    return taken;
+  }
+
+  async skip(bytes: number): Promise<void> {
+    for await (const _ of this.part(bytes));
+  }
+
+  /** Whether there is nothing more to take. */
+  async ended(): Promise<boolean> {
+    while (this.#chunk.length === 0) if (!await this.#more()) return true;
+    return false;
+  }
+
+  /** To the end, where errors of the compression show. */
+  async rest(): Promise<void> {
+    while (await this.#more());
+  }
+
+  async close(): Promise<void> {
+    await this.#chunks.return?.();
+  }
+
+  async #more(): Promise<boolean> {
+    const { done, value } = await this.#chunks.next();
+    if (!done) this.#chunk = value;
+    return !done;
+  }
+}
+
+/** All the chunks, which have `bytes` bytes together, as one. Throws `data_loss` where they have not. */
+export async function bytesOf(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  bytes: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const whole = new Uint8Array(bytes);
+  let at = 0;
+  for await (const chunk of chunks) {
+    if (at + chunk.length > bytes) break;
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  if (at === bytes) return whole;
+  throw new SvcError("data_loss", `found a content of another size than ${bytes} bytes`);
+}

@@ -1,0 +1,97 @@
+/**
+ * De-duplication of log records: what is said again and again is written three times, announced, and then counted.
+ *
+ * Records are the same when logger, message and fields are. A window begins with a message's first record; the
+ * fourth one in it is replaced by a notice, the rest are held back. What was held back is told by a summary, as soon
+ * as anything is logged after the window has ended, or on `flush`: nothing is lost without a word.
+ */
+
+import type { Clock } from "../clock.ts";
+import type { Fields, LogRecord, Sink } from "./log.ts";
+import { formatFields } from "./line.ts";
+
+export const REPEAT_WINDOW_MS = 10_000;
+export const REPEATS_WRITTEN = 3;
+/** Windows open at a time; the oldest closes early when there are more. */
+export const REPEATS_WATCHED = 1_000;
+/** Longer records are always written. */
+export const REPEAT_CHARS_MAX = 4_000;
+
+/** Fields that differ between records that are otherwise the same (published names). */
+const VARYING = ["grpc.time_ms", "grpc.start_time", "log_ts"] as const;
+
+interface Window {
+  readonly first: LogRecord;
+  readonly endMs: number;
+  count: number;
+}
+
+export class Deduplicator {
+  /** By what makes records the same. All windows are equally long, so the first in order is the first to end. */
+  readonly #windows = new Map<string, Window>();
+  #nextEndMs = Infinity;
+
+  constructor(private readonly clock: Clock, private readonly next: Sink) {}
+
+  /** Passes the record on, or a notice in its place, or nothing. */
+  write(record: LogRecord): void {
+    this.expire();
+    const key = keyOf(record);
+    if (key.length > REPEAT_CHARS_MAX) return this.next(record);
+    const window = this.#windows.get(key);
+    if (!window) {
+      if (this.#windows.size >= REPEATS_WATCHED) this.#closeOldest();
+      const endMs = this.clock.monotonicMs() + REPEAT_WINDOW_MS;
+      this.#windows.set(key, { first: record, endMs, count: 1 });
+      this.#nextEndMs = Math.min(this.#nextEndMs, endMs);
+      return this.next(record);
+    }
+    window.count++;
+    if (window.count <= REPEATS_WRITTEN) this.next(record);
+    else if (window.count === REPEATS_WRITTEN + 1) {
+      const told = `Message logged ${REPEATS_WRITTEN} times; suppressing for rest of window`;
+      this.next({ ...record, message: `${told} (${seconds(REPEAT_WINDOW_MS)}): ${record.message}` });
+    }
+  }
+
+  /** Closes the windows that have ended. */
+  expire(): void {
+    while (this.clock.monotonicMs() >= this.#nextEndMs) this.#closeOldest();
+  }
+
+  /** Closes every window. */
+  flush(): void {
+    while (this.#windows.size > 0) this.#closeOldest();
+  }
+
+  #closeOldest(): void {
+    const [[key, { first, endMs, count }]] = this.#windows;
+    this.#windows.delete(key);
+    const [oldest] = this.#windows.values();
+    this.#nextEndMs = oldest?.endMs ?? Infinity;
+    if (count <= REPEATS_WRITTEN) return;
+    // The time of the window's end: nothing can have been written since, so lines stay in the order of their times.
+    const lateMs = this.clock.monotonicMs() - endMs;
+    const past = seconds(Math.min(REPEAT_WINDOW_MS, REPEAT_WINDOW_MS + lateMs));
+    this.next({
+      ...first,
+      timeMs: this.clock.nowMs() - Math.max(0, lateMs),
+      message: `Message logged ${count} times in past ${past}: ${first.message}`,
+    });
+  }
+}
+
+function keyOf({ logger, message, fields }: LogRecord): string {
+  return `${logger}\0${message}\0${formatFields(constant(fields))}`;
+}
+
+function constant(fields: Fields): Fields {
+  if (!VARYING.some((name) => name in fields)) return fields;
+  const kept: Record<string, unknown> = { ...fields };
+  for (const name of VARYING) delete kept[name];
+  return kept;
+}
+
+function seconds(ms: number): string {
+  return `${Math.max(1, Math.ceil(ms / 1000))}s`;
+}

@@ -1,0 +1,103 @@
+/**
+ * The log file: lines as on the console, in files of limited size and number.
+ *
+ * `<path>` is written; when it is full it becomes `<path>.1`, what was that `<path>.2` and so on, and the oldest goes.
+ * Each of these steps is one rename, so a process killed at any moment leaves whole files and the next one goes on.
+ * Every line is with the system before the call returns. Trouble with the disk never reaches the caller: it is
+ * reported once, lines that cannot be written are counted, and the count stands in the file where they are missing.
+ */
+
+import type { Clock } from "../clock.ts";
+import { messageOf, SvcError } from "../error.ts";
+import type { Host } from "../host.ts";
+import { LineFile } from "../files/line_file.ts";
+import type { LogRecord, Sink } from "./log.ts";
+import { formatLine } from "./line.ts";
+
+/** A file is full when it has this size; it is larger by one line at most. */
+export const LOG_FILE_BYTES = 10 * 1024 * 1024;
+/** Full files that are kept beside the one that is written. */
+export const LOG_FILES_KEPT = 9;
+/** How long a disk that refused is left alone. */
+const RETRY_MS = 1_000;
+
+export interface LogFileParts {
+  readonly host: Pick<Host, "openAppend" | "moveFile">;
+  readonly clock: Clock;
+  readonly path: string;
+  /** Told once when the file cannot be written or renamed, and once when it can again. */
+  readonly report: (message: string) => void;
+  readonly fileBytes?: number;
+  readonly filesKept?: number;
+}
+
+export class LogFile {
+  readonly #file: LineFile;
+  readonly #fileBytes: number;
+  readonly #filesKept: number;
+  #missing = 0;
+  #retryAtMs = -Infinity;
+  #rotateAtMs = -Infinity;
+
+  constructor(private readonly parts: LogFileParts) {
+    this.#file = new LineFile(parts.host, parts.path);
+    this.#fileBytes = parts.fileBytes ?? LOG_FILE_BYTES;
+    this.#filesKept = parts.filesKept ?? LOG_FILES_KEPT;
+  }
+
+  readonly sink: Sink = (record) => {
+    const { clock, report, path } = this.parts;
+    if (clock.monotonicMs() < this.#retryAtMs) {
+      this.#missing++;
+      return;
+    }
+    try {
+      this.#file.append(this.#missingNote(record) + `${formatLine(record)}\n`);
+    } catch (error) {
+      if (this.#missing++ === 0) {
+        report(`the log file is not written, its lines are lost: ${messageOf(error)}`);
+      }
+      this.#retryAtMs = clock.monotonicMs() + RETRY_MS;
+      return;
+    }
+    if (this.#missing > 0) {
+      report(`the log file "${path}" is written again, ${this.#missing} lines are missing`);
+    }
+    this.#missing = 0;
+    if (this.#file.sizeBytes >= this.#fileBytes) this.#rotate();
+  };
+
+  close(): void {
+    this.#file.close();
+  }
+
+  #missingNote({ timeMs }: LogRecord): string {
+    if (this.#missing === 0) return "";
+    const message = `${this.#missing} lines before this one could not be written`;
+    return `${formatLine({ timeMs, level: "warn", logger: "rdk.log_file", message, fields: {} })}\n`;
+  }
+
+  /** Where it fails the file grows on: better too long than not written. */
+  #rotate(): void {
+    const { clock, report, path } = this.parts;
+    if (clock.monotonicMs() < this.#rotateAtMs) return;
+    this.#file.close();
+    try {
+      // The oldest is replaced by the one after it. Where a kill left a gap, only what is below the gap moves up.
+      for (let number = this.#filesKept; number > 0; number--) this.#move(number - 1, number);
+      this.#rotateAtMs = -Infinity;
+    } catch (error) {
+      if (this.#rotateAtMs === -Infinity) report(`the log file "${path}" grows on: ${messageOf(error)}`);
+      this.#rotateAtMs = clock.monotonicMs() + RETRY_MS;
+    }
+  }
+
+  #move(from: number, to: number): void {
+    const name = (number: number) => number === 0 ? this.parts.path : `${this.parts.path}.${number}`;
+    try {
+      this.parts.host.moveFile(name(from), name(to));
+    } catch (error) {
+      if (!(error instanceof SvcError && error.code === "not_found")) throw error;
+    }
+  }
+}

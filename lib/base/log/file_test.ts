@@ -1,0 +1,175 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { FakeClock } from "../clock.ts";
+import { FakeFiles, type Fault } from "../files/fake_files.ts";
+import { DenoHost } from "../host_deno.ts";
+import { LogFile } from "./file.ts";
+import type { LogRecord } from "./log.ts";
+
+const PATH = "/logs/machine.log";
+
+function record(message: string): LogRecord {
+  return { timeMs: 0, level: "info", logger: "rdk", message, fields: {} };
+}
+
+function logFile(host: FakeFiles, { fileBytes = 120, filesKept = 3 } = {}) {
+  const clock = new FakeClock();
+  const reports: string[] = [];
+  const report = (message: string) => void reports.push(message);
+  return { clock, reports, file: new LogFile({ host, clock, path: PATH, report, fileBytes, filesKept }) };
+}
+
+/** The files from the oldest to the newest. */
+function paths(host: FakeFiles): string[] {
+  const number = (path: string) => Number(path.slice(PATH.length + 1) || 0);
+  return host.paths.sort((a, b) => number(b) - number(a));
+}
+
+/** The messages of one file's whole lines; a part of a line is `…`. */
+function messages(text: string): string[] {
+  return text.split("\n").slice(0, -1).map((line) => line.split("\t")[3] ?? "…");
+}
+
+function allMessages(host: FakeFiles): string[] {
+  return paths(host).flatMap((path) => messages(host.text(path)));
+}
+
+Deno.test("full files are kept beside the one that is written, as many as wanted", () => {
+  const host = new FakeFiles();
+  const { file, reports } = logFile(host);
+  for (let line = 0; line < 15; line++) file.sink(record(`line ${line}`));
+  file.close();
+  // Three lines fill a file; the last three have just been moved away.
+  assertEquals(paths(host), [`${PATH}.3`, `${PATH}.2`, `${PATH}.1`]);
+  assertEquals(allMessages(host), [6, 7, 8, 9, 10, 11, 12, 13, 14].map((line) => `line ${line}`));
+  assertEquals([reports, host.open], [[], 0]);
+});
+
+Deno.test("the next start goes on in the same file, after a line that was cut short", () => {
+  const host = new FakeFiles();
+  logFile(host, { fileBytes: 1000 }).file.sink(record("whole"));
+  host.openAppend(PATH).append(new TextEncoder().encode("1970-01-01T00:00:00.000Z\tIN"));
+  logFile(host.restart(), { fileBytes: 1000 }).file.sink(record("after"));
+  assertEquals(messages(host.text(PATH)), ["whole", "…", "after"]);
+});
+
+Deno.test("a process killed at any operation leaves whole lines in order, and the next one goes on", () => {
+  const lines = 20;
+  let kills = 0;
+  for (let at = 0;; at++) {
+    let ended = false;
+    for (const share of [0, 0.5, 1]) {
+      const host = new FakeFiles((operation) => operation === at ? { kind: "kill", share } : undefined);
+      const { file } = logFile(host, { filesKept: 20 });
+      let told = 0;
+      while (told < lines && !host.killed) file.sink(record(`line ${told++}`));
+      if (!host.killed) {
+        ended = true;
+        break;
+      }
+      kills++;
+      // All that was told is there but for the last, which may be whole, in part or not there.
+      const before = allMessages(host).filter((message) => message !== "…");
+      const expected = Array.from({ length: before.length }, (_, line) => `line ${line}`);
+      assertEquals(before, expected, `killed at ${at} with ${share} done`);
+      assert(before.length >= told - 1, `killed at ${at} with ${share} done: ${before.length} of ${told}`);
+      const next = host.restart();
+      const again = logFile(next, { filesKept: 20 });
+      for (let line = 0; line < lines; line++) again.file.sink(record(`next ${line}`));
+      const after = allMessages(next).filter((message) => message !== "…");
+      assertEquals(after, [...before, ...Array.from({ length: lines }, (_, line) => `next ${line}`)]);
+      assertEquals(again.reports, []);
+    }
+    if (ended) break;
+  }
+  assert(kills > 100, `${kills} kills`);
+});
+
+Deno.test("a full disk is reported once and never thrown; when there is room the gap is told", async () => {
+  let fault: Fault | undefined;
+  const host = new FakeFiles(() => fault);
+  const { file, reports, clock } = logFile(host, { fileBytes: 10_000 });
+  file.sink(record("before"));
+  fault = { kind: "error", share: 0.5 };
+  for (let line = 0; line < 50; line++) file.sink(record("lost"));
+  await clock.advance(1_000);
+  file.sink(record("lost"));
+  assertEquals(reports.length, 1);
+  assertStringIncludes(reports[0], PATH);
+  fault = undefined;
+  file.sink(record("lost: the disk is left alone for a second"));
+  await clock.advance(1_000);
+  file.sink(record("after"));
+  assertEquals(messages(host.text(PATH)), [
+    "before",
+    "…",
+    "52 lines before this one could not be written",
+    "after",
+  ]);
+  assertEquals(reports.slice(1), [`the log file "${PATH}" is written again, 52 lines are missing`]);
+  file.close();
+  assertEquals(host.open, 0);
+});
+
+Deno.test("any single fault of the disk loses nothing but what it hit, and is told", async () => {
+  for (let at = 0; at < 40; at++) {
+    const host = new FakeFiles((operation) => operation === at ? { kind: "error", share: 0.5 } : undefined);
+    const { file, clock, reports } = logFile(host, { filesKept: 20 });
+    for (let line = 0; line < 20; line++) {
+      file.sink(record(`line ${line}`));
+      await clock.advance(1_000);
+    }
+    file.close();
+    const lost = 20 - allMessages(host).filter((message) => message.startsWith("line")).length;
+    assert(lost <= 1, `${lost} lines lost by a fault at ${at}`);
+    assertEquals(reports.length > 0, at < host.operations, `fault at ${at}`);
+    assertEquals(host.open, 0);
+  }
+});
+
+Deno.test("where files cannot be renamed the file grows on, reported once", () => {
+  const host = new FakeFiles();
+  host.moveFile = () => {
+    throw new Error("in use");
+  };
+  const { file, reports } = logFile(host);
+  for (let line = 0; line < 20; line++) file.sink(record(`line ${line}`));
+  assertEquals(allMessages(host).length, 20);
+  assertEquals(reports, [`the log file "${PATH}" grows on: in use`]);
+});
+
+Deno.test("a real process, killed at some moment, leaves whole lines without a gap", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const module = (name: string) => JSON.stringify(new URL(`./${name}.ts`, import.meta.url).href);
+    const code = `
+      import { LogFile } from ${module("file")};
+      import { DenoHost } from ${module("../host_deno")};
+      import { SystemClock } from ${module("../clock")};
+      const parts = { host: new DenoHost(), clock: new SystemClock(), report: (text) => { throw new Error(text) } };
+      const file = new LogFile({ ...parts, path: Deno.args[0], fileBytes: 400, filesKept: 50 });
+      for (let line = 0; ; line++) {
+        file.sink({ timeMs: 0, level: "info", logger: "rdk", message: String(line), fields: {} });
+        if (line === 2_000) console.log("far enough");
+      }`;
+    await Deno.writeTextFile(`${folder}/writer.ts`, code);
+    const args = ["run", "-A", "--no-check", "--no-lock", `${folder}/writer.ts`, `${folder}/logs/m.log`];
+    const writer = new Deno.Command(Deno.execPath(), { args, stdout: "piped" }).spawn();
+    for await (const _far of writer.stdout) break;
+    writer.kill("SIGKILL");
+    await writer.status;
+    const host = new DenoHost();
+    const numbers = (await host.readFolder(`${folder}/logs`)).map((name) =>
+      Number(name.slice("m.log.".length))
+    );
+    const found: string[] = [];
+    for (const number of numbers.sort((a, b) => b - a)) {
+      const path = number === 0 ? `${folder}/logs/m.log` : `${folder}/logs/m.log.${number}`;
+      found.push(...messages(await host.readTextFile(path)));
+    }
+    const first = Number(found[0]);
+    assert(found.length > 400 && first > 0, `${found.length} lines from ${first} on`);
+    assertEquals(found, Array.from({ length: found.length }, (_, line) => String(first + line)));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,147 @@
+/**
+ * Log entries on disk until they are delivered: a folder of segments to which lines are appended.
+ *
+ * Each line is JSON: an entry, or `{"ack": n}`, that everything up to number n is done with, or both. A segment is
+ * named by the number of its first entry; once every entry in it is delivered or given up, it is removed. Entries are
+ * numbered without gaps, so what is missing can be counted.
+ *
+ * What `write` took survives the end of the process at any moment; a power loss may take what the system had not yet
+ * written. A line that was cut short counts as not there.
+ */
+
+import { SvcError } from "../error.ts";
+import type { Host } from "../host.ts";
+import { LineFile } from "../files/line_file.ts";
+import type { Level } from "./log.ts";
+import type { JsonObject } from "../schema/schema.ts";
+
+export interface StoredLog {
+  /** 1 for the first one of the folder. */
+  readonly number: number;
+  /** Unique; the same however often the entry is sent. */
+  readonly id: string;
+  readonly timeMs: number;
+  readonly level: Level;
+  readonly logger: string;
+  readonly caller?: string;
+  readonly message: string;
+  readonly fields: JsonObject;
+}
+
+export interface Recovered {
+  readonly journal: LogJournal;
+  /** Those above `acked`, in order. */
+  readonly entries: StoredLog[];
+  /** Everything up to this number is delivered or given up. */
+  readonly acked: number;
+  /** The number of the next entry. */
+  readonly next: number;
+}
+
+type Line = Partial<StoredLog> & { ack?: number };
+
+export type JournalHost = Pick<Host, "readFolder" | "readFile" | "openAppend" | "removeFile">;
+
+const NAME = /^(\d{16})\.jsonl$/;
+
+export class LogJournal {
+  #file?: LineFile;
+  #recordedAck = 0;
+
+  /** `segments`: the numbers that name them, ascending. The last one is written on. */
+  private constructor(
+    private readonly host: JournalHost,
+    private readonly folder: string,
+    private readonly segmentBytes: number,
+    private readonly segments: number[],
+  ) {
+    if (segments.length > 0) this.#file = new LineFile(host, this.#path(segments.at(-1)!));
+  }
+
+  /** Reads what earlier runs left in the folder; only one process may use it. Throws where it cannot be read. */
+  static async open(host: JournalHost, folder: string, segmentBytes: number): Promise<Recovered> {
+    const segments = (await namesIn(host, folder)).flatMap((name) =>
+      NAME.exec(name)?.slice(1).map(Number) ?? []
+    );
+    const journal = new LogJournal(host, folder, segmentBytes, segments);
+    const entries: StoredLog[] = [];
+    let acked = 0;
+    let last = 0;
+    for (const segment of segments) {
+      last = Math.max(last, segment - 1);
+      for (const line of linesOf(await host.readFile(journal.#path(segment)))) {
+        if (line.ack) acked = Math.max(acked, line.ack);
+        // A write that failed halfway was made again: its first lines are there twice.
+        if (!line.number || line.number <= last) continue;
+        last = line.number;
+        entries.push(line as StoredLog);
+      }
+    }
+    journal.#recordedAck = acked;
+    const left = entries.filter(({ number }) => number > acked);
+    return { journal, entries: left, acked, next: Math.max(last, acked) + 1 };
+  }
+
+  /** Adds entries, and records that everything up to `acked` is delivered or given up. Where it throws, call it again. */
+  write(entries: readonly StoredLog[], acked: number): void {
+    const full = !this.#file || this.#file.sizeBytes >= this.segmentBytes;
+    if (full && entries.length > 0) this.#begin(entries[0].number);
+    const lines: Line[] = [...entries];
+    if (acked !== this.#recordedAck) lines.push({ ...lines.pop(), ack: acked });
+    if (!this.#file || lines.length === 0) return;
+    this.#file.append(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    this.#recordedAck = acked;
+  }
+
+  /** Removes the segments in which every entry has a number below `oldest`. */
+  trim(oldest: number): void {
+    while (this.segments.length > 1 && this.segments[1] <= oldest) {
+      try {
+        this.host.removeFile(this.#path(this.segments[0]));
+      } catch (error) {
+        if (!isMissing(error)) throw error;
+      }
+      this.segments.shift();
+    }
+  }
+
+  close(): void {
+    this.#file?.close();
+  }
+
+  #begin(number: number): void {
+    this.#file?.close();
+    if (this.segments.at(-1) !== number) this.segments.push(number);
+    this.#file = new LineFile(this.host, this.#path(number));
+    // Each segment says how far delivery has come: those before it may go.
+    this.#recordedAck = -1;
+  }
+
+  #path(segment: number): string {
+    return `${this.folder}/${String(segment).padStart(16, "0")}.jsonl`;
+  }
+}
+
+async function namesIn(host: JournalHost, folder: string): Promise<string[]> {
+  try {
+    return await host.readFolder(folder);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+function linesOf(bytes: Uint8Array): Line[] {
+  return new TextDecoder().decode(bytes).split("\n").flatMap((text) => {
+    try {
+      const line: Line | null = JSON.parse(text);
+      return line !== null && typeof line === "object" ? [line] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof SvcError && error.code === "not_found";
+}

@@ -1,0 +1,240 @@
+/**
+ * Logging: a tree of named loggers over one set of sinks and one set of level rules.
+ *
+ * `Logs` owns the rules and the sinks; a `Logger` is a name with a cached level. Rules are `{pattern, level}`
+ * from top to bottom and the last match wins; `debug` beats them all. Rules may change at any time and apply to
+ * every logger, old and new. Repeated lines are held back (`dedup.ts`), at every level.
+ * A disabled debug line costs one comparison.
+ */
+
+import type { Clock } from "../clock.ts";
+import { messageOf } from "../error.ts";
+import { Deduplicator } from "./dedup.ts";
+import { formatLine } from "./line.ts";
+
+export { formatLine };
+
+export const LEVELS = { debug: 0, info: 1, warn: 2, error: 3 } as const;
+export type Level = keyof typeof LEVELS;
+
+export type Fields = { readonly [key: string]: unknown };
+
+/** Fields that cost something to make are given as a function: it is called only for a line that is written. */
+export type LazyFields = Fields | (() => Fields);
+
+export interface LogRecord {
+  readonly timeMs: number;
+  readonly level: Level;
+  readonly logger: string;
+  /** Place in the source, `folder/file.ext:line`, where the writer tells it. */
+  readonly caller?: string;
+  readonly message: string;
+  readonly fields: Fields;
+}
+
+export interface LogRule {
+  readonly pattern: string;
+  readonly level: Level;
+}
+
+/** Where records go. A sink never throws and never waits. */
+export type Sink = (record: LogRecord) => void;
+
+/** The logger that all others are below (published). */
+const ROOT = "rdk";
+
+const NO_FIELDS: Fields = {};
+
+/** Reads a level as users write it: any case, and `warning` for `warn`. */
+export function parseLevel(text: string): Level | undefined {
+  const lower = text.toLowerCase();
+  const level = lower === "warning" ? "warn" : lower;
+  return Object.hasOwn(LEVELS, level) ? level as Level : undefined;
+}
+
+/**
+ * What a rule's pattern matches: whole names, as a regular expression. Patterns of the published runtime, where `.` is
+ * a dot and `*` any run of characters, match what they match there too. Throws `SyntaxError`, which shows the
+ * expression, for a pattern that is neither.
+ */
+export function logPattern(pattern: string): RegExp {
+  const published = pattern.replaceAll(".", "\\.").replace(/\*+/g, ".*");
+  // Each reading must be whole by itself, so that no stray bracket can leave the anchors behind.
+  new RegExp(published);
+  return new RegExp(`^(?:${isExpression(pattern) ? `${pattern}|` : ""}${published})$`);
+}
+
+function isExpression(text: string): boolean {
+  try {
+    new RegExp(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export class Logs {
+  readonly #loggers = new Map<string, Logger>();
+  readonly #deduplicator: Deduplicator;
+  readonly #everyLineOf: readonly RegExp[];
+  #rules: readonly { matches: RegExp; level: Level }[] = [];
+  #debug = false;
+  #deduplicate = true;
+
+  /** `everyLineOf`: patterns of the loggers whose repeated lines are all written. */
+  constructor(
+    private readonly clock: Clock,
+    private readonly sinks: Sink[],
+    { everyLineOf = [] }: { everyLineOf?: readonly string[] } = {},
+  ) {
+    this.#everyLineOf = everyLineOf.map(logPattern);
+    this.#deduplicator = new Deduplicator(clock, (record) => this.#emit(record));
+  }
+
+  /** `aliases`: other names that patterns may match this logger by. Only the first call for a name counts. */
+  logger(name: string, aliases: readonly string[] = []): Logger {
+    let logger = this.#loggers.get(name);
+    if (!logger) {
+      logger = new Logger(name, this, aliases);
+      this.#settle(logger);
+      this.#loggers.set(name, logger);
+    }
+    return logger;
+  }
+
+  /** Replaces the rules. Returns what is wrong with the patterns that were skipped. */
+  configure(rules: readonly LogRule[], debug: boolean, deduplicate = true): string[] {
+    const problems: string[] = [];
+    const compiled: { matches: RegExp; level: Level }[] = [];
+    for (const { pattern, level } of rules) {
+      try {
+        compiled.push({ matches: logPattern(pattern), level });
+      } catch (error) {
+        problems.push(`log pattern "${pattern}" is skipped: ${messageOf(error)}`);
+      }
+    }
+    this.#rules = compiled;
+    this.#debug = debug;
+    const changed = this.#deduplicate !== deduplicate;
+    this.#deduplicate = deduplicate;
+    for (const logger of this.#loggers.values()) this.#settle(logger);
+    if (changed) {
+      this.flush();
+      this.logger(ROOT).info(`Noisy log deduplication is now ${deduplicate ? "enabled" : "disabled"}`);
+    }
+    return problems;
+  }
+
+  /** The patterns that match none of the loggers so far. */
+  unmatched(patterns: readonly string[]): string[] {
+    const names = [...this.#loggers.values()].flatMap(({ name, aliases }) => [name, ...aliases]);
+    return patterns.filter((pattern) => {
+      const matches = logPattern(pattern);
+      return !names.some((name) => matches.test(name));
+    });
+  }
+
+  /** Writes whatever the rules say: for records that another process has already filtered. Repeats are held back. */
+  write(level: Level, logger: string, message: string, fields: Fields, caller?: string): void {
+    if (this.sinks.length === 0) return;
+    const place = caller === undefined ? undefined : { caller };
+    const record = { timeMs: this.clock.nowMs(), level, logger, ...place, message, fields };
+    // Names that came from other processes have no logger here, and need none.
+    if (this.#loggers.get(logger)?.deduplicated ?? this.#deduplicates(logger)) {
+      this.#deduplicator.write(record);
+    } else {
+      this.#deduplicator.expire();
+      this.#emit(record);
+    }
+  }
+
+  addSink(sink: Sink): void {
+    this.sinks.push(sink);
+  }
+
+  /** Tells what repeats are held back: before the end. */
+  flush(): void {
+    this.#deduplicator.flush();
+  }
+
+  #emit(record: LogRecord): void {
+    for (const sink of this.sinks) sink(record);
+  }
+
+  #levelOf({ name, aliases }: Logger): Level {
+    if (this.#debug) return "debug";
+    const names = [name, ...aliases];
+    return this.#rules.findLast((rule) => names.some((one) => rule.matches.test(one)))?.level ?? "info";
+  }
+
+  #settle(logger: Logger): void {
+    logger.threshold = LEVELS[this.#levelOf(logger)];
+    logger.deduplicated = this.#deduplicates(logger.name);
+  }
+
+  #deduplicates(name: string): boolean {
+    return this.#deduplicate && !this.#everyLineOf.some((pattern) => pattern.test(name));
+  }
+}
+
+export class Logger {
+  /** The lowest level that is written, as a number of `LEVELS`; kept by `Logs`. */
+  threshold: number = LEVELS.info;
+  /** Whether repeated lines are held back; kept by `Logs`. */
+  deduplicated = true;
+
+  constructor(readonly name: string, private readonly logs: Logs, readonly aliases: readonly string[] = []) {}
+
+  child(name: string): Logger {
+    return this.logs.logger(`${this.name}.${name}`);
+  }
+
+  debug(message: string, fields: LazyFields = NO_FIELDS): void {
+    if (this.threshold <= LEVELS.debug) this.#write("debug", message, fields);
+  }
+
+  info(message: string, fields: LazyFields = NO_FIELDS): void {
+    if (this.threshold <= LEVELS.info) this.#write("info", message, fields);
+  }
+
+  warn(message: string, fields: LazyFields = NO_FIELDS): void {
+    if (this.threshold <= LEVELS.warn) this.#write("warn", message, fields);
+  }
+
+  error(message: string, fields: LazyFields = NO_FIELDS): void {
+    if (this.threshold <= LEVELS.error) this.#write("error", message, fields);
+  }
+
+  /** Writes at `level` whatever the rules say: for records that another process has already filtered. */
+  unconditionally(level: Level, message: string, fields: LazyFields = NO_FIELDS): void {
+    this.#write(level, message, fields);
+  }
+
+  #write(level: Level, message: string, fields: LazyFields): void {
+    this.logs.write(level, this.name, message, typeof fields === "function" ? built(fields) : fields);
+  }
+}
+
+/** A log line that cannot be made is no reason to stop what it tells about. */
+function built(fields: () => Fields): Fields {
+  try {
+    return fields();
+  } catch (error) {
+    return { fields: `cannot be built: ${messageOf(error)}` };
+  }
+}
+
+/** Writes lines to standard output. */
+export function consoleSink({ coloured = false } = {}): Sink {
+  return (record) => console.log(formatLine(record, coloured));
+}
+
+/** Keeps records: for tests, and for what is said before there is anywhere to say it. */
+export function memorySink(records: LogRecord[]): Sink {
+  return (record) => void records.push(record);
+}
+
+/** Logs that go nowhere. */
+export function silentLogs(clock: Clock): Logs {
+  return new Logs(clock, []);
+}

@@ -1,0 +1,369 @@
+/**
+ * Who may do what: every call is held against one table of rules before it is served.
+ *
+ * A rule names the role that a call needs and the resources of its request on which it is needed; a role on something
+ * holds for everything in it. A call without a rule is refused. What a key may do is looked up at every call, so what
+ * is taken from it is gone at once.
+ */
+
+import { type DescMessage, type DescMethod, type MessageShape } from "../../wire/proto.ts";
+import type { Clock } from "../../base/clock.ts";
+import { type Code, SvcError } from "../../base/error.ts";
+import type { Auth } from "../../wire/auth.ts";
+import { type CallContext, type Gate, pathOf } from "../../wire/service.ts";
+import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
+import { locationsAbove } from "../fleet/fleet.ts";
+import type { Sql } from "../store/store.ts";
+
+export type Kind = GrantKind | "part" | "key" | "fragment" | "data" | "dataset" | "training_job" | "package";
+
+/** Something that a call is about. */
+export interface Ref {
+  readonly kind: Kind;
+  readonly id: string;
+}
+
+/**
+ * `machine`: a role on the machine itself, as the key in its file has, and not only on what it is in. `insider`: the
+ * same, or an owner of it. Only they get to know its secrets.
+ */
+export type Closeness = Role | "machine" | "insider";
+
+/** `nobody`: the call needs no token. `anybody`: any good one; the handler shows each caller what is theirs. */
+export type Need = "nobody" | "anybody" | Closeness;
+
+/**
+ * Where a request names something: its field has the id, a list of ids, or (a list of) authorizations. A field of a
+ * message inside is written with dots: `metadata.partId`; of older and newer fields with a bar between them all count.
+ */
+export interface Place {
+  readonly kind: Kind | "authorized";
+  readonly field: string;
+}
+
+export interface Rule {
+  readonly path: string;
+  readonly method: DescMethod;
+  readonly need: Need;
+  /** The first one is always there; others where their field is not empty. */
+  readonly on: readonly Place[];
+  /** What counts where the first of them is empty: all that it names. */
+  readonly instead?: Place;
+  /** The keys of training jobs may make the call, too. */
+  readonly forJobs?: boolean;
+  /** Nothing need be named: the handler keeps to what the caller has (`Access.reach`). */
+  readonly open?: boolean;
+}
+
+type Field<M extends { input: DescMessage }> =
+  | (keyof MessageShape<M["input"]> & string)
+  | `${string}.${string}`;
+
+/** One row of the table: `rule(method, "owner", ["machine", "id"])`. */
+export function rule<M extends DescMethod & { input: DescMessage }>(
+  method: M,
+  need: Need,
+  ...on: [Place["kind"], Field<M>][]
+): Rule {
+  return { path: pathOf(method), method, need, on: on.map(([kind, field]) => ({ kind, field })) };
+}
+
+/** How much of the tree something is in. */
+interface Scope {
+  readonly organization: string;
+  readonly locations: readonly string[];
+  readonly machine?: string;
+}
+
+interface Enclosing {
+  readonly organization: string;
+  readonly location?: string;
+  /** What the location is in. */
+  readonly parent?: string | null;
+  readonly machine?: string;
+}
+
+const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
+  organization: "SELECT id AS organization FROM organizations WHERE id = ?",
+  location: `SELECT organization_id AS organization, id AS location, parent_id AS parent
+    FROM locations WHERE id = ?`,
+  machine: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
+    FROM machines m JOIN locations l ON l.id = m.location_id WHERE m.id = ?`,
+  part: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
+    FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
+  // By each of the ids that `Packages.item` takes.
+  package: `SELECT i.organization_id AS organization FROM registry_items i
+    JOIN organizations o ON o.id = i.organization_id WHERE ? IN (i.organization_id || ':' || i.name,
+    i.organization_id || '/' || i.name, o.namespace || ':' || i.name, o.namespace || '/' || i.name)`,
+  fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
+  // Data may have outlived the location that it comes from.
+  data: `SELECT o.organization_id AS organization, o.location_id AS location, l.parent_id AS parent,
+      o.machine_id AS machine
+    FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
+    WHERE d.id = ?`,
+  dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
+  training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",
+};
+
+/** How long a call may go on after its key, or the role that it needs, has been taken away. */
+const RECHECK_MS = 5_000;
+const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
+
+const JOBS_READ = "the key of a training job reads captured data and datasets, and does nothing else";
+
+export class Access {
+  readonly #rules: ReadonlyMap<string, Rule>;
+
+  constructor(private readonly sql: Sql, rules: readonly Rule[]) {
+    this.#rules = new Map(rules.map((rule) => [rule.path, rule]));
+  }
+
+  /**
+   * Lets through what the rules allow: `guard` finds out by the header who calls, the rule is held against the request.
+   * `refused` hears of the others. A call that goes on is looked at again every few seconds: it ends with its key, or
+   * with the role that it was let in for.
+   */
+  gate(
+    guard: Pick<Auth, "gate" | "recheck">,
+    refused: (ctx: CallContext, refs: readonly Ref[]) => Promise<void>,
+    clock: Clock,
+  ): Gate {
+    return {
+      authenticate: (ctx) => this.#ruleOf(ctx).need === "nobody" ? undefined : guard.gate.authenticate(ctx),
+      authorize: async (ctx, request) => {
+        const rule = this.#ruleOf(ctx);
+        if (rule.need === "nobody") return;
+        const refs = rule.need === "anybody" ? [] : refsOf(rule, request);
+        // Not before the request is here: a key may have lost its roles while the call was waiting for it.
+        const check = async () => {
+          const { grants, ofJob } = await this.#callerOf(ctx.entity);
+          if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
+          for (const ref of refs) await this.#require(grants, rule.need as Role, ref);
+        };
+        try {
+          await check();
+        } catch (error) {
+          if ((error as SvcError).code === "permission_denied") await refused(ctx, refs);
+          throw error;
+        }
+        return watched(ctx, clock, async () => {
+          await guard.recheck(ctx);
+          await check();
+        });
+      },
+    };
+  }
+
+  #ruleOf({ path }: CallContext): Rule {
+    const found = this.#rules.get(path);
+    if (!found) throw new SvcError("permission_denied", `${path} is not open to anybody`);
+    return found;
+  }
+
+  /** What a key may do. Throws `unauthenticated` where there is no such key (any more). */
+  async grantsOf(keyId: string | undefined): Promise<Grant[]> {
+    return (await this.#callerOf(keyId)).grants;
+  }
+
+  /** `ofJob`: it is the key of a training job. */
+  async #callerOf(keyId: string | undefined): Promise<{ grants: Grant[]; ofJob: boolean }> {
+    const rows = await this.sql.query<Partial<Grant> & { id: string; jobs: number }>(
+      `SELECT k.id, g.role, g.kind, g.resource_id AS "resourceId",
+         (SELECT COUNT(*) FROM training_jobs j WHERE j.key_id = k.id) AS jobs
+       FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
+      keyId ?? "",
+    );
+    if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
+    return {
+      grants: rows.filter((row): row is Grant & { id: string; jobs: number } => Boolean(row.role)),
+      ofJob: Number(rows[0].jobs) > 0,
+    };
+  }
+
+  /** Whether a key may be a person's: one that only opens machines is a machine's, and training jobs have their own. */
+  async isPersonal(keyId: string | undefined): Promise<boolean> {
+    const { grants, ofJob } = await this.#callerOf(keyId);
+    return !ofJob && grants.some(({ kind }) => kind !== "machine");
+  }
+
+  /** On what a key has a role, in so far as it is enough for `need`. */
+  async reach(keyId: string | undefined, need: Role): Promise<Grant[]> {
+    return (await this.grantsOf(keyId)).filter(({ role }) => need === "operator" || role === "owner");
+  }
+
+  /** The organizations that a key has something in. */
+  async organizationsOf(keyId: string | undefined): Promise<string[]> {
+    const scopes = (await this.grantsOf(keyId)).map(({ kind, resourceId }) =>
+      this.#scopes({ kind, id: resourceId })
+    );
+    return [...new Set((await Promise.all(scopes)).flat().map(({ organization }) => organization))];
+  }
+
+  /** Whether a key may do on something what `need` may. */
+  async may(keyId: string | undefined, need: Closeness, ref: Ref): Promise<boolean> {
+    const grants = await this.grantsOf(keyId);
+    try {
+      await this.#require(grants, need, ref);
+      return true;
+    } catch (error) {
+      if (["permission_denied", "not_found"].includes((error as SvcError).code)) return false;
+      throw error;
+    }
+  }
+
+  async #require(grants: readonly Grant[], need: Closeness, ref: Ref): Promise<void> {
+    for (const scope of await this.#scopes(ref)) {
+      if (grants.some((grant) => isEnough(grant, need, scope))) continue;
+      throw new SvcError(
+        "permission_denied",
+        `this needs an API key that is ${NEEDED[need]} ${ref.kind} "${ref.id}"`,
+      );
+    }
+  }
+
+  /** Where something is. */
+  async #scopes({ kind, id }: Ref): Promise<Scope[]> {
+    if (kind === "key") return await this.#scopesOfKey(id);
+    const [row] = await this.sql.query<Enclosing>(ENCLOSING[kind], id);
+    if (!row) throw missing(kind, id);
+    const { organization, location, parent, machine } = row;
+    const above = parent ? await locationsAbove(this.sql, parent) : [];
+    return [{ organization, machine, locations: location ? [location, ...above] : [] }];
+  }
+
+  /**
+   * A key is in all the places of its organization that it opens, and in the organization itself where it opens none.
+   * What others let it open has no part in it: it neither gives them a say nor takes one from the owner.
+   */
+  async #scopesOfKey(id: string): Promise<Scope[]> {
+    const rows = await this.sql.query<{ organization: string | null; kind: GrantKind | null; on: string }>(
+      `SELECT k.organization_id AS organization, g.kind, g.resource_id AS "on"
+       FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
+      id,
+    );
+    if (rows.length === 0) throw missing("key", id);
+    const [{ organization }] = rows;
+    if (organization === null) {
+      const wanted = "whoever runs the control plane says whose it is: svc-cloud key own ID --org NAME";
+      throw new SvcError("permission_denied", `key "${id}" belongs to no organization; ${wanted}`);
+    }
+    const opened = rows.flatMap(({ kind, on }) => kind ? [this.#scopes({ kind, id: on })] : []);
+    const own = (await Promise.all(opened)).flat().filter((scope) => scope.organization === organization);
+    return own.length > 0 ? own : [{ organization, locations: [] }];
+  }
+}
+
+/** Ends a call when `check` refuses it; the returned function stops looking. */
+function watched(ctx: CallContext, clock: Clock, check: () => Promise<void>): () => void {
+  let over = false;
+  let callOff = () => {};
+  const later = () => callOff = clock.after(RECHECK_MS, () => void look());
+  const look = async () => {
+    try {
+      await check();
+    } catch (thrown) {
+      const error = SvcError.from(thrown);
+      if (REFUSALS.includes(error.code)) return ctx.cancel(error);
+      // A database that is away, or something that is no more, is the handler's business.
+    }
+    if (!over) later();
+  };
+  later();
+  return () => {
+    over = true;
+    callOff();
+  };
+}
+
+function reaches({ kind, resourceId }: Grant, { organization, locations, machine }: Scope): boolean {
+  if (kind === "organization") return resourceId === organization;
+  return kind === "location" ? locations.includes(resourceId) : resourceId === machine;
+}
+
+const NEEDED: { readonly [N in Closeness]: string } = {
+  operator: "operator of",
+  owner: "owner of",
+  machine: "the machine's own, with a role on the machine itself, of",
+  insider: "owner, or the machine's own, of",
+};
+
+function isEnough(grant: Grant, need: Closeness, scope: Scope): boolean {
+  if (!reaches(grant, scope)) return false;
+  if (need === "operator") return true;
+  if (need !== "machine" && grant.role === "owner") return true;
+  return need !== "owner" && grant.kind === "machine";
+}
+
+function missing(kind: Kind, id: string): SvcError {
+  return new SvcError("not_found", `there is no ${kind} "${id}"`);
+}
+
+/** What a request is about. Throws `invalid_argument` where it does not say. */
+function refsOf({ on, instead, path, method, open }: Rule, request: unknown): Ref[] {
+  const refs: Ref[] = [];
+  for (const [index, place] of on.entries()) {
+    refs.push(...refsAt(place, method.input, request));
+    if (index > 0 || refs.length > 0 || open) continue;
+    if (instead) refs.push(...refsAt(instead, method.input, request));
+    if (refs.length > 0) continue;
+    const { kind, field } = place;
+    const wanted = kind === "authorized" ? "an authorization" : `the id of a ${kind.replaceAll("_", " ")}`;
+    const or = instead ? `, or ${publishedName(method.input, instead.field)}` : "";
+    const name = publishedName(method.input, field);
+    throw new SvcError("invalid_argument", `${path}: ${name} is empty, wanted ${wanted}${or}`);
+  }
+  if (refs.length === 0 && !open) {
+    throw new SvcError("permission_denied", `${path}: its rule names no resource`);
+  }
+  return refs;
+}
+
+function refsAt({ kind, field }: Place, desc: DescMessage, request: unknown): Ref[] {
+  const values = field.split("|").flatMap((one) => valueAt(desc, request, one));
+  if (kind === "authorized") return values.map(authorizedOn);
+  return values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref);
+}
+
+/** A field of a rule as the published request names it: `metadata.part_id`; of older and newer ones, the newer. */
+function publishedName(desc: DescMessage, path: string): string {
+  const names: string[] = [];
+  let at: DescMessage | undefined = desc;
+  for (const word of path.split("|").at(-1)!.split(".")) {
+    const field: DescMessage["field"][string] | undefined = at?.field[word];
+    names.push(field?.name ?? word);
+    at = field?.message;
+  }
+  return names.join(".");
+}
+
+/** What a message has in a field, be it in a message inside, in a list of them or one of several that exclude each other. */
+function valueAt(desc: DescMessage, message: unknown, path: string): unknown {
+  const [name, ...rest] = path.split(".");
+  const field = desc.field[name];
+  const fields = message as { readonly [name: string]: unknown } | undefined;
+  const chosen = field?.oneof &&
+    fields?.[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
+  const value = chosen ? (chosen.case === name ? chosen.value : undefined) : fields?.[name];
+  if (rest.length === 0 || !field?.message) return value;
+  return [value].flat().flatMap((one) => valueAt(field.message!, one, rest.join(".")));
+}
+
+/** The published words for the kinds of things that roles are given on. */
+export const RESOURCE_TYPES: { readonly [K in GrantKind]: string } = {
+  organization: "organization",
+  location: "location",
+  machine: "robot",
+};
+
+function authorizedOn(value: unknown): Ref {
+  const { resourceType, resourceId } = (value ?? {}) as { resourceType?: string; resourceId?: string };
+  const kind = GRANT_KINDS.find((one) => RESOURCE_TYPES[one] === resourceType);
+  if (kind && resourceId) return { kind, id: resourceId };
+  throw new SvcError(
+    "invalid_argument",
+    `an authorization on ${JSON.stringify(resourceType)} ${
+      JSON.stringify(resourceId)
+    }, wanted a resource_type of ` +
+      `${Object.values(RESOURCE_TYPES).join(", ")} and a resource_id`,
+  );
+}

@@ -1,0 +1,79 @@
+/**
+ * The audit log: who changed what and when, and who was refused.
+ *
+ * A change and its entry are one transaction: neither is there without the other. Entries are kept for a year.
+ */
+
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../../base/clock.ts";
+import type { Ref } from "./access.ts";
+import type { Sql, Store } from "../store/store.ts";
+
+/** Who acts: an API key's id, or a person at the command line; and what they do. */
+export interface Actor {
+  readonly who: string;
+  readonly action: string;
+}
+
+/** What is changed: something that roles are on, or a release or secret, which is the whole control plane's. */
+export type Subject = Ref | { readonly kind: "release" | "secret"; readonly id: string };
+
+export interface AuditEntry extends Actor {
+  readonly atMs: number;
+  /** `machine 1234`; several are separated by commas. */
+  readonly resource: string;
+  readonly outcome: "done" | "refused";
+}
+
+const KEPT_MS = 365 * 24 * 3600 * 1000;
+
+export class Audit {
+  constructor(private readonly store: Store, private readonly clock: Clock) {}
+
+  /** Runs a change in a transaction and notes it. `on` is what it is about. */
+  change<T>(actor: Actor, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T> {
+    return this.store.transaction(async (sql) => {
+      const nowMs = this.clock.nowMs();
+      const value = await work(sql, nowMs);
+      await this.#note(sql, { ...actor, atMs: nowMs, resource: named([on]), outcome: "done" });
+      return value;
+    });
+  }
+
+  /** Notes that somebody may not do what they tried. */
+  async refused(actor: Actor, on: readonly Ref[]): Promise<void> {
+    await this.store.transaction((sql) =>
+      this.#note(sql, { ...actor, atMs: this.clock.nowMs(), resource: named(on), outcome: "refused" })
+    );
+  }
+
+  /** The newest entries, newest first. */
+  newest(limit: number): Promise<AuditEntry[]> {
+    return this.store.query(
+      `SELECT at_ms AS "atMs", who, action, resource, outcome FROM audit ORDER BY at_ms DESC, id LIMIT ?`,
+      limit,
+    );
+  }
+
+  async forgetOld(): Promise<void> {
+    await this.store.transaction((sql) =>
+      sql.query("DELETE FROM audit WHERE at_ms < ?", this.clock.nowMs() - KEPT_MS)
+    );
+  }
+
+  async #note(sql: Sql, { atMs, who, action, resource, outcome }: AuditEntry): Promise<void> {
+    await sql.query(
+      "INSERT INTO audit (id, at_ms, who, action, resource, outcome) VALUES (?, ?, ?, ?, ?, ?)",
+      randomUUID(),
+      atMs,
+      who,
+      action,
+      resource,
+      outcome,
+    );
+  }
+}
+
+function named(refs: readonly Subject[]): string {
+  return refs.map(({ kind, id }) => `${kind} ${id}`).join(", ");
+}

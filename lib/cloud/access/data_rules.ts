@@ -1,0 +1,90 @@
+/**
+ * Rules of captured data and datasets: operators look, upload, tag and sort; owners remove. Training jobs look, too.
+ */
+
+import { DataService } from "../../../proto/gen/data_pb.ts";
+import { DatasetService } from "../../../proto/gen/dataset_pb.ts";
+import { DataSyncService } from "../../../proto/gen/datasync_pb.ts";
+import { type Place, type Rule, rule } from "./access.ts";
+
+const data = DataService.method;
+const dataset = DatasetService.method;
+const sync = DataSyncService.method;
+
+/** Ids of captured data as newer and older libraries send them. */
+const IDS = "binaryDataIds|binaryIds.fileId";
+const ID = "binaryDataId|binaryId.fileId";
+
+/** What a filter may name; it may as well name nothing. */
+const within = (filter: string) => ({
+  open: true,
+  on: [
+    { kind: "organization", field: `${filter}.organizationIds` },
+    { kind: "location", field: `${filter}.locationIds` },
+    { kind: "machine", field: `${filter}.robotId` },
+    { kind: "part", field: `${filter}.partId` },
+    { kind: "dataset", field: `${filter}.datasetId` },
+  ] satisfies Place[],
+});
+
+const datasetsIn = (metadata: string): Place => ({ kind: "dataset", field: `${metadata}.datasetIds` });
+
+const RULES: readonly Rule[] = [
+  rule(sync.dataCaptureUpload, "operator", ["part", "metadata.partId"]),
+  // What a person adds to a dataset need not come from a machine.
+  { ...rule(sync.fileUpload, "operator", ["part", "metadata.partId"]), instead: datasetsIn("metadata") },
+  {
+    ...rule(sync.streamingDataCaptureUpload, "operator", ["part", "metadata.uploadMetadata.partId"]),
+    instead: datasetsIn("metadata.uploadMetadata"),
+  },
+
+  { ...rule(data.binaryDataByFilter, "operator"), ...within("dataRequest.filter") },
+  { ...rule(data.tabularDataByFilter, "operator"), ...within("dataRequest.filter") },
+  { ...rule(data.tagsByFilter, "operator"), ...within("filter") },
+  { ...rule(data.boundingBoxLabelsByFilter, "operator"), ...within("filter") },
+  { ...rule(data.addTagsToBinaryDataByFilter, "operator"), ...within("filter") },
+  { ...rule(data.removeTagsFromBinaryDataByFilter, "operator"), ...within("filter") },
+  // What is removed by what is not said would be too much: it names the organization.
+  { ...rule(data.deleteBinaryDataByFilter, "owner"), ...within("filter"), open: false },
+
+  rule(data.binaryDataByIDs, "operator", ["data", IDS]),
+  rule(data.deleteBinaryDataByIDs, "owner", ["data", IDS]),
+  rule(data.addTagsToBinaryDataByIDs, "operator", ["data", IDS]),
+  rule(data.removeTagsFromBinaryDataByIDs, "operator", ["data", IDS]),
+  rule(data.addBoundingBoxToImageByID, "operator", ["data", ID]),
+  rule(data.updateBoundingBox, "operator", ["data", ID]),
+  rule(data.removeBoundingBoxFromImageByID, "operator", ["data", ID]),
+  rule(data.addBinaryDataToDatasetByIDs, "operator", ["data", IDS], ["dataset", "datasetId"]),
+  rule(data.removeBinaryDataFromDatasetByIDs, "operator", ["data", IDS], ["dataset", "datasetId"]),
+  rule(data.createBinaryDataSignedURL, "operator", ["data", "binaryDataId"]),
+
+  rule(data.exportTabularData, "operator", ["part", "partId"]),
+  rule(data.getLatestTabularData, "operator", ["part", "partId"]),
+  rule(data.deleteTabularData, "owner", ["organization", "organizationId"]),
+
+  rule(dataset.createDataset, "operator", ["organization", "organizationId"]),
+  rule(dataset.renameDataset, "operator", ["dataset", "id"]),
+  rule(dataset.deleteDataset, "owner", ["dataset", "id"]),
+  rule(dataset.listDatasetsByOrganizationID, "operator", ["organization", "organizationId"]),
+  rule(dataset.listDatasetsByIDs, "operator", ["dataset", "ids"]),
+  rule(dataset.mergeDatasets, "operator", ["organization", "organizationId"], ["dataset", "datasetIds"]),
+];
+
+/** What a training script asks of its control plane. */
+const FOR_JOBS: readonly { readonly name: string }[] = [
+  data.binaryDataByFilter,
+  data.binaryDataByIDs,
+  data.tabularDataByFilter,
+  data.exportTabularData,
+  data.getLatestTabularData,
+  data.tagsByFilter,
+  data.boundingBoxLabelsByFilter,
+  data.createBinaryDataSignedURL,
+  dataset.listDatasetsByIDs,
+  dataset.listDatasetsByOrganizationID,
+];
+
+export const DATA_RULES: readonly Rule[] = RULES.map((rule) => ({
+  ...rule,
+  forJobs: FOR_JOBS.includes(rule.method),
+}));

@@ -1,0 +1,255 @@
+/**
+ * AppService, API keys and roles. Thin, as `fleet/fleet_service.ts`.
+ *
+ * Published words: a role is `<resource type>_owner` or `<resource type>_operator`, a machine is a `robot`.
+ */
+
+import type { APIKeyWithAuthorizations, AppService, Authorization } from "../../../proto/gen/app_pb.ts";
+import { toTimestamp } from "../../api/time.ts";
+import { SvcError } from "../../base/error.ts";
+import type { ServiceImpl } from "../../wire/service.ts";
+import { type Ref, RESOURCE_TYPES } from "./access.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { Fleet } from "../fleet/fleet.ts";
+import type { Limits } from "./limits.ts";
+import {
+  type ApiKey,
+  type Grant,
+  GRANT_KINDS,
+  Keys,
+  type KeySecret,
+  type NewKey,
+  newKeySecret,
+  organizationOf,
+  ROLES,
+} from "./keys.ts";
+import { requireRoom } from "./room.ts";
+import type { Sql } from "../store/store.ts";
+
+const API_KEY = "api-key";
+/** Permissions that only look at things or operate them; owners have all others too. */
+const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
+
+export function keyHandlers(cloud: CloudContext) {
+  const { store, audit, access, limits } = cloud;
+  const keys = new Keys(store);
+  const onKey = (id: string): Ref => ({ kind: "key", id });
+  return {
+    async createKey({ authorizations, name }, ctx) {
+      const grants = authorizations.map(grantOf);
+      const secret = await newKeySecret();
+      const on: Ref = { kind: grants[0].kind, id: grants[0].resourceId };
+      return await audit.change(
+        actorOf(ctx),
+        on,
+        (sql, nowMs) => createWithin(sql, limits, secret, name, grants, nowMs),
+      );
+    },
+    async createKeyFromExistingKeyAuthorizations({ id }, ctx) {
+      const secret = await newKeySecret();
+      return await audit.change(actorOf(ctx), onKey(id), async (sql, nowMs) => {
+        const { name, grants, organizationId } = await new Keys(sql).get(id);
+        // What others let the key do they have let this one do, not its twin.
+        const own = await Promise.all(grants.map((one) => organizationOf(sql, one)));
+        const copied = grants.filter((_, at) => own[at] === organizationId);
+        return await createWithin(sql, limits, secret, `${name} (again)`, copied, nowMs);
+      });
+    },
+    async rotateKey({ id }, ctx) {
+      const secret = await newKeySecret();
+      return await audit.change(actorOf(ctx), onKey(id), (sql) => new Keys(sql).rotate(id, secret));
+    },
+    async renameKey({ id, name }, ctx) {
+      await audit.change(actorOf(ctx), onKey(id), (sql) => new Keys(sql).rename(id, name));
+      return { id, name };
+    },
+    async deleteKey({ id }, ctx) {
+      await audit.change(actorOf(ctx), onKey(id), (sql) => new Keys(sql).delete(id));
+      return {};
+    },
+    async listKeys({ orgId }) {
+      const ids = await within(new Fleet(store), orgId);
+      const found = await keys.of(ids, orgId);
+      return {
+        apiKeys: found.map((key) =>
+          keyMessage(key.organizationId === orgId ? key : seenFromOutside(key, ids), orgId)
+        ),
+      };
+    },
+    async getRobotAPIKeys({ robotId }, ctx) {
+      const found = await keys.of([robotId]);
+      const shown = found.map(async (key) =>
+        await access.may(ctx.entity, "owner", onKey(key.id)) ? key : seenFromOutside(key, [robotId])
+      );
+      return { apiKeys: (await Promise.all(shown)).map((key) => keyMessage(key, "")) };
+    },
+    async addRole({ authorization }, ctx) {
+      const grant = grantOf(authorization!);
+      const id = identityOf(authorization!);
+      const on: Ref = { kind: grant.kind, id: grant.resourceId };
+      await requireConsent(cloud, ctx.entity, id, grant);
+      await audit.change(actorOf(ctx), on, async (sql) => {
+        await new Keys(sql).grant(id, grant);
+        await requireRoles(sql, limits, id, [grant]);
+      });
+      return {};
+    },
+    async removeRole({ authorization }, ctx) {
+      const grant = grantOf(authorization!);
+      const id = identityOf(authorization!);
+      const on: Ref = { kind: grant.kind, id: grant.resourceId };
+      await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).revoke(id, grant));
+      return {};
+    },
+    async changeRole({ oldAuthorization, newAuthorization }, ctx) {
+      const [before, after] = [grantOf(oldAuthorization!), grantOf(newAuthorization!)];
+      const id = identityOf(oldAuthorization!);
+      if (identityOf(newAuthorization!) !== id) {
+        throw new SvcError(
+          "invalid_argument",
+          "the two authorizations are of different identities, wanted one",
+        );
+      }
+      const on: Ref = { kind: after.kind, id: after.resourceId };
+      await requireConsent(cloud, ctx.entity, id, after);
+      await audit.change(actorOf(ctx), on, async (sql) => {
+        await new Keys(sql).revoke(id, before);
+        await new Keys(sql).grant(id, after);
+        await requireRoles(sql, limits, id, [after]);
+      });
+      return {};
+    },
+    async checkPermissions({ permissions: asked }, ctx) {
+      const authorizedPermissions = [];
+      for (const { resourceType, resourceId, permissions } of asked) {
+        const kind = GRANT_KINDS.find((one) => RESOURCE_TYPES[one] === resourceType);
+        if (!kind) throw unknownType(resourceType, resourceId);
+        const may = { operator: false, owner: false };
+        for (const role of ROLES) may[role] = await access.may(ctx.entity, role, { kind, id: resourceId });
+        const granted = permissions.filter((word) => may[READING.test(word) ? "operator" : "owner"]);
+        if (granted.length > 0) {
+          authorizedPermissions.push({ resourceType, resourceId, permissions: granted });
+        }
+      }
+      return { authorizedPermissions };
+    },
+    async listAuthorizations({ organizationId, resourceIds }) {
+      const ids = await within(new Fleet(store), organizationId);
+      const wanted = resourceIds.length === 0 ? ids : ids.filter((id) => resourceIds.includes(id));
+      if (wanted.length === 0) return { authorizations: [] };
+      const authorizations = (await keys.of(wanted)).flatMap(({ id, grants }) =>
+        grants.filter(({ resourceId }) => wanted.includes(resourceId)).map((grant) => ({
+          ...authorizationMessage(grant),
+          organizationId,
+          identityId: id,
+          identityType: API_KEY,
+        }))
+      );
+      return { authorizations };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** A key that may be one more of its organization, with roles that may be so many. */
+async function createWithin(
+  sql: Sql,
+  limits: Limits,
+  secret: KeySecret,
+  name: string,
+  grants: readonly Grant[],
+  nowMs: number,
+): Promise<NewKey> {
+  const made = await new Keys(sql).create(secret, name, grants, nowMs);
+  await requireRoom(sql, limits, "keysPerOrganization", await organizationOf(sql, grants[0]));
+  await requireRoles(sql, limits, made.id, grants);
+  return made;
+}
+
+async function requireRoles(
+  sql: Sql,
+  limits: Limits,
+  keyId: string,
+  grants: readonly Grant[],
+): Promise<void> {
+  await requireRoom(sql, limits, "rolesPerKey", keyId);
+  const organizations = await Promise.all(grants.map((grant) => organizationOf(sql, grant)));
+  for (const id of new Set(organizations)) await requireRoom(sql, limits, "rolesPerOrganization", id);
+}
+
+/**
+ * A key's first role in another organization than its own takes the word of both: whoever could give one alone would
+ * show up, under a name of their choice, among the organizations of a stranger. Throws `permission_denied`.
+ */
+async function requireConsent(
+  { store, access }: CloudContext,
+  caller: string | undefined,
+  keyId: string,
+  grant: Grant,
+): Promise<void> {
+  const organization = await organizationOf(store, grant);
+  const { organizationId } = await new Keys(store).get(keyId);
+  if (organizationId === organization) return;
+  if ((await access.organizationsOf(keyId)).includes(organization)) return;
+  if (await access.may(caller, "owner", { kind: "key", id: keyId })) return;
+  throw new SvcError(
+    "permission_denied",
+    `key "${keyId}" is not one of this organization: give the role to a key of your own, or ask whoever runs the ` +
+      "control plane: svc-cloud key grant ID --role ROLE --on KIND:ID",
+  );
+}
+
+/** What others are shown of a key: that it is there, and what it may do with what is theirs. */
+function seenFromOutside(key: ApiKey, ids: readonly string[]): ApiKey {
+  return {
+    ...key,
+    name: "",
+    createdMs: undefined,
+    grants: key.grants.filter(({ resourceId }) => ids.includes(resourceId)),
+  };
+}
+
+/** The ids of an organization and of everything in it that roles are given on. */
+async function within(fleet: Fleet, organizationId: string): Promise<string[]> {
+  const locations = await fleet.locations(organizationId);
+  const machines = await Promise.all(locations.map(({ id }) => fleet.machines(id)));
+  return [organizationId, ...locations.map(({ id }) => id), ...machines.flat().map(({ id }) => id)];
+}
+
+function keyMessage({ id, name, createdMs, grants }: ApiKey, orgId: string) {
+  return {
+    apiKey: { id, name, createdOn: createdMs === undefined ? undefined : toTimestamp(createdMs) },
+    authorizations: grants.map((grant) => ({ ...authorizationMessage(grant), orgId })),
+  } satisfies Partial<{ [K in keyof APIKeyWithAuthorizations]: unknown }>;
+}
+
+function authorizationMessage({ role, kind, resourceId }: Grant) {
+  const resourceType = RESOURCE_TYPES[kind];
+  return { authorizationType: "role", authorizationId: `${resourceType}_${role}`, resourceType, resourceId };
+}
+
+function identityOf({ identityId, identityType }: Authorization): string {
+  if (identityType === "" || identityType === API_KEY) return identityId;
+  throw new SvcError("invalid_argument", `found identity_type "${identityType}", wanted "${API_KEY}"`);
+}
+
+function unknownType(resourceType: string, resourceId: string): SvcError {
+  const known = Object.values(RESOURCE_TYPES).join(", ");
+  return new SvcError(
+    "invalid_argument",
+    `found resource_type "${resourceType}" for "${resourceId}", wanted one of ${known}`,
+  );
+}
+
+function grantOf({ authorizationId, authorizationType, resourceType, resourceId }: Authorization): Grant {
+  const kind = GRANT_KINDS.find((kind) => RESOURCE_TYPES[kind] === resourceType);
+  // SDKs give either the whole word or the role alone.
+  const role =
+    ROLES.find((role) => authorizationId === role || authorizationId === `${resourceType}_${role}`) ??
+      ROLES.find((role) => authorizationType === role);
+  if (kind && role && resourceId) return { role, kind, resourceId };
+  throw new SvcError(
+    "invalid_argument",
+    `found authorization "${authorizationId}" on ${resourceType} "${resourceId}", wanted for example ` +
+      `"robot_operator" on robot "<its id>"`,
+  );
+}

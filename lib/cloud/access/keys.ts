@@ -1,0 +1,239 @@
+/**
+ * API keys and what they may do.
+ *
+ * A key is shown once, when it is made; kept is its hash. A grant gives a key a role on an organization, a location
+ * or a machine, and with it on everything in there. A key belongs to the organization that it was made in, whatever
+ * roles others give it on what is theirs: only its owner renames, replaces and deletes it.
+ */
+
+import { randomBytes, randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import { fingerprintOf, hashOfKey, isHashOf } from "../../base/key_hash.ts";
+import { checkedName } from "../fleet/names.ts";
+import { places, type Sql } from "../store/store.ts";
+
+export const ROLES = ["operator", "owner"] as const;
+/**
+ * An owner may do everything; an operator may look at everything but secrets, and restart it. With a role on a
+ * machine itself, a key is that machine's own.
+ */
+export type Role = typeof ROLES[number];
+
+export const GRANT_KINDS = ["organization", "location", "machine"] as const;
+export type GrantKind = typeof GRANT_KINDS[number];
+
+export interface Grant {
+  readonly role: Role;
+  readonly kind: GrantKind;
+  readonly resourceId: string;
+}
+
+export interface ApiKey {
+  readonly id: string;
+  readonly name: string;
+  /** Not told to everybody. */
+  readonly createdMs: number | undefined;
+  /** Whose it is; null for a key of an older version with roles in several organizations. */
+  readonly organizationId: string | null;
+  readonly grants: readonly Grant[];
+}
+
+/** A key as it is shown once. */
+export interface NewKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+/** A key that nobody has yet, and what is kept of it. */
+export interface KeySecret {
+  readonly key: string;
+  readonly hash: string;
+}
+
+const KEY_BYTES = 24;
+const KEYS = `SELECT k.id, k.name, k.created_ms AS "createdMs", k.organization_id AS "organizationId"
+  FROM api_keys k`;
+
+/** A machine and what it is in. */
+export interface MachinePlace {
+  readonly machineId: string;
+  readonly locationId: string;
+  readonly organizationId: string;
+}
+
+export interface KeyHash {
+  readonly id: string;
+  readonly hash: string;
+}
+
+type KeyRow = Omit<ApiKey, "grants">;
+
+export class Keys {
+  constructor(private readonly sql: Sql) {}
+
+  /**
+   * A key with at least one grant, owned by the organization that the first one is in; whoever calls has checked that
+   * it may give them.
+   */
+  async create(secret: KeySecret, name: string, grants: readonly Grant[], nowMs: number): Promise<NewKey> {
+    if (grants.length === 0) {
+      throw new SvcError(
+        "invalid_argument",
+        "a key that may do nothing, wanted at least one role on something",
+      );
+    }
+    const id = randomUUID();
+    await this.sql.query(
+      "INSERT INTO api_keys (id, name, hash, created_ms, organization_id) VALUES (?, ?, ?, ?, ?)",
+      id,
+      name === "" ? `key of ${new Date(nowMs).toISOString()}` : checkedName(name),
+      secret.hash,
+      nowMs,
+      await organizationOf(this.sql, grants[0]),
+    );
+    for (const grant of grants) await this.grant(id, grant);
+    return { id, key: secret.key };
+  }
+
+  /** Replaces the key itself; the old one is no longer good. */
+  async rotate(id: string, secret: KeySecret): Promise<NewKey> {
+    await this.get(id);
+    await this.sql.query("UPDATE api_keys SET hash = ? WHERE id = ?", secret.hash, id);
+    return { id, key: secret.key };
+  }
+
+  async rename(id: string, name: string): Promise<void> {
+    await this.get(id);
+    await this.sql.query("UPDATE api_keys SET name = ? WHERE id = ?", checkedName(name), id);
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.get(id);
+    await this.sql.query("DELETE FROM api_keys WHERE id = ?", id);
+  }
+
+  async get(id: string): Promise<ApiKey> {
+    const [key] = await this.#with(`${KEYS} WHERE k.id = ?`, id);
+    if (!key) throw new SvcError("not_found", `there is no API key "${id}"`);
+    return key;
+  }
+
+  all(): Promise<ApiKey[]> {
+    return this.#with(`${KEYS} ORDER BY k.created_ms, k.id`);
+  }
+
+  /** The keys with a grant on one of these, and those of an organization. */
+  of(resourceIds: readonly string[], organizationId = ""): Promise<ApiKey[]> {
+    return this.#with(
+      `${KEYS} WHERE k.organization_id = ?
+         OR k.id IN (SELECT key_id FROM grants WHERE resource_id IN (${places(resourceIds)}))
+       ORDER BY k.created_ms, k.id`,
+      organizationId,
+      ...resourceIds,
+    );
+  }
+
+  /** Makes a key that of an organization. */
+  async own(id: string, organizationId: string): Promise<void> {
+    await this.get(id);
+    await this.sql.query("UPDATE api_keys SET organization_id = ? WHERE id = ?", organizationId, id);
+  }
+
+  async grant(id: string, { role, kind, resourceId }: Grant): Promise<void> {
+    await this.get(id);
+    await this.sql.query(
+      `INSERT INTO grants (key_id, role, kind, resource_id) VALUES (?, ?, ?, ?)
+       ON CONFLICT (key_id, kind, resource_id) DO UPDATE SET role = excluded.role`,
+      id,
+      role,
+      kind,
+      resourceId,
+    );
+  }
+
+  async revoke(id: string, { role, kind, resourceId }: Grant): Promise<void> {
+    const gone = await this.sql.query(
+      "DELETE FROM grants WHERE key_id = ? AND role = ? AND kind = ? AND resource_id = ? RETURNING key_id",
+      id,
+      role,
+      kind,
+      resourceId,
+    );
+    if (gone.length === 0) {
+      throw new SvcError("not_found", `key ${id} is not ${role} of ${kind} ${resourceId}`);
+    }
+  }
+
+  /** The generation of `key` if it is the one of this id. */
+  async check(id: string, key: string): Promise<string | undefined> {
+    const hash = await this.hash(id);
+    return await isHashOf(hash, key) ? fingerprintOf(hash!) : undefined;
+  }
+
+  /** The generation of the key that is good now: another one after each rotation. */
+  async generation(id: string): Promise<string | undefined> {
+    const hash = await this.hash(id);
+    return hash === undefined ? undefined : fingerprintOf(hash);
+  }
+
+  async hash(id: string): Promise<string | undefined> {
+    const [row] = await this.sql.query<{ hash: string }>("SELECT hash FROM api_keys WHERE id = ?", id);
+    return row?.hash;
+  }
+
+  /** The hashes of the keys of those who may use a machine. A training script's key is for nothing of the kind. */
+  async hashesFor({ machineId, locationId, organizationId }: MachinePlace): Promise<KeyHash[]> {
+    return await this.sql.query<KeyHash>(
+      `WITH RECURSIVE above (id) AS (
+         SELECT id FROM locations WHERE id = ?
+         UNION SELECT l.parent_id FROM locations l JOIN above a ON l.id = a.id WHERE l.parent_id IS NOT NULL
+       )
+       SELECT DISTINCT k.id, k.hash FROM grants g JOIN api_keys k ON k.id = g.key_id
+       WHERE ((g.kind = 'machine' AND g.resource_id = ?)
+         OR (g.kind = 'location' AND g.resource_id IN (SELECT id FROM above))
+         OR (g.kind = 'organization' AND g.resource_id = ?))
+       AND NOT EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id)
+       ORDER BY k.id`,
+      locationId,
+      machineId,
+      organizationId,
+    );
+  }
+
+  async #with(text: string, ...values: string[]): Promise<ApiKey[]> {
+    const keys = await this.sql.query<KeyRow>(text, ...values);
+    if (keys.length === 0) return [];
+    const grants = await this.sql.query<Grant & { keyId: string }>(
+      `SELECT key_id AS "keyId", role, kind, resource_id AS "resourceId" FROM grants
+       WHERE key_id IN (${places(keys)}) ORDER BY kind, resource_id`,
+      ...keys.map(({ id }) => id),
+    );
+    return keys.map((key) => ({
+      ...key,
+      grants: grants.filter(({ keyId }) => keyId === key.id).map(({ keyId: _, ...grant }) => grant),
+    }));
+  }
+}
+
+/** The organization that something is in. Throws `not_found`. */
+export async function organizationOf(
+  sql: Sql,
+  { kind, resourceId }: Pick<Grant, "kind" | "resourceId">,
+): Promise<string> {
+  const [row] = await sql.query<{ id: string }>(ORGANIZATION_OF[kind], resourceId);
+  if (row) return row.id;
+  throw new SvcError("not_found", `there is no ${kind} "${resourceId}"`);
+}
+
+const ORGANIZATION_OF: { readonly [K in GrantKind]: string } = {
+  organization: "SELECT id FROM organizations WHERE id = ?",
+  location: "SELECT organization_id AS id FROM locations WHERE id = ?",
+  machine: `SELECT l.organization_id AS id FROM machines m JOIN locations l ON l.id = m.location_id
+    WHERE m.id = ?`,
+};
+
+/** Makes up a key. It takes a moment: not to be done in a transaction. */
+export async function newKeySecret(): Promise<KeySecret> {
+  const key = randomBytes(KEY_BYTES).toString("base64url");
+  return { key, hash: await hashOfKey(key) };
+}

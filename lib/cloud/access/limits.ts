@@ -1,0 +1,98 @@
+/**
+ * What callers may use of this control plane at most: each limit has a name, a default, and a place in the file that
+ * `svc-cloud serve --limits` reads.
+ *
+ * A refusal names its limit, so that whoever runs the control plane knows what to change. Wrong keys are counted by
+ * each process for itself; the rest is counted in the database, so by all control planes on it together.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import { type Infer, integer, isObject, type Json, object, Place, show } from "../../base/schema/schema.ts";
+
+const GB = 1024 ** 3;
+const MI = 1024 ** 2;
+const MAX = Number.MAX_SAFE_INTEGER;
+
+const amount = (doc: string, fallback: number) => integer(doc, { min: 1, max: MAX }).default(fallback);
+
+export const limitsRow = object({
+  wrongKeysPerAddress: amount("wrong keys in a row from one address, before they are slowed down", 20),
+  wrongKeysPerKey: amount(
+    "wrong keys in a row for one key id from one address, before they are slowed down",
+    5,
+  ),
+  keyChecksAtOnce: amount("keys that are checked at the same time; more of them wait", 4),
+  logLinesPerCall: amount("log lines in one call", 10_000),
+  logBytesPerCall: amount("bytes of log lines in one call", 16 * 1024 ** 2),
+  logLinesPerMachineDay: amount("log lines of one part of a machine in a day (UTC)", 2_000_000),
+  logBytesPerMachineDay: amount("bytes of log lines of one part of a machine in a day (UTC)", GB),
+  packagesPerOrganization: amount("versions of packages of an organization", 10_000),
+  packageBytesPerOrganization: amount("bytes of packages of an organization", 500 * GB),
+  dataBytesPerOrganization: amount("bytes of images and files of an organization", 2_000 * GB),
+  readingsPerOrganization: amount("readings of sensors of an organization", 500_000_000),
+  locationsPerOrganization: amount("locations of an organization", 5_000),
+  machinesPerOrganization: amount("machines of an organization", 10_000),
+  partsPerMachine: amount("parts of a machine", 100),
+  revisionsPerPart: amount("revisions of a part's configuration that are kept; the oldest give way", 10_000),
+  keysPerOrganization: amount("API keys of an organization", 20_000),
+  rolesPerKey: amount("roles of one API key", 1_000),
+  rolesPerOrganization: amount("roles of API keys on an organization and what is in it", 40_000),
+  fragmentsPerOrganization: amount("fragments of an organization", 1_000),
+  fragmentLettersPerOrganization: amount("letters of the fragments of an organization together", 16 * MI),
+  registryItemsPerOrganization: amount("registry items of an organization", 5_000),
+  registryLettersPerOrganization: amount(
+    "letters of descriptions, documentation and metadata of an organization's packages together",
+    32 * MI,
+  ),
+  modulesPerAnswer: amount("modules in one answer: first the caller's own, then those of others", 1_000),
+  datasetsPerOrganization: amount("datasets of an organization", 10_000),
+  trainingJobsPerOrganization: amount(
+    "training jobs of an organization, those that have ended with them",
+    5_000,
+  ),
+  labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
+});
+
+export type Limits = NonNullable<Infer<typeof limitsRow>>;
+export type LimitName = keyof Limits;
+
+/** The limits where nobody says otherwise. */
+export function defaultLimits(): Limits {
+  return limitsRow.decode({}, new Place())!;
+}
+
+/** Reads what the file of limits holds. Throws `invalid_argument` with everything that is wrong with it. */
+export function parseLimits(json: unknown, file: string): Limits {
+  if (!isObject(json)) {
+    throw new SvcError(
+      "invalid_argument",
+      `${file}: found ${show(json as Json)}, wanted an object of limits`,
+    );
+  }
+  const at = new Place();
+  const limits = limitsRow.decode(json, at);
+  // A misspelt limit is none: here it is no trifle.
+  const problems = at.problems.map(({ path, message }) => `${path}: ${message}`);
+  if (limits && problems.length === 0) return limits;
+  throw new SvcError("invalid_argument", `${file}: ${problems.join("; ")}`);
+}
+
+/** The name of a limit in the file. */
+export function published(name: LimitName): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** Throws `resource_exhausted` where there is more of something than its limit. */
+export function requireWithin(limits: Limits, name: LimitName, found: number): void {
+  if (found > limits[name]) throw overLimit(limits, name, `found ${found}`);
+}
+
+export function overLimit(limits: Limits, name: LimitName, found: string): SvcError {
+  return new SvcError(
+    "resource_exhausted",
+    `limit ${published(name)}: ${found}, wanted at most ${
+      limits[name]
+    }; whoever runs this control plane sets it ` +
+      "in the file of svc-cloud serve --limits",
+  );
+}

@@ -1,0 +1,47 @@
+/**
+ * How many things an organization may have: what it lists comes whole in one answer, so there is an end to it.
+ *
+ * Each is counted in the transaction that adds to it, so exactly, however many control planes there are. What whoever
+ * runs the control plane adds from the command line is not refused.
+ */
+
+import { type LimitName, type Limits, requireWithin } from "./limits.ts";
+import type { Sql } from "../store/store.ts";
+
+const MACHINES = "machines m JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ?";
+
+/** Each is about the id of an organization, or of what its name says. */
+const COUNTS = {
+  locationsPerOrganization: "SELECT COUNT(*) AS amount FROM locations WHERE organization_id = ?",
+  machinesPerOrganization: `SELECT COUNT(*) AS amount FROM ${MACHINES}`,
+  partsPerMachine: "SELECT COUNT(*) AS amount FROM parts WHERE machine_id = ?",
+  keysPerOrganization: "SELECT COUNT(*) AS amount FROM api_keys WHERE organization_id = ?",
+  rolesPerKey: "SELECT COUNT(*) AS amount FROM grants WHERE key_id = ?",
+  rolesPerOrganization: `SELECT COUNT(*) AS amount FROM grants WHERE resource_id = ?
+    OR resource_id IN (SELECT id FROM locations WHERE organization_id = ?)
+    OR resource_id IN (SELECT m.id FROM ${MACHINES})`,
+  fragmentsPerOrganization: "SELECT COUNT(*) AS amount FROM fragments WHERE organization_id = ?",
+  fragmentLettersPerOrganization:
+    "SELECT CAST(COALESCE(SUM(LENGTH(config)), 0) AS BIGINT) AS amount FROM fragments WHERE organization_id = ?",
+  registryItemsPerOrganization: "SELECT COUNT(*) AS amount FROM registry_items WHERE organization_id = ?",
+  registryLettersPerOrganization: `SELECT CAST(COALESCE(SUM(letters), 0) AS BIGINT) AS amount FROM (
+      SELECT LENGTH(description) + LENGTH(url) + LENGTH(markdown) + LENGTH(details) AS letters
+        FROM registry_items WHERE organization_id = ?
+      UNION ALL
+      SELECT LENGTH(p.metadata) FROM packages p JOIN registry_items i ON i.id = p.item_id
+        WHERE i.organization_id = ?) AS texts`,
+  datasetsPerOrganization: "SELECT COUNT(*) AS amount FROM datasets WHERE organization_id = ?",
+  trainingJobsPerOrganization: "SELECT COUNT(*) AS amount FROM training_jobs WHERE organization_id = ?",
+} satisfies { readonly [N in LimitName]?: string };
+
+export type Room = keyof typeof COUNTS;
+
+/** Throws `resource_exhausted` where a transaction has added what is too much, so that nothing of it stays. */
+export async function requireRoom(sql: Sql, limits: Limits, name: Room, id: string): Promise<void> {
+  const text = COUNTS[name];
+  const [{ amount }] = await sql.query<{ amount: number }>(
+    text,
+    ...Array(text.split("?").length - 1).fill(id),
+  );
+  requireWithin(limits, name, amount);
+}

@@ -1,0 +1,118 @@
+/**
+ * The table of rules: for each call that is served, the role that it needs and what it is needed on.
+ */
+
+import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
+import { AppService, RobotService } from "../../../proto/gen/app_pb.ts";
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { Health } from "../../../proto/gen/health_pb.ts";
+import { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";
+import { MLTrainingService } from "../../../proto/gen/ml_training_pb.ts";
+import { PackageService } from "../../../proto/gen/packages_pb.ts";
+import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
+import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
+import { type Rule, rule } from "./access.ts";
+import { DATA_RULES } from "./data_rules.ts";
+
+const app = AppService.method;
+const robot = RobotService.method;
+const packages = PackageService.method;
+const training = MLTrainingService.method;
+
+export const RULES: readonly Rule[] = [
+  rule(AuthService.method.authenticate, "nobody"),
+  rule(Health.method.check, "nobody"),
+  rule(Health.method.watch, "nobody"),
+  rule(Health.method.list, "nobody"),
+  rule(ServerReflection.method.serverReflectionInfo, "anybody"),
+  rule(ServerReflectionAlpha.method.serverReflectionInfo, "anybody"),
+
+  // Training scripts look here for the id of their organization.
+  { ...rule(app.listOrganizations, "anybody"), forJobs: true },
+  rule(app.createOrganization, "anybody"),
+  rule(app.checkPermissions, "anybody"),
+  rule(app.getOrganization, "operator", ["organization", "organizationId"]),
+  rule(app.updateOrganization, "owner", ["organization", "organizationId"]),
+
+  rule(app.listLocations, "operator", ["organization", "organizationId"]),
+  rule(app.getLocation, "operator", ["location", "locationId"]),
+  rule(app.createLocation, "owner", ["organization", "organizationId"], ["location", "parentLocationId"]),
+  rule(app.updateLocation, "owner", ["location", "locationId"], ["location", "parentLocationId"]),
+  rule(app.deleteLocation, "owner", ["location", "locationId"]),
+
+  rule(app.listRobots, "operator", ["location", "locationId"]),
+  rule(app.getRobot, "operator", ["machine", "id"]),
+  rule(app.newRobot, "owner", ["location", "location"]),
+  rule(app.updateRobot, "owner", ["machine", "id"], ["location", "location"]),
+  rule(app.deleteRobot, "owner", ["machine", "id"]),
+  rule(app.listMachineSummaries, "operator", ["organization", "organizationId"]),
+
+  rule(app.getRobotParts, "operator", ["machine", "robotId"]),
+  rule(app.getRobotPart, "operator", ["part", "id"]),
+  rule(app.getRobotPartByNameAndLocation, "operator", ["location", "locationId"]),
+  rule(app.newRobotPart, "owner", ["machine", "robotId"]),
+  rule(app.deleteRobotPart, "owner", ["part", "partId"]),
+  rule(app.markPartAsMain, "owner", ["part", "partId"]),
+  rule(app.markPartForRestart, "operator", ["part", "partId"]),
+
+  rule(app.updateRobotPart, "owner", ["part", "id"]),
+  rule(app.getRobotPartHistory, "operator", ["part", "id"]),
+  rule(app.getRobotPartLogs, "operator", ["part", "id"]),
+  rule(app.tailRobotPartLogs, "operator", ["part", "id"]),
+
+  rule(app.listFragments, "operator", ["organization", "organizationId"]),
+  rule(app.getFragment, "operator", ["fragment", "id"]),
+  rule(app.createFragment, "owner", ["organization", "organizationId"]),
+  rule(app.updateFragment, "owner", ["fragment", "id"]),
+  rule(app.deleteFragment, "owner", ["fragment", "id"]),
+  rule(app.listMachineFragments, "operator", ["machine", "machineId"]),
+
+  rule(app.createKey, "owner", ["authorized", "authorizations"]),
+  rule(app.addRole, "owner", ["authorized", "authorization"]),
+  rule(app.removeRole, "owner", ["authorized", "authorization"]),
+  rule(app.changeRole, "owner", ["authorized", "oldAuthorization"], ["authorized", "newAuthorization"]),
+  rule(app.listAuthorizations, "owner", ["organization", "organizationId"]),
+  rule(app.listKeys, "owner", ["organization", "orgId"]),
+  rule(app.getRobotAPIKeys, "owner", ["machine", "robotId"]),
+  rule(app.renameKey, "owner", ["key", "id"]),
+  rule(app.rotateKey, "owner", ["key", "id"]),
+  rule(app.deleteKey, "owner", ["key", "id"]),
+  rule(app.createKeyFromExistingKeyAuthorizations, "owner", ["key", "id"]),
+
+  // The whole client of training needs an owner of the organization (published).
+  rule(training.submitTrainingJob, "owner", ["organization", "organizationId"]),
+  rule(training.submitCustomTrainingJob, "owner", ["organization", "organizationId"]),
+  rule(training.getTrainingJob, "owner", ["training_job", "id"]),
+  rule(training.listTrainingJobs, "owner", ["organization", "organizationId"]),
+  rule(training.cancelTrainingJob, "owner", ["training_job", "id"]),
+  rule(training.deleteCompletedTrainingJob, "owner", ["training_job", "id"]),
+  rule(training.getTrainingJobLogs, "owner", ["training_job", "id"]),
+  rule(training.listSupportedContainers, "anybody"),
+  rule(MLInferenceService.method.getInference, "operator", ["organization", "organizationId"]),
+
+  // Who finds what in the registry is a matter of each item's visibility.
+  rule(packages.createPackage, "owner", ["organization", "info.organizationId"]),
+  rule(packages.deletePackage, "owner", ["package", "id"]),
+  rule(packages.getPackage, "anybody"),
+  rule(packages.listPackages, "operator", ["organization", "organizationId"]),
+  rule(app.getRegistryItem, "anybody"),
+  rule(app.listRegistryItems, "anybody"),
+  rule(app.createRegistryItem, "owner", ["organization", "organizationId"]),
+  rule(app.updateRegistryItem, "owner", ["package", "itemId"]),
+  rule(app.deleteRegistryItem, "owner", ["package", "itemId"]),
+  rule(app.getModule, "anybody"),
+  rule(app.listModules, "anybody"),
+  rule(app.createModule, "owner", ["organization", "organizationId"]),
+  rule(app.updateModule, "owner", ["package", "moduleId"]),
+  rule(app.uploadModuleFile, "owner", ["package", "moduleFileInfo.moduleId"]),
+
+  // What a machine calls, with a key of its own that need be no more than an operator's. Its private key is for
+  // nobody else; what it is configured with may hold secrets.
+  rule(robot.config, "insider", ["part", "id"]),
+  rule(robot.certificate, "machine", ["part", "id"]),
+  rule(robot.needsRestart, "operator", ["part", "id"]),
+  rule(robot.log, "operator", ["part", "id"]),
+  rule(AgentDeviceService.method.deviceAgentConfig, "insider", ["part", "id"]),
+
+  ...DATA_RULES,
+];

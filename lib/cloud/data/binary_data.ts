@@ -1,0 +1,348 @@
+/**
+ * Images, point clouds and other files that machines have captured or people have uploaded.
+ *
+ * Owns the tables `binary_data`, `data_tags` and `annotations`; what is in the files is in the file store. What has
+ * the same origin, content, name and time of capture is one and the same, however often it is uploaded; without a
+ * time of capture each upload is something of its own.
+ */
+
+import { createHash, randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import { escapedLine, hasHidden } from "../../base/escape.ts";
+import { Conditions } from "./data_filter.ts";
+import { noteOrigin, type Origin, ORIGIN_COLUMNS, plainText } from "./data_origins.ts";
+import {
+  ANNOTATION_COLUMNS,
+  type AnnotationRow,
+  type Box,
+  Datasets,
+  type Label,
+  sorted,
+} from "./datasets.ts";
+import type { StoredFile } from "../store/files.ts";
+import { places, type Sql, type SqlValue } from "../store/store.ts";
+
+export interface BinaryUpload {
+  readonly origin: Origin;
+  /** When it was captured; `undefined` where nobody knows. */
+  readonly capturedUs?: number;
+  readonly receivedUs?: number;
+  readonly fileName: string;
+  /** With its dot. */
+  readonly fileExt: string;
+  readonly mimeType: string;
+  readonly tags: readonly string[];
+  readonly datasetIds: readonly string[];
+  readonly boxes: readonly Omit<Box, "id">[];
+  readonly classifications: readonly Label[];
+}
+
+export interface BinaryItem extends Origin {
+  readonly id: string;
+  readonly capturedUs: number;
+  readonly receivedUs: number;
+  readonly fileName: string;
+  readonly fileExt: string;
+  readonly mimeType: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly tags: readonly string[];
+  readonly boxes: readonly Box[];
+  readonly classifications: readonly (Label & { readonly id: string })[];
+  readonly datasetIds: readonly string[];
+}
+
+export interface Page {
+  readonly limit: number;
+  readonly order: "newest first" | "oldest first";
+  /** Only what comes, in this order, after the item that this tells of. */
+  readonly last: string;
+}
+
+const FROM = "binary_data d JOIN data_origins o ON o.id = d.origin_id";
+const TAG_LENGTH_MAX = 200;
+/** Tags, annotations and datasets of one upload or call. */
+const LABELS_MAX = 1_000;
+
+export class BinaryData {
+  constructor(private readonly sql: Sql) {}
+
+  /** Takes in what has been uploaded, whose content is in the file store. Gives its id. */
+  async add(upload: BinaryUpload, { sha256, bytes }: StoredFile, nowMs: number): Promise<string> {
+    const { origin, capturedUs, fileName, fileExt, mimeType, datasetIds } = upload;
+    const { partId, organizationId, componentType, componentName, methodName } = origin;
+    // Data without a part is keyed by its organization, so that two organizations never share a key.
+    const known = [
+      partId || `organization ${organizationId}`,
+      componentType,
+      componentName,
+      methodName,
+      fileName,
+      sha256,
+      capturedUs,
+    ];
+    const key = capturedUs === undefined
+      ? randomUUID()
+      : createHash("sha256").update(JSON.stringify(known)).digest("base64url");
+    const [added] = await this.sql.query<{ id: string }>(
+      `INSERT INTO binary_data (id, origin_id, upload_key, captured_us, received_us, stored_ms, file_name, file_ext,
+         mime_type, sha256, bytes)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (upload_key) DO NOTHING RETURNING id`,
+      randomUUID(),
+      await noteOrigin(this.sql, origin),
+      key,
+      capturedUs ?? nowMs * 1000,
+      upload.receivedUs ?? capturedUs ?? nowMs * 1000,
+      nowMs,
+      fileName,
+      fileExt,
+      mimeType,
+      sha256,
+      bytes,
+    );
+    const id = added?.id ?? await this.#uploaded(key);
+    if (added) await this.#annotate(id, upload);
+    const one = new Conditions().is("d.id", id);
+    if (upload.tags.length > 0) await this.addTags(one, upload.tags);
+    for (const datasetId of datasetIds) await new Datasets(this.sql).add(datasetId, [id]);
+    return id;
+  }
+
+  async page(found: Conditions, { limit, order, last }: Page): Promise<BinaryItem[]> {
+    const newest = order === "newest first";
+    if (last !== "") {
+      found.only(`(d.captured_us, d.id) ${newest ? "<" : ">"} (?, ?)`, ...placeIn(last));
+    }
+    const direction = newest ? "DESC" : "ASC";
+    return await this.#items(found, `ORDER BY d.captured_us ${direction}, d.id ${direction} LIMIT ?`, limit);
+  }
+
+  /** In the order of the ids. Throws `not_found`. */
+  async get(ids: readonly string[]): Promise<BinaryItem[]> {
+    const items = new Map(
+      (await this.#items(new Conditions().only(`d.id IN (${places(ids)})`, ...ids))).map((
+        one,
+      ) => [one.id, one]),
+    );
+    return ids.map((id) => {
+      const item = items.get(id);
+      if (!item) throw new SvcError("not_found", `there is no data "${id}"`);
+      return item;
+    });
+  }
+
+  async count(found: Conditions): Promise<{ count: number; bytes: number }> {
+    const [row] = await this.sql.query<{ count: number; bytes: number }>(
+      `SELECT COUNT(*) AS count, CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS bytes FROM ${FROM} WHERE ${found.text}`,
+      ...found.values,
+    );
+    return row;
+  }
+
+  /** Removes up to `limit` items. Gives what their contents were, which are to be released then. */
+  async remove(found: Conditions, limit: number): Promise<string[]> {
+    const rows = await this.sql.query<{ sha256: string }>(
+      `DELETE FROM binary_data WHERE id IN (SELECT d.id FROM ${FROM} WHERE ${found.text} LIMIT ?) RETURNING sha256`,
+      ...found.values,
+      limit,
+    );
+    return rows.map(({ sha256 }) => sha256);
+  }
+
+  async addTags(found: Conditions, tags: readonly string[]): Promise<void> {
+    for (const tag of checkedLabels("tag", tags)) {
+      await this.sql.query(
+        `INSERT INTO data_tags (data_id, tag) SELECT d.id, CAST(? AS TEXT) FROM ${FROM} WHERE ${found.text}
+         ON CONFLICT DO NOTHING`,
+        tag,
+        ...found.values,
+      );
+    }
+  }
+
+  /** Gives how many were there to be removed. */
+  async removeTags(found: Conditions, tags: readonly string[]): Promise<number> {
+    checkedLabels("tag", tags);
+    const rows = await this.sql.query(
+      `DELETE FROM data_tags WHERE tag IN (${places(tags)})
+         AND data_id IN (SELECT d.id FROM ${FROM} WHERE ${found.text}) RETURNING tag`,
+      ...tags,
+      ...found.values,
+    );
+    return rows.length;
+  }
+
+  async tags(found: Conditions, limit: number): Promise<string[]> {
+    const rows = await this.sql.query<{ tag: string }>(
+      `SELECT DISTINCT tag FROM data_tags WHERE data_id IN (SELECT d.id FROM ${FROM} WHERE ${found.text}) ORDER BY tag LIMIT ?`,
+      ...found.values,
+      limit,
+    );
+    return rows.map(({ tag }) => tag);
+  }
+
+  /** Of boxes. */
+  async labels(found: Conditions, limit: number): Promise<string[]> {
+    const rows = await this.sql.query<{ label: string }>(
+      `SELECT DISTINCT label FROM annotations WHERE x_min IS NOT NULL
+         AND data_id IN (SELECT d.id FROM ${FROM} WHERE ${found.text}) ORDER BY label LIMIT ?`,
+      ...found.values,
+      limit,
+    );
+    return rows.map(({ label }) => label);
+  }
+
+  async addBox(dataId: string, box: Omit<Box, "id">): Promise<string> {
+    return await this.#addAnnotation(dataId, checkedBox(box));
+  }
+
+  /** Changes those fields of a box that are given. */
+  async updateBox(dataId: string, id: string, change: Partial<Box>): Promise<void> {
+    const rows = await this.#annotations(new Conditions().is("a.data_id", dataId).only("a.id = ?", id));
+    const [box] = sorted(rows).boxes;
+    if (!box) throw noBox(dataId, id);
+    const { label, confidence, xMin, yMin, xMax, yMax } = checkedBox({ ...box, ...change });
+    await this.sql.query(
+      "UPDATE annotations SET label = ?, confidence = ?, x_min = ?, y_min = ?, x_max = ?, y_max = ? WHERE id = ?",
+      label,
+      confidence ?? null,
+      xMin,
+      yMin,
+      xMax,
+      yMax,
+      id,
+    );
+  }
+
+  async removeBox(dataId: string, id: string): Promise<void> {
+    const removed = await this.sql.query(
+      "DELETE FROM annotations WHERE id = ? AND data_id = ? AND x_min IS NOT NULL RETURNING id",
+      id,
+      dataId,
+    );
+    if (removed.length === 0) throw noBox(dataId, id);
+  }
+
+  async #uploaded(key: string): Promise<string> {
+    const [{ id }] = await this.sql.query<{ id: string }>(
+      "SELECT id FROM binary_data WHERE upload_key = ?",
+      key,
+    );
+    return id;
+  }
+
+  async #annotate(id: string, { boxes, classifications }: BinaryUpload): Promise<void> {
+    checkedLabels("label", [...boxes, ...classifications].map(({ label }) => label), 0);
+    for (const box of boxes) await this.addBox(id, box);
+    for (const one of classifications) await this.#addAnnotation(id, one);
+  }
+
+  async #addAnnotation(dataId: string, one: Label & Partial<Box>): Promise<string> {
+    const id = randomUUID();
+    await this.sql.query(
+      `INSERT INTO annotations (id, data_id, label, confidence, x_min, y_min, x_max, y_max)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      id,
+      dataId,
+      one.label,
+      one.confidence ?? null,
+      ...[one.xMin, one.yMin, one.xMax, one.yMax].map((value) => value ?? null),
+    );
+    return id;
+  }
+
+  #annotations(found: Conditions): Promise<AnnotationRow[]> {
+    return this.sql.query(
+      `SELECT ${ANNOTATION_COLUMNS} FROM annotations a WHERE ${found.text} ORDER BY a.label, a.id`,
+      ...found.values,
+    );
+  }
+
+  async #items(found: Conditions, rest = "", ...values: SqlValue[]): Promise<BinaryItem[]> {
+    const rows = await this.sql.query<
+      Origin & Omit<BinaryItem, "tags" | "boxes" | "classifications" | "datasetIds">
+    >(
+      `SELECT d.id, d.captured_us AS "capturedUs", d.received_us AS "receivedUs", d.file_name AS "fileName",
+         d.file_ext AS "fileExt", d.mime_type AS "mimeType", d.sha256, d.bytes, ${ORIGIN_COLUMNS}
+       FROM ${FROM} WHERE ${found.text} ${rest}`,
+      ...found.values,
+      ...values,
+    );
+    if (rows.length === 0) return [];
+    const ids = rows.map(({ id }) => id);
+    const named = async (table: string, column: string) =>
+      Map.groupBy(
+        await this.sql.query<{ dataId: string; name: string }>(
+          `SELECT data_id AS "dataId", ${column} AS name FROM ${table} WHERE data_id IN (${
+            places(ids)
+          }) ORDER BY 2`,
+          ...ids,
+        ),
+        ({ dataId }) => dataId,
+      );
+    const tags = await named("data_tags", "tag");
+    const datasets = await named("dataset_data", "dataset_id");
+    const annotations = Map.groupBy(
+      await this.#annotations(new Conditions().is("a.data_id", ids)),
+      ({ dataId }) => dataId,
+    );
+    return rows.map((row) => ({
+      ...row,
+      tags: (tags.get(row.id) ?? []).map(({ name }) => name),
+      datasetIds: (datasets.get(row.id) ?? []).map(({ name }) => name),
+      ...sorted(annotations.get(row.id) ?? []),
+    }));
+  }
+}
+
+/** Where the next page begins: behind this item. */
+export function placeOf({ capturedUs, id }: { readonly capturedUs: number; readonly id: string }): string {
+  return `${capturedUs}:${id}`;
+}
+
+/** Throws `invalid_argument`. */
+export function placeIn(last: string): [number, string] {
+  const [capturedUs, id] = last.split(/:(.*)/s);
+  if (/^-?\d{1,16}$/.test(capturedUs) && id) return [Number(capturedUs), id];
+  throw new SvcError("invalid_argument", `found last "${last}", wanted one from an earlier page`);
+}
+
+/** Throws `invalid_argument` for what is no tag or no label. */
+export function checkedLabels(what: string, labels: readonly string[], countMin = 1): readonly string[] {
+  if (labels.length < countMin || labels.length > LABELS_MAX) {
+    throw new SvcError(
+      "invalid_argument",
+      `found ${labels.length} ${what}s, wanted ${countMin} to ${LABELS_MAX}`,
+    );
+  }
+  for (const label of labels) {
+    plainText(what, label, TAG_LENGTH_MAX);
+    // In files with a label a line, a label with two lines would be two.
+    if (hasHidden(label)) {
+      throw new SvcError(
+        "invalid_argument",
+        `found the ${what} "${escapedLine(label)}", wanted one without control characters`,
+      );
+    }
+    if (label.trim() === "") {
+      throw new SvcError("invalid_argument", `found an empty ${what}, wanted some letters`);
+    }
+  }
+  return labels;
+}
+
+function checkedBox<B extends Omit<Box, "id">>(box: B): B {
+  checkedLabels("label", [box.label]);
+  const { xMin, yMin, xMax, yMax, confidence = 0 } = box;
+  const inOrder = 0 <= xMin && xMin < xMax && xMax <= 1 && 0 <= yMin && yMin < yMax && yMax <= 1;
+  if (inOrder && 0 <= confidence && confidence <= 1) return box;
+  throw new SvcError(
+    "invalid_argument",
+    `found a box "${box.label}" from (${xMin}, ${yMin}) to (${xMax}, ${yMax}) with confidence ${confidence}, ` +
+      "wanted 0 <= min < max <= 1 and a confidence from 0 to 1",
+  );
+}
+
+function noBox(dataId: string, id: string): SvcError {
+  return new SvcError("not_found", `data "${dataId}" has no bounding box "${id}"`);
+}

@@ -1,0 +1,155 @@
+/**
+ * Filters of captured data, as conditions of a query.
+ *
+ * A query is over captured data `d` and their origins `o`. Whatever a filter says, it finds only what the caller has
+ * a role on.
+ */
+
+import { type Filter, type TagsFilter, TagsFilterType } from "../../../proto/gen/data_pb.ts";
+import { toMs } from "../../api/time.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Grant } from "../access/keys.ts";
+import { places, type SqlValue } from "../store/store.ts";
+
+/** The fields of a filter that say where data comes from. */
+export type OriginFilter =
+  & Partial<
+    Pick<
+      Filter,
+      "componentName" | "componentType" | "method" | "robotName" | "robotId" | "partName" | "partId"
+    >
+  >
+  & Partial<Pick<Filter, "locationIds" | "organizationIds" | "interval">>;
+
+export class Conditions {
+  readonly #texts = ["1 = 1"];
+  readonly #values: SqlValue[] = [];
+
+  get text(): string {
+    return this.#texts.join(" AND ");
+  }
+
+  get values(): readonly SqlValue[] {
+    return this.#values;
+  }
+
+  only(condition: string, ...values: SqlValue[]): this {
+    this.#texts.push(condition);
+    this.#values.push(...values);
+    return this;
+  }
+
+  /** A column has this value, or one of these; nothing where there is none. */
+  is(column: string, wanted: string | readonly string[] = []): this {
+    const values = typeof wanted === "string" ? [wanted].filter((one) => one !== "") : wanted;
+    return values.length === 0 ? this : this.only(`${column} IN (${places(values)})`, ...values);
+  }
+}
+
+/** Images and files that a filter finds among those in reach. */
+export function binaryConditions(filter: Filter | undefined, reach: readonly Grant[]): Conditions {
+  const found = originConditions(filter ?? {}, reach).is("d.mime_type", filter?.mimeType);
+  const tagged = "EXISTS (SELECT 1 FROM data_tags t WHERE t.data_id = d.id";
+  const tags = wantedTags(filter?.tagsFilter);
+  if (tags === "any") found.only(`${tagged})`);
+  else if (tags === "none") found.only(`NOT ${tagged})`);
+  else if (tags.length > 0) found.only(`${tagged} AND t.tag IN (${places(tags)}))`, ...tags);
+  if (filter && filter.bboxLabels.length > 0) {
+    found.only(
+      `EXISTS (SELECT 1 FROM annotations a WHERE a.data_id = d.id AND a.x_min IS NOT NULL
+         AND a.label IN (${places(filter.bboxLabels)}))`,
+      ...filter.bboxLabels,
+    );
+  }
+  if (filter?.datasetId) {
+    found.only("d.id IN (SELECT s.data_id FROM dataset_data s WHERE s.dataset_id = ?)", filter.datasetId);
+  }
+  return found;
+}
+
+/** Readings that a filter finds among those in reach. */
+export function tabularConditions(
+  filter: OriginFilter & { readonly tagsFilter?: TagsFilter },
+  reach: readonly Grant[],
+): Conditions {
+  const found = originConditions(filter, reach);
+  const tags = wantedTags(filter.tagsFilter);
+  if (tags === "any") return found.only("d.tags <> '[]'");
+  if (tags === "none") return found.only("d.tags = '[]'");
+  if (tags.length === 0) return found;
+  const each = tags.map(() => "d.tags LIKE ? ESCAPE '!'").join(" OR ");
+  return found.only(
+    `(${each})`,
+    ...tags.map((tag) => `%${JSON.stringify(tag).replace(/[!%_]/g, "!$&")}%`),
+  );
+}
+
+/** A type of components in both of its spellings: `rdk:component:camera` and `camera`. */
+export function onlyType(found: Conditions, type: string): Conditions {
+  const short = type.split(":").at(-1)!;
+  if (type === short) {
+    return type === "" ? found : found.only(
+      "(o.component_type = ? OR o.component_type LIKE ? ESCAPE '!')",
+      short,
+      `%:${short.replace(/[!%_]/g, "!$&")}`,
+    );
+  }
+  return found.is("o.component_type", [type, short]);
+}
+
+/** An instant of a message, or the one `timeMs`, as captured data have it. */
+export function toMicros(timeMs: number): number {
+  return Math.round(timeMs * 1000);
+}
+
+function originConditions(filter: OriginFilter, reach: readonly Grant[]): Conditions {
+  const { start, end } = filter.interval ?? {};
+  const found = onlyType(within(reach), filter.componentType ?? "")
+    .is("o.component_name", filter.componentName)
+    .is("o.method_name", filter.method)
+    .is("o.machine_name", filter.robotName)
+    .is("o.machine_id", filter.robotId)
+    .is("o.part_name", filter.partName)
+    .is("o.part_id", filter.partId)
+    .is("o.location_id", filter.locationIds)
+    .is("o.organization_id", filter.organizationIds);
+  if (start) found.only("d.captured_us >= ?", toMicros(toMs(start)));
+  if (end) found.only("d.captured_us <= ?", toMicros(toMs(end)));
+  return found;
+}
+
+/** What roles reach: a role on a location holds for the locations inside it. */
+function within(reach: readonly Grant[]): Conditions {
+  const of = (kind: Grant["kind"]) => reach.filter((one) => one.kind === kind).map((one) => one.resourceId);
+  const [organizations, locations, machines] = [of("organization"), of("location"), of("machine")];
+  const none = "CAST(NULL AS TEXT)";
+  const list = (ids: readonly string[]) => ids.length > 0 ? places(ids) : none;
+  return new Conditions().only(
+    `(o.organization_id IN (${list(organizations)}) OR o.machine_id IN (${list(machines)})
+      OR o.location_id IN (
+        WITH RECURSIVE inside (id) AS (
+          SELECT id FROM locations WHERE id IN (${list(locations)})
+          UNION SELECT l.id FROM locations l JOIN inside i ON l.parent_id = i.id
+        ) SELECT id FROM inside))`,
+    ...organizations,
+    ...machines,
+    ...locations,
+  );
+}
+
+/** Only what has one of these tags, any tag at all or none; an empty list is no condition. */
+function wantedTags(filter: TagsFilter | undefined): "any" | "none" | readonly string[] {
+  switch (filter?.type) {
+    case undefined:
+      return [];
+    case TagsFilterType.TAGGED:
+      return "any";
+    case TagsFilterType.UNTAGGED:
+      return "none";
+    case TagsFilterType.MATCH_BY_OR:
+      if (filter.tags.length > 0) return filter.tags;
+      throw new SvcError("invalid_argument", "the filter matches tags and names none, wanted one or more");
+    default:
+      return filter!.tags;
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * Links to the contents of captured data: whoever has one may download that content over HTTP until the link ends.
+ */
+
+import { createHmac } from "node:crypto";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/grpc_web.ts";
+import type { Peer } from "../../wire/service.ts";
+import type { CloudContext } from "../context.ts";
+import { BinaryData } from "./binary_data.ts";
+import { contentAnswer, isSameText } from "../packages/downloads.ts";
+import { fileNameOf } from "./datasets.ts";
+
+const PATH = "/data/v1/files";
+const MINUTES = { usual: 15, max: 7 * 24 * 60 };
+
+export class DataLinks {
+  constructor(private readonly cloud: CloudContext) {}
+
+  get routes(): Map<string, Route> {
+    return new Map([[`${PATH}/*`, (request) => this.#answer(request)]]);
+  }
+
+  /** A link that is good for so many minutes; by whom it is asked for says where it leads. */
+  make(id: string, minutes: number = MINUTES.usual, peer: Peer): { url: string; expiresMs: number } {
+    if (minutes < 1 || minutes > MINUTES.max) {
+      const wanted = `wanted 1 to ${MINUTES.max}`;
+      throw new SvcError("invalid_argument", `found a link for ${minutes} minutes, ${wanted}`);
+    }
+    const expiresMs = Math.ceil(this.cloud.clock.nowMs() + minutes * 60_000);
+    const query = `expires=${expiresMs}&signature=${this.#signatures(id, expiresMs)[0]}`;
+    return { url: `${this.cloud.addresses.linkFor(peer)}${PATH}/${id}?${query}`, expiresMs };
+  }
+
+  async #answer(request: RouteRequest): Promise<RouteAnswer> {
+    const { method, path, query } = request;
+    if (method !== "GET" && method !== "HEAD") return text(405, `${path} answers GET, not ${method}`);
+    const id = path.slice(PATH.length + 1);
+    const expiresMs = Number(query.get("expires"));
+    const signature = query.get("signature") ?? "";
+    if (!this.#signatures(id, expiresMs).some((wanted) => isSameText(signature, wanted))) {
+      return text(403, "the link is not one that has been handed out here");
+    }
+    if (!(this.cloud.clock.nowMs() < expiresMs)) {
+      return text(403, "the link is no longer good: ask for a new one");
+    }
+    try {
+      const [item] = await new BinaryData(this.cloud.store).get([id]);
+      const name = fileNameOf(item.id, item.fileName, item.fileExt, item.mimeType);
+      const content = { ...item, contentType: item.mimeType, cache: "private", name };
+      return contentAnswer(request, this.cloud.files, content, [
+        // What somebody has uploaded is not run in the name of this site.
+        ["content-security-policy", "sandbox; default-src 'none'"],
+        ["x-content-type-options", "nosniff"],
+      ]);
+    } catch (error) {
+      return text(SvcError.from(error).code === "not_found" ? 404 : 503, messageOf(error));
+    }
+  }
+
+  /** That of the key which signs, then those of others that are good. */
+  #signatures(id: string, expiresMs: number): string[] {
+    return this.cloud.secrets.good("data-links").map((secret) =>
+      createHmac("sha256", secret).update(`${id}\n${expiresMs}`).digest("base64url")
+    );
+  }
+}
+
+function text(status: number, line: string): RouteAnswer {
+  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
+}

@@ -1,0 +1,154 @@
+/**
+ * Where captured data comes from: the part, and the method of the component or service there.
+ *
+ * Owns the table `data_origins`. An origin is known by all that is in it, so that it is noted once for everything
+ * that comes from it. It tells of the machine as it was when its data came in.
+ */
+
+import { createHash } from "node:crypto";
+import type { CaptureMetadataSchema } from "../../../proto/gen/data_pb.ts";
+import type { UploadMetadata } from "../../../proto/gen/datasync_pb.ts";
+import { SvcError } from "../../base/error.ts";
+import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
+import {
+  type Any,
+  anyPack,
+  anyUnpack,
+  BoolValueSchema,
+  DoubleValueSchema,
+  fromJson,
+  Int64ValueSchema,
+  type MessageInitShape,
+  StringValueSchema,
+  StructSchema,
+  toJson,
+  ValueSchema,
+} from "../../wire/proto.ts";
+import type { Part } from "../fleet/fleet.ts";
+import type { Sql } from "../store/store.ts";
+
+export interface Origin {
+  readonly organizationId: string;
+  readonly locationId: string;
+  readonly machineId: string;
+  readonly machineName: string;
+  readonly partId: string;
+  readonly partName: string;
+  readonly componentType: string;
+  readonly componentName: string;
+  readonly methodName: string;
+  /** What the method was called with, as JSON with its names in order. */
+  readonly parameters: string;
+}
+
+/** The columns of an origin `o`. */
+export const ORIGIN_COLUMNS = `o.organization_id AS "organizationId", o.location_id AS "locationId",
+  o.machine_id AS "machineId", o.machine_name AS "machineName", o.part_id AS "partId", o.part_name AS "partName",
+  o.component_type AS "componentType", o.component_name AS "componentName", o.method_name AS "methodName",
+  o.parameters`;
+
+const TEXT_LENGTH_MAX = 1_000;
+const PARAMETERS_LENGTH_MAX = 16_000;
+/** Of the messages that a parameter may be packed in. */
+const WRAPPERS = [
+  ValueSchema,
+  StructSchema,
+  StringValueSchema,
+  BoolValueSchema,
+  DoubleValueSchema,
+  Int64ValueSchema,
+];
+
+/** What is known of a part where its data comes in. */
+export type Source = Pick<
+  Part,
+  "organizationId" | "locationId" | "machineId" | "machineName" | "id" | "name"
+>;
+
+/** The origin that an upload of a part tells of. */
+export function originOf(part: Source, metadata: UploadMetadata): Origin {
+  const parameters = inOrder(
+    Object.fromEntries(Object.entries(metadata.methodParameters).map(([name, any]) => [name, unpacked(any)])),
+  );
+  return {
+    organizationId: part.organizationId,
+    locationId: part.locationId,
+    machineId: part.machineId,
+    machineName: part.machineName,
+    partId: part.id,
+    partName: part.name,
+    componentType: plainText("component_type", metadata.componentType),
+    componentName: plainText("component_name", metadata.componentName),
+    methodName: plainText("method_name", metadata.methodName),
+    parameters: plainText("method_parameters", parameters, PARAMETERS_LENGTH_MAX),
+  };
+}
+
+/** Notes an origin. Gives its id. */
+export async function noteOrigin(sql: Sql, origin: Origin): Promise<string> {
+  const values = [
+    origin.organizationId,
+    origin.locationId,
+    origin.machineId,
+    origin.machineName,
+    origin.partId,
+    origin.partName,
+    origin.componentType,
+    origin.componentName,
+    origin.methodName,
+    origin.parameters,
+  ];
+  // Digits that every collation orders alike.
+  const id = createHash("sha256").update(JSON.stringify(values)).digest("hex").slice(0, 32);
+  await sql.query(
+    `INSERT INTO data_origins (id, organization_id, location_id, machine_id, machine_name, part_id, part_name,
+       component_type, component_name, method_name, parameters)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+    id,
+    ...values,
+  );
+  return id;
+}
+
+/** An origin as captured data tells of it. */
+export function captureMetadata(origin: Origin): MessageInitShape<typeof CaptureMetadataSchema> {
+  return {
+    organizationId: origin.organizationId,
+    locationId: origin.locationId,
+    robotName: origin.machineName,
+    robotId: origin.machineId,
+    partName: origin.partName,
+    partId: origin.partId,
+    componentType: origin.componentType,
+    componentName: origin.componentName,
+    methodName: origin.methodName,
+    methodParameters: Object.fromEntries(
+      Object.entries(JSON.parse(origin.parameters) as JsonObject).map((
+        [name, value],
+      ) => [name, anyPack(ValueSchema, fromJson(ValueSchema, value as never))]),
+    ),
+  };
+}
+
+/** JSON in which what is the same looks the same. */
+export function inOrder(json: Json): string {
+  return JSON.stringify(json, (_name, value) => {
+    if (!isObject(value)) return value;
+    return Object.fromEntries(Object.entries(value).sort(([one], [other]) => one < other ? -1 : 1));
+  });
+}
+
+/** A text of a request that both databases can keep. Throws `invalid_argument`. */
+export function plainText(what: string, text: string, lengthMax = TEXT_LENGTH_MAX): string {
+  if (text.length <= lengthMax && !text.includes("\0")) return text;
+  const found = text.length > lengthMax ? `${text.length} letters` : "a zero byte";
+  throw new SvcError("invalid_argument", `${what} has ${found}, wanted at most ${lengthMax} letters of text`);
+}
+
+function unpacked(any: Any): Json {
+  for (const schema of WRAPPERS) {
+    const message = anyUnpack(any, schema);
+    if (message) return toJson(schema, message as never) as Json;
+  }
+  return { "@type": any.typeUrl, value: btoa(String.fromCharCode(...any.value)) };
+}

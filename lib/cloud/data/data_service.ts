@@ -1,0 +1,294 @@
+/**
+ * DataService: captured data found, tagged, put into datasets, exported and removed.
+ *
+ * A filter that names something needs a role on it; one that names nothing finds what the caller has a role on.
+ */
+
+import {
+  type BinaryDataSchema,
+  type BinaryID,
+  DataService,
+  type Filter,
+  FilterSchema,
+} from "../../../proto/gen/data_pb.ts";
+import { boxFields } from "../../api/captured.ts";
+import { toTimestamp } from "../../api/time.ts";
+import { SvcError } from "../../base/error.ts";
+import { create, type MessageInitShape, toJson } from "../../wire/proto.ts";
+import { type CallContext, type Service, service, type ServiceImpl } from "../../wire/service.ts";
+import { pageOf, tabularHandlers } from "./tabular_service.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { requireWithin } from "../access/limits.ts";
+import { BinaryData, type BinaryItem, placeOf } from "./binary_data.ts";
+import { binaryConditions, Conditions } from "./data_filter.ts";
+import type { DataLinks } from "./data_links.ts";
+import { captureMetadata } from "./data_origins.ts";
+import { type Box, Datasets } from "./datasets.ts";
+import { releaseFile } from "../store/file_refs.ts";
+import type { FileStore } from "../store/files.ts";
+import type { Role } from "../access/keys.ts";
+import { places, type Sql } from "../store/store.ts";
+
+const IDS_MAX = 1_000;
+/** Bytes of the contents in one answer: a message with them has room for the rest. */
+const CONTENT_BYTES_MAX = 30 * 1024 * 1024;
+const REMOVE_AT_ONCE = 500;
+/** Ids that the audit log has of a change of many. */
+const NAMED_MAX = 10;
+
+export function dataService(cloud: CloudContext, links: DataLinks): Service {
+  return service(DataService, {
+    ...findHandlers(cloud, links),
+    ...removeHandlers(cloud),
+    ...tagHandlers(cloud),
+    ...boxHandlers(cloud),
+    ...datasetHandlers(cloud),
+    ...tabularHandlers(cloud),
+  });
+}
+
+function findHandlers(cloud: CloudContext, links: DataLinks) {
+  const { store, files } = cloud;
+  const binary = new BinaryData(store);
+  return {
+    async binaryDataByFilter({ dataRequest, includeBinary, countOnly }, ctx) {
+      const found = await filtered(cloud, ctx, dataRequest?.filter, "operator");
+      if (countOnly) {
+        const { count, bytes } = await binary.count(found);
+        return { count: BigInt(count), totalSizeBytes: BigInt(bytes) };
+      }
+      const items = await binary.page(found, pageOf(dataRequest));
+      // Contents that do not go into this answer are the beginning of the next page.
+      const page = includeBinary ? items.slice(0, Math.max(1, fitting(items))) : items;
+      const data = await Promise.all(page.map((item) => binaryMessage(files, item, includeBinary)));
+      const totalSizeBytes = BigInt(page.reduce((sum, { bytes }) => sum + bytes, 0));
+      const last = page.at(-1);
+      return { data, count: BigInt(data.length), totalSizeBytes, last: last ? placeOf(last) : "" };
+    },
+    async binaryDataByIDs({ binaryDataIds, binaryIds, includeBinary }) {
+      const items = await binary.get(idsOf(binaryDataIds, binaryIds));
+      if (includeBinary && fitting(items) < items.length) {
+        const bytes = items.reduce((sum, one) => sum + one.bytes, 0);
+        const found = `the contents of ${items.length} items have ${bytes} bytes`;
+        throw new SvcError("resource_exhausted", `${found}, ${WANTED}`);
+      }
+      const data = await Promise.all(items.map((item) => binaryMessage(files, item, includeBinary)));
+      return { data, count: BigInt(data.length) };
+    },
+    createBinaryDataSignedURL({ binaryDataId, expirationMinutes }, { peer }) {
+      const { url, expiresMs } = links.make(binaryDataId, expirationMinutes, peer);
+      return { signedUrl: url, expiresAt: toTimestamp(expiresMs) };
+    },
+    async tagsByFilter({ filter }, ctx) {
+      const tags = await binary.tags(
+        await filtered(cloud, ctx, filter, "operator"),
+        cloud.limits.labelsPerAnswer + 1,
+      );
+      requireWithin(cloud.limits, "labelsPerAnswer", tags.length);
+      return { tags };
+    },
+    async boundingBoxLabelsByFilter({ filter }, ctx) {
+      const found = await filtered(cloud, ctx, filter, "operator");
+      const labels = await binary.labels(found, cloud.limits.labelsPerAnswer + 1);
+      requireWithin(cloud.limits, "labelsPerAnswer", labels.length);
+      return { labels };
+    },
+  } satisfies ServiceImpl<typeof DataService>;
+}
+
+function removeHandlers(cloud: CloudContext) {
+  const { store, files, audit } = cloud;
+  const remove = async (ctx: CallContext, id: string, found: () => Conditions | Promise<Conditions>) => {
+    let deletedCount = 0n;
+    for (;;) {
+      const conditions = await found();
+      const contents = await audit.change(
+        actorOf(ctx),
+        { kind: "data", id },
+        (sql) => new BinaryData(sql).remove(conditions, REMOVE_AT_ONCE),
+      );
+      for (const sha256 of new Set(contents)) await releaseFile(store, files, sha256);
+      deletedCount += BigInt(contents.length);
+      if (contents.length < REMOVE_AT_ONCE) return { deletedCount };
+    }
+  };
+  return {
+    deleteBinaryDataByFilter({ filter }, ctx) {
+      return remove(ctx, describe(filter), () => filtered(cloud, ctx, filter, "owner"));
+    },
+    deleteBinaryDataByIDs({ binaryDataIds, binaryIds }, ctx) {
+      const ids = idsOf(binaryDataIds, binaryIds);
+      return remove(ctx, describe(ids), () => these(ids));
+    },
+  } satisfies ServiceImpl<typeof DataService>;
+}
+
+function tagHandlers(cloud: CloudContext) {
+  const change = changer(cloud);
+  return {
+    async addTagsToBinaryDataByIDs({ binaryDataIds, binaryIds, tags }, ctx) {
+      const ids = idsOf(binaryDataIds, binaryIds);
+      await change(ctx, describe(ids), (sql) => new BinaryData(sql).addTags(these(ids), tags));
+      return {};
+    },
+    async addTagsToBinaryDataByFilter({ filter, tags }, ctx) {
+      const found = await filtered(cloud, ctx, filter, "operator");
+      await change(ctx, describe(filter), (sql) => new BinaryData(sql).addTags(found, tags));
+      return {};
+    },
+    async removeTagsFromBinaryDataByIDs({ binaryDataIds, binaryIds, tags }, ctx) {
+      const ids = idsOf(binaryDataIds, binaryIds);
+      const count = await change(
+        ctx,
+        describe(ids),
+        (sql) => new BinaryData(sql).removeTags(these(ids), tags),
+      );
+      return { deletedCount: BigInt(count) };
+    },
+    async removeTagsFromBinaryDataByFilter({ filter, tags }, ctx) {
+      const found = await filtered(cloud, ctx, filter, "operator");
+      const count = await change(ctx, describe(filter), (sql) => new BinaryData(sql).removeTags(found, tags));
+      return { deletedCount: BigInt(count) };
+    },
+  } satisfies ServiceImpl<typeof DataService>;
+}
+
+function boxHandlers(cloud: CloudContext) {
+  const change = changer(cloud);
+  return {
+    async addBoundingBoxToImageByID({ binaryDataId, binaryId, ...box }, ctx) {
+      const id = idOf(binaryDataId, binaryId);
+      const added = { ...corners(box), label: box.label, confidence: box.confidence };
+      return { bboxId: await change(ctx, id, (sql) => new BinaryData(sql).addBox(id, added)) };
+    },
+    async updateBoundingBox({ binaryDataId, binaryId, bboxId, ...box }, ctx) {
+      const id = idOf(binaryDataId, binaryId);
+      const given = { ...corners(box), label: box.label, confidence: box.confidence };
+      const changed = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+      await change(ctx, id, (sql) => new BinaryData(sql).updateBox(id, bboxId, changed as Partial<Box>));
+      return {};
+    },
+    async removeBoundingBoxFromImageByID({ binaryDataId, binaryId, bboxId }, ctx) {
+      const id = idOf(binaryDataId, binaryId);
+      await change(ctx, id, (sql) => new BinaryData(sql).removeBox(id, bboxId));
+      return {};
+    },
+  } satisfies ServiceImpl<typeof DataService>;
+}
+
+function datasetHandlers({ audit }: CloudContext) {
+  return {
+    async addBinaryDataToDatasetByIDs({ binaryDataIds, binaryIds, datasetId: id }, ctx) {
+      const ids = idsOf(binaryDataIds, binaryIds);
+      await audit.change(actorOf(ctx), { kind: "dataset", id }, (sql) => new Datasets(sql).add(id, ids));
+      return {};
+    },
+    async removeBinaryDataFromDatasetByIDs({ binaryDataIds, binaryIds, datasetId: id }, ctx) {
+      const ids = idsOf(binaryDataIds, binaryIds);
+      await audit.change(actorOf(ctx), { kind: "dataset", id }, (sql) => new Datasets(sql).remove(id, ids));
+      return {};
+    },
+  } satisfies ServiceImpl<typeof DataService>;
+}
+
+function changer({ audit }: CloudContext) {
+  return <T>(ctx: CallContext, id: string, work: (sql: Sql) => Promise<T>): Promise<T> =>
+    audit.change(actorOf(ctx), { kind: "data", id }, work);
+}
+
+async function filtered(
+  { access }: CloudContext,
+  ctx: CallContext,
+  filter: Filter | undefined,
+  need: Role,
+): Promise<Conditions> {
+  return binaryConditions(filter, await access.reach(ctx.entity, need));
+}
+
+function these(ids: readonly string[]): Conditions {
+  return new Conditions().only(`d.id IN (${places(ids)})`, ...ids);
+}
+
+/** Ids in both spellings: the older one has them in parts, of which one says it all here. */
+function idsOf(ids: readonly string[], older: readonly BinaryID[]): readonly string[] {
+  const all = [...new Set([...ids, ...older.map(({ fileId }) => fileId)])];
+  if (all.length <= IDS_MAX) return all;
+  throw new SvcError("invalid_argument", `found ${all.length} ids, wanted at most ${IDS_MAX} in one call`);
+}
+
+function idOf(id: string, older: BinaryID | undefined): string {
+  return id || older?.fileId || "";
+}
+
+/** What a change was about, for the audit log. */
+function describe(about: Filter | readonly string[] | undefined): string {
+  if (!Array.isArray(about)) {
+    return `matching ${JSON.stringify(toJson(FilterSchema, (about as Filter) ?? create(FilterSchema)))}`;
+  }
+  const more = about.length > NAMED_MAX ? ` and ${about.length - NAMED_MAX} more` : "";
+  return about.slice(0, NAMED_MAX).join(" ") + more;
+}
+
+const WANTED = `wanted at most ${CONTENT_BYTES_MAX}: ask without the contents, or for the URL of each`;
+
+/** How many of the items, from the first on, have contents that go into one answer. */
+function fitting(items: readonly BinaryItem[]): number {
+  let bytes = 0;
+  const over = items.findIndex((item) => (bytes += item.bytes) > CONTENT_BYTES_MAX);
+  return over < 0 ? items.length : over;
+}
+
+async function binaryMessage(
+  files: FileStore,
+  item: BinaryItem,
+  includeBinary: boolean,
+): Promise<MessageInitShape<typeof BinaryDataSchema>> {
+  const { id, tags, mimeType } = item;
+  return {
+    binary: includeBinary ? await contentOf(files, item) : undefined,
+    metadata: {
+      id,
+      binaryDataId: id,
+      captureMetadata: { ...captureMetadata(item), tags: [...tags], mimeType },
+      timeRequested: toTimestamp(item.capturedUs / 1000),
+      timeReceived: toTimestamp(item.receivedUs / 1000),
+      fileName: item.fileName,
+      fileExt: item.fileExt,
+      annotations: {
+        bboxes: item.boxes.map((box) => ({ id: box.id, ...boxFields(box) })),
+        classifications: [...item.classifications],
+      },
+      datasetIds: [...item.datasetIds],
+      fileSizeBytes: BigInt(item.bytes),
+    },
+  };
+}
+
+async function contentOf(files: FileStore, { id, sha256, bytes }: BinaryItem): Promise<Uint8Array> {
+  if (bytes > CONTENT_BYTES_MAX) {
+    throw new SvcError("resource_exhausted", `the content of data "${id}" has ${bytes} bytes, ${WANTED}`);
+  }
+  const content = new Uint8Array(bytes);
+  let at = 0;
+  for await (const chunk of files.read(sha256)) {
+    content.set(chunk, at);
+    at += chunk.length;
+  }
+  return content;
+}
+
+interface Corners {
+  readonly xMinNormalized?: number;
+  readonly yMinNormalized?: number;
+  readonly xMaxNormalized?: number;
+  readonly yMaxNormalized?: number;
+}
+
+function corners<C extends Corners>(box: C) {
+  return {
+    xMin: box.xMinNormalized as C["xMinNormalized"],
+    yMin: box.yMinNormalized as C["yMinNormalized"],
+    xMax: box.xMaxNormalized as C["xMaxNormalized"],
+    yMax: box.yMaxNormalized as C["yMaxNormalized"],
+  };
+}

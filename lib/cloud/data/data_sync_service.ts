@@ -1,0 +1,201 @@
+/**
+ * DataSyncService: captured data and files on their way in.
+ *
+ * An upload that is acknowledged is on disk. One that comes again, because its acknowledgement was lost, is taken for
+ * the same where its time of capture tells (`binary_data.ts`, `tabular_data.ts`).
+ */
+
+import {
+  type DataCaptureUploadRequest,
+  DataSyncService,
+  DataType,
+  type SensorData,
+  type SensorMetadata,
+  type UploadMetadata,
+} from "../../../proto/gen/datasync_pb.ts";
+import { boxOf, MIME_TYPES } from "../../api/captured.ts";
+import { toMs } from "../../api/time.ts";
+import { SvcError } from "../../base/error.ts";
+import { type Service, service } from "../../wire/service.ts";
+import type { CloudContext } from "../context.ts";
+import { BinaryData, type BinaryUpload, checkedLabels } from "./binary_data.ts";
+import { toMicros } from "./data_filter.ts";
+import { originOf, plainText, type Source } from "./data_origins.ts";
+import { type Reading, TabularData } from "./tabular_data.ts";
+import { Datasets, type Label } from "./datasets.ts";
+import { keepFile } from "../store/file_refs.ts";
+import { Fleet, type Part } from "../fleet/fleet.ts";
+import { extensionOf, mimeTypeOf } from "../../cloud_client/mime_types.ts";
+
+/** Bytes of one file. */
+const FILE_BYTES_MAX = 4 * 1024 ** 3;
+const READINGS_MAX = 10_000;
+
+export function dataSyncService(cloud: CloudContext): Service {
+  const fleet = new Fleet(cloud.store);
+  return service(DataSyncService, {
+    async dataCaptureUpload(request) {
+      const part = await fleet.part(request.metadata!.partId);
+      if (isTabular(request)) {
+        const fileId = await addReadings(cloud, part, request.metadata!, request.sensorContents);
+        return { fileId, binaryDataId: "" };
+      }
+      const [{ data, metadata }, ...others] = request.sensorContents;
+      if (others.length > 0) {
+        const found = `found ${request.sensorContents.length} images or files in one upload`;
+        throw new SvcError("invalid_argument", `${found}, wanted one`);
+      }
+      const content = data.case === "binary" ? data.value : new Uint8Array();
+      const upload = uploadOf(part, request.metadata!, metadata);
+      const id = await addBinary(cloud, upload, pieces([content]));
+      return { fileId: id, binaryDataId: id };
+    },
+
+    async fileUpload(requests) {
+      const packets = requests[Symbol.asyncIterator]();
+      const first: { case?: string; value?: unknown } | undefined = (await packets.next()).value
+        ?.uploadPacket;
+      if (first?.case !== "metadata") throw noMetadata();
+      const metadata = first.value as UploadMetadata;
+      const content = async function* () {
+        for await (const { uploadPacket: packet } of rest(packets)) {
+          if (packet.case !== "fileContents") throw noContent(packet.case);
+          yield packet.value.data;
+        }
+      };
+      const id = await addBinary(cloud, uploadOf(await sourceOf(cloud, metadata), metadata), content());
+      return { fileId: id, binaryDataId: id };
+    },
+
+    async streamingDataCaptureUpload(requests) {
+      const packets = requests[Symbol.asyncIterator]();
+      const first = (await packets.next()).value?.uploadPacket;
+      if (first?.case !== "metadata" || !first.value.uploadMetadata) throw noMetadata();
+      const { uploadMetadata, sensorMetadata } = first.value;
+      const content = async function* () {
+        for await (const { uploadPacket: packet } of rest(packets)) {
+          if (packet.case !== "data") throw noContent(packet.case);
+          yield packet.value;
+        }
+      };
+      const upload = uploadOf(await sourceOf(cloud, uploadMetadata), uploadMetadata, sensorMetadata);
+      const id = await addBinary(cloud, upload, content());
+      return { fileId: id, binaryDataId: id };
+    },
+  });
+}
+
+/** The part that an upload comes from; where it names none, nothing but the organization of its datasets. */
+async function sourceOf({ store }: CloudContext, { partId, datasetIds }: UploadMetadata): Promise<Source> {
+  if (partId !== "") return await new Fleet(store).part(partId);
+  const { organizationId } = await new Datasets(store).get(datasetIds[0]);
+  return { organizationId, locationId: "", machineId: "", machineName: "", id: "", name: "" };
+}
+
+/** What an upload holds says what it is; a type that says something else is a mistake. */
+function isTabular({ metadata, sensorContents }: DataCaptureUploadRequest): boolean {
+  const kinds = new Set(sensorContents.map(({ data }) => data.case));
+  const [kind] = kinds;
+  const wanted = metadata?.type === DataType.TABULAR_SENSOR ? "struct" : "binary";
+  const fits = metadata?.type === DataType.UNSPECIFIED || kind === wanted;
+  if (kinds.size === 1 && kind !== undefined && fits) return kind === "struct";
+  throw new SvcError(
+    "invalid_argument",
+    `found sensor contents of ${sensorContents.length} pieces (${[...kinds].join(" and ") || "none"}) ` +
+      `in an upload of type ${DataType[metadata?.type ?? 0]}, wanted either readings or one image or file`,
+  );
+}
+
+async function addReadings(
+  { store, clock, usage }: CloudContext,
+  part: Part,
+  metadata: UploadMetadata,
+  contents: readonly SensorData[],
+): Promise<string> {
+  if (contents.length > READINGS_MAX) {
+    const found = `found ${contents.length} readings in one upload`;
+    throw new SvcError("resource_exhausted", `${found}, wanted at most ${READINGS_MAX}`);
+  }
+  await usage.take(part.organizationId, "readingsPerOrganization", contents.length);
+  const nowMs = clock.nowMs();
+  const readings = contents.map(({ data, metadata: sensor }): Reading => {
+    const capturedUs = capturedAt(sensor) ?? toMicros(nowMs);
+    const receivedUs = sensor?.timeReceived ? toMicros(toMs(sensor.timeReceived)) : capturedUs;
+    return { capturedUs, receivedUs, payload: data.case === "struct" ? data.value : {} };
+  });
+  const origin = originOf(part, metadata);
+  const tags = checkedLabels("tag", metadata.tags, 0);
+  return await store.transaction((sql) => new TabularData(sql).add(origin, readings, tags, nowMs));
+}
+
+async function addBinary(
+  { store, files, clock, usage }: CloudContext,
+  upload: BinaryUpload,
+  content: AsyncIterable<Uint8Array>,
+): Promise<string> {
+  const { organizationId } = upload.origin;
+  for (const id of upload.datasetIds) {
+    // Of those of other organizations nobody hears.
+    if ((await new Datasets(store).get(id)).organizationId === organizationId) continue;
+    throw new SvcError("not_found", `there is no dataset "${id}"`);
+  }
+  await usage.take(organizationId, "dataBytesPerOrganization", 0);
+  return await keepFile(store, files, content, FILE_BYTES_MAX, async (file) => {
+    await usage.take(organizationId, "dataBytesPerOrganization", file.bytes);
+    return await store.transaction((sql) => new BinaryData(sql).add(upload, file, clock.nowMs()));
+  });
+}
+
+function uploadOf(part: Source, metadata: UploadMetadata, sensor?: SensorMetadata): BinaryUpload {
+  const { fileName, fileCreateTime, fileModifyTime } = metadata;
+  const fileTime = fileCreateTime ?? fileModifyTime;
+  const capturedUs = capturedAt(sensor) ?? (fileTime && toMicros(toMs(fileTime)));
+  const given = metadata.mimeType || MIME_TYPES[sensor?.mimeType ?? 0] || "";
+  const fileExt = extension(metadata.fileExtension) || /\.[A-Za-z0-9]{1,20}$/.exec(fileName)?.[0] ||
+    extensionOf(given);
+  return {
+    origin: originOf(part, metadata),
+    capturedUs,
+    receivedUs: sensor?.timeReceived && toMicros(toMs(sensor.timeReceived)),
+    fileName: plainText("file_name", fileName),
+    fileExt,
+    mimeType: plainText("mime_type", given || mimeTypeOf(fileExt)),
+    tags: checkedLabels("tag", metadata.tags, 0),
+    datasetIds: checkedLabels("dataset_id", metadata.datasetIds, 0),
+    boxes: (sensor?.annotations?.bboxes ?? []).map(boxOf),
+    classifications: (sensor?.annotations?.classifications ?? []).map(({ label, confidence }): Label =>
+      confidence === undefined ? { label } : { label, confidence }
+    ),
+  };
+}
+
+function extension(given: string): string {
+  const dotted = given === "" || given.startsWith(".") ? given : `.${given}`;
+  if (/^(\.[A-Za-z0-9_-]{1,20}){0,3}$/.test(dotted)) return dotted;
+  throw new SvcError("invalid_argument", `found file_extension "${given}", wanted one such as ".jpg"`);
+}
+
+function capturedAt(sensor: SensorMetadata | undefined): number | undefined {
+  const time = sensor?.timeRequested ?? sensor?.timeReceived;
+  return time && toMicros(toMs(time));
+}
+
+function noMetadata(): SvcError {
+  return new SvcError("invalid_argument", "the upload does not begin with its metadata");
+}
+
+function noContent(found = "nothing"): SvcError {
+  return new SvcError(
+    "invalid_argument",
+    `the upload goes on with ${found}, wanted contents after the metadata`,
+  );
+}
+
+async function* pieces(all: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* all;
+}
+
+/** What has not been taken from an iterator yet. */
+function rest<T>(iterator: AsyncIterator<T>): AsyncIterable<T> {
+  return { [Symbol.asyncIterator]: () => iterator };
+}

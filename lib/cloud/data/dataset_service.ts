@@ -1,0 +1,69 @@
+/**
+ * DatasetService. Thin, as `fleet/fleet_service.ts`.
+ */
+
+import { DatasetService, DatasetType as Type } from "../../../proto/gen/dataset_pb.ts";
+import { toTimestamp } from "../../api/time.ts";
+import { type Service, service } from "../../wire/service.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { type Dataset, Datasets, type DatasetType } from "./datasets.ts";
+import { requireWithin } from "../access/limits.ts";
+import { requireRoom } from "../access/room.ts";
+
+const TYPES: { readonly [K in DatasetType]: Type } = {
+  images: Type.BINARY_DATA,
+  sequences: Type.SEQUENCE_DATA,
+};
+
+export function datasetService({ store, audit, limits }: CloudContext): Service {
+  const datasets = new Datasets(store);
+  return service(DatasetService, {
+    async createDataset({ organizationId: on, name, type }, ctx) {
+      const id = await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id: on },
+        async (sql, nowMs) => {
+          const id = await new Datasets(sql).create(on, name, typeOf(type) ?? "images", nowMs);
+          await requireRoom(sql, limits, "datasetsPerOrganization", on);
+          return id;
+        },
+      );
+      return { id };
+    },
+    async renameDataset({ id, name }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "dataset", id }, (sql) => new Datasets(sql).rename(id, name));
+      return {};
+    },
+    async deleteDataset({ id }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "dataset", id }, (sql) => new Datasets(sql).delete(id));
+      return {};
+    },
+    async listDatasetsByOrganizationID({ organizationId, type }) {
+      return { datasets: (await datasets.list(organizationId, typeOf(type))).map(datasetMessage) };
+    },
+    async listDatasetsByIDs({ ids }) {
+      requireWithin(limits, "datasetsPerOrganization", ids.length);
+      return { datasets: (await Promise.all(ids.map((id) => datasets.get(id)))).map(datasetMessage) };
+    },
+    async mergeDatasets({ organizationId: on, datasetIds, name }, ctx) {
+      const datasetId = await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id: on },
+        async (sql, nowMs) => {
+          const id = await new Datasets(sql).merge(datasetIds, on, name, nowMs);
+          await requireRoom(sql, limits, "datasetsPerOrganization", on);
+          return id;
+        },
+      );
+      return { datasetId };
+    },
+  });
+}
+
+function typeOf(type: Type | undefined): DatasetType | undefined {
+  return type === undefined ? undefined : type === Type.SEQUENCE_DATA ? "sequences" : "images";
+}
+
+function datasetMessage({ id, name, organizationId, createdMs, type }: Dataset) {
+  return { id, name, organizationId, timeCreated: toTimestamp(createdMs), type: TYPES[type] };
+}

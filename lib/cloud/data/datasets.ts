@@ -1,0 +1,235 @@
+/**
+ * Datasets: named sets of images of one organization.
+ *
+ * Owns the tables `datasets` and `dataset_data`. A dataset refers to images and never owns one: deleting it leaves
+ * them where they are, and an image that is deleted is in no dataset any more. Names are unique in an organization.
+ */
+
+import { randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import { checkedName } from "../fleet/names.ts";
+import { extensionOf } from "../../cloud_client/mime_types.ts";
+import { places, type Sql } from "../store/store.ts";
+
+/** Sequences are datasets by their type alone: they hold no images. */
+export type DatasetType = "images" | "sequences";
+
+export interface Dataset {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly name: string;
+  readonly type: DatasetType;
+  readonly createdMs: number;
+}
+
+export interface Label {
+  readonly label: string;
+  readonly confidence?: number;
+}
+
+/** Corners are from 0 to 1. */
+export interface Box extends Label {
+  readonly id: string;
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+export interface DatasetImage {
+  readonly id: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly mimeType: string;
+  /** Without folders, with its extension, never empty; not unique. */
+  readonly fileName: string;
+  readonly tags: readonly string[];
+  readonly classifications: readonly Label[];
+  readonly boxes: readonly Box[];
+  readonly capturedMs: number;
+  readonly partId: string;
+  readonly componentName: string;
+  readonly organizationId: string;
+  readonly locationId: string;
+  readonly machineId: string;
+}
+
+/** An annotation as it is kept: a box where it has corners. */
+export interface AnnotationRow {
+  readonly id: string;
+  readonly dataId: string;
+  readonly label: string;
+  readonly confidence: number | null;
+  readonly xMin: number | null;
+  readonly yMin: number | null;
+  readonly xMax: number | null;
+  readonly yMax: number | null;
+}
+
+export const COLUMNS =
+  `SELECT id, organization_id AS "organizationId", name, type, created_ms AS "createdMs" FROM datasets`;
+export const ANNOTATION_COLUMNS = `a.id, a.data_id AS "dataId", a.label, a.confidence,
+  a.x_min AS "xMin", a.y_min AS "yMin", a.x_max AS "xMax", a.y_max AS "yMax"`;
+
+export class Datasets {
+  constructor(private readonly sql: Sql) {}
+
+  list(organizationId: string, type?: DatasetType): Promise<Dataset[]> {
+    const only = type ? [type] : ["images", "sequences"];
+    const where = `organization_id = ? AND type IN (${places(only)})`;
+    return this.sql.query(`${COLUMNS} WHERE ${where} ORDER BY name`, organizationId, ...only);
+  }
+
+  async get(id: string): Promise<Dataset> {
+    const [row] = await this.sql.query<Dataset>(`${COLUMNS} WHERE id = ?`, id);
+    if (!row) throw new SvcError("not_found", `there is no dataset "${id}"`);
+    return row;
+  }
+
+  async create(organizationId: string, name: string, type: DatasetType, nowMs: number): Promise<string> {
+    const id = randomUUID();
+    await this.#named(
+      name,
+      "INSERT INTO datasets (name, id, organization_id, type, created_ms) VALUES (?, ?, ?, ?, ?)",
+      id,
+      organizationId,
+      type,
+      nowMs,
+    );
+    return id;
+  }
+
+  async rename(id: string, name: string): Promise<void> {
+    await this.get(id);
+    await this.#named(name, "UPDATE datasets SET name = ? WHERE id = ?", id);
+  }
+
+  /** Removes a dataset; its images stay. */
+  async delete(id: string): Promise<void> {
+    await this.get(id);
+    await this.sql.query("DELETE FROM datasets WHERE id = ?", id);
+  }
+
+  /** Adds images of the dataset's own organization; those that are in it stay. */
+  async add(id: string, dataIds: readonly string[]): Promise<void> {
+    const { organizationId, type, name } = await this.get(id);
+    if (type !== "images") {
+      throw new SvcError(
+        "failed_precondition",
+        `dataset "${name}" is one of sequences, wanted one of images`,
+      );
+    }
+    for (const dataId of new Set(dataIds)) {
+      const [found] = await this.sql.query<{ organizationId: string }>(
+        `SELECT o.organization_id AS "organizationId" FROM binary_data d
+         JOIN data_origins o ON o.id = d.origin_id WHERE d.id = ?`,
+        dataId,
+      );
+      if (found?.organizationId !== organizationId) {
+        throw new SvcError("not_found", `dataset "${name}": its organization has no data "${dataId}"`);
+      }
+      await this.sql.query(
+        "INSERT INTO dataset_data (dataset_id, data_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        id,
+        dataId,
+      );
+    }
+  }
+
+  /** Takes images out of it; those that are not in it do not matter. */
+  async remove(id: string, dataIds: readonly string[]): Promise<void> {
+    await this.get(id);
+    for (const dataId of dataIds) {
+      await this.sql.query("DELETE FROM dataset_data WHERE dataset_id = ? AND data_id = ?", id, dataId);
+    }
+  }
+
+  /** Makes a dataset with everything that is in others of the organization. */
+  async merge(ids: readonly string[], organizationId: string, name: string, nowMs: number): Promise<string> {
+    for (const id of ids) {
+      const found = await this.get(id);
+      if (found.organizationId !== organizationId || found.type !== "images") {
+        const wanted = `wanted one of images in organization "${organizationId}"`;
+        throw new SvcError("failed_precondition", `dataset "${found.name}" cannot be merged, ${wanted}`);
+      }
+    }
+    const merged = await this.create(organizationId, name, "images", nowMs);
+    await this.sql.query(
+      `INSERT INTO dataset_data (dataset_id, data_id)
+       SELECT DISTINCT CAST(? AS TEXT), data_id FROM dataset_data WHERE dataset_id IN (${places(ids)})`,
+      merged,
+      ...ids,
+    );
+    return merged;
+  }
+
+  /** What is in it now, with everything that is known of each image, from the oldest to the newest. */
+  async snapshot(id: string): Promise<readonly DatasetImage[]> {
+    await this.get(id);
+    type Row = Omit<DatasetImage, "tags" | "classifications" | "boxes"> & {
+      fileExt: string;
+      capturedUs: number;
+    };
+    const rows = await this.sql.query<Row>(
+      `SELECT d.id, d.sha256, d.bytes, d.mime_type AS "mimeType", d.file_name AS "fileName",
+         d.file_ext AS "fileExt", d.captured_us AS "capturedUs", o.part_id AS "partId",
+         o.component_name AS "componentName", o.organization_id AS "organizationId",
+         o.location_id AS "locationId", o.machine_id AS "machineId"
+       FROM dataset_data s JOIN binary_data d ON d.id = s.data_id JOIN data_origins o ON o.id = d.origin_id
+       WHERE s.dataset_id = ? ORDER BY d.captured_us, d.id`,
+      id,
+    );
+    const tags = await this.sql.query<{ dataId: string; tag: string }>(
+      `SELECT t.data_id AS "dataId", t.tag FROM dataset_data s JOIN data_tags t ON t.data_id = s.data_id
+       WHERE s.dataset_id = ? ORDER BY t.tag`,
+      id,
+    );
+    const annotations = await this.sql.query<AnnotationRow>(
+      `SELECT ${ANNOTATION_COLUMNS} FROM dataset_data s JOIN annotations a ON a.data_id = s.data_id
+       WHERE s.dataset_id = ? ORDER BY a.label, a.id`,
+      id,
+    );
+    const tagsOf = Map.groupBy(tags, ({ dataId }) => dataId);
+    const annotationsOf = Map.groupBy(annotations, ({ dataId }) => dataId);
+    return rows.map(({ capturedUs, fileExt, ...row }) => ({
+      ...row,
+      fileName: fileNameOf(row.id, row.fileName, fileExt, row.mimeType),
+      tags: (tagsOf.get(row.id) ?? []).map(({ tag }) => tag),
+      ...sorted(annotationsOf.get(row.id) ?? []),
+      capturedMs: capturedUs / 1000,
+    }));
+  }
+
+  async #named(name: string, text: string, ...values: (string | number)[]): Promise<void> {
+    checkedName(name);
+    try {
+      await this.sql.query(text, name, ...values);
+    } catch (cause) {
+      if ((cause as SvcError).code !== "already_exists") throw cause;
+      throw new SvcError("already_exists", `there is a dataset "${name}" in this organization already`, {
+        cause,
+      });
+    }
+  }
+}
+
+/** Boxes and classifications apart. */
+export function sorted(
+  rows: readonly AnnotationRow[],
+): { boxes: Box[]; classifications: (Label & { id: string })[] } {
+  const boxes: Box[] = [];
+  const classifications: (Label & { id: string })[] = [];
+  for (const { dataId: _, confidence, xMin, yMin, xMax, yMax, ...row } of rows) {
+    const known = confidence === null ? row : { ...row, confidence };
+    if (xMin === null || yMin === null || xMax === null || yMax === null) classifications.push(known);
+    else boxes.push({ ...known, xMin, yMin, xMax, yMax });
+  }
+  return { boxes, classifications };
+}
+
+/** Without folders, with its extension. */
+export function fileNameOf(id: string, name: string, extension: string, mimeType: string): string {
+  const last = name.split(/[/\\]/).at(-1)!.replace(/^\.+/, "") || id;
+  const wanted = extension || (last.includes(".") ? "" : extensionOf(mimeType));
+  return last.endsWith(wanted) ? last : last + wanted;
+}

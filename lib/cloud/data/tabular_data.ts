@@ -1,0 +1,173 @@
+/**
+ * Readings that machines have captured.
+ *
+ * Owns the table `tabular_data`. A reading of one origin with the same time and content is one and the same, however
+ * often it is uploaded.
+ */
+
+import { createHash } from "node:crypto";
+import { SensorDataSchema } from "../../../proto/gen/datasync_pb.ts";
+import { create, fromBinary, type JsonObject, toBinary } from "../../wire/proto.ts";
+import { type Page, placeIn, placeOf } from "./binary_data.ts";
+import { Conditions, onlyType, toMicros } from "./data_filter.ts";
+import { inOrder, noteOrigin, type Origin, ORIGIN_COLUMNS } from "./data_origins.ts";
+import type { Sql } from "../store/store.ts";
+
+/** One reading; times in microseconds. */
+export interface Reading {
+  readonly capturedUs: number;
+  readonly receivedUs: number;
+  readonly payload: JsonObject;
+}
+
+export interface StoredReading extends Reading, Origin {
+  /** Among those with the same time. */
+  readonly id: string;
+  readonly storedMs: number;
+  readonly bytes: number;
+  readonly tags: readonly string[];
+}
+
+/** Readings of one method of a resource. */
+export interface ReadingQuery {
+  readonly partId: string;
+  readonly resourceName: string;
+  readonly resourceSubtype: string;
+  readonly methodName: string;
+  /** Only those that the method gave when it was called with this. */
+  readonly parameters?: JsonObject;
+  readonly fromMs?: number;
+  readonly untilMs?: number;
+}
+
+type Row = Omit<StoredReading, "payload" | "tags"> & { readonly payload: Uint8Array; readonly tags: string };
+
+const FROM = "tabular_data d JOIN data_origins o ON o.id = d.origin_id";
+/** Rows of one statement. */
+const ROWS_MAX = 400;
+const EXPORT_AT_ONCE = 500;
+const BYTES = "LENGTH(d.payload)";
+
+export class TabularData {
+  constructor(private readonly sql: Sql) {}
+
+  /** Takes in readings. Gives the id of where they come from. */
+  async add(
+    origin: Origin,
+    readings: readonly Reading[],
+    tags: readonly string[],
+    nowMs: number,
+  ): Promise<string> {
+    const originId = await noteOrigin(this.sql, origin);
+    const tagsJson = JSON.stringify([...new Set(tags)].sort());
+    const rows = readings.map(({ capturedUs, receivedUs, payload }) => {
+      const bytes = encoded(payload);
+      const id = createHash("sha256").update(bytes).digest("hex").slice(0, 32);
+      return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, bytes];
+    });
+    for (let at = 0; at < rows.length; at += ROWS_MAX) {
+      const some = rows.slice(at, at + ROWS_MAX);
+      await this.sql.query(
+        `INSERT INTO tabular_data (origin_id, captured_us, entry_id, received_us, stored_ms, tags, payload)
+         VALUES ${some.map(() => "(?, ?, ?, ?, ?, ?, ?)").join(", ")} ON CONFLICT DO NOTHING`,
+        ...some.flat(),
+      );
+    }
+    return originId;
+  }
+
+  async page(found: Conditions, { limit, order, last }: Page): Promise<StoredReading[]> {
+    const newest = order === "newest first";
+    if (last !== "") {
+      const [capturedUs, id] = placeIn(last);
+      const [originId, entryId = ""] = id.split(":");
+      found.only(`d.captured_us ${newest ? "<=" : ">="} ?`, capturedUs).only(
+        `(d.captured_us, d.origin_id, d.entry_id) ${newest ? "<" : ">"} (?, ?, ?)`,
+        capturedUs,
+        originId,
+        entryId,
+      );
+    }
+    const direction = newest ? "DESC" : "ASC";
+    const rows = await this.sql.query<Row>(
+      `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
+         d.received_us AS "receivedUs", d.stored_ms AS "storedMs", d.tags, d.payload, ${BYTES} AS bytes, ${ORIGIN_COLUMNS}
+       FROM ${FROM} WHERE ${found.text}
+       ORDER BY d.captured_us ${direction}, d.origin_id ${direction}, d.entry_id ${direction} LIMIT ?`,
+      ...found.values,
+      limit,
+    );
+    return rows.map((row) => ({ ...row, tags: JSON.parse(row.tags), payload: decoded(row.payload) }));
+  }
+
+  async count(found: Conditions): Promise<{ count: number; bytes: number }> {
+    const [row] = await this.sql.query<{ count: number; bytes: number }>(
+      `SELECT COUNT(*) AS count, CAST(COALESCE(SUM(${BYTES}), 0) AS BIGINT) AS bytes
+       FROM ${FROM} WHERE ${found.text}`,
+      ...found.values,
+    );
+    return row;
+  }
+
+  async latest(query: ReadingQuery): Promise<StoredReading | undefined> {
+    const [found] = await this.#ofMethod(query, { limit: 1, order: "newest first", last: "" });
+    return found;
+  }
+
+  /** From the oldest to the newest. */
+  async *export(query: ReadingQuery): AsyncGenerator<StoredReading> {
+    let last = "";
+    for (;;) {
+      const page = await this.#ofMethod(query, { limit: EXPORT_AT_ONCE, order: "oldest first", last });
+      yield* page;
+      if (page.length < EXPORT_AT_ONCE) return;
+      last = placeOf(page[page.length - 1]);
+    }
+  }
+
+  /** Removes up to `limit` readings. Gives how many. */
+  async remove(found: Conditions, limit: number): Promise<number> {
+    const rows = await this.sql.query(
+      `DELETE FROM tabular_data WHERE (origin_id, captured_us, entry_id) IN (
+         SELECT d.origin_id, d.captured_us, d.entry_id FROM ${FROM} WHERE ${found.text} LIMIT ?
+       ) RETURNING entry_id`,
+      ...found.values,
+      limit,
+    );
+    return rows.length;
+  }
+
+  /** A page of what one method gave. Its origins are asked one by one: each has its readings in order of time. */
+  async #ofMethod(query: ReadingQuery, page: Page): Promise<StoredReading[]> {
+    const { partId, resourceName, resourceSubtype, methodName, parameters, fromMs, untilMs } = query;
+    const origins = onlyType(new Conditions(), resourceSubtype)
+      .only("o.part_id = ?", partId)
+      .only("o.component_name = ?", resourceName)
+      .only("o.method_name = ?", methodName);
+    if (parameters) origins.only("o.parameters = ?", inOrder(parameters));
+    const ids = await this.sql.query<{ id: string }>(
+      `SELECT o.id FROM data_origins o WHERE ${origins.text}`,
+      ...origins.values,
+    );
+    const found: StoredReading[] = [];
+    for (const { id } of ids) {
+      const ofOrigin = new Conditions().only("d.origin_id = ?", id);
+      if (fromMs !== undefined) ofOrigin.only("d.captured_us >= ?", toMicros(fromMs));
+      if (untilMs !== undefined) ofOrigin.only("d.captured_us <= ?", toMicros(untilMs));
+      found.push(...await this.page(ofOrigin, page));
+    }
+    const sign = page.order === "newest first" ? -1 : 1;
+    found.sort((one, other) => sign * (one.capturedUs - other.capturedUs || (one.id < other.id ? -1 : 1)));
+    return found.slice(0, page.limit);
+  }
+}
+
+/** As a message: numbers may be what JSON has no word for, such as NaN. */
+function encoded(payload: JsonObject): Uint8Array {
+  return toBinary(SensorDataSchema, create(SensorDataSchema, { data: { case: "struct", value: payload } }));
+}
+
+function decoded(payload: Uint8Array): JsonObject {
+  const { data } = fromBinary(SensorDataSchema, payload);
+  return data.case === "struct" ? data.value : {};
+}

@@ -1,0 +1,140 @@
+/**
+ * DataService, the readings. Thin, as `fleet/fleet_service.ts`.
+ */
+
+import {
+  type CaptureInterval,
+  type CaptureMetadataSchema,
+  type DataRequest,
+  type DataService,
+  DeleteTabularFilterSchema,
+  Order,
+} from "../../../proto/gen/data_pb.ts";
+import { toMs, toTimestamp } from "../../api/time.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { create, type MessageInitShape } from "../../wire/proto.ts";
+import type { ServiceImpl } from "../../wire/service.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { type Page, placeOf } from "./binary_data.ts";
+import { tabularConditions, toMicros } from "./data_filter.ts";
+import { captureMetadata } from "./data_origins.ts";
+import { type ReadingQuery, TabularData } from "./tabular_data.ts";
+
+const PAGE = 50;
+const PAGE_MAX = 1_000;
+const DAY_MS = 24 * 3600 * 1000;
+const REMOVE_AT_ONCE = 5_000;
+
+/** A page as requests ask for it, newest first where they do not say. */
+export function pageOf(request: DataRequest | undefined): Page {
+  return {
+    limit: Math.min(Number(request?.limit ?? 0n) || PAGE, PAGE_MAX),
+    order: request?.sortOrder === Order.ASCENDING ? "oldest first" : "newest first",
+    last: request?.last ?? "",
+  };
+}
+
+export function tabularHandlers({ store, access, audit, clock }: CloudContext) {
+  const tabular = new TabularData(store);
+  return {
+    async tabularDataByFilter({ dataRequest, countOnly }, ctx) {
+      const found = tabularConditions(dataRequest?.filter ?? {}, await access.reach(ctx.entity, "operator"));
+      if (countOnly) {
+        const { count, bytes } = await tabular.count(found);
+        return { count: BigInt(count), totalSizeBytes: BigInt(bytes) };
+      }
+      const page = await tabular.page(found, pageOf(dataRequest));
+      const metadata = new Indexed<MessageInitShape<typeof CaptureMetadataSchema>>();
+      const data = page.map((one) => ({
+        data: one.payload,
+        metadataIndex: metadata.add(one.id.split(":")[0] + one.tags, {
+          ...captureMetadata(one),
+          tags: [...one.tags],
+        }),
+        timeRequested: toTimestamp(one.capturedUs / 1000),
+        timeReceived: toTimestamp(one.receivedUs / 1000),
+      }));
+      const last = page.at(-1);
+      const totalSizeBytes = BigInt(page.reduce((sum, { bytes }) => sum + bytes, 0));
+      const count = BigInt(page.length);
+      return { metadata: metadata.all, data, count, totalSizeBytes, last: last ? placeOf(last) : "" };
+    },
+    async getLatestTabularData(request) {
+      const found = await tabular.latest(queryOf(request));
+      return found === undefined ? {} : {
+        timeCaptured: toTimestamp(found.capturedUs / 1000),
+        timeSynced: toTimestamp(found.storedMs),
+        payload: found.payload,
+      };
+    },
+    async *exportTabularData(request) {
+      for await (const one of tabular.export(queryOf(request))) {
+        yield {
+          partId: one.partId,
+          resourceName: one.componentName,
+          resourceSubtype: one.componentType,
+          methodName: one.methodName,
+          timeCaptured: toTimestamp(one.capturedUs / 1000),
+          organizationId: one.organizationId,
+          locationId: one.locationId,
+          robotName: one.machineName,
+          robotId: one.machineId,
+          partName: one.partName,
+          methodParameters: JSON.parse(one.parameters),
+          tags: [...one.tags],
+          payload: one.payload,
+        };
+      }
+    },
+    async deleteTabularData({ organizationId: id, deleteOlderThanDays, filter }, ctx) {
+      const only = filter ?? create(DeleteTabularFilterSchema);
+      const untilMs = clock.nowMs() - deleteOlderThanDays * DAY_MS;
+      const reach = await access.reach(ctx.entity, "owner");
+      let deletedCount = 0n;
+      for (;;) {
+        const found = tabularConditions({ ...only, organizationIds: [id] }, reach);
+        if (deleteOlderThanDays > 0) found.only("d.captured_us < ?", toMicros(untilMs));
+        const gone = await audit.change(
+          actorOf(ctx),
+          { kind: "organization", id },
+          (sql) => new TabularData(sql).remove(found, REMOVE_AT_ONCE),
+        );
+        deletedCount += BigInt(gone);
+        if (gone < REMOVE_AT_ONCE) return { deletedCount };
+      }
+    },
+  } satisfies ServiceImpl<typeof DataService>;
+}
+
+function queryOf(request: {
+  readonly partId: string;
+  readonly resourceName: string;
+  readonly resourceSubtype: string;
+  readonly methodName: string;
+  readonly additionalParameters?: JsonObject;
+  readonly interval?: CaptureInterval;
+}): ReadingQuery {
+  const { partId, resourceName, resourceSubtype, methodName, additionalParameters, interval } = request;
+  return {
+    partId,
+    resourceName,
+    resourceSubtype,
+    methodName,
+    parameters: additionalParameters,
+    fromMs: interval?.start && toMs(interval.start),
+    untilMs: interval?.end && toMs(interval.end),
+  };
+}
+
+/** Things that are each listed once, and found by their place. */
+class Indexed<T> {
+  readonly all: T[] = [];
+  readonly #places = new Map<string, number>();
+
+  add(key: string, value: T): number {
+    const place = this.#places.get(key) ?? this.all.length;
+    if (place === this.all.length) this.all.push(value);
+    this.#places.set(key, place);
+    return place;
+  }
+}

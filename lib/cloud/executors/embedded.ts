@@ -1,0 +1,165 @@
+/**
+ * The embedded trainer: learns from a dataset right here, on two threads, and leaves an ONNX model.
+ *
+ * Leaves `model.onnx`, `labels.txt` (a label a line, in the order of the model's classes) and `metadata.json`. The same
+ * images with the same labels give the same model.
+ */
+
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { deadline } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { type Example, type TrainedModel, type TrainingTask, trainInWorker } from "../../learn/trainer.ts";
+import { type ContentOptions, ContentProcess } from "../sandbox/content_process.ts";
+import { IMAGE_BYTES_MAX } from "../sandbox/content_worker.ts";
+import type { DatasetImage } from "../data/datasets.ts";
+import { type Executor, progressLine, type Work } from "./executor.ts";
+import { labelsOf, type ModelKind } from "../training/training_request.ts";
+
+/** The class of images that have none of the labels; the last one. */
+export const UNKNOWN = "UNKNOWN";
+
+const SEED = 1;
+/** How often it tells how many images have been read. */
+const TOLD_EVERY = 100;
+/** How long a picture may take to be decoded, and how many may end the process that decodes them. */
+const PICTURE_MS_MAX = 30_000;
+const ENDED_MAX = 10;
+
+interface Options {
+  /** Rounds through the images; as many as their number suggests without it. */
+  readonly epochsMax?: number;
+}
+
+export class EmbeddedExecutor implements Executor {
+  readonly capacity = 1;
+  readonly environments = [];
+  readonly reachesUs = false;
+
+  constructor(private readonly content: ContentOptions, private readonly options: Options = {}) {}
+
+  async run(work: Work): Promise<JsonObject> {
+    const { job, log, signal, folder } = work;
+    const kind = job.modelType as ModelKind;
+    log("info", `reading ${work.images.length} images`);
+    const decoder = new Decoder(this.content, signal);
+    const examples = await examplesOf(work, kind, decoder).finally(() => decoder.close());
+    const unknown = examples.some(({ labels }) => labels.includes(UNKNOWN)) && !job.labels.includes(UNKNOWN);
+    const labels = unknown ? [...job.labels, UNKNOWN] : job.labels;
+    const task: TrainingTask = { kind, labels, seed: SEED, epochsMax: this.options.epochsMax };
+    log(
+      "info",
+      `learning ${labels.join(", ")} from ${examples.length} images, some of them held back to measure`,
+    );
+    const model = await trainInWorker(task, examples, {
+      onProgress: (progress) => log("info", progressLine(progress)),
+      signal,
+    });
+    const measured = Object.entries(model.metrics).map(([name, value]) =>
+      `${name} ${Number(value.toPrecision(3))}`
+    );
+    log("info", `learned in ${model.epochs} epochs: ${measured.join(" ")} on images it has not seen`);
+    const files: Record<string, string | Uint8Array> = {
+      "model.onnx": model.onnx,
+      "labels.txt": `${model.labels.join("\n")}\n`,
+      "metadata.json": `${JSON.stringify(described(work, model), null, 2)}\n`,
+    };
+    for (const [name, content] of Object.entries(files)) {
+      await writeFile(join(folder, "output", name), content);
+    }
+    return { model_type: kind, model_framework: "onnx", metrics: { ...model.metrics } };
+  }
+}
+
+/** Decodes what can be decoded; the pictures are made small at once, for all of them are in memory together. */
+async function examplesOf(
+  { job, images, read, log, signal }: Work,
+  kind: ModelKind,
+  decoder: Decoder,
+): Promise<Example[]> {
+  const examples: Example[] = [];
+  let ambiguous = 0;
+  for (const [index, image] of images.entries()) {
+    signal.throwIfAborted();
+    const labels = labelsOf(kind, image).filter((label) => job.labels.includes(label));
+    if (kind === "single_label_classification" && labels.length > 1) {
+      ambiguous++;
+      continue;
+    }
+    if (kind === "single_label_classification" && labels.length === 0) labels.push(UNKNOWN);
+    try {
+      examples.push({ ...await decoder.picture(image, read), labels, boxes: image.boxes });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (decoder.ended > ENDED_MAX) throw error;
+      log("warn", `image ${image.id} (${image.fileName}) is left out: ${messageOf(error)}`);
+    }
+    if ((index + 1) % TOLD_EVERY === 0) log("info", `${index + 1} of ${images.length} images have been read`);
+  }
+  if (ambiguous > 0) {
+    log("warn", `${ambiguous} images are left out because they have more than one of the labels`);
+  }
+  return examples;
+}
+
+/** Decodes pictures one after the other, all in one process for as long as none of them ends it. */
+class Decoder {
+  /** Processes that ended before they answered. */
+  ended = 0;
+  #process?: ContentProcess;
+
+  constructor(private readonly content: ContentOptions, private readonly signal: AbortSignal) {}
+
+  async picture({ sha256, bytes }: DatasetImage, read: Work["read"]) {
+    if (bytes > IMAGE_BYTES_MAX) {
+      throw new SvcError("invalid_argument", `it has ${bytes} bytes, wanted at most ${IMAGE_BYTES_MAX}`);
+    }
+    const tooLong = () => {
+      return new SvcError("deadline_exceeded", `it is not decoded within ${PICTURE_MS_MAX / 1000} s`);
+    };
+    const { signal, done } = deadline(this.content.clock, PICTURE_MS_MAX, tooLong, this.signal);
+    const process = this.#process ??= await ContentProcess.start(this.content);
+    try {
+      const { head, bytes: rgb } = await process.ask({ ask: "picture", bytes }, read(sha256), signal);
+      const [width, height] = [Number(head.width), Number(head.height)];
+      if (!(width > 0 && height > 0 && rgb.length === 3 * width * height)) {
+        throw new SvcError("internal", `${rgb.length} bytes came for ${width} x ${height} pixels`);
+      }
+      return { width, height, rgb };
+    } catch (error) {
+      if (process.answers && !signal.aborted) throw error;
+      this.ended++;
+      await this.close();
+      throw error;
+    } finally {
+      done();
+    }
+  }
+
+  async close(): Promise<void> {
+    const process = this.#process;
+    this.#process = undefined;
+    await process?.close();
+  }
+}
+
+/** The published `Metadata` of a model as JSON, and how the model came to be. */
+function described({ job, images }: Work, model: TrainedModel): JsonObject {
+  const detects = job.modelType === "object_detection";
+  const outputs = detects ? ["location", "category", "score"] : ["probability"];
+  return {
+    name: job.modelName,
+    type: detects ? "object_detector" : "classifier",
+    description: `${job.modelType} of ${model.labels.join(", ")}`,
+    input_info: [{ name: "image", description: "a picture: red, green and blue, 0 to 255" }],
+    output_info: outputs.map((name) => ({ name, extra: { labels: "labels.txt" } })),
+    training: {
+      version: job.modelVersion,
+      metrics: { ...model.metrics },
+      epochs: model.epochs,
+      seed: SEED,
+      dataset: { id: job.datasetId, images: images.length },
+    },
+  };
+}

@@ -1,0 +1,212 @@
+/**
+ * Jobs of a Kubernetes cluster: made, looked after and removed.
+ */
+
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { BatchV1Api, CoreV1Api, V1Job } from "./kubernetes_client.ts";
+
+export interface ClusterJob {
+  /** Unique in the namespace: small letters, digits and `-`. */
+  readonly name: string;
+  readonly image: string;
+  readonly command: readonly string[];
+  readonly env: { readonly [name: string]: string };
+  readonly labels: { readonly [name: string]: string };
+  /** After this long the cluster ends it. */
+  readonly deadlineSeconds: number;
+  readonly memoryBytes: number;
+  /** What it may write. */
+  readonly diskBytes: number;
+}
+
+export interface ClusterState {
+  readonly phase: "waiting" | "running" | "succeeded" | "failed" | "gone";
+  /** Why it has failed, in the cluster's words. */
+  readonly reason: string;
+}
+
+export interface ClusterLog {
+  /** When the line was written, as the cluster writes it; such texts are ordered as their times are. */
+  readonly at: string;
+  readonly line: string;
+}
+
+export interface Cluster {
+  create(job: ClusterJob): Promise<void>;
+  state(name: string): Promise<ClusterState>;
+  /** What its pod has written in the last few seconds; nothing while there is none. */
+  logs(name: string, seconds: number): Promise<readonly ClusterLog[]>;
+  /** Removes it with its pod; one that is gone already is no error. */
+  remove(name: string): Promise<void>;
+}
+
+/** For how long the cluster keeps what nobody has removed. */
+const KEPT_SECONDS = 3600;
+/** The user of containers, whom no image gives anything. */
+const NOBODY = 65_534;
+/** How long it may take to answer. */
+const CALL_MS = 30_000;
+
+/**
+ * The cluster that a file names; without one that of `KUBECONFIG`, of `~/.kube/config`, or the one that this program
+ * runs in. Throws `failed_precondition` where there is none.
+ */
+export async function openCluster(namespace: string, clock: Clock, kubeconfig?: string): Promise<Cluster> {
+  const { BatchV1Api, CoreV1Api, KubeConfig } = await import("./kubernetes_client.ts");
+  const config = new KubeConfig();
+  try {
+    if (kubeconfig) config.loadFromFile(kubeconfig);
+    else config.loadFromDefault();
+    const [batch, core] = [config.makeApiClient(BatchV1Api), config.makeApiClient(CoreV1Api)];
+    return new KubernetesCluster(namespace, clock, batch, core);
+  } catch (cause) {
+    const wanted = "wanted a cluster in KUBECONFIG, in ~/.kube/config or around this program";
+    throw new SvcError("failed_precondition", `no Kubernetes cluster: ${messageOf(cause)}, ${wanted}`, {
+      cause,
+    });
+  }
+}
+
+class KubernetesCluster implements Cluster {
+  constructor(
+    private readonly namespace: string,
+    private readonly clock: Clock,
+    private readonly batch: BatchV1Api,
+    private readonly core: CoreV1Api,
+  ) {}
+
+  async create(job: ClusterJob): Promise<void> {
+    const { namespace } = this;
+    await this.#attempt(
+      `make the job ${job.name}`,
+      () => this.batch.createNamespacedJob({ namespace, body: manifestOf(job) }),
+    );
+  }
+
+  async state(name: string): Promise<ClusterState> {
+    const { namespace } = this;
+    const job = await this.#attempt(
+      `look after the job ${name}`,
+      () => this.batch.readNamespacedJobStatus({ name, namespace }),
+    );
+    return job ? stateOf(job) : { phase: "gone", reason: "" };
+  }
+
+  async logs(name: string, sinceSeconds: number): Promise<readonly ClusterLog[]> {
+    const { namespace } = this;
+    const labelSelector = `job-name=${name}`;
+    const pods = await this.#attempt(
+      `find the pod of ${name}`,
+      () => this.core.listNamespacedPod({ namespace, labelSelector }),
+    );
+    const started = pods?.items.filter(({ status }) => status?.phase && status.phase !== "Pending") ?? [];
+    const logs: ClusterLog[] = [];
+    for (const { metadata } of started) {
+      const one = { name: metadata!.name!, namespace, sinceSeconds, timestamps: true };
+      const text = await this.#attempt(
+        `read what ${one.name} says`,
+        () => this.core.readNamespacedPodLog(one),
+      );
+      for (const line of (text ?? "").split("\n")) {
+        const [, at, said] = /^(\S+) ?(.*)$/.exec(line) ?? [];
+        if (at) logs.push({ at, line: said });
+      }
+    }
+    return logs;
+  }
+
+  async remove(name: string): Promise<void> {
+    const { namespace } = this;
+    await this.#attempt(
+      `remove the job ${name}`,
+      () => this.batch.deleteNamespacedJob({ name, namespace, propagationPolicy: "Background" }),
+    );
+  }
+
+  /** Nothing where the cluster does not find it. */
+  async #attempt<T>(what: string, run: () => Promise<T>): Promise<T | undefined> {
+    const tooLong = () => new Error(`no answer in ${CALL_MS / 1000} seconds`);
+    const { signal, done } = deadline(this.clock, CALL_MS, tooLong);
+    try {
+      return await race(run(), signal);
+    } catch (cause) {
+      if ((cause as { code?: number }).code === 404) return undefined;
+      throw failure(what, cause);
+    } finally {
+      done();
+    }
+  }
+}
+
+/**
+ * A job that is tried once, in a container without any right: on the cluster, on its computer, or to more than its
+ * share. Its network is a matter of the cluster's policies, for it must reach the control plane.
+ */
+export function manifestOf(job: ClusterJob): V1Job {
+  const { name, image, command, env, labels, deadlineSeconds, memoryBytes, diskBytes } = job;
+  const resources = { memory: `${memoryBytes}`, "ephemeral-storage": `${diskBytes}` };
+  return {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: { name, labels: { ...labels } },
+    spec: {
+      backoffLimit: 0,
+      activeDeadlineSeconds: deadlineSeconds,
+      ttlSecondsAfterFinished: KEPT_SECONDS,
+      template: {
+        metadata: { labels: { ...labels } },
+        spec: {
+          restartPolicy: "Never",
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          securityContext: {
+            runAsNonRoot: true,
+            runAsUser: NOBODY,
+            runAsGroup: NOBODY,
+            seccompProfile: { type: "RuntimeDefault" },
+          },
+          containers: [{
+            name: "training",
+            image,
+            command: [...command],
+            env: Object.entries(env).map(([name, value]) => ({ name, value })),
+            resources: { limits: resources },
+            securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+          }],
+        },
+      },
+    },
+  };
+}
+
+function stateOf({ status }: V1Job): ClusterState {
+  const failed = status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
+  const reason = [failed?.reason, failed?.message].filter(Boolean).join(": ");
+  if (failed) return { phase: "failed", reason };
+  const complete = status?.conditions?.some(({ type, status }) => type === "Complete" && status === "True");
+  if (complete || (status?.succeeded ?? 0) > 0) return { phase: "succeeded", reason };
+  return { phase: (status?.active ?? 0) > 0 ? "running" : "waiting", reason };
+}
+
+function failure(what: string, cause: unknown): SvcError {
+  const { code, body } = cause as { code?: number; body?: string | { message?: string } };
+  const said = typeof body === "string" ? messageIn(body) : body?.message;
+  const kind = code === 401 || code === 403
+    ? "permission_denied"
+    : code === 409
+    ? "already_exists"
+    : code !== undefined && code >= 400 && code < 500
+    ? "failed_precondition"
+    : "unavailable";
+  return new SvcError(kind, `Kubernetes: cannot ${what}: ${said ?? messageOf(cause)}`, { cause });
+}
+
+/** What the status that a cluster answers with says. */
+function messageIn(body: string): string | undefined {
+  try {
+    return JSON.parse(body).message;
+  } catch {
+    return body === "" ? undefined : body.slice(0, 500);
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * Custom training scripts, run by a Kubernetes cluster: a Job for each, in the container that was asked for.
+ *
+ * The pod fetches the script and the images from here and sends back the model, by addresses that only it knows and
+ * that are good for as long as its job lasts. Cancelling removes the Job. What the pod writes comes into the job's
+ * log.
+ */
+
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { type ArchiveFile, packed, unpacked, unpackInto } from "../../base/files/archive.ts";
+import type { Clock } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/grpc_web.ts";
+import type { Environment, Executor, Work } from "./executor.ts";
+import { datasetLine } from "../data/jsonl.ts";
+import type { Cluster, ClusterState } from "./kubernetes.ts";
+import { PACKAGE_BYTES_MAX } from "../packages/packages.ts";
+import type { Limits } from "../sandbox/sandbox_usage.ts";
+import { POD_FOLDER, POD_PROGRAM } from "./pod_program.ts";
+
+const PATH = "/training/v1";
+const LOOK_MS = 2_000;
+/** How far back the pod's words are asked for, so that none is missed. */
+const LOG_SECONDS = 30;
+/** How often in a row the cluster may fail to answer. */
+const FAILURES_MAX = 30;
+const DEADLINE_SECONDS = 24 * 3600;
+const SCRIPT_FILES = { filesMax: 10_000, bytesMax: 1024 ** 3 };
+const OUTPUT_FILES = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX };
+const LAST_LINES = 15;
+
+interface Options {
+  readonly cluster: Cluster;
+  /** Where pods reach this very control plane. */
+  readonly url: string;
+  /** The first one is taken where nobody says. */
+  readonly environments: readonly Environment[];
+  readonly capacity: number;
+  /** Of each pod. */
+  readonly limits: Pick<Limits, "memoryBytes" | "folderBytes">;
+  readonly clock: Clock;
+}
+
+export class KubernetesExecutor implements Executor {
+  readonly reachesUs = true;
+  /** By the secret that its pod knows. */
+  readonly #working = new Map<string, Work & { uploaded: boolean }>();
+
+  constructor(private readonly options: Options) {}
+
+  get capacity(): number {
+    return this.options.capacity;
+  }
+
+  get environments(): readonly Environment[] {
+    return this.options.environments;
+  }
+
+  /** Where pods fetch and bring; to be served. */
+  get routes(): ReadonlyMap<string, Route> {
+    return new Map([[`${PATH}/*`, (request: RouteRequest) => this.#answer(request)]]);
+  }
+
+  async run(work: Work): Promise<JsonObject> {
+    const { job } = work;
+    const { cluster, environments, url, limits } = this.options;
+    const environment = environments.find(({ key }) => key === job.script!.container);
+    if (!environment) {
+      throw new SvcError("failed_precondition", `"${job.script!.container}" is not here any more`);
+    }
+    const secret = randomBytes(32).toString("hex");
+    const mine = { ...work, uploaded: false };
+    const name = nameOf(job.id);
+    this.#working.set(secret, mine);
+    try {
+      await cluster.create({
+        name,
+        image: environment.uri,
+        command: ["python3", "-c", POD_PROGRAM],
+        env: {
+          HOME: POD_FOLDER,
+          INPUT_URL: `${url}${PATH}/${secret}/input`,
+          OUTPUT_URL: `${url}${PATH}/${secret}/output`,
+        },
+        labels: { app: "svc-training", "svc-training-job": job.id },
+        deadlineSeconds: DEADLINE_SECONDS,
+        memoryBytes: limits.memoryBytes,
+        diskBytes: limits.folderBytes,
+      });
+      work.log("info", `the cluster has it as job ${name}, in ${environment.uri}`);
+      await this.#follow(name, work);
+      if (!mine.uploaded) {
+        throw new SvcError("failed_precondition", "the job has ended without sending a model");
+      }
+    } finally {
+      this.#working.delete(secret);
+      await cluster.remove(name).catch((error) => work.log("warn", messageOf(error)));
+    }
+    return { model_type: job.modelType, model_framework: job.modelFramework };
+  }
+
+  async abandon(id: string): Promise<void> {
+    await this.options.cluster.remove(nameOf(id));
+  }
+
+  /** Until the job has succeeded; throws where it has not. */
+  async #follow(name: string, { log, signal }: Work): Promise<void> {
+    const { cluster, clock } = this.options;
+    const last: string[] = [];
+    let [heard, failures, phase] = ["", 0, ""];
+    const listen = async () => {
+      for (const { at, line } of await cluster.logs(name, LOG_SECONDS)) {
+        if (at <= heard) continue;
+        heard = at;
+        log("info", line);
+        last.push(line);
+        if (last.length > LAST_LINES) last.shift();
+      }
+    };
+    for (;;) {
+      signal.throwIfAborted();
+      let state: ClusterState | undefined;
+      try {
+        state = await cluster.state(name);
+        // The cluster may not know any more what a pod has said.
+        await listen().catch((error) => log("warn", messageOf(error)));
+        failures = 0;
+      } catch (error) {
+        if (++failures >= FAILURES_MAX) throw error;
+        log("warn", messageOf(error));
+      }
+      if (state && state.phase !== phase) log("info", `the job is ${phase = state.phase}`);
+      if (phase === "succeeded") return;
+      if (phase === "gone") throw new SvcError("aborted", "somebody has removed the job from the cluster");
+      if (phase === "failed") {
+        const words = last.length > 0 ? `; its last lines: ${last.join("\n")}` : "";
+        throw new SvcError("failed_precondition", `the job has failed: ${state!.reason}${words}`);
+      }
+      await clock.sleep(LOOK_MS, signal);
+    }
+  }
+
+  async #answer({ path, method, body }: RouteRequest): Promise<RouteAnswer> {
+    const [secret, what] = path.slice(PATH.length + 1).split("/");
+    const work = this.#working.get(secret);
+    if (!work) return text(404, "there is no such job, or it has ended");
+    if (what === "input" && method === "GET") {
+      return { status: 200, contentType: "application/gzip", body: packed(inputOf(work)) };
+    }
+    if (what !== "output" || method !== "PUT") return text(405, "wanted GET input or PUT output");
+    if (work.uploaded) return text(409, "the model is here already");
+    try {
+      await unpackInto(join(work.folder, "output"), body, OUTPUT_FILES);
+    } catch (error) {
+      return text(400, messageOf(error));
+    }
+    work.uploaded = true;
+    return text(200, "taken");
+  }
+}
+
+function nameOf(id: string): string {
+  return `svc-training-${id}`;
+}
+
+/** Everything that a pod needs, in the folders that it expects. */
+async function* inputOf({ job, images, read, apiKey }: Work): AsyncGenerator<ArchiveFile> {
+  const args = Object.entries(job.script!.arguments).map(([name, value]) => `--${name}=${value}`);
+  const env = { API_KEY: apiKey?.key ?? "", API_KEY_ID: apiKey?.id ?? "" };
+  yield textFile("job.json", JSON.stringify({ arguments: args, env }));
+  for await (const file of unpacked(read(job.script!.sha256), SCRIPT_FILES)) {
+    yield { ...file, path: `script/${file.path}` };
+  }
+  const lines: string[] = [];
+  for (const [index, image] of images.entries()) {
+    const path = `data/${index}_${image.fileName.replace(/[^\w.-]/g, "_").slice(-100)}`;
+    yield { path, bytes: image.bytes, content: read(image.sha256) };
+    lines.push(datasetLine(image, `${POD_FOLDER}/${path}`));
+  }
+  yield textFile("dataset.jsonl", lines.map((line) => `${line}\n`).join(""));
+}
+
+function textFile(path: string, content: string): ArchiveFile {
+  const bytes = new TextEncoder().encode(content);
+  return { path, bytes: bytes.length, content: [bytes] };
+}
+
+function text(status: number, line: string): RouteAnswer {
+  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
+}

@@ -1,0 +1,356 @@
+/**
+ * Custom training scripts, run here: each in a virtual environment of its own, in a sandbox, under watch.
+ *
+ * The published contract: the script is a package of Python with the module `model.training`, which is called with
+ * `--dataset_file`, `--model_output_directory` and the arguments of its job, and leaves the model in that directory.
+ * Promises: in a sandbox that confines, nothing of a script, its installation included, sees or touches more than the
+ * folder of its job, and nothing of it outlives its job. Without one it can do what the user can whom this program
+ * runs as, and only what stays in its process group ends with it.
+ */
+
+import { createWriteStream } from "node:fs";
+import { access, mkdir, readdir, writeFile } from "node:fs/promises";
+import { dirname, isAbsolute, join, relative } from "node:path";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { unpackInto } from "../../base/files/archive.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import { endProcess, type Exit, type ProcessCommand, type ProcessHost } from "../../base/process.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { Environment, Executor, Work } from "./executor.ts";
+import { datasetLine } from "../data/jsonl.ts";
+import type { Cell, Program, Sandbox } from "../sandbox/sandbox.ts";
+import type { Limits } from "../sandbox/sandbox_usage.ts";
+
+/** Programs that may be there. */
+const PYTHONS = [
+  "python3",
+  "python3.14",
+  "python3.13",
+  "python3.12",
+  "python3.11",
+  "python3.10",
+  "python3.9",
+];
+const LOOK_MS = 10_000;
+const SCRIPT_FILES = { filesMax: 10_000, bytesMax: 1024 ** 3 };
+/** How long a script may take to stop when it is asked to, before it is killed. */
+const STOP_MS = 10_000;
+/** How long something that a script has left behind may keep its output open. */
+const DRAIN_MS = 2_000;
+/** What an error shows of the script's own words. */
+const LAST_LINES = 15;
+/** What scripts, and pip, see of our environment; everything else is ours alone. */
+const PASSED = /^(LANG|LC_\w+|TZ|PIP_FIND_LINKS|PIP_NO_INDEX)$/i;
+/** What they see beside it where they may use the network; it may hold passwords of proxies and indexes. */
+const PASSED_WITH_NETWORK = /^((https?|no)_proxy|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|PIP_\w+)$/i;
+/** And where they run as they are. */
+const PASSED_WITHOUT_SANDBOX = /^(PATH|SYSTEMROOT)$/i;
+/** Of these, those that name a file or folder. */
+const FILES = /^(SSL_CERT_\w+|REQUESTS_CA_BUNDLE|PIP_CERT|PIP_CONFIG_FILE|PIP_FIND_LINKS)$/i;
+const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
+/** The published file that tells of the images. */
+const DATASET = "dataset.jsonl";
+/** Tried one after the other: a machine without a network can install what needs nothing that is not there. */
+const INSTALLS = [
+  { flags: ["--no-build-isolation"], how: "with the build tools of this machine", lacks: false },
+  { flags: [], how: "with build tools of its own", lacks: false },
+  {
+    flags: ["--no-build-isolation", "--no-deps"],
+    how: "without the packages that it depends on",
+    lacks: true,
+  },
+];
+const PIP = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"];
+
+type ScriptHost = Pick<ProcessHost, "spawn"> & Pick<Host, "environment" | "platform">;
+
+interface Options {
+  readonly sandbox: Sandbox;
+  /** In the sandbox; without one they can always use it. */
+  readonly network: boolean;
+  readonly limits: Limits;
+}
+
+/** A Python, and the folders that it is in. */
+interface Python extends Environment {
+  readonly prefixes: readonly string[];
+}
+
+export const SCRIPT_LIMITS: Limits = {
+  memoryBytes: 4096 * 1024 ** 2,
+  cpuSeconds: 24 * 3600,
+  processes: 512,
+  openFiles: 4096,
+  fileBytes: 8 * 1024 ** 3,
+  folderBytes: 10 * 1024 ** 3,
+  folderFiles: 200_000,
+};
+
+export class ScriptExecutor implements Executor {
+  readonly capacity = 1;
+
+  private constructor(
+    private readonly pythons: readonly Python[],
+    private readonly host: ScriptHost,
+    private readonly clock: Clock,
+    private readonly options: Options,
+  ) {}
+
+  /** With every Python that is found here and works in the sandbox; `undefined` where there is none. */
+  static async open(host: ScriptHost, clock: Clock, options: Options): Promise<ScriptExecutor | undefined> {
+    const all = await Promise.all(PYTHONS.map((program) => pythonOf(program, host, clock)));
+    const found = new Map<string, Python>();
+    for (const one of all) {
+      if (one && !found.has(one.key) && await worksIn(one, host, clock, options)) found.set(one.key, one);
+    }
+    return found.size > 0 ? new ScriptExecutor([...found.values()], host, clock, options) : undefined;
+  }
+
+  get environments(): readonly Environment[] {
+    return this.pythons;
+  }
+
+  get reachesUs(): boolean {
+    return this.options.network || !this.options.sandbox.confines;
+  }
+
+  async run(work: Work): Promise<JsonObject> {
+    const { folder, job } = work;
+    const { sandbox, network, limits } = this.options;
+    const python = this.pythons.find(({ key }) => key === job.script!.container);
+    if (!python) {
+      throw new SvcError("failed_precondition", `"${job.script!.container}" is not here any more`);
+    }
+    const inside = sandbox.inside(folder);
+    const script = join(folder, "script");
+    await mkdir(script);
+    await unpackInto(script, work.read(job.script!.sha256), SCRIPT_FILES);
+    const source = join(inside, relative(folder, await sourceIn(script)));
+    await writeDataset(work, inside);
+    await mkdir(join(folder, "tmp"));
+    const readable = [...python.prefixes, ...await filesNamedIn(this.#passed())];
+    const cell = await sandbox.cell({ folder, readable, network, limits });
+    try {
+      await this.#train(work, cell, { python, inside, source });
+    } finally {
+      cell.close();
+    }
+    return { model_type: job.modelType, model_framework: job.modelFramework };
+  }
+
+  async #train(work: Work, cell: Cell, { python, inside, source }: Setting): Promise<void> {
+    const prepared = await this.#prepare(work, cell, { python, inside, source });
+    const given = Object.entries(work.job.script!.arguments).map(([name, value]) => `--${name}=${value}`);
+    const dataset = join(inside, DATASET);
+    const paths = [`--dataset_file=${dataset}`, `--model_output_directory=${join(inside, "output")}`];
+    const args = ["-m", "model.training", ...paths, ...given];
+    work.log("info", `running python3 ${args.join(" ")}`);
+    const { exit, last } = await this.#execute(work, cell, {
+      ...prepared,
+      args,
+      cwd: join(inside, "data"),
+      env: { ...prepared.env, API_KEY: work.apiKey?.key ?? "", API_KEY_ID: work.apiKey?.id ?? "" },
+    });
+    if (exit.code === 0) return;
+    const how = exit.signal ? `was ended by ${exit.signal}` : `ended with exit code ${exit.code}`;
+    const words = last.length > 0 ? `; its last lines: ${last.join("\n")}` : ", without a word";
+    throw new SvcError("failed_precondition", `the script ${how}${words}`);
+  }
+
+  /** Makes the virtual environment with the script in it; gives how to start its Python. */
+  async #prepare(work: Work, cell: Cell, { python: { uri }, inside, source }: Setting): Promise<Program> {
+    const { log } = work;
+    const place = join(inside, "environment");
+    const windows = this.host.platform().os === "windows";
+    const programs = join(place, windows ? "Scripts" : "bin");
+    const passed = this.#passed();
+    const env: Record<string, string> = {
+      ...passed,
+      ...this.reachesUs ? {} : { PIP_NO_INDEX: "1" },
+      HOME: inside,
+      TMPDIR: join(inside, "tmp"),
+      PYTHONUNBUFFERED: "1",
+      VIRTUAL_ENV: place,
+      PATH: `${programs}${windows ? ";" : ":"}${passed.PATH ?? SYSTEM_PATH}`,
+    };
+    const make = ["-m", "venv", "--system-site-packages", "--without-pip", place];
+    const made = await this.#execute(work, cell, { command: uri, args: make, env });
+    if (made.exit.code !== 0) {
+      throw new SvcError(
+        "failed_precondition",
+        `cannot make a virtual environment with ${uri}: ${made.last.join("\n")}`,
+      );
+    }
+    const python = { command: join(programs, windows ? "python.exe" : "python3"), env };
+    // What an attempt complains of matters only where no later one works.
+    const complaints: string[] = [];
+    const patient: Work["log"] = (level, line) =>
+      void (level === "info" ? log(level, line) : complaints.push(line));
+    let first: string | undefined;
+    for (const { flags, how, lacks } of INSTALLS) {
+      log("info", `installing the script ${how}: pip install ${[...flags, "."].join(" ")}`);
+      const attempt = { ...python, args: [...PIP, ...flags, source] };
+      const { exit, last } = await this.#execute({ signal: work.signal, log: patient }, cell, attempt);
+      if (exit.code === 0) {
+        if (lacks) log("warn", `installed ${how}, for they cannot be: ${first ?? "pip does not say why"}`);
+        return python;
+      }
+      first ??= last.at(-1);
+      complaints.push(`it cannot be installed ${how} (exit code ${exit.code})`);
+    }
+    for (const line of complaints) log("warn", line);
+    log("warn", "running the script from where it was unpacked");
+    return { ...python, env: { ...env, PYTHONPATH: source } };
+  }
+
+  /** What scripts see of our environment. */
+  #passed(): Record<string, string> {
+    const all = Object.entries(this.host.environment());
+    const { confines } = this.options.sandbox;
+    const passes = (name: string) =>
+      PASSED.test(name) || this.reachesUs && PASSED_WITH_NETWORK.test(name) ||
+      !confines && PASSED_WITHOUT_SANDBOX.test(name);
+    return Object.fromEntries(all.filter(([name]) => passes(name)));
+  }
+
+  /** Runs a program to its end, writing what it says to the log of the job. Throws when the job is to stop. */
+  async #execute(
+    { signal, log }: Pick<Work, "signal" | "log">,
+    cell: Cell,
+    program: Program,
+  ): Promise<{ exit: Exit; last: string[] }> {
+    signal.throwIfAborted();
+    const process = this.host.spawn(cell.command(program));
+    const guard = cell.guard(process);
+    const last: string[] = [];
+    const hear = async (lines: AsyncIterable<string>, level: "info" | "warn") => {
+      for await (const line of lines) {
+        if (line.trim() === "") continue;
+        log(level, line);
+        last.push(line);
+        if (last.length > LAST_LINES) last.shift();
+      }
+    };
+    const hearing = Promise.all([hear(process.stdout, "info"), hear(process.stderr, "warn")]);
+    let ending: Promise<Exit> | undefined;
+    const stop = () => {
+      ending ??= endProcess(process, this.clock, STOP_MS);
+    };
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      const exit = await process.exited;
+      await ending;
+      const breach = await guard;
+      const over = new AbortController();
+      await Promise.race([hearing, this.clock.sleep(DRAIN_MS, over.signal).catch(() => {})]);
+      over.abort();
+      signal.throwIfAborted();
+      if (breach) throw breach;
+      return { exit, last };
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
+  }
+}
+
+interface Setting {
+  readonly python: Python;
+  /** Where the job's folder is for the script. */
+  readonly inside: string;
+  readonly source: string;
+}
+
+/** Files and folders here that variables name: certificates, packages to install. */
+async function filesNamedIn(variables: { readonly [name: string]: string }): Promise<string[]> {
+  const paths = Object.entries(variables).filter(([name, value]) => FILES.test(name) && isAbsolute(value));
+  const there = paths.map(([, path]) => access(path).then(() => [path], () => []));
+  return (await Promise.all(there)).flat();
+}
+
+/** The images beside each other, and the published file that tells of them. */
+async function writeDataset({ folder, images, read, signal, log }: Work, inside: string): Promise<void> {
+  await mkdir(join(folder, "data"));
+  const lines: string[] = [];
+  for (const [index, image] of images.entries()) {
+    signal.throwIfAborted();
+    const path = join("data", `${index}_${image.fileName.replace(/[^\w.-]/g, "_").slice(-100)}`);
+    await pipeline(Readable.from(read(image.sha256)), createWriteStream(join(folder, path)));
+    lines.push(datasetLine(image, join(inside, path)));
+  }
+  await writeFile(join(folder, DATASET), lines.map((line) => `${line}\n`).join(""));
+  log("info", `${images.length} images are in place`);
+}
+
+/** Where the package of Python begins: at the top, or in the only folder there. */
+async function sourceIn(folder: string): Promise<string> {
+  const entries = await readdir(folder, { withFileTypes: true });
+  if (entries.some(({ name }) => name === "setup.py" || name === "pyproject.toml")) return folder;
+  if (entries.length === 1 && entries[0].isDirectory()) return await sourceIn(join(folder, entries[0].name));
+  const found = entries.map(({ name }) => name).join(", ") || "nothing";
+  throw new SvcError(
+    "failed_precondition",
+    `the script's package has ${found}, wanted setup.py and model/training.py`,
+  );
+}
+
+async function pythonOf(program: string, host: ScriptHost, clock: Clock): Promise<Python | undefined> {
+  const lines = await linesOf({ command: program, args: ["-c", ASK], leash: true }, program, host, clock);
+  const [version = "", minor, uri, ...prefixes] = lines ?? [];
+  if (prefixes.length === 0) return undefined;
+  const description =
+    `Python ${version} of the control plane's machine, with the packages that are installed there`;
+  // Those of the system are in the sandbox already.
+  const own = [...new Set([...prefixes, dirname(uri)])].filter((path) =>
+    !/^\/(usr(\/s?bin)?|s?bin)?$/.test(path)
+  );
+  return { key: `python:${minor}`, uri, framework: "python", description, prefixes: own };
+}
+
+/** Says, a line each: its version, that without the last part, where it is, and where what belongs to it is. */
+const ASK = `import sys, venv
+print(sys.version.split()[0], "%d.%d" % sys.version_info[:2], sys.executable, sys.prefix, sys.base_prefix, sep="\\n")`;
+
+async function worksIn(
+  { uri, prefixes }: Python,
+  host: ScriptHost,
+  clock: Clock,
+  { sandbox, limits }: Options,
+): Promise<boolean> {
+  const cell = await sandbox.cell({ readable: prefixes, limits });
+  try {
+    const command = cell.command({ command: uri, args: ["-c", ASK], env: { PATH: SYSTEM_PATH } });
+    return await linesOf(command, uri, host, clock) !== undefined;
+  } finally {
+    cell.close();
+  }
+}
+
+/** What a program writes; nothing where it fails or is not there. */
+async function linesOf(
+  command: ProcessCommand,
+  name: string,
+  host: ScriptHost,
+  clock: Clock,
+): Promise<string[] | undefined> {
+  const tooLong = () => new SvcError("deadline_exceeded", `${name} does not answer`);
+  const { signal, done } = deadline(clock, LOOK_MS, tooLong);
+  try {
+    const process = host.spawn(command);
+    const kill = () => process.signal("SIGKILL", { group: true });
+    signal.addEventListener("abort", kill, { once: true });
+    const lines: string[] = [];
+    const hear = async (from: AsyncIterable<string>, into: string[]) => {
+      for await (const line of from) into.push(line);
+    };
+    await Promise.all([hear(process.stdout, lines), hear(process.stderr, [])]);
+    return (await process.exited).code === 0 ? lines : undefined;
+  } catch (error) {
+    if ((error as SvcError).code === "not_found") return undefined;
+    throw new SvcError("unavailable", `cannot find out about ${name}: ${messageOf(error)}`, { cause: error });
+  } finally {
+    done();
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * AgentDeviceService: what agents ask for. The versions to run, and the settings of the device.
+ *
+ * A version that there is none of is told in the part's logs and left out of the answer, so that the agent keeps what
+ * it has. What agents tell of themselves is kept for the telemetry of the fleet.
+ */
+
+import {
+  type DeviceAgentConfigRequest,
+  PackageFormat,
+  type UpdateInfoSchema,
+} from "../../../proto/gen/agent_pb.ts";
+import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
+import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
+import { toDuration, toMs, toTimestamp } from "../../api/time.ts";
+import { messageOf, type SvcError } from "../../base/error.ts";
+import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
+import { parseVersion } from "../../base/semver.ts";
+import { create, type MessageInitShape } from "../../wire/proto.ts";
+import { type Peer, type Service, service } from "../../wire/service.ts";
+import { isUrl, versionOf } from "./agent_versions.ts";
+import type { CloudContext } from "../context.ts";
+import type { Downloads } from "../packages/downloads.ts";
+import { Fleet } from "./fleet.ts";
+import { Fragments } from "./fragments.ts";
+import type { Logs } from "../logs/logs.ts";
+import { PartConfigs } from "./part_config.ts";
+import { type Program, releaseFileName, Releases } from "../packages/releases.ts";
+import { places, type Sql, type Store } from "../store/store.ts";
+
+/** What an agent last told of itself. Versions are empty where they are not known, uptimes where nothing runs. */
+export interface AgentReport {
+  readonly platform: string;
+  readonly distro: string;
+  readonly tags: readonly string[];
+  readonly agentRunning: string;
+  readonly agentInstalled: string;
+  readonly serverRunning: string;
+  readonly serverInstalled: string;
+  readonly agentUptimeMs: number | null;
+  readonly serverUptimeMs: number | null;
+}
+
+/** How often agents ask. */
+const CHECK_MS = 10_000;
+/** A report that only tells of more uptime is written this often. */
+const SAVE_MS = 60_000;
+/** Of as many parts is kept what was last told and written. */
+const KEPT_MAX = 10_000;
+const PROCESSORS: { readonly [name: string]: string } = { x86_64: "amd64", aarch64: "arm64" };
+
+export function agentService(cloud: CloudContext, downloads: Downloads, logs: Logs): Service {
+  const { store, clock, presence } = cloud;
+  const reports = new Reports(store);
+  const complaints = new Complaints(logs);
+  return service(AgentDeviceService, {
+    async deviceAgentConfig(request, { peer }) {
+      const { id } = request;
+      const nowMs = clock.nowMs();
+      presence.saw(id);
+      const report = reportOf(request);
+      await reports.save(id, report, nowMs);
+      const part = await new Fleet(store).part(id);
+      const { config } = await new PartConfigs(store).get(id);
+      const resolved = await new Fragments(store).resolve(config, part.organizationId);
+      const agent = section(resolved.config.agent) ?? {};
+      const problems: string[] = [];
+      const update = async (name: Program) => {
+        try {
+          return await updateInfo(store, downloads, name, versionOf(agent, name), report.platform, peer);
+        } catch (error) {
+          problems.push(`${name}: ${messageOf(error)}`);
+          return undefined;
+        }
+      };
+      const agentUpdateInfo = await update("svc-agent");
+      const viamServerUpdateInfo = await update("svc-server");
+      await complaints.tell(id, problems, nowMs);
+      return {
+        checkInterval: toDuration(CHECK_MS),
+        agentUpdateInfo,
+        viamServerUpdateInfo,
+        advancedSettings: section(agent.advanced_settings),
+        networkConfiguration: section(agent.network_configuration),
+        additionalNetworks: section(agent.additional_networks),
+        systemConfiguration: section(agent.system_configuration),
+        versionProblems: problems,
+      };
+    },
+  });
+}
+
+/** What the agents of these parts last told, and when. */
+export async function agentReports(
+  sql: Sql,
+  partIds: readonly string[],
+): Promise<Map<string, AgentReport & { readonly atMs: number }>> {
+  if (partIds.length === 0) return new Map();
+  const rows = await sql.query<{ id: string; report: string; atMs: number }>(
+    `SELECT part_id AS id, report, at_ms AS "atMs" FROM agents WHERE part_id IN (${places(partIds)})`,
+    ...partIds,
+  );
+  return new Map(rows.map(({ id, report, atMs }) => [id, { ...JSON.parse(report), atMs }]));
+}
+
+async function updateInfo(
+  store: Store,
+  downloads: Downloads,
+  name: Program,
+  version: string | undefined,
+  platform: string,
+  peer: Peer,
+): Promise<MessageInitShape<typeof UpdateInfoSchema> | undefined> {
+  if (version !== undefined && isUrl(version)) {
+    // Only the device can tell what is there.
+    const filename = new URL(version).pathname.split("/").at(-1) || name;
+    return { filename, url: version, version: "customURL", format: PackageFormat.EXECUTABLE, pinned: true };
+  }
+  try {
+    const release = await new Releases(store).find(name, version ?? "stable", platform);
+    return {
+      filename: releaseFileName(release),
+      url: downloads.releaseUrl(release, peer),
+      version: release.version,
+      sha256: Uint8Array.fromHex(release.sha256),
+      format: PackageFormat.EXECUTABLE,
+      pinned: version !== undefined && parseVersion(version) !== undefined,
+    };
+  } catch (error) {
+    // Nobody has asked for a version, and there may be no releases here at all.
+    if (version === undefined && (error as SvcError).code === "not_found") return undefined;
+    throw error;
+  }
+}
+
+function section(value: Json | undefined): JsonObject | undefined {
+  return isObject(value) ? value as JsonObject : undefined;
+}
+
+function reportOf(
+  { hostInfo, versionInfo, agentUptime, viamServerUptime }: DeviceAgentConfigRequest,
+): AgentReport {
+  const [system = "", processor = ""] = (hostInfo?.platform ?? "").split("/");
+  return {
+    platform: processor === "" ? system : `${system}/${PROCESSORS[processor] ?? processor}`,
+    distro: hostInfo?.distro ?? "",
+    tags: hostInfo?.tags ?? [],
+    agentRunning: versionInfo?.agentRunning ?? "",
+    agentInstalled: versionInfo?.agentInstalled ?? "",
+    serverRunning: versionInfo?.viamServerRunning ?? "",
+    serverInstalled: versionInfo?.viamServerInstalled ?? "",
+    agentUptimeMs: agentUptime ? toMs(agentUptime) : null,
+    serverUptimeMs: viamServerUptime ? toMs(viamServerUptime) : null,
+  };
+}
+
+/** Writes reports where they tell something new. */
+class Reports {
+  readonly #written = new Map<string, { readonly told: string; readonly atMs: number }>();
+
+  constructor(private readonly store: Store) {}
+
+  async save(partId: string, report: AgentReport, nowMs: number): Promise<void> {
+    const told = JSON.stringify({
+      ...report,
+      agentUptimeMs: null,
+      serverUptimeMs: report.serverUptimeMs !== null,
+    });
+    const written = this.#written.get(partId);
+    if (written?.told === told && nowMs - written.atMs < SAVE_MS) return;
+    await this.store.transaction((sql) =>
+      sql.query(
+        `INSERT INTO agents (part_id, report, at_ms) VALUES (?, ?, ?)
+         ON CONFLICT (part_id) DO UPDATE SET report = excluded.report, at_ms = excluded.at_ms`,
+        partId,
+        JSON.stringify(report),
+        nowMs,
+      )
+    );
+    keep(this.#written, partId, { told, atMs: nowMs });
+  }
+}
+
+/** Tells in a part's logs what is wrong, once for as long as it stays the same. */
+class Complaints {
+  readonly #told = new Map<string, string>();
+
+  constructor(private readonly logs: Logs) {}
+
+  async tell(partId: string, problems: readonly string[], nowMs: number): Promise<void> {
+    const all = problems.join("\n");
+    if ((this.#told.get(partId) ?? "") === all) return;
+    const entries = problems.map((message) =>
+      create(LogEntrySchema, {
+        host: "svc-cloud",
+        loggerName: "svc-cloud.releases",
+        level: "error",
+        time: toTimestamp(nowMs),
+        message,
+      })
+    );
+    if (entries.length > 0) await this.logs.add(partId, entries, nowMs);
+    keep(this.#told, partId, all);
+  }
+}
+
+function keep<V>(map: Map<string, V>, key: string, value: V): void {
+  map.delete(key);
+  if (map.size >= KEPT_MAX) map.delete(map.keys().next().value!);
+  map.set(key, value);
+}

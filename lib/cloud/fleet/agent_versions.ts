@@ -1,0 +1,80 @@
+/**
+ * The versions of programs that a machine's configuration chooses (`agent.version_control`), and what is wrong with
+ * them: a device is not sent away for what is not there.
+ */
+
+import { messageOf, SvcError } from "../../base/error.ts";
+import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
+import { parseRange } from "../../base/semver.ts";
+import { suggest } from "../../base/schema/suggest.ts";
+import { type Program, PROGRAMS, Releases } from "../packages/releases.ts";
+import type { Sql } from "../store/store.ts";
+
+/** By which words a configuration chooses the version of a program. */
+const CHOSEN_BY: { readonly [P in Program]: readonly string[] } = {
+  "svc-agent": ["agent", "svc-agent", "viam-agent"],
+  "svc-server": ["svc-server", "viam-server"],
+};
+/** They lead to what is in them at any time, which may be nothing yet. */
+const WORDS = ["stable", "dev"];
+const URLS = ["http:", "https:", "file:"];
+const WANTED = '"stable", "dev", a version such as 1.2.3, or an http, https or file URL';
+
+/** The version that a configuration chooses; undefined where it says nothing. Throws for what is no text. */
+export function versionOf(agent: JsonObject, name: Program): string | undefined {
+  const { key, version } = chosenIn(agent, name) ?? {};
+  if (version === undefined || typeof version === "string") return version?.trim() || undefined;
+  const found = JSON.stringify(version);
+  throw new SvcError("invalid_argument", `agent.version_control.${key}: found ${found}, wanted ${WANTED}`);
+}
+
+/** Whether a version is what is at an address; only the device can tell what that is. */
+export function isUrl(version: string): boolean {
+  return URL.canParse(version) && URLS.includes(new URL(version).protocol);
+}
+
+/** What is wrong with the versions that a configuration chooses; `platform` of the device, where it is known. */
+export async function versionProblems(sql: Sql, config: Json, platform: string): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  const agent = isObject(config) ? config.agent : undefined;
+  const at = new Place("agent.version_control", problems);
+  if (!isObject(agent) || agent.version_control === undefined || agent.version_control === null) {
+    return problems;
+  }
+  if (!isObject(agent.version_control)) {
+    at.wanted("an object", agent.version_control);
+    return problems;
+  }
+  const known = Object.values(CHOSEN_BY).flat();
+  for (const key of Object.keys(agent.version_control).filter((one) => !known.includes(one))) {
+    const likely = suggest(key, known);
+    at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
+  }
+  for (const name of PROGRAMS) {
+    const chosen = chosenIn(agent as JsonObject, name);
+    if (chosen) await check(sql, platform, name, chosen.version, at.at(chosen.key));
+  }
+  return problems;
+}
+
+async function check(sql: Sql, platform: string, name: Program, chosen: Json, at: Place): Promise<void> {
+  const version = typeof chosen === "string" ? chosen.trim() : undefined;
+  if (version === undefined) return void at.wanted(WANTED, chosen);
+  if (version === "" || WORDS.includes(version) || isUrl(version)) return;
+  if (!parseRange(version)) return void at.wanted(WANTED, chosen);
+  const releases = new Releases(sql);
+  const all = (await releases.list()).filter((one) => one.name === name);
+  // A device that has never been heard of may be any.
+  const platforms = platform ? [platform] : [...new Set(all.map((one) => one.platform))];
+  for (const one of platforms) {
+    if (await releases.find(name, version, one).then(() => true, () => false)) return;
+  }
+  const there = await releases.find(name, version, platforms[0] ?? "any platform").catch(messageOf);
+  at.error(`${there}; publish it first: svc-cloud release publish`);
+}
+
+function chosenIn(agent: JsonObject, name: Program): { key: string; version: Json } | undefined {
+  const chosen = isObject(agent.version_control) ? agent.version_control as JsonObject : {};
+  const key = CHOSEN_BY[name].find((one) => chosen[one] !== undefined && chosen[one] !== null);
+  return key === undefined ? undefined : { key, version: chosen[key] };
+}

@@ -1,0 +1,276 @@
+/**
+ * A machine's configuration as its message: from JSON as people write it to what a machine polls for.
+ *
+ * What the message has no field for (settings of the agent, say) is not in it, nor is what is not of the right type:
+ * saving a configuration has refused that already.
+ */
+
+import {
+  type ComponentConfigSchema,
+  CredentialsType,
+  type FrameSchema,
+  type OrientationSchema,
+  type RemoteConfigSchema,
+  type RobotConfigSchema,
+  type ServiceConfigSchema,
+} from "../../../proto/gen/app_pb.ts";
+import { toGeometryMessage } from "../../api/geometry.ts";
+import { toDuration } from "../../api/time.ts";
+import { isObject, type Json, type JsonObject, parseDurationMs, Place } from "../../base/schema/schema.ts";
+import { geometryRow } from "../../geometry/schema.ts";
+import type { MessageInitShape } from "../../wire/proto.ts";
+
+const CREDENTIALS: { readonly [type: string]: CredentialsType } = {
+  "internal": CredentialsType.INTERNAL,
+  "api-key": CredentialsType.API_KEY,
+  "robot-secret": CredentialsType.ROBOT_SECRET,
+  "robot-location-secret": CredentialsType.ROBOT_LOCATION_SECRET,
+};
+
+/** The message of a whole configuration, without its `cloud` section. */
+export function robotConfigMessage(json: JsonObject) {
+  const { network, auth, maintenance, tracing } = json;
+  return {
+    components: objects(json.components).map(componentMessage),
+    services: objects(json.services).map(serviceMessage),
+    remotes: objects(json.remotes).map(remoteMessage),
+    modules: objects(json.modules).map(moduleMessage),
+    packages: objects(json.packages).map((one) => ({
+      name: text(one.name),
+      package: text(one.package),
+      version: text(one.version),
+      type: text(one.type),
+    })),
+    processes: objects(json.processes).map(processMessage),
+    network: isObject(network) ? networkMessage(network as JsonObject) : undefined,
+    auth: isObject(auth) ? authMessage(auth as JsonObject) : undefined,
+    debug: json.debug === undefined ? undefined : json.debug === true,
+    disablePartialStart: json.disable_partial_start === true || undefined,
+    enableWebProfile: json.enable_web_profile === true,
+    log: objects(json.log).map(({ pattern, level }) => ({ pattern: text(pattern), level: text(level) })),
+    maintenance: isObject(maintenance) ? maintenanceMessage(maintenance as JsonObject) : undefined,
+    disableLogDeduplication: json.disable_log_deduplication === true,
+    jobs: objects(json.jobs).map((job) => ({
+      name: text(job.name),
+      schedule: text(job.schedule),
+      resource: text(job.resource),
+      method: text(job.method),
+      command: struct(job.command),
+      logConfiguration: logMessage(job),
+    })),
+    tracing: isObject(tracing)
+      ? {
+        enabled: tracing.enabled === true,
+        disk: tracing.disk === true,
+        console: tracing.console === true,
+        otlpEndpoint: text(tracing.otlpendpoint as Json),
+      }
+      : undefined,
+  } satisfies MessageInitShape<typeof RobotConfigSchema>;
+}
+
+function componentMessage(entry: JsonObject): MessageInitShape<typeof ComponentConfigSchema> {
+  const { api, namespace, type } = apiOf(entry, "component");
+  return { ...resource(entry), api, namespace, type, frame: frameMessage(entry.frame) };
+}
+
+function serviceMessage(entry: JsonObject): MessageInitShape<typeof ServiceConfigSchema> {
+  return { ...resource(entry), ...apiOf(entry, "service") };
+}
+
+function resource(entry: JsonObject) {
+  const { model } = entry;
+  return {
+    name: text(entry.name),
+    // Old files have a model in three members.
+    model: isObject(model)
+      ? [model.namespace, model.model_family, model.name].map((word) => text(word as Json)).join(":")
+      : text(model),
+    dependsOn: texts(entry.depends_on),
+    attributes: struct(entry.attributes),
+    serviceConfigs: objects(entry.service_configs).map(serviceConfigMessage),
+    logConfiguration: logMessage(entry),
+  };
+}
+
+/** By `api`, or in older files by `type` and `namespace`. */
+function apiOf({ api, type, namespace }: JsonObject, kind: string) {
+  const written = text(api) || text(type);
+  const [space, , word] = written.split(":");
+  if (word !== undefined) return { api: written, namespace: space, type: word };
+  const named = text(namespace) || "rdk";
+  return { api: `${named}:${kind}:${written}`, namespace: named, type: written };
+}
+
+function serviceConfigMessage({ type, attributes }: JsonObject) {
+  const word = text(type);
+  return { type: word.includes(":") ? word : `rdk:service:${word}`, attributes: struct(attributes) };
+}
+
+function logMessage({ log_configuration: log }: JsonObject) {
+  return isObject(log) ? { level: text(log.level as Json) } : undefined;
+}
+
+function frameMessage(frame: Json | undefined): MessageInitShape<typeof FrameSchema> | undefined {
+  if (!isObject(frame)) return undefined;
+  const { parent, translation, orientation, geometry } = frame as JsonObject;
+  const shape = geometry ? geometryRow.decode(geometry, new Place()) : undefined;
+  return {
+    parent: text(parent),
+    translation: isObject(translation) ? vector(translation as JsonObject) : undefined,
+    orientation: isObject(orientation) ? orientationMessage(orientation as JsonObject) : undefined,
+    geometry: shape && toGeometryMessage(shape),
+  };
+}
+
+function vector(value: JsonObject) {
+  return { x: number(value.x ?? value.X), y: number(value.y ?? value.Y), z: number(value.z ?? value.Z) };
+}
+
+function orientationMessage({ type, value }: JsonObject): MessageInitShape<typeof OrientationSchema> {
+  const given = isObject(value) ? value as JsonObject : {};
+  const turned = { ...vector(given), theta: number(given.th) };
+  switch (type) {
+    case "ov_radians":
+      return { type: { case: "vectorRadians", value: turned } };
+    case "ov_degrees":
+      return { type: { case: "vectorDegrees", value: turned } };
+    case "axis_angles":
+      return { type: { case: "axisAngles", value: turned } };
+    case "euler_angles": {
+      const { roll, pitch, yaw } = given;
+      return {
+        type: { case: "eulerAngles", value: { roll: number(roll), pitch: number(pitch), yaw: number(yaw) } },
+      };
+    }
+    case "quaternion":
+      return { type: { case: "quaternion", value: { w: number(given.w ?? given.W), ...vector(given) } } };
+  }
+  return { type: { case: "noOrientation", value: {} } };
+}
+
+function remoteMessage(remote: JsonObject): MessageInitShape<typeof RemoteConfigSchema> {
+  const auth = isObject(remote.auth) ? remote.auth as JsonObject : undefined;
+  const credentials = isObject(auth?.credentials) ? auth.credentials as JsonObject : undefined;
+  return {
+    name: text(remote.name),
+    address: text(remote.address),
+    frame: frameMessage(remote.frame),
+    auth: auth && {
+      entity: text(auth.entity),
+      credentials: credentials && {
+        type: CREDENTIALS[text(credentials.type)] ?? CredentialsType.UNSPECIFIED,
+        payload: text(credentials.payload),
+      },
+    },
+    managedBy: text(remote.managed_by),
+    insecure: remote.insecure === true,
+    connectionCheckInterval: duration(remote.connection_check_interval),
+    reconnectInterval: duration(remote.reconnect_interval),
+    serviceConfigs: objects(remote.service_configs).map(serviceConfigMessage),
+    secret: text(remote.secret),
+    prefix: text(remote.prefix),
+  };
+}
+
+function moduleMessage(module: JsonObject) {
+  const status = module.status as JsonObject | undefined;
+  return {
+    name: text(module.name),
+    path: text(module.executable_path),
+    logLevel: text(module.log_level),
+    type: text(module.type) || "local",
+    moduleId: text(module.module_id),
+    env: environment(module.env),
+    status: isObject(status) ? { error: text(status.error as Json) } : undefined,
+    firstRunTimeout: duration(module.first_run_timeout),
+    tcpMode: module.tcp_mode === true,
+  };
+}
+
+function processMessage(process: JsonObject) {
+  return {
+    id: text(process.id),
+    name: text(process.name),
+    args: texts(process.args),
+    cwd: text(process.cwd),
+    oneShot: process.one_shot === true,
+    log: process.log === true,
+    stopSignal: number(process.stop_signal),
+    stopTimeout: duration(process.stop_timeout),
+    env: environment(process.env),
+    username: text(process.username),
+  };
+}
+
+function networkMessage(network: JsonObject) {
+  const { sessions } = network;
+  return {
+    fqdn: text(network.fqdn),
+    bindAddress: text(network.bind_address),
+    tlsCertFile: text(network.tls_cert_file),
+    tlsKeyFile: text(network.tls_key_file),
+    noTls: network.no_tls === true,
+    sessions: isObject(sessions)
+      ? { heartbeatWindow: duration(sessions.heartbeat_window as Json) }
+      : undefined,
+    trafficTunnelEndpoints: objects(network.traffic_tunnel_endpoints).map((one) => ({
+      port: number(one.port),
+      connectionTimeout: duration(one.connection_timeout),
+    })),
+  };
+}
+
+function authMessage(auth: JsonObject) {
+  const { external_auth_config: external } = auth;
+  return {
+    handlers: objects(auth.handlers).map(({ type, config }) => ({
+      type: CREDENTIALS[text(type)] ?? CredentialsType.UNSPECIFIED,
+      config: struct(config),
+    })),
+    tlsAuthEntities: texts(auth.tls_auth_entities),
+    externalAuthConfig: isObject(external) ? { jwks: { json: struct(external.jwks as Json) } } : undefined,
+  };
+}
+
+function maintenanceMessage({ sensor_name: sensor, maintenance_allowed_key: key }: JsonObject) {
+  const [, namespace = "", type = "", subtype = "", name = ""] =
+    /^([^:]*):([^:]*):([^/]*)\/(.*)$/.exec(text(sensor)) ?? ["", "rdk", "component", "sensor", text(sensor)];
+  return { sensorName: { namespace, type, subtype, name }, maintenanceAllowedKey: text(key) };
+}
+
+// Values of a type, whatever is there.
+
+function text(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
+}
+
+function number(value: Json | undefined): number {
+  return typeof value === "number" ? value : 0;
+}
+
+function texts(value: Json | undefined): string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
+}
+
+function objects(value: Json | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.filter((one): one is JsonObject => isObject(one)) : [];
+}
+
+function struct(value: Json | undefined): JsonObject | undefined {
+  return isObject(value) ? value as JsonObject : undefined;
+}
+
+function environment(value: Json | undefined): Record<string, string> {
+  return Object.fromEntries(Object.entries(struct(value) ?? {}).map(([key, one]) => [key, text(one)]));
+}
+
+/** Written as `1m30s`, or as nanoseconds. */
+function duration(value: Json | undefined) {
+  const ms = typeof value === "string"
+    ? parseDurationMs(value)
+    : typeof value === "number"
+    ? value / 1e6
+    : undefined;
+  return ms === undefined ? undefined : toDuration(ms);
+}

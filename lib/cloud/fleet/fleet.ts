@@ -1,0 +1,275 @@
+/**
+ * Organizations, locations, machines and their parts: the tree that everything else hangs on.
+ *
+ * Owns these four tables. A machine always has one main part. Names are unique among siblings; ids never change.
+ */
+
+import { randomInt, randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import { checkedName } from "./names.ts";
+import type { Sql, SqlValue } from "../store/store.ts";
+
+interface Named {
+  readonly id: string;
+  readonly name: string;
+  readonly createdMs: number;
+}
+
+export interface Organization extends Named {
+  /** Its public name, by which others find what it shares. */
+  readonly namespace: string | null;
+}
+
+export interface Location extends Named {
+  readonly organizationId: string;
+  readonly parentId: string | null;
+  readonly machines: number;
+}
+
+export interface Machine extends Named {
+  readonly locationId: string;
+  /** When one of its parts was last heard of. */
+  readonly seenMs: number | null;
+}
+
+export interface Part extends Named {
+  readonly machineId: string;
+  readonly machineName: string;
+  readonly locationId: string;
+  readonly organizationId: string;
+  /** 1 for the part that stands for the machine. */
+  readonly main: number;
+  readonly seenMs: number | null;
+  /** What it last told of itself, as JSON. */
+  readonly info: string;
+}
+
+const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
+
+const ORGANIZATIONS = `SELECT id, name, created_ms AS "createdMs", namespace FROM organizations`;
+const LOCATIONS = `SELECT l.id, l.name, l.created_ms AS "createdMs", l.organization_id AS "organizationId",
+    l.parent_id AS "parentId", (SELECT COUNT(*) FROM machines m WHERE m.location_id = l.id) AS machines
+  FROM locations l`;
+const MACHINES = `SELECT m.id, m.name, m.created_ms AS "createdMs", m.location_id AS "locationId",
+    (SELECT MAX(p.seen_ms) FROM parts p WHERE p.machine_id = m.id) AS "seenMs"
+  FROM machines m`;
+const PARTS = `SELECT p.id, p.name, p.created_ms AS "createdMs", p.machine_id AS "machineId", p.main,
+    p.seen_ms AS "seenMs", p.info, m.name AS "machineName", m.location_id AS "locationId",
+    l.organization_id AS "organizationId"
+  FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id`;
+
+export class Fleet {
+  constructor(private readonly sql: Sql) {}
+
+  // Organizations.
+
+  organizations(): Promise<Organization[]> {
+    return this.sql.query(`${ORGANIZATIONS} ORDER BY name`);
+  }
+
+  organization(id: string): Promise<Organization> {
+    return this.#one(`${ORGANIZATIONS} WHERE id = ?`, "organization", id);
+  }
+
+  async createOrganization(name: string, nowMs: number): Promise<string> {
+    const id = randomUUID();
+    const text = "INSERT INTO organizations (id, name, created_ms) VALUES (?, ?, ?)";
+    await this.#named("organization", name, text, id, checkedName(name), nowMs);
+    return id;
+  }
+
+  async renameOrganization(id: string, name: string): Promise<void> {
+    await this.#named(
+      "organization",
+      name,
+      "UPDATE organizations SET name = ? WHERE id = ?",
+      checkedName(name),
+      id,
+    );
+  }
+
+  // Locations.
+
+  locations(organizationId: string): Promise<Location[]> {
+    return this.sql.query(`${LOCATIONS} WHERE l.organization_id = ? ORDER BY l.name`, organizationId);
+  }
+
+  location(id: string): Promise<Location> {
+    return this.#one(`${LOCATIONS} WHERE l.id = ?`, "location", id);
+  }
+
+  async createLocation(
+    organizationId: string,
+    name: string,
+    parentId: string,
+    nowMs: number,
+  ): Promise<string> {
+    const id = Array.from(
+      { length: LOCATION_ID.length },
+      () => LOCATION_ID.letters[randomInt(LOCATION_ID.letters.length)],
+    ).join("");
+    const text = "INSERT INTO locations (id, organization_id, name, created_ms) VALUES (?, ?, ?, ?)";
+    await this.#named("location", name, text, id, organizationId, checkedName(name), nowMs);
+    if (parentId !== "") await this.moveLocation(id, parentId);
+    return id;
+  }
+
+  async renameLocation(id: string, name: string): Promise<void> {
+    await this.#named("location", name, "UPDATE locations SET name = ? WHERE id = ?", checkedName(name), id);
+  }
+
+  /** Puts a location into another one of the same organization. */
+  async moveLocation(id: string, parentId: string): Promise<void> {
+    const { organizationId } = await this.location(id);
+    const above = await locationsAbove(this.sql, parentId);
+    if (above.includes(id)) {
+      throw new SvcError("invalid_argument", `location ${id} cannot be in ${parentId}, which is in it`);
+    }
+    if ((await this.location(parentId)).organizationId !== organizationId) {
+      throw new SvcError(
+        "invalid_argument",
+        `location ${parentId} belongs to another organization than ${id}`,
+      );
+    }
+    await this.sql.query("UPDATE locations SET parent_id = ? WHERE id = ?", parentId, id);
+  }
+
+  async deleteLocation(id: string): Promise<void> {
+    const { name, machines } = await this.location(id);
+    const inside = await this.sql.query("SELECT id FROM locations WHERE parent_id = ?", id);
+    if (machines > 0 || inside.length > 0) {
+      throw new SvcError(
+        "failed_precondition",
+        `location "${name}" has ${machines} machines and ${inside.length} locations, wanted an empty one`,
+      );
+    }
+    await this.sql.query("DELETE FROM locations WHERE id = ?", id);
+    await this.#forget("location", id);
+  }
+
+  // Machines.
+
+  machines(locationId: string): Promise<Machine[]> {
+    return this.sql.query(`${MACHINES} WHERE m.location_id = ? ORDER BY m.name`, locationId);
+  }
+
+  machine(id: string): Promise<Machine> {
+    return this.#one(`${MACHINES} WHERE m.id = ?`, "machine", id);
+  }
+
+  /** Makes a machine with its main part. */
+  async createMachine(
+    locationId: string,
+    name: string,
+    nowMs: number,
+  ): Promise<{ id: string; partId: string }> {
+    const id = randomUUID();
+    const text = "INSERT INTO machines (id, location_id, name, created_ms) VALUES (?, ?, ?, ?)";
+    await this.#named("machine", name, text, id, locationId, checkedName(name), nowMs);
+    return { id, partId: await this.createPart(id, `${name}-main`, nowMs) };
+  }
+
+  async updateMachine(id: string, name: string, locationId: string): Promise<void> {
+    const text = "UPDATE machines SET name = ?, location_id = ? WHERE id = ?";
+    await this.#named("machine", name, text, checkedName(name), locationId, id);
+  }
+
+  async deleteMachine(id: string): Promise<void> {
+    await this.sql.query("DELETE FROM parts WHERE machine_id = ?", id);
+    await this.sql.query("DELETE FROM machines WHERE id = ?", id);
+    await this.#forget("machine", id);
+  }
+
+  // Parts.
+
+  parts(machineId: string): Promise<Part[]> {
+    return this.sql.query(`${PARTS} WHERE p.machine_id = ? ORDER BY p.main DESC, p.name`, machineId);
+  }
+
+  partsOfOrganization(organizationId: string): Promise<Part[]> {
+    return this.sql.query(
+      `${PARTS} WHERE l.organization_id = ? ORDER BY m.name, p.main DESC, p.name`,
+      organizationId,
+    );
+  }
+
+  /** When each part was last heard of. */
+  seen(): Promise<{ readonly id: string; readonly seenMs: number | null }[]> {
+    return this.sql.query(`SELECT id, seen_ms AS "seenMs" FROM parts`);
+  }
+
+  part(id: string): Promise<Part> {
+    return this.#one(`${PARTS} WHERE p.id = ?`, "part", id);
+  }
+
+  /** Makes a part; the first one of a machine is the main one. */
+  async createPart(machineId: string, name: string, nowMs: number): Promise<string> {
+    const id = randomUUID();
+    const main = (await this.parts(machineId)).length === 0 ? 1 : 0;
+    const text = "INSERT INTO parts (id, machine_id, name, main, created_ms) VALUES (?, ?, ?, ?, ?)";
+    await this.#named("part", name, text, id, machineId, checkedName(name), main, nowMs);
+    return id;
+  }
+
+  async renamePart(id: string, name: string): Promise<void> {
+    await this.#named("part", name, "UPDATE parts SET name = ? WHERE id = ?", checkedName(name), id);
+  }
+
+  async makeMain(id: string): Promise<void> {
+    const { machineId } = await this.part(id);
+    const text = "UPDATE parts SET main = CASE WHEN id = ? THEN 1 ELSE 0 END WHERE machine_id = ?";
+    await this.sql.query(text, id, machineId);
+  }
+
+  async deletePart(id: string): Promise<void> {
+    const { name, main } = await this.part(id);
+    if (main) {
+      throw new SvcError(
+        "failed_precondition",
+        `part "${name}" is the machine's main one, which stays with it`,
+      );
+    }
+    await this.sql.query("DELETE FROM parts WHERE id = ?", id);
+  }
+
+  /** Notes when parts were last heard of, and what they told; an earlier time does not count. */
+  async saw(parts: ReadonlyMap<string, { atMs: number; info?: string }>): Promise<void> {
+    const text = `UPDATE parts SET seen_ms = ?, info = COALESCE(?, info)
+      WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ?)`;
+    for (const [id, { atMs, info }] of parts) await this.sql.query(text, atMs, info ?? null, id, atMs);
+  }
+
+  /** Keys lose what they could do with something that is no more. */
+  async #forget(kind: string, id: string): Promise<void> {
+    await this.sql.query("DELETE FROM grants WHERE kind = ? AND resource_id = ?", kind, id);
+  }
+
+  async #one<T>(text: string, kind: string, id: string): Promise<T> {
+    const [row] = await this.sql.query<T>(text, id);
+    if (!row) throw new SvcError("not_found", `there is no ${kind} "${id}"`);
+    return row;
+  }
+
+  async #named(kind: string, name: string, text: string, ...values: SqlValue[]): Promise<void> {
+    try {
+      await this.sql.query(text, ...values);
+    } catch (cause) {
+      if ((cause as SvcError).code !== "already_exists") throw cause;
+      throw new SvcError("already_exists", `there is a ${kind} "${name}" here already`, { cause });
+    }
+  }
+}
+
+/** A location and those that it is in, from the inside out. */
+export async function locationsAbove(sql: Sql, id: string): Promise<string[]> {
+  const ids: string[] = [];
+  for (let at: string | null = id; at !== null && !ids.includes(at);) {
+    ids.push(at);
+    const [row]: { parent: string | null }[] = await sql.query(
+      "SELECT parent_id AS parent FROM locations WHERE id = ?",
+      at,
+    );
+    at = row?.parent ?? null;
+  }
+  return ids;
+}

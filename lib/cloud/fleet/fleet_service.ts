@@ -1,0 +1,247 @@
+/**
+ * AppService, the tree: organizations, locations, machines (published as robots) and parts.
+ *
+ * Thin: turns messages into calls of `Fleet` and back. Who may call what is decided before (`rules.ts`).
+ */
+
+import {
+  type AppService,
+  type LocationSchema,
+  OnlineState,
+  type OrganizationSchema,
+  type RobotSchema,
+} from "../../../proto/gen/app_pb.ts";
+import { toTimestamp } from "../../api/time.ts";
+import type { MessageInitShape } from "../../wire/proto.ts";
+import { SvcError } from "../../base/error.ts";
+import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { Fleet, type Location, type Machine, type Organization, type Part } from "./fleet.ts";
+import { Keys } from "../access/keys.ts";
+import { Packages } from "../packages/packages.ts";
+import type { Online } from "./presence.ts";
+import { requireRoom } from "../access/room.ts";
+
+const STATES: { readonly [K in Online]: OnlineState } = {
+  online: OnlineState.ONLINE,
+  offline: OnlineState.OFFLINE,
+  never: OnlineState.AWAITING_SETUP,
+};
+
+const ROBOTS_MAX = 10_000;
+
+export function fleetHandlers(cloud: CloudContext) {
+  return { ...organizationHandlers(cloud), ...locationHandlers(cloud), ...machineHandlers(cloud) };
+}
+
+/** How published messages tell whether something is online. */
+export function onlineMessage({ presence, clock }: CloudContext, seenMs: number | undefined) {
+  return {
+    onlineState: STATES[presence.state(seenMs)],
+    secondsSinceOnline: BigInt(seenMs === undefined ? 0 : Math.floor((clock.nowMs() - seenMs) / 1000)),
+    lastAccess: seenMs === undefined ? undefined : toTimestamp(seenMs),
+  };
+}
+
+function organizationHandlers(cloud: CloudContext) {
+  const { store, access, audit } = cloud;
+  const fleet = new Fleet(store);
+  return {
+    async listOrganizations(_request, ctx) {
+      const mine = await access.organizationsOf(ctx.entity);
+      const all = await fleet.organizations();
+      return { organizations: all.filter(({ id }) => mine.includes(id)).map(organizationMessage) };
+    },
+    async getOrganization({ organizationId }) {
+      return { organization: organizationMessage(await fleet.organization(organizationId)) };
+    },
+    /** Whoever makes an organization owns it. */
+    async createOrganization({ name }, ctx) {
+      await requireMaker(cloud, ctx);
+      const id = await audit.change(actorOf(ctx), { kind: "organization", id: name }, async (sql, nowMs) => {
+        const made = await new Fleet(sql).createOrganization(name, nowMs);
+        await new Keys(sql).grant(ctx.entity!, { role: "owner", kind: "organization", resourceId: made });
+        await requireRoom(sql, cloud.limits, "rolesPerKey", ctx.entity!);
+        return made;
+      });
+      return { organization: organizationMessage(await fleet.organization(id)) };
+    },
+    async updateOrganization({ organizationId: id, name, publicNamespace }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "organization", id }, async (sql) => {
+        if (name !== undefined) await new Fleet(sql).renameOrganization(id, name);
+        if (publicNamespace) await new Packages(sql).setNamespace(id, publicNamespace);
+      });
+      return { organization: organizationMessage(await fleet.organization(id)) };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** Throws `permission_denied`, which the audit log notes, where the caller makes no organizations. */
+async function requireMaker(
+  { access, audit, organizations = "operator" }: CloudContext,
+  ctx: CallContext,
+): Promise<void> {
+  const problem = organizations === "operator"
+    ? "organizations are made by whoever runs this control plane: svc-cloud org create NAME"
+    : await access.isPersonal(ctx.entity)
+    ? undefined
+    : "the key of a machine or of a training job makes no organizations: use one of a person";
+  if (problem === undefined) return;
+  await audit.refused(actorOf(ctx), []);
+  throw new SvcError("permission_denied", problem);
+}
+
+function locationHandlers({ store, audit, limits }: CloudContext) {
+  const fleet = new Fleet(store);
+  return {
+    async listLocations({ organizationId }) {
+      return { locations: (await fleet.locations(organizationId)).map(locationMessage) };
+    },
+    async getLocation({ locationId }) {
+      return { location: locationMessage(await fleet.location(locationId)) };
+    },
+    async createLocation({ organizationId: on, name, parentLocationId = "" }, ctx) {
+      const id = await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id: on },
+        async (sql, nowMs) => {
+          const id = await new Fleet(sql).createLocation(on, name, parentLocationId, nowMs);
+          await requireRoom(sql, limits, "locationsPerOrganization", on);
+          return id;
+        },
+      );
+      return { location: locationMessage(await fleet.location(id)) };
+    },
+    async updateLocation({ locationId: id, name, parentLocationId }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
+        if (name !== undefined) await new Fleet(sql).renameLocation(id, name);
+        if (parentLocationId) await new Fleet(sql).moveLocation(id, parentLocationId);
+      });
+      return { location: locationMessage(await fleet.location(id)) };
+    },
+    async deleteLocation({ locationId: id }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "location", id }, (sql) => new Fleet(sql).deleteLocation(id));
+      return {};
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function machineHandlers(cloud: CloudContext) {
+  const { store, audit, presence, limits } = cloud;
+  const fleet = new Fleet(store);
+  const robotMessage = async (machine: Machine): Promise<MessageInitShape<typeof RobotSchema>> => {
+    const seen = (await fleet.parts(machine.id)).map(({ id, seenMs }) => presence.seenMs(id, seenMs) ?? 0);
+    const { id, name, locationId: location, createdMs } = machine;
+    return {
+      id,
+      name,
+      location,
+      createdOn: toTimestamp(createdMs),
+      ...onlineMessage(cloud, Math.max(...seen) || undefined),
+    };
+  };
+  const summary = (part: Part) => {
+    const seenMs = presence.seenMs(part.id, part.seenMs);
+    const online = onlineMessage(cloud, seenMs);
+    return {
+      partId: part.id,
+      partName: part.name,
+      isMainPart: part.main === 1,
+      ...online,
+      lastOnline: online.lastAccess,
+    };
+  };
+  return {
+    async listRobots({ locationId }) {
+      return { robots: await Promise.all((await fleet.machines(locationId)).map(robotMessage)) };
+    },
+    async getRobot({ id }) {
+      return { robot: await robotMessage(await fleet.machine(id)) };
+    },
+    async newRobot({ location, name }, ctx) {
+      const { id } = await audit.change(
+        actorOf(ctx),
+        { kind: "location", id: location },
+        async (sql, nowMs) => {
+          const made = await new Fleet(sql).createMachine(location, name, nowMs);
+          const { organizationId } = await new Fleet(sql).location(location);
+          await requireRoom(sql, limits, "machinesPerOrganization", organizationId);
+          return made;
+        },
+      );
+      return { id };
+    },
+    async updateRobot({ id, name, location }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "machine", id }, async (sql) => {
+        const machine = await new Fleet(sql).machine(id);
+        const there = location || machine.locationId;
+        await new Fleet(sql).updateMachine(id, name || machine.name, there);
+        if (there === machine.locationId) return;
+        const { organizationId } = await new Fleet(sql).location(there);
+        await requireRoom(sql, limits, "machinesPerOrganization", organizationId);
+        await requireRoom(sql, limits, "rolesPerOrganization", organizationId);
+      });
+      return { robot: await robotMessage(await fleet.machine(id)) };
+    },
+    async deleteRobot({ id }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "machine", id }, (sql) => new Fleet(sql).deleteMachine(id));
+      return {};
+    },
+    async newRobotPart({ robotId, partName }, ctx) {
+      const partId = await audit.change(
+        actorOf(ctx),
+        { kind: "machine", id: robotId },
+        async (sql, nowMs) => {
+          const id = await new Fleet(sql).createPart(robotId, partName, nowMs);
+          await requireRoom(sql, limits, "partsPerMachine", robotId);
+          return id;
+        },
+      );
+      return { partId };
+    },
+    async deleteRobotPart({ partId: id }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "part", id }, (sql) => new Fleet(sql).deletePart(id));
+      return {};
+    },
+    async markPartAsMain({ partId: id }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "part", id }, (sql) => new Fleet(sql).makeMain(id));
+      return {};
+    },
+    async listMachineSummaries({ organizationId, locationIds, limit = ROBOTS_MAX }) {
+      const every = await fleet.partsOfOrganization(organizationId);
+      const locations = (await fleet.locations(organizationId)).filter(({ id }) =>
+        locationIds.length === 0 || locationIds.includes(id)
+      );
+      let left = Math.min(limit, ROBOTS_MAX);
+      const locationSummaries = locations.map(({ id, name }) => {
+        const own = every.filter(({ locationId }) => locationId === id);
+        const machineIds = [...new Set(own.map(({ machineId }) => machineId))].slice(0, Math.max(0, left));
+        left -= machineIds.length;
+        const machineSummaries = machineIds.map((machineId) => {
+          const partsOf = own.filter((part) => part.machineId === machineId);
+          return { machineId, machineName: partsOf[0].machineName, partSummaries: partsOf.map(summary) };
+        });
+        return { locationId: id, locationName: name, machineSummaries };
+      });
+      return { locationSummaries };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function organizationMessage(
+  { id, name, createdMs, namespace }: Organization,
+): MessageInitShape<typeof OrganizationSchema> {
+  return { id, name, createdOn: toTimestamp(createdMs), publicNamespace: namespace ?? "" };
+}
+
+function locationMessage(location: Location): MessageInitShape<typeof LocationSchema> {
+  const { id, name, createdMs, organizationId, parentId, machines } = location;
+  return {
+    id,
+    name,
+    parentLocationId: parentId ?? "",
+    createdOn: toTimestamp(createdMs),
+    organizations: [{ organizationId, primary: true }],
+    robotCount: machines,
+  };
+}

@@ -1,0 +1,148 @@
+/**
+ * The configuration of parts, as people wrote it, with its history.
+ *
+ * Revision 0 is the empty configuration; each change makes the next one. Nothing of the history is ever changed:
+ * restoring an earlier revision makes a new one that reads the same.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { Sql } from "../store/store.ts";
+
+export interface PartConfig {
+  readonly config: JsonObject;
+  readonly revision: number;
+  /** When it was last changed; 0 for one that never was. */
+  readonly updatedMs: number;
+}
+
+/** A change of a part: what made `revision` of what was there before. */
+export interface PartChange {
+  readonly revision: number;
+  readonly atMs: number;
+  readonly who: string;
+  readonly oldName: string;
+  readonly old: JsonObject;
+}
+
+export interface HistoryQuery {
+  readonly limit: number;
+  /** Only revisions before this one. */
+  readonly before?: number;
+  readonly fromMs?: number;
+  readonly untilMs?: number;
+}
+
+const CONFIG_CHARS_MAX = 8 * 1024 * 1024;
+
+export class PartConfigs {
+  constructor(private readonly sql: Sql) {}
+
+  async get(partId: string): Promise<PartConfig> {
+    const [row] = await this.sql.query<{ config: string; revision: number; updatedMs: number }>(
+      `SELECT config, revision, config_ms AS "updatedMs" FROM parts WHERE id = ?`,
+      partId,
+    );
+    if (!row) throw new SvcError("not_found", `there is no part "${partId}"`);
+    return { ...row, config: JSON.parse(row.config) };
+  }
+
+  /**
+   * Makes `config` the next revision; one that says the same makes none. Throws `aborted` where somebody else has
+   * changed it after `knownMs`.
+   */
+  async set(partId: string, config: JsonObject, who: string, nowMs: number, knownMs?: number): Promise<void> {
+    const text = JSON.stringify(config);
+    if (text.length > CONFIG_CHARS_MAX) {
+      throw new SvcError(
+        "invalid_argument",
+        `the configuration has ${text.length} letters, wanted at most ${CONFIG_CHARS_MAX}`,
+      );
+    }
+    const [old] = await this.sql.query<{ name: string; config: string; revision: number; updatedMs: number }>(
+      `SELECT name, config, revision, config_ms AS "updatedMs" FROM parts WHERE id = ?`,
+      partId,
+    );
+    if (!old) throw new SvcError("not_found", `there is no part "${partId}"`);
+    if (knownMs !== undefined && old.updatedMs > knownMs) {
+      throw new SvcError(
+        "aborted",
+        `part "${old.name}" was changed at ${new Date(old.updatedMs).toISOString()}, after you last read it`,
+      );
+    }
+    if (old.config === text) return;
+    await this.sql.query(
+      "INSERT INTO part_history (part_id, revision, at_ms, who, old_name, old_config) VALUES (?, ?, ?, ?, ?, ?)",
+      partId,
+      old.revision + 1,
+      nowMs,
+      who,
+      old.name,
+      old.config,
+    );
+    // Times tell changes apart, so no two of them are the same.
+    await this.sql.query(
+      "UPDATE parts SET config = ?, config_ms = ?, revision = ? WHERE id = ?",
+      text,
+      Math.max(nowMs, old.updatedMs + 1),
+      old.revision + 1,
+      partId,
+    );
+  }
+
+  /** Forgets the oldest changes, so that so many stay. */
+  async keepNewest(partId: string, count: number): Promise<void> {
+    await this.sql.query(
+      "DELETE FROM part_history WHERE part_id = ? AND revision <= (SELECT revision FROM parts WHERE id = ?) - ?",
+      partId,
+      partId,
+      count,
+    );
+  }
+
+  /** How many of the changes that are asked for have no more letters together than so many; one in any case. */
+  async fitting(partId: string, query: HistoryQuery, lettersMax: number): Promise<number> {
+    const sizes = await this.#changes<{ letters: number }>("LENGTH(old_config) AS letters", partId, query);
+    let left = lettersMax;
+    const over = sizes.findIndex(({ letters }) => (left -= letters) < 0);
+    return over < 0 ? query.limit : Math.max(over, 1);
+  }
+
+  /** The newest changes, newest first. */
+  async history(partId: string, query: HistoryQuery): Promise<PartChange[]> {
+    const columns = `revision, at_ms AS "atMs", who, old_name AS "oldName", old_config AS old`;
+    const rows = await this.#changes<Omit<PartChange, "old"> & { old: string }>(columns, partId, query);
+    return rows.map((row) => ({ ...row, old: JSON.parse(row.old) }));
+  }
+
+  #changes<T>(columns: string, partId: string, query: HistoryQuery): Promise<T[]> {
+    const { limit, before = Number.MAX_SAFE_INTEGER, fromMs = 0, untilMs = Number.MAX_SAFE_INTEGER } = query;
+    return this.sql.query<T>(
+      `SELECT ${columns} FROM part_history
+       WHERE part_id = ? AND revision < ? AND at_ms >= ? AND at_ms <= ? ORDER BY revision DESC LIMIT ?`,
+      partId,
+      before,
+      fromMs,
+      untilMs,
+      limit,
+    );
+  }
+
+  /** The configuration as it was in a revision. Throws `not_found`. */
+  async at(partId: string, revision: number): Promise<JsonObject> {
+    const now = await this.get(partId);
+    if (revision === now.revision) return now.config;
+    const [next] = await this.sql.query<{ old: string }>(
+      "SELECT old_config AS old FROM part_history WHERE part_id = ? AND revision = ?",
+      partId,
+      revision + 1,
+    );
+    if (!next) {
+      throw new SvcError(
+        "not_found",
+        `there is no revision ${revision}, wanted one from 0 to ${now.revision}`,
+      );
+    }
+    return JSON.parse(next.old);
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * RobotService: what machines call. Configuration, certificate, restart orders and logs.
+ *
+ * Who may call a machine is decided here too: those whose API keys have a role on it, unless its configuration says
+ * otherwise. The machine gets the hashes of their keys.
+ *
+ * A poll that finds nothing new costs three short queries: messages are kept for as long as nothing they are made of
+ * has changed.
+ */
+
+import {
+  type AuthHandlerConfigSchema,
+  type ConfigResponse,
+  ConfigResponseSchema,
+  CredentialsType,
+  RobotService,
+} from "../../../proto/gen/app_pb.ts";
+import { toDuration } from "../../api/time.ts";
+import type { SvcError } from "../../base/error.ts";
+import { create, type MessageInitShape } from "../../wire/proto.ts";
+import { type Service, service } from "../../wire/service.ts";
+import type { Authority } from "../store/authority.ts";
+import { robotConfigMessage } from "./config_message.ts";
+import type { CloudContext } from "../context.ts";
+import { Fleet, type Part } from "./fleet.ts";
+import { Fragments } from "./fragments.ts";
+import { type KeyHash, Keys } from "../access/keys.ts";
+import type { Logs } from "../logs/logs.ts";
+import { Packages } from "../packages/packages.ts";
+import { PartConfigs } from "./part_config.ts";
+import { places } from "../store/store.ts";
+
+/** How often machines ask whether to restart. */
+const RESTART_CHECK_MS = 5_000;
+/** Messages that are kept, of as many parts. */
+const KEPT_MAX = 5_000;
+const LOCALHOST = ["localhost", "127.0.0.1"];
+/** Under which all names of machines are; not a name of the outside world. */
+const DOMAIN = "svc.internal";
+
+export function robotService(cloud: CloudContext, authority: Authority, logs: Logs): Service {
+  const { store, presence, clock } = cloud;
+  const fleet = new Fleet(store);
+  const messages = new ConfigMessages(cloud);
+  return service(RobotService, {
+    async config({ id, agentInfo }) {
+      const part = await fleet.part(id);
+      const { host, os, ips, version, gitRevision, platform } = agentInfo ?? {};
+      presence.saw(
+        id,
+        agentInfo &&
+          {
+            host: host!,
+            os: os!,
+            ips: ips!,
+            version: version!,
+            git_revision: gitRevision!,
+            platform: platform ?? "",
+          },
+      );
+      return await messages.of(part);
+    },
+    async certificate({ id }) {
+      const { fqdn, localFqdn } = partNames(await fleet.part(id));
+      const { certificate, privateKey } = await authority.ofPart(id, [
+        fqdn,
+        localFqdn,
+        // Who has the key could be taken for any server on the computer of who trusts the authority.
+        ...(cloud.localhostCertificates ? LOCALHOST : []),
+      ]);
+      return { id, tlsCertificate: certificate, tlsPrivateKey: privateKey };
+    },
+    async needsRestart({ id }) {
+      presence.saw(id);
+      const find = "SELECT restart FROM parts WHERE id = ?";
+      const [row] = await store.query<{ restart: number }>(find, id);
+      const mustRestart = row?.restart === 1 && await store.transaction(async (sql) => {
+        const [now] = await sql.query<{ restart: number }>(find, id);
+        // An order is for one restart: whoever hears of it first carries it out.
+        await sql.query("UPDATE parts SET restart = 0 WHERE id = ?", id);
+        return now?.restart === 1;
+      });
+      return { id, mustRestart, restartCheckInterval: toDuration(RESTART_CHECK_MS) };
+    },
+    async log({ id, logs: entries }) {
+      presence.saw(id);
+      await logs.add(id, entries, clock.nowMs());
+      return {};
+    },
+  });
+}
+
+/** Under which names a part is reached. */
+export function partNames({ name, locationId }: Part): { fqdn: string; localFqdn: string } {
+  const word = name.toLowerCase().replace(/[^a-z0-9-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63) || "part";
+  return { fqdn: `${word}.${locationId}.${DOMAIN}`, localFqdn: `${word}.${locationId}.local.${DOMAIN}` };
+}
+
+/** Lets in whoever has one of these keys. */
+function handlerOf(keys: readonly KeyHash[]): MessageInitShape<typeof AuthHandlerConfigSchema> {
+  const hashes = Object.fromEntries(keys.map(({ id, hash }) => [id, hash]));
+  return { type: CredentialsType.API_KEY, config: { ...hashes, keys: keys.map(({ id }) => id) } };
+}
+
+interface Kept {
+  /** Everything that the message is made of but the fragments. */
+  readonly stamp: string;
+  readonly fragments: ReadonlyMap<string, number>;
+  /** Packages whose version is not written out, and the one that it stands for. */
+  readonly packages: readonly Floating[];
+  readonly response: ConfigResponse;
+}
+
+interface Floating {
+  readonly id: string;
+  readonly wanted: string;
+  /** Undefined where there is none. */
+  readonly version: string | undefined;
+}
+
+class ConfigMessages {
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(private readonly cloud: CloudContext) {}
+
+  async of(part: Part): Promise<ConfigResponse> {
+    const { id, name, machineId, locationId, organizationId } = part;
+    const [{ revision }] = await this.cloud.store.query<{ revision: number }>(
+      "SELECT revision FROM parts WHERE id = ?",
+      id,
+    );
+    const keys = await new Keys(this.cloud.store).hashesFor(part);
+    const stamp = JSON.stringify([revision, name, machineId, locationId, organizationId, keys]);
+    const kept = this.#kept.get(id);
+    if (kept?.stamp === stamp && await this.#isCurrent(kept, organizationId)) return kept.response;
+    const made = await this.#make(part, keys, stamp);
+    if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
+    this.#kept.set(id, made);
+    return made.response;
+  }
+
+  async #isCurrent({ fragments, packages }: Kept, organizationId: string): Promise<boolean> {
+    for (const { id, wanted, version } of packages) {
+      if (await this.#versionOf(id, wanted, organizationId) !== version) return false;
+    }
+    if (fragments.size === 0) return true;
+    const rows = await this.cloud.store.query<{ id: string; revision: number }>(
+      `SELECT id, revision FROM fragments WHERE id IN (${places([...fragments])})`,
+      ...fragments.keys(),
+    );
+    return rows.length === fragments.size && rows.every(({ id, revision }) => fragments.get(id) === revision);
+  }
+
+  /** The version of a package that is meant, if there is one that the organization may have. */
+  async #versionOf(id: string, wanted: string, organizationId: string): Promise<string | undefined> {
+    try {
+      const { item, version } = await new Packages(this.cloud.store).find(id, wanted);
+      return item.visibility === "private" && item.organizationId !== organizationId ? undefined : version;
+    } catch (error) {
+      if (["not_found", "invalid_argument"].includes((error as SvcError).code)) return undefined;
+      throw error;
+    }
+  }
+
+  async #make(part: Part, keys: readonly KeyHash[], stamp: string): Promise<Kept> {
+    const { store, logger } = this.cloud;
+    const { config, revision } = await new PartConfigs(store).get(part.id);
+    const { organizationId } = part;
+    const resolved = await new Fragments(store).resolve(config, organizationId);
+    for (const { path, message } of resolved.problems) {
+      logger.warn(`configuration of part ${part.id}: ${path}: ${message}`);
+    }
+    const fragments = new Map(resolved.fragments.map((one) => [one.id, one.revision]));
+    const message = robotConfigMessage(resolved.config);
+    const packages: Floating[] = [];
+    for (const one of message.packages) {
+      const { package: id, version: wanted } = one;
+      const version = await this.#versionOf(id, wanted, organizationId);
+      if (version === wanted) continue;
+      packages.push({ id, wanted, version });
+      // Where there is none, the machine hears why when it asks for it.
+      one.version = version ?? wanted;
+    }
+    const floating = packages.map(({ id, version }) => `${id}@${version ?? "none"}`);
+    const inIt = [...fragments].map(([id, number]) => `${id.slice(0, 8)}.${number}`);
+    const { id, locationId, machineId } = part;
+    const response = create(ConfigResponseSchema, {
+      config: {
+        ...message,
+        revision: [revision, ...inIt, ...floating].join("+"),
+        overwriteFragmentStatus: resolved.problems.map(({ path, message }) => ({
+          error: `${path}: ${message}`,
+        })),
+        auth: message.auth?.handlers.length ? message.auth : { ...message.auth, handlers: [handlerOf(keys)] },
+        cloud: { id, ...partNames(part), primaryOrgId: organizationId, locationId, machineId },
+      },
+    });
+    return { stamp, fragments, packages, response };
+  }
+}

@@ -1,0 +1,235 @@
+/**
+ * The logs of machines: taken in once each, kept for 30 days, searched and followed.
+ *
+ * An entry is known by everything that it says, its time included: one that is sent again, because its
+ * acknowledgement was lost, is not kept again. Entries of a part are numbered in the order of their arrival, and one
+ * is never seen before those with smaller numbers.
+ */
+
+import { createHash } from "node:crypto";
+import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
+import { toMs } from "../../api/time.ts";
+import type { Clock } from "../../base/clock.ts";
+import { fromBinary, toBinary } from "../../wire/proto.ts";
+import { fieldsText } from "../../cloud_client/log_fields.ts";
+import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
+import { places, type Sql, type SqlValue, type Store } from "../store/store.ts";
+
+export interface LogQuery {
+  /** Only entries with this in their logger, message or fields as `fieldsText` writes them, in whatever case. */
+  readonly filter?: string;
+  /** Only these levels; all where it is empty. */
+  readonly levels?: readonly string[];
+  /** Only loggers with this in their name. */
+  readonly logger?: string;
+  /** When they were written. */
+  readonly fromMs?: number;
+  readonly untilMs?: number;
+  readonly limit: number;
+  readonly order: "newest first" | "oldest first";
+  /** Only what comes, in this order, after the entry with this number. */
+  readonly after?: number;
+}
+
+export interface NumberedLog {
+  readonly number: number;
+  readonly entry: LogEntry;
+}
+
+const DAY_MS = 24 * 3600 * 1000;
+const KEPT_MS = 30 * DAY_MS;
+/** Rows of one statement. */
+const ROWS_MAX = 400;
+const FORGET_AT_ONCE = 5_000;
+/** How soon one hears of what came in by another control plane on the same database. */
+const LOOK_MS = 1_000;
+const FOLLOW_AT_ONCE = 500;
+
+export class Logs {
+  /** Those who wait for entries of a part that come in here. */
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  constructor(
+    private readonly store: Store,
+    private readonly clock: Clock,
+    private readonly limits: Limits = defaultLimits(),
+  ) {}
+
+  /** Takes in entries; when it resolves they are on disk. */
+  async add(partId: string, entries: readonly LogEntry[], nowMs: number): Promise<void> {
+    if (entries.length === 0) return;
+    requireWithin(this.limits, "logLinesPerCall", entries.length);
+    const rows = rowsOf(entries, nowMs);
+    const bytes = rows.reduce((sum, row) => sum + (row[row.length - 1] as Uint8Array).length, 0);
+    requireWithin(this.limits, "logBytesPerCall", bytes);
+    await this.store.transaction(async (sql) => {
+      await this.#count(sql, partId, rows.length, bytes, nowMs);
+      // Holding this row until the end is what keeps the entries of a part in order.
+      const [{ number: last }] = await sql.query<{ number: number }>(
+        `INSERT INTO log_heads (part_id, number) VALUES (?, ?)
+         ON CONFLICT (part_id) DO UPDATE SET number = log_heads.number + excluded.number RETURNING number`,
+        partId,
+        rows.length,
+      );
+      for (let at = 0; at < rows.length; at += ROWS_MAX) {
+        const some = rows.slice(at, at + ROWS_MAX);
+        const values = some.flatMap((row, index) => [partId, last - rows.length + 1 + at + index, ...row]);
+        await sql.query(
+          `INSERT INTO logs (part_id, number, entry_id, received_ms, written_ms, level, logger, words, entry)
+           VALUES ${some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?, ?)").join(", ")}
+           ON CONFLICT (part_id, entry_id) DO NOTHING`,
+          ...values,
+        );
+      }
+    });
+    for (const wake of this.#waiting.get(partId) ?? []) wake();
+  }
+
+  /** Counts what a part logs in a day. Throws `resource_exhausted` where it is too much. */
+  async #count(sql: Sql, partId: string, lines: number, bytes: number, nowMs: number): Promise<void> {
+    const [today] = await sql.query<{ lines: number; bytes: number }>(
+      `INSERT INTO log_days (part_id, day, lines, bytes) VALUES (?, ?, ?, ?)
+       ON CONFLICT (part_id) DO UPDATE SET day = excluded.day,
+         lines = CASE WHEN log_days.day = excluded.day THEN log_days.lines ELSE 0 END + excluded.lines,
+         bytes = CASE WHEN log_days.day = excluded.day THEN log_days.bytes ELSE 0 END + excluded.bytes
+       RETURNING lines, bytes`,
+      partId,
+      Math.floor(nowMs / DAY_MS),
+      lines,
+      bytes,
+    );
+    requireWithin(this.limits, "logLinesPerMachineDay", today.lines);
+    requireWithin(this.limits, "logBytesPerMachineDay", today.bytes);
+  }
+
+  async find(partId: string, query: LogQuery): Promise<NumberedLog[]> {
+    const { filter = "", levels = [], logger = "", fromMs, untilMs, order, after, limit } = query;
+    const where = ["part_id = ?", "received_ms >= ?"];
+    const values: SqlValue[] = [partId, this.clock.nowMs() - KEPT_MS];
+    const only = (condition: string, ...more: SqlValue[]) => {
+      where.push(condition);
+      values.push(...more);
+    };
+    if (filter !== "") only("words LIKE ? ESCAPE '!'", like(filter));
+    if (logger !== "") only("logger LIKE ? ESCAPE '!'", like(logger));
+    if (levels.length > 0) {
+      only(
+        `level IN (${places(levels)})`,
+        ...levels.map((level) => level.toLowerCase()),
+      );
+    }
+    if (fromMs !== undefined) only("written_ms >= ?", Math.floor(fromMs));
+    if (untilMs !== undefined) only("written_ms <= ?", Math.floor(untilMs));
+    const newest = order === "newest first";
+    if (after !== undefined) only(newest ? "number < ?" : "number > ?", after);
+    const rows = await this.store.query<{ number: number; entry: Uint8Array }>(
+      `SELECT number, entry FROM logs WHERE ${where.join(" AND ")} ORDER BY number ${
+        newest ? "DESC" : "ASC"
+      } LIMIT ?`,
+      ...values,
+      limit,
+    );
+    return rows.map(({ number, entry }) => ({ number, entry: fromBinary(LogEntrySchema, entry) }));
+  }
+
+  /** Entries that come in from now on (or after that with a number), until `signal` aborts; then it throws the signal's reason. */
+  async *follow(
+    partId: string,
+    query: Pick<LogQuery, "filter" | "levels" | "after">,
+    signal: AbortSignal,
+  ): AsyncGenerator<LogEntry[]> {
+    let after = query.after ?? await this.#head(partId);
+    for (;;) {
+      const heard = this.#listen(partId);
+      try {
+        // Up to here everything is there; what the query leaves out need not be looked at again.
+        const head = await this.#head(partId);
+        const found = await this.find(partId, {
+          ...query,
+          after,
+          order: "oldest first",
+          limit: FOLLOW_AT_ONCE,
+        });
+        if (found.length > 0) yield found.map(({ entry }) => entry);
+        const full = found.length === FOLLOW_AT_ONCE;
+        after = Math.max(full ? 0 : head, found.at(-1)?.number ?? after);
+        if (!full) await this.#news(heard.promise, signal);
+      } finally {
+        heard.stop();
+      }
+    }
+  }
+
+  /** Removes what is older than 30 days. */
+  async forgetOld(): Promise<void> {
+    for (;;) {
+      const gone = await this.store.transaction((sql) =>
+        sql.query(
+          `DELETE FROM logs WHERE (part_id, number) IN (
+             SELECT part_id, number FROM logs WHERE received_ms < ? LIMIT ?
+           ) RETURNING number`,
+          this.clock.nowMs() - KEPT_MS,
+          FORGET_AT_ONCE,
+        )
+      );
+      if (gone.length < FORGET_AT_ONCE) return;
+    }
+  }
+
+  async #head(partId: string): Promise<number> {
+    const text = "SELECT number FROM log_heads WHERE part_id = ?";
+    const [row] = await this.store.query<{ number: number }>(text, partId);
+    return row?.number ?? 0;
+  }
+
+  #listen(partId: string): { promise: Promise<void>; stop: () => void } {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiting = this.#waiting.get(partId) ?? new Set();
+    this.#waiting.set(partId, waiting.add(resolve));
+    return {
+      promise,
+      stop: () => {
+        waiting.delete(resolve);
+        if (waiting.size === 0) this.#waiting.delete(partId);
+      },
+    };
+  }
+
+  /** Until something has come in here, or may have come in elsewhere. */
+  async #news(here: Promise<void>, signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const elsewhere = this.clock.sleep(LOOK_MS, AbortSignal.any([signal, over.signal]));
+    try {
+      await Promise.race([here, elsewhere]);
+    } finally {
+      over.abort();
+      await elsewhere.catch(() => {});
+    }
+    signal.throwIfAborted();
+  }
+}
+
+/** The columns of `logs` after the number. */
+function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
+  const seen = new Map<string, number>();
+  return entries.map((entry) => {
+    const bytes = toBinary(LogEntrySchema, entry);
+    const hash = createHash("sha256").update(bytes).digest("base64url");
+    // The very same entry twice in a batch was logged twice.
+    const times = (seen.get(hash) ?? 0) + 1;
+    seen.set(hash, times);
+    const id = times === 1 ? hash : `${hash}#${times}`;
+    const writtenMs = Math.floor(toMs(entry.time)) || nowMs;
+    const words = `${entry.loggerName} ${entry.message} ${fieldsText(entry)}`;
+    return [id, nowMs, writtenMs, ...[entry.level, entry.loggerName, words].map(searchable), bytes];
+  });
+}
+
+/** In one case; without what PostgreSQL cannot hold. */
+function searchable(text: string): string {
+  return text.toLowerCase().replaceAll("\0", " ");
+}
+
+function like(part: string): string {
+  return `%${searchable(part).replace(/[!%_]/g, "!$&")}%`;
+}

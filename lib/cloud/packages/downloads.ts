@@ -1,0 +1,292 @@
+/**
+ * Downloads over HTTP: contents of packages, programs for agents, and the signatures of both.
+ *
+ * A content never changes, so its hash is its ETag, and a download that broke off goes on where it was (Range,
+ * If-Range). Packages are for those who may read them: who shows a token or a key, or comes by a link that has been
+ * handed out a short while ago. Releases are for everybody: an installer has no key yet.
+ */
+
+import { Buffer } from "node:buffer";
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import type { Fields } from "../../wire/http2/hpack.ts";
+import { field, type Route, type RouteAnswer, type RouteRequest } from "../../wire/port/grpc_web.ts";
+import type { Peer } from "../../wire/service.ts";
+import type { CloudContext } from "../context.ts";
+import type { FileStore } from "../store/files.ts";
+import { Crc32c } from "../../cloud_client/crc32c.ts";
+import { type Item, type Package, Packages } from "./packages.ts";
+import { ReleaseKeys } from "./release_keys.ts";
+import { type Release, releaseFileName, Releases } from "./releases.ts";
+
+/** Whose credentials are in these header fields. Throws `unauthenticated`. */
+export type Identify = (fields: Fields, peer: Peer) => Promise<string>;
+
+/** What is handed out, whole. */
+interface Content {
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly contentType: string;
+  readonly cache: string;
+  readonly name: string;
+}
+
+const PACKAGE_PATH = "/packages/v1/files";
+const RELEASE_PATH = "/releases";
+const SIGNATURE = ".sig";
+/** Links end on the hour, one to two hours from now, so that they stay the same for those who ask again. */
+const LINK_MS = 3600 * 1000;
+/** The only type that published machines take for a package. */
+const ARCHIVE_TYPE = "application/x-gzip";
+const CHECKSUMS_MAX = 1000;
+
+const STATUS: { readonly [C in Code]?: number } = {
+  unauthenticated: 401,
+  permission_denied: 403,
+  not_found: 404,
+  invalid_argument: 400,
+  unavailable: 503,
+};
+
+export class Downloads {
+  readonly #keys: ReleaseKeys;
+  readonly #checksums = new Map<string, Promise<string>>();
+
+  constructor(
+    private readonly cloud: CloudContext,
+    private readonly identify: Identify,
+  ) {
+    this.#keys = new ReleaseKeys(cloud.secrets);
+  }
+
+  get routes(): Map<string, Route> {
+    const guarded = (answer: Route): Route => (request) => this.#guarded(answer, request);
+    return new Map([
+      [`${PACKAGE_PATH}/*`, guarded((request) => this.#package(request))],
+      [`${RELEASE_PATH}/*`, guarded((request) => this.#release(request))],
+      [`${RELEASE_PATH}/keys.json`, guarded(() => json({ keys: this.#keys.list() }))],
+    ]);
+  }
+
+  /** Where a package is downloaded from, for a while without other credentials. Its signature is at the same with `.sig`. */
+  packageUrl(one: Package, peer: Peer): string {
+    const expires = (Math.floor(this.cloud.clock.nowMs() / LINK_MS) + 2) * LINK_MS;
+    const query = `expires=${expires}&signature=${this.#linkSignatures(one.id, expires)[0]}`;
+    return `${this.cloud.addresses.linkFor(peer)}${PACKAGE_PATH}/${one.id}/${archiveName(one)}?${query}`;
+  }
+
+  releaseUrl(one: Release, peer: Peer): string {
+    const platform = one.platform.replace("/", "-");
+    return `${this.cloud.addresses.linkFor(peer)}${RELEASE_PATH}/${one.name}/${one.version}/${platform}/${
+      releaseFileName(one)
+    }`;
+  }
+
+  async #guarded(answer: Route, request: RouteRequest): Promise<RouteAnswer> {
+    const { method, path } = request;
+    if (method !== "GET" && method !== "HEAD") return text(405, `${path} answers GET, not ${method}`);
+    try {
+      return await answer(request);
+    } catch (thrown) {
+      const { code } = SvcError.from(thrown);
+      const answered = text(STATUS[code] ?? 500, messageOf(thrown));
+      return code === "unauthenticated"
+        ? { ...answered, fields: [["www-authenticate", "Bearer"]] }
+        : answered;
+    }
+  }
+
+  async #package(request: RouteRequest): Promise<RouteAnswer> {
+    const [, id, name = ""] = /^\/([^/]+)\/([^/]+)$/.exec(request.path.slice(PACKAGE_PATH.length)) ?? [];
+    if (id === undefined) throw nothingAt(request.path);
+    const linked = this.#isLinked(id, request.query);
+    const entity = linked ? undefined : await this.identify(request.fields, request.peer);
+    const one = await new Packages(this.cloud.store).get(id);
+    if (!linked) await requireVisible(this.cloud, entity, one.item, id);
+    const { item: { organizationId }, version, platform, createdMs, ...content } = one;
+    if (name.endsWith(SIGNATURE)) {
+      return await this.#signature(
+        `${organizationId}/${one.item.name}`,
+        version,
+        platform,
+        content,
+        createdMs,
+      );
+    }
+    // Published machines fetch the whole at once.
+    const whole = request.method === "GET" && field(request.fields, "range") === undefined;
+    const checksum = whole ? await this.#checksum(content.sha256) : undefined;
+    return contentAnswer(
+      request,
+      this.cloud.files,
+      { ...content, contentType: ARCHIVE_TYPE, cache: "private, no-cache", name: archiveName(one) },
+      checksum ? [["x-goog-hash", `crc32c=${checksum}`]] : [],
+    );
+  }
+
+  async #release(request: RouteRequest): Promise<RouteAnswer> {
+    const pattern =
+      /^\/(?<name>[^/]+)\/(?<version>[^/]+)\/(?<platform>[^/]+?)(?<file>\/[^/]+?)?(?<sig>\.sig)?$/;
+    const found = pattern.exec(request.path.slice(RELEASE_PATH.length))?.groups;
+    if (!found) throw nothingAt(request.path);
+    const version = decodeURIComponent(found.version);
+    const one = await new Releases(this.cloud.store).find(
+      found.name,
+      version,
+      found.platform.replace("-", "/"),
+    );
+    const { name, platform, createdMs } = one;
+    if (found.sig) return await this.#signature(name, one.version, platform, one, createdMs);
+    const fixed = version === one.version;
+    return contentAnswer(request, this.cloud.files, {
+      ...one,
+      contentType: "application/octet-stream",
+      cache: fixed ? "public, max-age=31536000, immutable" : "no-cache",
+      name: releaseFileName(one),
+    }, [["x-svc-version", one.version]]);
+  }
+
+  #signature(
+    name: string,
+    version: string,
+    platform: string,
+    { sha256, bytes: size }: { sha256: string; bytes: number },
+    signed_ms: number,
+  ): RouteAnswer {
+    return json(this.#keys.sign({ name, version, platform, sha256, size, signed_ms }));
+  }
+
+  /** The checksum that published machines compare: CRC-32C in base64. */
+  #checksum(sha256: string): Promise<string> {
+    const known = this.#checksums.get(sha256);
+    if (known) return known;
+    const making = this.#makeChecksum(sha256);
+    if (this.#checksums.size >= CHECKSUMS_MAX) this.#checksums.delete(this.#checksums.keys().next().value!);
+    this.#checksums.set(sha256, making);
+    making.catch(() => this.#checksums.delete(sha256));
+    return making;
+  }
+
+  async #makeChecksum(sha256: string): Promise<string> {
+    const checksum = new Crc32c();
+    for await (const chunk of this.cloud.files.read(sha256)) checksum.update(chunk);
+    return checksum.base64();
+  }
+
+  #isLinked(id: string, query: URLSearchParams): boolean {
+    const [expires, signature] = [query.get("expires"), query.get("signature")];
+    if (expires === null || signature === null) return false;
+    const wanted = this.#linkSignatures(id, Number(expires));
+    if (!wanted.some((one) => isSameText(signature, one))) {
+      throw new SvcError("permission_denied", "the link is not one that has been handed out here");
+    }
+    if (this.cloud.clock.nowMs() < Number(expires)) return true;
+    throw new SvcError("permission_denied", "the link is no longer good: ask for a new one");
+  }
+
+  /** That of the key which signs, then those of others that are good. */
+  #linkSignatures(id: string, expires: number): string[] {
+    return this.cloud.secrets.good("download-links").map((secret) =>
+      createHmac("sha256", secret).update(`${id}\n${expires}`).digest("base64url")
+    );
+  }
+}
+
+/** Compares in a time that says nothing about where the two differ. */
+export function isSameText(found: string, wanted: string): boolean {
+  const [a, b] = [Buffer.from(found), Buffer.from(wanted)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+/** All of a content or the range that is asked for. */
+export function contentAnswer(
+  { fields }: RouteRequest,
+  files: FileStore,
+  { sha256, bytes, contentType, cache, name }: Content,
+  more: Fields,
+): RouteAnswer {
+  const etag = `"${sha256}"`;
+  const head: Fields = [
+    ["etag", etag],
+    ["accept-ranges", "bytes"],
+    ["cache-control", cache],
+    ["content-disposition", `attachment; filename="${name.replace(/[^\w.+-]/g, "_")}"`],
+    ...more,
+  ];
+  if (listed(field(fields, "if-none-match"), etag)) {
+    return { status: 304, contentType, body: "", fields: head };
+  }
+  const condition = field(fields, "if-range");
+  const range = condition === undefined || condition === etag
+    ? rangeOf(field(fields, "range"), bytes)
+    : undefined;
+  if (range === "unsatisfiable") {
+    const answer = text(416, `the range is beyond the end at ${bytes} bytes`);
+    return { ...answer, fields: [...head, ["content-range", `bytes */${bytes}`]] };
+  }
+  const { from, to } = range ?? { from: 0, to: bytes - 1 };
+  return {
+    status: range ? 206 : 200,
+    contentType,
+    body: part(files.read(sha256, from), to - from + 1),
+    bytes: to - from + 1,
+    fields: range ? [...head, ["content-range", `bytes ${from}-${to}/${bytes}`]] : head,
+  };
+}
+
+/** Throws `not_found`, as if it were not there, where a key may not see an item. */
+export async function requireVisible(
+  { access }: Pick<CloudContext, "access">,
+  entity: string | undefined,
+  item: Item,
+  id: string,
+): Promise<void> {
+  if (item.visibility !== "private") return;
+  if ((await access.organizationsOf(entity)).includes(item.organizationId)) return;
+  throw new SvcError("not_found", `there is no package "${id}"`);
+}
+
+function archiveName({ item, version, platform }: Package): string {
+  const words = [item.name, version, platform.replace("/", "-")].filter((word) => word !== "");
+  return `${words.join("-").replace(/[^\w.+-]/g, "_")}.tar.gz`;
+}
+
+/** The first and the last byte; undefined for the whole content, or where several ranges are asked for. */
+function rangeOf(
+  header: string | undefined,
+  bytes: number,
+): { from: number; to: number } | "unsatisfiable" | undefined {
+  const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.trim() ?? "") ?? [];
+  if (first === undefined || (first === "" && last === "")) return undefined;
+  const from = first === "" ? Math.max(0, bytes - Number(last)) : Number(first);
+  const to = first === "" || last === "" ? bytes - 1 : Math.min(bytes - 1, Number(last));
+  if (first !== "" && last !== "" && Number(last) < from) return undefined;
+  return from > to ? "unsatisfiable" : { from, to };
+}
+
+async function* part(content: AsyncIterable<Uint8Array>, bytes: number): AsyncGenerator<Uint8Array> {
+  let left = bytes;
+  if (left <= 0) return;
+  for await (const chunk of content) {
+    yield chunk.subarray(0, left);
+    if ((left -= chunk.length) <= 0) return;
+  }
+  throw new SvcError("data_loss", `a content ends ${left} bytes too early`);
+}
+
+function listed(header: string | undefined, etag: string): boolean {
+  return header !== undefined &&
+    header.split(",").some((one) => one.trim() === "*" || one.trim().replace(/^W\//, "") === etag);
+}
+
+function nothingAt(path: string): SvcError {
+  return new SvcError("not_found", `there is nothing at ${path}`);
+}
+
+function json(value: unknown): RouteAnswer {
+  return { status: 200, contentType: "application/json", body: `${JSON.stringify(value, null, 2)}\n` };
+}
+
+function text(status: number, line: string): RouteAnswer {
+  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
+}

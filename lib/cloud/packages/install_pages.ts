@@ -1,0 +1,70 @@
+/**
+ * What an installer on a new device asks: the script itself, and the credentials of the part that it is to be.
+ *
+ * The scripts are for everybody, and run as root; in them stands where they came from, as one quoted word and only if
+ * that is an address of this control plane. Credentials are for who has an API key that is that machine's.
+ */
+
+import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { field, type Route, type RouteAnswer } from "../../wire/port/grpc_web.ts";
+import { powershellQuoted, shellQuoted } from "../addresses.ts";
+import type { CloudContext } from "../context.ts";
+import type { Identify } from "./downloads.ts";
+
+/** Stands in the scripts, as a quoted word, for the address of the control plane. */
+const ROOT_MARK = "'@ROOT_URL@'";
+const CONFIG_PATH = "/api/json1/config";
+const STATUS: { readonly [C in Code]?: number } = {
+  unauthenticated: 401,
+  permission_denied: 403,
+  resource_exhausted: 429,
+  // "Misdirected Request": asked by an address that is not this server's.
+  failed_precondition: 421,
+};
+
+/** `scripts`: their texts by the path they are served at. */
+export function installPages(
+  cloud: CloudContext,
+  identify: Identify,
+  scripts: ReadonlyMap<string, string>,
+): Map<string, Route> {
+  const pages = new Map<string, Route>([[CONFIG_PATH, async ({ query, fields, peer }) => {
+    try {
+      const entity = await identify(fields, peer);
+      const id = query.get("id") ?? "";
+      if (!await cloud.access.may(entity, "insider", { kind: "part", id })) {
+        throw new SvcError(
+          "permission_denied",
+          "this needs the API key of the machine, or one that is owner of it",
+        );
+      }
+      const api_key = { id: entity, key: field(fields, "key") };
+      const app_address = cloud.addresses.ownFor(peer);
+      return page(200, "application/json", JSON.stringify({ cloud: { app_address, id, api_key } }));
+    } catch (error) {
+      return failure(error);
+    }
+  }]]);
+  for (const [path, text] of scripts) {
+    const quoted = path.endsWith(".ps1") ? powershellQuoted : shellQuoted;
+    pages.set(path, ({ peer }) => {
+      try {
+        const root = quoted(cloud.addresses.ownFor(peer));
+        return page(200, "text/plain; charset=utf-8", text.replaceAll(ROOT_MARK, () => root));
+      } catch (error) {
+        return failure(error);
+      }
+    });
+  }
+  return pages;
+}
+
+/** Comments in every shell: somebody may well run an answer without having looked at its status. */
+function failure(error: unknown): RouteAnswer {
+  const lines = messageOf(error).split(/[\r\n]+/).map((line) => `# ${line}\n`);
+  return page(STATUS[SvcError.from(error).code] ?? 500, "text/plain; charset=utf-8", lines.join(""));
+}
+
+function page(status: number, contentType: string, body: string): RouteAnswer {
+  return { status, contentType, body, fields: [["cache-control", "no-store"]] };
+}

@@ -1,0 +1,280 @@
+/**
+ * PackageService: uploads, versions and addresses of packages. Thin over `Packages`, but for what comes in.
+ *
+ * An upload is a package only once all of it is there and is what its description says; what breaks off or lies
+ * leaves nothing behind.
+ */
+
+import {
+  type CreatePackageRequest,
+  type PackageInfo,
+  PackageService,
+  PackageType,
+} from "../../../proto/gen/packages_pb.ts";
+import { ModelFramework, ModelType } from "../../../proto/gen/ml_training_pb.ts";
+import { toTimestamp } from "../../api/time.ts";
+import { unpacked } from "../../base/files/archive.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Json, JsonObject } from "../../base/schema/schema.ts";
+import { type CallContext, type Service, service } from "../../wire/service.ts";
+import type { Ref } from "../access/access.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { type Downloads, requireVisible } from "./downloads.ts";
+import { releaseFile } from "../store/file_refs.ts";
+import type { StoredFile } from "../store/files.ts";
+import { keepPackage, type PackageKeeper } from "./package_content.ts";
+import {
+  checkPackage,
+  type ItemChange,
+  type NewPackage,
+  type Package,
+  type PackageKind,
+  Packages,
+  VISIBILITIES,
+  type Visibility,
+} from "./packages.ts";
+import { requireRoom } from "../access/room.ts";
+import type { Sql } from "../store/store.ts";
+
+export const PACKAGE_TYPES: { readonly [K in PackageKind]: PackageType } = {
+  archive: PackageType.ARCHIVE,
+  ml_model: PackageType.ML_MODEL,
+  module: PackageType.MODULE,
+  slam_map: PackageType.SLAM_MAP,
+  ml_training: PackageType.ML_TRAINING,
+};
+
+/** Unpacked. */
+const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
+
+export function packageService(cloud: CloudContext, downloads: Downloads): Service {
+  const { store, files, audit } = cloud;
+  const packages = new Packages(store);
+  const message = (one: Package, ctx: CallContext, withUrl = false) => ({
+    info: {
+      organizationId: one.item.organizationId,
+      name: one.item.name,
+      version: one.version,
+      type: PACKAGE_TYPES[one.item.kind],
+      platform: one.platform || undefined,
+      metadata: one.metadata,
+    },
+    url: withUrl ? downloads.packageUrl(one, ctx.peer) : "",
+    createdOn: toTimestamp(one.createdMs),
+    checksum: one.sha256,
+    id: `${one.item.organizationId}/${one.item.name}`,
+  });
+  return service(PackageService, {
+    async createPackage(requests, ctx) {
+      const { info, contents } = await opened(requests);
+      const more = { listed: info.files, signal: ctx.signal };
+      return await takePackage(cloud, changeOf(cloud, ctx), newPackage(info), contents, more);
+    },
+    async getPackage({ id, version, type, platform, includeUrl }, ctx) {
+      const one = await packages.find(id, version, platform);
+      await requireVisible(cloud, ctx.entity, one.item, id);
+      if (type && type !== PACKAGE_TYPES[one.item.kind]) {
+        throw new SvcError("not_found", `"${id}" is of type ${one.item.kind}, wanted ${nameOf(type)}`);
+      }
+      return { package: message(one, ctx, includeUrl) };
+    },
+    async listPackages({ organizationId, name, version, type, includeUrl }, ctx) {
+      const all = await packages.list(organizationId);
+      const wanted = all.filter((one) =>
+        (!name || one.item.name === name) && (!version || one.version === version) &&
+        (!type || PACKAGE_TYPES[one.item.kind] === type)
+      );
+      return { packages: wanted.map((one) => message(one, ctx, includeUrl)) };
+    },
+    async deletePackage({ id, version }, ctx) {
+      const gone = await audit.change(
+        actorOf(ctx),
+        { kind: "package", id },
+        (sql) => new Packages(sql).delete(id, version),
+      );
+      for (const sha256 of gone) await releaseFile(store, files, sha256);
+      return {};
+    },
+  });
+}
+
+/** Runs a change and notes who made it. */
+export type Change = <T>(on: Ref, work: (sql: Sql, nowMs: number) => Promise<T>) => Promise<T>;
+
+export function changeOf({ audit }: CloudContext, ctx: CallContext): Change {
+  return (on, work) => audit.change(actorOf(ctx), on, work);
+}
+
+/**
+ * Takes in the content of a package, checks it and adds the package, or leaves nothing behind. `listed`: the files
+ * that are said to be in it.
+ */
+export async function takePackage(
+  cloud: PackageKeeper & Pick<CloudContext, "limits">,
+  change: Change,
+  info: Omit<NewPackage, "file">,
+  contents: AsyncIterable<Uint8Array>,
+  { listed = [], signal }: { readonly listed?: readonly ListedFile[]; readonly signal?: AbortSignal } = {},
+): Promise<{ id: string; version: string }> {
+  const { store, files, limits } = cloud;
+  const { organizationId, name, version, type, platform } = info;
+  checkPackage(name, version, platform);
+  const about = itemChange(info.metadata);
+  // Better told before a long upload than after it; the database has the last word.
+  await refuseKnown(new Packages(store), info);
+  await new Packages(store).requireNamespace(info, about.visibility ?? "private");
+  return await keepPackage(cloud, organizationId, contents, async (file) => {
+    await checkContent(files.read(file.sha256), file, type, listed);
+    signal?.throwIfAborted();
+    return await change({ kind: "package", id: `${organizationId}:${name}` }, async (sql, nowMs) => {
+      const packages = new Packages(sql);
+      const added = await packages.add({ ...info, file }, nowMs);
+      if (Object.keys(about).length > 0) {
+        const item = await packages.item(added.id);
+        await packages.updateItem(item, { ...about, details: { ...item.details, ...about.details } }, nowMs);
+      }
+      await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
+      await requireRoom(sql, limits, "registryLettersPerOrganization", organizationId);
+      return added;
+    });
+  });
+}
+
+export function kindOf(type: PackageType): PackageKind {
+  const found = Object.entries(PACKAGE_TYPES).find(([, one]) => one === type);
+  if (found) return found[0] as PackageKind;
+  throw new SvcError(
+    "invalid_argument",
+    `found package type ${nameOf(type)}, wanted one of ${Object.keys(PACKAGE_TYPES).join(", ")}`,
+  );
+}
+
+interface ListedFile {
+  readonly name: string;
+  readonly size: bigint;
+  readonly isDirectory?: boolean;
+}
+
+/** The first message of an upload and the bytes after it. Throws `invalid_argument` where they come otherwise. */
+async function opened(
+  requests: AsyncIterable<CreatePackageRequest>,
+): Promise<{ info: PackageInfo; contents: AsyncIterable<Uint8Array> }> {
+  const messages = requests[Symbol.asyncIterator]();
+  const { value, done } = await messages.next();
+  if (done || value.package.case !== "info") {
+    throw new SvcError("invalid_argument", "an upload begins with the info of the package, found none");
+  }
+  const contents = async function* () {
+    for (let next = await messages.next(); !next.done; next = await messages.next()) {
+      const { case: kind, value } = next.value.package;
+      if (kind !== "contents") {
+        throw new SvcError("invalid_argument", "after its info an upload has contents only");
+      }
+      yield value;
+    }
+  };
+  return { info: value.package.value, contents: contents() };
+}
+
+function newPackage({ organizationId, name, version, type, platform, metadata }: PackageInfo) {
+  return {
+    organizationId,
+    name,
+    version,
+    type: kindOf(type),
+    platform: platform ?? "",
+    metadata: (metadata ?? {}) as JsonObject,
+  };
+}
+
+async function refuseKnown(packages: Packages, info: Omit<NewPackage, "file">): Promise<void> {
+  const { organizationId, name, version, type, platform } = info;
+  if (!await packages.has(organizationId, name, version, type)) return;
+  const all = await packages.list(organizationId);
+  const wanted = platform === "any" ? "" : platform;
+  const same = all.some((one) =>
+    one.item.name === name && one.version === version && one.platform === wanted
+  );
+  if (same) {
+    throw new SvcError(
+      "already_exists",
+      `there is version "${version}" of "${name}" already: versions do not change, take a new one`,
+    );
+  }
+}
+
+/** What metadata says of the item rather than of the version. */
+function itemChange({ visibility, url, description, draft, ...rest }: JsonObject): ItemChange {
+  const modelType = wordOf("MODEL_TYPE_", rest.model_type, ModelType);
+  const modelFramework = wordOf("MODEL_FRAMEWORK_", rest.model_framework, ModelFramework);
+  const details = {
+    ...(modelType ? { modelType } : {}),
+    ...(modelFramework ? { modelFramework } : {}),
+    ...(typeof draft === "boolean" ? { draft } : {}),
+  };
+  return {
+    ...(typeof visibility === "string" ? { visibility: visibilityOf(visibility) } : {}),
+    ...(typeof url === "string" ? { url } : {}),
+    ...(typeof description === "string" ? { description } : {}),
+    ...(Object.keys(details).length > 0 ? { details } : {}),
+  };
+}
+
+/** The published word for what people write in any case, with or without what all such words begin with. */
+function wordOf(prefix: string, text: Json | undefined, words: object): string | undefined {
+  if (typeof text !== "string") return undefined;
+  const word = text.toUpperCase().replaceAll("-", "_").replace(prefix, "");
+  return word in words ? `${prefix}${word}` : undefined;
+}
+
+/** As people write it: `public`, or the published `VISIBILITY_PUBLIC`. */
+function visibilityOf(text: string): Visibility {
+  const word = text.toLowerCase().replace(/^visibility_/, "");
+  const found = VISIBILITIES.find((one) => one === word);
+  if (found) return found;
+  throw new SvcError(
+    "invalid_argument",
+    `found visibility ${JSON.stringify(text)}, wanted one of ${VISIBILITIES.join(", ")}`,
+  );
+}
+
+/**
+ * Throws `invalid_argument` where a content is no archive, or not the one that was described. Modules are unpacked
+ * by what runs them, and may hold links that nothing else takes: of them only the compression is looked at.
+ */
+async function checkContent(
+  content: AsyncIterable<Uint8Array>,
+  file: StoredFile,
+  type: PackageKind,
+  listed: readonly ListedFile[],
+): Promise<void> {
+  if (type === "module") {
+    for await (const chunk of content) {
+      if (chunk[0] === 0x1f && chunk[1] === 0x8b) return;
+      break;
+    }
+    throw new SvcError("invalid_argument", `the module of ${file.bytes} bytes is no .tar.gz`);
+  }
+  const found = new Map<string, number>();
+  for await (const { path, bytes } of unpacked(content, LIMITS)) found.set(path, bytes);
+  if (found.size === 0) throw new SvcError("invalid_argument", "the archive is empty, wanted files in it");
+  const wanted = listed.filter(({ isDirectory }) => !isDirectory);
+  // Some list the archive itself.
+  if (wanted.length === 1 && !found.has(plain(wanted[0].name)) && wanted[0].size === BigInt(file.bytes)) {
+    return;
+  }
+  for (const { name, size } of wanted) {
+    const bytes = found.get(plain(name));
+    if (bytes !== undefined && BigInt(bytes) === size) continue;
+    const there = bytes === undefined ? "is not in the archive" : `has ${bytes} bytes`;
+    throw new SvcError("invalid_argument", `file "${name}" ${there}, its description says ${size} bytes`);
+  }
+}
+
+function plain(name: string): string {
+  return name.split("/").filter((part) => part !== "" && part !== ".").join("/");
+}
+
+function nameOf(type: PackageType): string {
+  return PackageType[type] ?? String(type);
+}

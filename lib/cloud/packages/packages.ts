@@ -1,0 +1,384 @@
+/**
+ * Packages: immutable contents with a name, versions and platforms, and the registry items that they are versions of.
+ *
+ * Owns the tables `registry_items` and `packages`. An item has one kind for all its life, and its name is unique in
+ * its organization; each of its versions is there once for each platform. Contents are in the file store.
+ */
+
+import { randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { compareVersions, parseRange, parseVersion } from "../../base/semver.ts";
+import type { StoredFile } from "../store/files.ts";
+import type { Sql, SqlValue } from "../store/store.ts";
+
+export const PACKAGE_KINDS = ["archive", "ml_model", "module", "slam_map", "ml_training"] as const;
+export type PackageKind = typeof PACKAGE_KINDS[number];
+
+/** Who finds an item: its organization; everybody; everybody who knows its name. */
+export const VISIBILITIES = ["private", "public", "public_unlisted"] as const;
+export type Visibility = typeof VISIBILITIES[number];
+
+export interface Item {
+  readonly id: string;
+  readonly organizationId: string;
+  /** The public name of the organization. */
+  readonly namespace: string | null;
+  readonly name: string;
+  readonly kind: PackageKind;
+  readonly visibility: Visibility;
+  readonly description: string;
+  readonly url: string;
+  readonly markdown: string;
+  /** What only items of its kind have. */
+  readonly details: JsonObject;
+  readonly createdMs: number;
+  readonly updatedMs: number;
+}
+
+/** What may be changed of an item. */
+export type ItemChange = Partial<
+  Pick<Item, "visibility" | "description" | "url" | "markdown" | "details">
+>;
+
+/** One content: a version of an item for a platform. */
+export interface Package {
+  readonly id: string;
+  readonly item: Item;
+  readonly version: string;
+  /** `linux/amd64`; empty where it is for every one. */
+  readonly platform: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly metadata: JsonObject;
+  readonly createdMs: number;
+}
+
+export interface NewPackage {
+  readonly organizationId: string;
+  readonly name: string;
+  readonly version: string;
+  readonly type: PackageKind;
+  /** Empty or `any` where it is for every one. */
+  readonly platform: string;
+  readonly metadata: JsonObject;
+  readonly file: StoredFile;
+}
+
+export const PACKAGE_BYTES_MAX = 4 * 1024 ** 3;
+
+const NAME = /^[A-Za-z0-9][\w.-]{0,199}$/;
+const VERSION = /^[A-Za-z0-9][\w.:+-]{0,99}$/;
+const PLATFORM = /^(?:[a-z0-9]{1,20}\/[a-z0-9_]{1,20})?$/;
+/** None may look like the id of an organization. */
+const NAMESPACE = /^(?![0-9a-f]{8}-)[a-z0-9][a-z0-9-]{0,99}$/;
+/** Versions that are looked for by these words have none of their own. */
+const CHANNELS = ["latest", "stable", "dev"];
+
+const ITEM_COLUMNS = `i.id AS "itemId", i.organization_id AS "organizationId", o.namespace, i.name, i.kind,
+  i.visibility, i.description, i.url, i.markdown, i.details, i.created_ms AS "itemMs", i.updated_ms AS "updatedMs"`;
+const ITEMS = `SELECT ${ITEM_COLUMNS} FROM registry_items i JOIN organizations o ON o.id = i.organization_id`;
+const PACKAGES = `SELECT ${ITEM_COLUMNS}, p.id, p.version, p.platform, p.sha256, p.bytes, p.metadata,
+  p.created_ms AS "createdMs" FROM packages p JOIN registry_items i ON i.id = p.item_id
+  JOIN organizations o ON o.id = i.organization_id`;
+
+type ItemRow = Omit<Item, "id" | "details" | "createdMs"> & {
+  readonly itemId: string;
+  readonly details: string;
+  readonly itemMs: number;
+};
+type PackageRow = ItemRow & Omit<Package, "item" | "metadata"> & { readonly metadata: string };
+
+export class Packages {
+  constructor(private readonly sql: Sql) {}
+
+  /**
+   * Adds a version, and its item where it is the first one. Throws `already_exists` where the version is there for
+   * this platform, or the item is of another kind; `invalid_argument` for names that cannot be.
+   */
+  async add(info: NewPackage, nowMs: number): Promise<{ id: string; version: string }> {
+    const { organizationId, name, version, type, metadata, file } = info;
+    const platform = info.platform === "any" ? "" : info.platform;
+    checkPackage(name, version, platform);
+    const item = await this.#itemNamed("i.organization_id = ? AND i.name = ?", organizationId, name) ??
+      await this.createItem(organizationId, name, type, nowMs);
+    const shown = `${type} "${name}"`;
+    if (item.kind !== type) {
+      throw new SvcError(
+        "already_exists",
+        `cannot add ${shown}: there is a ${item.kind} of this name already`,
+      );
+    }
+    const text = `INSERT INTO packages (id, item_id, version, platform, sha256, bytes, metadata, created_ms)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+    try {
+      await this.sql.query(
+        text,
+        randomUUID(),
+        item.id,
+        version,
+        platform,
+        file.sha256,
+        file.bytes,
+        JSON.stringify(metadata),
+        nowMs,
+      );
+    } catch (cause) {
+      if ((cause as SvcError).code !== "already_exists") throw cause;
+      const where = platform === "" ? "" : ` for ${platform}`;
+      throw new SvcError(
+        "already_exists",
+        `there is version "${version}" of ${shown}${where} already: versions do not change, take a new one`,
+        { cause },
+      );
+    }
+    await this.sql.query("UPDATE registry_items SET updated_ms = ? WHERE id = ?", nowMs, item.id);
+    return { id: `${organizationId}/${name}`, version };
+  }
+
+  /**
+   * The content for a platform of the version that is meant: itself, a range such as `^1.2`, `stable` (the highest
+   * one that is a release), `dev` (the highest one), or `latest` (the one that came last). Throws `not_found`.
+   */
+  async find(id: string, version: string, platform?: string): Promise<Package> {
+    const all = await this.versions(await this.item(id));
+    const fitting = all.filter((one) => fits(one.platform, platform));
+    const found = chooseVersion(fitting, version);
+    if (found) return found;
+    const there = (fitting.length > 0 ? fitting : all).map((one) =>
+      one.platform === "" ? one.version : `${one.version} for ${one.platform}`
+    );
+    throw new SvcError(
+      "not_found",
+      `there is no version "${version}" of "${id}"${platform ? ` for ${platform}` : ""}, found ` +
+        (there.length === 0 ? "none at all" : shortened(there)),
+    );
+  }
+
+  /** By its own id. Throws `not_found`. */
+  async get(packageId: string): Promise<Package> {
+    const [found] = await this.#packages("p.id = ?", packageId);
+    if (found) return found;
+    throw new SvcError("not_found", `there is no package ${packageId}`);
+  }
+
+  async has(organizationId: string, name: string, version: string, type: PackageKind): Promise<boolean> {
+    const which = "i.organization_id = ? AND i.name = ? AND p.version = ? AND i.kind = ?";
+    return (await this.#packages(which, organizationId, name, version, type)).length > 0;
+  }
+
+  /** What an organization has, newest last. */
+  list(organizationId: string): Promise<Package[]> {
+    return this.#packages("i.organization_id = ?", organizationId);
+  }
+
+  /** All contents of an item, newest last. */
+  versions({ id }: Item): Promise<Package[]> {
+    return this.#packages("i.id = ?", id);
+  }
+
+  /** Removes a version for all platforms; gives back the contents that it had, to be released. */
+  async delete(id: string, version: string): Promise<string[]> {
+    const item = await this.item(id);
+    const text = "DELETE FROM packages WHERE item_id = ? AND version = ? RETURNING sha256";
+    const gone = await this.sql.query<{ sha256: string }>(text, item.id, version);
+    if (gone.length > 0) return gone.map(({ sha256 }) => sha256);
+    throw new SvcError("not_found", `there is no version "${version}" of "${id}"`);
+  }
+
+  // Items.
+
+  /** `org/name`, `org:name` or, with the public name of the organization, `namespace:name`. Throws `not_found`. */
+  async item(id: string): Promise<Item> {
+    const { owner, name } = splitId(id);
+    const found = await this.#itemNamed(
+      "i.name = ? AND (i.organization_id = ? OR o.namespace = ?)",
+      name,
+      owner,
+      owner,
+    );
+    if (found) return found;
+    throw new SvcError("not_found", `there is no package "${id}"`);
+  }
+
+  async items(): Promise<Item[]> {
+    return (await this.sql.query<ItemRow>(`${ITEMS} ORDER BY i.name, i.id`)).map(itemOf);
+  }
+
+  async createItem(organizationId: string, name: string, kind: PackageKind, nowMs: number): Promise<Item> {
+    check("name", name, NAME, "letters, digits, - _ and .");
+    const id = randomUUID();
+    const text = `INSERT INTO registry_items (id, organization_id, name, kind, visibility, description, url,
+      markdown, details, created_ms, updated_ms) VALUES (?, ?, ?, ?, 'private', '', '', '', '{}', ?, ?)`;
+    try {
+      await this.sql.query(text, id, organizationId, name, kind, nowMs, nowMs);
+    } catch (cause) {
+      if ((cause as SvcError).code !== "already_exists") throw cause;
+      throw new SvcError("already_exists", `there is a registry item "${name}" here already`, { cause });
+    }
+    return (await this.#itemNamed("i.id = ?", id))!;
+  }
+
+  /** Throws `failed_precondition` where others are to see it and its organization has no public name. */
+  async updateItem(item: Item, change: ItemChange, nowMs: number): Promise<void> {
+    const { visibility, description, url, markdown, details } = { ...item, ...change };
+    await this.requireNamespace(item, visibility);
+    await this.sql.query(
+      `UPDATE registry_items SET visibility = ?, description = ?, url = ?, markdown = ?, details = ?,
+       updated_ms = ? WHERE id = ?`,
+      visibility,
+      description,
+      url,
+      markdown,
+      JSON.stringify(details),
+      nowMs,
+      item.id,
+    );
+  }
+
+  /** Removes an item with all its versions; gives back the contents that they had, to be released. */
+  async deleteItem({ id }: Item): Promise<string[]> {
+    const gone = await this.sql.query<{ sha256: string }>(
+      "DELETE FROM packages WHERE item_id = ? RETURNING sha256",
+      id,
+    );
+    await this.sql.query("DELETE FROM registry_items WHERE id = ?", id);
+    return [...new Set(gone.map(({ sha256 }) => sha256))];
+  }
+
+  /** Throws `failed_precondition` where an item is to be seen by others, who could not name it. */
+  async requireNamespace(
+    { organizationId, name }: Pick<Item, "organizationId" | "name">,
+    visibility: Visibility,
+  ): Promise<void> {
+    if (visibility === "private" || await this.#namespace(organizationId)) return;
+    throw new SvcError(
+      "failed_precondition",
+      `"${name}" cannot be ${visibility}: give the organization a public namespace first`,
+    );
+  }
+
+  /** Gives an organization its public name, for good: what others have written down with it must stay right. */
+  async setNamespace(organizationId: string, namespace: string): Promise<void> {
+    check("namespace", namespace, NAMESPACE, "lower-case letters, digits and -");
+    const known = await this.#namespace(organizationId);
+    if (known === namespace) return;
+    if (known) {
+      throw new SvcError(
+        "failed_precondition",
+        `the public namespace is "${known}" and cannot be changed to "${namespace}"`,
+      );
+    }
+    try {
+      await this.sql.query("UPDATE organizations SET namespace = ? WHERE id = ?", namespace, organizationId);
+    } catch (cause) {
+      if ((cause as SvcError).code !== "already_exists") throw cause;
+      throw new SvcError("already_exists", `the public namespace "${namespace}" is taken`, { cause });
+    }
+  }
+
+  async #namespace(organizationId: string): Promise<string | null | undefined> {
+    const text = "SELECT namespace FROM organizations WHERE id = ?";
+    const [row] = await this.sql.query<{ namespace: string | null }>(text, organizationId);
+    return row?.namespace;
+  }
+
+  async #itemNamed(where: string, ...values: SqlValue[]): Promise<Item | undefined> {
+    const [row] = await this.sql.query<ItemRow>(`${ITEMS} WHERE ${where}`, ...values);
+    return row && itemOf(row);
+  }
+
+  async #packages(where: string, ...values: SqlValue[]): Promise<Package[]> {
+    const text = `${PACKAGES} WHERE ${where} ORDER BY i.name, p.created_ms, p.version, p.platform`;
+    const rows = await this.sql.query<PackageRow>(text, ...values);
+    return rows.map(({ id, version, platform, sha256, bytes, metadata, createdMs, ...item }) => ({
+      id,
+      version,
+      platform,
+      sha256,
+      bytes,
+      createdMs,
+      item: itemOf(item),
+      metadata: JSON.parse(metadata),
+    }));
+  }
+}
+
+/** The parts of `owner/name` and `owner:name`. Throws `invalid_argument`. */
+export function splitId(id: string): { owner: string; name: string } {
+  const [, owner, name] = /^([^/:]+)[/:](.+)$/.exec(id) ?? [];
+  if (owner !== undefined) return { owner, name };
+  throw new SvcError(
+    "invalid_argument",
+    `found id "${id}", wanted an organization and a name such as "my-org:my-model"`,
+  );
+}
+
+/** The one of several (oldest first) that a word, a version or a range of versions means. */
+export function chooseVersion<T extends { readonly version: string }>(
+  all: readonly T[],
+  wanted: string,
+): T | undefined {
+  const exact = all.findLast(({ version }) => version === wanted);
+  if (exact) return exact;
+  const newest = all.at(-1);
+  if (wanted === "latest" || wanted === "") return newest;
+  const range = wanted === "stable" || wanted === "dev" ? undefined : parseRange(wanted);
+  if (!range && wanted !== "stable" && wanted !== "dev") return undefined;
+  const numbered = all.flatMap((one) => {
+    const version = parseVersion(one.version);
+    return version ? [{ one, version }] : [];
+  });
+  // Where versions are no numbers but, say, times, the newest one is as good a guess as there is.
+  if (!range && numbered.length === 0) return newest;
+  const fitting = numbered.filter(({ version }) =>
+    range ? range(version) : wanted === "dev" || version.before.length === 0
+  );
+  return fitting.sort((a, b) => compareVersions(a.version, b.version)).at(-1)?.one;
+}
+
+/** Throws `invalid_argument` for a package that cannot be. */
+export function checkPackage(name: string, version: string, platform: string): void {
+  checkNamed({ name, version });
+  if (platform !== "any") {
+    check("platform", platform, PLATFORM, 'a system and a processor such as "linux/amd64"');
+  }
+}
+
+/** The two of `fields`, a name and a version, that a package may have; refusals call them by their keys. */
+export function checkNamed(fields: { readonly [field: string]: string }): void {
+  const [[nameField, name], [versionField, version]] = Object.entries(fields);
+  check(nameField, name, NAME, "letters, digits, - _ and .");
+  check(versionField, version, VERSION, "letters, digits, - _ . : and +");
+  if (!CHANNELS.includes(version)) return;
+  throw new SvcError(
+    "invalid_argument",
+    `found ${versionField} "${version}", which is a word for some version, wanted the version itself`,
+  );
+}
+
+/** Whether what is for one platform is for another one that is wanted; `any` stands for every system or processor. */
+export function fits(platform: string, wanted: string | undefined): boolean {
+  if (platform === "" || !wanted || wanted === "any") return true;
+  const words = wanted.split("/");
+  return platform.split("/").every((one, at) => one === "any" || words[at] === "any" || one === words[at]);
+}
+
+function check(what: string, value: string, pattern: RegExp, wanted: string): void {
+  if (pattern.test(value)) return;
+  throw new SvcError(
+    "invalid_argument",
+    `found ${what} ${JSON.stringify(value.slice(0, 300))}, wanted ${wanted}`,
+  );
+}
+
+const SHOWN_MAX = 10;
+
+function shortened(words: readonly string[]): string {
+  const shown = words.slice(-SHOWN_MAX).reverse().join(", ");
+  return words.length > SHOWN_MAX ? `${shown} and ${words.length - SHOWN_MAX} more` : shown;
+}
+
+function itemOf({ itemId, details, itemMs, ...rest }: ItemRow): Item {
+  return { ...rest, id: itemId, details: JSON.parse(details), createdMs: itemMs };
+}

@@ -1,0 +1,407 @@
+/**
+ * AppService, the registry: items that organizations share, modules among them. Thin, as `fleet/fleet_service.ts`.
+ *
+ * The published id of an item is `namespace:name`, or `organization:name` where the organization has no public name
+ * yet; both are taken everywhere. What somebody may not see is not there for them.
+ */
+
+import {
+  type AppService,
+  MLModelMetadataSchema,
+  MLTrainingMetadataSchema,
+  type ModuleFileInfo,
+  ModuleMetadataSchema,
+  type ModuleSchema,
+  type RegistryItemSchema,
+  RegistryItemStatus,
+  UpdateMLModelMetadataSchema,
+  UpdateMLTrainingMetadataSchema,
+  UpdateModuleMetadataSchema,
+  type UpdateRegistryItemRequest,
+  type UploadModuleFileRequest,
+  Visibility as VisibilityWord,
+} from "../../../proto/gen/app_pb.ts";
+import { toTimestamp } from "../../api/time.ts";
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { parseVersion } from "../../base/semver.ts";
+import {
+  create,
+  type DescMessage,
+  fromJson,
+  type MessageInitShape,
+  type MessageShape,
+  toJson,
+} from "../../wire/proto.ts";
+import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { requireVisible } from "./downloads.ts";
+import { releaseFile } from "../store/file_refs.ts";
+import { requireRoom } from "../access/room.ts";
+import { changeOf, kindOf, PACKAGE_TYPES, takePackage } from "./package_service.ts";
+import { fits, type Item, type ItemChange, type Package, Packages, type Visibility } from "./packages.ts";
+import type { Sql } from "../store/store.ts";
+
+const WORDS: { readonly [K in Visibility]: VisibilityWord } = {
+  private: VisibilityWord.PRIVATE,
+  public: VisibilityWord.PUBLIC,
+  public_unlisted: VisibilityWord.PUBLIC_UNLISTED,
+};
+const ITEMS_MAX = 1000;
+/** A page ends where its texts have so many. */
+const LETTERS_MAX = 16 * 1024 ** 2;
+
+export function registryHandlers(cloud: CloudContext) {
+  return { ...itemHandlers(cloud), ...moduleHandlers(cloud) };
+}
+
+function itemHandlers(cloud: CloudContext) {
+  const { store, files, audit, limits } = cloud;
+  const packages = new Packages(store);
+  return {
+    async getRegistryItem({ itemId, includeMarkdownDocumentation: markdown = false }, ctx) {
+      const item = await visible(cloud, itemId, ctx);
+      return { item: itemMessage(item, await packages.versions(item), markdown) };
+    },
+    async createRegistryItem({ organizationId, name, type }, ctx) {
+      const kind = kindOf(type);
+      await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id: organizationId },
+        async (sql, nowMs) => {
+          await new Packages(sql).createItem(organizationId, name, kind, nowMs);
+          await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
+        },
+      );
+      return {};
+    },
+    async updateRegistryItem(request, ctx) {
+      const { itemId, description, visibility, url, markdownDescription: markdown } = request;
+      await changeItem(cloud, ctx, itemId, (item) => ({
+        description: description || item.description,
+        visibility: visibilityOf(visibility) ?? item.visibility,
+        url: url ?? item.url,
+        markdown: markdown ?? item.markdown,
+        details: { ...detailsOf(item, request) },
+      }));
+      return {};
+    },
+    async deleteRegistryItem({ itemId: id }, ctx) {
+      const gone = await audit.change(actorOf(ctx), { kind: "package", id }, async (sql) => {
+        const own = new Packages(sql);
+        return await own.deleteItem(await own.item(id));
+      });
+      for (const sha256 of gone) await releaseFile(store, files, sha256);
+      return {};
+    },
+    async listRegistryItems(request, ctx) {
+      const mine = await cloud.access.organizationsOf(ctx.entity);
+      const shown = await itemsFor(packages, mine, request.organizationId);
+      const { types, visibilities, publicNamespaces, searchTerm, pageToken, platforms, statuses } = request;
+      const wanted = shown.filter((item) =>
+        (types.length === 0 || types.includes(PACKAGE_TYPES[item.kind])) &&
+        (visibilities.length === 0 || visibilities.includes(WORDS[item.visibility])) &&
+        (publicNamespaces.length === 0 || publicNamespaces.includes(item.namespace ?? "")) &&
+        (!searchTerm || matches(item, searchTerm)) && (!pageToken || publicId(item) > pageToken)
+      );
+      const ordered = wanted.sort((a, b) => publicId(a) < publicId(b) ? -1 : 1);
+      const items = [];
+      let letters = 0;
+      for (const item of ordered) {
+        const versions = await packages.versions(item);
+        if (statuses.length > 0 && !statuses.includes(statusOf(versions))) continue;
+        if (
+          platforms.length > 0 &&
+          !versions.some((one) => platforms.some((wanted) => fits(one.platform, wanted)))
+        ) continue;
+        items.push(itemMessage(item, versions, request.includeMarkdownDocumentation));
+        letters += lettersOf(item, versions);
+        if (items.length === ITEMS_MAX || letters > LETTERS_MAX) break;
+      }
+      return { items };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function moduleHandlers(cloud: CloudContext) {
+  const { store, audit, limits } = cloud;
+  const packages = new Packages(store);
+  return {
+    async createModule({ organizationId, name }, ctx) {
+      const item = await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id: organizationId },
+        async (sql, nowMs) => {
+          const item = await new Packages(sql).createItem(organizationId, name, "module", nowMs);
+          await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
+          return item;
+        },
+      );
+      return { moduleId: publicId(item), url: item.url };
+    },
+    async updateModule(request, ctx) {
+      const { moduleId, visibility, url, description, models, entrypoint, firstRun, apps } = request;
+      const item = await changeItem(cloud, ctx, moduleId, (item) => ({
+        description: description || item.description,
+        visibility: visibilityOf(visibility) ?? item.visibility,
+        url: url || item.url,
+        markdown: request.markdownDescription ?? item.markdown,
+        details: {
+          ...kept(item, ["sourceType", "language", "minViamServerVersion"]),
+          ...toJson(
+            ModuleMetadataSchema,
+            create(ModuleMetadataSchema, { models, entrypoint, firstRun, apps }),
+          ) as JsonObject,
+        },
+      }));
+      return { url: item.url };
+    },
+    async uploadModuleFile(requests, ctx) {
+      const { info, contents } = await openedModule(requests);
+      const { moduleId, version, platform } = info;
+      const item = await packages.item(moduleId);
+      requireModule(item);
+      if (!parseVersion(version)) {
+        throw new SvcError("invalid_argument", `found version "${version}", wanted one such as 1.2.3`);
+      }
+      // A version stays what it was when it came, whatever becomes of its module.
+      const metadata = { ...item.details, platformTags: info.platformTags };
+      const { organizationId, name } = item;
+      const whole = { organizationId, name, version, type: "module", platform, metadata } as const;
+      await takePackage(cloud, changeOf(cloud, ctx), whole, contents, { signal: ctx.signal });
+      return { url: item.url };
+    },
+    async getModule({ moduleId, includeMarkdownDocumentation: markdown = false }, ctx) {
+      const item = await visible(cloud, moduleId, ctx);
+      requireModule(item);
+      return { module: moduleMessage(item, await packages.versions(item), markdown) };
+    },
+    async listModules({ organizationId, includeMarkdownDocumentation: markdown = false }, ctx) {
+      const mine = await cloud.access.organizationsOf(ctx.entity);
+      const shown = (await itemsFor(packages, mine, organizationId)).filter(({ kind }) => kind === "module");
+      // This request has no pages; what others have shared is found in those of ListRegistryItems.
+      const own = (item: Item) => mine.includes(item.organizationId);
+      const ordered = [...shown.filter(own), ...shown.filter((item) => !own(item))];
+      const modules = [];
+      let letters = 0;
+      for (const item of ordered.slice(0, limits.modulesPerAnswer)) {
+        const versions = await packages.versions(item);
+        letters += lettersOf(item, versions);
+        if (modules.length > 0 && letters > LETTERS_MAX) break;
+        modules.push(moduleMessage(item, versions, markdown));
+      }
+      return { modules };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** The item if the caller may see it. */
+async function visible(cloud: CloudContext, id: string, { entity }: CallContext): Promise<Item> {
+  const item = await new Packages(cloud.store).item(id);
+  await requireVisible(cloud, entity, item, id);
+  return item;
+}
+
+/** The items that are listed for somebody: of an organization, or else what is public and their own. */
+async function itemsFor(
+  packages: Packages,
+  mine: readonly string[],
+  organizationId?: string,
+): Promise<Item[]> {
+  return (await packages.items()).filter((item) =>
+    (mine.includes(item.organizationId) || item.visibility === "public") &&
+    (!organizationId || item.organizationId === organizationId)
+  );
+}
+
+/** Changes an item as it is by then. */
+async function changeItem(
+  { audit, limits }: CloudContext,
+  ctx: CallContext,
+  id: string,
+  change: (item: Item) => ItemChange,
+): Promise<Item> {
+  return await audit.change(actorOf(ctx), { kind: "package", id }, async (sql: Sql, nowMs) => {
+    const packages = new Packages(sql);
+    const item = await packages.item(id);
+    await packages.updateItem(item, change(item), nowMs);
+    await requireRoom(sql, limits, "registryLettersPerOrganization", item.organizationId);
+    return await packages.item(id);
+  });
+}
+
+/** Of everything that may be in a message. */
+function lettersOf({ description, markdown, details }: Item, versions: readonly Package[]): number {
+  const texts = [details, ...versions.map(({ metadata }) => metadata)].map((json) =>
+    JSON.stringify(json).length
+  );
+  return texts.reduce((sum, one) => sum + one, description.length + markdown.length);
+}
+
+function requireModule({ kind, name }: Item): void {
+  if (kind !== "module") {
+    throw new SvcError("invalid_argument", `"${name}" is of type ${kind}, wanted a module`);
+  }
+}
+
+function publicId({ namespace, organizationId, name }: Item): string {
+  return `${namespace ?? organizationId}:${name}`;
+}
+
+function matches({ name, description }: Item, term: string): boolean {
+  return `${name}\n${description}`.toLowerCase().includes(term.toLowerCase());
+}
+
+function statusOf(versions: readonly Package[]): RegistryItemStatus {
+  return versions.length > 0 ? RegistryItemStatus.PUBLISHED : RegistryItemStatus.IN_DEVELOPMENT;
+}
+
+function visibilityOf(word: VisibilityWord): Visibility | undefined {
+  return Object.entries(WORDS).find(([, one]) => one === word)?.[0] as Visibility | undefined;
+}
+
+/** The details after an update: all that the update can say, and of a module what only `UpdateModule` says. */
+function detailsOf(item: Item, { metadata: { case: kind, value } }: UpdateRegistryItemRequest): JsonObject {
+  switch (kind) {
+    case "updateModuleMetadata":
+      return { ...kept(item, ["firstRun"]), ...toJson(UpdateModuleMetadataSchema, value) as JsonObject };
+    case "updateMlModelMetadata":
+      return toJson(UpdateMLModelMetadataSchema, value) as JsonObject;
+    case "updateMlTrainingMetadata":
+      return toJson(UpdateMLTrainingMetadataSchema, value) as JsonObject;
+  }
+  return item.details;
+}
+
+function kept({ details }: Item, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(details).filter(([name]) => names.includes(name)));
+}
+
+async function openedModule(
+  requests: AsyncIterable<UploadModuleFileRequest>,
+): Promise<{ info: ModuleFileInfo; contents: AsyncIterable<Uint8Array> }> {
+  const messages = requests[Symbol.asyncIterator]();
+  const { value, done } = await messages.next();
+  if (done || value.moduleFile.case !== "moduleFileInfo") {
+    throw new SvcError("invalid_argument", "an upload begins with the info of the module's file, found none");
+  }
+  const contents = async function* () {
+    for (let next = await messages.next(); !next.done; next = await messages.next()) {
+      const { case: kind, value } = next.value.moduleFile;
+      if (kind !== "file") {
+        throw new SvcError("invalid_argument", "after its info an upload has the file only");
+      }
+      yield value;
+    }
+  };
+  return { info: value.moduleFile.value, contents: contents() };
+}
+
+// Messages.
+
+function itemMessage(
+  item: Item,
+  packages: readonly Package[],
+  markdown = false,
+): MessageInitShape<typeof RegistryItemSchema> {
+  const { organizationId, namespace, name, kind, visibility, url, description } = item;
+  return {
+    itemId: publicId(item),
+    organizationId,
+    publicNamespace: namespace ?? "",
+    name,
+    type: PACKAGE_TYPES[kind],
+    visibility: WORDS[visibility],
+    url,
+    description,
+    metadata: metadataMessage(item, packages, markdown),
+    createdAt: toTimestamp(item.createdMs),
+    updatedAt: toTimestamp(item.updatedMs),
+  };
+}
+
+function metadataMessage(
+  item: Item,
+  packages: readonly Package[],
+  markdown: boolean,
+): MessageInitShape<typeof RegistryItemSchema>["metadata"] {
+  const dated = versionsOf(packages).map(({ version, files }) => ({
+    version,
+    createdOn: toTimestamp(files[0].createdMs),
+  }));
+  switch (item.kind) {
+    case "module": {
+      const about = read(ModuleMetadataSchema, item.details);
+      const versions = moduleVersions(packages);
+      return {
+        case: "moduleMetadata",
+        value: { ...about, versions, markdownDescription: markdown ? item.markdown : undefined },
+      };
+    }
+    case "ml_model": {
+      const about = read(MLModelMetadataSchema, item.details);
+      const versions = dated.map(({ version }) => version);
+      return { case: "mlModelMetadata", value: { ...about, versions, detailedVersions: dated } };
+    }
+    case "ml_training":
+      return {
+        case: "mlTrainingMetadata",
+        value: { ...read(MLTrainingMetadataSchema, item.details), versions: dated },
+      };
+  }
+  return { case: undefined };
+}
+
+function moduleMessage(
+  item: Item,
+  packages: readonly Package[],
+  markdown: boolean,
+): MessageInitShape<typeof ModuleSchema> {
+  const { name, visibility, url, description, organizationId, namespace } = item;
+  const { models, entrypoint, firstRun, apps } = read(ModuleMetadataSchema, item.details);
+  return {
+    moduleId: publicId(item),
+    name,
+    visibility: WORDS[visibility],
+    versions: moduleVersions(packages),
+    url,
+    description,
+    models,
+    organizationId,
+    entrypoint,
+    publicNamespace: namespace ?? "",
+    firstRun,
+    markdownDescription: markdown ? item.markdown : undefined,
+    apps,
+  };
+}
+
+function moduleVersions(packages: readonly Package[]) {
+  return versionsOf(packages).map(({ version, files }) => {
+    const about = read(ModuleMetadataSchema, files[0].metadata);
+    const { models, entrypoint, firstRun, apps } = about;
+    return {
+      version,
+      models,
+      entrypoint,
+      firstRun,
+      apps,
+      files: files.map(({ platform, createdMs }) => ({
+        platform: platform || "any",
+        uploadedAt: toTimestamp(createdMs),
+      })),
+    };
+  });
+}
+
+/** Versions in the order in which they came, each with its contents. */
+function versionsOf(packages: readonly Package[]): { version: string; files: Package[] }[] {
+  const byVersion = Map.groupBy(packages, ({ version }) => version);
+  return [...byVersion].map(([version, files]) => ({ version, files }));
+}
+
+/** Details as a message; what it has no field for is left out. */
+function read<D extends DescMessage>(desc: D, details: JsonObject) {
+  const { $typeName: _, ...fields } = fromJson(desc, details, { ignoreUnknownFields: true });
+  return fields as Omit<MessageShape<D>, "$typeName" | "$unknown">;
+}

@@ -1,0 +1,34 @@
+/**
+ * The keys that this control plane signs releases and packages with.
+ *
+ * One of its secrets: the line of public keys, and the private key of the newest one. A key that has been replaced
+ * signs nothing any more, as its private half is gone.
+ */
+
+import { type ReleaseKey, type ReleaseStatement, signRelease } from "../../base/release_signature.ts";
+import type { SignedRelease } from "../../base/release_signature.ts";
+import type { ReleaseSecret } from "../store/secret_kinds.ts";
+import type { Secrets } from "../store/secrets.ts";
+
+export class ReleaseKeys {
+  constructor(private readonly secrets: Pick<Secrets, "good" | "rotate">) {}
+
+  /** The public keys, oldest first; the last one signs. */
+  list(): readonly ReleaseKey[] {
+    return this.#secret.keys;
+  }
+
+  sign(statement: ReleaseStatement): SignedRelease {
+    return signRelease(statement, this.#secret.privateKeyPem);
+  }
+
+  /** Replaces the key that signs by a new one, signed by it. */
+  async rotate(): Promise<ReleaseKey> {
+    await this.secrets.rotate("release");
+    return this.list().at(-1)!;
+  }
+
+  get #secret(): ReleaseSecret {
+    return JSON.parse(this.secrets.good("release")[0]);
+  }
+}

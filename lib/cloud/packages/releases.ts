@@ -1,0 +1,182 @@
+/**
+ * Releases: the programs that agents install, by name, version and platform, and the channels that lead to them.
+ *
+ * Owns the table `releases`. A release never changes; that it is in a channel does.
+ */
+
+import { randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import { compareVersions, parseVersion } from "../../base/semver.ts";
+import type { StoredFile } from "../store/files.ts";
+import { chooseVersion } from "./packages.ts";
+import type { Sql } from "../store/store.ts";
+
+export const PROGRAMS = ["svc-agent", "svc-server"] as const;
+export type Program = typeof PROGRAMS[number];
+
+export const RELEASE_PLATFORMS = ["linux/amd64", "linux/arm64", "windows/amd64"] as const;
+
+/** `none`: only its version leads to a release. */
+export const CHANNELS = ["stable", "dev", "none"] as const;
+export type Channel = typeof CHANNELS[number];
+
+export interface Release {
+  readonly id: string;
+  readonly name: Program;
+  readonly version: string;
+  readonly platform: string;
+  readonly channel: Channel;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly createdMs: number;
+}
+
+/** The processors in the head of a program for Linux. */
+const ELF_MACHINES: { readonly [number: number]: string } = { 62: "amd64", 183: "arm64" };
+
+export const RELEASE_BYTES_MAX = 1024 ** 3;
+
+const RELEASES =
+  `SELECT id, name, version, platform, channel, sha256, bytes, created_ms AS "createdMs" FROM releases`;
+
+export class Releases {
+  constructor(private readonly sql: Sql) {}
+
+  /** Throws `already_exists` where the version is there for this platform, `invalid_argument` for what cannot be. */
+  async add(
+    { name, version, platform, channel, file }: Pick<Release, "version" | "platform"> & {
+      readonly name: string;
+      readonly channel: string;
+      readonly file: StoredFile;
+    },
+    nowMs: number,
+  ): Promise<string> {
+    checkRelease(name, version, platform, channel);
+    const id = randomUUID();
+    try {
+      await this.sql.query(
+        `INSERT INTO releases (id, name, version, platform, channel, sha256, bytes, created_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+        id,
+        name,
+        version,
+        platform,
+        channel,
+        file.sha256,
+        file.bytes,
+        nowMs,
+      );
+    } catch (cause) {
+      if ((cause as SvcError).code !== "already_exists") throw cause;
+      throw new SvcError(
+        "already_exists",
+        `there is a release ${name} ${version} for ${platform} already: releases do not change, take a new version`,
+        { cause },
+      );
+    }
+    return id;
+  }
+
+  /** By name and version, oldest version first. */
+  async list(): Promise<Release[]> {
+    const all = await this.sql.query<Release>(`${RELEASES} ORDER BY name, platform, created_ms`);
+    const order = (a: Release, b: Release) =>
+      a.name < b.name
+        ? -1
+        : a.name > b.name
+        ? 1
+        : compareVersions(parseVersion(a.version)!, parseVersion(b.version)!);
+    return all.sort(order);
+  }
+
+  /**
+   * The release that is meant: a version, a range of versions, or the highest version in a channel, where `dev` has
+   * everything that `stable` has. Throws `not_found`.
+   */
+  async find(name: string, version: string, platform: string): Promise<Release> {
+    const all = await this.sql.query<Release>(
+      `${RELEASES} WHERE name = ? AND platform = ? ORDER BY created_ms, id`,
+      name,
+      platform,
+    );
+    const found = choose(all, version);
+    if (found) return found;
+    const there = all.map((one) => one.channel === "none" ? one.version : `${one.version} (${one.channel})`);
+    throw new SvcError(
+      "not_found",
+      `there is no release "${version}" of ${name} for ${platform}, found ${
+        there.join(", ") || "none at all"
+      }`,
+    );
+  }
+
+  /** Removes a version on all its platforms; gives back the contents that it had, to be released. */
+  async delete(name: string, version: string): Promise<string[]> {
+    const text = "DELETE FROM releases WHERE name = ? AND version = ? RETURNING sha256";
+    const gone = await this.sql.query<{ sha256: string }>(text, name, version);
+    if (gone.length > 0) return gone.map(({ sha256 }) => sha256);
+    throw new SvcError("not_found", `there is no release ${name} ${version}`);
+  }
+
+  /** Moves a version, on all its platforms, to a channel. Throws `not_found`. */
+  async setChannel(name: string, version: string, channel: string): Promise<void> {
+    checkChannel(channel);
+    const moved = await this.sql.query(
+      "UPDATE releases SET channel = ? WHERE name = ? AND version = ? RETURNING id",
+      channel,
+      name,
+      version,
+    );
+    if (moved.length === 0) throw new SvcError("not_found", `there is no release ${name} ${version}`);
+  }
+}
+
+/**
+ * Throws `invalid_argument` where the beginning of a program is not one for the platform: a device that is given it
+ * could not start it.
+ */
+export function checkProgram(head: Uint8Array, platform: string, name: string): void {
+  const text = Array.from(head.subarray(0, 4), (byte) => String.fromCharCode(byte)).join("");
+  const isElf = text === "\x7fELF";
+  const processor = isElf ? ELF_MACHINES[head[18] | (head[19] << 8)] : undefined;
+  const fits = platform.startsWith("windows/")
+    ? text.startsWith("MZ")
+    : text.startsWith("#!") || (isElf && processor === platform.split("/")[1]);
+  if (fits) return;
+  const found = isElf ? `a program for Linux on ${processor ?? "another processor"}` : "something else";
+  throw new SvcError("invalid_argument", `${name}: found ${found}, wanted a program for ${platform}`);
+}
+
+/** As it is called on the device: `svc-server-v1.2.3-linux-amd64`. */
+export function releaseFileName({ name, version, platform }: Release): string {
+  const extension = platform.startsWith("windows/") ? ".exe" : "";
+  return `${name}-v${version}-${platform.replace("/", "-")}${extension}`;
+}
+
+function choose(all: readonly Release[], wanted: string): Release | undefined {
+  if (wanted !== "stable" && wanted !== "dev") return chooseVersion(all, wanted.replace(/^v(?=\d)/, ""));
+  const inIt = all.filter(({ channel }) => channel === "stable" || (wanted === "dev" && channel === "dev"));
+  return chooseVersion(inIt, "dev");
+}
+
+function checkRelease(name: string, version: string, platform: string, channel: string): void {
+  if (!PROGRAMS.some((one) => one === name)) throw unknown("program", name, PROGRAMS);
+  if (!RELEASE_PLATFORMS.some((one) => one === platform)) {
+    throw unknown("platform", platform, RELEASE_PLATFORMS);
+  }
+  checkChannel(channel);
+  if (!parseVersion(version) || version.startsWith("v")) {
+    throw new SvcError(
+      "invalid_argument",
+      `found version "${version}", wanted one such as 1.2.3 or 1.2.3-rc1`,
+    );
+  }
+}
+
+function checkChannel(channel: string): void {
+  if (!CHANNELS.some((one) => one === channel)) throw unknown("channel", channel, CHANNELS);
+}
+
+function unknown(what: string, found: string, wanted: readonly string[]): SvcError {
+  return new SvcError("invalid_argument", `found ${what} "${found}", wanted one of ${wanted.join(", ")}`);
+}

@@ -1,0 +1,227 @@
+/**
+ * The inside of a content process: opens what people have uploaded, and says what is in it.
+ *
+ * It is started for this by `content_process.ts`, holds no secrets and needs no files. It ends when nobody is left who
+ * could ask. What is wrong with a content is answered as an error; what ends the process instead (memory, a crash) its
+ * starter tells of.
+ */
+
+import { boxFields } from "../../api/captured.ts";
+import type { MlMetadata, Tensors } from "../../api/ml_model.ts";
+import {
+  classesOf,
+  detectorNames,
+  foundIn,
+  imageTensor,
+  layoutOf,
+  probabilityName,
+} from "../../api/vision_tensors.ts";
+import { unpacked } from "../../base/files/archive.ts";
+import { bytesOf } from "../../base/files/byte_reader.ts";
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { type ColorImage, decodeImage } from "../../geometry/image/image.ts";
+import { type OnnxSession, type OnnxTensors, openOnnx } from "../../learn/onnx/session.ts";
+import { fitted } from "../../learn/picture.ts";
+import { FrameReader, type Head, headBytes } from "./content_frames.ts";
+
+/** What a content process is asked for, with the bytes that follow. */
+export type ContentRequest =
+  /** A picture of this many bytes, then a model's package. Answered with `InferenceFacts`, and tensors one by one. */
+  | { readonly ask: "inference"; readonly image: number; readonly bytes: number }
+  /** A picture. Answered with its size, and three bytes a pixel, made small as for training. */
+  | { readonly ask: "picture"; readonly bytes: number };
+
+export interface TensorHead {
+  readonly name: string;
+  readonly type: string;
+  readonly shape: readonly number[];
+  readonly bytes: number;
+}
+
+export interface InferenceFacts {
+  readonly tensors: readonly TensorHead[];
+  readonly boxes: readonly ReturnType<typeof boxFields>[];
+  readonly classes: readonly { readonly label: string; readonly confidence: number }[];
+}
+
+/** Of a request's bytes, of those of a picture, of a model in its package, and of an answer's tensors. */
+export const REQUEST_BYTES_MAX = 2 ** 32;
+export const IMAGE_BYTES_MAX = 64 * 1024 * 1024;
+export const MODEL_FILES = { filesMax: 1_000, bytesMax: 512 * 1024 * 1024 };
+export const TENSORS_BYTES_MAX = 32 * 1024 * 1024;
+/** Of boxes, or of classes, in an answer; the surest of them. */
+const FOUND_MAX = 1_000;
+const LABELS_MAX = 100_000;
+/** Of outputs: there are fewer numbers in what people look at. */
+const JUDGED_VALUES_MAX = 1_000_000;
+/** As published: y_min, x_min, y_max, x_max. */
+const BOX_ORDER = [1, 0, 3, 2];
+/** Less certain boxes are left out of the annotations; the tensors have them all. */
+const CONFIDENCE_MIN = 0.3;
+
+/** Answers requests until their end, or until a model has been run. */
+export async function serveContent(
+  requests: AsyncIterable<Uint8Array>,
+  write: (bytes: Uint8Array) => Promise<void>,
+): Promise<void> {
+  const reader = new FrameReader(requests);
+  for (;;) {
+    const request = await reader.next(REQUEST_BYTES_MAX) as (ContentRequest & Head) | undefined;
+    if (!request) return;
+    let [facts, parts]: [JsonObject, readonly Uint8Array[]] = [{}, []];
+    try {
+      [facts, parts] = request.ask === "inference"
+        ? await inference(reader, request)
+        : await picture(reader, request);
+    } catch (thrown) {
+      const { code, message } = SvcError.from(thrown);
+      const memory = /allocation failed|bad_alloc|failed to allocate|out of memory/i.test(message);
+      facts = { error: { code: memory ? "resource_exhausted" : code, message } };
+    }
+    await write(headBytes({ ...facts, bytes: parts.reduce((sum, { length }) => sum + length, 0) }));
+    for (const part of parts) await write(part);
+    // A model has run here; nobody else's is to meet what it may have left behind.
+    if (request.ask === "inference") return;
+  }
+}
+
+type Answer = [JsonObject, readonly Uint8Array[]];
+
+async function picture({ body }: FrameReader, { bytes }: Head): Promise<Answer> {
+  const { width, height, rgb } = fitted(rgbOf(colorImage(await body.take(bytes))));
+  return [{ width, height }, [rgb]];
+}
+
+async function inference(
+  { body }: FrameReader,
+  { image, bytes }: ContentRequest & { ask: "inference" },
+): Promise<Answer> {
+  const picture = colorImage(await body.take(image));
+  const { model, labels } = await modelIn(body.part(bytes - image));
+  const session = await openOnnx(model);
+  try {
+    const outputs = await infer(session, picture);
+    return [
+      annotated(session, outputs, labels) as unknown as JsonObject,
+      Object.values(outputs).map(({ data }) =>
+        new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength)
+      ),
+    ];
+  } finally {
+    await session.close();
+  }
+}
+
+function colorImage(bytes: Uint8Array): ColorImage {
+  const decoded = decodeImage(bytes);
+  if (decoded.kind === "color") return decoded.image;
+  throw new SvcError("invalid_argument", "the image holds distances, wanted colours");
+}
+
+function rgbOf({ width, height, rgba }: ColorImage) {
+  const rgb = new Uint8Array(3 * width * height);
+  for (let from = 0, to = 0; from < rgba.length; from += 4, to += 3) {
+    rgb[to] = rgba[from];
+    rgb[to + 1] = rgba[from + 1];
+    rgb[to + 2] = rgba[from + 2];
+  }
+  return { width, height, rgb };
+}
+
+/** The model in a package, and the names of its classes if they are there. */
+async function modelIn(archive: AsyncIterable<Uint8Array>) {
+  let model: { name: string; bytes: Uint8Array } | undefined;
+  const names: string[] = [];
+  let labels: string[] | undefined;
+  for await (const { path, bytes, content } of unpacked(archive, MODEL_FILES)) {
+    const name = path.split("/").at(-1)!;
+    if (name === "labels.txt") labels = labelsIn(await bytesOf(content, bytes));
+    if (!name.endsWith(".onnx")) continue;
+    names.push(name);
+    // Among several models, the one with the usual name counts.
+    if (model === undefined || name === "model.onnx") model = { name, bytes: await bytesOf(content, bytes) };
+  }
+  const chosen = names.filter((name) => name === "model.onnx").length;
+  if (model && (names.length === 1 || chosen === 1)) return { model: model.bytes, labels };
+  const found = names.length > 0 ? names.slice(0, 10).join(", ") : "no .onnx file";
+  throw new SvcError(
+    "unimplemented",
+    `the package has ${found}, wanted one model.onnx: only ONNX models are run here`,
+  );
+}
+
+function labelsIn(bytes: Uint8Array): string[] {
+  const lines = new TextDecoder().decode(bytes).split(/\r?\n/).filter((line) => line !== "");
+  if (lines.length <= LABELS_MAX) return lines;
+  throw new SvcError(
+    "invalid_argument",
+    `labels.txt has ${lines.length} labels, wanted at most ${LABELS_MAX}`,
+  );
+}
+
+async function infer(session: OnnxSession, image: ColorImage): Promise<OnnxTensors> {
+  const input = session.inputs.find(({ name }) => name === "image") ?? session.inputs[0];
+  if (!input) throw new SvcError("failed_precondition", "the model takes nothing, wanted an image");
+  const layout = layoutOf(infoOf(input));
+  const form = { ...layout, bgr: false, mean: [127.5, 127.5, 127.5], deviation: [127.5, 127.5, 127.5] };
+  const { shape, data } = imageTensor(image, form);
+  const outputs = await session.run({ [input.name]: { type: layout.type, shape, data } });
+  const bytes = Object.values(outputs).reduce((sum, { data }) => sum + data.byteLength, 0);
+  if (bytes <= TENSORS_BYTES_MAX) return outputs;
+  const wanted = `wanted at most ${TENSORS_BYTES_MAX}`;
+  throw new SvcError("resource_exhausted", `the model gives tensors of ${bytes} bytes, ${wanted}`);
+}
+
+function infoOf({ name, type, shape }: OnnxSession["inputs"][number]): MlMetadata["inputs"][number] {
+  return { name, description: "", dataType: type, shape, associatedFiles: [] };
+}
+
+function annotated(
+  session: OnnxSession,
+  outputs: OnnxTensors,
+  labels: readonly string[] | undefined,
+): InferenceFacts {
+  const tensors = Object.entries(outputs).map(([name, { type, shape, data }]) => {
+    return { name, type, shape, bytes: data.byteLength };
+  });
+  const values = Object.values(outputs).reduce((sum, { data }) => sum + data.length, 0);
+  if (values > JUDGED_VALUES_MAX) return { tensors, boxes: [], classes: [] };
+  return { tensors, ...foundBy(session, outputs, labels) };
+}
+
+/** What the outputs say, where they are a classifier's or a detector's. */
+function foundBy(
+  session: OnnxSession,
+  outputs: Tensors,
+  labels: readonly string[] | undefined,
+): Pick<InferenceFacts, "boxes" | "classes"> {
+  const none = new Map<string, string>();
+  const named = detectorNames(outputs, session.outputs.map(({ name }) => name), none);
+  if (named) {
+    const { shape } = session.inputs[0];
+    const found = foundIn(outputs, named, { order: BOX_ORDER, width: shape[2], height: shape[1] });
+    const sure = found.filter(({ confidence }) => confidence >= CONFIDENCE_MIN).slice(0, FOUND_MAX);
+    const boxes = sure.map(({ category, confidence, box }) => {
+      const [xMin, yMin, xMax, yMax] = [box.xMin, box.yMin, box.xMax, box.yMax].map(finite);
+      const label = labels?.[category] ?? String(category);
+      return boxFields({ label, confidence, xMin, yMin, xMax, yMax });
+    });
+    return { boxes, classes: [] };
+  }
+  const name = probabilityName(outputs, none);
+  if (name === undefined) return { boxes: [], classes: [] };
+  const classes = classesOf(name, outputs[name], labels).sort((a, b) => b.confidence - a.confidence);
+  return {
+    boxes: [],
+    classes: classes.slice(0, FOUND_MAX).map(({ className, confidence }) => ({
+      label: className,
+      confidence: finite(confidence),
+    })),
+  };
+}
+
+/** JSON has no other numbers. */
+function finite(value: number): number {
+  return Number.isFinite(value) ? value : 0;
+}

@@ -1,0 +1,123 @@
+/**
+ * MLInferenceService: what a model of the registry makes of an image that is stored here.
+ *
+ * Each call runs in a content process of its own (`content_process.ts`), for a limited time; few run at once, in
+ * turns that are fair among organizations. A model is taken in the published form: an image in, probabilities or boxes
+ * out, `labels.txt` beside it.
+ */
+
+import { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";
+import { type OnnxType, tensorData } from "../../learn/onnx/session.ts";
+import { type Tensors, toTensorsMessage } from "../../api/ml_model.ts";
+import { SvcError } from "../../base/error.ts";
+import { type Service, service } from "../../wire/service.ts";
+import { type ContentAnswer, type ContentOptions, withContent } from "./content_process.ts";
+import { IMAGE_BYTES_MAX, type InferenceFacts } from "./content_worker.ts";
+import type { CloudContext } from "../context.ts";
+import { BinaryData, type BinaryItem } from "../data/binary_data.ts";
+import { type Package, Packages } from "../packages/packages.ts";
+import { Turns } from "./turns.ts";
+
+export interface InferenceOptions {
+  readonly content: ContentOptions;
+  /** For one call, from the start of its turn. */
+  readonly timeMs: number;
+}
+
+/** Calls at work at once, and those that wait for their turn: of all, and of one organization. */
+const TURNS = { turnsMax: 2, waitingMax: 64, waitingOfGroupMax: 16, what: "inferences" };
+/** Of a package: a model of the most that is unpacked, and a little beside it. */
+const ARCHIVE_BYTES_MAX = 600 * 1024 * 1024;
+
+export function mlInferenceService(context: CloudContext, options: InferenceOptions | undefined): Service {
+  const { store, files, access } = context;
+  const turns = new Turns(TURNS, context.clock);
+  return service(MLInferenceService, {
+    async getInference(request, { entity, signal }) {
+      if (!options) throw new SvcError("unimplemented", "this control plane runs no models");
+      const { registryItemId, registryItemVersion, organizationId } = request;
+      if (registryItemId === "") {
+        throw new SvcError("invalid_argument", "registry_item_id is empty, wanted a model");
+      }
+      const found = await new Packages(store).find(registryItemId, registryItemVersion || "latest");
+      const mine = await access.organizationsOf(entity);
+      if (found.item.visibility === "private" && !mine.includes(found.item.organizationId)) {
+        throw new SvcError("not_found", `there is no package "${registryItemId}"`);
+      }
+      checkPackage(found);
+      const image = await imageOf(
+        context,
+        organizationId,
+        request.binaryDataId || request.binaryId?.fileId || "",
+      );
+      const leave = await turns.enter(organizationId, signal);
+      try {
+        return await infer(options, files, found, image, signal);
+      } finally {
+        leave();
+      }
+    },
+  });
+}
+
+async function infer(
+  { content, timeMs }: InferenceOptions,
+  files: CloudContext["files"],
+  found: Package,
+  image: BinaryItem,
+  signal: AbortSignal,
+) {
+  const late = () => {
+    const shown = `version "${found.version}" of "${found.item.name}"`;
+    return new SvcError("deadline_exceeded", `${shown} has not answered within ${timeMs / 1000} s`);
+  };
+  const answer = await withContent(content, timeMs, late, signal, (process, signal) => {
+    const request = { ask: "inference", image: image.bytes, bytes: image.bytes + found.bytes } as const;
+    const body = async function* () {
+      yield* files.read(image.sha256);
+      yield* files.read(found.sha256);
+    };
+    return process.ask(request, body(), signal);
+  });
+  const { boxes, classes } = answer.head as unknown as InferenceFacts;
+  return {
+    outputTensors: toTensorsMessage(tensorsOf(answer)),
+    annotations: { bboxes: [...boxes], classifications: [...classes] },
+  };
+}
+
+/** Throws where a package cannot be a model that is run here. */
+function checkPackage({ item, version, bytes }: Package): void {
+  const shown = `version "${version}" of "${item.name}"`;
+  if (item.kind !== "ml_model") {
+    throw new SvcError("invalid_argument", `${shown} is a ${item.kind}, wanted an ml_model`);
+  }
+  if (bytes > ARCHIVE_BYTES_MAX) {
+    const wanted = `wanted at most ${ARCHIVE_BYTES_MAX}`;
+    throw new SvcError(
+      "resource_exhausted",
+      `${shown} has ${bytes} bytes, ${wanted}: only smaller ones are run here`,
+    );
+  }
+}
+
+async function imageOf({ store }: CloudContext, organizationId: string, id: string): Promise<BinaryItem> {
+  if (id === "") throw new SvcError("invalid_argument", "binary_data_id is empty, wanted an image");
+  const [image] = await new BinaryData(store).get([id]);
+  if (image.organizationId !== organizationId) throw new SvcError("not_found", `there is no data "${id}"`);
+  if (image.bytes > IMAGE_BYTES_MAX) {
+    throw new SvcError("failed_precondition", `data "${id}" has ${image.bytes} bytes, wanted an image`);
+  }
+  return image;
+}
+
+/** The tensors of an answer, which the process may have made up: every number is checked. */
+function tensorsOf({ head, bytes }: ContentAnswer): Tensors {
+  const { tensors } = head as unknown as InferenceFacts;
+  let at = 0;
+  return Object.fromEntries(tensors.map(({ name, type, shape, bytes: size }) => {
+    const content = bytes.slice(at, at += size);
+    const data = tensorData(type as OnnxType, content, shape);
+    return [String(name), { shape: [...shape], data }];
+  }));
+}

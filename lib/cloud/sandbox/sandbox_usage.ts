@@ -1,0 +1,204 @@
+/**
+ * What programs in a sandbox use together, which the kernel does not limit for them: looked at again and again.
+ *
+ * Between two looks they may use more than they should, by as much as a process can take in that time; so the rest of
+ * the computer has a reserve of memory and disk, which ends them too, whatever their own limits say.
+ */
+
+import { lstat, readdir, readFile, statfs } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import type { RunningProcess } from "../../base/process.ts";
+
+export interface Limits {
+  /** Of all programs together, and for each by itself. */
+  readonly memoryBytes: number;
+  /** Processor time of all together. */
+  readonly cpuSeconds: number;
+  /** And threads. */
+  readonly processes: number;
+  /** Of each process. */
+  readonly openFiles: number;
+  /** Of one file. */
+  readonly fileBytes: number;
+  /** What may come into the folder, beside what is there already. */
+  readonly folderBytes: number;
+  readonly folderFiles: number;
+}
+
+const MIB = 1024 ** 2;
+const LOOK_MS = 250;
+/** Walking through the folder takes no more than this share of the time. */
+const WALK_SHARE = 0.1;
+const WALK_MS_MIN = 1_000;
+/** What the rest of the computer keeps. */
+const MEMORY_RESERVE_BYTES = 256 * MIB;
+const DISK_RESERVE_BYTES = 512 * MIB;
+/** Units of the times in `/proc/<pid>/stat` on every Linux (`USER_HZ`). */
+const TICKS_PER_SECOND = 100;
+const FILES_AT_ONCE = 64;
+
+/**
+ * Kills a process and its group if all that it has started uses too much; resolves when it has exited, with the
+ * reason if that was it.
+ */
+export async function watchUsage(
+  process: Pick<RunningProcess, "pid" | "signal" | "exited">,
+  limits: Limits,
+  folder: WatchedFolder | undefined,
+  clock: Clock,
+): Promise<SvcError | undefined> {
+  const over = new AbortController();
+  const exited = process.exited.finally(() => over.abort());
+  let breach: SvcError | undefined;
+  try {
+    while (!over.signal.aborted && !breach) {
+      breach = await processesBeyond(process.pid, limits) ?? await memoryBeyond() ?? await folder?.beyond();
+      if (!breach) await clock.sleep(LOOK_MS, over.signal);
+    }
+  } catch (error) {
+    // A sandbox that cannot be watched does not go on.
+    if (!over.signal.aborted) breach = SvcError.from(error);
+  }
+  if (over.signal.aborted) breach = undefined;
+  else process.signal("SIGKILL", { group: true });
+  await exited;
+  return breach;
+}
+
+/** A folder that programs fill. */
+export class WatchedFolder {
+  #walkAtMs: number;
+
+  private constructor(
+    private readonly path: string,
+    private readonly limits: Limits,
+    private readonly begun: Content,
+    private readonly clock: Clock,
+  ) {
+    this.#walkAtMs = clock.monotonicMs();
+  }
+
+  /** What is in it now is not counted. */
+  static async open(path: string, limits: Limits, clock: Clock): Promise<WatchedFolder> {
+    return new WatchedFolder(path, limits, await contentOf(path, Infinity), clock);
+  }
+
+  async beyond(): Promise<SvcError | undefined> {
+    const { path, limits, begun, clock } = this;
+    const { bavail, bsize } = await statfs(path);
+    if (bavail * bsize < DISK_RESERVE_BYTES) {
+      return tooMuch(`left ${mib(bavail * bsize)} of disk free`, `at least ${mib(DISK_RESERVE_BYTES)}`);
+    }
+    const fromMs = clock.monotonicMs();
+    if (fromMs < this.#walkAtMs) return undefined;
+    const now = await contentOf(path, begun.files + limits.folderFiles);
+    const tookMs = clock.monotonicMs() - fromMs;
+    this.#walkAtMs = fromMs + Math.max(WALK_MS_MIN, tookMs / WALK_SHARE);
+    const files = now.files - begun.files;
+    if (files > limits.folderFiles) return tooMuch(`made ${files} files`, `at most ${limits.folderFiles}`);
+    const bytes = now.bytes - begun.bytes;
+    if (bytes <= limits.folderBytes) return undefined;
+    return tooMuch(`wrote ${mib(bytes)} to its folder`, `at most ${mib(limits.folderBytes)}`);
+  }
+}
+
+interface Content {
+  /** Folders, too. */
+  readonly files: number;
+  /** On the disk. */
+  readonly bytes: number;
+}
+
+/** What is in a folder; no more than is needed to see that there are more than so many files. */
+async function contentOf(path: string, filesMax: number): Promise<Content> {
+  const folders = [path];
+  let [files, bytes] = [0, 0];
+  for (let folder = folders.pop(); folder !== undefined && files <= filesMax; folder = folders.pop()) {
+    // They come and go, and may be shut.
+    const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    files += entries.length;
+    for (let at = 0; at < entries.length && files <= filesMax; at += FILES_AT_ONCE) {
+      const some = entries.slice(at, at + FILES_AT_ONCE).map(async (entry) => {
+        const inside = join(folder!, entry.name);
+        if (entry.isDirectory()) folders.push(inside);
+        const { blocks } = await lstat(inside).catch(() => ({ blocks: 0 }));
+        return (blocks ?? 0) * 512;
+      });
+      for (const one of await Promise.all(some)) bytes += one;
+    }
+  }
+  return { files, bytes };
+}
+
+/** All that comes from a process, itself included, held against the limits. */
+async function processesBeyond(root: number, limits: Limits): Promise<SvcError | undefined> {
+  const all = await processesFrom(root);
+  const seconds = all.reduce((sum, { ticks }) => sum + ticks, 0) / TICKS_PER_SECOND;
+  if (seconds > limits.cpuSeconds) {
+    return tooMuch(`used ${Math.round(seconds)} s of processor time`, `at most ${limits.cpuSeconds} s`);
+  }
+  const resident = await sumOf(all, "status", /^VmRSS:\s+(\d+) kB$/m);
+  if (resident <= limits.memoryBytes) return undefined;
+  // What they share has been counted for each; to count it once is slow.
+  const bytes = await sumOf(all, "smaps_rollup", /^Pss:\s+(\d+) kB$/m) || resident;
+  if (bytes <= limits.memoryBytes) return undefined;
+  return tooMuch(`used ${mib(bytes)} of memory`, `at most ${mib(limits.memoryBytes)}`);
+}
+
+interface Process {
+  readonly pid: number;
+  readonly parent: number;
+  /** Processor time of it and of those that it has buried. */
+  readonly ticks: number;
+}
+
+async function processesFrom(root: number): Promise<Process[]> {
+  const names = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const all = (await Promise.all(names.map(async (name) => parseStat(await inProc(name, "stat")))))
+    .filter((one) => one !== undefined);
+  const found = new Set([root]);
+  for (let size = 0; size < found.size;) {
+    size = found.size;
+    for (const { pid, parent } of all) if (found.has(parent)) found.add(pid);
+  }
+  return all.filter(({ pid }) => found.has(pid));
+}
+
+/** A line of `/proc/<pid>/stat` (proc(5)); the name in it may hold anything. */
+export function parseStat(text: string): Process | undefined {
+  const end = text.lastIndexOf(")");
+  if (end < 0) return undefined;
+  const fields = text.slice(end + 2).split(" ");
+  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
+  return { pid: Number.parseInt(text), parent: Number(fields[1]), ticks };
+}
+
+async function sumOf(processes: readonly Process[], file: string, kilobytes: RegExp): Promise<number> {
+  const each = processes.map(async ({ pid }) => {
+    return Number(kilobytes.exec(await inProc(`${pid}`, file))?.[1] ?? 0) * 1024;
+  });
+  return (await Promise.all(each)).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/** Nothing of a process that is gone. */
+function inProc(pid: string, file: string): Promise<string> {
+  return readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "");
+}
+
+/** Memory is used in ways that no process shows: files in memory that are not mapped. */
+async function memoryBeyond(): Promise<SvcError | undefined> {
+  const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(await readFile("/proc/meminfo", "utf8")) ?? [];
+  const left = Number(kilobytes ?? Infinity) * 1024;
+  if (left >= MEMORY_RESERVE_BYTES) return undefined;
+  return tooMuch(`ran while ${mib(left)} of memory were left`, `at least ${mib(MEMORY_RESERVE_BYTES)}`);
+}
+
+function tooMuch(found: string, wanted: string): SvcError {
+  return new SvcError("resource_exhausted", `the sandbox was ended: it ${found}, wanted ${wanted}`);
+}
+
+function mib(bytes: number): string {
+  return `${Math.round(bytes / MIB)} MiB`;
+}

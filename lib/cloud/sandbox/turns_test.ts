@@ -1,0 +1,91 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { FakeClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { Turns } from "./turns.ts";
+
+const LIMITS = { turnsMax: 2, waitingMax: 6, waitingOfGroupMax: 3, what: "inferences" };
+const { signal } = new AbortController();
+
+/** Asks for a turn and tells who has one. */
+function asker(turns: Turns, log: string[]) {
+  return (group: string, name = group, until = signal) => {
+    const ending = Promise.withResolvers<void>();
+    const over = turns.enter(group, until).then(async (leave) => {
+      log.push(name);
+      await ending.promise;
+      leave();
+      leave();
+    });
+    return { end: () => (ending.resolve(), over), over };
+  };
+}
+
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+}
+
+Deno.test("turns: a group has one at a time, and who has had least lately is next", async () => {
+  const clock = new FakeClock();
+  const log: string[] = [];
+  const ask = asker(new Turns(LIMITS, clock), log);
+  const [a, again, c, d] = [ask("a"), ask("a", "a again"), ask("c"), ask("d")];
+  await settle();
+  assertEquals(log, ["a", "c"], "the second of a waits, though it came before c");
+  await clock.advance(30_000);
+  await a.end();
+  await settle();
+  assertEquals(log, ["a", "c", "d"], "d has had nothing yet");
+  await c.end();
+  await settle();
+  assertEquals(log, ["a", "c", "d", "a again"]);
+  const [e, more] = [ask("e"), ask("c", "c again")];
+  await d.end();
+  await settle();
+  assertEquals(log.slice(4), ["e"]);
+  await e.end();
+  await settle();
+  assertEquals(log.slice(5), ["c again"]);
+  await Promise.all([again.end(), more.end()]);
+});
+
+Deno.test("turns: what a group has had is forgotten after a while", async () => {
+  const clock = new FakeClock();
+  const log: string[] = [];
+  const ask = asker(new Turns({ ...LIMITS, turnsMax: 1 }, clock), log);
+  const first = ask("a");
+  await settle();
+  await clock.advance(30_000);
+  await first.end();
+  await clock.advance(600_000);
+  const held = ask("x");
+  await settle();
+  const [a, b] = [ask("a"), ask("b")];
+  await clock.advance(1);
+  await held.end();
+  await settle();
+  assertEquals(log, ["a", "x", "a"], "the one that came first");
+  await a.end();
+  await b.end();
+});
+
+Deno.test("turns: places to wait are limited, for a group and for all; who stops waiting leaves its place", async () => {
+  const clock = new FakeClock();
+  const turns = new Turns(LIMITS, clock);
+  const ask = asker(turns, []);
+  const inside = [ask("a"), ask("b")];
+  const stop = new AbortController();
+  const waiting = [ask("a"), ask("a"), ask("a", "a", stop.signal)];
+  const refused = await assertRejects(
+    () => turns.enter("a", signal),
+    SvcError,
+    "3 inferences of this organization",
+  );
+  assertEquals(refused.code, "resource_exhausted");
+  waiting.push(ask("b"), ask("b"), ask("c"));
+  await assertRejects(() => turns.enter("d", signal), SvcError, "6 inferences wait already");
+  stop.abort(new SvcError("canceled", "enough"));
+  await assertRejects(() => waiting[2].over, SvcError, "enough");
+  waiting.push(ask("d"));
+  for (const one of [...inside, ...waiting.filter((one) => one !== waiting[2])]) void one.end();
+  await Promise.all([...inside, ...waiting].map(({ over }) => over.catch(() => {})));
+});

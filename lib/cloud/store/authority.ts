@@ -1,0 +1,178 @@
+/**
+ * The local certificate authority: what machines and the control plane itself show to those who connect over TLS.
+ *
+ * Its key is one of the control plane's secrets, so that there is one authority however many control planes work on
+ * it. People make their systems trust its certificate; while one takes the place of another, those of both. The keys of
+ * machines are sealed with it: a copy of the database is no machine's key.
+ */
+
+import { Buffer } from "node:buffer";
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { isIP } from "node:net";
+import {
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectAlternativeNameExtension,
+  X509Certificate,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
+import type { Clock } from "../../base/clock.ts";
+import type { Secrets } from "./secrets.ts";
+import type { Sql, Store } from "./store.ts";
+
+export interface Certificate {
+  /** The certificate, then the authority's (PEM). */
+  readonly certificate: string;
+  readonly privateKey: string;
+  /** When to ask for a new one. */
+  readonly renewMs: number;
+}
+
+const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+const DAY_MS = 24 * 3600 * 1000;
+const AUTHORITY_DAYS = 3650;
+const CERTIFICATE_DAYS = 90;
+const RENEW_DAYS = 60;
+/** Clocks of machines may be behind. */
+const EARLIER_MS = DAY_MS;
+
+interface Kept {
+  readonly certificate: string;
+  readonly privateKey: string;
+}
+
+export class Authority {
+  constructor(
+    private readonly secrets: Pick<Secrets, "good">,
+    private readonly store: Store,
+    private readonly clock: Clock,
+  ) {}
+
+  /** PEM: what people trust, the one that signs first. */
+  get certificate(): string {
+    return this.#all().map(({ certificate }) => certificate).join("");
+  }
+
+  #all(): readonly Kept[] {
+    return this.secrets.good("authority").map((value) => JSON.parse(value));
+  }
+
+  /** A certificate for these names and addresses, good for 90 days. */
+  async issue(names: readonly string[]): Promise<Certificate> {
+    const nowMs = this.clock.nowMs();
+    const [{ certificate, privateKey }] = this.#all();
+    const bytes = Buffer.from(privateKey.replace(/-----.*-----|\s/g, ""), "base64");
+    const signingKey = await crypto.subtle.importKey("pkcs8", bytes, ALGORITHM, false, ["sign"]);
+    const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+    const issued = await X509CertificateGenerator.create({
+      subject: [{ CN: [names[0].slice(0, 64)] }],
+      issuer: new X509Certificate(certificate).subject,
+      notBefore: new Date(nowMs - EARLIER_MS),
+      notAfter: new Date(nowMs + CERTIFICATE_DAYS * DAY_MS),
+      publicKey: keys.publicKey,
+      signingKey,
+      signingAlgorithm: ALGORITHM,
+      extensions: [
+        new BasicConstraintsExtension(false, undefined, true),
+        new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth, ExtendedKeyUsage.clientAuth]),
+        new SubjectAlternativeNameExtension(
+          names.map((value) => ({ type: isIP(value) ? "ip" as const : "dns" as const, value })),
+        ),
+      ],
+    });
+    return {
+      certificate: `${issued.toString("pem")}\n${certificate}`,
+      privateKey: await pemOf(keys.privateKey),
+      renewMs: nowMs + RENEW_DAYS * DAY_MS,
+    };
+  }
+
+  /** The certificate of a part: the same one until it is time for a new one, or the part has other names. */
+  async ofPart(partId: string, names: readonly string[]): Promise<Certificate> {
+    const find = `SELECT certificate, sealed_key AS "sealedKey", renew_ms AS "renewMs" FROM certificates
+      WHERE part_id = ? AND names = ? AND renew_ms > ?`;
+    const key = [partId, names.join(" "), this.clock.nowMs()];
+    const found = async (sql: Sql) => {
+      const [kept] = await sql.query<Omit<Certificate, "privateKey"> & { sealedKey: string }>(find, ...key);
+      // One of an authority that nobody trusts any more is no use.
+      const signer = kept && this.#all().find((one) => kept.certificate.endsWith(one.certificate));
+      const privateKey = signer && opened(kept.sealedKey, signer, partId);
+      return privateKey === undefined ? undefined : { ...kept!, privateKey };
+    };
+    const kept = await found(this.store);
+    if (kept) return kept;
+    const { certificate, privateKey, renewMs } = await this.issue(names);
+    const signer = this.#all().find((one) => certificate.endsWith(one.certificate))!;
+    return await this.store.transaction(async (sql) => {
+      const other = await found(sql);
+      if (other) return other;
+      await sql.query("DELETE FROM certificates WHERE part_id = ?", partId);
+      await sql.query(
+        "INSERT INTO certificates (part_id, names, certificate, sealed_key, renew_ms) VALUES (?, ?, ?, ?, ?)",
+        partId,
+        names.join(" "),
+        certificate,
+        sealed(privateKey, signer, partId),
+        renewMs,
+      );
+      return { certificate, privateKey, renewMs };
+    });
+  }
+}
+
+/** AES-256-GCM; the key follows from the authority's, and a part's text opens for that part alone. */
+const CIPHER = "aes-256-gcm";
+const [NONCE_BYTES, TAG_BYTES] = [12, 16];
+
+function sealingKey({ privateKey }: Kept): Uint8Array {
+  return new Uint8Array(hkdfSync("sha256", privateKey, "", "svc-cloud keys of machines", 32));
+}
+
+function sealed(text: string, authority: Kept, partId: string): string {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, sealingKey(authority), nonce).setAAD(Buffer.from(partId));
+  const bytes = [nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()];
+  return Buffer.concat(bytes).toString("base64");
+}
+
+/** `undefined` for what somebody has changed, or sealed for another part. */
+function opened(text: string, authority: Kept, partId: string): string | undefined {
+  const bytes = Buffer.from(text, "base64");
+  if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined;
+  const cipher = createDecipheriv(CIPHER, sealingKey(authority), bytes.subarray(0, NONCE_BYTES));
+  cipher.setAAD(Buffer.from(partId)).setAuthTag(bytes.subarray(-TAG_BYTES));
+  try {
+    const content = bytes.subarray(NONCE_BYTES, -TAG_BYTES);
+    return Buffer.concat([cipher.update(content), cipher.final()]).toString("utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+/** A new authority. Each has a name of its own: by it, others find whose a certificate is. */
+export async function newAuthority(nowMs: number): Promise<Kept> {
+  const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: [{ CN: [`svc-cloud local authority ${randomBytes(4).toString("hex")}`] }],
+    notBefore: new Date(nowMs - EARLIER_MS),
+    notAfter: new Date(nowMs + AUTHORITY_DAYS * DAY_MS),
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new BasicConstraintsExtension(true, 0, true),
+      new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+    ],
+  });
+  return { certificate: `${certificate.toString("pem")}\n`, privateKey: await pemOf(keys.privateKey) };
+}
+
+async function pemOf(key: CryptoKey): Promise<string> {
+  const lines = Buffer.from(await crypto.subtle.exportKey("pkcs8", key)).toString("base64").match(
+    /.{1,64}/g,
+  )!;
+  return ["-----BEGIN PRIVATE KEY-----", ...lines, "-----END PRIVATE KEY-----", ""].join("\n");
+}

@@ -1,0 +1,59 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../../base/error.ts";
+import { FileStore } from "./files.ts";
+
+async function withFolder(run: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-files-" });
+  try {
+    await run(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield new TextEncoder().encode(text);
+}
+
+async function textOf(content: AsyncIterable<Uint8Array>): Promise<string> {
+  let text = "";
+  for await (const chunk of content) text += new TextDecoder().decode(chunk);
+  return text;
+}
+
+const ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+Deno.test("a file is found by its content's hash, whole or from a byte on", () =>
+  withFolder(async (folder) => {
+    const files = await FileStore.open(folder, { olderThanMs: 0 });
+    assertEquals(await files.put(chunks("a", "bc")), { sha256: ABC, bytes: 3 });
+    assertEquals(await files.put(chunks("abc")), { sha256: ABC, bytes: 3 });
+    assertEquals(await textOf(files.read(ABC)), "abc");
+    assertEquals(await textOf(files.read(ABC, 1)), "bc");
+    assertEquals(await files.size(ABC), 3);
+    await files.remove(ABC);
+    assertEquals((await assertRejects(() => files.size(ABC), SvcError)).code, "not_found");
+  }));
+
+Deno.test("what is too large or breaks off leaves nothing behind", () =>
+  withFolder(async (folder) => {
+    const files = await FileStore.open(folder, { olderThanMs: 0 });
+    const error = await assertRejects(() => files.put(chunks("abc", "def"), 5), SvcError);
+    assertEquals(error.code, "resource_exhausted");
+    await assertRejects(() =>
+      files.put(async function* () {
+        yield* chunks("abc");
+        throw new Error("gone");
+      }())
+    );
+    assertEquals([...Deno.readDirSync(folder)], []);
+  }));
+
+Deno.test("what a killed process left half written is cleared away, what another one writes is not", () =>
+  withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/old.tmp`, "half");
+    await Deno.utime(`${folder}/old.tmp`, 1000, 1000);
+    await Deno.writeTextFile(`${folder}/new.tmp`, "half");
+    await FileStore.open(folder, { olderThanMs: 2_000_000 });
+    assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["new.tmp"]);
+  }));

@@ -1,0 +1,129 @@
+/**
+ * The store in a database of PostgreSQL, which any number of control planes may share.
+ *
+ * Owns the pool of connections. Transactions are serializable; one that could not be lined up with others runs again.
+ */
+
+import postgres from "postgres";
+import type { Clock } from "../../base/clock.ts";
+import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import type { Sql, SqlValue, Store } from "./store.ts";
+
+const CONNECTIONS_MAX = 10;
+const CONNECT_SECONDS = 10;
+/** How often a transaction is tried; the pauses between grow up to the given one. */
+const ATTEMPTS_MAX = 30;
+const PAUSE_MAX_MS = 200;
+/** Any number, the same in every version: whoever changes tables holds it. */
+const SCHEMA_LOCK = 77_341;
+const INT8 = 20;
+
+type Client = ReturnType<typeof postgres>;
+
+export class PostgresStore implements Store {
+  readonly #client: Client;
+  #closing: Promise<void> | undefined;
+
+  constructor(url: string, private readonly clock: Clock) {
+    try {
+      this.#client = postgres(url, {
+        max: CONNECTIONS_MAX,
+        connect_timeout: CONNECT_SECONDS,
+        onnotice: () => {},
+        connection: {
+          application_name: "svc-cloud",
+          synchronous_commit: "on",
+          default_transaction_read_only: true,
+        },
+        types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
+      }) as Client;
+    } catch (error) {
+      throw new SvcError("invalid_argument", `the URL of the database cannot be used: ${messageOf(error)}`);
+    }
+  }
+
+  query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
+    return statement<R>(this.#client, text, values);
+  }
+
+  transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    return this.#attempt("isolation level serializable read write", work);
+  }
+
+  exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    return this.#attempt("isolation level read committed read write", async (sql) => {
+      await sql.query(`SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})`);
+      return await work(sql);
+    });
+  }
+
+  async bytes(): Promise<number> {
+    const text = "SELECT pg_database_size(current_database()) AS bytes";
+    const [{ bytes }] = await this.query<{ bytes: number }>(text);
+    return bytes;
+  }
+
+  /** The table gets a new file; what archives of the server's own log have is not in our hands. */
+  scrub(table: string): Promise<void> {
+    return this.exclusive(async (sql) => {
+      await sql.query(`CREATE TEMPORARY TABLE scrubbed ON COMMIT DROP AS SELECT * FROM ${table}`);
+      await sql.query(`TRUNCATE ${table}`);
+      await sql.query(`INSERT INTO ${table} SELECT * FROM scrubbed`);
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#closing ??= this.#client.end({ timeout: 5 });
+  }
+
+  async #attempt<T>(mode: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+    for (let attempt = 1;; attempt++) {
+      try {
+        return await this.#client.begin(mode, (client) =>
+          work({
+            query: (text, ...values) => statement(client as unknown as Client, text, values),
+          })) as T;
+      } catch (error) {
+        if (!isConflict(error) || attempt === ATTEMPTS_MAX) throw failure("commit", error);
+        await this.clock.sleep(Math.random() * Math.min(PAUSE_MAX_MS, 2 ** attempt));
+      }
+    }
+  }
+}
+
+async function statement<R>(client: Client, text: string, values: readonly SqlValue[]): Promise<R[]> {
+  try {
+    return await client.unsafe(numbered(text), [...values], { prepare: true }) as unknown as R[];
+  } catch (error) {
+    throw failure(text, error);
+  }
+}
+
+/** `?` as `$1`, `$2`…; there are no question marks in our texts but those. */
+function numbered(text: string): string {
+  let number = 0;
+  return text.replaceAll("?", () => `$${++number}`);
+}
+
+const CODES_OF: { readonly [state: string]: Code } = {
+  "23505": "already_exists",
+  "23503": "failed_precondition",
+  "23502": "invalid_argument",
+  "40001": "aborted",
+  "40P01": "aborted",
+  "53100": "resource_exhausted",
+  "53300": "resource_exhausted",
+  "57P01": "unavailable",
+};
+
+function isConflict(error: unknown): boolean {
+  return SvcError.from(failure("", error)).code === "aborted";
+}
+
+function failure(text: string, error: unknown): unknown {
+  const { code: state } = error as { code?: string };
+  if (error instanceof SvcError || state === undefined) return error;
+  // What is not five letters and digits comes from the connection and not from the database.
+  const code = CODES_OF[state] ?? (/^[0-9A-Z]{5}$/.test(state) ? "internal" : "unavailable");
+  return new SvcError(code, `database: ${messageOf(error)} (${text.trim().slice(0, 80)})`, { cause: error });
+}

@@ -1,0 +1,91 @@
+/**
+ * The kinds of secrets that a control plane has: how each is made, and how long an old one stays good beside a new one.
+ */
+
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { newReleaseKey, type ReleaseKey } from "../../base/release_signature.ts";
+import { TOKEN_MS } from "../../wire/tokens.ts";
+import { newAuthority } from "./authority.ts";
+
+export interface SecretKind {
+  /** As commands call it. */
+  readonly word: "token" | "authority" | "release" | "links";
+  /** Its name in the database of an older version. */
+  readonly earlier: string;
+  /** How long a new key is shown to those who check signatures before it signs. */
+  readonly leadMs: number;
+  /** How long what an old key has signed is good after its last signature. */
+  readonly lifetimeMs: number;
+  /** A new value; it follows on the one before, where there is one. */
+  make(nowMs: number, previous: string | undefined): string | Promise<string>;
+}
+
+/** The line of the keys that sign releases, and the private half of the newest one. */
+export interface ReleaseSecret {
+  /** Oldest first. */
+  readonly keys: readonly ReleaseKey[];
+  readonly privateKeyPem: string;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+/** Certificates of machines are good for so long, and links to data for at most so long. */
+const CERTIFICATE_MS = 90 * DAY_MS;
+const DATA_LINK_MS = 7 * DAY_MS;
+const DOWNLOAD_LINK_MS = 2 * HOUR_MS;
+
+const newLinkSecret = () => randomBytes(32).toString("base64url");
+
+const KINDS = {
+  // All control planes on the database have heard of a new key before it signs.
+  token: {
+    word: "token",
+    earlier: "signing-key",
+    leadMs: MINUTE_MS,
+    lifetimeMs: TOKEN_MS,
+    make: () => generateKeyPairSync("ed25519").privateKey.export({ format: "pem", type: "pkcs8" }) as string,
+  },
+  // People have to make their systems trust the new one.
+  authority: {
+    word: "authority",
+    earlier: "authority",
+    leadMs: 30 * DAY_MS,
+    lifetimeMs: CERTIFICATE_MS,
+    make: async (nowMs) => JSON.stringify(await newAuthority(nowMs)),
+  },
+  // The old key signs the new one and nothing after it: whoever trusts it finds the way.
+  release: {
+    word: "release",
+    earlier: "release-keys",
+    leadMs: 0,
+    lifetimeMs: 0,
+    make: (nowMs, previous) => {
+      const before: ReleaseSecret | undefined = previous === undefined ? undefined : JSON.parse(previous);
+      const { key, privateKeyPem } = newReleaseKey(nowMs, before?.privateKeyPem);
+      return JSON.stringify({ keys: [...before?.keys ?? [], key], privateKeyPem } satisfies ReleaseSecret);
+    },
+  },
+  "download-links": {
+    word: "links",
+    earlier: "download-links",
+    leadMs: MINUTE_MS,
+    lifetimeMs: DOWNLOAD_LINK_MS,
+    make: newLinkSecret,
+  },
+  "data-links": {
+    word: "links",
+    earlier: "data-links",
+    leadMs: MINUTE_MS,
+    lifetimeMs: DATA_LINK_MS,
+    make: newLinkSecret,
+  },
+} as const satisfies { readonly [name: string]: SecretKind };
+
+export type SecretName = keyof typeof KINDS;
+export const SECRET_KINDS: { readonly [N in SecretName]: SecretKind } = KINDS;
+
+/** The secrets that a command means by a word. */
+export function secretsNamed(word: string): SecretName[] {
+  return (Object.keys(KINDS) as SecretName[]).filter((name) => KINDS[name].word === word);
+}

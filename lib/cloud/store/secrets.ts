@@ -1,0 +1,282 @@
+/**
+ * The control plane's own secrets: what signs tokens, certificates, releases and links.
+ *
+ * Owns a folder with a file for each, for its user's eyes only. The database knows them by fingerprints alone: control
+ * planes that share it have the same folder or a copy, and one with other keys does not start. A key that is replaced
+ * stays good for as long as what it has signed. Nothing here survives in the database of an older version.
+ */
+
+import { createHash } from "node:crypto";
+import { chmod, mkdir, stat } from "node:fs/promises";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { SECRET_KINDS, type SecretName } from "./secret_kinds.ts";
+import type { Sql, Store } from "./store.ts";
+
+export interface SecretsParts {
+  readonly store: Store;
+  readonly host: Pick<Host, "readTextFile" | "writeFile" | "platform">;
+  /** Made where there is none. */
+  readonly folder: string;
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, "info" | "warn" | "error">;
+}
+
+/** A key as a file has it, the newest last. */
+export interface SecretKey {
+  /** Of its value. */
+  readonly id: string;
+  /** Empty for one that is good no more. */
+  readonly value: string;
+  readonly made_ms: number;
+  /** From when it signs. */
+  readonly from_ms: number;
+  /** Until when what it has signed is good; left out for the newest one. */
+  readonly until_ms?: number;
+}
+
+const NAMES = Object.keys(SECRET_KINDS) as SecretName[];
+const FILE_MODE = 0o600;
+const FOLDER_MODE = 0o700;
+const OTHERS = 0o007;
+/** How often a running control plane looks for keys that a command has made. */
+const LOOK_MS = 5_000;
+const KEYS_MAX = 20;
+/** Stands in the table while bytes of a removed secret may be left in the database's files. */
+const UNSCRUBBED = "unscrubbed";
+
+export class Secrets {
+  readonly #loaded = new Map<SecretName, readonly SecretKey[]>();
+  readonly #complained = new Set<SecretName>();
+
+  private constructor(private readonly parts: SecretsParts) {}
+
+  /**
+   * Reads the keys, makes those that there have never been, and moves those of an older version out of the database.
+   * Throws `failed_precondition` for keys that are not those of the database.
+   */
+  static async open(parts: SecretsParts): Promise<Secrets> {
+    const { folder, store, logger } = parts;
+    const secrets = new Secrets(parts);
+    await makeFolder(folder);
+    await store.exclusive(async (sql) => {
+      for (const name of NAMES) secrets.#loaded.set(name, await secrets.#settle(sql, name));
+    });
+    await scrub(store).catch((error) =>
+      logger.warn(
+        `bytes of old keys may be left in the database's files; the next start tries again: ${
+          chainOf(error)
+        }`,
+      )
+    );
+    return secrets;
+  }
+
+  /** Replaces keys that are lost, or that a stranger has: what they have signed is good no more. */
+  static async replace(parts: SecretsParts, names: readonly SecretName[]): Promise<void> {
+    await makeFolder(parts.folder);
+    const secrets = new Secrets(parts);
+    for (const name of names) {
+      await parts.store.exclusive(async (sql) => {
+        const before = await secrets.#read(name).catch(() => undefined) ?? [];
+        await secrets.#add(sql, name, before.map(buried), undefined, 0);
+        await sql.query("DELETE FROM secrets WHERE name = ?", SECRET_KINDS[name].earlier);
+      });
+    }
+  }
+
+  /** The values that are good, the one that signs first. */
+  good(name: SecretName): readonly string[] {
+    const nowMs = this.parts.clock.nowMs();
+    const keys = (this.#loaded.get(name) ?? []).filter(({ value, until_ms }) =>
+      value !== "" && (until_ms === undefined || nowMs < until_ms)
+    );
+    const signing = keys.findLast(({ from_ms }) => from_ms <= nowMs) ?? keys[0];
+    return [signing, ...keys.filter((key) => key !== signing)].map(({ value }) => value);
+  }
+
+  /** What is known of the keys of a name, the newest last. */
+  list(name: SecretName): readonly Omit<SecretKey, "value">[] {
+    return (this.#loaded.get(name) ?? []).map(({ value: _, ...key }) => key);
+  }
+
+  /** Makes a new key. It signs after a while, so that all who check signatures know it by then; see `SECRET_KINDS`. */
+  async rotate(name: SecretName): Promise<void> {
+    const { leadMs, lifetimeMs } = SECRET_KINDS[name];
+    const nowMs = this.parts.clock.nowMs();
+    await this.parts.store.exclusive(async (sql) => {
+      const keys = await this.#settle(sql, name);
+      const untilMs = nowMs + leadMs + lifetimeMs;
+      const kept = keys.map((key) => key.until_ms === undefined ? { ...key, until_ms: untilMs } : key)
+        .map((key) => key.until_ms! <= nowMs ? buried(key) : key);
+      const next = await this.#add(sql, name, kept, keys.at(-1)!.value, leadMs);
+      this.#loaded.set(name, next);
+    });
+  }
+
+  /** Follows what commands do to the keys, until the signal aborts. */
+  async follow(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.parts;
+    while (!signal.aborted) {
+      await clock.sleep(LOOK_MS, signal).catch(() => {});
+      if (signal.aborted) return;
+      await this.#look().catch((error) => logger.warn(`cannot look for new keys: ${chainOf(error)}`));
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { store, folder, logger } = this.parts;
+    for (const name of NAMES) {
+      const noted = await notedId(store, name);
+      if (noted === undefined || noted === this.#loaded.get(name)?.at(-1)?.id) continue;
+      const keys = await this.#read(name);
+      if (keys?.some(({ id }) => id === noted)) {
+        this.#loaded.set(name, keys);
+        this.#complained.delete(name);
+        logger.info(`the ${name} key has been replaced`);
+      } else if (!this.#complained.has(name)) {
+        this.#complained.add(name);
+        logger.error(
+          `another control plane has a newer ${name} key: copy its folder of keys to ${folder}; until then the old ` +
+            "one is used here",
+        );
+      }
+    }
+  }
+
+  /** The keys of a name as file and database agree on them. */
+  async #settle(sql: Sql, name: SecretName): Promise<readonly SecretKey[]> {
+    const { earlier } = SECRET_KINDS[name];
+    const noted = await notedId(sql, name);
+    const [legacy] = await sql.query<{ value: string }>("SELECT value FROM secrets WHERE name = ?", earlier);
+    let keys = await this.#read(name);
+    if (!keys && noted !== undefined) {
+      throw this.#foreign(name, "the file is missing", noted);
+    }
+    if (!keys && !legacy) return await this.#add(sql, name, [], undefined, 0);
+    // A file that the database has not heard of is what a program left that was killed on the way.
+    keys ??= await this.#write(name, [keyOf(legacy.value, 0, 0)]);
+    const wanted = noted ?? (legacy && idOf(legacy.value));
+    if (wanted !== undefined && !keys.some(({ id }) => id === wanted)) {
+      throw this.#foreign(name, `found key ${keys.at(-1)?.id}`, wanted);
+    }
+    await note(sql, name, keys.at(-1)!.id);
+    if (legacy) {
+      await sql.query("DELETE FROM secrets WHERE name = ?", earlier);
+      await upsert(sql, UNSCRUBBED, "yes");
+    }
+    return keys;
+  }
+
+  #foreign(name: SecretName, found: string, wanted: string): SvcError {
+    return new SvcError(
+      "failed_precondition",
+      `${
+        this.#path(name)
+      } is not of this database: ${found}, wanted key ${wanted}; use the folder of keys (--keys) ` +
+        `of the control plane that works on it, or make a new key: svc-cloud secret rotate ` +
+        `${SECRET_KINDS[name].word} --now`,
+    );
+  }
+
+  async #add(
+    sql: Sql,
+    name: SecretName,
+    before: readonly SecretKey[],
+    previous: string | undefined,
+    leadMs: number,
+  ): Promise<readonly SecretKey[]> {
+    const nowMs = this.parts.clock.nowMs();
+    const made = keyOf(await SECRET_KINDS[name].make(nowMs, previous), nowMs, nowMs + leadMs);
+    const keys = await this.#write(name, [...before, made].slice(-KEYS_MAX));
+    await note(sql, name, made.id);
+    return keys;
+  }
+
+  #path(name: SecretName): string {
+    return `${this.parts.folder}/${name}.json`;
+  }
+
+  async #write(name: SecretName, keys: readonly SecretKey[]): Promise<readonly SecretKey[]> {
+    const text = `${JSON.stringify({ keys }, undefined, 1)}\n`;
+    await this.parts.host.writeFile(this.#path(name), text, { mode: FILE_MODE });
+    return keys;
+  }
+
+  /** The keys in a file; `undefined` where there is none. */
+  async #read(name: SecretName): Promise<readonly SecretKey[] | undefined> {
+    const path = this.#path(name);
+    const { host } = this.parts;
+    let text: string;
+    try {
+      text = await host.readTextFile(path);
+    } catch (error) {
+      if (SvcError.from(error).code === "not_found") return undefined;
+      throw error;
+    }
+    const mode = (await stat(path)).mode & 0o777;
+    if (host.platform().os !== "windows" && (mode & OTHERS) !== 0) {
+      const found = mode.toString(8);
+      throw new SvcError(
+        "failed_precondition",
+        `${path}: everybody may read it (${found}): chmod 600 ${path}`,
+      );
+    }
+    try {
+      const { keys } = JSON.parse(text) as { keys: SecretKey[] };
+      if (keys.length > 0 && keys.every(({ id, value }) => value === "" || id === idOf(value))) return keys;
+    } catch {
+      // Falls through to the one complaint; what is in the file is not for logs.
+    }
+    throw new SvcError("data_loss", `${path} is not as svc-cloud wrote it: restore it from a copy`);
+  }
+}
+
+async function makeFolder(folder: string): Promise<void> {
+  if (await mkdir(folder, { recursive: true, mode: FOLDER_MODE }) !== undefined) {
+    await chmod(folder, FOLDER_MODE);
+  }
+}
+
+/** Removes from the database's files what is left of secrets that were in it. */
+async function scrub(store: Store): Promise<void> {
+  const rows = await store.query("SELECT name FROM secrets WHERE name = ?", UNSCRUBBED);
+  if (rows.length === 0) return;
+  for (const table of ["secrets", "certificates"]) await store.scrub(table);
+  await store.transaction((sql) => sql.query("DELETE FROM secrets WHERE name = ?", UNSCRUBBED));
+}
+
+function keyOf(value: string, madeMs: number, fromMs: number): SecretKey {
+  return { id: idOf(value), value, made_ms: madeMs, from_ms: fromMs };
+}
+
+function buried(key: SecretKey): SecretKey {
+  return { ...key, value: "", until_ms: key.until_ms ?? key.made_ms };
+}
+
+/** Secrets have so much chance in them that nobody finds one by its hash. */
+function idOf(value: string): string {
+  return createHash("sha256").update(value).digest("hex").slice(0, 32);
+}
+
+async function notedId(sql: Sql, name: SecretName): Promise<string | undefined> {
+  const [row] = await sql.query<{ value: string }>(
+    "SELECT value FROM secrets WHERE name = ?",
+    `id of ${name}`,
+  );
+  return row?.value;
+}
+
+function note(sql: Sql, name: SecretName, id: string): Promise<void> {
+  return upsert(sql, `id of ${name}`, id);
+}
+
+async function upsert(sql: Sql, name: string, value: string): Promise<void> {
+  await sql.query(
+    "INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    name,
+    value,
+  );
+}

@@ -1,0 +1,241 @@
+/**
+ * The store in one file of SQLite.
+ *
+ * Owns two connections: one that writes and one that reads, so that nobody sees what is not committed. Commits are
+ * on disk when they are acknowledged. Transactions that wait at the same time share one commit, each of them undone
+ * alone if it fails, so that many small ones cost few writes to disk.
+ */
+
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import type { Clock } from "../../base/clock.ts";
+import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import type { Sql, SqlValue, Store } from "./store.ts";
+
+/** How long another process may keep the file to itself, and how often to look. */
+const BUSY_MS = 10_000;
+const LOOK_MS = 5;
+/** The same for what SQLite itself waits for, holding up everything else: opening a file, mending it after a crash. */
+const OPENING_MS = 5_000;
+/** How long transactions are collected that share a commit, and how many do at most. */
+const COLLECT_MS = 2;
+const GROUP_MAX = 256;
+const STATEMENTS_MAX = 500;
+
+type Work = (sql: Sql) => Promise<unknown>;
+
+interface Waiting {
+  readonly work: Work;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class SqliteStore implements Store {
+  readonly #writer: Connection;
+  readonly #reader: Connection;
+  #waiting: Waiting[] = [];
+  #pumping: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(file: string, private readonly clock: Clock) {
+    this.#writer = new Connection(file);
+    this.#reader = new Connection(file);
+    this.#reader.run("PRAGMA query_only = ON");
+    this.#writer.run("PRAGMA busy_timeout = 0");
+  }
+
+  query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
+    return this.#reader.query(text, ...values);
+  }
+
+  transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    if (this.#closed) return Promise.reject(new SvcError("unavailable", "the database is closed"));
+    return new Promise<unknown>((resolve, reject) => {
+      this.#waiting.push({ work, resolve, reject });
+      this.#pumping ??= this.#pump();
+    }) as Promise<T>;
+  }
+
+  exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    return this.transaction(work);
+  }
+
+  async bytes(): Promise<number> {
+    const text = "SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()";
+    const [{ bytes }] = await this.query<{ bytes: number }>(text);
+    return bytes;
+  }
+
+  async scrub(_table: string): Promise<void> {
+    while (this.#pumping) await this.#pumping;
+    // Transactions that come meanwhile wait as they do for one another.
+    const scrubbing = this.#scrub().finally(() => {
+      this.#pumping = this.#waiting.length > 0 ? this.#pump() : undefined;
+    });
+    this.#pumping = scrubbing.catch(() => {});
+    await scrubbing;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#pumping;
+    this.#reader.close();
+    this.#writer.close();
+  }
+
+  /** Writes the whole file anew, and empties the log of what has been written. */
+  async #scrub(): Promise<void> {
+    await this.#patiently(() => this.#writer.run("VACUUM"));
+    await this.#patiently(async () => {
+      const [{ busy }] = await this.#writer.query<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
+      if (busy !== 0) throw new SvcError("unavailable", "database: another process reads from it");
+    });
+  }
+
+  async #pump(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      // Writing to disk holds up everything: those who come meanwhile are to share the next time.
+      await this.clock.sleep(COLLECT_MS);
+      const group = this.#waiting.splice(0, GROUP_MAX);
+      try {
+        const outcomes = await this.#commit(group);
+        for (const tell of outcomes) tell();
+      } catch (error) {
+        for (const { reject } of group) reject(error);
+      }
+    }
+    this.#pumping = undefined;
+  }
+
+  async #commit(group: readonly Waiting[]): Promise<(() => void)[]> {
+    const outcomes: (() => void)[] = [];
+    await this.#begin();
+    try {
+      for (const one of group) outcomes.push(await this.#attempt(one));
+      this.#writer.run("COMMIT");
+      return outcomes;
+    } catch (error) {
+      this.#writer.undo();
+      throw error;
+    }
+  }
+
+  /** Waits for another process to finish without holding up this one. */
+  #begin(): Promise<void> {
+    return this.#patiently(() => this.#writer.run("BEGIN IMMEDIATE"));
+  }
+
+  async #patiently(run: () => void | Promise<void>): Promise<void> {
+    const giveUpAtMs = this.clock.monotonicMs() + BUSY_MS;
+    for (;;) {
+      try {
+        return await run();
+      } catch (error) {
+        if ((error as SvcError).code !== "unavailable" || this.clock.monotonicMs() > giveUpAtMs) throw error;
+        await this.clock.sleep(LOOK_MS);
+      }
+    }
+  }
+
+  async #attempt({ work, resolve, reject }: Waiting): Promise<() => void> {
+    this.#writer.run("SAVEPOINT one");
+    let failed: unknown;
+    const sql: Sql = {
+      query: async <R>(text: string, ...values: SqlValue[]) => {
+        if (failed !== undefined) throw failed;
+        try {
+          return await this.#writer.query<R>(text, ...values);
+        } catch (error) {
+          throw failed = error;
+        }
+      },
+    };
+    try {
+      const value = await work(sql);
+      if (failed !== undefined) throw failed;
+      this.#writer.run("RELEASE one");
+      return () => resolve(value);
+    } catch (error) {
+      this.#writer.run("ROLLBACK TO one");
+      this.#writer.run("RELEASE one");
+      return () => reject(error);
+    }
+  }
+}
+
+class Connection {
+  readonly #database: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  constructor(file: string) {
+    try {
+      this.#database = new DatabaseSync(file);
+      // Deno's option for it is younger than some of the versions that this runs on.
+      this.run(`PRAGMA busy_timeout = ${OPENING_MS}`);
+      this.run("PRAGMA journal_mode = WAL");
+      this.run("PRAGMA synchronous = FULL");
+      this.run("PRAGMA foreign_keys = ON");
+    } catch (error) {
+      throw new SvcError("unavailable", `cannot open the database ${file}: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+
+  run(text: string): void {
+    try {
+      // Not by `exec`, whose errors have no code.
+      this.#prepare(text).run();
+    } catch (error) {
+      throw failure(text, error);
+    }
+  }
+
+  /** Rolls back what is left of a failed commit; a full disk may have done so already. */
+  undo(): void {
+    try {
+      this.#database.exec("ROLLBACK");
+    } catch {
+      // There is nothing to roll back.
+    }
+  }
+
+  // deno-lint-ignore require-await
+  async query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
+    try {
+      return this.#prepare(text).all(...values) as R[];
+    } catch (error) {
+      throw failure(text, error);
+    }
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.#database.close();
+  }
+
+  #prepare(text: string): StatementSync {
+    let statement = this.#statements.get(text);
+    if (!statement) {
+      if (this.#statements.size >= STATEMENTS_MAX) this.#statements.clear();
+      this.#statements.set(text, statement = this.#database.prepare(text));
+    }
+    return statement;
+  }
+}
+
+/** By SQLite's extended result codes. */
+const CODES_OF: { readonly [code: number]: Code } = {
+  5: "unavailable",
+  13: "resource_exhausted",
+  787: "failed_precondition",
+  1299: "invalid_argument",
+  1555: "already_exists",
+  2067: "already_exists",
+};
+
+function failure(text: string, error: unknown): SvcError {
+  const number = (error as { errcode?: number }).errcode ?? 0;
+  const code = CODES_OF[number] ?? CODES_OF[number & 0xff] ?? "internal";
+  return new SvcError(code, `database: ${messageOf(error)} (${text.trim().slice(0, 80)})`, { cause: error });
+}

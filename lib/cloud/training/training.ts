@@ -1,0 +1,354 @@
+/**
+ * Training jobs in the database: taken in, handed out one by one, and resolved.
+ *
+ * Owns the tables `training_jobs`, `training_images` and `training_logs`. A job has the images that were in its
+ * dataset when it was submitted, whatever becomes of the dataset. For as long as it is there, no other job makes the
+ * same version of the same model. What it needed only while it was worked on goes when it ends.
+ *
+ * Everything here runs in the transactions of its callers; they are serializable, which is what decides all races.
+ */
+
+import { randomUUID } from "node:crypto";
+import { type Code, CODES, SvcError } from "../../base/error.ts";
+import type { DatasetImage } from "../data/datasets.ts";
+import { Keys } from "../access/keys.ts";
+import type { Sql, SqlValue } from "../store/store.ts";
+import { type FairOrder, fairOrder, type Share, type Waiting } from "./training_queue.ts";
+import type { ModelKind } from "./training_request.ts";
+import { hasEnded, next, spoken, type TrainingEvent, type TrainingState } from "./training_state.ts";
+
+/** The script of a custom job, as it was when the job was submitted. */
+export interface JobScript {
+  readonly id: string;
+  readonly version: string;
+  readonly sha256: string;
+  readonly arguments: { readonly [name: string]: string };
+  /** The environment that it runs in. */
+  readonly container: string;
+}
+
+export interface NewJob {
+  readonly organizationId: string;
+  readonly datasetId: string;
+  readonly modelName: string;
+  readonly modelVersion: string;
+  /** Empty where a script does not say. */
+  readonly modelType: ModelKind | "";
+  readonly modelFramework: string;
+  readonly labels: readonly string[];
+  readonly script?: JobScript;
+}
+
+export interface TrainingJob extends NewJob {
+  readonly id: string;
+  readonly state: TrainingState;
+  readonly createdMs: number;
+  readonly modifiedMs: number;
+  readonly startedMs?: number;
+  readonly endedMs?: number;
+  /** Why it failed. */
+  readonly error?: { readonly code: Code; readonly message: string };
+  /** The package that came of it. */
+  readonly modelId?: string;
+  /** The control plane that works on it, and until when it is believed to live. */
+  readonly runner?: string;
+  readonly leaseMs?: number;
+  /** The API key that its script was given. */
+  readonly keyId?: string;
+}
+
+/** Who trains: the embedded trainer, or whoever runs scripts. Each has a queue of its own. */
+export type Queue = "managed" | "custom";
+
+export interface JobLog {
+  readonly number: number;
+  readonly atMs: number;
+  readonly level: LogLevel;
+  readonly message: string;
+}
+
+export type LogLevel = "info" | "warn" | "error";
+export type NewLog = Omit<JobLog, "number">;
+
+/** Of one organization. */
+export const WAITING_MAX = 50;
+export const LOGS_KEPT_MS = 7 * 24 * 3600 * 1000;
+/** Rows of one statement. */
+const ROWS_MAX = 200;
+const MESSAGE_CHARS_MAX = 16 * 1024;
+
+/** Nullable columns come as null. */
+type Row =
+  & Omit<
+    TrainingJob,
+    "labels" | "script" | "error" | "startedMs" | "endedMs" | "modelId" | "runner" | "leaseMs" | "keyId"
+  >
+  & { readonly [K in "labels" | "script" | "errorMessage" | "modelId" | "runner" | "keyId"]: string | null }
+  & { readonly [K in "errorCode" | "startedMs" | "endedMs" | "leaseMs"]: number | null };
+
+const JOBS = `SELECT id, organization_id AS "organizationId", state, dataset_id AS "datasetId",
+    model_name AS "modelName", model_version AS "modelVersion", model_type AS "modelType",
+    model_framework AS "modelFramework", labels, script, key_id AS "keyId", created_ms AS "createdMs",
+    modified_ms AS "modifiedMs", started_ms AS "startedMs", ended_ms AS "endedMs", error_code AS "errorCode",
+    error_message AS "errorMessage", model_id AS "modelId", runner, lease_ms AS "leaseMs"
+  FROM training_jobs`;
+const RUNNING = "state IN ('in_progress', 'canceling')";
+
+export class TrainingJobs {
+  constructor(private readonly sql: Sql) {}
+
+  async get(id: string): Promise<TrainingJob> {
+    const [row] = await this.sql.query<Row>(`${JOBS} WHERE id = ?`, id);
+    if (!row) throw new SvcError("not_found", `there is no training job "${id}"`);
+    return jobOf(row);
+  }
+
+  /** Newest first. */
+  async list(organizationId: string, state?: TrainingState): Promise<TrainingJob[]> {
+    const only = state ? " AND state = ?" : "";
+    const values = state ? [organizationId, state] : [organizationId];
+    const order = "ORDER BY number DESC";
+    return (await this.sql.query<Row>(`${JOBS} WHERE organization_id = ?${only} ${order}`, ...values)).map(
+      jobOf,
+    );
+  }
+
+  /**
+   * Takes in a job. Throws `already_exists` where another one has the same version, `resource_exhausted` where as
+   * many of its organization wait as may.
+   */
+  async add(
+    job: NewJob,
+    images: readonly DatasetImage[],
+    nowMs: number,
+    waitingMax = WAITING_MAX,
+  ): Promise<string> {
+    const [{ count }] = await this.sql.query<{ count: number }>(
+      "SELECT COUNT(*) AS count FROM training_jobs WHERE organization_id = ? AND state = 'pending'",
+      job.organizationId,
+    );
+    if (count >= waitingMax) {
+      throw new SvcError(
+        "resource_exhausted",
+        `${count} training jobs of this organization wait already, wanted fewer than ${waitingMax}: wait for one to ` +
+          "start, or cancel one",
+      );
+    }
+    await this.#refuseVersion(job);
+    const id = randomUUID();
+    const { script, labels } = job;
+    const values: SqlValue[] = [
+      id,
+      job.organizationId,
+      queueOf(job),
+      job.datasetId,
+      job.modelName,
+      job.modelVersion,
+      job.modelType,
+      job.modelFramework,
+      JSON.stringify(labels),
+      script ? JSON.stringify(script) : null,
+      script?.sha256 ?? null,
+      nowMs,
+      nowMs,
+    ];
+    try {
+      await this.sql.query(
+        `INSERT INTO training_jobs (id, organization_id, queue, dataset_id, model_name, model_version, model_type,
+           model_framework, labels, script, sha256, created_ms, modified_ms, state, number)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending',
+           (SELECT COALESCE(MAX(number), 0) + 1 FROM training_jobs))`,
+        ...values,
+      );
+    } catch (cause) {
+      if ((cause as SvcError).code !== "already_exists") throw cause;
+      throw new SvcError("already_exists", `another training job ${versionOf(job)}`, { cause });
+    }
+    const rows = images.map((image, position) => [id, position, image.sha256, JSON.stringify(image)]);
+    await this.#insert("training_images (job_id, position, sha256, image)", rows);
+    return id;
+  }
+
+  /** A version is unique among those that were set for the model before, whatever came of their jobs. */
+  async #refuseVersion(job: NewJob): Promise<void> {
+    const [found] = await this.sql.query<{ id: string; state: TrainingState }>(
+      `SELECT id, state FROM training_jobs
+       WHERE organization_id = ? AND model_name = ? AND model_version = ? ORDER BY number DESC LIMIT 1`,
+      job.organizationId,
+      job.modelName,
+      job.modelVersion,
+    );
+    if (!found) return;
+    const other = hasEnded(found.state) ? ", or delete that job first" : "";
+    const which = `training job "${found.id}", which is ${spoken(found.state)},`;
+    throw new SvcError("already_exists", `${which} ${versionOf(job)}${other}`);
+  }
+
+  /** What a job learns from; nothing once it has ended. */
+  async images(id: string): Promise<DatasetImage[]> {
+    const text = "SELECT image FROM training_images WHERE job_id = ? ORDER BY position";
+    return (await this.sql.query<{ image: string }>(text, id)).map(({ image }) => JSON.parse(image));
+  }
+
+  /** Jobs of a queue that wait, in the order in which they would start. */
+  async waiting(queue: Queue, runningMax: number): Promise<FairOrder<Waiting>> {
+    const waiting = await this.sql.query<Waiting>(
+      `SELECT id, organization_id AS "organizationId" FROM training_jobs
+       WHERE state = 'pending' AND queue = ? ORDER BY number`,
+      queue,
+    );
+    const shares = await this.sql.query<Share & { organizationId: string }>(
+      `SELECT t.organization_id AS "organizationId", t.turn, (SELECT COUNT(*) FROM training_jobs j
+         WHERE j.organization_id = t.organization_id AND j.queue = t.queue AND ${RUNNING}) AS running
+       FROM training_turns t WHERE t.queue = ?`,
+      queue,
+    );
+    return fairOrder(waiting, new Map(shares.map((one) => [one.organizationId, one])), runningMax);
+  }
+
+  /** Jobs that are worked on: by one, or by those whose time ran out before `lapsedMs`. */
+  async running(by: { readonly runner: string } | { readonly lapsedMs: number }): Promise<TrainingJob[]> {
+    const [where, value] = "runner" in by ? ["runner = ?", by.runner] : ["lease_ms < ?", by.lapsedMs];
+    return (await this.sql.query<Row>(`${JOBS} WHERE ${RUNNING} AND ${where}`, value)).map(jobOf);
+  }
+
+  async start(id: string, runner: string, leaseMs: number, nowMs: number): Promise<TrainingJob> {
+    await this.#move(id, "start", nowMs, { runner, lease_ms: leaseMs, started_ms: nowMs });
+    const job = await this.get(id);
+    await this.sql.query(
+      `INSERT INTO training_turns (organization_id, queue, turn)
+       VALUES (?, ?, (SELECT COALESCE(MAX(turn), 0) + 1 FROM training_turns))
+       ON CONFLICT (organization_id, queue) DO UPDATE SET turn = excluded.turn`,
+      job.organizationId,
+      queueOf(job),
+    );
+    return job;
+  }
+
+  /** The key is taken away again when the job ends. */
+  async giveKey(id: string, keyId: string): Promise<void> {
+    await this.sql.query("UPDATE training_jobs SET key_id = ? WHERE id = ?", keyId, id);
+  }
+
+  async renew(runner: string, leaseMs: number): Promise<void> {
+    await this.sql.query(
+      `UPDATE training_jobs SET lease_ms = ? WHERE runner = ? AND ${RUNNING}`,
+      leaseMs,
+      runner,
+    );
+  }
+
+  cancel(id: string, nowMs: number): Promise<Ended> {
+    return this.#move(id, "cancel", nowMs);
+  }
+
+  /** `publish` gives the id of the model's package; it is not called for a job that was to be cancelled. */
+  async complete(id: string, publish: () => Promise<string>, nowMs: number): Promise<Ended> {
+    const completes = next((await this.get(id)).state, "complete") === "completed";
+    return await this.#move(id, "complete", nowMs, completes ? { model_id: await publish() } : {});
+  }
+
+  /** The error shows where it has failed, not where it was to be cancelled anyway. */
+  async fail(id: string, event: "fail" | "interrupt", error: SvcError, nowMs: number): Promise<Ended> {
+    const failed = (await this.get(id)).state === "in_progress";
+    const facts = { error_code: CODES[error.code], error_message: error.message.replaceAll("\0", " ") };
+    return await this.#move(id, event, nowMs, failed ? facts : {});
+  }
+
+  async delete(id: string): Promise<void> {
+    next((await this.get(id)).state, "delete");
+    await this.sql.query("DELETE FROM training_jobs WHERE id = ?", id);
+  }
+
+  async log(id: string, lines: readonly NewLog[]): Promise<void> {
+    const text = "SELECT COALESCE(MAX(number), 0) AS last FROM training_logs WHERE job_id = ?";
+    const [{ last }] = await this.sql.query<{ last: number }>(text, id);
+    const rows = lines.map(({ atMs, level, message }, index) => {
+      return [id, last + 1 + index, atMs, level, message.slice(0, MESSAGE_CHARS_MAX).replaceAll("\0", " ")];
+    });
+    await this.#insert("training_logs (job_id, number, at_ms, level, message)", rows);
+  }
+
+  /** Lines after the one with a number, oldest first. Lines are numbered from 1 on, without gaps. */
+  logs(id: string, after: number, limit: number): Promise<JobLog[]> {
+    return this.sql.query(
+      `SELECT number, at_ms AS "atMs", level, message FROM training_logs
+       WHERE job_id = ? AND number > ? ORDER BY number LIMIT ?`,
+      id,
+      after,
+      limit,
+    );
+  }
+
+  async forgetLogs(beforeMs: number): Promise<void> {
+    await this.sql.query("DELETE FROM training_logs WHERE at_ms < ?", beforeMs);
+  }
+
+  async #move(
+    id: string,
+    event: Exclude<TrainingEvent, "delete">,
+    nowMs: number,
+    facts: { readonly [column: string]: SqlValue } = {},
+  ): Promise<Ended> {
+    const job = await this.get(id);
+    const state = next(job.state, event);
+    const ended = state === "completed" || state === "failed" || state === "canceled";
+    const all = {
+      state,
+      modified_ms: nowMs,
+      ...(ended ? { ended_ms: nowMs, runner: null, lease_ms: null, sha256: null } : {}),
+      ...facts,
+    };
+    const columns = Object.keys(all).map((column) => `${column} = ?`).join(", ");
+    await this.sql.query(`UPDATE training_jobs SET ${columns} WHERE id = ?`, ...Object.values(all), id);
+    const released = ended
+      ? await this.sql.query<{ sha256: string }>(
+        "DELETE FROM training_images WHERE job_id = ? RETURNING sha256",
+        id,
+      )
+      : [];
+    if (ended && job.keyId) await new Keys(this.sql).delete(job.keyId);
+    const contents = [
+      ...released.map(({ sha256 }) => sha256),
+      ...ended && job.script ? [job.script.sha256] : [],
+    ];
+    return { state, contents: [...new Set(contents)] };
+  }
+
+  async #insert(into: string, rows: readonly SqlValue[][]): Promise<void> {
+    for (let at = 0; at < rows.length; at += ROWS_MAX) {
+      const some = rows.slice(at, at + ROWS_MAX);
+      const places = some.map((row) => `(${row.map(() => "?").join(", ")})`).join(", ");
+      await this.sql.query(`INSERT INTO ${into} VALUES ${places}`, ...some.flat());
+    }
+  }
+}
+
+export interface Ended {
+  readonly state: TrainingState;
+  /** Contents that the job does not refer to any more: for `releaseFile`. */
+  readonly contents: readonly string[];
+}
+
+export function queueOf({ script }: NewJob): Queue {
+  return script ? "custom" : "managed";
+}
+
+function versionOf({ modelName, modelVersion }: NewJob): string {
+  return `has version "${modelVersion}" of model "${modelName}" already: wanted a new model_version`;
+}
+
+function jobOf({ labels, script, errorCode, errorMessage, ...row }: Row): TrainingJob {
+  return {
+    ...row,
+    labels: JSON.parse(labels ?? "[]"),
+    script: script ? JSON.parse(script) : undefined,
+    error: errorCode === null ? undefined : SvcError.fromStatus(errorCode, errorMessage ?? ""),
+    startedMs: row.startedMs ?? undefined,
+    endedMs: row.endedMs ?? undefined,
+    modelId: row.modelId ?? undefined,
+    runner: row.runner ?? undefined,
+    leaseMs: row.leaseMs ?? undefined,
+    keyId: row.keyId ?? undefined,
+  };
+}

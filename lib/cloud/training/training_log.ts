@@ -1,0 +1,83 @@
+/**
+ * The log of one job while it is worked on: lines are collected for a moment and written together.
+ *
+ * A line never waits and never fails; while the database is away, lines are held, up to a limit. `close` resolves
+ * when all that can be written has been.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { Store } from "../store/store.ts";
+import { type LogLevel, type NewLog, TrainingJobs } from "./training.ts";
+
+const COLLECT_MS = 500;
+/** Of one job; more are not kept. */
+const LINES_MAX = 50_000;
+/** While they cannot be written. */
+const HELD_MAX = 5_000;
+const AT_ONCE = 500;
+
+export class TrainingLog {
+  #held: NewLog[] = [];
+  #lines = 0;
+  #dropped = 0;
+  #cancel?: () => void;
+  #writing?: Promise<void>;
+  #closed = false;
+
+  constructor(
+    private readonly id: string,
+    private readonly store: Store,
+    private readonly clock: Clock,
+    private readonly logger: Logger,
+  ) {}
+
+  write(level: LogLevel, message: string): void {
+    if (this.#closed || this.#lines > LINES_MAX) return;
+    const atMs = this.clock.nowMs();
+    if (this.#lines++ === LINES_MAX) {
+      this.#held.push({
+        atMs,
+        level: "warn",
+        message: `no more than ${LINES_MAX} lines are kept of one job`,
+      });
+    } else if (this.#held.length < HELD_MAX) this.#held.push({ atMs, level, message });
+    else this.#dropped++;
+    if (!this.#writing) this.#cancel ??= this.clock.after(COLLECT_MS, () => void this.#flush());
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#writing;
+    await this.#flush();
+  }
+
+  #flush(): Promise<void> {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    return this.#writing ??= this.#write().finally(() => {
+      this.#writing = undefined;
+      if (this.#held.length > 0 && !this.#closed) {
+        this.#cancel = this.clock.after(COLLECT_MS, () => void this.#flush());
+      }
+    });
+  }
+
+  async #write(): Promise<void> {
+    while (this.#held.length > 0) {
+      if (this.#dropped > 0) {
+        const message = `${this.#dropped} lines are missing here, the database was away`;
+        this.#held.push({ atMs: this.clock.nowMs(), level: "warn", message });
+        this.#dropped = 0;
+      }
+      const some = this.#held.slice(0, AT_ONCE);
+      try {
+        await this.store.transaction((sql) => new TrainingJobs(sql).log(this.id, some));
+      } catch (error) {
+        return this.logger.warn(`cannot write the log of training job ${this.id}: ${chainOf(error)}`);
+      }
+      this.#held = this.#held.slice(some.length);
+    }
+  }
+}

@@ -1,0 +1,401 @@
+/**
+ * Runs training jobs: takes those that wait, of each organization in turn, looks after those that run, and publishes what comes of
+ * them.
+ *
+ * Any number of runners may share a database: a job is worked on by one of them, which says again and again that it
+ * lives; when it does not any more, another one resolves its jobs. Promises: every job that was started ends, and
+ * its model is published if and only if it has completed.
+ */
+
+import { randomUUID } from "node:crypto";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type ArchiveFile, packed } from "../../base/files/archive.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { Executors, Work } from "../executors/executor.ts";
+import { releaseFile } from "../store/file_refs.ts";
+import type { FileStore, StoredFile } from "../store/files.ts";
+import { keepPackage } from "../packages/package_content.ts";
+import { Keys, type NewKey, newKeySecret } from "../access/keys.ts";
+import { PACKAGE_BYTES_MAX, Packages } from "../packages/packages.ts";
+import type { Sql, Store } from "../store/store.ts";
+import { type Ended, LOGS_KEPT_MS, type Queue, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
+import type { FairOrder, Waiting } from "./training_queue.ts";
+import { TrainingLog } from "./training_log.ts";
+import { outputFiles } from "./training_output.ts";
+import { hasEnded, type TrainingState } from "./training_state.ts";
+import type { Usage } from "../access/usage.ts";
+
+export interface TrainingOptions {
+  readonly executors: Executors;
+  /** Where jobs are worked on. Control planes that share a database may share it too. */
+  readonly folder: string;
+  /** How many jobs of one organization may wait. */
+  readonly waitingMax?: number;
+  /** And be worked on by one executor; half of what it can without it, so that there is room for others. */
+  readonly runningMax?: number;
+}
+
+interface RunnerOptions extends TrainingOptions {
+  readonly store: Store;
+  readonly files: FileStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly usage: Usage;
+}
+
+/** How soon one hears of what another control plane was told. */
+const LOOK_MS = 1_000;
+/** For how long a runner is believed to live, and how often it says so. Clocks agree to well within the first. */
+const LEASE_MS = 10_000;
+const RENEW_MS = 3_000;
+/** How long a job may take. */
+const JOB_MS_MAX = 24 * 3600 * 1000;
+/** How many jobs that wait are told of their place when it changes. */
+const TOLD_MAX = 20;
+const QUEUES: readonly Queue[] = ["managed", "custom"];
+const PAUSE_MS = 1_000;
+/** Of what a job leaves. */
+const OUTPUT_LIMITS = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX };
+/** Of the files that are not published, so many are told of. */
+const LEFT_OUT_MAX = 20;
+
+interface Running {
+  readonly queue: Queue;
+  readonly cancel: AbortController;
+  done: Promise<void>;
+}
+
+/** Nobody needs to be told any more: the job is another one's, or is no more. */
+class Lost extends SvcError {
+  constructor(id: string) {
+    super("failed_precondition", `training job ${id} is not ours any more`);
+  }
+}
+
+export class TrainingRunner {
+  readonly #id = randomUUID();
+  readonly #running = new Map<string, Running>();
+  readonly #closing = new AbortController();
+  #woken = Promise.withResolvers<void>();
+  #renewAtMs = -Infinity;
+  readonly #looking: Promise<void>;
+
+  constructor(private readonly options: RunnerOptions) {
+    this.#looking = this.#look();
+  }
+
+  get executors(): Executors {
+    return this.options.executors;
+  }
+
+  get waitingMax(): number | undefined {
+    return this.options.waitingMax;
+  }
+
+  /** How many jobs of one organization are worked on at once. */
+  runningMax(queue: Queue): number {
+    return this.options.runningMax ?? Math.ceil((this.executors[queue]?.capacity ?? 1) / 2);
+  }
+
+  /** Looks at once: a job has come in, or is to be cancelled. */
+  wake(): void {
+    this.#woken.resolve();
+  }
+
+  /** Jobs that run are interrupted, and said to be. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.wake();
+    await this.#looking;
+    for (const { cancel } of this.#running.values()) {
+      cancel.abort(new SvcError("aborted", "interrupted: the control plane was stopped while the job ran"));
+    }
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
+  }
+
+  async forgetOld(): Promise<void> {
+    const { store, clock } = this.options;
+    await store.transaction((sql) => new TrainingJobs(sql).forgetLogs(clock.nowMs() - LOGS_KEPT_MS));
+  }
+
+  async #look(): Promise<void> {
+    const { clock, logger } = this.options;
+    const { signal } = this.#closing;
+    await this.#clearFolder().catch((error) =>
+      logger.warn(`cannot clear the folder of jobs: ${chainOf(error)}`)
+    );
+    while (!signal.aborted) {
+      this.#woken = Promise.withResolvers();
+      await this.#lookOnce().catch((error) =>
+        logger.warn(`cannot look after training jobs: ${chainOf(error)}`)
+      );
+      const over = new AbortController();
+      const pause = clock.sleep(LOOK_MS, over.signal).catch(() => {});
+      await Promise.race([pause, this.#woken.promise]);
+      over.abort();
+      await pause;
+    }
+  }
+
+  async #lookOnce(): Promise<void> {
+    const { store, clock } = this.options;
+    if (clock.monotonicMs() >= this.#renewAtMs) {
+      if (this.#running.size > 0) {
+        await store.transaction((sql) => new TrainingJobs(sql).renew(this.#id, clock.nowMs() + LEASE_MS));
+      }
+      await this.#resolveLost();
+      this.#renewAtMs = clock.monotonicMs() + RENEW_MS;
+    }
+    if (this.#running.size > 0) await this.#lookAfterOwn();
+    for (const queue of QUEUES) while (await this.#startNext(queue));
+  }
+
+  /** Ends what somebody wants cancelled, and what has been taken for dead. */
+  async #lookAfterOwn(): Promise<void> {
+    const ours = new Map(
+      (await new TrainingJobs(this.options.store).running({ runner: this.#id })).map((job) => [job.id, job]),
+    );
+    for (const [id, { cancel }] of this.#running) {
+      const state = ours.get(id)?.state;
+      if (state === "canceling") cancel.abort(new SvcError("canceled", "canceled on request"));
+      if (state === undefined) cancel.abort(new Lost(id));
+    }
+  }
+
+  /** Jobs of runners that are no more. */
+  async #resolveLost(): Promise<void> {
+    const { store, clock } = this.options;
+    const lapsed = { lapsedMs: clock.nowMs() };
+    for (const job of await new TrainingJobs(store).running(lapsed)) {
+      const { id } = job;
+      if (this.#running.has(id)) continue;
+      const message = "interrupted: the control plane that ran the job went away";
+      await this.#end(id, async (sql, nowMs) => {
+        const still = (await new TrainingJobs(sql).running({ lapsedMs: nowMs })).some((job) => job.id === id);
+        if (!still) throw new Lost(id);
+        return await new TrainingJobs(sql).fail(id, "interrupt", new SvcError("aborted", message), nowMs);
+      }).catch((error) => {
+        if (!(error instanceof Lost)) throw error;
+      });
+      await rm(this.#folderOf(id), { recursive: true, force: true });
+      await this.options.executors[queueOf(job)]?.abandon?.(id);
+    }
+  }
+
+  /** Whether there was one, and room for it. */
+  async #startNext(queue: Queue): Promise<boolean> {
+    const { store, clock, executors } = this.options;
+    const executor = executors[queue];
+    const busy = [...this.#running.values()].filter((one) => one.queue === queue).length;
+    if (!executor || busy >= executor.capacity || this.#closing.signal.aborted) return false;
+    const runningMax = this.runningMax(queue);
+    if ((await new TrainingJobs(store).waiting(queue, runningMax)).startable === 0) return false;
+    const job = await store.transaction(async (sql) => {
+      const jobs = new TrainingJobs(sql);
+      const before = await jobs.waiting(queue, runningMax);
+      if (before.startable === 0) return undefined;
+      const nowMs = clock.nowMs();
+      const started = await jobs.start(before.jobs[0].id, this.#id, nowMs + LEASE_MS, nowMs);
+      await tellPlaces(jobs, before, await jobs.waiting(queue, runningMax), nowMs);
+      return started;
+    });
+    if (!job) return false;
+    const running: Running = { queue, cancel: new AbortController(), done: Promise.resolve() };
+    this.#running.set(job.id, running);
+    running.done = this.#run(job, running.cancel).finally(() => {
+      this.#running.delete(job.id);
+      this.wake();
+    });
+    return true;
+  }
+
+  async #run(job: TrainingJob, cancel: AbortController): Promise<void> {
+    const { store, clock, logger } = this.options;
+    const tooLong = () => {
+      return new SvcError("deadline_exceeded", `the job took more than ${JOB_MS_MAX / 3600_000} hours`);
+    };
+    const { signal, done } = deadline(clock, JOB_MS_MAX, tooLong, cancel.signal);
+    const log = new TrainingLog(job.id, store, clock, logger);
+    try {
+      log.write("info", "training begins");
+      const facts = await this.#work(job, log, signal);
+      signal.throwIfAborted();
+      await log.close();
+      await this.#publish(job, facts);
+    } catch (thrown) {
+      await log.close();
+      await this.#giveUp(job, signal.aborted ? signal.reason : SvcError.from(thrown));
+    } finally {
+      done();
+      await rm(this.#folderOf(job.id), { recursive: true, force: true }).catch((error) =>
+        logger.warn(`cannot remove the folder of training job ${job.id}: ${chainOf(error)}`)
+      );
+    }
+  }
+
+  async #work(job: TrainingJob, log: TrainingLog, signal: AbortSignal): Promise<JsonObject> {
+    const { store, files, executors } = this.options;
+    const executor = (job.script ? executors.custom : executors.managed)!;
+    const folder = this.#folderOf(job.id);
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(join(folder, "output"), { recursive: true, mode: 0o700 });
+    const work: Work = {
+      job,
+      folder,
+      signal,
+      images: await new TrainingJobs(store).images(job.id),
+      read: (sha256) => files.read(sha256),
+      log: (level, message) => log.write(level, message),
+      apiKey: job.script && executor.reachesUs ? await this.#keyFor(job) : undefined,
+    };
+    signal.throwIfAborted();
+    return await executor.run(work);
+  }
+
+  async #keyFor({ id, organizationId, script }: TrainingJob): Promise<NewKey> {
+    const secret = await newKeySecret();
+    const grant = { role: "operator", kind: "organization", resourceId: organizationId } as const;
+    return await this.options.store.transaction(async (sql) => {
+      const name = `training job ${id} (${script!.id})`;
+      const key = await new Keys(sql).create(secret, name, [grant], this.options.clock.nowMs());
+      await new TrainingJobs(sql).giveKey(id, key.id);
+      return key;
+    });
+  }
+
+  /** The model's package and the end of the job are one transaction. */
+  async #publish(job: TrainingJob, metadata: JsonObject): Promise<void> {
+    const { id, organizationId, modelName: name, modelVersion: version } = job;
+    const output = join(this.#folderOf(id), "output");
+    const leftOut: string[] = [];
+    const told = (path: string, why: string) => {
+      if (leftOut.length < LEFT_OUT_MAX) leftOut.push(`"${path}" ${why}: it is not published`);
+    };
+    const add = async (sql: Sql, file: StoredFile, nowMs: number) => {
+      const info = { organizationId, name, version, type: "ml_model", platform: "", metadata, file } as const;
+      return (await new Packages(sql).add(info, nowMs)).id;
+    };
+    await keepPackage(this.options, organizationId, packed(someFiles(output, told)), async (file) => {
+      const state = await this.#end(id, async (sql, nowMs) => {
+        const jobs = new TrainingJobs(sql);
+        await this.#ours(jobs, id);
+        await jobs.log(id, leftOut.map((message) => ({ atMs: nowMs, level: "warn", message })));
+        return await jobs.complete(id, () => add(sql, file, nowMs), nowMs);
+      });
+      // It has ended as it should, but the file is nobody's.
+      if (state !== "completed") throw new Lost(id);
+    });
+  }
+
+  /** Tells why a job has ended; again and again for as long as nobody else can have. */
+  async #giveUp(job: TrainingJob, error: SvcError): Promise<void> {
+    if (error instanceof Lost) return;
+    const { clock, logger } = this.options;
+    const untilMs = clock.monotonicMs() + LEASE_MS;
+    for (;;) {
+      try {
+        await this.#end(job.id, async (sql, nowMs) => {
+          const jobs = new TrainingJobs(sql);
+          await this.#ours(jobs, job.id);
+          return await jobs.fail(job.id, "fail", error, nowMs);
+        });
+        return;
+      } catch (failure) {
+        if (failure instanceof Lost) return;
+        logger.warn(`cannot end training job ${job.id}: ${chainOf(failure)}`);
+        if (clock.monotonicMs() >= untilMs) return;
+        await clock.sleep(PAUSE_MS);
+      }
+    }
+  }
+
+  async #ours(jobs: TrainingJobs, id: string): Promise<void> {
+    if ((await jobs.running({ runner: this.#id })).some((job) => job.id === id)) return;
+    throw new Lost(id);
+  }
+
+  async #end(id: string, work: (sql: Sql, nowMs: number) => Promise<Ended>): Promise<TrainingState> {
+    const { store, clock } = this.options;
+    const { state, contents } = await store.transaction(async (sql) => {
+      const nowMs = clock.nowMs();
+      const ended = await work(sql, nowMs);
+      await logEnd(new TrainingJobs(sql), id, nowMs);
+      return ended;
+    });
+    await letGo(this.options, contents);
+    return state;
+  }
+
+  #folderOf(id: string): string {
+    return join(this.options.folder, id);
+  }
+
+  /** Removes what earlier runners left behind. */
+  async #clearFolder(): Promise<void> {
+    const { folder, store } = this.options;
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    for (const name of await readdir(folder)) {
+      const job = await new TrainingJobs(store).get(name).catch(() => undefined);
+      if (!job || hasEnded(job.state)) await rm(join(folder, name), { recursive: true, force: true });
+    }
+  }
+}
+
+/** Contents that a job does not need any more are removed if nobody else does. */
+export async function letGo(
+  { store, files, logger }: Pick<RunnerOptions, "store" | "files" | "logger">,
+  contents: readonly string[],
+): Promise<void> {
+  for (const sha256 of contents) {
+    await releaseFile(store, files, sha256).catch((error) =>
+      logger.warn(`cannot remove the file ${sha256}: ${chainOf(error)}`)
+    );
+  }
+}
+
+/** Tells the first jobs that wait of their place, if it is another than it was, and a new one in any case. */
+export async function tellPlaces(
+  jobs: TrainingJobs,
+  before: FairOrder<Waiting>,
+  now: FairOrder<Waiting>,
+  nowMs: number,
+  added?: string,
+): Promise<void> {
+  for (const [place, { id }] of now.jobs.entries()) {
+    if (id !== added && (place >= TOLD_MAX || before.jobs[place]?.id === id)) continue;
+    await jobs.log(id, [{ atMs: nowMs, level: "info", message: queueLine(place) }]);
+  }
+}
+
+/** What a job that waits is told. */
+export function queueLine(before: number): string {
+  return before === 0 ? "waiting: next in the queue" : `waiting: ${before} before it in the queue`;
+}
+
+/** The last line of a job's log. */
+export async function logEnd(jobs: TrainingJobs, id: string, nowMs: number): Promise<void> {
+  const { state, error, modelName, modelVersion } = await jobs.get(id);
+  const message = state === "completed"
+    ? `completed: version "${modelVersion}" of model "${modelName}" is in the registry`
+    : error
+    ? `failed: ${error.message}`
+    : state;
+  await jobs.log(id, [{ atMs: nowMs, level: error ? "error" : "info", message }]);
+}
+
+/** What is to be published. Throws `failed_precondition` where there is nothing. */
+async function* someFiles(
+  output: string,
+  leftOut: (path: string, why: string) => void,
+): AsyncGenerator<ArchiveFile> {
+  let none = true;
+  for await (const file of outputFiles(output, OUTPUT_LIMITS, leftOut)) {
+    none = false;
+    yield file;
+  }
+  if (none) throw new SvcError("failed_precondition", "nothing came of it: the output folder is empty");
+}

@@ -1,0 +1,64 @@
+/**
+ * What may become of a training job: its states, what happens to it, and what follows. Pure.
+ *
+ * Whoever commits first decides a race: a job that is being cancelled does not complete any more, one that has
+ * completed is not cancelled.
+ */
+
+import { SvcError } from "../../base/error.ts";
+
+export const STATES = ["pending", "in_progress", "canceling", "completed", "failed", "canceled"] as const;
+export type TrainingState = typeof STATES[number];
+
+export const EVENTS = ["start", "cancel", "complete", "fail", "interrupt", "delete"] as const;
+/** `interrupt`: whoever worked on it is no more. */
+export type TrainingEvent = typeof EVENTS[number];
+
+type Outcome = TrainingState | "deleted";
+
+/** What is not in here is refused. */
+const NEXT: { readonly [S in TrainingState]: { readonly [E in TrainingEvent]?: Outcome } } = {
+  // Nobody works on it, so there is nothing to wait for.
+  pending: { start: "in_progress", cancel: "canceled" },
+  in_progress: { cancel: "canceling", complete: "completed", fail: "failed", interrupt: "failed" },
+  canceling: { cancel: "canceling", complete: "canceled", fail: "canceled", interrupt: "canceled" },
+  completed: { delete: "deleted" },
+  failed: { delete: "deleted" },
+  canceled: { delete: "deleted" },
+};
+
+const WANTED: { readonly [E in TrainingEvent]: string } = {
+  start: "one that is pending",
+  cancel: "one that has not ended",
+  complete: "one in progress",
+  fail: "one in progress",
+  interrupt: "one in progress",
+  delete: "one that has ended: cancel it first",
+};
+
+/** Throws `failed_precondition` for what a job in this state cannot do. */
+export function next(state: TrainingState, event: "delete"): "deleted";
+export function next(state: TrainingState, event: Exclude<TrainingEvent, "delete">): TrainingState;
+export function next(state: TrainingState, event: TrainingEvent): Outcome {
+  const outcome = NEXT[state][event];
+  if (outcome) return outcome;
+  throw new SvcError(
+    "failed_precondition",
+    `cannot ${event} a training job that is ${spoken(state)}, wanted ${WANTED[event]}`,
+  );
+}
+
+/** Nothing happens to it any more but that it is deleted. */
+export function hasEnded(state: TrainingState): boolean {
+  return NEXT[state].delete !== undefined;
+}
+
+/** Somebody works on it, or should. */
+export function isRunning(state: TrainingState): boolean {
+  return NEXT[state].interrupt !== undefined;
+}
+
+/** The published word. */
+export function spoken(state: TrainingState): string {
+  return state.toUpperCase();
+}

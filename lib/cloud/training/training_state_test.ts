@@ -1,0 +1,35 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { SvcError } from "../../base/error.ts";
+import { EVENTS, hasEnded, isRunning, next, STATES, type TrainingEvent } from "./training_state.ts";
+
+const refused = "refused";
+/** Everything that can happen to a job in every state, one row for each state. */
+const WANTED = {
+  //            start          cancel       complete     fail        interrupt   delete
+  pending: ["in_progress", "canceled", refused, refused, refused, refused],
+  in_progress: [refused, "canceling", "completed", "failed", "failed", refused],
+  canceling: [refused, "canceling", "canceled", "canceled", "canceled", refused],
+  completed: [refused, refused, refused, refused, refused, "deleted"],
+  failed: [refused, refused, refused, refused, refused, "deleted"],
+  canceled: [refused, refused, refused, refused, refused, "deleted"],
+};
+
+Deno.test("every event in every state", () => {
+  for (const state of STATES) {
+    const found = EVENTS.map((event) => {
+      try {
+        return next(state, event as Exclude<TrainingEvent, "delete">) as string;
+      } catch (error) {
+        assertEquals((error as SvcError).code, "failed_precondition");
+        return refused;
+      }
+    });
+    assertEquals(found, WANTED[state], state);
+  }
+  assertEquals(STATES.filter(hasEnded), ["completed", "failed", "canceled"]);
+  assertEquals(STATES.filter(isRunning), ["in_progress", "canceling"]);
+});
+
+Deno.test("a refusal names the state and what is wanted", () => {
+  assertThrows(() => next("completed", "cancel"), SvcError, "COMPLETED, wanted one that has not ended");
+});

@@ -1,0 +1,177 @@
+/**
+ * What a machine asks of its control plane: configuration, certificate, orders to restart; and where its logs go.
+ *
+ * Thin: one connection, credentials exchanged for a token when one is needed, answers as they came. Errors are
+ * `SvcError`s with the code of the answer; a control plane that is away is `unavailable`.
+ */
+
+import {
+  AgentDeviceService,
+  type DeviceAgentConfigRequestSchema,
+  type DeviceAgentConfigResponse,
+} from "../../proto/gen/agent_pb.ts";
+import {
+  type ConfigRequestSchema,
+  type LogRequestSchema,
+  type RobotConfig,
+  RobotService,
+} from "../../proto/gen/app_pb.ts";
+import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
+import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
+import { toMs } from "../api/time.ts";
+import type { Clock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
+import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
+import type { MessageInitShape } from "../wire/proto.ts";
+import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
+
+/** How long the control plane has to answer, unless a caller says otherwise. */
+const ANSWER_TIMEOUT_MS = 15_000;
+const KEEPALIVE_MS = 30_000;
+
+export interface CloudClientOptions {
+  /** `https://host:port`; without a scheme it is https. */
+  readonly address: string;
+  /** The part of the machine that asks. */
+  readonly partId: string;
+  /** `api-key` with the id of the key as entity, or `robot-secret` with that of the part. */
+  readonly credentials: CloudCredentials;
+  /** Credentials may travel without TLS. */
+  readonly allowInsecureCredentials: boolean;
+  /** What the control plane is told of this program. */
+  readonly agent: MessageInitShape<typeof ConfigRequestSchema>["agentInfo"];
+  readonly clock: Clock;
+}
+
+export interface Certificate {
+  readonly certPem: string;
+  readonly keyPem: string;
+}
+
+export interface RestartOrder {
+  readonly mustRestart: boolean;
+  /** When to ask again; 0 where the control plane does not say. */
+  readonly intervalMs: number;
+}
+
+type Limits = Pick<CallOptions, "timeoutMs" | "signal">;
+
+export class CloudClient {
+  readonly #options: CloudClientOptions;
+  readonly #channel: Channel;
+  readonly #robot: ServiceClient<typeof RobotService>;
+  readonly #token: CloudToken;
+
+  /** Connects at the first call. Throws where credentials would travel in the clear. */
+  constructor(options: CloudClientOptions) {
+    const { target, plain } = parseAddress(options.address);
+    if (plain && !options.allowInsecureCredentials) {
+      const wanted = "use https, or start with -allow-insecure-creds";
+      const found = `credentials do not travel without TLS to ${options.address}`;
+      throw new SvcError("failed_precondition", `${found}; ${wanted}`);
+    }
+    const { clock } = options;
+    this.#options = options;
+    this.#channel = connectGrpc(target, { clock, tls: plain ? undefined : {}, keepaliveMs: KEEPALIVE_MS });
+    this.#robot = client(RobotService, this.#channel);
+    this.#token = new CloudToken(this.#channel, options.credentials, clock);
+  }
+
+  /** What its errors call it. */
+  get address(): string {
+    return this.#options.address;
+  }
+
+  /** The part that asks. */
+  get partId(): string {
+    return this.#options.partId;
+  }
+
+  /** The configuration of the part. */
+  async config(limits: Limits = {}): Promise<RobotConfig> {
+    const { partId: id, agent: agentInfo } = this.#options;
+    const { config } = await this.#call(limits, (with_) => this.#robot.config({ id, agentInfo }, with_));
+    if (!config) throw new SvcError("invalid_argument", `${this.address} answered without a configuration`);
+    return config;
+  }
+
+  /** The part's certificate; `undefined` while it has none yet. */
+  async certificate(limits: Limits = {}): Promise<Certificate | undefined> {
+    const { partId: id } = this.#options;
+    const { tlsCertificate: certPem, tlsPrivateKey: keyPem } = await this.#call(
+      limits,
+      (with_) => this.#robot.certificate({ id }, with_),
+    );
+    return certPem === "" || keyPem === "" ? undefined : { certPem, keyPem };
+  }
+
+  /** Whether the program is to restart. */
+  async needsRestart(limits: Limits = {}): Promise<RestartOrder> {
+    const { partId: id } = this.#options;
+    const { mustRestart, restartCheckInterval } = await this.#call(
+      limits,
+      (with_) => this.#robot.needsRestart({ id }, with_),
+    );
+    return { mustRestart, intervalMs: toMs(restartCheckInterval) };
+  }
+
+  /** What an agent is to run, and the settings it is to apply. */
+  deviceAgentConfig(
+    request: MessageInitShape<typeof DeviceAgentConfigRequestSchema>,
+    limits: Limits = {},
+  ): Promise<DeviceAgentConfigResponse> {
+    const { deviceAgentConfig } = client(AgentDeviceService, this.#channel);
+    return this.#call(limits, (with_) => deviceAgentConfig({ ...request, id: this.partId }, with_));
+  }
+
+  /** Where a package is downloaded from, and what its content must be. */
+  async package(
+    request: MessageInitShape<typeof GetPackageRequestSchema>,
+    limits: Limits = {},
+  ): Promise<Package> {
+    const { getPackage } = client(PackageService, this.#channel);
+    const asked = { ...request, includeUrl: true };
+    const { package: found } = await this.#call(limits, (with_) => getPackage(asked, with_));
+    if (found) return found;
+    throw new SvcError("not_found", `${this.address} answered without a package for "${request.id}"`);
+  }
+
+  /** Hands over captured data; how long that may take is up to `signal`. */
+  dataSync<T>(
+    signal: AbortSignal,
+    make: (sync: ServiceClient<typeof DataSyncService>, options: CallOptions) => Promise<T>,
+  ): Promise<T> {
+    const sync = client(DataSyncService, this.#channel);
+    return this.#call({ signal }, ({ header }) => make(sync, { signal, header }));
+  }
+
+  /** Hands over log entries. */
+  async log(logs: MessageInitShape<typeof LogRequestSchema>["logs"], limits: Limits = {}): Promise<void> {
+    const { partId: id } = this.#options;
+    await this.#call(limits, (with_) => this.#robot.log({ id, logs }, with_));
+  }
+
+  close(): void {
+    this.#channel.close();
+  }
+
+  /** A call with a token; one that is no longer good is exchanged once. */
+  #call<T>(
+    { timeoutMs = ANSWER_TIMEOUT_MS, signal }: Limits,
+    make: (options: CallOptions) => Promise<T>,
+  ): Promise<T> {
+    const limits = { timeoutMs, signal };
+    return this.#token.call(limits, (header) => make({ ...limits, header }));
+  }
+}
+
+/** `host:port` of the address of a control plane, and whether it is one without TLS. */
+export function parseAddress(address: string): { target: string; plain: boolean } {
+  const [, scheme = "https", host, port] = /^(?:(\w+):\/\/)?([^/]+?)(?::(\d+))?\/?$/.exec(address) ?? [];
+  if (host === undefined || !["http", "https"].includes(scheme)) {
+    const wanted = "https://host:port";
+    throw new SvcError("invalid_argument", `"${address}" is no address of a control plane, wanted ${wanted}`);
+  }
+  return { target: `${host}:${port ?? (scheme === "http" ? "80" : "443")}`, plain: scheme === "http" };
+}

@@ -1,0 +1,93 @@
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { SystemClock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { Secret } from "../base/secret.ts";
+import { AppFixture, KEY, KEY_ID, PART_ID } from "../cloud/app_fixture.ts";
+import { CloudClient, type CloudClientOptions } from "./client.ts";
+
+const clock = new SystemClock();
+
+function options(address: string, changes: Partial<CloudClientOptions> = {}): CloudClientOptions {
+  const credentials = { type: "api-key", entity: KEY_ID, payload: new Secret(KEY) };
+  return {
+    address,
+    partId: PART_ID,
+    credentials,
+    allowInsecureCredentials: true,
+    agent: {},
+    clock,
+    ...changes,
+  };
+}
+
+async function withClient(
+  test: (client: CloudClient, app: AppFixture) => Promise<void>,
+  changes: Partial<CloudClientOptions> = {},
+): Promise<void> {
+  const app = new AppFixture();
+  await app.open();
+  const client = new CloudClient(options(app.url, changes));
+  try {
+    await test(client, app);
+  } finally {
+    client.close();
+    await app.close();
+  }
+}
+
+Deno.test("a part asks for what is its own", () =>
+  withClient(async (client, app) => {
+    app.config = { revision: "r1", debug: true };
+    app.restartCheckMs = 1_500;
+    const { revision, debug, cloud } = await client.config();
+    assertEquals([revision, debug, cloud?.id], ["r1", true, PART_ID]);
+    assertEquals(await client.certificate(), undefined);
+    app.certificate = { tlsCertificate: "cert", tlsPrivateKey: "key" };
+    assertEquals(await client.certificate(), { certPem: "cert", keyPem: "key" });
+    assertEquals(await client.needsRestart(), { mustRestart: false, intervalMs: 1_500 });
+    await client.log([{ message: "hello", level: "info" }]);
+    assertEquals(app.logs, ["hello"]);
+    assertEquals(
+      app.calls,
+      ["Config", "Certificate", "Certificate", "NeedsRestart", "Log"].map((one) => `${one} ${PART_ID}`),
+    );
+  }));
+
+Deno.test("calls that come together share one token; one that is no longer good is exchanged", () =>
+  withClient(async (client, app) => {
+    await Promise.all([client.config(), client.config(), client.config()]);
+    await app.close();
+    const away = await assertRejects(() => client.config(), SvcError);
+    assertEquals(away.code, "unavailable");
+    await app.open();
+    await client.config();
+    assertEquals(app.calls.length, 4);
+  }));
+
+Deno.test("credentials that are wrong are told, each time", () =>
+  withClient(async (client, app) => {
+    for (let n = 0; n < 2; n++) {
+      const error = await assertRejects(() => client.config(), SvcError, "invalid credentials");
+      assertEquals(error.code, "unauthenticated");
+    }
+    assertEquals(app.calls, []);
+  }, { credentials: { type: "api-key", entity: KEY_ID, payload: new Secret("wrong") } }));
+
+Deno.test("an answer is waited for no longer than it may take, and not when nobody waits for it", () =>
+  withClient(async (client) => {
+    const aborted = AbortSignal.abort(new SvcError("canceled", "the program ends"));
+    await assertRejects(() => client.config({ signal: aborted }), SvcError, "the program ends");
+    await client.config();
+  }));
+
+Deno.test("credentials do not travel in the clear unless that is allowed", () => {
+  const plain = () => new CloudClient(options("http://localhost:1", { allowInsecureCredentials: false }));
+  const error = assertThrows(plain, SvcError, "credentials do not travel without TLS to http://localhost:1");
+  assertEquals(error.code, "failed_precondition");
+  for (const address of ["https://app.example.com:443", "app.example.com", "https://app.example.com/"]) {
+    new CloudClient(options(address, { allowInsecureCredentials: false })).close();
+  }
+  for (const address of ["ftp://app", "", "https://app/path"]) {
+    assertThrows(() => new CloudClient(options(address)), SvcError, "is no address of a control plane");
+  }
+});

@@ -1,0 +1,85 @@
+/** Tokens of our own clients: exchanged before they end, and when they are refused. */
+
+import { assertEquals, assertRejects } from "@std/assert";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { FakeClock, SystemClock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { Secret } from "../base/secret.ts";
+import { auth } from "../wire/auth.ts";
+import { client } from "../wire/channel.ts";
+import { memoryChannel } from "../wire/memory.ts";
+import type { Metadata } from "../wire/metadata.ts";
+import { openPort } from "../wire/port/port.ts";
+import { service, ServiceTable } from "../wire/service.ts";
+import { TOKEN_MS } from "../wire/tokens.ts";
+import { connectApp } from "./app_channel.ts";
+import { CloudToken } from "./cloud_token.ts";
+
+const KEY = { id: "key-1", key: "secret" };
+
+Deno.test("a token is exchanged before it ends, once for all who wait", async () => {
+  const clock = new FakeClock();
+  const guard = auth({ handlers: { apiKeys: { [KEY.id]: KEY.key } }, audience: ["app"], clock });
+  let exchanged = 0;
+  const table = new ServiceTable(new SystemClock(), [(ctx) => {
+    if (ctx.method === AuthService.method.authenticate) exchanged++;
+  }]);
+  table.add(guard.service);
+  const credentials = { type: "api-key", entity: KEY.id, payload: new Secret(KEY.key) };
+  const token = new CloudToken(memoryChannel(table), credentials, clock);
+  const use = () => token.call({}, (header: Metadata) => Promise.resolve(header.get("authorization")));
+  const [first, same] = await Promise.all([use(), use()]);
+  assertEquals([first === same, exchanged], [true, 1]);
+  await clock.advance(TOKEN_MS / 2);
+  assertEquals([await use() === first, exchanged], [true, 1]);
+  await clock.advance(TOKEN_MS / 2 - 1);
+  const later = await Promise.all([use(), use()]);
+  assertEquals([later[0] === later[1], later[0] === first, exchanged], [true, false, 2]);
+  const refused = await assertRejects(
+    () => token.call({}, () => Promise.reject(new SvcError("unauthenticated", "no"))),
+    SvcError,
+  );
+  assertEquals([refused.code, exchanged], ["unauthenticated", 3]);
+});
+
+Deno.test("a refused token is exchanged by every kind of call", async () => {
+  const clock = new SystemClock();
+  const opened = () => auth({ handlers: { apiKeys: { [KEY.id]: KEY.key } }, audience: ["app"], clock });
+  let guard = opened();
+  // As after a restart of a control plane with other keys: whatever was issued before is strange to it.
+  const forget = () => guard = opened();
+  const table = new ServiceTable(clock, [{ authenticate: (ctx) => guard.gate.authenticate(ctx) }]);
+  table.add(service(AuthService, {
+    authenticate: (request, ctx) => guard.service.handlers.authenticate!(request, ctx),
+  }));
+  table.add(service(AppService, {
+    listOrganizations: () => ({}),
+    async *tailRobotPartLogs() {
+      yield { logs: [{ message: "one" }] };
+    },
+    async uploadModuleFile(requests) {
+      for await (const _ of requests);
+      return { url: "done" };
+    },
+  }));
+  const port = await openPort({ table, clock, bind: { host: "127.0.0.1", port: 0 } });
+  const channel = connectApp({ address: port.url, keyId: KEY.id, key: new Secret(KEY.key), clock });
+  const app = client(AppService, channel);
+  const upload = () => app.uploadModuleFile((async function* () {})());
+  const tail = () => Array.fromAsync(app.tailRobotPartLogs({ id: "part" }));
+  try {
+    await app.listOrganizations({});
+    forget();
+    assertEquals((await tail()).length, 1);
+    forget();
+    await app.listOrganizations({});
+    forget();
+    // What has been sent cannot be sent again, but the next one is not refused.
+    await assertRejects(upload, SvcError);
+    assertEquals((await upload()).url, "done");
+  } finally {
+    channel.close();
+    await port.close(0);
+  }
+});

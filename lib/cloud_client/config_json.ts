@@ -1,0 +1,136 @@
+/**
+ * A machine's configuration from its message, in the form of a configuration file: there is one decoder for both.
+ *
+ * The message is written as JSON by the rules of protobuf; what a file writes otherwise is put right here. What the
+ * message leaves at its default is not written, which means the same to the decoder.
+ */
+
+import {
+  CredentialsType,
+  type Frame,
+  type Orientation,
+  type RobotConfig,
+  RobotConfigSchema,
+} from "../../proto/gen/app_pb.ts";
+import type { Geometry as GeometryMessage } from "../../proto/gen/common_pb.ts";
+import { fromGeometryMessage } from "../api/geometry.ts";
+import { isObject, type Json, type JsonObject } from "../base/schema/schema.ts";
+import { toJson } from "../wire/proto.ts";
+
+const CREDENTIALS: { readonly [T in CredentialsType]: string } = {
+  [CredentialsType.UNSPECIFIED]: "",
+  [CredentialsType.INTERNAL]: "internal",
+  [CredentialsType.API_KEY]: "api-key",
+  [CredentialsType.ROBOT_SECRET]: "robot-secret",
+  [CredentialsType.ROBOT_LOCATION_SECRET]: "robot-location-secret",
+};
+
+/** What a file has no member for. */
+const LEFT_OUT = ["overwrite_fragment_status", "disable_partial_start", "processes"];
+
+/** Throws where the message holds what no JSON can, such as a number that is none. */
+export function robotConfigJson(config: RobotConfig): JsonObject {
+  const json = toJson(RobotConfigSchema, config, { useProtoFieldName: true }) as JsonObject;
+  for (const key of LEFT_OUT) delete json[key];
+  each(json.components, (entry, index) => putFrame(entry, config.components[index].frame));
+  each(json.remotes, (entry, index) => {
+    const { frame, auth } = config.remotes[index];
+    putFrame(entry, frame);
+    const credentials = (entry.auth as JsonObject | undefined)?.credentials;
+    if (isObject(credentials)) credentials.type = CREDENTIALS[auth!.credentials!.type];
+  });
+  each(json.modules, (entry) => rename(entry, "path", "executable_path"));
+  each(json.packages, (entry) => delete entry.status);
+  if (isObject(json.tracing)) rename(json.tracing as JsonObject, "otlp_endpoint", "otlpendpoint");
+  if (isObject(json.auth)) putAuth(json.auth as JsonObject, config);
+  if (isObject(json.maintenance)) putSensor(json.maintenance as JsonObject, config);
+  return json;
+}
+
+function each(entries: Json | undefined, change: (entry: JsonObject, index: number) => void): void {
+  for (const [index, entry] of (entries as JsonObject[] | undefined ?? []).entries()) change(entry, index);
+}
+
+function rename(entry: JsonObject, from: string, to: string): void {
+  if (!Object.hasOwn(entry, from)) return;
+  entry[to] = entry[from];
+  delete entry[from];
+}
+
+function putAuth(json: JsonObject, { auth }: RobotConfig): void {
+  delete json.user_permissions;
+  each(json.handlers, (handler, index) => handler.type = CREDENTIALS[auth!.handlers[index].type]);
+  const keys = auth!.externalAuthConfig?.jwks?.json;
+  if (keys) json.external_auth_config = { jwks: keys as JsonObject };
+  else delete json.external_auth_config;
+}
+
+function putSensor(json: JsonObject, { maintenance }: RobotConfig): void {
+  const { namespace = "", type = "", subtype = "", name = "" } = maintenance?.sensorName ?? {};
+  json.sensor_name = `${namespace}:${type}:${subtype}/${name}`;
+}
+
+function putFrame(entry: JsonObject, frame: Frame | undefined): void {
+  if (!frame) return;
+  const { parent, translation, orientation, geometry } = frame;
+  entry.frame = {
+    parent,
+    ...(translation ? { translation: vector(translation) } : {}),
+    ...(orientation ? { orientation: orientationJson(orientation) } : {}),
+    ...(geometry ? { geometry: geometryJson(geometry) } : {}),
+  };
+}
+
+function vector({ x, y, z }: { x: number; y: number; z: number }): JsonObject {
+  return { x, y, z };
+}
+
+function orientationJson({ type }: Orientation): JsonObject {
+  switch (type.case) {
+    case "vectorRadians":
+      return { type: "ov_radians", value: { ...vector(type.value), th: type.value.theta } };
+    case "vectorDegrees":
+      return { type: "ov_degrees", value: { ...vector(type.value), th: type.value.theta } };
+    case "axisAngles":
+      return { type: "axis_angles", value: { ...vector(type.value), th: type.value.theta } };
+    case "eulerAngles": {
+      const { roll, pitch, yaw } = type.value;
+      return { type: "euler_angles", value: { roll, pitch, yaw } };
+    }
+    case "quaternion":
+      return { type: "quaternion", value: { w: type.value.w, ...vector(type.value) } };
+  }
+  return { type: "" };
+}
+
+/** A shape that a file cannot describe is left for the decoder to refuse, with the one entry that it is part of. */
+function geometryJson(message: GeometryMessage): JsonObject {
+  const { label, geometryType: { case: kind } } = message;
+  if (kind === undefined || kind === "pointcloud") return { label };
+  const { center, shape } = fromGeometryMessage(message);
+  const place = {
+    translation: vector(center),
+    orientation: {
+      type: "ov_degrees",
+      value: { x: center.oX, y: center.oY, z: center.oZ, th: center.theta },
+    },
+    label,
+  };
+  switch (shape.type) {
+    case "box":
+      return { type: "box", ...vector(shape.dimsMm), ...place };
+    case "sphere":
+      return { type: "sphere", r: shape.radiusMm, ...place };
+    case "capsule":
+      return { type: "capsule", r: shape.radiusMm, l: shape.lengthMm, ...place };
+    case "mesh":
+      return {
+        type: "mesh",
+        mesh_data: shape.mesh.toBase64(),
+        mesh_content_type: shape.contentType,
+        ...place,
+      };
+    case "point_cloud":
+      return { label };
+  }
+}

@@ -1,0 +1,154 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { RobotConfigSchema } from "../../proto/gen/app_pb.ts";
+import type { Json, JsonObject } from "../base/schema/schema.ts";
+import { create, fromBinary, toBinary } from "../wire/proto.ts";
+import { robotConfigJson } from "./config_json.ts";
+import { robotConfigMessage } from "../cloud/fleet/config_message.ts";
+
+/** What comes back of a file that goes through a control plane: through the bytes, as on the wire. */
+function through(json: JsonObject): JsonObject {
+  const message = create(RobotConfigSchema, robotConfigMessage(json));
+  return robotConfigJson(fromBinary(RobotConfigSchema, toBinary(RobotConfigSchema, message)));
+}
+
+const part = { name: "a", api: "rdk:component:motor", namespace: "rdk", type: "motor", model: "fake" };
+
+const SAME: Record<string, JsonObject> = {
+  nothing: {},
+  resources: {
+    components: [{ ...part, attributes: { pins: { a: "1" }, list: [1, null, true] }, depends_on: ["b"] }],
+    services: [{
+      name: "s",
+      api: "rdk:service:vision",
+      namespace: "rdk",
+      type: "vision",
+      model: "x:y:z",
+      log_configuration: { level: "debug" },
+      service_configs: [{ type: "rdk:service:data_manager", attributes: { capture: true } }],
+    }],
+  },
+  flags: { debug: true, enable_web_profile: true, disable_log_deduplication: true },
+  settings: {
+    network: {
+      fqdn: "m.local",
+      bind_address: ":8080",
+      sessions: { heartbeat_window: "1.500s" },
+      traffic_tunnel_endpoints: [{ port: 22, connection_timeout: "10s" }],
+    },
+    log: [{ pattern: "rdk.*", level: "warn" }],
+    maintenance: { sensor_name: "rdk:component:sensor/door", maintenance_allowed_key: "safe" },
+    tracing: { enabled: true, otlpendpoint: "localhost:4317" },
+    jobs: [{
+      name: "j",
+      schedule: "5m",
+      resource: "a",
+      method: "DoCommand",
+      command: { go: 1 },
+      log_configuration: { level: "info" },
+    }],
+  },
+  auth: {
+    auth: {
+      handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }],
+      tls_auth_entities: ["client"],
+      external_auth_config: { jwks: { keys: [{ kty: "RSA", alg: "RS256", kid: "k" }] } },
+    },
+  },
+  programs: {
+    modules: [{
+      name: "m",
+      type: "local",
+      executable_path: "/m",
+      log_level: "debug",
+      env: { A: "b" },
+      tcp_mode: true,
+      first_run_timeout: "60s",
+    }, { name: "bad", type: "registry", module_id: "o:m", status: { error: "no such version" } }],
+    packages: [{ name: "p", package: "o/p", version: "1", type: "slam_map" }],
+  },
+  remotes: {
+    remotes: [{
+      name: "r",
+      address: "r:8080",
+      prefix: "p",
+      insecure: true,
+      connection_check_interval: "10s",
+      reconnect_interval: "1s",
+      secret: "s",
+      auth: { entity: "e", credentials: { type: "api-key", payload: "k" } },
+      frame: { parent: "world" },
+    }],
+  },
+};
+
+for (const [what, json] of Object.entries(SAME)) {
+  Deno.test(`a configuration comes back from its message as it was: ${what}`, () => {
+    assertEquals(through(json), json);
+  });
+}
+
+const VALUE = { x: 0, y: 0.5, z: 1 };
+const FRAMES: [what: string, frame: JsonObject][] = [
+  ["a translation", { parent: "world", translation: VALUE }],
+  ["a vector in degrees", {
+    parent: "world",
+    orientation: { type: "ov_degrees", value: { ...VALUE, th: 90 } },
+  }],
+  ["a vector in radians", {
+    parent: "world",
+    orientation: { type: "ov_radians", value: { ...VALUE, th: 1 } },
+  }],
+  ["an axis", { parent: "world", orientation: { type: "axis_angles", value: { ...VALUE, th: 1 } } }],
+  ["angles", {
+    parent: "world",
+    orientation: { type: "euler_angles", value: { roll: 1, pitch: 2, yaw: 3 } },
+  }],
+  ["a quaternion", { parent: "world", orientation: { type: "quaternion", value: { w: 1, ...VALUE } } }],
+  ["no turn", { parent: "world", orientation: { type: "" } }],
+];
+
+for (const [what, frame] of FRAMES) {
+  Deno.test(`a frame comes back from its message as it was: ${what}`, () => {
+    assertEquals(through({ components: [{ ...part, frame }] }).components, [{ ...part, frame }]);
+  });
+}
+
+Deno.test("shapes come back from their messages", () => {
+  const place = {
+    translation: { x: 1, y: 2, z: 3 },
+    orientation: { type: "ov_degrees", value: { x: 0, y: 0, z: 1, th: 0 } },
+    label: "body",
+  };
+  const shapes: JsonObject[] = [
+    { type: "box", x: 1, y: 2, z: 3 },
+    { type: "sphere", r: 4 },
+    { type: "capsule", r: 1, l: 5 },
+    { type: "mesh", mesh_data: "AAEC", mesh_content_type: "stl" },
+  ];
+  for (const shape of shapes) {
+    const frame: Json = { parent: "world", geometry: { ...shape, ...place } };
+    assertEquals(through({ components: [{ ...part, frame }] }).components, [{ ...part, frame }]);
+  }
+});
+
+Deno.test("what a file has no member for is left out", () => {
+  const message = create(RobotConfigSchema, {
+    disablePartialStart: true,
+    overwriteFragmentStatus: [{ error: "x" }],
+    processes: [{ name: "p" }],
+    auth: { userPermissions: [{}] },
+    packages: [{ name: "p", status: { error: "x" } }],
+  });
+  assertEquals(robotConfigJson(message), { auth: {}, packages: [{ name: "p" }] });
+});
+
+Deno.test("what cannot be told is left for the decoder to refuse; a number that is none is an error", () => {
+  const { maintenance, components } = robotConfigJson(create(RobotConfigSchema, {
+    maintenance: {},
+    components: [{ name: "a", frame: { geometry: { label: "body" } } }],
+  }));
+  assertEquals(maintenance, { sensor_name: "::/" });
+  assertEquals(components, [{ name: "a", frame: { parent: "", geometry: { label: "body" } } }]);
+  const message = create(RobotConfigSchema, { components: [{ attributes: { x: NaN } }] });
+  assertThrows(() => robotConfigJson(message));
+});

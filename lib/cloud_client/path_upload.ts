@@ -1,0 +1,84 @@
+/**
+ * Files of a machine brought to its control plane because a client asked for it: one, or all below a folder.
+ */
+
+import { extname } from "node:path";
+import { DataType, type UploadMetadata } from "../../proto/gen/datasync_pb.ts";
+import { toTimestamp } from "../api/time.ts";
+import { chainOf, SvcError } from "../base/error.ts";
+import type { FoundFile, Host } from "../base/host.ts";
+import type { Logger } from "../base/log/log.ts";
+import type { CloudClient } from "./client.ts";
+import { uploadFile } from "./data_uplink.ts";
+
+export interface PathUploadParts {
+  readonly client: Pick<CloudClient, "partId" | "dataSync">;
+  readonly host: Pick<Host, "filesAt" | "readPieces">;
+  readonly logger: Logger;
+}
+
+export interface PathUpload {
+  readonly filesUploaded: number;
+  readonly filesFailed: number;
+  readonly bytesUploaded: number;
+  /** Of all files that were found. */
+  readonly bytesTotal: number;
+  /** Of the stored data, in the order of the paths. */
+  readonly ids: readonly string[];
+}
+
+/**
+ * Uploads what is at `path`; `metadata` is what it is filed under. A file that fails does not stop the others, and is
+ * told in the log; where not one arrives the first error is thrown, and `not_found` where there is nothing at all.
+ */
+export async function uploadPath(
+  path: string,
+  metadata: Partial<UploadMetadata> = {},
+  parts: PathUploadParts,
+  signal: AbortSignal,
+): Promise<PathUpload> {
+  if (path === "") {
+    throw new SvcError("invalid_argument", "path: missing, wanted a file or folder of the machine");
+  }
+  const files = await parts.host.filesAt(path);
+  if (files.length === 0) throw new SvcError("not_found", `there is no file in ${path}`);
+  // A name that was given is that of a single file.
+  const given = files.length === 1 ? metadata : { ...metadata, fileName: "" };
+  const ids: string[] = [];
+  let bytesUploaded = 0;
+  let failure: SvcError | undefined;
+  for (const file of files) {
+    try {
+      ids.push(await upload(file, given, parts, signal));
+      bytesUploaded += file.sizeBytes;
+    } catch (error) {
+      signal.throwIfAborted();
+      failure ??= SvcError.from(error);
+      parts.logger.warn(`${file.path} was not uploaded: ${chainOf(error)}`);
+    }
+  }
+  if (failure && ids.length === 0) throw failure;
+  const bytesTotal = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const filesFailed = files.length - ids.length;
+  return { filesUploaded: ids.length, filesFailed, bytesUploaded, bytesTotal, ids };
+}
+
+/** Gives the id of the stored data. */
+async function upload(
+  { path, name, modifiedMs }: FoundFile,
+  { $typeName: _, $unknown: __, ...given }: Partial<UploadMetadata>,
+  { client, host }: PathUploadParts,
+  signal: AbortSignal,
+): Promise<string> {
+  const metadata = {
+    ...given,
+    partId: client.partId,
+    type: given.type || DataType.FILE,
+    fileName: given.fileName || name,
+    fileExtension: given.fileExtension || extname(name),
+    fileModifyTime: given.fileModifyTime ?? toTimestamp(modifiedMs),
+  };
+  return await client.dataSync(signal, (sync, options) => {
+    return uploadFile(sync, metadata, host.readPieces(path), options);
+  });
+}

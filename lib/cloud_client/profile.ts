@@ -1,0 +1,115 @@
+/**
+ * Profiles: which control plane a person uses, with which key, under a name.
+ *
+ * Owns one file in the program's home folder, for the user's eyes only. Promises: what is written is whole, the old
+ * or the new; a file that cannot be read is told with its path and never replaced.
+ */
+
+import { SvcError } from "../base/error.ts";
+import type { Host } from "../base/host.ts";
+import { parseJsonc } from "../base/schema/jsonc.ts";
+import { bool, type Infer, mapOf, object, Place, text } from "../base/schema/schema.ts";
+import { secret } from "../base/secret.ts";
+
+const MODE = 0o600;
+/** The name of the profile that is used where none is chosen. */
+export const DEFAULT_PROFILE = "default";
+
+const profileRow = object({
+  baseUrl: text("Where the control plane is: https://host:port.").required(),
+  keyId: text("The id of the API key.").required(),
+  key: secret("The API key.").required(),
+  organizationId: text("The organization that commands are about."),
+  allowInsecureCreds: bool("The key may travel without TLS.").default(false),
+  caFile: text("A file of certificates (PEM) that are trusted too."),
+});
+const fileRow = object({
+  current: text("The profile that is used where none is chosen.").default(DEFAULT_PROFILE),
+  profiles: mapOf(profileRow, "The profiles by name.").default({}),
+});
+
+export type Profile = NonNullable<Infer<typeof profileRow>>;
+
+export interface Profiles {
+  /** The name of the one that is used where none is chosen; there may be none of that name. */
+  readonly current: string;
+  readonly profiles: { readonly [name: string]: Profile };
+}
+
+type Files = Pick<Host, "env" | "readFile" | "writeFile" | "makeFolder">;
+
+export class ProfileFile {
+  readonly #folder: string;
+
+  constructor(private readonly host: Files) {
+    const user = host.env("HOME") || host.env("USERPROFILE") || ".";
+    this.#folder = host.env("SVC_HOME") || `${user}/.svc`;
+  }
+
+  get path(): string {
+    return `${this.#folder}/profiles.json`;
+  }
+
+  /** All profiles; none where there is no file. Throws `failed_precondition` with everything that is wrong with it. */
+  async read(): Promise<Profiles> {
+    let bytes: Uint8Array;
+    try {
+      bytes = await this.host.readFile(this.path);
+    } catch (error) {
+      if (SvcError.from(error).code === "not_found") return { current: DEFAULT_PROFILE, profiles: {} };
+      throw error;
+    }
+    const place = new Place();
+    const file = fileRow.decode(parseJsonc(bytes, { file: this.path }), place);
+    const wrong = place.problems.filter(({ severity }) => severity === "error");
+    if (file && wrong.length === 0) return file;
+    const told = wrong.map(({ path, message }) => path === "" ? message : `${path}: ${message}`).join("; ");
+    throw new SvcError(
+      "failed_precondition",
+      `${this.path}: ${told}; mend it, or remove it and log in again`,
+    );
+  }
+
+  /** Keeps a profile under a name. It is the current one then, but where another one is to stay that. */
+  async save(name: string, profile: Profile, { stay = false } = {}): Promise<void> {
+    const { current, profiles } = await this.read();
+    const other = stay && Object.hasOwn(profiles, current);
+    await this.#write({ current: other ? current : name, profiles: { ...profiles, [name]: profile } });
+  }
+
+  /** Makes another profile the current one. */
+  async use(name: string): Promise<void> {
+    const all = await this.read();
+    chosen(all, name, this.path);
+    await this.#write({ ...all, current: name });
+  }
+
+  async remove(name: string): Promise<void> {
+    const all = await this.read();
+    chosen(all, name, this.path);
+    const { [name]: _, ...profiles } = all.profiles;
+    await this.#write({ ...all, profiles });
+  }
+
+  async #write({ current, profiles }: Profiles): Promise<void> {
+    const written = Object.entries(profiles).map(([name, one]) => [name, {
+      base_url: one.baseUrl,
+      key_id: one.keyId,
+      key: one.key.reveal(),
+      organization_id: one.organizationId,
+      allow_insecure_creds: one.allowInsecureCreds || undefined,
+      ca_file: one.caFile,
+    }]);
+    const text = JSON.stringify({ current, profiles: Object.fromEntries(written) }, null, 2);
+    await this.host.makeFolder(this.#folder);
+    await this.host.writeFile(this.path, `${text}\n`, { mode: MODE });
+  }
+}
+
+/** The profile of a name; throws `not_found` with the names that there are. */
+export function chosen({ profiles }: Profiles, name: string, path: string): Profile {
+  if (Object.hasOwn(profiles, name)) return profiles[name];
+  const names = Object.keys(profiles);
+  const known = names.length === 0 ? "it holds none" : `it holds ${names.join(", ")}`;
+  throw new SvcError("not_found", `there is no profile "${name}" in ${path}: ${known}`);
+}

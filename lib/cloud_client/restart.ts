@@ -1,0 +1,52 @@
+/**
+ * Orders to restart: the control plane is asked whether the program is to end, for whoever supervises it to start it
+ * again. An order is followed when the machine may restart, and asked for again until it may.
+ */
+
+import type { CloudClient } from "./client.ts";
+import type { Clock } from "../base/clock.ts";
+import { chainOf } from "../base/error.ts";
+import type { Logger } from "../base/log/log.ts";
+
+/** Where the control plane does not say. */
+const INTERVAL_MS = 5_000;
+const INTERVAL_MIN_MS = 1_000;
+
+export interface RestartParts {
+  readonly client: Pick<CloudClient, "needsRestart">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly mayRestart: () => Promise<boolean>;
+  /** Asks the program to end. */
+  readonly stop: (reason: string) => void;
+}
+
+/** Asks until it is told to restart; the returned function ends that. */
+export function followRestartOrders(parts: RestartParts): () => Promise<void> {
+  const { client, clock, logger, mayRestart, stop } = parts;
+  const ended = new AbortController();
+  const { signal } = ended;
+  const run = async () => {
+    let intervalMs = INTERVAL_MS;
+    let waiting = false;
+    for (;;) {
+      await clock.sleep(Math.max(INTERVAL_MIN_MS, intervalMs), signal);
+      try {
+        const order = await client.needsRestart({ signal });
+        if (order.intervalMs > 0) intervalMs = order.intervalMs;
+        if (!order.mustRestart) continue;
+      } catch (error) {
+        logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
+        continue;
+      }
+      if (await mayRestart()) return stop("app_restart");
+      if (!waiting) logger.info("told to restart, waiting until the machine may");
+      waiting = true;
+    }
+  };
+  const done = run().catch(() => {});
+  return async () => {
+    ended.abort();
+    await done;
+  };
+}

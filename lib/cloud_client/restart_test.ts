@@ -1,0 +1,67 @@
+import { assertEquals } from "@std/assert";
+import { FakeClock } from "../base/clock.ts";
+import { SvcError } from "../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
+import { followRestartOrders } from "./restart.ts";
+
+function bench() {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const stops: string[] = [];
+  const scene = { mustRestart: false, intervalMs: 0, mayRestart: true, away: false, asked: 0 };
+  const end = followRestartOrders({
+    client: {
+      needsRestart: () => {
+        scene.asked++;
+        const { mustRestart, intervalMs } = scene;
+        if (scene.away) return Promise.reject(new SvcError("unavailable", "nobody there"));
+        return Promise.resolve({ mustRestart, intervalMs });
+      },
+    },
+    clock,
+    logger: new Logs(clock, [memorySink(records)]).logger("rdk"),
+    mayRestart: () => Promise.resolve(scene.mayRestart),
+    stop: (reason) => stops.push(reason),
+  });
+  return { clock, records, stops, scene, end };
+}
+
+Deno.test("it is asked every 5 s, or as the control plane says but no more than once a second", async () => {
+  const { clock, scene, stops, end } = bench();
+  await clock.advance(10_000);
+  assertEquals(scene.asked, 2);
+  scene.intervalMs = 20_000;
+  await clock.advance(5_000);
+  await clock.advance(40_000);
+  assertEquals(scene.asked, 5);
+  scene.intervalMs = 10;
+  await clock.advance(20_000);
+  await clock.advance(5_000);
+  assertEquals([scene.asked, stops], [11, []]);
+  await end();
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("an order is followed once the machine may restart", async () => {
+  const { clock, scene, stops, records, end } = bench();
+  Object.assign(scene, { mustRestart: true, mayRestart: false });
+  await clock.advance(60_000);
+  assertEquals([stops, records.map(({ message }) => message)], [[], [
+    "told to restart, waiting until the machine may",
+  ]]);
+  scene.mayRestart = true;
+  await clock.advance(60_000);
+  assertEquals([stops, clock.pending], [["app_restart"], 0]);
+  await end();
+});
+
+Deno.test("a control plane that is away orders nothing", async () => {
+  const { clock, scene, stops, end } = bench();
+  Object.assign(scene, { mustRestart: true, away: true });
+  await clock.advance(60_000);
+  assertEquals(stops, []);
+  scene.away = false;
+  await clock.advance(5_000);
+  assertEquals(stops, ["app_restart"]);
+  await end();
+});

@@ -1,0 +1,275 @@
+/**
+ * The client of the training service: the published operations, in both naming styles, and the logs of jobs.
+ *
+ * Owns what the published clients leave to the server or leave out: empty fields are refused before anything is sent,
+ * and the framework, arguments and container of a job can be given. Errors are `SvcError`s with the code of the
+ * answer: `not_found` for an unknown job or dataset, `already_exists` for a version that the model has, and
+ * `failed_precondition` for what cannot be done in the state that a job or a dataset is in.
+ */
+
+import {
+  type Container,
+  MLTrainingService,
+  ModelFramework,
+  ModelType,
+  type TrainingJobLogEntry,
+  type TrainingJobMetadata,
+  TrainingStatus as PublishedStatus,
+} from "../../proto/gen/ml_training_pb.ts";
+import { SvcError } from "../base/error.ts";
+import { suggest } from "../base/schema/suggest.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
+
+export { ModelFramework, ModelType };
+
+/** The published statuses, and `RUNNING`: another word for `IN_PROGRESS`, which is its name in both directions. */
+export const TrainingStatus: typeof PublishedStatus & { readonly RUNNING: PublishedStatus.IN_PROGRESS } = {
+  ...PublishedStatus,
+  RUNNING: PublishedStatus.IN_PROGRESS,
+};
+export type TrainingStatus = PublishedStatus;
+export type { Container, TrainingJobLogEntry, TrainingJobMetadata };
+
+/** What the published clients cannot say about a job. */
+export interface ManagedOptions {
+  /** Where it is left out the control plane chooses: ONNX, if it is svc-cloud. */
+  readonly modelFramework?: ModelFramework;
+}
+
+export interface CustomOptions {
+  /** Passed to the script as `--key=value`. */
+  readonly arguments?: { readonly [key: string]: string };
+  /** The key of a container, where the control plane has any. */
+  readonly containerVersion?: string;
+}
+
+/** Some of a job's logs, oldest first. */
+export interface LogPage {
+  readonly logs: readonly TrainingJobLogEntry[];
+  /** Gives the page after this one; empty at the end. */
+  readonly nextPageToken: string;
+}
+
+type Limits = Pick<CallOptions, "timeoutMs" | "signal">;
+
+/** Statuses that do not change any more. */
+const ENDED: readonly TrainingStatus[] = [
+  TrainingStatus.COMPLETED,
+  TrainingStatus.FAILED,
+  TrainingStatus.CANCELED,
+];
+
+export class MlTrainingClient {
+  readonly #service: ServiceClient<typeof MLTrainingService>;
+
+  /** `channel` is that of `connectApp`; the key must be an organization owner's. */
+  constructor(channel: Channel) {
+    this.#service = client(MLTrainingService, channel);
+  }
+
+  /** Submits a job that trains a model of a known type on a dataset; gives the job's id. */
+  async submitTrainingJob(
+    organizationId: string,
+    datasetId: string,
+    modelName: string,
+    modelVersion: string,
+    modelType: ModelType,
+    tags: readonly string[],
+    { modelFramework = ModelFramework.UNSPECIFIED, ...limits }: ManagedOptions & Limits = {},
+  ): Promise<string> {
+    refuseEmpty({ organizationId, datasetId, modelName, modelVersion });
+    if (modelType === ModelType.UNSPECIFIED) throw new SvcError("invalid_argument", "model_type is empty");
+    const request = {
+      organizationId,
+      datasetId,
+      modelName,
+      modelVersion,
+      modelType,
+      tags: [...tags],
+      modelFramework,
+    };
+    return (await this.#service.submitTrainingJob(request, limits)).id;
+  }
+
+  /** Submits a job that runs a training script of the registry on a dataset; gives the job's id. */
+  async submitCustomTrainingJob(
+    organizationId: string,
+    datasetId: string,
+    registryItemId: string,
+    registryItemVersion: string,
+    modelName: string,
+    modelVersion: string,
+    { arguments: given = {}, containerVersion = "", ...limits }: CustomOptions & Limits = {},
+  ): Promise<string> {
+    const required = {
+      organizationId,
+      datasetId,
+      registryItemId,
+      registryItemVersion,
+      modelName,
+      modelVersion,
+    };
+    refuseEmpty(required);
+    const request = { ...required, arguments: { ...given }, containerVersion };
+    return (await this.#service.submitCustomTrainingJob(request, limits)).id;
+  }
+
+  /** Everything about a job. */
+  async getTrainingJob(id: string, limits: Limits = {}): Promise<TrainingJobMetadata> {
+    refuseEmpty({ id });
+    const { metadata } = await this.#service.getTrainingJob({ id }, limits);
+    if (!metadata) throw new SvcError("internal", `the answer about training job ${id} is empty`);
+    return metadata;
+  }
+
+  /** The jobs of an organization: those with a status, or all. */
+  async listTrainingJobs(
+    organizationId: string,
+    status: TrainingStatus = TrainingStatus.UNSPECIFIED,
+    limits: Limits = {},
+  ): Promise<TrainingJobMetadata[]> {
+    refuseEmpty({ organizationId });
+    return (await this.#service.listTrainingJobs({ organizationId, status }, limits)).jobs;
+  }
+
+  /** Cancels a job that has not ended; `failed_precondition` where it has. */
+  async cancelTrainingJob(id: string, limits: Limits = {}): Promise<void> {
+    refuseEmpty({ id });
+    await this.#service.cancelTrainingJob({ id }, limits);
+  }
+
+  /** Removes a job that has ended, well or not; `failed_precondition` where it has not. Its model stays. */
+  async deleteCompletedTrainingJob(id: string, limits: Limits = {}): Promise<void> {
+    refuseEmpty({ id });
+    await this.#service.deleteCompletedTrainingJob({ id }, limits);
+  }
+
+  /** One page of a job's logs: the first, or that of an earlier page's token. */
+  async getTrainingJobLogs(id: string, pageToken?: string, limits: Limits = {}): Promise<LogPage> {
+    refuseEmpty({ id });
+    return await this.#service.getTrainingJobLogs({ id, pageToken }, limits);
+  }
+
+  /** The containers that custom scripts may ask for, by key. */
+  async listSupportedContainers(limits: Limits = {}): Promise<{ [key: string]: Container }> {
+    return (await this.#service.listSupportedContainers({}, limits)).containerMap;
+  }
+
+  /** As `submitTrainingJob`. */
+  submit_training_job(...given: Parameters<MlTrainingClient["submitTrainingJob"]>): Promise<string> {
+    return this.submitTrainingJob(...given);
+  }
+
+  /** As `submitCustomTrainingJob`. */
+  submit_custom_training_job(
+    ...given: Parameters<MlTrainingClient["submitCustomTrainingJob"]>
+  ): Promise<string> {
+    return this.submitCustomTrainingJob(...given);
+  }
+
+  /** As `getTrainingJob`. */
+  get_training_job(id: string): Promise<TrainingJobMetadata> {
+    return this.getTrainingJob(id);
+  }
+
+  /** As `listTrainingJobs`. */
+  list_training_jobs(organizationId: string, status?: TrainingStatus): Promise<TrainingJobMetadata[]> {
+    return this.listTrainingJobs(organizationId, status);
+  }
+
+  /** As `cancelTrainingJob`. */
+  cancel_training_job(id: string): Promise<void> {
+    return this.cancelTrainingJob(id);
+  }
+
+  /** As `deleteCompletedTrainingJob`. */
+  delete_completed_training_job(id: string): Promise<void> {
+    return this.deleteCompletedTrainingJob(id);
+  }
+
+  /** As `getTrainingJobLogs`. */
+  get_training_job_logs(id: string, pageToken?: string): Promise<LogPage> {
+    return this.getTrainingJobLogs(id, pageToken);
+  }
+}
+
+/**
+ * Reads a job's logs from the beginning, and then what has come since: each call of `next` gives the entries that no
+ * earlier call gave. The last page is asked for again, for entries may have been added to it.
+ */
+export class LogReader {
+  #token: string | undefined;
+  #seen = 0;
+
+  constructor(private readonly jobs: MlTrainingClient, private readonly id: string) {}
+
+  async next(limits: Limits = {}): Promise<TrainingJobLogEntry[]> {
+    const fresh: TrainingJobLogEntry[] = [];
+    for (;;) {
+      const { logs, nextPageToken } = await this.jobs.getTrainingJobLogs(this.id, this.#token, limits);
+      fresh.push(...logs.slice(this.#seen));
+      this.#seen = logs.length;
+      if (nextPageToken === "" || nextPageToken === this.#token || logs.length === 0) return fresh;
+      this.#token = nextPageToken;
+      this.#seen = 0;
+    }
+  }
+}
+
+/** Whether a job in this status will stay in it. */
+export function hasEnded(status: TrainingStatus): boolean {
+  return ENDED.includes(status);
+}
+
+/** `object-detection`, `OBJECT_DETECTION`, `MODEL_TYPE_OBJECT_DETECTION`, in any case of its letters. */
+export function parseModelType(text: string): ModelType {
+  return parseEnum("model type", ModelType, "MODEL_TYPE_", text);
+}
+
+/** `onnx`, `MODEL_FRAMEWORK_ONNX`, in any case of its letters. */
+export function parseFramework(text: string): ModelFramework {
+  return parseEnum("model framework", ModelFramework, "MODEL_FRAMEWORK_", text);
+}
+
+/** `in-progress`, `TRAINING_STATUS_IN_PROGRESS`, in any case of its letters; `running` means the same. */
+export function parseStatus(text: string): TrainingStatus {
+  return parseEnum("training status", TrainingStatus, "TRAINING_STATUS_", text);
+}
+
+/** Values as they are written on a command line: `object-detection`. */
+export function spellingsOf(values: { readonly [name: string]: string | number }): string[] {
+  return Object.keys(values).filter((name) => /^[A-Z]/.test(name) && name !== "UNSPECIFIED").map(spelled);
+}
+
+/** `OBJECT_DETECTION` as `object-detection`. */
+export function spelled(name: string): string {
+  return name.toLowerCase().replaceAll("_", "-");
+}
+
+function folded(text: string): string {
+  return text.trim().toUpperCase().replaceAll("-", "_");
+}
+
+function parseEnum<T extends number>(
+  what: string,
+  values: { readonly [name: string]: string | T },
+  prefix: string,
+  text: string,
+): T {
+  const name = folded(text).replace(prefix, "");
+  const value = name === "UNSPECIFIED" || !Object.hasOwn(values, name) ? undefined : values[name];
+  if (typeof value === "number") return value;
+  const known = spellingsOf(values);
+  const near = suggest(spelled(name), known);
+  const hint = near === undefined ? "" : `; did you mean ${near}?`;
+  throw new SvcError("invalid_argument", `found ${what} "${text}", wanted ${known.join(", ")}${hint}`);
+}
+
+/** Fields are named as the published requests name them, whichever style the caller writes. */
+function refuseEmpty(fields: { readonly [name: string]: string }): void {
+  const empty = Object.keys(fields).filter((name) => fields[name] === "").map((name) =>
+    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  );
+  if (empty.length === 0) return;
+  throw new SvcError("invalid_argument", `wanted a text for ${empty.join(", ")}, found none`);
+}

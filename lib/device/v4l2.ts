@@ -1,0 +1,328 @@
+/**
+ * Video4Linux: what a camera device can do, and its pictures one after the other.
+ *
+ * Numbers and layouts are those of <linux/videodev2.h> on 64-bit Linux. Owns the device it opened. Promises that a
+ * stream holds the newest picture, without copying those that nobody asks for.
+ */
+
+import { SvcError } from "../base/error.ts";
+import type { Device, DeviceMemory, Host } from "../base/host.ts";
+
+const REQUEST = {
+  capability: 0x80685600,
+  format: 0xc0405602,
+  setFormat: 0xc0d05605,
+  buffers: 0xc0145608,
+  buffer: 0xc0585609,
+  enqueue: 0xc058560f,
+  dequeue: 0xc0585611,
+  start: 0x40045612,
+  stop: 0x40045613,
+  setRate: 0xc0cc5616,
+  frameSize: 0xc02c564a,
+  frameInterval: 0xc034564b,
+} as const;
+
+const VIDEO_CAPTURE = 1;
+const MEMORY_MAP = 1;
+const DISCRETE = 1;
+const CAN_CAPTURE = 0x1;
+const CAN_STREAM = 0x4000000;
+const TELLS_OWN = 0x80000000;
+const CAN_SET_RATE = 0x1000;
+const BUFFER_BROKEN = 0x40;
+
+/** Pictures that the device may fill; one of them is held as the newest. */
+const BUFFERS = 4;
+
+/** More than any device lists: it ends there. */
+const LISTED_MAX = 64;
+
+/** Modes that an error lists. */
+const TOLD_MAX = 12;
+
+/** Those that we can read, as Video4Linux names them; what costs least first. */
+export const CAMERA_FORMATS = ["MJPG", "YUYV", "UYVY", "NV12", "NV21", "YU12"] as const;
+
+export type CameraFormat = typeof CAMERA_FORMATS[number];
+
+/** Where a size is not given. */
+const WIDTH_PX = 640, HEIGHT_PX = 480;
+
+/** What a device says of itself. */
+export interface Identity {
+  readonly card: string;
+  readonly bus: string;
+  /** It gives pictures, rather than metadata or radio. */
+  readonly captures: boolean;
+}
+
+/** One way in which a device gives pictures. */
+export interface Mode {
+  /** Four letters: `MJPG`, `YUYV`. */
+  readonly format: string;
+  readonly width: number;
+  readonly height: number;
+  /** Pictures a second, the most first; empty where the device does not tell. */
+  readonly rates: readonly number[];
+}
+
+export interface Streaming {
+  readonly format: string;
+  readonly width: number;
+  readonly height: number;
+  /** Between the beginnings of two rows; 0 for compressed pictures. */
+  readonly rowBytes: number;
+  /** `undefined` where the device does not tell. */
+  readonly framesPerSecond: number | undefined;
+}
+
+/** A message to and from a device. */
+class Fields {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly #view: DataView;
+
+  /** Its size stands in the request's number. */
+  constructor(readonly request: number) {
+    this.bytes = new Uint8Array(request >>> 16 & 0x3fff);
+    this.#view = new DataView(this.bytes.buffer);
+  }
+
+  get(at: number): number {
+    return this.#view.getUint32(at, true);
+  }
+
+  set(at: number, value: number): this {
+    this.#view.setUint32(at, value, true);
+    return this;
+  }
+
+  text(at: number, length: number): string {
+    const bytes = this.bytes.subarray(at, at + length);
+    const end = bytes.indexOf(0);
+    return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end)).trim();
+  }
+
+  sendTo(device: Device): this {
+    device.control(this.request, this.bytes);
+    return this;
+  }
+}
+
+export class VideoDevice {
+  #memory: DeviceMemory[] = [];
+  #held: { index: number; bytes: number } | undefined;
+  #streaming: Streaming | undefined;
+
+  private constructor(private readonly device: Device) {}
+
+  /** Throws for what is no Video4Linux device. */
+  static open(host: Host, path: string): VideoDevice {
+    const device = opened(host, path);
+    try {
+      new Fields(REQUEST.capability).sendTo(device);
+      return new VideoDevice(device);
+    } catch (cause) {
+      device.close();
+      throw cause;
+    }
+  }
+
+  identity(): Identity {
+    const fields = new Fields(REQUEST.capability).sendTo(this.device);
+    const [all, own] = [fields.get(84), fields.get(88)];
+    const can = all & TELLS_OWN ? own : all;
+    const captures = (can & CAN_CAPTURE) !== 0 && (can & CAN_STREAM) !== 0;
+    return { card: fields.text(16, 32), bus: fields.text(48, 32), captures };
+  }
+
+  /** In the device's order. Of sizes that may be chosen freely only the smallest and the largest are told. */
+  modes(): Mode[] {
+    const formats = this.#list(REQUEST.format, (fields, index) => fields.set(0, index).set(4, VIDEO_CAPTURE))
+      .map((fields) => fields.text(44, 4));
+    return formats.flatMap((format) =>
+      this.#sizes(format).map(([width, height]) => ({
+        format,
+        width,
+        height,
+        rates: this.#rates(format, width, height),
+      }))
+    );
+  }
+
+  /** Begins to stream as near to `mode` as the device can; its answer tells how. */
+  start(mode: Mode, framesPerSecond: number | undefined): Streaming {
+    const asked = new Fields(REQUEST.setFormat).set(0, VIDEO_CAPTURE).set(8, mode.width).set(12, mode.height);
+    const chosen = asked.set(16, codeOf(mode.format)).sendTo(this.device);
+    this.#streaming = {
+      width: chosen.get(8),
+      height: chosen.get(12),
+      format: chosen.text(16, 4),
+      rowBytes: chosen.get(24),
+      framesPerSecond: this.#setRate(framesPerSecond ?? mode.rates[0]),
+    };
+    const buffers = new Fields(REQUEST.buffers).set(0, BUFFERS).set(4, VIDEO_CAPTURE).set(8, MEMORY_MAP);
+    const count = Math.min(buffers.sendTo(this.device).get(0), BUFFERS);
+    if (count < 2) {
+      throw new SvcError("resource_exhausted", `the device "${this.device.path}" has no memory for pictures`);
+    }
+    for (let index = 0; index < count; index++) {
+      const buffer = bufferOf(REQUEST.buffer).set(0, index).sendTo(this.device);
+      this.#memory.push(this.device.map(buffer.get(64), buffer.get(72)));
+      this.#enqueue(index);
+    }
+    new Fields(REQUEST.start).set(0, VIDEO_CAPTURE).sendTo(this.device);
+    return this.#streaming;
+  }
+
+  /** Waits so long for a newer picture; whether there is one. Throws when the device is gone. */
+  async next(withinMs: number): Promise<boolean> {
+    if (!await this.device.readable(withinMs)) return false;
+    let buffer;
+    try {
+      buffer = bufferOf(REQUEST.dequeue).sendTo(this.device);
+    } catch (cause) {
+      if (SvcError.from(cause).code === "aborted") return false;
+      throw cause;
+    }
+    const [index, bytes, flags] = [buffer.get(0), buffer.get(8), buffer.get(12)];
+    if (flags & BUFFER_BROKEN || bytes === 0) {
+      this.#enqueue(index);
+      return false;
+    }
+    const held = this.#held;
+    this.#held = { index, bytes };
+    if (held) this.#enqueue(held.index);
+    return true;
+  }
+
+  /** A copy of the newest picture, as the device gave it. */
+  newest(): Uint8Array {
+    if (!this.#held) {
+      throw new SvcError("unavailable", `the device "${this.device.path}" has given no picture yet`);
+    }
+    return this.#memory[this.#held.index].read(this.#held.bytes);
+  }
+
+  close(): void {
+    try {
+      if (this.#streaming) new Fields(REQUEST.stop).set(0, VIDEO_CAPTURE).sendTo(this.device);
+    } catch {
+      // It is gone; what is left is to let go of it.
+    }
+    this.#streaming = undefined;
+    this.#held = undefined;
+    this.#memory = [];
+    this.device.close();
+  }
+
+  #enqueue(index: number): void {
+    bufferOf(REQUEST.enqueue).set(0, index).sendTo(this.device);
+  }
+
+  /** The rate that the device keeps then; many have only one. */
+  #setRate(framesPerSecond: number | undefined): number | undefined {
+    if (framesPerSecond === undefined) return undefined;
+    const fields = new Fields(REQUEST.setRate).set(0, VIDEO_CAPTURE);
+    // As a fraction, for rates such as 7.5.
+    fields.set(12, 1000).set(16, Math.round(framesPerSecond * 1000));
+    try {
+      fields.sendTo(this.device);
+    } catch (cause) {
+      if (SvcError.from(cause).code === "unavailable") throw cause;
+      return undefined;
+    }
+    const [numerator, denominator] = [fields.get(12), fields.get(16)];
+    return (fields.get(4) & CAN_SET_RATE) !== 0 && numerator > 0 ? denominator / numerator : undefined;
+  }
+
+  #sizes(format: string): [width: number, height: number][] {
+    const ask = (fields: Fields, index: number) => fields.set(0, index).set(4, codeOf(format));
+    return this.#list(REQUEST.frameSize, ask).flatMap((fields): [number, number][] =>
+      fields.get(8) === DISCRETE
+        ? [[fields.get(12), fields.get(16)]]
+        : [[fields.get(12), fields.get(24)], [fields.get(16), fields.get(28)]]
+    );
+  }
+
+  #rates(format: string, width: number, height: number): number[] {
+    const ask = (fields: Fields, index: number) =>
+      fields.set(0, index).set(4, codeOf(format)).set(8, width).set(12, height);
+    return this.#list(REQUEST.frameInterval, ask).filter((fields) => fields.get(20) > 0)
+      .map((fields) => fields.get(24) / fields.get(20)).sort((a, b) => b - a);
+  }
+
+  /** Everything that a request lists: the device refuses the index after the last. */
+  #list(request: number, ask: (fields: Fields, index: number) => Fields): Fields[] {
+    const listed: Fields[] = [];
+    while (listed.length < LISTED_MAX) {
+      try {
+        listed.push(ask(new Fields(request), listed.length).sendTo(this.device));
+      } catch (cause) {
+        if (SvcError.from(cause).code === "unavailable") throw cause;
+        break;
+      }
+      if (request !== REQUEST.format && listed[0].get(request === REQUEST.frameSize ? 8 : 16) !== DISCRETE) {
+        break;
+      }
+    }
+    return listed;
+  }
+}
+
+function opened(host: Host, path: string): Device {
+  try {
+    return host.openDevice(path);
+  } catch (cause) {
+    const { code, message } = SvcError.from(cause);
+    const hint = code === "permission_denied"
+      ? "; its user has to be in the group that has cameras (video)"
+      : "";
+    throw new SvcError(code, message + hint, { cause });
+  }
+}
+
+/** Paths of the devices that may be cameras, by number. */
+export async function videoPaths(host: Host): Promise<string[]> {
+  const names = await host.readFolder("/dev").catch(() => []);
+  const numbers = names.flatMap((name) => name.match(/^video(\d+)$/)?.[1] ?? []).map(Number);
+  return numbers.sort((a, b) => a - b).map((number) => `/dev/video${number}`);
+}
+
+export interface Wish {
+  /** 0 for any. */
+  readonly width: number;
+  readonly height: number;
+  readonly format: CameraFormat | undefined;
+}
+
+/**
+ * The mode that is nearest to what is wanted: of the sizes that fit the one nearest to 640 x 480, of its formats the
+ * one that costs least. Throws `invalid_argument` with what there is.
+ */
+export function bestMode(modes: readonly Mode[], { width, height, format }: Wish): Mode {
+  const rank = (mode: Mode) => (CAMERA_FORMATS as readonly string[]).indexOf(mode.format);
+  const distance = (mode: Mode) =>
+    Math.abs(mode.width - (width || WIDTH_PX)) + Math.abs(mode.height - (height || HEIGHT_PX));
+  const fitting = modes.filter((mode) =>
+    rank(mode) >= 0 && (!width || mode.width === width) && (!height || mode.height === height) &&
+    (!format || mode.format === format)
+  );
+  const [best] = fitting.toSorted((a, b) => distance(a) - distance(b) || rank(a) - rank(b));
+  if (best) return best;
+  const listed = modes.slice(0, TOLD_MAX).map((mode) => `${mode.format} ${mode.width}x${mode.height}`);
+  const there = [...listed, ...modes.length > TOLD_MAX ? [`and ${modes.length - TOLD_MAX} more`] : []].join(
+    ", ",
+  );
+  const size = width || height ? `${width || "any width"} x ${height || "any height"}` : "any size";
+  const wanted = `${format ?? CAMERA_FORMATS.join(" or ")} of ${size}`;
+  throw new SvcError("invalid_argument", `the camera offers ${there || "nothing"}, wanted ${wanted}`);
+}
+
+function bufferOf(request: number): Fields {
+  return new Fields(request).set(4, VIDEO_CAPTURE).set(60, MEMORY_MAP);
+}
+
+function codeOf(format: string): number {
+  return [...format].reduce((code, letter, index) => code + letter.charCodeAt(0) * 2 ** (8 * index), 0);
+}

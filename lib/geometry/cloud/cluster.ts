@@ -1,0 +1,210 @@
+/**
+ * Clusters of the pixels of a depth image: what hangs together, and what does not.
+ *
+ * Two pixels are linked when they are near each other in the picture (a window, which bridges pixels without a
+ * reading) and in space (a distance, which grows with the depth as the pixels spread). On a level surface that is
+ * seen at a low angle the rows of pixels are far apart; there it is enough that one continues the level of the other.
+ *
+ * A cluster is all that is linked directly or through others, so the outcome does not depend on the order of the
+ * work; it takes one pass. A wider window or a longer distance only ever adds links: clusters merge and never split.
+ */
+
+import type { Rays } from "../image/lens.ts";
+import type { Vec3 } from "../pose.ts";
+
+export interface LinkLimits {
+  /** How many pixels apart in the picture, along rows and along columns. */
+  readonly windowPx: number;
+  /** How far apart in space at depth 0, and what each mm of depth adds to that. */
+  readonly distanceMm: number;
+  readonly distancePerMm: number;
+}
+
+/** What is clustered. */
+export interface View {
+  readonly depth: Uint16Array;
+  readonly rays: Rays;
+  /** The direction, of length 1, to which level surfaces are at right angles. */
+  readonly up: Vec3;
+}
+
+/** Pixels of a frame, by their index row by row, in ascending order; the first `count` of the array. */
+export interface PixelList {
+  readonly pixels: Uint32Array;
+  readonly count: number;
+}
+
+/** Sines of the angles at which a level surface is seen at a low one: at less its level says nothing. */
+const LOW_ANGLE = 0.35;
+const LOWEST_ANGLE = 0.02;
+/** The share of a thin cluster's pixels that have it all around them. */
+const THIN_INSIDE = 0.1;
+/** Pixels of a cluster that are looked at to tell a share of them. */
+const SHARE_SAMPLE = 500;
+
+/** Clusters the pixels of frames of one size. Its buffers are used again for each frame. */
+export class Clusterer {
+  /** Of a grid with a margin of the window's width around the rows, so that no neighbour is outside. */
+  readonly #start: number;
+  readonly #x: Float32Array;
+  readonly #y: Float32Array;
+  readonly #z: Float32Array;
+  /** Along the view's up, from the camera. */
+  readonly #height: Float32Array;
+  readonly #labels: Int32Array;
+  /** Of each label a smaller one with which it is joined; a root has itself. */
+  readonly #parents: Int32Array;
+  /** The pixels of the window that come before its middle, from there, nearest first. */
+  readonly #before: Int32Array;
+  /** The eight pixels around one, and all of its window. */
+  readonly #around: Int32Array;
+  readonly #window: Int32Array;
+
+  constructor(private readonly width: number, height: number, private readonly limits: LinkLimits) {
+    const { windowPx } = limits;
+    const stride = width + windowPx;
+    this.#start = windowPx * stride + windowPx;
+    const size = this.#start + (height + windowPx) * stride;
+    [this.#x, this.#y] = [new Float32Array(size), new Float32Array(size)];
+    [this.#z, this.#height] = [new Float32Array(size), new Float32Array(size)];
+    this.#labels = new Int32Array(size);
+    this.#parents = new Int32Array(width * height + 1);
+    const cells = (steps: readonly Step[]) =>
+      Int32Array.from(steps, ([right, down]) => down * stride + right);
+    this.#before = cells(stepsBefore(windowPx));
+    this.#around = cells(stepsAround(1));
+    this.#window = cells(stepsAround(windowPx));
+  }
+
+  /**
+   * Writes the cluster of each listed pixel to the same place of `clusters`.
+   *
+   * @returns the number of clusters, which are counted from 0 in the order of their first pixels
+   */
+  cluster(view: View, list: PixelList, clusters: Int32Array): number {
+    this.#labels.fill(0);
+    const numbers = this.#numbered(this.#link(view, list, clusters));
+    const parents = this.#parents;
+    for (let n = 0; n < list.count; n++) clusters[n] = ~parents[clusters[n]];
+    return numbers;
+  }
+
+  /** Whether a cluster of the last call is hardly anywhere three pixels thick. */
+  isThin(pixels: Uint32Array): boolean {
+    const own = this.#clusterAt(this.#cell(pixels[0]));
+    return shareOf(pixels, (pixel) => this.#isInside(this.#cell(pixel), own)) < THIN_INSIDE;
+  }
+
+  /** How many pixels of a cluster of the last call are along the edges of nearer ones; of a large one about. */
+  besideNearer(pixels: Uint32Array): number {
+    const own = this.#clusterAt(this.#cell(pixels[0]));
+    return pixels.length * shareOf(pixels, (pixel) => this.#hasNearer(this.#cell(pixel), own));
+  }
+
+  #isInside(cell: number, own: number): boolean {
+    for (const step of this.#around) if (this.#clusterAt(cell + step) !== own) return false;
+    return true;
+  }
+
+  #hasNearer(cell: number, own: number): boolean {
+    for (const step of this.#window) {
+      const other = cell + step;
+      if (this.#labels[other] === 0 || this.#z[other] >= this.#z[cell]) continue;
+      if (this.#clusterAt(other) !== own) return true;
+    }
+    return false;
+  }
+
+  /** Labels pixels, in the grid and in `found`, and joins the labels of linked ones; the last label. */
+  #link({ depth, rays, up }: View, { pixels, count }: PixelList, found: Int32Array): number {
+    const { distanceMm, distancePerMm, windowPx } = this.limits;
+    const [x, y, z, height] = [this.#x, this.#y, this.#z, this.#height];
+    const [labels, before] = [this.#labels, this.#before];
+    let last = 0, rowEnd = this.width, margins = this.#start;
+    for (let n = 0; n < count; n++) {
+      const pixel = pixels[n];
+      for (; pixel >= rowEnd; rowEnd += this.width) margins += windowPx;
+      const cell = pixel + margins;
+      const ownZ = z[cell] = depth[pixel];
+      const ownX = x[cell] = rays.x[pixel] * ownZ;
+      const ownY = y[cell] = rays.y[pixel] * ownZ;
+      const ownHeight = height[cell] = up.x * ownX + up.y * ownY + up.z * ownZ;
+      const steepness = Math.abs(ownHeight) / ownZ;
+      const isLow = steepness > LOWEST_ANGLE && steepness < LOW_ANGLE;
+      let own = 0;
+      for (let k = 0; k < before.length; k++) {
+        const other = cell + before[k];
+        const label = labels[other];
+        if (label === 0 || label === own) continue;
+        const reach = distanceMm + distancePerMm * Math.min(ownZ, z[other]);
+        const right = ownX - x[other], down = ownY - y[other], away = ownZ - z[other];
+        if (
+          right * right + down * down + away * away > reach * reach &&
+          // How far along the ray the other's level is from the pixel.
+          !(isLow && Math.abs(ownHeight - height[other]) <= reach * steepness)
+        ) continue;
+        own = own === 0 ? label : this.#join(own, label);
+      }
+      if (own === 0) this.#parents[own = ++last] = last;
+      found[n] = labels[cell] = own;
+    }
+    return last;
+  }
+
+  #join(a: number, b: number): number {
+    const [rootA, rootB] = [this.#root(a), this.#root(b)];
+    const root = Math.min(rootA, rootB);
+    return this.#parents[Math.max(rootA, rootB)] = root;
+  }
+
+  #root(label: number): number {
+    const parents = this.#parents;
+    while (parents[label] !== label) label = parents[label] = parents[parents[label]];
+    return label;
+  }
+
+  /** Replaces each label's parent by the complement of its cluster's number; the number of clusters. */
+  #numbered(last: number): number {
+    const parents = this.#parents;
+    let clusters = 0;
+    for (let label = 1; label <= last; label++) {
+      parents[label] = parents[label] === label ? ~clusters++ : parents[parents[label]];
+    }
+    return clusters;
+  }
+
+  #clusterAt(cell: number): number {
+    return ~this.#parents[this.#labels[cell]];
+  }
+
+  #cell(pixel: number): number {
+    return this.#start + pixel + Math.floor(pixel / this.width) * this.limits.windowPx;
+  }
+}
+
+/** The share of pixels of which something holds, judged by some of them spread over all. */
+function shareOf(pixels: Uint32Array, holds: (pixel: number) => boolean): number {
+  const step = Math.ceil(pixels.length / SHARE_SAMPLE);
+  let looked = 0, held = 0;
+  for (let n = 0; n < pixels.length; n += step, looked++) if (holds(pixels[n])) held++;
+  return held / looked;
+}
+
+/** To the right and down. */
+type Step = readonly [number, number];
+
+/** All in a window but its middle, nearest first. */
+function stepsAround(reach: number): Step[] {
+  const steps: Step[] = [];
+  for (let down = -reach; down <= reach; down++) {
+    for (let right = -reach; right <= reach; right++) {
+      if (right !== 0 || down !== 0) steps.push([right, down]);
+    }
+  }
+  return steps.sort(([a, b], [c, d]) => a * a + b * b - c * c - d * d);
+}
+
+/** Those of them that come earlier row by row. */
+function stepsBefore(reach: number): Step[] {
+  return stepsAround(reach).filter(([right, down]) => down < 0 || down === 0 && right < 0);
+}

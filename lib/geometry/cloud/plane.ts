@@ -1,0 +1,241 @@
+/**
+ * The ground in a depth image: the plane with most support among those that lie as the ground may.
+ *
+ * Candidates come from three points of a regular sample of the pixels, drawn by a seeded generator: the same frame
+ * has the same answer everywhere. A candidate that beats the best so far is fitted to the points near it, and its
+ * direction is judged after that. Larger planes that cannot be the ground are found first and their points set
+ * aside, so that what lies askew across a wall or a tilted table finds no support in its points.
+ *
+ * Fits are in inverse depth, in which a plane is linear and the noise of depth sensors is the same near and far.
+ */
+
+import { radians, type Vec3 } from "../pose.ts";
+import type { Rays } from "../image/lens.ts";
+import { randomFrom } from "../random.ts";
+
+/** The points p with normal . p + offsetMm = 0. The normal has length 1 and points to the camera's side. */
+export interface Plane {
+  readonly normal: Vec3;
+  readonly offsetMm: number;
+}
+
+export interface GroundLimits {
+  /** Points nearer than this are on the plane. */
+  readonly maxDistMm: number;
+  /** Largest angle between the plane's normal and the camera's up, (0, -1, 0). */
+  readonly toleranceDeg: number;
+}
+
+/** A plane as the vector m with m . p = 1 for its points: no camera is on a plane that it sees. */
+type Form = readonly [number, number, number];
+
+const SEED = 1;
+const SAMPLE_POINTS = 16_384;
+/** Points of the sample that a candidate is judged by. */
+const SCORE_POINTS = 2048;
+const ROUNDS_MAX = 500;
+/** Rounds end when a better plane has been missed with this probability. */
+const MISS = 1e-4;
+/** Draws of a second and third point around the first, as shares of the picture's size: near points more often
+ * lie on the same surface, far ones give the better direction. */
+const REACHES = [1, 0.25, 0.12];
+/** How often a candidate is fitted to what is near it, and the best one at last. */
+const FITS = 3;
+const LAST_FITS = 4;
+/** Planes that are larger than the ground, such as walls, after which no more are looked for. */
+const OTHERS_MAX = 3;
+/** The ground's share in the points that it takes away; the rest may be on those larger planes. */
+const OWN_SHARE = 0.7;
+/** Deviation of a reading that still counts as noise: of unevenness, and growing with the square of the depth. */
+const NOISE_MM = 8;
+const NOISE_PER_MM = 6e-6;
+
+/** Finds ground planes in frames of one size through one lens. Its buffers are used again for each frame. */
+export class GroundFinder {
+  readonly #columns: number;
+  readonly #rows: number;
+  /** Every so many sample points a candidate is judged by one. */
+  #scoreStep: number;
+  /** Of each sample point: its pixel, and its place in mm; z is 0 where there is no reading. */
+  readonly #pixels: Uint32Array;
+  readonly #x: Float64Array;
+  readonly #y: Float64Array;
+  readonly #z: Float64Array;
+  /** One over the square of the deviation (as a share of the depth) at which a point's say ends; infinite for one
+   * that has none. */
+  readonly #sharpness: Float64Array;
+
+  constructor(private readonly rays: Rays, width: number, height: number) {
+    const step = Math.max(1, Math.round(Math.sqrt(width * height / SAMPLE_POINTS)));
+    this.#columns = Math.floor((width - 1) / step) + 1;
+    this.#rows = Math.floor((height - 1) / step) + 1;
+    const count = this.#columns * this.#rows;
+    this.#scoreStep = Math.ceil(count / SCORE_POINTS);
+    // A common divisor would leave out whole columns.
+    while (commonDivisor(this.#scoreStep, this.#columns) > 1) this.#scoreStep++;
+    this.#pixels = Uint32Array.from(
+      { length: count },
+      (_, n) => Math.floor(n / this.#columns) * step * width + n % this.#columns * step,
+    );
+    [this.#x, this.#y] = [new Float64Array(count), new Float64Array(count)];
+    [this.#z, this.#sharpness] = [new Float64Array(count), new Float64Array(count)];
+  }
+
+  /** `undefined` when nothing that could be the ground lies within the tolerance. */
+  find(depth: Uint16Array, { maxDistMm, toleranceDeg }: GroundLimits): Plane | undefined {
+    const least = Math.cos(radians(toleranceDeg)) - 1e-12;
+    const random = randomFrom(SEED);
+    this.#sample(depth);
+    let found = this.#search(random, least);
+    for (let others = 0; found.best !== found.within && others < OTHERS_MAX; others++) {
+      this.#forget(found.best!);
+      found = this.#search(random, least);
+    }
+    const form = found.within && this.#fit(found.within, 1, LAST_FITS);
+    if (!form || upness(form) < least || !this.#holdsItsOwn(form, maxDistMm)) return undefined;
+    const length = Math.hypot(...form);
+    const [x, y, z] = form.map((part) => -part / length);
+    return { normal: { x, y, z }, offsetMm: 1 / length };
+  }
+
+  #sample(depth: Uint16Array): void {
+    for (let n = 0; n < this.#pixels.length; n++) {
+      const pixel = this.#pixels[n];
+      const rayX = this.rays.x[pixel];
+      const z = Number.isNaN(rayX) ? 0 : depth[pixel];
+      const reach = (NOISE_MM + NOISE_PER_MM * z * z) / z;
+      this.#x[n] = z === 0 ? 0 : rayX * z;
+      this.#y[n] = z === 0 ? 0 : this.rays.y[pixel] * z;
+      this.#z[n] = z;
+      this.#sharpness[n] = z === 0 ? Infinity : 1 / (reach * reach);
+    }
+  }
+
+  /** The plane with most support, and the one with most of those whose direction may be the ground's. */
+  #search(random: () => number, least: number): { best?: Form; within?: Form } {
+    let best: Form | undefined, within: Form | undefined;
+    let bestScore = 0, withinScore = 0, tried = 0, triedWithin = 0;
+    for (let round = 0, rounds = ROUNDS_MAX; round < rounds; round++) {
+      const drawn = this.#draw(random, REACHES[round % REACHES.length]);
+      if (!drawn) continue;
+      const drawnScore = this.#score(drawn);
+      const mayBe = upness(drawn) >= least;
+      if (drawnScore <= (mayBe ? triedWithin : tried)) continue;
+      if (mayBe) triedWithin = drawnScore;
+      else tried = drawnScore;
+      const fitted = this.#fit(drawn, this.#scoreStep, FITS);
+      const score = fitted ? this.#score(fitted) : 0;
+      if (score > withinScore && upness(fitted!) >= least) [within, withinScore] = [fitted, score];
+      if (score <= bestScore) continue;
+      [best, bestScore] = [fitted, score];
+      rounds = Math.min(ROUNDS_MAX, roundsFor(score * this.#scoreStep / this.#z.length));
+    }
+    return { best, within };
+  }
+
+  /** Points on the plane have no say any more. */
+  #forget([mx, my, mz]: Form): void {
+    for (let n = 0; n < this.#z.length; n++) {
+      const off = mx * this.#x[n] + my * this.#y[n] + mz * this.#z[n] - 1;
+      if (off * off * this.#sharpness[n] < 1) this.#sharpness[n] = Infinity;
+    }
+  }
+
+  /** Whether most of the points that the plane would take away are not on a plane that was found before it. */
+  #holdsItsOwn([mx, my, mz]: Form, maxDistMm: number): boolean {
+    const limit = maxDistMm * Math.hypot(mx, my, mz);
+    let all = 0, own = 0;
+    for (let n = 0; n < this.#z.length; n++) {
+      const off = Math.abs(mx * this.#x[n] + my * this.#y[n] + mz * this.#z[n] - 1);
+      if (off >= limit || this.#z[n] === 0) continue;
+      all++;
+      if (this.#sharpness[n] !== Infinity) own++;
+    }
+    return own > all * OWN_SHARE;
+  }
+
+  /** The plane through three points, the second and third within `reach` of the first; `undefined` is a bad draw. */
+  #draw(random: () => number, reach: number): Form | undefined {
+    const column = Math.floor(random() * this.#columns);
+    const row = Math.floor(random() * this.#rows);
+    const near = (at: number, size: number) => {
+      const from = Math.max(0, at - reach * size);
+      return Math.floor(from + random() * (Math.min(size, at + reach * size) - from));
+    };
+    const a = row * this.#columns + column;
+    const b = near(row, this.#rows) * this.#columns + near(column, this.#columns);
+    const c = near(row, this.#rows) * this.#columns + near(column, this.#columns);
+    const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
+    if (sharpness[a] + sharpness[b] + sharpness[c] === Infinity) return undefined;
+    const ux = x[b] - x[a], uy = y[b] - y[a], uz = z[b] - z[a];
+    const vx = x[c] - x[a], vy = y[c] - y[a], vz = z[c] - z[a];
+    const nx = uy * vz - uz * vy, ny = uz * vx - ux * vz, nz = ux * vy - uy * vx;
+    const offset = nx * x[a] + ny * y[a] + nz * z[a];
+    return offset === 0 ? undefined : [nx / offset, ny / offset, nz / offset];
+  }
+
+  /** How many sample points are on the plane, each counting the less the farther off it is. */
+  #score([mx, my, mz]: Form): number {
+    const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
+    const step = this.#scoreStep;
+    let score = 0;
+    for (let n = 0; n < z.length; n += step) {
+      const off = mx * x[n] + my * y[n] + mz * z[n] - 1;
+      const share = off * off * sharpness[n];
+      if (share < 1) score += 1 - share;
+    }
+    return score;
+  }
+
+  /** The plane drawn to the points near it; `undefined` when they are on a line. */
+  #fit(from: Form, step: number, turns: number): Form | undefined {
+    const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
+    let form: Form | undefined = from;
+    for (let turn = 0; turn < turns && form; turn++) {
+      const [mx, my, mz]: Form = form;
+      let xx = 0, xy = 0, xz = 0, yy = 0, yz = 0, zz = 0, sx = 0, sy = 0, sz = 0;
+      for (let n = 0; n < z.length; n += step) {
+        const off = mx * x[n] + my * y[n] + mz * z[n] - 1;
+        const share = off * off * sharpness[n];
+        if (!(share < 1)) continue;
+        const weight = (1 - share) / (z[n] * z[n]);
+        const wx = weight * x[n], wy = weight * y[n], wz = weight * z[n];
+        xx += wx * x[n], xy += wx * y[n], xz += wx * z[n];
+        yy += wy * y[n], yz += wy * z[n], zz += wz * z[n];
+        sx += wx, sy += wy, sz += wz;
+      }
+      form = solve(xx, xy, xz, yy, yz, zz, sx, sy, sz);
+    }
+    return form;
+  }
+}
+
+function commonDivisor(a: number, b: number): number {
+  return b === 0 ? a : commonDivisor(b, a % b);
+}
+
+/** Cosine of the angle between the plane's normal and the camera's up; below 0 for what is above the camera. */
+function upness([x, y, z]: Form): number {
+  return y / Math.hypot(x, y, z);
+}
+
+/** Draws after which three points on a plane of that share of all were drawn, but for `MISS`. */
+function roundsFor(share: number): number {
+  return Math.ceil(Math.log(MISS) / Math.log1p(-(share ** 3)));
+}
+
+/** The symmetric system of three equations, by Cramer's rule. */
+// deno-fmt-ignore
+function solve(
+  xx: number, xy: number, xz: number, yy: number, yz: number, zz: number, a: number, b: number, c: number,
+): Form | undefined {
+  const [cxx, cxy, cxz] = [yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy];
+  const [cyy, cyz, czz] = [xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy];
+  const volume = xx * cxx + xy * cxy + xz * cxz;
+  if (!(volume > 1e-12 * xx * yy * zz)) return undefined;
+  return [
+    (cxx * a + cxy * b + cxz * c) / volume,
+    (cxy * a + cyy * b + cyz * c) / volume,
+    (cxz * a + cyz * b + czz * c) / volume,
+  ];
+}

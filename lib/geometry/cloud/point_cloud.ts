@@ -1,0 +1,93 @@
+/**
+ * Point clouds as columns: one typed array a coordinate, no object a point.
+ *
+ * Metres, as in PCD files. An organised cloud keeps the grid of the camera that made it (row by row, `height` above
+ * 1) and marks a missing point by a coordinate that is not finite.
+ */
+
+import { assert } from "../../base/error.ts";
+import { type RigidTransform, rotationMatrix, type Vec3 } from "../pose.ts";
+
+const M_PER_MM = 1e-3;
+
+export interface PointCloud {
+  readonly width: number;
+  readonly height: number;
+  readonly x: Float32Array;
+  readonly y: Float32Array;
+  readonly z: Float32Array;
+  /** 0x00RRGGBB. */
+  readonly rgb?: Uint32Array;
+  readonly label?: Uint32Array;
+}
+
+/** The smallest box along the axes around the points that are there. */
+export interface BoundingBox {
+  readonly min: Vec3;
+  readonly max: Vec3;
+  readonly points: number;
+}
+
+/** A cloud of the given columns, which it keeps; without a size it is one row. */
+export function createCloud(columns: Omit<PointCloud, "width" | "height"> & Partial<PointCloud>): PointCloud {
+  const { x, y, z, rgb, label, width = x.length, height = 1 } = columns;
+  for (const column of [x, y, z, rgb, label]) {
+    assert(!column || column.length === width * height, `a cloud of ${width} x ${height} has other columns`);
+  }
+  return { width, height, x, y, z, rgb, label };
+}
+
+/** The cloud seen from the frame in which its own frame is `by`: colours and labels are shared, points are new. */
+export function transformCloud(cloud: PointCloud, by: RigidTransform): PointCloud {
+  const [a, b, c, d, e, f, g, h, i] = rotationMatrix(by.rotation);
+  const { x: tx, y: ty, z: tz } = by.translation;
+  const count = cloud.x.length;
+  const [x, y, z] = [new Float32Array(count), new Float32Array(count), new Float32Array(count)];
+  for (let n = 0; n < count; n++) {
+    const px = cloud.x[n], py = cloud.y[n], pz = cloud.z[n];
+    x[n] = a * px + b * py + c * pz + tx * M_PER_MM;
+    y[n] = d * px + e * py + f * pz + ty * M_PER_MM;
+    z[n] = g * px + h * py + i * pz + tz * M_PER_MM;
+  }
+  return { ...cloud, x, y, z };
+}
+
+/** `undefined` when no point is there. */
+export function boundingBox(cloud: PointCloud): BoundingBox | undefined {
+  const { x, y, z } = cloud;
+  const min = { x: Infinity, y: Infinity, z: Infinity };
+  const max = { x: -Infinity, y: -Infinity, z: -Infinity };
+  let points = 0;
+  for (let n = 0; n < x.length; n++) {
+    if (!Number.isFinite(x[n] + y[n] + z[n])) continue;
+    points++;
+    if (x[n] < min.x) min.x = x[n];
+    if (y[n] < min.y) min.y = y[n];
+    if (z[n] < min.z) min.z = z[n];
+    if (x[n] > max.x) max.x = x[n];
+    if (y[n] > max.y) max.y = y[n];
+    if (z[n] > max.z) max.z = z[n];
+  }
+  return points === 0 ? undefined : { min, max, points };
+}
+
+/** The points that are there, in one row: what goes to clients, which know of no missing points. */
+export function withoutMissing(cloud: PointCloud): PointCloud {
+  const kept = new Uint32Array(cloud.x.length);
+  let count = 0;
+  for (let n = 0; n < kept.length; n++) if (isThere(cloud, n)) kept[count++] = n;
+  if (count === kept.length && cloud.height === 1) return cloud;
+  return pick(cloud, kept.subarray(0, count));
+}
+
+/** The points at the given indices, in one row. */
+export function pick(cloud: PointCloud, indices: Uint32Array): PointCloud {
+  const floats = (column: Float32Array) => Float32Array.from(indices, (index) => column[index]);
+  const words = (column?: Uint32Array) => column && Uint32Array.from(indices, (index) => column[index]);
+  const { x, y, z, rgb, label } = cloud;
+  return createCloud({ x: floats(x), y: floats(y), z: floats(z), rgb: words(rgb), label: words(label) });
+}
+
+function isThere({ x, y, z }: PointCloud, n: number): boolean {
+  return Number.isFinite(x[n] + y[n] + z[n]);
+}

@@ -1,0 +1,214 @@
+/**
+ * Objects in a depth image: what is left when the ground is taken away, in pieces that stand apart.
+ *
+ * The same frame has the same answer, whatever was seen before. Objects come nearest first. Without a ground plane
+ * within the limits everything seen is divided into objects, the floor included.
+ */
+
+import { assert, SvcError } from "../../base/error.ts";
+import { Clusterer, type LinkLimits } from "./cluster.ts";
+import type { DepthMap } from "../image/depth.ts";
+import { type Distortion, type Intrinsics, type Rays, raysOf } from "../image/lens.ts";
+import { GroundFinder, type Plane } from "./plane.ts";
+import { ORIGIN, type Vec3 } from "../pose.ts";
+import { type BoundingBox, boundingBox, createCloud, type PointCloud } from "./point_cloud.ts";
+
+export interface SegmentationLimits {
+  /** Points that a plane must have to be the ground. */
+  readonly minPointsInPlane: number;
+  /** Points that an object must have of its own; 0 shows every cluster, whatever it may be. */
+  readonly minPointsInSegment: number;
+  /** Points nearer to the ground than this, above and below it, are the ground's. */
+  readonly maxDistFromPlaneMm: number;
+  /** Largest angle between the ground's normal and the camera's up, (0, -1, 0). */
+  readonly groundAngleToleranceDeg: number;
+  /** How far neighbours may be apart, above 0: a larger radius merges objects, a smaller one divides them. */
+  readonly clusteringRadius: number;
+  /** How near neighbours must be, above 0: a larger value divides objects, a smaller one merges them. */
+  readonly clusteringStrictness: number;
+}
+
+export interface Segmentation {
+  readonly ground?: Plane;
+  readonly segments: readonly Segment[];
+}
+
+export interface Segment {
+  /** The pixels in which it is seen, ascending: its points in the same order are `cloud`. */
+  readonly pixels: Uint32Array;
+  /** Metres in the camera's frame. */
+  readonly cloud: PointCloud;
+  readonly box: BoundingBox;
+}
+
+/** The camera's own up, where no ground tells it better. */
+const UP: Vec3 = { x: 0, y: -1, z: 0 };
+/** A plane that no point is on. */
+const NOWHERE: Plane = { normal: ORIGIN, offsetMm: Infinity };
+/** Largest frame: buffers take 40 bytes for each pixel. */
+const PIXELS_MAX = 10_000_000;
+const WINDOW_MAX_PX = 8;
+/** The radius and strictness that leave the link distance as it is. */
+const STRICTNESS = 5;
+/** Link distance: noise of neighbouring readings, and how many pixels' spread apart they may be. However strict,
+ * the next pixel at the same depth is linked. */
+const LINK_MM = 6;
+const LINK_PX = 3;
+const LINK_PX_MIN = 1.1;
+/** Where to look for the ground's noise around a cluster: so many of its pixels, and so far around each. */
+const NOISE_SAMPLE = 300;
+const NOISE_REACH_PX = 3;
+/** Root mean square of the ground's distances as a share of their limit, above which part of it must be beyond. */
+const NOISY = 0.35;
+const M_PER_MM = 1e-3;
+
+/** Segments frames of one camera. Its buffers are used again for each frame. */
+export class Segmenter {
+  readonly #rays: Rays;
+  readonly #finder: GroundFinder;
+  readonly #clusterer: Clusterer;
+  /** Pixels off the ground, and the cluster of each. */
+  readonly #pixels: Uint32Array;
+  readonly #clusters: Int32Array;
+
+  /** @throws invalid_argument for a lens that cannot be, resource_exhausted for more than `PIXELS_MAX` */
+  constructor(
+    private readonly intrinsics: Intrinsics,
+    private readonly limits: SegmentationLimits,
+    distortion?: Distortion,
+  ) {
+    const { widthPx, heightPx } = intrinsics;
+    if (widthPx * heightPx > PIXELS_MAX) {
+      const found = `frames of ${widthPx} x ${heightPx}`;
+      throw new SvcError("resource_exhausted", `segmenting ${found}, wanted at most ${PIXELS_MAX} pixels`);
+    }
+    this.#rays = raysOf(intrinsics, distortion);
+    this.#finder = new GroundFinder(this.#rays, widthPx, heightPx);
+    this.#clusterer = new Clusterer(widthPx, heightPx, linkLimits(intrinsics, limits));
+    this.#pixels = new Uint32Array(widthPx * heightPx);
+    this.#clusters = new Int32Array(widthPx * heightPx);
+  }
+
+  /** The frame must have the size of the lens. */
+  segment({ width, height, data }: DepthMap): Segmentation {
+    const { widthPx, heightPx } = this.intrinsics;
+    assert(width === widthPx && height === heightPx, `a frame of ${width} x ${height} through another lens`);
+    const { maxDistFromPlaneMm, groundAngleToleranceDeg, minPointsInPlane } = this.limits;
+    const limits = { maxDistMm: maxDistFromPlaneMm, toleranceDeg: groundAngleToleranceDeg };
+    const found = this.#finder.find(data, limits);
+    let parted = this.#part(data, found ?? NOWHERE);
+    const ground = parted.on >= minPointsInPlane ? found : undefined;
+    if (found && !ground) parted = this.#part(data, NOWHERE);
+    const view = { depth: data, rays: this.#rays, up: ground?.normal ?? UP };
+    const list = { pixels: this.#pixels, count: parted.off };
+    const clusters = this.#clusterer.cluster(view, list, this.#clusters);
+    return { ground, segments: this.#emit(data, parted.off, clusters, ground) };
+  }
+
+  /** Lists the pixels that are not on the plane; how many those are, and how many are on it. */
+  #part(data: Uint16Array, { normal, offsetMm }: Plane): { off: number; on: number } {
+    const { x, y } = this.#rays;
+    const { x: nx, y: ny, z: nz } = normal;
+    const pixels = this.#pixels;
+    const limit = this.limits.maxDistFromPlaneMm;
+    let off = 0, seen = 0;
+    for (let n = 0; n < data.length; n++) {
+      const distance = Math.abs(data[n] * (nx * x[n] + ny * y[n] + nz) + offsetMm);
+      // Written always and kept when it counts: noise would make a branch expensive.
+      pixels[off] = n;
+      const there = data[n] !== 0 ? 1 : 0;
+      off += distance >= limit ? there : 0;
+      seen += there;
+    }
+    return { off, on: seen - off };
+  }
+
+  /** The clusters that are objects, nearest first. */
+  #emit(data: Uint16Array, count: number, clusters: number, ground?: Plane): Segment[] {
+    const sizes = new Uint32Array(clusters);
+    for (let n = 0; n < count; n++) sizes[this.#clusters[n]]++;
+    const places = new Int32Array(clusters).fill(-1);
+    const kept: Uint32Array[] = [];
+    for (let cluster = 0; cluster < clusters; cluster++) {
+      if (sizes[cluster] < this.limits.minPointsInSegment) continue;
+      places[cluster] = kept.length;
+      kept.push(new Uint32Array(sizes[cluster]));
+    }
+    const filled = new Uint32Array(kept.length);
+    for (let n = 0; n < count; n++) {
+      const place = places[this.#clusters[n]];
+      if (place >= 0) kept[place][filled[place]++] = this.#pixels[n];
+    }
+    const { minPointsInSegment } = this.limits;
+    const segments = kept.filter((pixels) => this.#ownPoints(pixels, data, ground) >= minPointsInSegment)
+      .map((pixels) => this.#segmentOf(pixels, data));
+    return segments.sort((a, b) => a.box.min.z - b.box.min.z || a.pixels[0] - b.pixels[0]);
+  }
+
+  /**
+   * The points that count for a cluster's size. All of them do, unless it is thin: then points beside something nearer
+   * may be its side, seen along it, or readings between it and what is behind; and on ground so noisy that some of it
+   * seems off the plane, all of them may be ground. Where objects may be of any size, so may what these are.
+   */
+  #ownPoints(pixels: Uint32Array, data: Uint16Array, ground?: Plane): number {
+    if (this.limits.minPointsInSegment === 0 || !this.#clusterer.isThin(pixels)) return pixels.length;
+    if (ground && this.#isNoisyGround(pixels, data, ground)) return 0;
+    return pixels.length - this.#clusterer.besideNearer(pixels);
+  }
+
+  /**
+   * Whether the ground around the pixels is so uneven that it nearly fills the distance in which it is taken away.
+   * It is judged by the other side of the plane, where the foot of an object does not count.
+   */
+  #isNoisyGround(pixels: Uint32Array, data: Uint16Array, { normal, offsetMm }: Plane): boolean {
+    const { x, y } = this.#rays;
+    const width = this.intrinsics.widthPx;
+    const limit = this.limits.maxDistFromPlaneMm;
+    const distance = (n: number) => data[n] * (normal.x * x[n] + normal.y * y[n] + normal.z) + offsetMm;
+    let points = 0, squares = 0;
+    for (let n = 0; n < pixels.length; n += Math.ceil(pixels.length / NOISE_SAMPLE)) {
+      const side = Math.sign(distance(pixels[n]));
+      for (let down = -NOISE_REACH_PX; down <= NOISE_REACH_PX; down++) {
+        for (let right = -NOISE_REACH_PX; right <= NOISE_REACH_PX; right++) {
+          // Past the edge of a row is the next one, which is as good.
+          const pixel = pixels[n] + down * width + right;
+          const across = -side * distance(pixel);
+          if (!(across > 0 && across < limit && data[pixel] > 0)) continue;
+          points++;
+          squares += across * across;
+        }
+      }
+    }
+    return squares > points * (NOISY * limit) ** 2;
+  }
+
+  #segmentOf(pixels: Uint32Array, data: Uint16Array): Segment {
+    const { length } = pixels;
+    const [x, y, z] = [new Float32Array(length), new Float32Array(length), new Float32Array(length)];
+    for (let n = 0; n < length; n++) {
+      const pixel = pixels[n];
+      const forward = data[pixel] * M_PER_MM;
+      x[n] = this.#rays.x[pixel] * forward;
+      y[n] = this.#rays.y[pixel] * forward;
+      z[n] = forward;
+    }
+    const cloud = createCloud({ x, y, z });
+    return { pixels, cloud, box: boundingBox(cloud)! };
+  }
+}
+
+/**
+ * The window grows with the radius, the distance with the radius over the strictness. The window's growth ends where
+ * its cost would be felt; the distance's does not.
+ */
+function linkLimits(
+  { focalXPx, focalYPx }: Intrinsics,
+  { clusteringRadius, clusteringStrictness }: SegmentationLimits,
+): LinkLimits {
+  const scale = clusteringRadius * STRICTNESS / clusteringStrictness;
+  return {
+    windowPx: Math.min(WINDOW_MAX_PX, clusteringRadius + 1),
+    distanceMm: scale * LINK_MM,
+    distancePerMm: Math.max(LINK_PX_MIN, scale * LINK_PX) / Math.min(focalXPx, focalYPx),
+  };
+}

@@ -1,0 +1,212 @@
+/**
+ * Pictures in the forms they travel in: JPEG, PNG, raw RGBA and raw depth, to and from plain pixels.
+ *
+ * What bytes are is read from the bytes themselves; every one of the forms begins with a mark of its own. Safe on
+ * hostile bytes: sizes are checked against `PIXELS_MAX` before anything is allocated, and whatever is wrong is an
+ * `invalid_argument`.
+ */
+
+import jpeg from "jpeg-js";
+import { messageOf, SvcError } from "../../base/error.ts";
+import { decodeDepth, DEPTH_MIME_TYPE, type DepthMap, encodeDepth } from "./depth.ts";
+import { decodePng, encodePng, isPng, PIXELS_MAX, pngSize } from "./png.ts";
+
+/** Published names of the forms. */
+export const MIME = {
+  jpeg: "image/jpeg",
+  png: "image/png",
+  /** "RGBA", width and height as big-endian 32-bit integers, then 4 bytes a pixel. */
+  rgba: "image/vnd.viam.rgba",
+  depth: DEPTH_MIME_TYPE,
+  pcd: "pointcloud/pcd",
+} as const;
+
+type Format = "jpeg" | "png" | "rgba" | "depth";
+
+/** Row by row, 4 bytes (red, green, blue, alpha) a pixel. */
+export interface ColorImage {
+  readonly width: number;
+  readonly height: number;
+  readonly rgba: Uint8Array;
+}
+
+/** What a picture holds: colours, or distances. */
+export type Decoded =
+  | { readonly kind: "color"; readonly image: ColorImage }
+  | { readonly kind: "depth"; readonly map: DepthMap };
+
+const RGBA_HEADER_BYTES = 12;
+const DEPTH_HEADER_BYTES = 24;
+const JPEG_QUALITY = 75;
+
+/** A 16-bit grey PNG is a depth map; other PNGs are colour, with the upper 8 bits where they have 16. */
+export function decodeImage(bytes: Uint8Array): Decoded {
+  switch (formatOf(bytes)) {
+    case "jpeg":
+      return { kind: "color", image: decodeJpeg(bytes) };
+    case "png":
+      return fromPng(bytes);
+    case "rgba": {
+      const { width, height } = imageSize(bytes);
+      return { kind: "color", image: { width, height, rgba: bytes.slice(RGBA_HEADER_BYTES) } };
+    }
+    case "depth":
+      imageSize(bytes);
+      return { kind: "depth", map: decodeDepth(bytes) };
+  }
+}
+
+/** Encodes in the named form. Throws `invalid_argument` for a form that cannot hold the content. */
+export function encodeImage(content: Decoded, mimeType: string): Uint8Array {
+  if (content.kind === "depth") {
+    const { width, height, data } = content.map;
+    if (mimeType === MIME.depth) return encodeDepth(content.map);
+    if (mimeType === MIME.png) return encodePng({ width, height, channels: 1, samples: data });
+    throw new SvcError(
+      "invalid_argument",
+      `a depth map cannot become ${mimeType}, wanted ${MIME.depth} or ${MIME.png}`,
+    );
+  }
+  const { width, height, rgba } = content.image;
+  switch (mimeType) {
+    case MIME.jpeg:
+      return Uint8Array.from(jpeg.encode({ width, height, data: rgba }, JPEG_QUALITY).data);
+    case MIME.png:
+      return encodePng({ width, height, channels: 4, samples: rgba });
+    case MIME.rgba:
+      return encodeRgba(content.image);
+  }
+  const wanted = `${MIME.jpeg}, ${MIME.png} or ${MIME.rgba}`;
+  throw new SvcError("invalid_argument", `a colour image cannot become ${mimeType}, wanted ${wanted}`);
+}
+
+/** 0x00RRGGBB of every pixel, as point clouds have colours. */
+export function packedRgb({ rgba }: ColorImage): Uint32Array {
+  const packed = new Uint32Array(rgba.length / 4);
+  for (let pixel = 0, at = 0; pixel < packed.length; pixel++, at += 4) {
+    packed[pixel] = rgba[at] << 16 | rgba[at + 1] << 8 | rgba[at + 2];
+  }
+  return packed;
+}
+
+/** Width and height in pixels from the header alone. */
+export function imageSize(bytes: Uint8Array): { width: number; height: number } {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  switch (formatOf(bytes)) {
+    case "jpeg":
+      return jpegSize(bytes, view);
+    case "png":
+      return pngSize(bytes);
+    case "rgba":
+      if (bytes.length < RGBA_HEADER_BYTES) throw bad("raw RGBA image", "it ends within its header");
+      return checked("raw RGBA image", bytes, RGBA_HEADER_BYTES, 4, view.getUint32(4), view.getUint32(8));
+    case "depth": {
+      if (bytes.length < DEPTH_HEADER_BYTES) throw bad("raw depth map", "it ends within its header");
+      const [width, height] = [view.getBigUint64(8), view.getBigUint64(16)].map(Number);
+      return checked("raw depth map", bytes, DEPTH_HEADER_BYTES, 2, width, height);
+    }
+  }
+}
+
+/** The published name of the form that the bytes are in. */
+export function mimeTypeOf(bytes: Uint8Array): string {
+  return MIME[formatOf(bytes)];
+}
+
+function formatOf(bytes: Uint8Array): Format {
+  if (isPng(bytes)) return "png";
+  if (bytes[0] === 0xff && bytes[1] === 0xd8 && bytes[2] === 0xff) return "jpeg";
+  if (begins(bytes, "RGBA")) return "rgba";
+  if (begins(bytes, "DEPTHMAP")) return "depth";
+  const found = bytes.length === 0 ? "no bytes" : `${bytes.length} bytes of something else`;
+  throw bad("image", `found ${found}, wanted JPEG, PNG, ${MIME.rgba} or ${MIME.depth}`);
+}
+
+function begins(bytes: Uint8Array, mark: string): boolean {
+  return [...mark].every((letter, index) => bytes[index] === letter.charCodeAt(0));
+}
+
+/** A raw image's size, having checked it against the bytes that are there. */
+function checked(
+  what: string,
+  bytes: Uint8Array,
+  header: number,
+  perPixel: number,
+  width: number,
+  height: number,
+) {
+  if (!(width > 0 && height > 0 && width * height <= PIXELS_MAX)) {
+    throw bad(what, `it says ${width} x ${height} pixels, wanted 1 to ${PIXELS_MAX} pixels`);
+  }
+  const wanted = header + width * height * perPixel;
+  if (bytes.length !== wanted) {
+    throw bad(what, `it has ${bytes.length} bytes, wanted ${wanted} for ${width} x ${height} pixels`);
+  }
+  return { width, height };
+}
+
+function decodeJpeg(bytes: Uint8Array): ColorImage {
+  imageSize(bytes);
+  try {
+    const { width, height, data } = jpeg.decode(bytes, {
+      useTArray: true,
+      maxResolutionInMP: PIXELS_MAX / 1e6,
+      maxMemoryUsageInMB: 1024,
+    });
+    return { width, height, rgba: data };
+  } catch (cause) {
+    throw bad("JPEG image", messageOf(cause), cause);
+  }
+}
+
+/** From the first frame header, walking the segments before it. */
+function jpegSize(bytes: Uint8Array, view: DataView): { width: number; height: number } {
+  for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff;) {
+    const marker = bytes[at + 1];
+    if (marker === 0xff) {
+      at++;
+      continue;
+    }
+    const frame = marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
+    if (!frame) {
+      at += 2 + view.getUint16(at + 2);
+      continue;
+    }
+    const height = view.getUint16(at + 5), width = view.getUint16(at + 7);
+    if (width > 0 && height > 0 && width * height <= PIXELS_MAX) return { width, height };
+    throw bad("JPEG image", `it says ${width} x ${height} pixels, wanted 1 to ${PIXELS_MAX} pixels`);
+  }
+  throw bad("JPEG image", "it has no frame header");
+}
+
+function fromPng(bytes: Uint8Array): Decoded {
+  const { width, height, channels, samples } = decodePng(bytes);
+  if (channels === 1 && samples instanceof Uint16Array) {
+    return { kind: "depth", map: { width, height, data: samples } };
+  }
+  const grey = channels < 3;
+  const alpha = channels === 2 ? 1 : channels === 4 ? 3 : undefined;
+  const shift = samples instanceof Uint16Array ? 8 : 0;
+  const rgba = new Uint8Array(width * height * 4);
+  for (let from = 0, to = 0; to < rgba.length; from += channels, to += 4) {
+    rgba[to] = samples[from] >> shift;
+    rgba[to + 1] = samples[grey ? from : from + 1] >> shift;
+    rgba[to + 2] = samples[grey ? from : from + 2] >> shift;
+    rgba[to + 3] = alpha === undefined ? 255 : samples[from + alpha] >> shift;
+  }
+  return { kind: "color", image: { width, height, rgba } };
+}
+
+function encodeRgba({ width, height, rgba }: ColorImage): Uint8Array {
+  const bytes = new Uint8Array(RGBA_HEADER_BYTES + rgba.length);
+  const view = new DataView(bytes.buffer);
+  for (let index = 0; index < 4; index++) bytes[index] = "RGBA".charCodeAt(index);
+  view.setUint32(4, width);
+  view.setUint32(8, height);
+  bytes.set(rgba, RGBA_HEADER_BYTES);
+  return bytes;
+}
+
+function bad(what: string, problem: string, cause?: unknown): SvcError {
+  return new SvcError("invalid_argument", `cannot read the ${what}: ${problem}`, { cause });
+}

@@ -1,0 +1,105 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { crc32, deflateSync } from "node:zlib";
+import { SvcError } from "../../base/error.ts";
+import { decodePng, encodePng, isPng, type PngImage, pngSize } from "./png.ts";
+
+/** A PNG file of a header and raw rows that already carry their filter bytes. */
+function png(header: number[], rows: number[], extra: [string, number[]][] = []): Uint8Array<ArrayBuffer> {
+  const chunk = (type: string, content: Uint8Array) => {
+    const bytes = new Uint8Array(12 + content.length);
+    const view = new DataView(bytes.buffer);
+    view.setUint32(0, content.length);
+    bytes.set(new TextEncoder().encode(type), 4);
+    bytes.set(content, 8);
+    view.setUint32(8 + content.length, crc32(bytes.subarray(4, 8 + content.length)));
+    return [...bytes];
+  };
+  return Uint8Array.from([
+    ...[0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a],
+    ...chunk("IHDR", Uint8Array.from(header)),
+    ...extra.flatMap(([type, content]) => chunk(type, Uint8Array.from(content))),
+    ...chunk("IDAT", deflateSync(Uint8Array.from(rows))),
+    ...chunk("IEND", new Uint8Array()),
+  ]);
+}
+
+function header(width: number, height: number, bits: number, type: number, interlaced = 0): number[] {
+  return [0, 0, 0, width, 0, 0, 0, height, bits, type, 0, 0, interlaced];
+}
+
+function refuses(bytes: Uint8Array, text: string): void {
+  const error = assertThrows(() => decodePng(bytes), SvcError, text);
+  assertEquals(error.code, "invalid_argument");
+}
+
+Deno.test("png: what is written is read again, in every number of channels and both depths", () => {
+  for (const channels of [1, 2, 3, 4] as const) {
+    for (const array of [Uint8Array, Uint16Array]) {
+      const samples = new array(5 * 3 * channels).map((_, index) => index * 1237);
+      const image: PngImage = { width: 5, height: 3, channels, samples };
+      const bytes = encodePng(image);
+      assertEquals(isPng(bytes), true);
+      assertEquals(pngSize(bytes), { width: 5, height: 3 });
+      assertEquals(decodePng(bytes), image);
+    }
+  }
+});
+
+Deno.test("png: all five filters", () => {
+  const rows = [0, 10, 20, 30, 1, 10, 5, 5, 2, 1, 1, 1, 3, 4, 4, 4, 4, 1, 2, 3];
+  const { samples } = decodePng(png(header(3, 5, 8, 0), rows));
+  const none = [10, 20, 30];
+  const sub = [10, 15, 20];
+  const up = [11, 16, 21];
+  const average = [4 + 5, 4 + (9 + 16 >> 1), 4 + (16 + 21 >> 1)];
+  const paeth = [1 + 9, 2 + 16, 3 + 22];
+  assertEquals([...samples], [...none, ...sub, ...up, ...average, ...paeth]);
+});
+
+Deno.test("png: samples of 1, 2 and 4 bits are scaled to 8", () => {
+  assertEquals([...decodePng(png(header(9, 1, 1, 0), [0, 0b10100000, 0b10000000])).samples], [
+    ...[255, 0, 255, 0, 0, 0, 0, 0, 255],
+  ]);
+  assertEquals([...decodePng(png(header(4, 1, 2, 0), [0, 0b00011011])).samples], [0, 85, 170, 255]);
+  assertEquals([...decodePng(png(header(3, 1, 4, 0), [0, 0x0f, 0x80])).samples], [0, 255, 136]);
+});
+
+Deno.test("png: a palette becomes RGB, with transparency RGBA", () => {
+  const palette: [string, number[]] = ["PLTE", [1, 2, 3, 4, 5, 6, 7, 8, 9]];
+  const plain = decodePng(png(header(4, 1, 2, 3), [0, 0b00011000], [palette]));
+  assertEquals([plain.channels, [...plain.samples]], [3, [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3]]);
+  const clear = decodePng(png(header(2, 1, 8, 3), [0, 0, 2], [palette, ["tRNS", [7]]]));
+  assertEquals([clear.channels, [...clear.samples]], [4, [1, 2, 3, 7, 7, 8, 9, 255]]);
+  refuses(png(header(1, 1, 8, 3), [0, 3], [palette]), "colour 3 of a palette of 3");
+  refuses(png(header(1, 1, 8, 3), [0, 0]), "its palette has 0 bytes");
+});
+
+Deno.test("png: interlaced pictures", () => {
+  // 3 x 3 pixels lie in the passes 1 (0,0), 4 (2,0 is pass 4), 5 (row 2), 6 (odd columns of even rows), 7 (row 1).
+  const rows = [0, 1, 0, 3, 0, 7, 9, 0, 2, 0, 8, 0, 4, 5, 6];
+  assertEquals([...decodePng(png(header(3, 3, 8, 0, 1), rows)).samples], [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+});
+
+Deno.test("png: broken files are refused", () => {
+  const good = png(header(2, 2, 8, 0), [0, 1, 2, 0, 3, 4]);
+  refuses(new Uint8Array(), "first 8 bytes");
+  refuses(good.subarray(0, 20), "whole IHDR chunk");
+  refuses(good.subarray(0, 45), "cut off");
+  refuses(png(header(0, 2, 8, 0), []), "0 x 2 pixels");
+  refuses(
+    png([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 8, 0, 0, 0, 0], []),
+    "4294967295 x 4294967295 pixels",
+  );
+  refuses(png(header(2, 2, 5, 0), []), "no colour type 0 of 5 bits");
+  refuses(png(header(2, 2, 8, 0, 2), []), "interlace method");
+  refuses(png(header(2, 2, 8, 0), [0, 1, 2]), "has 3 bytes, wanted 6");
+  refuses(png(header(2, 2, 8, 0), [9, 1, 2, 0, 3, 4]), "unknown filter 9");
+  const flipped = good.slice();
+  flipped[45] ^= 1;
+  refuses(flipped, "checksum of its IDAT chunk");
+});
+
+Deno.test("png: a small file cannot decompress into more than its header says", () => {
+  const rows = new Array(3_000_000).fill(0);
+  refuses(png(header(2, 2, 8, 0), rows), "cannot be decompressed to 6 bytes");
+});

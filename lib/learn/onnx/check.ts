@@ -1,0 +1,319 @@
+/**
+ * What an ONNX model may hold: looked at before ONNX Runtime sees a byte of it.
+ *
+ * A model is a program of strangers. Of what the format knows, some makes the runtime read files (weights kept
+ * elsewhere, compiled contexts), or addresses in memory, or take settings from the model; all of that is refused here,
+ * wherever in the model it stands. Owns a reader of its own, which is stricter than the runtime's: it takes only
+ * fields that it knows in the form that the format gives them, so whatever the two could read differently is refused.
+ * Where a field is repeated the runtime takes the last one; here each of them has to be allowed. Safe on hostile bytes:
+ * its work is bounded by their number and `FIELDS_MAX`, its depth by `NESTING_MAX`.
+ */
+
+import { SvcError } from "../../base/error.ts";
+
+/** Messages within each other: a graph in a graph is three of them. The runtime's own reader stops at 100. */
+const NESTING_MAX = 60;
+/** Fields that are looked at, so that a model made of nothing but fields costs a second at most. */
+const FIELDS_MAX = 10_000_000;
+/** Of the names of operators and their domains. */
+const NAME_BYTES_MAX = 256;
+/** Of names that an error shows. */
+const SHOWN_CHARS_MAX = 80;
+
+/** Whose operators are run. What a model itself defines as functions of these is run too. */
+const DOMAINS: readonly string[] = ["", "ai.onnx", "ai.onnx.ml", "com.microsoft"];
+/** Operators that read files. */
+const REFUSED_OPERATORS: readonly string[] = ["EPContext"];
+/** Metadata from which the runtime would take its settings, files to write among them. */
+const REFUSED_METADATA: readonly string[] = ["ort_config"];
+/** What stands at byte 4 of a model in the runtime's own format, which it tells apart by that alone. */
+const OWN_FORMAT = "ORTM";
+
+// The ways in which a field is written.
+const [VARINT, FIXED64, BYTES, FIXED32] = [0, 1, 2, 5];
+const NUMBER: readonly number[] = [VARINT];
+const NUMBERS: readonly number[] = [VARINT, BYTES];
+const FLOAT: readonly number[] = [FIXED32];
+const FLOATS: readonly number[] = [FIXED32, BYTES];
+const DOUBLES: readonly number[] = [FIXED64, BYTES];
+/** Texts, values, and messages that can hold neither tensors nor operators. */
+const PLAIN: readonly number[] = [BYTES];
+
+type MessageName =
+  | "ModelProto"
+  | "TrainingInfoProto"
+  | "FunctionProto"
+  | "GraphProto"
+  | "NodeProto"
+  | "AttributeProto"
+  | "TensorProto"
+  | "SparseTensorProto"
+  | "StringStringEntryProto";
+
+type Fields = { readonly [field: number]: readonly number[] | MessageName };
+
+/** The published format (onnx.proto, IR version 13), as far as it can lead to a tensor or an operator. */
+const MESSAGES: Readonly<Record<MessageName, Fields>> = {
+  ModelProto: {
+    1: NUMBER,
+    2: PLAIN,
+    3: PLAIN,
+    4: PLAIN,
+    5: NUMBER,
+    6: PLAIN,
+    7: "GraphProto",
+    8: PLAIN,
+    14: "StringStringEntryProto",
+    20: "TrainingInfoProto",
+    25: "FunctionProto",
+    26: PLAIN,
+  },
+  TrainingInfoProto: { 1: "GraphProto", 2: "GraphProto", 3: PLAIN, 4: PLAIN },
+  FunctionProto: {
+    1: PLAIN,
+    4: PLAIN,
+    5: PLAIN,
+    6: PLAIN,
+    7: "NodeProto",
+    8: PLAIN,
+    9: PLAIN,
+    10: PLAIN,
+    11: "AttributeProto",
+    12: PLAIN,
+    13: PLAIN,
+    14: "StringStringEntryProto",
+  },
+  GraphProto: {
+    1: "NodeProto",
+    2: PLAIN,
+    5: "TensorProto",
+    10: PLAIN,
+    11: PLAIN,
+    12: PLAIN,
+    13: PLAIN,
+    14: PLAIN,
+    15: "SparseTensorProto",
+    16: "StringStringEntryProto",
+  },
+  NodeProto: {
+    1: PLAIN,
+    2: PLAIN,
+    3: PLAIN,
+    4: PLAIN,
+    5: "AttributeProto",
+    6: PLAIN,
+    7: PLAIN,
+    8: PLAIN,
+    9: "StringStringEntryProto",
+    10: PLAIN,
+  },
+  AttributeProto: {
+    1: PLAIN,
+    2: FLOAT,
+    3: NUMBER,
+    4: PLAIN,
+    5: "TensorProto",
+    6: "GraphProto",
+    7: FLOATS,
+    8: NUMBERS,
+    9: PLAIN,
+    10: "TensorProto",
+    11: "GraphProto",
+    13: PLAIN,
+    14: PLAIN,
+    15: PLAIN,
+    20: NUMBER,
+    21: PLAIN,
+    22: "SparseTensorProto",
+    23: "SparseTensorProto",
+  },
+  TensorProto: {
+    1: NUMBERS,
+    2: NUMBER,
+    3: PLAIN,
+    4: FLOATS,
+    5: NUMBERS,
+    6: PLAIN,
+    7: NUMBERS,
+    8: PLAIN,
+    9: PLAIN,
+    10: DOUBLES,
+    11: NUMBERS,
+    12: PLAIN,
+    13: "StringStringEntryProto",
+    14: NUMBER,
+    16: "StringStringEntryProto",
+  },
+  SparseTensorProto: { 1: "TensorProto", 2: "TensorProto", 3: NUMBERS },
+  StringStringEntryProto: { 1: PLAIN, 2: PLAIN },
+};
+
+/** A tensor while it is read. */
+interface Tensor {
+  name: string;
+  /** Its values are said to be elsewhere. */
+  external: boolean;
+  location: string;
+  /** Of the entry that is read just now. */
+  key: string;
+}
+
+/**
+ * Throws `invalid_argument` unless everything that the model needs is in the model, and the model is one that this
+ * reader and ONNX Runtime read alike.
+ */
+export function checkModel(bytes: Uint8Array): void {
+  new Check(bytes).run();
+}
+
+class Check {
+  readonly #bytes: Uint8Array;
+  readonly #foreign = new Set<string>();
+  readonly #defined = new Set<string>();
+  #at = 0;
+  #fields = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  run(): void {
+    if (this.#text(4, 4 + OWN_FORMAT.length) === OWN_FORMAT) {
+      throw refused("it is in ONNX Runtime's own format (.ort), wanted a plain .onnx file");
+    }
+    this.#message("ModelProto", this.#bytes.length, 1);
+    for (const domain of this.#foreign) {
+      if (this.#defined.has(domain)) continue;
+      const wanted = `only operators of ${DOMAINS.filter((one) => one !== "").join(", ")} are run`;
+      throw refused(`it uses operators of "${shown(domain)}"; ${wanted}`);
+    }
+  }
+
+  #message(name: MessageName, end: number, depth: number, tensor?: Tensor): void {
+    if (depth > NESTING_MAX) throw refused(`it is nested more than ${NESTING_MAX} deep`);
+    const fields = MESSAGES[name];
+    const own: Tensor | undefined = name === "TensorProto"
+      ? { name: "", external: false, location: "", key: "" }
+      : undefined;
+    while (this.#at < end) {
+      if (++this.#fields > FIELDS_MAX) throw refused(`it has more than ${FIELDS_MAX} fields`);
+      const tag = this.#short(end, true);
+      const [number, form] = [Math.floor(tag / 8), tag % 8];
+      const known = fields[number];
+      const forms = typeof known === "string" ? PLAIN : known;
+      if (!forms?.includes(form)) {
+        throw refused(`it has an unknown field (${number} of form ${form} in ${name}). Is it an ONNX file?`);
+      }
+      const from = this.#at;
+      const value = this.#value(form, end);
+      // What has a length begins behind it.
+      const [begins, ends] = form === BYTES ? [this.#at, this.#at + value] : [from, this.#at];
+      if (ends > end) throw broken();
+      if (typeof known === "string") this.#message(known, ends, depth + 1, own);
+      this.#judge(name, number, value, begins, ends, own ?? tensor);
+      this.#at = ends;
+    }
+    if (this.#at !== end) throw broken();
+    if (own?.external) {
+      const where = own.location === "" ? "" : ` ("${shown(own.location)}")`;
+      const remedy = "save it with its weights inside (in Python: onnx.save(onnx.load(path), path))";
+      throw refused(`the values of "${shown(own.name)}" are in another file${where}; ${remedy}`);
+    }
+  }
+
+  /** Looks at a field that has been read; `tensor` is the one that it is in, or that its entry belongs to. */
+  #judge(
+    name: MessageName,
+    field: number,
+    value: number,
+    from: number,
+    to: number,
+    tensor: Tensor | undefined,
+  ): void {
+    if (name === "TensorProto") {
+      if (field === 8) tensor!.name = this.#text(from, Math.min(to, from + NAME_BYTES_MAX));
+      // Some exporters write that the values are where they always are.
+      if (field === 13 || field === 14 && value !== 0) tensor!.external = true;
+    }
+    if (name === "StringStringEntryProto") this.#judgeEntry(field, from, to, tensor);
+    if (name === "NodeProto" && field === 4) {
+      const operator = this.#name(from, to);
+      if (REFUSED_OPERATORS.includes(operator)) {
+        throw refused(
+          `it has an operator ${operator}, which reads files; export it without a compiled context`,
+        );
+      }
+    }
+    if (name === "NodeProto" && field === 7) {
+      const domain = this.#name(from, to);
+      if (!DOMAINS.includes(domain)) this.#foreign.add(domain);
+    }
+    if (name === "FunctionProto" && field === 10) this.#defined.add(this.#name(from, to));
+  }
+
+  #judgeEntry(field: number, from: number, to: number, tensor: Tensor | undefined): void {
+    const text = this.#text(from, Math.min(to, from + NAME_BYTES_MAX));
+    if (tensor && field === 1) tensor.key = text;
+    if (tensor?.key === "location" && field === 2) tensor.location = text;
+    if (field === 1 && REFUSED_METADATA.includes(text)) {
+      throw refused(`its metadata has "${text}", settings for the runtime; remove them`);
+    }
+  }
+
+  /** A number; of what has a length, that. */
+  #value(form: number, end: number): number {
+    if (form === BYTES) return this.#short(end, false);
+    if (form === VARINT) return this.#varint(end);
+    this.#at += form === FIXED32 ? 4 : 8;
+    return 0;
+  }
+
+  /** Of a tag or a length, which have 32 bits; a tag in its only short form. */
+  #short(end: number, canonical: boolean): number {
+    let value = 0;
+    for (let index = 0; index < 5; index++) {
+      if (this.#at >= end) throw broken();
+      const byte = this.#bytes[this.#at++];
+      value += (byte & 0x7f) * 2 ** (7 * index);
+      if (byte >= 0x80) continue;
+      if (value >= 2 ** 31 || canonical && byte === 0 && index > 0) break;
+      return value;
+    }
+    throw broken();
+  }
+
+  /** Of 64 bits; inexact past 53 of them, but zero only for zero. */
+  #varint(end: number): number {
+    let value = 0;
+    for (let index = 0; index < 10; index++) {
+      if (this.#at >= end) throw broken();
+      const byte = this.#bytes[this.#at++];
+      value += (byte & 0x7f) * 2 ** (7 * index);
+      if (byte < 0x80) return value;
+    }
+    throw broken();
+  }
+
+  #name(from: number, to: number): string {
+    if (to - from <= NAME_BYTES_MAX) return this.#text(from, to);
+    throw refused(`an operator or its domain has a name of ${to - from} bytes, wanted ${NAME_BYTES_MAX}`);
+  }
+
+  /** One letter a byte, so that different bytes are different texts. */
+  #text(from: number, to: number): string {
+    return String.fromCharCode(...this.#bytes.subarray(from, to));
+  }
+}
+
+function shown(text: string): string {
+  const plain = text.replace(/[^\x20-\x7e]/g, "?");
+  return plain.length > SHOWN_CHARS_MAX ? `${plain.slice(0, SHOWN_CHARS_MAX)}…` : plain;
+}
+
+function refused(why: string): SvcError {
+  return new SvcError("invalid_argument", `cannot load the ONNX model: ${why}`);
+}
+
+function broken(): SvcError {
+  return refused("it is broken or cut off. Is it an ONNX file?");
+}

@@ -1,0 +1,87 @@
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { ambiguousModels, fileReaders } from "../../../tests/attack/hostile_models.ts";
+import { boxesModel, colorsModel, doubleModel } from "../../../tests/models.ts";
+import { SvcError } from "../../base/error.ts";
+import { checkModel } from "./check.ts";
+import { openOnnx } from "./session.ts";
+import { field, message, OnnxGraph } from "./writer.ts";
+
+const REFUSAL =
+  /^cannot load the ONNX model: (the values of "w" are in another file|it has an operator EPContext|its metadata has "ort_config")/;
+
+Deno.test("a model with weights in another file is refused, wherever it names them", () => {
+  for (const { model } of fileReaders("secret", 16)) {
+    const error = assertThrows(() => checkModel(model), SvcError);
+    assertEquals([error.code, REFUSAL.test(error.message)], ["invalid_argument", true], error.message);
+  }
+  const error = assertThrows(() => checkModel(fileReaders("../cloud.db", 16)[0].model), SvcError);
+  assertEquals(
+    error.message,
+    'cannot load the ONNX model: the values of "w" are in another file ("../cloud.db"); save it with its weights ' +
+      "inside (in Python: onnx.save(onnx.load(path), path))",
+  );
+});
+
+Deno.test("a model that two readers may read differently is refused", () => {
+  for (const { name, model } of ambiguousModels("secret")) {
+    const error = assertThrows(() => checkModel(model), SvcError, "cannot load the ONNX model");
+    assertEquals(error.code, "invalid_argument", name);
+  }
+});
+
+Deno.test("no session is opened that reads a file, by the model's bytes or by its path", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc_onnx_" });
+  try {
+    await Deno.writeTextFile(`${folder}/secret`, "the sixteen bytes");
+    // The runtime looks beside the model, and for bytes in the working folder.
+    const beside = fileReaders("secret", 16);
+    const here = fileReaders("deno.json", 16);
+    for (const [index, { name, model }] of beside.entries()) {
+      const path = `${folder}/model.onnx`;
+      await Deno.writeFile(path, model);
+      for (const one of [path, here[index].model]) {
+        const error = await assertRejects(() => openOnnx(one, { threads: 1 }), SvcError);
+        assertEquals(REFUSAL.test(error.message), true, `${name}: ${error.message}`);
+      }
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a model that is whole passes: its values say where they are, its functions are its own", () => {
+  for (const model of [colorsModel(), boxesModel(), doubleModel()]) checkModel(model);
+  const graph = new OnnxGraph();
+  graph.node("Add", [graph.input("a", "float32", [1]), graph.floats([1], [1])], {}, "b");
+  graph.output("b", "float32", [1]);
+  const noted = graph.model("noted", "tests", { "author": "somebody" });
+  const node = message([field(4, "Mine"), field(7, "mine.functions")]);
+  const local = message([field(1, "Mine"), field(10, "mine.functions")]);
+  const tensor = message([field(2, 1), field(8, "w"), field(14, 0)]);
+  checkModel(message([noted, field(7, message([field(1, node), field(5, tensor)])), field(25, local)]));
+  assertThrows(
+    () => checkModel(message([noted, field(7, message([field(1, node)]))])),
+    SvcError,
+    'it uses operators of "mine.functions"',
+  );
+});
+
+Deno.test("every cut of a model is refused or whole, and none of them takes the reader out of its bytes", () => {
+  const model = colorsModel();
+  let whole = 0;
+  for (let length = 0; length <= model.length; length++) {
+    try {
+      checkModel(model.subarray(0, length));
+      whole++;
+    } catch (error) {
+      assertEquals((error as SvcError).code, "invalid_argument", String(error));
+    }
+  }
+  // A cut between two fields of the outermost message is a message too.
+  assertEquals(whole < 10, true, `${whole}`);
+});
+
+Deno.test("a model of nothing but fields ends with an error", () => {
+  const error = assertThrows(() => checkModel(new Uint8Array(30_000_000).fill(8)), SvcError);
+  assertEquals(error.message, "cannot load the ONNX model: it has more than 10000000 fields");
+});

@@ -1,0 +1,212 @@
+/**
+ * The thread of one ONNX session: loads the native runtime, holds the model, answers one request after the other.
+ *
+ * `session.ts` starts it and imports it too, so that an executable embeds it. Everything that is wrong is sent
+ * back as an answer; the thread itself never fails.
+ */
+
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import type { InferenceSession, Tensor } from "onnxruntime-node";
+import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { checkModel } from "./check.ts";
+import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./session.ts";
+
+/** The name by which this module knows that it is the thread, and not merely imported. */
+export const ONNX_WORKER = "svc-onnx";
+
+/** The largest file of an ONNX model, which is a protobuf message. */
+export const MODEL_BYTES_MAX = 2 ** 31 - 1;
+
+export function sizeError(bytes: number): SvcError {
+  const wanted = `wanted 1 to ${MODEL_BYTES_MAX} bytes`;
+  return new SvcError("invalid_argument", `cannot load the ONNX model: it has ${bytes} bytes, ${wanted}`);
+}
+
+export type OnnxRequest =
+  | { readonly open: { readonly model: Uint8Array | string; readonly threads?: number } }
+  | { readonly run: OnnxTensors }
+  | { readonly close: true };
+
+export interface OnnxGraph {
+  readonly inputs: readonly OnnxTensorInfo[];
+  readonly outputs: readonly OnnxTensorInfo[];
+}
+
+export type OnnxAnswer =
+  | { readonly done: OnnxGraph | OnnxTensors | undefined }
+  | { readonly code: Code; readonly message: string };
+
+type Ort = typeof import("onnxruntime-node");
+
+/** What the scope of a worker has that is used here. */
+interface Scope {
+  readonly name?: string;
+  onmessage: ((event: { data: OnnxRequest }) => void) | null;
+  postMessage(answer: OnnxAnswer, options?: { transfer: ArrayBufferLike[] }): void;
+}
+
+/** The face is asynchronous, the runtime is not: nothing else happens here while it computes. */
+class Session {
+  #ort?: Ort;
+  #session?: InferenceSession;
+
+  async handle(request: OnnxRequest): Promise<OnnxGraph | OnnxTensors | undefined> {
+    if ("open" in request) return await this.#open(request.open.model, request.open.threads);
+    if ("run" in request) return await this.#run(request.run);
+    await this.#session?.release();
+  }
+
+  async #open(model: Uint8Array | string, threads?: number): Promise<OnnxGraph> {
+    // The runtime is given bytes and never a path, beside which it would look for more files.
+    const bytes = typeof model === "string" ? readModel(model) : model;
+    checkModel(bytes);
+    this.#ort = await loadRuntime();
+    // What goes wrong comes as an error; the runtime would print it too, in a form of its own.
+    this.#ort.env.logLevel = "fatal";
+    try {
+      const options: InferenceSession.SessionOptions = {
+        intraOpNumThreads: threads ?? 0,
+        logSeverityLevel: 4,
+        // Threads that wait for work by turning keep a small board's cores busy between two pictures.
+        extra: { session: { intra_op: { allow_spinning: "0" } } },
+      };
+      this.#session = await this.#ort.InferenceSession.create(bytes, options);
+    } catch (cause) {
+      const why = firstLine(cause);
+      const hint = /protobuf parsing failed/i.test(why) ? " Is it an ONNX file?" : "";
+      throw new SvcError("invalid_argument", `cannot load the ONNX model: ${why}${hint}`);
+    }
+    const { inputMetadata, outputMetadata } = this.#session;
+    return { inputs: inputMetadata.map(infoOf), outputs: outputMetadata.map(infoOf) };
+  }
+
+  async #run(inputs: OnnxTensors): Promise<OnnxTensors> {
+    const ort = this.#ort!;
+    const feeds = Object.entries(inputs).map(([name, { type, shape, data }]) => {
+      return [name, new ort.Tensor(type, data as never, shape)] as const;
+    });
+    const outputs = await this.#session!.run(Object.fromEntries(feeds)).catch((cause) => {
+      throw new SvcError("invalid_argument", `cannot run the ONNX model: ${messageOf(cause).trim()}`);
+    });
+    return Object.fromEntries(Object.entries(outputs).map(([name, value]) => [name, tensorOf(value)]));
+  }
+}
+
+function readModel(path: string): Uint8Array {
+  // A pipe that nobody writes to would be waited for.
+  const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  try {
+    const found = fstatSync(file);
+    if (!found.isFile()) throw new SvcError("invalid_argument", "cannot load the ONNX model: it is no file");
+    if (found.size === 0 || found.size > MODEL_BYTES_MAX) throw sizeError(found.size);
+    return readFileSync(file);
+  } catch (cause) {
+    if (cause instanceof SvcError) throw cause;
+    throw new SvcError("unavailable", `cannot read the ONNX model: ${messageOf(cause)}`, { cause });
+  } finally {
+    closeSync(file);
+  }
+}
+
+function infoOf(value: InferenceSession.ValueMetadata): OnnxTensorInfo {
+  if (!value.isTensor) {
+    throw new SvcError(
+      "unimplemented",
+      `"${value.name}" of the ONNX model is no tensor, which nothing here reads`,
+    );
+  }
+  // A dimension of any length has a word, possibly empty, in the place of its size.
+  const shape = value.shape.map((size) => typeof size === "number" ? size : -1);
+  return { name: value.name, type: value.type as OnnxType, shape };
+}
+
+function tensorOf({ type, dims, data }: Tensor): OnnxTensor {
+  return { type: type as OnnxType, shape: dims, data: data as OnnxData };
+}
+
+function firstLine(cause: unknown): string {
+  return messageOf(cause).trim().split("\n")[0];
+}
+
+/**
+ * The runtime's package. Its addon needs the library that stands beside it: under `deno run` it does, while an
+ * executable unpacks the addon alone. Then both are unpacked here first, for a library that is loaded already
+ * is not looked for again.
+ */
+async function loadRuntime(): Promise<Ort> {
+  const { platform, arch } = process;
+  try {
+    const entry = fileURLToPath(import.meta.resolve("onnxruntime-node"));
+    const folder = join(dirname(entry), "..", "bin", "napi-v6", platform, arch);
+    const require = createRequire(import.meta.url);
+    const addon = "onnxruntime_binding.node";
+    try {
+      require(join(folder, addon));
+    } catch {
+      // Only its owner can read or write this folder, so nobody can put another library there.
+      const unpacked = mkdtempSync(join(tmpdir(), "svc-onnx-"));
+      try {
+        for (const name of readdirSync(folder)) {
+          writeFileSync(join(unpacked, name), readFileSync(join(folder, name)), { mode: 0o600 });
+        }
+        require(join(unpacked, addon));
+      } finally {
+        forget(unpacked);
+      }
+    }
+    return await import("onnxruntime-node");
+  } catch (cause) {
+    const needs = platform === "win32"
+      ? "; it needs the Microsoft Visual C++ redistributable (vc_redist.x64.exe)"
+      : "; it needs glibc 2.28 or newer, libstdc++ and a folder for temporary files that may hold programs";
+    throw new SvcError(
+      "unavailable",
+      `cannot load ONNX Runtime for ${platform}-${arch}: ${firstLine(cause)}${needs}`,
+    );
+  }
+}
+
+/** Where the system keeps a library's file while it is loaded (Windows), it stays. */
+function forget(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // It is the system's to clean up with the rest of its temporary files.
+  }
+}
+
+function serve(scope: Scope): void {
+  const session = new Session();
+  let last: Promise<unknown> = Promise.resolve();
+  scope.onmessage = ({ data }) => {
+    last = last.then(() => session.handle(data)).then(
+      (done) => {
+        const buffers = data !== null && "run" in data ? Object.values(done as OnnxTensors) : [];
+        const transfer = [...new Set(buffers.map((tensor) => tensor.data.buffer))];
+        scope.postMessage({ done }, { transfer });
+      },
+      (thrown) => {
+        const { code, message } = SvcError.from(thrown);
+        scope.postMessage({ code, message });
+      },
+    );
+  };
+}
+
+const scope = globalThis as unknown as Scope;
+if (scope.name === ONNX_WORKER) serve(scope);

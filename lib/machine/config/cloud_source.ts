@@ -1,0 +1,179 @@
+/**
+ * The configuration that a control plane has for this machine: asked for again and again, kept for when it is away.
+ *
+ * What the local file says of the connection to the control plane stays as it says; the rest comes from there. A
+ * control plane that is away is no news: the configuration in force stays. One that answers nonsense is.
+ */
+
+import type { CloudClient } from "../../cloud_client/client.ts";
+import { robotConfigJson } from "../../cloud_client/config_json.ts";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, type Code, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
+import type { ConfigCache } from "./config_cache.ts";
+import type { ConfigSource, Draft } from "./config_source.ts";
+
+/** The first look after the start comes after this part of the usual time. */
+const FIRST_INTERVAL_SHARE = 1 / 5;
+const INTERVAL_MIN_MS = 1_000;
+/** A certificate is asked for this often, and whenever the machine has other names. */
+const CERTIFICATE_INTERVAL_MS = 3_600_000;
+/** How long the control plane may take at the start, and while there is a copy to start with instead. */
+const FIRST_TIMEOUT_MS = 15_000;
+const FIRST_TIMEOUT_WITH_COPY_MS = 1_000;
+
+/** Settings of the connection itself. */
+const LOCAL = ["id", "secret", "api_key", "app_address", "refresh_interval"];
+/** What the certificate is made out to. */
+const NAMES = ["fqdn", "local_fqdn", "signaling_address", "managed_by", "location_id"];
+/** Answers that are not about the way to the control plane but about what it says. */
+const NONSENSE: readonly Code[] = ["unknown", "invalid_argument", "failed_precondition"];
+
+export interface CloudSourceParts {
+  readonly client: Pick<CloudClient, "address" | "config" | "certificate">;
+  /** The file with the credentials. */
+  readonly local: JsonObject;
+  readonly cache: ConfigCache;
+  readonly refreshMs: number;
+  /** Overrides how long the first answer may take. */
+  readonly firstTimeoutMs?: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export class CloudSource implements ConfigSource {
+  readonly name: string;
+  readonly #parts: CloudSourceParts;
+  /** What was told last, as comparable text. */
+  #seen = "";
+  #away = false;
+  #copy: JsonObject | undefined;
+  #certificate: { readonly pair: JsonObject; readonly names: string; readonly sinceMs: number } | undefined;
+
+  constructor(parts: CloudSourceParts) {
+    this.name = parts.client.address;
+    this.#parts = parts;
+  }
+
+  async first(): Promise<Draft> {
+    const { cache, firstTimeoutMs } = this.#parts;
+    const copy = this.#copy = await cache.read();
+    const timeoutMs = firstTimeoutMs ?? (copy ? FIRST_TIMEOUT_WITH_COPY_MS : FIRST_TIMEOUT_MS);
+    try {
+      return this.#draft(await this.#fetch({ timeoutMs }));
+    } catch (cause) {
+      this.#away = true;
+      throw new SvcError(SvcError.from(cause).code, `no configuration from ${this.name}`, { cause });
+    }
+  }
+
+  kept(): Promise<Draft | undefined> {
+    return Promise.resolve(this.#copy && this.#withLocal(this.#copy));
+  }
+
+  follow(hear: (news: Draft | SvcError) => void): () => Promise<void> {
+    const { clock, refreshMs } = this.#parts;
+    const ended = new AbortController();
+    const intervalMs = Math.max(INTERVAL_MIN_MS, refreshMs);
+    const run = async () => {
+      await clock.sleep(intervalMs * FIRST_INTERVAL_SHARE, ended.signal);
+      for (;;) {
+        const news = await this.#look(ended.signal);
+        if (news && !ended.signal.aborted) hear(news);
+        await clock.sleep(intervalMs, ended.signal);
+      }
+    };
+    const done = run().catch(() => {});
+    return async () => {
+      ended.abort(new SvcError("canceled", "the program ends"));
+      await done;
+    };
+  }
+
+  async keep({ json }: Draft): Promise<void> {
+    const cloud = members(json.cloud);
+    const secure = cloud.signaling_address !== undefined && cloud.signaling_insecure !== true;
+    // With it the machine could not be reached securely at its next start; an older copy may do better.
+    if (secure && cloud.tls_certificate === undefined) return;
+    const kept = Object.entries(cloud).filter(([key]) => !LOCAL.includes(key));
+    await this.#parts.cache.write({ ...json, cloud: Object.fromEntries(kept) });
+  }
+
+  /** What is new, if anything. */
+  async #look(signal: AbortSignal): Promise<Draft | SvcError | undefined> {
+    const { logger } = this.#parts;
+    let json: JsonObject;
+    try {
+      json = await this.#fetch({ signal });
+    } catch (thrown) {
+      const error = SvcError.from(thrown);
+      if (signal.aborted) return undefined;
+      if (!NONSENSE.includes(error.code)) {
+        const told = `${this.name} gives no configuration, the one in force stays: ${chainOf(error)}`;
+        if (this.#away) logger.debug(told);
+        else logger.warn(told);
+        this.#away = true;
+        return undefined;
+      }
+      const mark = `error: ${chainOf(error)}`;
+      if (mark === this.#seen) return undefined;
+      this.#seen = mark;
+      return new SvcError(error.code, `${this.name} has no usable configuration`, { cause: error });
+    }
+    if (this.#away) logger.info(`${this.name} gives configurations again`);
+    this.#away = false;
+    if (markOf(json) === this.#seen) return undefined;
+    return this.#draft(json);
+  }
+
+  #draft(json: JsonObject): Draft {
+    this.#seen = markOf(json);
+    return this.#withLocal(json);
+  }
+
+  /** The configuration as the control plane has it, with the certificate. */
+  async #fetch(limits: { timeoutMs?: number; signal?: AbortSignal }): Promise<JsonObject> {
+    const { client, clock, logger } = this.#parts;
+    const json = robotConfigJson(await client.config(limits));
+    const cloud = members(json.cloud);
+    const names = JSON.stringify(NAMES.map((name) => cloud[name] ?? ""));
+    const known = this.#certificate;
+    const old = known === undefined || clock.monotonicMs() - known.sinceMs >= CERTIFICATE_INTERVAL_MS;
+    if (old || known.names !== names) {
+      const fresh = await client.certificate(limits).catch((error) => {
+        logger.debug(`no certificate from ${this.name}: ${chainOf(error)}`);
+      });
+      // While there is none, what there was before is better than nothing.
+      const pair = fresh
+        ? { tls_certificate: fresh.certPem, tls_private_key: fresh.keyPem }
+        : known?.pair ?? pairOf(this.#copy);
+      if (pair) this.#certificate = { pair, names, sinceMs: fresh ? clock.monotonicMs() : -Infinity };
+    }
+    return { ...json, cloud: { ...cloud, ...this.#certificate?.pair } };
+  }
+
+  #withLocal(json: JsonObject): Draft {
+    const { local } = this.#parts;
+    const own = Object.entries(members(local.cloud)).filter(([key]) => LOCAL.includes(key));
+    const merged: JsonObject = { ...json, cloud: { ...members(json.cloud), ...Object.fromEntries(own) } };
+    const bind = members(local.network).bind_address;
+    if (bind !== undefined) merged.network = { ...members(json.network), bind_address: bind };
+    if (local.debug === true) merged.debug = true;
+    return { json: merged, revision: "", problems: [] };
+  }
+}
+
+/** The certificate in a configuration. */
+function pairOf(json: JsonObject | undefined): JsonObject | undefined {
+  const { tls_certificate: certificate, tls_private_key: key } = members(json?.cloud);
+  return certificate && key ? { tls_certificate: certificate, tls_private_key: key } : undefined;
+}
+
+function members(value: Json | undefined): JsonObject {
+  return isObject(value) ? value as JsonObject : {};
+}
+
+function markOf(json: JsonObject): string {
+  return JSON.stringify(json);
+}

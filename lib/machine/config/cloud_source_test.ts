@@ -1,0 +1,240 @@
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { type CloudConfigSchema, RobotConfigSchema } from "../../../proto/gen/app_pb.ts";
+import { robotConfigMessage } from "../../cloud/fleet/config_message.ts";
+import { FakeClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { create, type MessageInitShape } from "../../wire/proto.ts";
+import { CloudSource } from "./cloud_source.ts";
+import type { ConfigCache } from "./config_cache.ts";
+import type { Draft } from "./config_source.ts";
+
+const PAIR = { certPem: "cert", keyPem: "key" };
+const LOCAL = {
+  cloud: {
+    id: "part",
+    app_address: "https://app",
+    api_key: { id: "id", key: "local key" },
+    refresh_interval: "10s",
+  },
+};
+
+/** A source over a control plane that answers as the test says, and a copy in memory. */
+function bench({ copy, local = LOCAL }: { copy?: JsonObject; local?: JsonObject } = {}) {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const app = {
+    config: {} as JsonObject | SvcError,
+    cloud: { fqdn: "m.example.com" } as MessageInitShape<typeof CloudConfigSchema>,
+    certificate: undefined as typeof PAIR | SvcError | undefined,
+    calls: [] as string[],
+  };
+  const kept: JsonObject[] = copy ? [copy] : [];
+  const source = new CloudSource({
+    client: {
+      address: "https://app",
+      config: (limits = {}) => {
+        app.calls.push(limits.timeoutMs === undefined ? "config" : `config in ${limits.timeoutMs} ms`);
+        if (app.config instanceof SvcError) return Promise.reject(app.config);
+        const { revision } = app.config;
+        const message = {
+          ...robotConfigMessage(app.config),
+          revision: String(revision ?? ""),
+          cloud: app.cloud,
+        };
+        return Promise.resolve(create(RobotConfigSchema, message));
+      },
+      certificate: () => {
+        app.calls.push("certificate");
+        const { certificate } = app;
+        return certificate instanceof SvcError ? Promise.reject(certificate) : Promise.resolve(certificate);
+      },
+    },
+    local,
+    cache: {
+      read: () => Promise.resolve(kept.at(-1)),
+      write: (json: JsonObject) => {
+        kept.push(json);
+        return Promise.resolve();
+      },
+    } as ConfigCache,
+    refreshMs: 10_000,
+    clock,
+    logger: new Logs(clock, [memorySink(records)]).logger("rdk.config"),
+  });
+  return {
+    source,
+    app,
+    clock,
+    kept,
+    took: () => app.calls.splice(0),
+    told: () => records.splice(0).map(({ level, message }) => `${level} ${message}`),
+  };
+}
+
+function follow(source: CloudSource) {
+  const heard: (Draft | SvcError)[] = [];
+  const end = source.follow((news) => heard.push(news));
+  return { end, heard: () => heard.splice(0) };
+}
+
+Deno.test("the configuration is the control plane's, with the credentials and the address of the file", async () => {
+  const local = {
+    ...LOCAL,
+    network: { bind_address: "localhost:9" },
+    debug: true,
+    components: [{ name: "left aside" }],
+  };
+  const { source, app, took } = bench({ local });
+  app.config = { revision: "r1", components: [{ name: "a", api: "rdk:component:generic", model: "fake" }] };
+  app.config.network = { bind_address: ":8080", fqdn: "m" };
+  app.cloud = { fqdn: "m.example.com", secret: "not this one", id: "nor this" };
+  app.certificate = PAIR;
+  const { json } = await source.first();
+  assertEquals(json, {
+    revision: "r1",
+    debug: true,
+    network: { bind_address: "localhost:9", fqdn: "m" },
+    components: [{
+      name: "a",
+      api: "rdk:component:generic",
+      namespace: "rdk",
+      type: "generic",
+      model: "fake",
+    }],
+    cloud: {
+      ...LOCAL.cloud,
+      fqdn: "m.example.com",
+      secret: "not this one",
+      tls_certificate: "cert",
+      tls_private_key: "key",
+    },
+  });
+  assertEquals(took(), ["config in 15000 ms", "certificate"]);
+});
+
+Deno.test("it is asked for anew after a fifth of the interval, then after each; what is the same is no news", async () => {
+  const { source, app, clock, took } = bench();
+  await source.first();
+  const { end, heard } = follow(source);
+  await clock.advance(1_999);
+  took();
+  await clock.advance(1);
+  assertEquals([took(), heard()], [["config", "certificate"], []]);
+  app.certificate = PAIR;
+  app.config = { revision: "r2" };
+  await clock.advance(9_999);
+  assertEquals(heard(), []);
+  await clock.advance(1);
+  const [news] = heard() as Draft[];
+  assertEquals([news.json.revision, (news.json.cloud as JsonObject).tls_certificate], ["r2", "cert"]);
+  await clock.advance(60_000);
+  assertEquals([heard(), took().filter((call) => call === "certificate").length], [[], 1]);
+  await end();
+  await clock.advance(60_000);
+  assertEquals([took(), clock.pending], [[], 0]);
+});
+
+Deno.test("the certificate is asked for every hour and when the machine has another name", async () => {
+  const { source, app, clock, took } = bench();
+  app.certificate = PAIR;
+  await source.first();
+  const { end, heard } = follow(source);
+  took();
+  app.cloud = { fqdn: "other.example.com" };
+  await clock.advance(2_000);
+  assertEquals([took(), heard().length], [["config", "certificate"], 1]);
+  app.certificate = { certPem: "new", keyPem: "key" };
+  await clock.advance(3_600_000);
+  assertEquals(took().filter((call) => call === "certificate").length, 1);
+  const [news, ...more] = heard() as Draft[];
+  assertEquals([(news.json.cloud as JsonObject).tls_certificate, more], ["new", []]);
+  // One that cannot be had for now leaves the one there is.
+  app.certificate = new SvcError("unavailable", "not now");
+  await clock.advance(3_700_000);
+  assertEquals(heard(), []);
+  await end();
+});
+
+Deno.test("a control plane that is away is told once and is no news; so is its return", async () => {
+  const { source, app, clock, told } = bench();
+  await source.first();
+  const { end, heard } = follow(source);
+  for (const code of ["unavailable", "deadline_exceeded", "unauthenticated"] as const) {
+    app.config = new SvcError(code, "not now");
+    await clock.advance(30_000);
+  }
+  assertEquals([heard(), told()], [[], [
+    "warn https://app gives no configuration, the one in force stays: not now",
+  ]]);
+  app.config = {};
+  await clock.advance(30_000);
+  assertEquals([heard(), told()], [[], ["info https://app gives configurations again"]]);
+  await end();
+});
+
+Deno.test("nonsense is news, once, and so is the way back", async () => {
+  const { source, app, clock } = bench();
+  app.config = { revision: "r1" };
+  await source.first();
+  const { end, heard } = follow(source);
+  for (const code of ["unknown", "invalid_argument", "failed_precondition"] as const) {
+    app.config = new SvcError(code, `it is ${code}`);
+    await clock.advance(60_000);
+    const [news, ...more] = heard();
+    assertStringIncludes((news as SvcError).message, "https://app has no usable configuration");
+    assertEquals(more, []);
+  }
+  app.config = { revision: "r1" };
+  await clock.advance(10_000);
+  assertEquals(heard().map((news) => (news as Draft).json.revision), ["r1"]);
+  await end();
+});
+
+Deno.test("without the control plane a machine starts with the copy of last time, and asks only briefly", async () => {
+  const { source, app, kept, took } = bench();
+  app.config = { revision: "r1" };
+  app.certificate = PAIR;
+  await source.keep(await source.first());
+  assertEquals(kept, [{
+    revision: "r1",
+    cloud: { fqdn: "m.example.com", tls_certificate: "cert", tls_private_key: "key" },
+  }]);
+  took();
+
+  const next = bench({ copy: kept[0] });
+  next.app.config = new SvcError("unavailable", "nobody there");
+  const error = await assertRejects(() => next.source.first(), SvcError, "no configuration from https://app");
+  assertEquals([error.code, next.took()], ["unavailable", ["config in 1000 ms"]]);
+  const { json } = (await next.source.kept())!;
+  assertEquals(json, {
+    revision: "r1",
+    cloud: { ...LOCAL.cloud, fqdn: "m.example.com", tls_certificate: "cert", tls_private_key: "key" },
+  });
+  // What it gives when it is back is news, be it the same; until it gives a certificate the copy's is used.
+  const { end, heard } = follow(next.source);
+  next.app.config = { revision: "r1" };
+  await next.clock.advance(2_000);
+  const [news] = heard() as Draft[];
+  assertEquals([(news.json.cloud as JsonObject).tls_certificate, next.took()], ["cert", [
+    "config",
+    "certificate",
+  ]]);
+  await end();
+
+  const bare = bench();
+  bare.app.config = new SvcError("unavailable", "nobody there");
+  await assertRejects(() => bare.source.first(), SvcError);
+  assertEquals(await bare.source.kept(), undefined);
+});
+
+Deno.test("a copy without the certificate that the machine needs is not kept", async () => {
+  const { source, app, kept } = bench();
+  app.cloud = { signalingAddress: "app:443" };
+  await source.keep(await source.first());
+  assertEquals(kept.length, 0);
+  app.cloud = { signalingAddress: "app:443", signalingInsecure: true };
+  await source.keep(await source.first());
+  assertEquals(kept.length, 1);
+});

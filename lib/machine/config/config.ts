@@ -1,0 +1,374 @@
+/**
+ * The configuration of a machine: from JSON to values, and what is wrong with it.
+ *
+ * Everything wrong is reported at once, each problem with its path. What it means depends on where it is:
+ * - an error in a setting of the machine itself (a section of the wrong type, cloud, network, auth, maintenance,
+ *   tracing, flags) is fatal: such a configuration must not be used, the one in force stays;
+ * - an entry of modules, remotes, packages, jobs or log with an error is left out, and so is a resource that
+ *   cannot be named;
+ * - any other error in a component or service makes that one unhealthy;
+ * - unknown keys are warnings.
+ */
+
+import { logPattern, type LogRule } from "../../base/log/log.ts";
+import { messageOf } from "../../base/error.ts";
+import {
+  bool,
+  type Infer,
+  type Json,
+  type JsonObject,
+  list,
+  object,
+  Place,
+  type Problem,
+  Row,
+  text,
+} from "../../base/schema/schema.ts";
+import type { ResourceName } from "../../resource/name.ts";
+import type { AnyModel, Registry } from "../../resource/registry.ts";
+import { fillPlaceholders, homeFolder, packageFolder, type PlaceholderSource } from "./placeholder.ts";
+import {
+  decodeResources,
+  leaveOut,
+  mergeNamesakes,
+  type ResourceConfig,
+  type ResourceContext,
+  resourceRow,
+} from "./resource_config.ts";
+import {
+  type AuthConfig,
+  authRow,
+  type CloudConfig,
+  cloudRow,
+  foreignRows,
+  type JobConfig,
+  jobRow,
+  logRow,
+  type MaintenanceConfig,
+  maintenanceRow,
+  type ModuleConfig,
+  moduleRow,
+  type NetworkConfig,
+  networkRow,
+  type PackageConfig,
+  packageRow,
+  type RemoteConfig,
+  remoteRow,
+  type TracingConfig,
+  tracingRow,
+} from "./settings.ts";
+
+export type { ResourceConfig, ServiceConfig } from "./resource_config.ts";
+export type {
+  AuthConfig,
+  CloudConfig,
+  JobConfig,
+  MaintenanceConfig,
+  ModuleConfig,
+  NetworkConfig,
+  PackageConfig,
+  RemoteConfig,
+  TracingConfig,
+} from "./settings.ts";
+
+export interface MachineConfig {
+  readonly cloud?: CloudConfig;
+  readonly network: NetworkConfig;
+  readonly auth: AuthConfig;
+  readonly maintenance?: MaintenanceConfig;
+  readonly tracing: TracingConfig;
+  readonly modules: readonly ModuleConfig[];
+  readonly remotes: readonly RemoteConfig[];
+  readonly packages: readonly PackageConfig[];
+  readonly jobs: readonly JobConfig[];
+  /** Components, then services, then those that are there by default; no two of the same name. */
+  readonly resources: readonly ResourceConfig[];
+  /** From top to bottom, the last match wins: `log`, then what services say of themselves, then components, then jobs. */
+  readonly log: readonly LogRule[];
+  /** The patterns that are written under `log`, without those that stand for one resource or job. */
+  readonly logPatterns: readonly string[];
+  readonly debug: boolean;
+  readonly enableWebProfile: boolean;
+  readonly disableLogDeduplication: boolean;
+  /** What the configuration calls itself; empty where it does not. */
+  readonly revision: string;
+}
+
+export interface ConfigSurroundings {
+  readonly env: (name: string) => string | undefined;
+  /** The folder that a package is in; the published place under the home folder where left out. */
+  readonly packages?: (one: PackageConfig) => string;
+}
+
+export interface DecodedConfig {
+  readonly config: MachineConfig;
+  /** Everything wrong, that of single resources included. */
+  readonly problems: readonly Problem[];
+  /** The configuration must not be used. */
+  readonly fatal: boolean;
+}
+
+/** The name of a resource's logger. */
+export function resourceLogger(name: ResourceName): string {
+  return `rdk.resource_manager.${name}`;
+}
+
+/** The names by which patterns may mean a resource's logger: `rdk.components.motor` and `rdk.components.motor.left`. */
+export function resourceAliases({ api, short }: ResourceName): string[] {
+  const [namespace, kind, type] = api.split(":");
+  const all = `${namespace}.${kind}s.${type}`;
+  return [all, `${all}.${short}`];
+}
+
+/** The name of a job's logger. */
+export function jobLogger(name: string): string {
+  return `rdk.job_manager.${name}`;
+}
+
+/** A list that is decoded no further. */
+function entries<T>(item: Row<T>, doc: string): Row<readonly Json[]> {
+  const { spec } = list(item, doc);
+  const read = (value: unknown, at: Place) => Array.isArray(value) ? value : at.wanted("an array", value);
+  return new Row<readonly Json[] | undefined>({ ...spec, read }).default([]);
+}
+
+/** The whole file; the entries of its lists are decoded one by one, later. */
+const machineRow = object({
+  schema: foreignRows.schema,
+  components: entries(resourceRow, "hardware and what stands for it"),
+  services: entries(resourceRow, "software on top of components"),
+  modules: entries(moduleRow, "programs that provide more models"),
+  remotes: entries(remoteRow, "other machines whose resources are used"),
+  packages: entries(packageRow, "files that are fetched"),
+  jobs: entries(jobRow, "calls that are made again and again"),
+  network: networkRow,
+  auth: authRow,
+  cloud: cloudRow,
+  maintenance: maintenanceRow,
+  log: entries(logRow, "log levels, the last match wins"),
+  debug: bool("debug logs everywhere, whatever else is configured").default(false),
+  disableLogDeduplication: bool("write every repeated log line").default(false),
+  enableWebProfile: bool("serve profiles of the program").default(false),
+  tracing: tracingRow,
+  revision: text("what this configuration is called").default(""),
+  agent: foreignRows.agent,
+  fragments: foreignRows.fragments,
+  fragmentMods: foreignRows.fragmentMods,
+  processes: foreignRows.processes,
+}, "Configuration of a machine");
+
+/** Decodes a configuration, whatever is wrong with it. */
+export function decodeConfig(
+  json: unknown,
+  registry: Registry,
+  { env, packages = (one) => packageFolder(homeFolder(env), one) }: ConfigSurroundings,
+): DecodedConfig {
+  const at = new Place();
+  const file = machineRow.required().decode(json, at) ?? machineRow.required().decode({}, new Place());
+  const fatal = at.failed;
+  if (!fatal) warnIfOpen(file, at.at("network").at("bind_address"));
+  const packageConfigs = decodeEntries("packages", file.packages, packageRow, at);
+  const placeholders: PlaceholderSource = { env, packages: packageConfigs, folderOf: packages };
+  const context = { registry, placeholders };
+  const components = decodeResources("components", file.components ?? [], context, at);
+  const services = decodeResources("services", file.services ?? [], context, at);
+  const configured = mergeNamesakes([...components, ...services], at);
+  const resources = [...configured, ...defaultServices(configured, context)];
+  const modules = decodeModules(file.modules, placeholders, at);
+  if (modules.length === 0) reportUnknownModels(resources, at);
+  const jobs = decodeEntries("jobs", file.jobs, jobRow, at);
+  const rules = logRules(file.log ?? [], at);
+  const config: MachineConfig = {
+    cloud: file.cloud,
+    network: file.network ?? networkRow.required().decode({}, new Place()),
+    auth: file.auth ?? authRow.required().decode({}, new Place()),
+    maintenance: file.maintenance,
+    tracing: file.tracing ?? tracingRow.required().decode({}, new Place()),
+    modules,
+    remotes: decodeEntries("remotes", file.remotes, remoteRow, at),
+    packages: packageConfigs,
+    jobs,
+    resources,
+    log: [
+      ...rules,
+      ...ownRules(services),
+      ...ownRules(components),
+      ...jobRules(jobs),
+    ],
+    logPatterns: rules.map(({ pattern }) => pattern),
+    debug: file.debug ?? false,
+    enableWebProfile: file.enableWebProfile ?? false,
+    disableLogDeduplication: file.disableLogDeduplication ?? false,
+    revision: file.revision ?? "",
+  };
+  return { config, problems: at.problems, fatal };
+}
+
+const ALL_INTERFACES = ["", "0.0.0.0", "::"];
+
+/** The services that are there without being configured: those of APIs of which none is. */
+function defaultServices(configured: readonly ResourceConfig[], context: ResourceContext): ResourceConfig[] {
+  const there = new Set(configured.map(({ api }) => api));
+  const missing = context.registry.models.filter(({ api, byDefault }) => byDefault && !there.has(api.name));
+  const entries = missing.map(({ api, name }) => ({ api: api.name, model: name }));
+  return decodeResources("services", entries, context, new Place());
+}
+
+/** A managed machine knows who may call it; one of its own only what it is told. */
+function warnIfOpen({ network, auth, cloud }: NonNullable<Infer<typeof machineRow>>, at: Place): void {
+  const host = network?.bindAddress?.host;
+  if (host === undefined || !ALL_INTERFACES.includes(host) || cloud) return;
+  if (auth?.apiKeys || auth?.publicKeys.length || auth?.tlsAuthEntities.length) return;
+  at.warn("every interface, and no auth.handlers: whoever reaches this computer can move the machine");
+}
+
+/** The entries of a list that are without errors; of those with the same name only the first. */
+function decodeEntries<T>(
+  section: string,
+  entries: readonly Json[] | undefined,
+  row: Row<T>,
+  at: Place,
+  step: (one: NonNullable<T>, place: Place) => NonNullable<T> = (one) => one,
+): NonNullable<T>[] {
+  const names = new Map<unknown, string>();
+  const decoded: NonNullable<T>[] = [];
+  for (const [index, entry] of (entries ?? []).entries()) {
+    const place = new Place(`${section}.${index}`);
+    const one = row.required().decode(entry, place) as NonNullable<T> | undefined;
+    const filled = one && step(one, place);
+    const name = (one as { name?: string } | undefined)?.name;
+    const earlier = names.get(name);
+    if (name !== undefined && earlier !== undefined) {
+      place.at("name").error(`"${name}" is the name of ${earlier} too`);
+    }
+    if (filled && !place.failed) {
+      decoded.push(filled);
+      names.set(name, place.path);
+    }
+    leaveOut(place.problems);
+    for (const problem of place.problems) at.problems.push(problem);
+  }
+  return decoded;
+}
+
+function decodeModules(
+  entries: readonly Json[] | undefined,
+  source: PlaceholderSource,
+  at: Place,
+): ModuleConfig[] {
+  const programs = new Map<string, string>();
+  return decodeEntries("modules", entries, moduleRow, at, (module, place) => {
+    const path = place.at("executable_path");
+    const { executablePath } = module;
+    const program = executablePath && fillPlaceholders(executablePath, source, path);
+    const earlier = programs.get(program ?? "");
+    if (program && earlier) path.error(`"${program}" is the program of ${earlier} too`);
+    if (program) programs.set(program, place.path);
+    return {
+      ...module,
+      executablePath: program,
+      env: fillPlaceholders({ ...module.env }, source, place.at("env")),
+    };
+  });
+}
+
+/** Bad patterns and levels are no reason to change how the machine runs. */
+function logRules(entries: readonly Json[], at: Place): LogRule[] {
+  const place = new Place();
+  const rules = decodeEntries("log", entries, logRow, place, (rule, rulePlace) => {
+    try {
+      logPattern(rule.pattern);
+    } catch (error) {
+      rulePlace.at("pattern").error(messageOf(error));
+    }
+    return rule;
+  });
+  for (const problem of place.problems) at.problems.push({ ...problem, severity: "warning" });
+  return rules.filter((rule) => rule.level !== undefined);
+}
+
+function ownRules(resources: readonly ResourceConfig[]): LogRule[] {
+  return resources.flatMap(({ name, logLevel }) =>
+    logLevel ? [{ pattern: resourceLogger(name), level: logLevel }] : []
+  );
+}
+
+function jobRules(jobs: readonly JobConfig[]): LogRule[] {
+  return jobs.flatMap(({ name, logConfiguration }) =>
+    logConfiguration?.level ? [{ pattern: jobLogger(name), level: logConfiguration.level }] : []
+  );
+}
+
+/** Without modules, nothing else can provide a model that is not built in. */
+function reportUnknownModels(resources: readonly ResourceConfig[], at: Place): void {
+  for (const { path, modelProblem } of resources) {
+    if (modelProblem) at.problems.push({ severity: "error", path: `${path}.model`, message: modelProblem });
+  }
+}
+
+const PROBLEMS_SHOWN = 100;
+const PATH_SHOWN = 200;
+
+/** For people: `<file>: <path>: <message>`, one problem a line, errors first. */
+export function formatProblems(problems: readonly Problem[], file: string): string {
+  const sorted = problems.toSorted((a, b) =>
+    Number(a.severity === "warning") - Number(b.severity === "warning")
+  );
+  const lines = sorted.slice(0, PROBLEMS_SHOWN).map(({ severity, path, message }) => {
+    const where = path === "" ? [] : [path.slice(0, PATH_SHOWN)];
+    return [file, ...where, severity === "warning" ? `warning: ${message}` : message].join(": ");
+  });
+  if (sorted.length > PROBLEMS_SHOWN) {
+    lines.push(`${file}: and ${sorted.length - PROBLEMS_SHOWN} more problems`);
+  }
+  return lines.join("\n");
+}
+
+/** A printable form: secrets are stars, attributes as configured. */
+export function configJson({ resources, ...config }: MachineConfig): string {
+  const shown = resources.map(({ name, model, attributes, dependsOn, frame, serviceConfigs }) => {
+    return { name: name.full, model, attributes, dependsOn, frame, serviceConfigs };
+  });
+  return JSON.stringify({ ...config, resources: shown }, null, 2);
+}
+
+/** JSON Schema (2020-12) of the whole file, with the attributes of every model of the registry. */
+export function machineSchema(registry: Registry): JsonObject {
+  const schema = machineRow.jsonSchema();
+  const properties = schema.properties as JsonObject;
+  for (const [section, kind] of [["components", "component"], ["services", "service"]]) {
+    const models = registry.models.filter((model) => model.api.name.split(":")[1] === kind);
+    properties[section] = { ...properties[section] as JsonObject, items: entrySchema(models) };
+  }
+  return { $schema: "https://json-schema.org/draft/2020-12/schema", title: "svc-server", ...schema };
+}
+
+function entrySchema(models: readonly AnyModel[]): JsonObject {
+  const entry = resourceRow.jsonSchema();
+  const apis = [...new Set(models.map((model) => model.api.name))];
+  const properties: JsonObject = {
+    ...entry.properties as JsonObject,
+    api: { anyOf: [{ enum: apis }, { type: "string" }] },
+  };
+  const modelNames = apis.map((api): Json => {
+    const names = models.filter((model) => model.api.name === api).flatMap(namesOf);
+    const model: Json = { anyOf: [{ enum: names }, { type: ["string", "object"] }] };
+    return { if: is({ api: { const: api } }), then: { properties: { model } } };
+  });
+  const attributes = models.map((model): Json => {
+    const schema = model.attributes.jsonSchema();
+    const needed: JsonObject = schema.required === undefined ? {} : { required: ["attributes"] };
+    const condition = is({ api: { const: model.api.name }, model: { enum: namesOf(model) } });
+    return { if: condition, then: { properties: { attributes: schema }, ...needed } };
+  });
+  return { ...entry, properties, allOf: [...modelNames, ...attributes] };
+}
+
+function is(properties: JsonObject): JsonObject {
+  return { properties, required: Object.keys(properties) };
+}
+
+/** How a model may be written: a built-in one by its last word too. */
+function namesOf({ name }: AnyModel): string[] {
+  return name.startsWith("rdk:builtin:") ? [name.slice("rdk:builtin:".length), name] : [name];
+}

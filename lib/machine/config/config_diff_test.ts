@@ -1,0 +1,82 @@
+import { assertEquals } from "@std/assert";
+import { GenericApi } from "../../api/generic.ts";
+import { anyObject, type JsonObject } from "../../base/schema/schema.ts";
+import { model, Registry } from "../../resource/registry.ts";
+import { BaseComponent } from "../../resource/resource.ts";
+import { decodeConfig } from "./config.ts";
+import { configDiff } from "./config_diff.ts";
+
+const registry = new Registry([GenericApi], [
+  model({
+    api: GenericApi,
+    name: "rdk:builtin:part",
+    doc: "a part",
+    attributes: anyObject().default({}),
+    construct: ({ name }) => new class extends BaseComponent {}(name),
+  }),
+]);
+
+function diff(before: JsonObject, after: JsonObject): string[] {
+  const [a, b] = [before, after].map((json) => decodeConfig(json, registry, { env: () => undefined }).config);
+  const text = configDiff(a, b);
+  return text === "" ? [] : text.split("\n");
+}
+
+function parts(attributes: JsonObject): JsonObject {
+  const components = Object.entries(attributes).map(([name, attributes]) => {
+    return { name, api: "rdk:component:generic", model: "part", attributes };
+  });
+  return { components };
+}
+
+Deno.test("a difference tells settings by path; things with names by name, wherever they stand", () => {
+  const before = { ...parts({ a: { speed: 1, list: [1, 2] }, b: {} }), debug: false };
+  const after = { ...parts({ b: { fresh: "x" }, a: { speed: 2, list: [1, 3] } }), debug: true };
+  assertEquals(diff(before, after), [
+    "~ debug: false -> true",
+    "~ resources.rdk:component:generic/a.attributes.speed: 1 -> 2",
+    "~ resources.rdk:component:generic/a.attributes.list: [1,2] -> [1,3]",
+    '+ resources.rdk:component:generic/b.attributes.fresh: "x"',
+  ]);
+  assertEquals(diff(before, before), []);
+});
+
+Deno.test("resources that come and go are whole lines", () => {
+  const none = parts({});
+  const one = parts({ secret_keeper: { speed: 1 } });
+  const body = '{"name":"rdk:component:generic/secret_keeper","model":"rdk:builtin:part",' +
+    '"attributes":{"speed":1},"dependsOn":[],"serviceConfigs":[]}';
+  assertEquals(
+    diff(parts({ a: {} }), { components: [...parts({ a: {} }).components as [], ...one.components as []] }),
+    [
+      `+ resources.rdk:component:generic/secret_keeper: ${body}`,
+    ],
+  );
+  assertEquals(diff(none, none), []);
+});
+
+Deno.test("nothing secret is shown", () => {
+  const cloud = (key: string) => ({ cloud: { id: "part", api_key: { id: "id", key }, secret: key } });
+  assertEquals(diff(cloud("old-secret"), cloud("new-secret")), []);
+  assertEquals(
+    diff(
+      parts({ a: { password: "hunter2", nested: { api_key: { deep: "x" } }, tokens: ["t1"] } }),
+      parts({ a: { password: "hunter3", nested: { api_key: { deep: "y" } }, tokens: ["t2"] } }),
+    ),
+    [
+      "~ resources.rdk:component:generic/a.attributes.password: ****** -> ******",
+      "~ resources.rdk:component:generic/a.attributes.nested.api_key.deep: ****** -> ******",
+      "~ resources.rdk:component:generic/a.attributes.tokens: ****** -> ******",
+    ],
+  );
+  const [line] = diff(parts({ b: {} }), parts({ b: {}, a: { wifi_psk: "hunter2", ssid: "home" } }));
+  assertEquals([line.includes("hunter2"), line.includes('"wifi_psk":"******","ssid":"home"')], [false, true]);
+});
+
+Deno.test("a difference has its limits", () => {
+  const many = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`s${n}`, n]));
+  const lines = diff(parts({ a: {} }), parts({ a: many }));
+  assertEquals([lines.length, lines.at(-1)], [501, "and 100 more"]);
+  const [long] = diff(parts({ a: {} }), parts({ a: { text: "x".repeat(10_000) } }));
+  assertEquals(long.length < 600, true);
+});

@@ -1,0 +1,58 @@
+/**
+ * The configuration file: from bytes to JSON.
+ *
+ * The file is JSON or JSONC in UTF-8. Shell-style variables in it are filled in from the environment, on every
+ * read alike: `${NAME}`, `$NAME`, `${NAME-default}` and `${NAME:-default}`, inside texts and, without quotes, as
+ * numbers, true or false. A variable that is not set stays as it is written, and so does everything with a dot in it:
+ * placeholders such as `${environment.NAME}` and `${packages.type.name}` belong to the next stage. Keys are never
+ * filled in.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import { parseJsonc } from "../../base/schema/jsonc.ts";
+import { isObject, type JsonObject, type Problem, show } from "../../base/schema/schema.ts";
+
+/** Far more than any machine needs; a larger file is something else by mistake. */
+export const CONFIG_BYTES_MAX = 16 * 1024 * 1024;
+
+export interface ParseOptions {
+  /** What the file is called in errors. */
+  readonly file: string;
+  readonly env: (name: string) => string | undefined;
+  /** Receives what is only doubtful, such as keys written twice. */
+  readonly problems?: Problem[];
+}
+
+/** Parses a configuration. Throws `invalid_argument` with `<file>:<line>:<column>: found …, wanted …`. */
+export function parseConfig(bytes: Uint8Array, { file, env, problems }: ParseOptions): JsonObject {
+  checkSize(bytes.length, file);
+  const json = parseJsonc(bytes, { file, variable: env, problems });
+  if (isObject(json)) return json as JsonObject;
+  throw new SvcError(
+    "invalid_argument",
+    `${file}: found ${show(json)}, wanted an object such as {"components": []}`,
+  );
+}
+
+/** Reads and parses a configuration file; a file that cannot be read is the host's error. */
+export async function readConfig(host: Host, path: string, problems: Problem[] = []): Promise<JsonObject> {
+  const bytes = await readConfigBytes(host, path);
+  return parseConfig(bytes, { file: path, env: (name) => host.env(name), problems });
+}
+
+/** Reads a configuration file, unless it is far too large for one. */
+export async function readConfigBytes(
+  host: Pick<Host, "fileSize" | "readFile">,
+  path: string,
+): Promise<Uint8Array> {
+  checkSize(await host.fileSize(path) ?? 0, path);
+  return await host.readFile(path);
+}
+
+function checkSize(sizeBytes: number, file: string): void {
+  if (sizeBytes <= CONFIG_BYTES_MAX) return;
+  const size = (sizeBytes / 1024 / 1024).toFixed(1);
+  const max = CONFIG_BYTES_MAX / 1024 / 1024;
+  throw new SvcError("invalid_argument", `${file}: the file has ${size} MiB, wanted at most ${max} MiB`);
+}

@@ -1,0 +1,295 @@
+/** The machine's configuration: what a good one decodes to, and what problems mean. */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { MotorApi } from "../../api/motor.ts";
+import { type Json, type JsonObject, number, object, text } from "../../base/schema/schema.ts";
+import { type AnyModel, model, Registry } from "../../resource/registry.ts";
+import { configJson, decodeConfig, formatProblems, machineSchema } from "./config.ts";
+
+const wheel: AnyModel = model({
+  api: MotorApi,
+  name: "rdk:builtin:wheel",
+  doc: "a motor of these tests",
+  attributes: object({ maxRpm: number("rpm").required(), board: text().names("board"), note: text() }),
+  construct: () => {
+    throw new Error("never built here");
+  },
+});
+const registry = new Registry([MotorApi], [wheel]);
+const ENV: Record<string, string> = { SVC_HOME: "/svc", ROBOT: "r2", PORT: "9" };
+
+function decode(json: unknown) {
+  const { config, problems, fatal } = decodeConfig(json, registry, { env: (name) => ENV[name] });
+  const lines = problems.map(({ severity, path, message }) => `${severity} ${path}: ${message}`);
+  return { config, lines, fatal, resources: config.resources };
+}
+
+/** A motor that is right but for what a test changes. */
+const motor = (changes: JsonObject = {}): JsonObject => ({
+  name: "left",
+  api: "rdk:component:motor",
+  model: "wheel",
+  attributes: { max_rpm: 100 },
+  ...changes,
+});
+
+Deno.test("an empty configuration has every default", () => {
+  const { config, lines, fatal } = decode({});
+  assertEquals([lines, fatal], [[], false]);
+  assertEquals(config, {
+    cloud: undefined,
+    network: {
+      fqdn: undefined,
+      bindAddress: undefined,
+      tlsCertFile: undefined,
+      tlsKeyFile: undefined,
+      noTls: false,
+      trafficTunnelEndpoints: [],
+      heartbeatWindowMs: 2000,
+    },
+    auth: { apiKeys: undefined, tlsAuthEntities: [], publicKeys: [] },
+    maintenance: undefined,
+    tracing: { enabled: false, disk: false, console: false, otlpendpoint: undefined },
+    modules: [],
+    remotes: [],
+    packages: [],
+    jobs: [],
+    resources: [],
+    log: [],
+    logPatterns: [],
+    debug: false,
+    enableWebProfile: false,
+    disableLogDeduplication: false,
+    revision: "",
+  });
+});
+
+Deno.test("every section is read under its published names", () => {
+  const { config, lines, fatal } = decode({
+    $schema: "./svc.schema.json",
+    cloud: { id: "part", api_key: { id: "key", key: "k" }, refresh_interval: "5s" },
+    network: {
+      bind_address: "[::1]:9000",
+      tls_cert_file: "c.pem",
+      tls_key_file: "k.pem",
+      sessions: { heartbeat_window: "500ms" },
+      traffic_tunnel_endpoints: [{ port: 22 }],
+    },
+    auth: { handlers: [{ type: "api-key", config: { keys: ["a"], a: "secret" } }], tls_auth_entities: ["x"] },
+    maintenance: { sensor_name: "rdk:component:sensor/door", maintenance_allowed_key: "open" },
+    tracing: { enabled: true },
+    modules: [{ name: "m", executable_path: "${packages.module.m}/run", env: { R: "${environment.ROBOT}" } }],
+    remotes: [{ name: "arm-pc", address: "arm-pc:8080", frame: { parent: "world" }, secret: "s" }],
+    packages: [{ name: "m", package: "org/m", type: "module", version: "1.2.3" }],
+    jobs: [{ name: "j", schedule: "*/5 * * * *", resource: "left", method: "DoCommand", command: { a: 1 } }],
+    log: [{ pattern: "rdk.*", level: "WARNING" }],
+    debug: true,
+    disable_log_deduplication: true,
+    enable_web_profile: true,
+    revision: "r1",
+    agent: { version_control: {} },
+    fragments: ["f"],
+  });
+  assertEquals([lines, fatal], [[], false]);
+  assertEquals(config.cloud?.apiKey?.key.reveal(), "k");
+  assertEquals(config.cloud?.refreshInterval, 5000);
+  assertEquals(config.network.bindAddress, { host: "::1", port: 9000 });
+  assertEquals(config.network.heartbeatWindowMs, 500);
+  assertEquals(config.network.trafficTunnelEndpoints, [{ port: 22, connectionTimeout: 10_000 }]);
+  assertEquals(config.auth.apiKeys?.a.reveal(), "secret");
+  assertEquals(config.maintenance, {
+    sensorName: "rdk:component:sensor/door",
+    maintenanceAllowedKey: "open",
+  });
+  assertEquals(config.modules[0].executablePath, "/svc/packages/data/module/org-m-1_2_3/run");
+  assertEquals([config.modules[0].env, config.modules[0].firstRunTimeout], [{ R: "r2" }, 3_600_000]);
+  assertEquals([config.remotes[0].prefix, config.remotes[0].reconnectInterval], ["", 1000]);
+  assertEquals(config.jobs[0].command, { a: 1 });
+  assertEquals(config.log, [{ pattern: "rdk.*", level: "warn" }]);
+  assertEquals([config.debug, config.disableLogDeduplication, config.revision], [true, true, "r1"]);
+});
+
+Deno.test("a resource has its name, model, decoded attributes and dependencies", () => {
+  const frame = { parent: "world", translation: { x: 1, y: 2, z: 3 } };
+  const { resources: [one], lines } = decode({
+    components: [motor({
+      attributes: { max_rpm: 100, board: "b", note: "on ${environment.ROBOT}" },
+      depends_on: ["x", "rdk:component:sensor/y", "far:z"],
+      frame,
+      log_configuration: { level: "Debug" },
+      service_configs: [{ type: "data_manager", attributes: { hz: 1 } }],
+    })],
+  });
+  assertEquals(lines, []);
+  const { name, decoded, implicit, ...rest } = one;
+  assertEquals(name.full, "rdk:component:motor/left");
+  assertEquals(decoded, { maxRpm: 100, board: "b", note: "on r2" });
+  assertEquals(implicit, [{
+    name: "b",
+    type: "board",
+    optional: false,
+    path: "components.0.attributes.board",
+  }]);
+  assertEquals(rest, {
+    path: "components.0",
+    kind: "component",
+    api: "rdk:component:motor",
+    model: "rdk:builtin:wheel",
+    attributes: { max_rpm: 100, board: "b", note: "on r2" },
+    dependsOn: ["x", "rdk:component:sensor/y", "far:z"],
+    frame,
+    logLevel: "debug",
+    serviceConfigs: [{ type: "rdk:service:data_manager", attributes: { hz: 1 } }],
+    problems: [],
+    modelProblem: undefined,
+  });
+});
+
+Deno.test("an API and a model may be written in their old forms", () => {
+  const forms: [entry: JsonObject, section: string, full: string, model: string][] = [
+    [{ type: "motor" }, "components", "rdk:component:motor/a", "rdk:builtin:wheel"],
+    [{ type: "rdk:component:motor" }, "components", "rdk:component:motor/a", "rdk:builtin:wheel"],
+    [{ namespace: "acme", type: "gizmo" }, "components", "acme:component:gizmo/a", "rdk:builtin:wheel"],
+    [{ type: "motor", model: "acme:x:y" }, "components", "rdk:component:motor/a", "acme:x:y"],
+    [
+      { type: "motor", model: { namespace: "acme", model_family: "x", name: "y" } },
+      "components",
+      "rdk:component:motor/a",
+      "acme:x:y",
+    ],
+    [{ type: "slam", model: null }, "services", "rdk:service:slam/a", "rdk:builtin:builtin"],
+    [
+      { type: "motion", name: null, model: null },
+      "services",
+      "rdk:service:motion/builtin",
+      "rdk:builtin:builtin",
+    ],
+  ];
+  for (const [entry, section, full, model] of forms) {
+    const [one] = decode({ [section]: [{ name: "a", model: "wheel", ...entry }] }).resources;
+    assertEquals([one.name.full, one.model], [full, model]);
+  }
+});
+
+Deno.test("an error in a resource is its own", () => {
+  const { resources, fatal, lines } = decode({
+    components: [motor({ attributes: { max_rpm: "fast" } }), motor({ name: "right" })],
+  });
+  assertEquals(fatal, false);
+  assertEquals(resources.map((one) => one.problems.length), [1, 0]);
+  assertEquals(lines, ['error components.0.attributes.max_rpm: found "fast", wanted a number']);
+});
+
+Deno.test("all that is wrong with a resource is told, but not what only follows from it", () => {
+  const { lines } = decode({
+    components: [
+      motor({ frame: 1, depends_on: 2, attributes: { max_rpm: "fast" } }),
+      motor({ name: "b", attributes: { note: "${environment.NOPE}" } }),
+      motor({ name: "c", attributes: 3, log_configuration: { level: "loud" } }),
+    ],
+  });
+  assertEquals(lines.map((line) => line.split(":")[0]), [
+    "error components.0.frame",
+    "error components.0.depends_on",
+    "error components.0.attributes.max_rpm",
+    "error components.1.attributes.note",
+    "warning components.2.log_configuration.level",
+    "error components.2.attributes",
+  ]);
+});
+
+Deno.test("an error in a setting of the machine is fatal, and everything else is told with it", () => {
+  const { fatal, lines } = decode({ network: { bind_address: "here" }, components: [motor({ model: 5 })] });
+  assertEquals(fatal, true);
+  assertEquals(lines, [
+    'error network.bind_address: found "here", wanted host:port, for example "localhost:8080" or ":8080"',
+    "error components.0.model: found 5, wanted the name of a model",
+  ]);
+});
+
+Deno.test("a machine that everybody can reach and nobody needs a key for is told of", () => {
+  const warned = (network: JsonObject, more: JsonObject = {}) =>
+    decode({ network, ...more }).lines.length > 0;
+  const keys = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
+  assertEquals(decode({ network: { bind_address: ":8080" } }).lines, [
+    "warning network.bind_address: every interface, and no auth.handlers: " +
+    "whoever reaches this computer can move the machine",
+  ]);
+  assertEquals(warned({ bind_address: "[::]:8080" }), true);
+  assertEquals(warned({ bind_address: "localhost:8080" }), false);
+  assertEquals(warned({}), false);
+  assertEquals(warned({ bind_address: "0.0.0.0:8080" }, { auth: keys }), false);
+  assertEquals(warned({ bind_address: "0.0.0.0:8080" }, { cloud: { id: "part", secret: "s" } }), false);
+});
+
+Deno.test("namesakes become one resource that is unhealthy", () => {
+  const { resources } = decode({ components: [motor(), motor({ name: "right" }), motor()] });
+  assertEquals(resources.map(({ name, problems }) => `${name.short} ${problems.length}`), [
+    "left 1",
+    "right 0",
+  ]);
+  assertStringIncludes(resources[0].problems[0].message, "components.0 and components.2 are both");
+});
+
+Deno.test("a model that is not built in may come from a module", () => {
+  const components = [motor({ model: "weel" })];
+  const alone = decode({ components });
+  assertStringIncludes(alone.lines[0], "did you mean rdk:builtin:wheel?");
+  const { lines, resources: [one] } = decode({ components, modules: [{ name: "m", executable_path: "/m" }] });
+  assertEquals(lines, []);
+  assertStringIncludes(one.modelProblem!, "did you mean rdk:builtin:wheel?");
+  assertEquals(one.decoded, undefined);
+});
+
+Deno.test("log rules: the list, then services, then components", () => {
+  const own = { log_configuration: { level: "error" } };
+  const { config } = decode({
+    components: [motor(own)],
+    services: [{ name: "s", type: "slam", ...own }],
+    log: [{ pattern: "a", level: "info" }, { pattern: "[", level: "info" }, { pattern: "b", level: "debug" }],
+  });
+  assertEquals(config.log.map((rule) => rule.pattern), [
+    "a",
+    "b",
+    "rdk.resource_manager.rdk:service:slam/s",
+    "rdk.resource_manager.rdk:component:motor/left",
+  ]);
+});
+
+Deno.test("problems are printed a line each, errors first, within a limit", () => {
+  const warning = { severity: "warning", path: "a", message: "odd" } as const;
+  const error = { severity: "error", path: "", message: "bad" } as const;
+  assertEquals(formatProblems([warning, error], "f.json"), "f.json: bad\nf.json: a: warning: odd");
+  const many = formatProblems(Array.from({ length: 1000 }, () => error), "f.json").split("\n");
+  assertEquals([many.length, many.at(-1)], [101, "f.json: and 900 more problems"]);
+});
+
+Deno.test("a printed configuration has no secrets", () => {
+  const { config } = decode({
+    cloud: {
+      id: "p",
+      secret: "hidden",
+      tls_private_key: "hidden",
+      location_secrets: [{ id: "a", secret: "hidden" }],
+    },
+    auth: { handlers: [{ type: "api-key", config: { keys: ["a"], a: "hidden" } }] },
+    remotes: [{ name: "r", address: "x:1", auth: { credentials: { type: "api-key", payload: "hidden" } } }],
+    components: [motor()],
+  });
+  const printed = configJson(config);
+  assert(!printed.includes("hidden") && printed.includes("******"), printed);
+  assertStringIncludes(printed, '"name": "rdk:component:motor/left"');
+});
+
+Deno.test("the JSON Schema has the attributes of each model under its name", () => {
+  const schema = machineSchema(registry);
+  const { components, services } = schema.properties as Record<string, { items: { allOf: Json[] } }>;
+  assertEquals(services.items.allOf, []);
+  assertEquals(components.items.allOf[1], {
+    if: {
+      properties: { api: { const: "rdk:component:motor" }, model: { enum: ["wheel", "rdk:builtin:wheel"] } },
+      required: ["api", "model"],
+    },
+    then: { properties: { attributes: wheel.attributes.jsonSchema() }, required: ["attributes"] },
+  });
+});

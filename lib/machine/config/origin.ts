@@ -1,0 +1,90 @@
+/**
+ * Where the configuration of this machine comes from: the file itself, or the control plane whose address and
+ * credentials are in it.
+ */
+
+import { CloudClient } from "../../cloud_client/client.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Host } from "../../base/host.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { Registry } from "../../resource/registry.ts";
+import { CloudSource } from "./cloud_source.ts";
+import { type CloudConfig, decodeConfig } from "./config.ts";
+import { ConfigCache } from "./config_cache.ts";
+import type { ConfigSource } from "./config_source.ts";
+import { envDurationMs } from "./env_duration.ts";
+import { FileSource } from "./file_source.ts";
+import { homeFolder } from "./placeholder.ts";
+
+/** How long the first answer of the control plane may take. */
+const TIMEOUT_VARIABLES = ["SVC_CONFIG_READ_TIMEOUT", "VIAM_CONFIG_READ_TIMEOUT"];
+
+export interface OriginParts {
+  /** The file. */
+  readonly path: string;
+  readonly allowInsecureCredentials: boolean;
+  /** Of this program: `0.1.0` */
+  readonly version: string;
+  readonly registry: Registry;
+  readonly host: Host;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface Origin {
+  readonly source: ConfigSource;
+  /** The control plane, if there is one. Whoever asked for the origin closes it. */
+  readonly client?: CloudClient;
+}
+
+/** Reads the file. Throws where it cannot be read, or where credentials would travel in the clear. */
+export async function originOf(parts: OriginParts): Promise<Origin> {
+  const { path, registry, host, clock, logger } = parts;
+  const file = new FileSource({ path, host, clock });
+  const { json: local } = await file.first();
+  const { config: { cloud }, fatal } = decodeConfig(local, registry, { env: (name) => host.env(name) });
+  // What is wrong with the file is told by whoever asks it for its configuration.
+  if (fatal || !cloud) return { source: file };
+  if (!cloud.appAddress) {
+    logger.warn(`${path}: cloud: there is no app_address, so this file is the whole configuration`);
+    return { source: file };
+  }
+  const client = clientOf(cloud, cloud.appAddress, parts);
+  leftAside(local, parts, client.address);
+  const cache = new ConfigCache({
+    home: homeFolder((name) => host.env(name)),
+    partId: cloud.id,
+    host,
+    logger,
+  });
+  const refreshMs = cloud.refreshInterval;
+  const firstTimeoutMs = envDurationMs(TIMEOUT_VARIABLES, undefined, (name) => host.env(name), logger);
+  return {
+    source: new CloudSource({ client, local, cache, refreshMs, firstTimeoutMs, clock, logger }),
+    client,
+  };
+}
+
+function clientOf({ id, apiKey, secret }: CloudConfig, address: string, parts: OriginParts): CloudClient {
+  const { host, version, clock, allowInsecureCredentials } = parts;
+  const { os, arch } = host.platform();
+  return new CloudClient({
+    address,
+    partId: id,
+    credentials: apiKey
+      ? { type: "api-key", entity: apiKey.id, payload: apiKey.key }
+      : { type: "robot-secret", entity: id, payload: secret! },
+    allowInsecureCredentials,
+    agent: { host: host.hostname(), os, version, platform: `${os}/${arch === "x64" ? "amd64" : arch}` },
+    clock,
+  });
+}
+
+function leftAside(local: JsonObject, { path, logger }: OriginParts, address: string): void {
+  const keys = ["components", "services", "modules", "remotes", "packages", "jobs"];
+  const there = keys.filter((key) => Array.isArray(local[key]) && local[key].length > 0);
+  if (there.length > 0) {
+    logger.warn(`${path}: ${there.join(", ")}: left aside, the configuration comes from ${address}`);
+  }
+}

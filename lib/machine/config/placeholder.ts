@@ -1,0 +1,87 @@
+/**
+ * Placeholders: `${environment.<NAME>}` and `${packages.<type>.<name>}` (or `${packages.<name>}` for an ML model)
+ * inside the texts of a configuration.
+ *
+ * What cannot be filled in is reported with its path and stays as it is written. A `${…}` of another kind is
+ * only doubtful: it may be meant for somebody else.
+ */
+
+import { isObject, type Json, type JsonObject, type Place } from "../../base/schema/schema.ts";
+import { suggest } from "../../base/schema/suggest.ts";
+import type { PackageConfig } from "./settings.ts";
+
+export { homeFolder } from "../../base/files/home.ts";
+
+/** Where values come from. */
+export interface PlaceholderSource {
+  readonly env: (name: string) => string | undefined;
+  readonly packages: readonly PackageConfig[];
+  /** The folder that a package is in. */
+  readonly folderOf: (one: PackageConfig) => string;
+}
+
+/** An id as part of a file's name: it is what somebody else has written, and must not lead out of a folder. */
+export function fileNameOf(id: string): string {
+  return id.replaceAll(/[^\w-]/g, "_");
+}
+
+/** The published place of a package under the program's home folder. */
+export function packageFolder(home: string, { type, package: id, version }: PackageConfig): string {
+  return `${home}/packages/data/${type}/${id.replaceAll("/", "-")}-${version.replaceAll(".", "_")}`;
+}
+
+/** The value with the placeholders of all its texts filled in. */
+export function fillPlaceholders<T extends Json>(value: T, source: PlaceholderSource, at: Place): T;
+export function fillPlaceholders(value: Json, source: PlaceholderSource, at: Place): Json {
+  if (typeof value === "string") return value.includes("${") ? fillText(value, source, at) : value;
+  if (Array.isArray(value)) return value.map((one, index) => fillPlaceholders(one, source, at.at(index)));
+  if (!isObject(value)) return value;
+  const filled = Object.entries(value as JsonObject)
+    .map(([key, one]) => [key, fillPlaceholders(one, source, at.at(key))]);
+  return Object.fromEntries(filled);
+}
+
+function fillText(text: string, source: PlaceholderSource, at: Place): string {
+  return text.replace(/\$\{([^{}]*)\}/g, (written: string, inner: string) => {
+    const dot = inner.indexOf(".");
+    const rest = inner.slice(dot + 1);
+    switch (inner.slice(0, Math.max(dot, 0))) {
+      case "environment":
+        return environment(rest, source, at) ?? written;
+      case "packages":
+        return packageNamed(rest, source, at) ?? written;
+    }
+    at.warn(
+      `${written} is left as it is: not a placeholder such as \${environment.NAME} or \${packages.type.name}`,
+    );
+    return written;
+  });
+}
+
+function environment(name: string, { env }: PlaceholderSource, at: Place): string | undefined {
+  if (name === "") return at.error("${environment.} lacks the name of an environment variable");
+  return env(name) ?? at.error(`\${environment.${name}}: environment variable ${name} is not set`);
+}
+
+function packageNamed(
+  words: string,
+  { packages, folderOf }: PlaceholderSource,
+  at: Place,
+): string | undefined {
+  const [, type = "ml_model", name] = /^(?:([^.]*)\.)?(.*)$/.exec(words)!;
+  const written = `\${packages.${words}}`;
+  if (!/^[\w:/-]+$/.test(name)) return at.error(`${written}: "${name}" cannot be the name of a package`);
+  const found = packages.find((one) => one.name === name && one.type === type);
+  if (found) return folderOf(found);
+  const other = packages.find((one) => one.name === name);
+  if (other) {
+    return at.error(`${written}: package "${name}" is of another type, wanted ${placeholderFor(other)}`);
+  }
+  const likely = suggest(name, packages.map((one) => one.name));
+  const hint = likely === undefined ? "" : `; did you mean "${likely}"?`;
+  return at.error(`${written}: no package named "${name}" is configured${hint}`);
+}
+
+function placeholderFor({ type, name }: PackageConfig): string {
+  return `\${packages.${type}.${name}}`;
+}

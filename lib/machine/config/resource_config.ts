@@ -1,0 +1,254 @@
+/**
+ * One resource of a configuration: its entry in `components` or `services`, decoded against the registry.
+ *
+ * An entry that has a name and an API becomes a `ResourceConfig`, whatever else is wrong with it: its own errors
+ * travel with it and make it unhealthy, nothing else. An entry that cannot even be named is left out.
+ */
+
+import { messageOf } from "../../base/error.ts";
+import type { Level } from "../../base/log/log.ts";
+import {
+  anyObject,
+  type Infer,
+  isObject,
+  type Json,
+  type JsonObject,
+  list,
+  type NamedResource,
+  object,
+  Place,
+  type Problem,
+  Row,
+  text,
+} from "../../base/schema/schema.ts";
+import { frameRow } from "../../geometry/schema.ts";
+import { parseApi, parseModel, ResourceName } from "../../resource/name.ts";
+import type { AnyModel, Registry } from "../../resource/registry.ts";
+import { fillPlaceholders, type PlaceholderSource } from "./placeholder.ts";
+import { logConfigurationRow, nameRow, serviceConfigRow } from "./settings.ts";
+
+export type Section = "components" | "services";
+
+export type ServiceConfig = NonNullable<Infer<typeof serviceConfigRow>>;
+
+export interface ResourceConfig {
+  readonly name: ResourceName;
+  /** Where it stands: `components.0`. */
+  readonly path: string;
+  readonly kind: "component" | "service";
+  /** `rdk:component:motor` */
+  readonly api: string;
+  /** `rdk:builtin:gpio` */
+  readonly model: string;
+  /** As configured, placeholders filled in. */
+  readonly attributes: JsonObject;
+  /** The attributes as the model wants them; absent where the registry does not know the model. */
+  readonly decoded?: unknown;
+  /** Short or full names that the user listed. */
+  readonly dependsOn: readonly string[];
+  /** Those that the attributes name. */
+  readonly implicit: readonly NamedResource[];
+  /** As configured; without errors it decodes by `frameRow`. */
+  readonly frame?: JsonObject;
+  readonly logLevel?: Level;
+  /** What services are to do with it, such as data capture. */
+  readonly serviceConfigs: readonly ServiceConfig[];
+  /** Its own; with an error among them it is unhealthy. */
+  readonly problems: readonly Problem[];
+  /** Why the registry cannot provide the model. A module still may. */
+  readonly modelProblem?: string;
+}
+
+export interface ResourceContext {
+  readonly registry: Registry;
+  readonly placeholders: PlaceholderSource;
+}
+
+const modelRow: Row<string | undefined> = new Row<string | undefined>({
+  doc: "model: a word for one that is built in, or namespace:family:name",
+  json: { anyOf: [{ type: "string" }, { type: "object" }] },
+  wanted: "the name of a model",
+  read: (value, at) => {
+    if (isObject(value)) {
+      const { namespace, model_family: family, name } = value;
+      value = [namespace, family, name].map((part) => typeof part === "string" ? part : "").join(":");
+    }
+    if (typeof value !== "string") return at.wanted("the name of a model", value);
+    return checked(() => parseModel(value as string), at);
+  },
+});
+
+const dependencyRow = text("short or full name of a resource").with((name, at) => {
+  const short = /^[a-zA-Z0-9][-\w]*(:[a-zA-Z0-9][-\w]*)*$/;
+  return short.test(name) ? name : checked(() => ResourceName.parse(name).full, at);
+});
+
+export const resourceRow = object({
+  name: nameRow("name of the resource"),
+  api: text("rdk:component:<type> or rdk:service:<type>"),
+  namespace: text("old form of the API: its first word"),
+  type: text("old form of the API: its last word"),
+  model: modelRow,
+  frame: frameRow,
+  dependsOn: list(dependencyRow, "resources to be built first").default([]),
+  logConfiguration: logConfigurationRow,
+  attributes: anyObject("settings of the model").default({}),
+  serviceConfigs: list(serviceConfigRow, "what services are to do with it").default([]),
+}, "a resource");
+
+type Entry = NonNullable<Infer<typeof resourceRow>>;
+
+/** The resources of one section. Problems go to `at`: all of those left out, and those of the others too. */
+export function decodeResources(
+  section: Section,
+  entries: readonly Json[],
+  context: ResourceContext,
+  at: Place,
+): ResourceConfig[] {
+  const resources: ResourceConfig[] = [];
+  for (const [index, raw] of entries.entries()) {
+    const place = new Place(`${section}.${index}`);
+    const entry = resourceRow.required().decode(raw, place);
+    const name = entry && nameOf(entry, raw as JsonObject, section, place);
+    if (name) resources.push(resourceOf(name, entry, raw as JsonObject, context, place));
+    else leaveOut(place.problems);
+    for (const problem of place.problems) at.problems.push(problem);
+  }
+  return resources;
+}
+
+/** Says of an entry's errors what they mean for it. */
+export function leaveOut(problems: Problem[]): void {
+  for (const [index, problem] of problems.entries()) {
+    if (problem.severity !== "error") continue;
+    problems[index] = { ...problem, message: `${problem.message} (this entry is left out)` };
+  }
+}
+
+/** Resources of the same name stand for one that is unhealthy: neither can be told from the other. */
+export function mergeNamesakes(resources: readonly ResourceConfig[], at: Place): ResourceConfig[] {
+  const firsts = new Map<string, ResourceConfig>();
+  const clashes = new Map<string, Problem[]>();
+  for (const resource of resources) {
+    const { full } = resource.name;
+    const first = firsts.get(full);
+    if (!first) {
+      firsts.set(full, resource);
+      continue;
+    }
+    const message =
+      `${first.path} and ${resource.path} are both ${full}, neither can be used until one is renamed`;
+    const problem: Problem = { severity: "error", path: `${resource.path}.name`, message };
+    at.problems.push(problem);
+    clashes.set(full, [...clashes.get(full)?.slice(0, CLASHES_SHOWN - 1) ?? [], problem]);
+  }
+  return [...firsts.values()].map((first) => {
+    const clash = clashes.get(first.name.full);
+    return clash ? { ...first, problems: [...first.problems, ...clash] } : first;
+  });
+}
+
+/** Of many namesakes a resource's own reason tells a few. */
+const CLASHES_SHOWN = 3;
+
+/** What could not be decoded has been reported; the functions below report only what is absent. */
+function absent(raw: JsonObject, key: string): boolean {
+  return raw[key] === undefined || raw[key] === null;
+}
+
+function nameOf(entry: Entry, raw: JsonObject, section: Section, at: Place): ResourceName | undefined {
+  const kind = section === "components" ? "component" : "service";
+  const api = apiOf(entry, raw, kind, at);
+  if (kind === "component" && absent(raw, "name")) {
+    at.at("name").error("missing required field, wanted a name");
+  }
+  const short = kind === "service" && absent(raw, "name") ? "builtin" : entry.name;
+  return api !== undefined && short !== undefined ? ResourceName.of(api, short) : undefined;
+}
+
+function apiOf(entry: Entry, raw: JsonObject, kind: ResourceConfig["kind"], at: Place): string | undefined {
+  const { api, namespace = "rdk", type } = entry;
+  const key = absent(raw, "api") ? "type" : "api";
+  if (absent(raw, key)) return at.at("api").error(`missing required field, wanted rdk:${kind}:<type>`);
+  const old = type === undefined || type.includes(":") ? type : `${namespace}:${kind}:${type}`;
+  const full = key === "api" ? api : old;
+  const parsed = full === undefined ? undefined : checked(() => parseApi(full), at.at(key));
+  if (parsed && parsed.kind !== kind) at.at(key).warn(`${full} belongs in "${parsed.kind}s"`);
+  return parsed && full;
+}
+
+function modelOf({ model }: Entry, raw: JsonObject, { api }: ResourceName, at: Place): string | undefined {
+  if (!absent(raw, "model")) return model;
+  if (parseApi(api).kind === "service") return "rdk:builtin:builtin";
+  return at.at("model").error("missing required field, wanted the name of a model");
+}
+
+function resourceOf(
+  name: ResourceName,
+  entry: Entry,
+  raw: JsonObject,
+  { registry, placeholders }: ResourceContext,
+  at: Place,
+): ResourceConfig {
+  const model = modelOf(entry, raw, name, at);
+  const known = model === undefined ? undefined : lookUp(registry, name.api, model);
+  const settings = attributesOf(entry, known, placeholders, at.at("attributes"));
+  checkServiceConfigs(entry.serviceConfigs ?? [], registry, at);
+  return {
+    name,
+    path: at.path,
+    kind: parseApi(name.api).kind,
+    api: name.api,
+    model: model ?? "",
+    ...settings,
+    dependsOn: entry.dependsOn ?? [],
+    // A resource with an error is not built: the error is its reason, not what else it names.
+    implicit: at.failed ? [] : at.named,
+    frame: isObject(raw.frame) ? raw.frame as JsonObject : undefined,
+    logLevel: entry.logConfiguration?.level,
+    serviceConfigs: entry.serviceConfigs ?? [],
+    problems: at.problems,
+    modelProblem: typeof known === "string" ? known : undefined,
+  };
+}
+
+/** A resource is none the worse for what a service cannot do with it. */
+export function checkServiceConfigs(configs: readonly ServiceConfig[], registry: Registry, at: Place): void {
+  for (const [index, { type, attributes }] of configs.entries()) {
+    const place = new Place(`${at.path}.service_configs.${index}.attributes`);
+    registry.api(type)?.serviceConfig?.decode(attributes, place);
+    for (const problem of place.problems) at.problems.push({ ...problem, severity: "warning" });
+  }
+}
+
+/** Attributes are decoded only if they are whole: what follows from a hole in them would only confuse. */
+function attributesOf(
+  { attributes }: Entry,
+  model: AnyModel | string | undefined,
+  placeholders: PlaceholderSource,
+  at: Place,
+): Pick<ResourceConfig, "attributes" | "decoded"> {
+  const filling = new Place(at.path);
+  const filled = fillPlaceholders(attributes ?? {}, placeholders, filling);
+  for (const problem of filling.problems) at.problems.push(problem);
+  const whole = attributes !== undefined && !filling.failed;
+  const decoded = whole && typeof model === "object" ? model.attributes.decode(filled, at) : undefined;
+  return { attributes: filled, decoded };
+}
+
+/** The model, or why there is none. */
+function lookUp(registry: Registry, api: string, model: string): AnyModel | string {
+  try {
+    return registry.model(api, model);
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+function checked<T>(parse: () => T, at: Place): T | undefined {
+  try {
+    return parse();
+  } catch (error) {
+    return at.error(messageOf(error));
+  }
+}

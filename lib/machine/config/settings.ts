@@ -1,0 +1,312 @@
+/**
+ * The settings of a machine besides its resources: a row for each section and for the entries of each list.
+ *
+ * The only place with their published names. What rows cannot say about several settings together is said in a
+ * step behind them.
+ */
+
+import { type Level, parseLevel } from "../../base/log/log.ts";
+import {
+  any,
+  anyObject,
+  bool,
+  choice,
+  duration,
+  type Infer,
+  integer,
+  list,
+  mapOf,
+  object,
+  type Place,
+  Row,
+  text,
+} from "../../base/schema/schema.ts";
+import { Secret, secret } from "../../base/secret.ts";
+import { frameRow } from "../../geometry/schema.ts";
+import { NAME_LENGTH_MAX } from "../../resource/name.ts";
+import { parseSchedule } from "./schedule.ts";
+
+export type CloudConfig = NonNullable<Infer<typeof cloudRow>>;
+export type NetworkConfig = NonNullable<Infer<typeof networkRow>>;
+export type AuthConfig = NonNullable<Infer<typeof authRow>>;
+export type MaintenanceConfig = NonNullable<Infer<typeof maintenanceRow>>;
+export type TracingConfig = NonNullable<Infer<typeof tracingRow>>;
+export type ModuleConfig = NonNullable<Infer<typeof moduleRow>>;
+export type RemoteConfig = NonNullable<Infer<typeof remoteRow>>;
+export type PackageConfig = NonNullable<Infer<typeof packageRow>>;
+export type JobConfig = NonNullable<Infer<typeof jobRow>>;
+
+/** A name of our own: modules, packages and jobs may have longer ones than resources and remotes. */
+export function nameRow(doc: string, lengthMax = NAME_LENGTH_MAX): Row<string | undefined> {
+  return text(doc, {
+    pattern: new RegExp(`^[a-zA-Z0-9][-\\w]{0,${lengthMax - 1}}$`),
+    wanted: `1 to ${lengthMax} letters, digits, "-" and "_", beginning with a letter or digit`,
+  });
+}
+
+const LONG_NAME_MAX = 200;
+
+/** A log level in any case. One that is not known is only doubtful and counts as absent. */
+export const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
+  doc: "lowest level that is written",
+  json: {
+    anyOf: [{ enum: ["debug", "info", "warn", "error"] }, {
+      type: "string",
+      pattern: anyCase("debug|info|warn(ing)?|error"),
+    }],
+  },
+  wanted: "debug, info, warn or error",
+  read: (value, at) => {
+    const level = typeof value === "string" ? parseLevel(value) : undefined;
+    if (level === undefined) {
+      at.warn(
+        `${JSON.stringify(value)} is no log level and does not count, wanted debug, info, warn or error`,
+      );
+    }
+    return level;
+  },
+});
+
+function anyCase(pattern: string): string {
+  return `^(${pattern.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`)})$`;
+}
+
+export const logConfigurationRow = object({ level: levelRow }, "log level of this entry alone");
+
+export const cloudRow = object({
+  id: text("ID of the machine part").required(),
+  apiKey: object({
+    id: text("ID of the key"),
+    key: secret("the key itself"),
+  }, "credentials of the machine part"),
+  secret: secret("credentials in the old form; an API key is preferred"),
+  appAddress: text("address of the control plane"),
+  refreshInterval: duration("time between two looks for a new configuration").default(10_000),
+  fqdn: text("name of the machine, set by the control plane"),
+  localFqdn: text("name of the machine in its own network, set by the control plane"),
+  locationId: text(),
+  primaryOrgId: text(),
+  machineId: text(),
+  managedBy: text(),
+  locationSecret: secret(),
+  locationSecrets: list(object({ id: text(), secret: secret() })).default([]),
+  signalingAddress: text("where WebRTC connections are arranged"),
+  signalingInsecure: bool("the signaling address is without TLS").default(false),
+  tlsCertificate: text("certificate chain (PEM)"),
+  tlsPrivateKey: secret("key of the certificate (PEM)"),
+}, "the control plane that this machine belongs to").with((cloud, at) => {
+  const { apiKey } = cloud;
+  if (apiKey && !(apiKey.id && apiKey.key)) return at.at("api_key").error("wanted both an id and a key");
+  if (!apiKey && !cloud.secret) {
+    return at.at("api_key").error("missing required field, wanted an id and a key");
+  }
+  return { ...cloud, apiKey: apiKey?.id && apiKey.key ? { id: apiKey.id, key: apiKey.key } : undefined };
+});
+
+/** `host:port`; no host means every interface. */
+const addressRow = text("host:port to listen on; without a host, on every interface").with((address, at) => {
+  const { v6, host = v6, port } =
+    /^(?:\[(?<v6>[^\]]*)\]|(?<host>[^:]*)):(?<port>\d{1,5})$/.exec(address)?.groups ?? {};
+  if (host !== undefined && Number(port) <= 65_535) return { host, port: Number(port) };
+  return at.wanted('host:port, for example "localhost:8080" or ":8080"', address);
+});
+
+export const networkRow = object({
+  fqdn: text("name under which the machine is reached"),
+  bindAddress: addressRow,
+  tlsCertFile: text("path of the certificate (PEM)"),
+  tlsKeyFile: text("path of the certificate's key (PEM)"),
+  noTls: bool("serve without TLS even where there is a certificate").default(false),
+  sessions: object({
+    heartbeatWindow: duration("how long a client may be silent before what it moves is stopped")
+      .default(2_000)
+      .with((ms, at) => ms >= 30 && ms <= 60_000 ? ms : at.error("wanted a duration from 30ms to 1m")),
+  }),
+  trafficTunnelEndpoints: list(object({
+    port: integer("port on this computer", { min: 1, max: 65_535 }).required(),
+    connectionTimeout: duration("longest wait for the port").default(10_000),
+  })).default([]),
+}, "how the machine is reached").with((network, at) => {
+  const { tlsCertFile, tlsKeyFile } = network;
+  if (tlsCertFile && !tlsKeyFile) {
+    return at.at("tls_key_file").error("missing, wanted together with tls_cert_file");
+  }
+  if (tlsKeyFile && !tlsCertFile) {
+    return at.at("tls_cert_file").error("missing, wanted together with tls_key_file");
+  }
+  const { sessions, ...rest } = network;
+  return { ...rest, heartbeatWindowMs: sessions?.heartbeatWindow ?? 2_000 };
+});
+
+/** `{<key id>: <key>, "keys": [<key id>…]}` */
+const apiKeysRow = anyObject("pairs of key ID and key, and `keys`, the list of the IDs").with(
+  (config, at) => {
+    if (!Array.isArray(config.keys) || config.keys.length === 0) {
+      return at.at("keys").error("wanted a list of at least one key ID");
+    }
+    const apiKeys: { [id: string]: Secret } = {};
+    for (const [id, key] of Object.entries(config)) {
+      if (id === "keys" || id === "key") continue;
+      if (typeof key !== "string" || key === "") {
+        at.at(id).error("found something else (not shown), wanted an API key");
+      } else apiKeys[id] = new Secret(key);
+    }
+    if (Object.keys(apiKeys).length === 0) {
+      return at.error("no API keys, wanted at least one pair of key ID and key");
+    }
+    for (const id of config.keys) {
+      if (typeof id !== "string" || !Object.hasOwn(config, id)) {
+        at.at("keys").warn(`${JSON.stringify(id)} has no key`);
+      }
+    }
+    return apiKeys;
+  },
+);
+
+const handlerRow = object({
+  type: choice("only API keys can be configured", ["api-key"]).required(),
+  config: apiKeysRow.required(),
+});
+
+const jwkRow = anyObject("a public key").with((key, at) => {
+  if (key.kty !== "RSA") return at.at("kty").wanted('"RSA"', key.kty);
+  if (!["RS256", "RS384", "RS512"].includes(key.alg as string)) {
+    return at.at("alg").wanted("RS256, RS384 or RS512", key.alg);
+  }
+  return key;
+});
+
+export const authRow = object({
+  handlers: list(handlerRow, "who may connect").default([]),
+  tlsAuthEntities: list(
+    text(),
+    "names in client certificates, of the issuers in the file of the server's own, that may connect without a token",
+  ).default([]),
+  externalAuthConfig: object({
+    jwks: object({
+      keys: list(jwkRow).required().with((keys, at) =>
+        keys.length > 0 ? keys : at.wanted("at least one key", keys)
+      ),
+    }).required(),
+  }, "keys of outside token issuers"),
+}, "who may use the machine").with(({ handlers, tlsAuthEntities, externalAuthConfig }, at) => {
+  if (handlers.length > 1) return at.at("handlers.1.type").error('"api-key" is there twice, wanted it once');
+  return {
+    apiKeys: handlers.at(0)?.config,
+    tlsAuthEntities,
+    publicKeys: externalAuthConfig?.jwks.keys ?? [],
+  };
+});
+
+export const maintenanceRow = object({
+  sensorName: text("full name of a sensor, for example rdk:component:sensor/door").required().with(
+    (name, at) => {
+      if (/^[\w-]+:component:[\w-]+\/.+$/.test(name)) return name;
+      const word = name.split(/[:/]/).at(-1)!.trim();
+      const wanted = `rdk:component:sensor/${word || "<name>"}`;
+      return at.error(`"${name}" is not the full name of a sensor, wanted ${wanted}`);
+    },
+  ),
+  maintenanceAllowedKey: text("key of the reading that is true when the configuration may change").required(),
+}, "when the configuration may change");
+
+export const tracingRow = object({
+  enabled: bool().default(false),
+  disk: bool("write spans to files").default(false),
+  console: bool("write spans to the log").default(false),
+  otlpendpoint: text("send spans to this collector"),
+}, "what is traced");
+
+export const logRow = object({
+  pattern: text(
+    "regular expression for whole names of loggers, such as rdk.components.arm, rdk.components.arm.left or rdk.services.*",
+  ).required(),
+  level: levelRow.required(),
+});
+
+export const moduleRow = object({
+  name: nameRow("name of the module", LONG_NAME_MAX).required().with((name, at) => {
+    return name === "parent" ? at.error('"parent" is reserved, wanted another name') : name;
+  }),
+  type: choice("where it comes from", ["local", "registry"]).default("local"),
+  executablePath: text("program to run; required for a local module"),
+  moduleId: text("ID in the registry; required for a registry module"),
+  version: text("version in the registry"),
+  logLevel: levelRow,
+  env: mapOf(text(), "environment variables of the program").default({}),
+  tcpMode: bool("talk over TCP rather than a Unix socket").default(false),
+  firstRunTimeout: duration("longest time that its setup may take").default(3_600_000),
+  status: object({ error: text() }, "set by the control plane"),
+}, "a program that provides resources").with((module, at) => {
+  if (module.status?.error) return at.at("status").error(module.status.error);
+  if (module.type === "local" && !module.executablePath) {
+    return at.at("executable_path").error(
+      "missing required field, wanted the path of the program of a local module",
+    );
+  }
+  if (module.type === "registry" && !module.moduleId) {
+    return at.at("module_id").error("missing required field, wanted the ID of a registry module");
+  }
+  return module;
+});
+
+export const serviceConfigRow = object({
+  type: text("API of the service, or its bare type").required()
+    .with((type) => type.includes(":") ? type : `rdk:service:${type}`),
+  attributes: anyObject("what the service is to do with this resource").default({}),
+});
+
+export const remoteRow = object({
+  name: nameRow("name of the remote; its resources are called <name>:<resource>").required(),
+  address: text("host:port of the machine").required(),
+  frame: frameRow,
+  auth: object({
+    credentials: object({ type: text("kind of credentials").required(), payload: secret("the credentials") }),
+    entity: text("who the credentials belong to"),
+  }),
+  managedBy: text(),
+  insecure: bool("connect without TLS").default(false),
+  connectionCheckInterval: duration("time between two checks of the connection").default(10_000),
+  reconnectInterval: duration("time between two attempts to connect").default(1_000),
+  secret: secret("credentials in the old form"),
+  prefix: text("put before the names of its resources").default(""),
+  serviceConfigs: list(serviceConfigRow).default([]),
+}, "another machine whose resources are part of this one").with((remote, at) => {
+  if (remote.frame && !remote.frame.parent) {
+    return at.at("frame.parent").error("missing required field, wanted a frame");
+  }
+  return remote;
+});
+
+export const packageRow = object({
+  name: nameRow("name of the package in this file", LONG_NAME_MAX).required(),
+  package: text("ID of the package: <organization>/<name>").required(),
+  version: text("version of the package").default("latest"),
+  type: choice("what is in it", ["ml_model", "module", "slam_map", "archive"]).required(),
+}, "files to fetch");
+
+export const jobRow = object({
+  name: nameRow("name of the job", LONG_NAME_MAX).required(),
+  schedule: text('a duration ("5m"), a cron line of 5 or more fields, or "continuous"').required().with(
+    (when, at) => {
+      if (parseSchedule(when)) return when;
+      return at.wanted('a duration such as "5m", a cron line of 5 or more fields, or "continuous"', when);
+    },
+  ),
+  resource: text("name of the resource that is called").required(),
+  method: text("method that is called").required(),
+  command: anyObject("argument of DoCommand").default({}),
+  logConfiguration: logConfigurationRow,
+}, "a call that is made again and again");
+
+/** Settings that other programs read, or that the control plane leaves in the file. */
+export const foreignRows = {
+  schema: any("schema of this file, for editors").key("$schema"),
+  agent: any("settings of the agent, which reads them itself"),
+  fragments: any(),
+  fragmentMods: any(),
+  processes: any("no longer supported: use a module or a service of the system").with((_value, at: Place) => {
+    at.warn("processes are no longer run and this setting is ignored; use a module instead");
+    return undefined;
+  }),
+};

@@ -1,0 +1,171 @@
+/**
+ * What the program tells about itself to those who look after it: one object with all that is asked for.
+ *
+ * What is not asked for costs nothing. Nothing in here can stop the machine.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import type { Logs } from "../../base/log/log.ts";
+import type { Route } from "../../wire/port/grpc_web.ts";
+import type { Interceptor } from "../../wire/service.ts";
+import { CallStats } from "../serve/call_stats.ts";
+import type { MachineConfig } from "../config/config.ts";
+import { Ftdc, type MetricSource } from "./ftdc.ts";
+import type { Machine, NodeState } from "../graph/machine.ts";
+import { homeFolder } from "../config/placeholder.ts";
+import { startTelemetry, type Telemetry, type TelemetryOptions } from "./telemetry.ts";
+import { profileRoutes } from "./web_profile.ts";
+
+export interface DiagnosticsOptions {
+  /** Capture how the program is doing, all the time. */
+  readonly ftdc: boolean;
+  /** Serve profiles, to everybody; the configuration may turn them on for callers on this computer. */
+  readonly webProfile: boolean;
+  /** Write metrics and spans to the log. */
+  readonly telemetry: boolean;
+}
+
+export interface DiagnosticsParts {
+  readonly machine: Pick<Machine, "nodes" | "config">;
+  readonly host: Host;
+  readonly clock: Clock;
+  readonly logs: Logs;
+  /** `0.1.0` */
+  readonly version: string;
+  /** More to capture. */
+  readonly sources?: readonly MetricSource[];
+}
+
+const NO_TELEMETRY: TelemetryOptions = {
+  metrics: false,
+  console: false,
+  file: undefined,
+  endpoint: undefined,
+};
+
+export class Diagnostics {
+  /** To be around every call. */
+  readonly interceptors: readonly Interceptor[];
+  /** Pages of the port. */
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly #options: DiagnosticsOptions;
+  readonly #parts: DiagnosticsParts;
+  readonly #calls: CallStats;
+  readonly #closing = new AbortController();
+  #ftdc: Ftdc | undefined;
+  #telemetry: Telemetry | undefined;
+  /** What of telemetry is wanted, and the way there: one change after the other. */
+  #wanted: TelemetryOptions = NO_TELEMETRY;
+  #work: Promise<void> = Promise.resolve();
+
+  /** Begins nothing yet. */
+  constructor(options: DiagnosticsOptions, parts: DiagnosticsParts) {
+    this.#options = options;
+    this.#parts = parts;
+    this.#calls = new CallStats(parts.clock);
+    this.interceptors = [
+      (ctx, request) => this.#telemetry?.interceptor(ctx, request),
+      ...(options.ftdc ? [this.#calls.interceptor] : []),
+    ];
+    const { machine, clock } = parts;
+    const audience = () =>
+      options.webProfile ? "everybody" : machine.config?.enableWebProfile ? "this computer" : "nobody";
+    this.routes = profileRoutes({ machine, clock, audience, signal: this.#closing.signal });
+  }
+
+  /** `config` tells whose captures these are, and what is traced. */
+  async begin(config: MachineConfig): Promise<void> {
+    this.adopt(config);
+    await this.#work;
+    const { machine, host, clock, logs, sources = [] } = this.#parts;
+    if (!this.#options.ftdc) return;
+    this.#ftdc = await Ftdc.start({
+      folder: captureFolder((name) => host.env(name), config),
+      sources: [
+        () => processMetrics(host),
+        () => resourceMetrics(machine),
+        () => this.#calls.metrics(),
+        ...sources,
+      ],
+      host,
+      clock,
+      logger: logs.logger("rdk.ftdc"),
+    });
+  }
+
+  /** Traces as another configuration wants it. Does not wait, never throws. */
+  adopt(config: MachineConfig): void {
+    const wanted = this.#telemetryOptions(config);
+    if (this.#closing.signal.aborted || JSON.stringify(wanted) === JSON.stringify(this.#wanted)) return;
+    this.#wanted = wanted;
+    this.#work = this.#work.then(() => this.#trace(wanted));
+  }
+
+  /** Ends everything and writes what is left to write. Idempotent. */
+  async close(): Promise<void> {
+    this.#closing.abort(new SvcError("unavailable", "the machine is shutting down"));
+    this.#ftdc?.close();
+    await this.#work;
+    await this.#trace(NO_TELEMETRY);
+  }
+
+  async #trace(options: TelemetryOptions): Promise<void> {
+    const { host, clock, logs, version } = this.#parts;
+    const logger = logs.logger("rdk.telemetry");
+    try {
+      const before = this.#telemetry;
+      this.#telemetry = undefined;
+      await before?.close();
+      if (JSON.stringify(options) === JSON.stringify(NO_TELEMETRY)) return;
+      this.#telemetry = await startTelemetry(options, { host, clock, logger, version });
+    } catch (error) {
+      logger.error(`there is no telemetry: ${chainOf(error)}`);
+    }
+  }
+
+  #telemetryOptions({ tracing, cloud }: MachineConfig): TelemetryOptions {
+    const printed = this.#options.telemetry;
+    const { enabled, disk, console, otlpendpoint } = tracing;
+    const home = homeFolder((name) => this.#parts.host.env(name));
+    return {
+      metrics: printed,
+      console: printed || (enabled && (console ?? false)),
+      file: enabled && disk ? `${home}/trace/${ownerOf(cloud)}/traces.jsonl` : undefined,
+      endpoint: enabled ? otlpendpoint : undefined,
+    };
+  }
+}
+
+/** The published place, in this program's home. */
+function captureFolder(env: (name: string) => string | undefined, { cloud }: MachineConfig): string {
+  return `${homeFolder(env)}/diagnostics.data/${ownerOf(cloud)}`;
+}
+
+/** What a folder is called after: the machine part. */
+function ownerOf(cloud: MachineConfig["cloud"]): string {
+  return cloud?.id ?? "local-config";
+}
+
+function processMetrics(host: Pick<Host, "usage">) {
+  const { residentBytes, heapUsedBytes, cpuUs } = host.usage();
+  return {
+    "process.resident_bytes": residentBytes,
+    "process.heap_used_bytes": heapUsedBytes,
+    "process.cpu_total_us": cpuUs,
+  };
+}
+
+/** How many resources are in each state. */
+function resourceMetrics({ nodes }: Pick<Machine, "nodes">) {
+  const counts: { [S in NodeState]: number } = {
+    unconfigured: 0,
+    configuring: 0,
+    ready: 0,
+    unhealthy: 0,
+    removing: 0,
+  };
+  for (const { state } of nodes) counts[state]++;
+  return Object.fromEntries(Object.entries(counts).map(([state, count]) => [`resources.${state}`, count]));
+}

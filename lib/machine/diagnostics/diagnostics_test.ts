@@ -1,0 +1,133 @@
+import { assertEquals } from "@std/assert";
+import { FakeClock } from "../../base/clock.ts";
+import { FakeFiles } from "../../base/files/fake_files.ts";
+import type { Host } from "../../base/host.ts";
+import { silentLogs } from "../../base/log/log.ts";
+import { Metadata } from "../../wire/metadata.ts";
+import type { CallContext } from "../../wire/service.ts";
+import { SvcError } from "../../base/error.ts";
+import { CallStats } from "../serve/call_stats.ts";
+import type { MachineConfig } from "../config/config.ts";
+import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
+import { decodeCapture } from "./ftdc_format.ts";
+import type { Machine } from "../graph/machine.ts";
+
+const MACHINE = {
+  nodes: [{ state: "ready" }, { state: "ready" }, { state: "unhealthy" }],
+} as unknown as Machine;
+
+/** Diagnostics on a fake host that runs with `env`. */
+function diagnosticsOn(
+  files: FakeFiles,
+  env: Record<string, string>,
+  options: Partial<DiagnosticsOptions> = {},
+) {
+  const clock = new FakeClock();
+  const host = Object.assign(files, {
+    env: (name: string) => env[name],
+    usage: () => ({ residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 }),
+  }) as unknown as Host;
+  const parts = { machine: MACHINE, host, clock, logs: silentLogs(clock), version: "1.2.3" };
+  return {
+    clock,
+    diagnostics: new Diagnostics({ ftdc: true, webProfile: false, telemetry: false, ...options }, parts),
+  };
+}
+
+function configOf(more: Partial<MachineConfig> = {}): MachineConfig {
+  return { tracing: { enabled: false, disk: false, console: false }, ...more } as MachineConfig;
+}
+
+/** A call that has begun; the function ends it. */
+async function begun({ interceptors }: Diagnostics): Promise<() => void> {
+  const ctx = {
+    path: "/a.B/C",
+    requestHeader: new Metadata(),
+    peer: { kind: "memory" },
+  } as unknown as CallContext;
+  const ends = await Promise.all(interceptors.map((around) => around(ctx, undefined)));
+  return () => ends.forEach((end) => end?.());
+}
+
+Deno.test("the capture holds the process, the resources and the calls, under the part's id", async () => {
+  const files = new FakeFiles();
+  const { clock, diagnostics } = diagnosticsOn(files, { SVC_HOME: "/svc", HOME: "/root" });
+  await diagnostics.begin(configOf({ cloud: { id: "part-1" } as MachineConfig["cloud"] }));
+  const end = await begun(diagnostics);
+  await clock.advance(1_000);
+  end();
+  await clock.advance(1_500);
+  await diagnostics.close();
+  await diagnostics.close();
+  assertEquals(files.paths, ["/svc/diagnostics.data/part-1/000001-2023-11-14T22-13-22.500Z.jsonl.gz"]);
+  const { metrics } = decodeCapture(await files.readFile(files.paths[0]));
+  assertEquals(Object.fromEntries(metrics), {
+    "loop.lag_max_us": [0, 0],
+    "process.resident_bytes": [1000, 1000],
+    "process.heap_used_bytes": [500, 500],
+    "process.cpu_total_us": [70, 70],
+    "resources.unconfigured": [0, 0],
+    "resources.configuring": [0, 0],
+    "resources.ready": [2, 2],
+    "resources.unhealthy": [1, 1],
+    "resources.removing": [0, 0],
+    "calls.open": [1, 0],
+    "calls.a.B/C.ended_total": [NaN, 1],
+    "calls.a.B/C.failed_total": [NaN, 0],
+    "calls.a.B/C.time_total_us": [NaN, 1_000_000],
+  });
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("what is turned off is not there", async () => {
+  const files = new FakeFiles();
+  const { clock, diagnostics } = diagnosticsOn(files, { HOME: "/root" }, { ftdc: false });
+  await diagnostics.begin(configOf());
+  (await begun(diagnostics))();
+  assertEquals(clock.pending, 0);
+  await clock.advance(60_000);
+  await diagnostics.close();
+  assertEquals(files.paths, []);
+});
+
+Deno.test("calls are counted by method, with their failures and their time", async () => {
+  const clock = new FakeClock();
+  const stats = new CallStats(clock);
+  const call = (path: string) =>
+    stats.interceptor({ path } as CallContext, undefined) as (error?: SvcError) => void;
+  const [one, two, three] = [call("/a.B/C"), call("/a.B/C"), call("/a.B/D")];
+  await clock.advance(20);
+  one();
+  await clock.advance(30);
+  two(new SvcError("internal", "broken"));
+  assertEquals(stats.metrics(), {
+    "calls.open": 1,
+    "calls.a.B/C.ended_total": 2,
+    "calls.a.B/C.failed_total": 1,
+    "calls.a.B/C.time_total_us": 70_000,
+  });
+  three();
+  assertEquals(stats.metrics()["calls.open"], 0);
+});
+
+Deno.test("tracing begins, changes and ends with the configuration", async () => {
+  const files = new FakeFiles();
+  const { clock, diagnostics } = diagnosticsOn(files, { SVC_HOME: "/svc" }, { ftdc: false });
+  await diagnostics.begin(configOf());
+  const disk = configOf({ tracing: { enabled: true, disk: true, console: false, otlpendpoint: undefined } });
+  diagnostics.adopt(disk);
+  diagnostics.adopt(disk);
+  diagnostics.adopt(configOf());
+  diagnostics.adopt(disk);
+  // What runs before the packages are loaded is not traced.
+  (await begun(diagnostics))();
+  while (files.paths.length === 0) {
+    (await begun(diagnostics))();
+    await clock.advance(1_000);
+  }
+  await diagnostics.close();
+  assertEquals(files.paths, ["/svc/trace/local-config/traces.jsonl"]);
+  diagnostics.adopt(disk);
+  await diagnostics.close();
+  assertEquals([clock.pending, files.open], [0, 0]);
+});

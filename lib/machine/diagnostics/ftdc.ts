@@ -1,0 +1,183 @@
+/**
+ * Full-time data capture: how the program is doing, every second, in files that can be looked at after it went wrong.
+ *
+ * It owns the folder of captures. Promises that nothing that goes wrong with it, a full disk included, reaches the rest
+ * of the program, and that after a kill the files are whole but for the last seconds.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { messageOf } from "../../base/error.ts";
+import type { AppendFile, Host } from "../../base/host.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { encodeBlock, type Sample } from "./ftdc_format.ts";
+
+/** What a part of the program tells about itself at this moment: whole numbers by name, such as `process.cpu_total_us`. */
+export type MetricSource = () => { readonly [metric: string]: number };
+
+export interface FtdcLimits {
+  readonly sampleMs: number;
+  /** Samples of a block: what a kill may lose. */
+  readonly blockSamples: number;
+  readonly fileBytes: number;
+  readonly files: number;
+}
+
+export const FTDC_LIMITS: FtdcLimits = {
+  sampleMs: 1_000,
+  blockSamples: 10,
+  fileBytes: 10_000_000,
+  files: 20,
+};
+
+/** How late a timer comes is measured this often: it is how long the program did nothing else. Each wake-up costs CPU. */
+const LAG_PROBE_MS = 500;
+
+export const CAPTURE_SUFFIX = ".jsonl.gz";
+
+export interface FtdcParts {
+  readonly folder: string;
+  readonly sources: readonly MetricSource[];
+  readonly host: Pick<Host, "readFolder" | "openAppend" | "removeFile">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly limits?: Partial<FtdcLimits>;
+}
+
+export class Ftdc {
+  readonly #parts: FtdcParts;
+  readonly #limits: FtdcLimits;
+  readonly #files: CaptureFiles;
+  readonly #told = new Set<string>();
+  #samples: Sample[] = [];
+  #lagMs = 0;
+  #sampleDueMs: number;
+  #callOff = () => {};
+
+  private constructor(parts: FtdcParts, names: readonly string[]) {
+    this.#parts = parts;
+    this.#limits = { ...FTDC_LIMITS, ...parts.limits };
+    this.#files = new CaptureFiles(parts, this.#limits, names);
+    this.#sampleDueMs = parts.clock.monotonicMs() + this.#limits.sampleMs;
+    this.#probe();
+  }
+
+  /** Begins to capture. Never rejects. */
+  static async start(parts: FtdcParts): Promise<Ftdc> {
+    const names = await parts.host.readFolder(parts.folder).catch(() => []);
+    return new Ftdc(parts, names.filter((name) => name.endsWith(CAPTURE_SUFFIX)));
+  }
+
+  /** Writes what it has, and ends. Idempotent. */
+  close(): void {
+    this.#callOff();
+    this.#flush();
+    this.#files.close();
+  }
+
+  #probe(): void {
+    const { clock } = this.#parts;
+    const dueMs = clock.monotonicMs() + LAG_PROBE_MS;
+    this.#callOff = clock.after(LAG_PROBE_MS, () => {
+      const nowMs = clock.monotonicMs();
+      this.#lagMs = Math.max(this.#lagMs, nowMs - dueMs);
+      const overdueMs = nowMs - this.#sampleDueMs;
+      if (overdueMs >= 0) {
+        this.#sample();
+        // Not one for each second that the program was held up.
+        const { sampleMs } = this.#limits;
+        this.#sampleDueMs += (Math.floor(overdueMs / sampleMs) + 1) * sampleMs;
+      }
+      this.#probe();
+    });
+  }
+
+  #sample(): void {
+    const values: { [metric: string]: number } = { "loop.lag_max_us": this.#lagMs * 1_000 };
+    this.#lagMs = 0;
+    for (const source of this.#parts.sources) {
+      try {
+        Object.assign(values, source());
+      } catch (error) {
+        this.#tellOnce(`something cannot be measured: ${messageOf(error)}`);
+      }
+    }
+    this.#samples.push({ timeMs: this.#parts.clock.nowMs(), values });
+    if (this.#samples.length >= this.#limits.blockSamples) this.#flush();
+  }
+
+  #flush(): void {
+    if (this.#samples.length === 0) return;
+    const samples = this.#samples;
+    this.#samples = [];
+    this.#files.write(encodeBlock(samples));
+  }
+
+  #tellOnce(problem: string): void {
+    if (this.#told.has(problem)) return;
+    this.#told.add(problem);
+    this.#parts.logger.warn(problem);
+  }
+}
+
+/** The files of a folder: the newest one grows until it is full, the oldest ones go. */
+class CaptureFiles {
+  #file: AppendFile | undefined;
+  #fileBytes = 0;
+  #failing = false;
+  readonly #names: string[];
+
+  /** `names`: those of the folder, oldest first. */
+  constructor(
+    private readonly parts: FtdcParts,
+    private readonly limits: FtdcLimits,
+    names: readonly string[],
+  ) {
+    this.#names = [...names];
+  }
+
+  /** Adds a block, or tells once why it cannot; never throws. */
+  write(block: Uint8Array): void {
+    const { logger, folder } = this.parts;
+    if (this.#fileBytes + block.length > this.limits.fileBytes) this.close();
+    const fresh = this.#file === undefined ? this.#nextName() : undefined;
+    try {
+      this.#file ??= this.parts.host.openAppend(`${folder}/${fresh}`);
+      this.#file.append(block);
+    } catch (error) {
+      // What was written in part is torn, so the next block begins a new file.
+      this.close();
+      // A disk that is full for days must not push the good files out.
+      if (fresh !== undefined) this.#remove(fresh);
+      if (!this.#failing) logger.error(`diagnostics are not captured: ${messageOf(error)}`);
+      this.#failing = true;
+      return;
+    }
+    if (this.#failing) logger.info(`diagnostics are captured again in "${folder}"`);
+    this.#failing = false;
+    this.#fileBytes += block.length;
+    if (fresh !== undefined) this.#names.push(fresh);
+    while (this.#names.length > this.limits.files) this.#remove(this.#names.shift()!);
+  }
+
+  close(): void {
+    this.#file?.close();
+    this.#file = undefined;
+    this.#fileBytes = 0;
+  }
+
+  /** Names begin with a number, for the system's time may jump. */
+  #nextName(): string {
+    const last = Number.parseInt(this.#names.at(-1) ?? "0");
+    const time = new Date(this.parts.clock.nowMs()).toISOString().replaceAll(":", "-");
+    return `${String((last || 0) + 1).padStart(6, "0")}-${time}${CAPTURE_SUFFIX}`;
+  }
+
+  /** What cannot be removed stays: there is nothing better to do about it. */
+  #remove(name: string): void {
+    try {
+      this.parts.host.removeFile(`${this.parts.folder}/${name}`);
+    } catch (error) {
+      this.parts.logger.debug(`an old capture stays: ${messageOf(error)}`);
+    }
+  }
+}

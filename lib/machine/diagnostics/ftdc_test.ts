@@ -1,0 +1,161 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { FakeClock } from "../../base/clock.ts";
+import { FakeFiles } from "../../base/files/fake_files.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { Ftdc, type FtdcLimits, type MetricSource } from "./ftdc.ts";
+import { decodeCapture } from "./ftdc_format.ts";
+
+const FOLDER = "/home/diagnostics.data/local-config";
+
+/** A clock on which time can go by without any timer being run. */
+class HeldUpClock extends FakeClock {
+  #heldUpMs = 0;
+
+  holdUp(ms: number): void {
+    this.#heldUpMs += ms;
+  }
+
+  override monotonicMs(): number {
+    return super.monotonicMs() + this.#heldUpMs;
+  }
+}
+
+interface Scene {
+  readonly clock: HeldUpClock;
+  readonly ftdc: Ftdc;
+  readonly records: LogRecord[];
+}
+
+async function start(
+  files: FakeFiles,
+  { sources = [], limits }: { sources?: MetricSource[]; limits?: Partial<FtdcLimits> } = {},
+): Promise<Scene> {
+  const clock = new HeldUpClock();
+  const records: LogRecord[] = [];
+  const logger = new Logs(clock, [memorySink(records)]).logger("rdk.ftdc");
+  const ftdc = await Ftdc.start({ folder: FOLDER, sources, host: files, clock, logger, limits });
+  return { clock, ftdc, records };
+}
+
+/** The file names, and the samples of all files together. */
+async function captured(files: FakeFiles) {
+  const names = files.paths.map((path) => path.slice(FOLDER.length + 1));
+  const captures = await Promise.all(
+    files.paths.map(async (path) => decodeCapture(await files.readFile(path))),
+  );
+  return { names, captures, samples: captures.reduce((sum, { timesMs }) => sum + timesMs.length, 0) };
+}
+
+Deno.test("a sample each second, in a block each ten, and the rest at the end", async () => {
+  const files = new FakeFiles();
+  let count = 0;
+  const { clock, ftdc, records } = await start(files, { sources: [() => ({ count: count++ })] });
+  await clock.advance(9_500);
+  assertEquals(files.paths, []);
+  await clock.advance(15_600);
+  assertEquals((await captured(files)).samples, 20);
+  ftdc.close();
+  ftdc.close();
+  await clock.advance(60_000);
+  const { names, captures: [{ timesMs, metrics }] } = await captured(files);
+  assertEquals(names, ["000001-2023-11-14T22-13-30.000Z.jsonl.gz"]);
+  assertEquals(
+    timesMs.map((ms) => (ms - 1_700_000_000_000) / 1000),
+    Array.from({ length: 25 }, (_, at) => at + 1),
+  );
+  assertEquals(metrics.get("count"), Array.from({ length: 25 }, (_, at) => at));
+  assertEquals([files.open, clock.pending, records], [0, 0, []]);
+});
+
+Deno.test("how long the program was held up is measured, and no sample is made up for it", async () => {
+  const files = new FakeFiles();
+  const { clock, ftdc } = await start(files);
+  await clock.advance(1_950);
+  clock.holdUp(3_000);
+  await clock.advance(4_000);
+  ftdc.close();
+  const { captures: [{ metrics, timesMs }] } = await captured(files);
+  const lags = metrics.get("loop.lag_max_us")!.map((us) => us / 1_000);
+  assertEquals(lags, [0, 3_000, 0, 0, 0]);
+  assertEquals(timesMs.length, 5);
+});
+
+Deno.test("a full file is followed by the next, and only the newest ones stay", async () => {
+  const files = new FakeFiles();
+  const noise: MetricSource = () => ({ a: Math.random() * 1e15, b: Math.random() * 1e15 });
+  const limits = { blockSamples: 5, fileBytes: 700, files: 3 };
+  const { clock, ftdc } = await start(files, { sources: [noise], limits });
+  for (let path = 0; path < 40; path++) {
+    await clock.advance(5_000);
+    for (const path of files.paths) assertEquals((await files.fileSize(path))! <= limits.fileBytes, true);
+    assertEquals(files.paths.length <= limits.files, true);
+  }
+  ftdc.close();
+  const { names, captures } = await captured(files);
+  assertEquals(names.length, 3);
+  assertEquals(captures.map(({ damaged }) => damaged), [0, 0, 0]);
+  const again = await start(files, { limits });
+  await again.clock.advance(5_000);
+  again.ftdc.close();
+  const next = files.paths.map((path) => Number.parseInt(path.slice(FOLDER.length + 1)));
+  const last = Number.parseInt(names[2]);
+  assertEquals(next, [last - 1, last, last + 1]);
+});
+
+Deno.test("a full disk is told once, costs what it costs, and nothing good is pushed out by it", async () => {
+  let full = false;
+  const files = new FakeFiles(() => full ? { kind: "error", share: 0.5 } : undefined);
+  const { clock, ftdc, records } = await start(files, { limits: { files: 2 } });
+  await clock.advance(10_000);
+  const good = files.paths;
+  full = true;
+  await clock.advance(50_000);
+  assertEquals(records.map(({ level }) => level), ["error"]);
+  assertMatch(records[0].message, /^diagnostics are not captured: cannot append to ".*jsonl\.gz": a fault/);
+  full = false;
+  await clock.advance(10_000);
+  assertEquals(records.map(({ level }) => level), ["error", "info"]);
+  assertMatch(records[1].message, /captured again in "\/home\/diagnostics\.data\/local-config"/);
+  ftdc.close();
+  assertEquals(files.paths.includes(good[0]), true);
+  assertEquals((await captured(files)).samples, 20);
+  assertEquals(files.open, 0);
+});
+
+Deno.test("killed at whichever moment, what was written before is whole", async () => {
+  for (let at = 0; at < 8; at++) {
+    for (const share of [0, 0.3, 1]) {
+      const files = new FakeFiles((operation) => operation === at ? { kind: "kill", share } : undefined);
+      const limits = { fileBytes: 300, blockSamples: 2, files: 2 };
+      const { clock, ftdc } = await start(files, { limits });
+      await clock.advance(20_000);
+      ftdc.close();
+      const survivors = files.restart();
+      const again = await start(survivors, { limits });
+      await again.clock.advance(4_000);
+      again.ftdc.close();
+      const { captures, samples } = await captured(survivors);
+      const torn = captures.reduce((sum, { damaged }) => sum + damaged, 0);
+      assertEquals(
+        [torn <= 1, samples >= 4, survivors.paths.length <= 2],
+        [true, true, true],
+        `${at} ${share}`,
+      );
+    }
+  }
+});
+
+Deno.test("a part that cannot tell of itself is told of once, and the others go on", async () => {
+  const files = new FakeFiles();
+  const sources: MetricSource[] = [() => ({ good: 1 }), () => {
+    throw new Error("no such thing");
+  }, () => ({ other: 2, odd: NaN })];
+  const { clock, ftdc, records } = await start(files, { sources });
+  await clock.advance(10_000);
+  ftdc.close();
+  assertEquals(records.map(({ message }) => message), ["something cannot be measured: no such thing"]);
+  const { captures: [{ metrics }] } = await captured(files);
+  assertEquals(metrics.get("good")?.length, 10);
+  assertEquals(metrics.get("other"), Array(10).fill(2));
+  assertEquals(metrics.get("odd"), Array(10).fill(NaN));
+});

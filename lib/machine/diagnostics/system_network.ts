@@ -1,0 +1,113 @@
+/**
+ * The network as the system gives it to the network check: names, sockets, the route to the outside, `ping`.
+ */
+
+import { execFile } from "node:child_process";
+import { createSocket } from "node:dgram";
+import { lookup } from "node:dns/promises";
+import { connect } from "node:net";
+import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import type { Network, UdpSocket } from "./network_check.ts";
+
+export function systemNetwork(host: Pick<Host, "platform" | "readTextFile">): Network {
+  return {
+    resolve: async (name) => {
+      try {
+        return (await lookup(name, { all: true })).map(({ address }) => address);
+      } catch (error) {
+        throw failure(error);
+      }
+    },
+    tcp,
+    udp,
+    gateway: () => gateway(host),
+    ping: (address, count, signal) => ping(address, count, host.platform().os, signal),
+  };
+}
+
+function tcp(host: string, port: number, signal: AbortSignal, request?: Uint8Array): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port });
+    const end = (settle: () => void) => {
+      signal.removeEventListener("abort", aborted);
+      socket.destroy();
+      settle();
+    };
+    const aborted = () => end(() => reject(signal.reason));
+    signal.addEventListener("abort", aborted, { once: true });
+    socket.on("error", (error) => end(() => reject(failure(error))));
+    socket.on("data", (bytes: Uint8Array) => end(() => resolve(bytes)));
+    socket.on("close", () => end(() => reject(new SvcError("data_loss", "it connects, but hangs up"))));
+    socket.on("connect", () => request ? socket.write(request) : end(() => resolve(new Uint8Array())));
+  });
+}
+
+function udp(received: (bytes: Uint8Array) => void): Promise<UdpSocket> {
+  return new Promise((resolve, reject) => {
+    const socket = createSocket("udp4");
+    socket.on("error", (error) => reject(failure(error)));
+    socket.on("message", received);
+    const send = (host: string, port: number, bytes: Uint8Array) =>
+      new Promise<void>((sent, failed) => {
+        socket.send(bytes, port, host, (error) => error ? failed(failure(error)) : sent());
+      });
+    socket.bind(0, () => resolve({ send, close: () => void socket.close() }));
+  });
+}
+
+async function gateway(host: Pick<Host, "platform" | "readTextFile">): Promise<string> {
+  const { os } = host.platform();
+  if (os !== "linux") throw new SvcError("unavailable", `where it is cannot be found out on ${os}`);
+  let routes: string;
+  try {
+    routes = await host.readTextFile("/proc/net/route");
+  } catch (cause) {
+    throw new SvcError("unavailable", "the system does not tell its routes", { cause });
+  }
+  const found = readGateway(routes);
+  if (found === undefined) throw new SvcError("unavailable", "this machine has no default route");
+  return found;
+}
+
+/** The gateway of the default route in Linux' table of routes: addresses are hexadecimal, last byte first. */
+export function readGateway(routes: string): string | undefined {
+  for (const line of routes.split("\n").slice(1)) {
+    const [, destination, gateway] = line.split("\t").map((word) => word.trim());
+    if (destination !== "00000000" || gateway === "00000000" || gateway === undefined) continue;
+    return gateway.match(/../g)!.reverse().map((byte) => parseInt(byte, 16)).join(".");
+  }
+  return undefined;
+}
+
+/** ICMP takes a privilege that the system's own program has. */
+function ping(address: string, count: number, os: string, signal: AbortSignal): Promise<string> {
+  const args = os === "windows"
+    ? ["-n", String(count), "-w", "1000", address]
+    : ["-n", "-c", String(count), "-W", "1", address];
+  return new Promise((resolve, reject) => {
+    execFile("ping", args, { signal }, (error, stdout, stderr) => {
+      // It ends with an error too when probes are lost; then it has printed how many.
+      if (stdout.includes("%")) return resolve(stdout);
+      const missing = (error as { code?: unknown } | null)?.code === "ENOENT";
+      const why = missing ? "there is no ping program on this machine" : stderr.trim() || messageOf(error);
+      reject(
+        signal.aborted ? signal.reason : new SvcError("unavailable", `it takes the system's ping: ${why}`),
+      );
+    });
+  });
+}
+
+const KNOWN: { readonly [code: string]: readonly [Code, string] } = {
+  ENOTFOUND: ["not_found", "the name cannot be resolved"],
+  EAI_AGAIN: ["not_found", "no DNS server answers"],
+  ECONNREFUSED: ["failed_precondition", "it refuses the connection"],
+  ENETUNREACH: ["failed_precondition", "there is no route to it"],
+  EHOSTUNREACH: ["failed_precondition", "there is no route to it"],
+  ETIMEDOUT: ["deadline_exceeded", "no answer"],
+};
+
+function failure(cause: unknown): SvcError {
+  const [code, text] = KNOWN[(cause as { code?: string }).code ?? ""] ?? ["unknown", messageOf(cause)];
+  return new SvcError(code, text, { cause });
+}

@@ -1,0 +1,160 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { FakeClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { FakeFiles } from "../../base/files/fake_files.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { Metadata } from "../../wire/metadata.ts";
+import type { Message } from "../../wire/proto.ts";
+import type { CallContext } from "../../wire/service.ts";
+import { startTelemetry, type TelemetryOptions, tracesUrl } from "./telemetry.ts";
+
+const PATH = "/viam.component.motor.v1.MotorService/GoFor";
+
+async function scene(options: Partial<TelemetryOptions>, post?: typeof fetch) {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const files = new FakeFiles();
+  const usage = () => ({ residentBytes: 4096, heapUsedBytes: 0, cpuUs: 1_500_000 });
+  const telemetry = await startTelemetry({ metrics: false, console: false, ...options }, {
+    host: Object.assign(files, { usage }),
+    clock,
+    logger: new Logs(clock, [memorySink(records)]).logger("rdk.telemetry"),
+    version: "1.2.3",
+    fetch: post,
+  });
+  /** One call of `ms`. */
+  const call = async (ms: number, error?: SvcError, header = new Metadata()) => {
+    const peer = { kind: "grpc", remoteAddress: "192.0.2.7" };
+    const ctx = { path: PATH, requestHeader: header, peer } as unknown as CallContext;
+    const end = await telemetry.interceptor(ctx, { name: "m" } as unknown as Message);
+    await clock.advance(ms);
+    end!(error);
+  };
+  return { clock, records, files, telemetry, call };
+}
+
+Deno.test("each call is a span, with what it was about, how long it took and how it ended", async () => {
+  const { clock, records, telemetry, call } = await scene({ console: true });
+  await call(250);
+  await call(5, new SvcError("not_found", "no such motor"));
+  await telemetry.close();
+  assertEquals(records.map(({ message }) => message), Array(2).fill(`span ${PATH.slice(1)}`));
+  const { trace_id, span_id, ...fields } = records[0].fields;
+  assertMatch(`${trace_id} ${span_id}`, /^[0-9a-f]{32} [0-9a-f]{16}$/);
+  assertEquals(fields, {
+    duration_ms: 250,
+    "rpc.system.name": "grpc",
+    "rpc.method": PATH.slice(1),
+    "network.transport": "grpc",
+    "client.address": "192.0.2.7",
+    "svc.resource": "m",
+    "rpc.response.status_code": "OK",
+  });
+  assertEquals(records[1].fields["rpc.response.status_code"], "NOT_FOUND");
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("a call is part of its caller's trace, where the caller says of which", async () => {
+  const { records, telemetry, call } = await scene({ console: true });
+  const header = (value: string) => Metadata.from([["traceparent", value]]);
+  await call(1, undefined, header("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+  await call(1, undefined, header(`00-${"0".repeat(32)}-b7ad6b7169203331-01`));
+  await call(1, undefined, header("nonsense"));
+  await telemetry.close();
+  assertEquals(records[0].fields.trace_id, "0af7651916cd43dd8448eb211c80319c");
+  assertEquals(records[0].fields.parent_span_id, "b7ad6b7169203331");
+  assertEquals(records.slice(1).map(({ fields }) => fields.parent_span_id), [undefined, undefined]);
+});
+
+Deno.test("metrics come every ten seconds and once at the end", async () => {
+  const { clock, records, telemetry, call } = await scene({ metrics: true });
+  await call(200);
+  await call(400);
+  await clock.advance(9_500);
+  const found = new Map(records.map(({ message, fields }) => [message, fields]));
+  assertEquals([...found.keys()].sort(), [
+    "metric process.cpu.time",
+    "metric process.memory.usage",
+    "metric rpc.server.call.duration",
+    "metric svc.calls.open",
+  ]);
+  const { sum, ...duration } = found.get("metric rpc.server.call.duration")!;
+  assertEquals((sum as number).toFixed(3), "0.600");
+  assertEquals(duration, {
+    count: 2,
+    min: 0.2,
+    max: 0.4,
+    unit: "s",
+    "rpc.method": PATH.slice(1),
+    "rpc.response.status_code": "OK",
+  });
+  assertEquals(found.get("metric process.memory.usage"), { value: 4096, unit: "By" });
+  assertEquals(found.get("metric process.cpu.time"), { value: 1.5, unit: "s" });
+  await clock.advance(20_000);
+  assertEquals(records.length, 12);
+  await telemetry.close();
+  assertEquals([records.length, clock.pending], [16, 0]);
+});
+
+Deno.test("spans in a file are lines of OTLP in JSON", async () => {
+  const { clock, files, telemetry, call } = await scene({ file: "/svc/trace/a/traces.jsonl" });
+  await call(10);
+  await call(10);
+  await clock.advance(5_000);
+  await call(10);
+  await telemetry.close();
+  assertEquals([files.paths, files.open, clock.pending], [["/svc/trace/a/traces.jsonl"], 0, 0]);
+  const lines = files.text(files.paths[0]).trimEnd().split("\n").map((line) => JSON.parse(line));
+  const spans = lines.map(({ resourceSpans: [{ scopeSpans: [{ spans }] }] }) => spans);
+  assertEquals(spans.map((some) => some.length), [2, 1]);
+  assertEquals(spans[0][0].name, PATH.slice(1));
+  const nanos = BigInt(spans[0][0].endTimeUnixNano) - BigInt(spans[0][0].startTimeUnixNano);
+  assertEquals(nanos, 10_000_000n);
+  const { attributes } = lines[0].resourceSpans[0].resource;
+  assert(attributes.some((one: { key: string }) => one.key === "service.name"));
+});
+
+Deno.test("a collector that is away costs a line of the log and gets its spans when it is back", async () => {
+  const bodies: string[] = [];
+  let there = false;
+  const post = (async (url: string, { body }: RequestInit) => {
+    assertEquals(url, "http://collector:4318/v1/traces");
+    if (!there) throw new TypeError("connection refused");
+    bodies.push(await new Response(body).text());
+    return new Response("{}");
+  }) as typeof fetch;
+  const { clock, records, telemetry, call } = await scene({ endpoint: "collector:4318" }, post);
+  await call(10);
+  await clock.advance(5_000);
+  await call(10);
+  await clock.advance(5_000);
+  assertEquals(records.map(({ message }) => message), [
+    'spans to "http://collector:4318/v1/traces" do not go: connection refused',
+  ]);
+  there = true;
+  await call(10);
+  await telemetry.close();
+  assertEquals(bodies.map((body) => body.match(/"traceId"/g)?.length), [3]);
+  assertEquals(records.length, 2);
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("a collector that never answers holds nothing up for long, and what waits is bounded", async () => {
+  const post = (() => new Promise(() => {})) as typeof fetch;
+  const { clock, records, telemetry, call } = await scene({ endpoint: "http://c" }, post);
+  for (let at = 0; at < 3_000; at++) await call(0);
+  await clock.advance(20_000);
+  assertEquals(records.map(({ message }) => message), [
+    'spans to "http://c/v1/traces" do not go: it was not done within 10 s',
+  ]);
+  const closed = telemetry.close();
+  await clock.advance(10_000);
+  await closed;
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("where a collector takes spans", () => {
+  assertEquals(tracesUrl("localhost:4318"), "http://localhost:4318/v1/traces");
+  assertEquals(tracesUrl("https://c.example.com"), "https://c.example.com/v1/traces");
+  assertEquals(tracesUrl("http://c/otlp/traces"), "http://c/otlp/traces");
+});

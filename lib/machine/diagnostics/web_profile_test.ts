@@ -1,0 +1,125 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { SystemClock } from "../../base/clock.ts";
+import { ResourceName } from "../../resource/name.ts";
+import type { Machine, Node } from "../graph/machine.ts";
+import { heapSnapshot, recordAllocations, recordCpu } from "./profiler.ts";
+import { type Audience, graphText, profileRoutes } from "./web_profile.ts";
+
+function node(type: string, name: string, more: Partial<Node> = {}): Node {
+  const full = ResourceName.of(`rdk:component:${type}`, name);
+  return { name: full, state: "ready", holds: new Set<string>(), ...more } as Node;
+}
+
+function pages(audience: Audience, signal = new AbortController().signal) {
+  const machine = { nodes: [node("motor", "m")] } as unknown as Machine;
+  const clock = new SystemClock();
+  const routes = profileRoutes({ machine, clock, audience: () => audience, signal });
+  return async (target: string, remoteAddress = "127.0.0.1", method = "GET") => {
+    const [path, query] = target.split("?");
+    const peer = { kind: "grpc", remoteAddress } as const;
+    const body = (async function* () {})();
+    const asked = { method, path, query: new URLSearchParams(query), fields: [], peer, body, signal };
+    const answer = await routes.get(path)!(asked);
+    return { status: answer.status, body: String(answer.body) };
+  };
+}
+
+Deno.test("the graph: each resource with its state, and arrows to what it was built with", () => {
+  const nodes = [
+    node("board", "b"),
+    node("motor", "m", { holds: new Set(["rdk:component:board/b"]) }),
+    node("arm", 'odd"\\name', { state: "unhealthy", error: 'no "answer"\nat all' }),
+  ];
+  assertEquals(
+    graphText(nodes),
+    String.raw`digraph machine {
+  rankdir=LR;
+  node [shape=box, style=filled];
+  "rdk:component:board/b" [label="rdk:component:board/b\nready", fillcolor=palegreen];
+  "rdk:component:motor/m" [label="rdk:component:motor/m\nready", fillcolor=palegreen];
+  "rdk:component:motor/m" -> "rdk:component:board/b";
+  "rdk:component:arm/odd\"\\name" [label="rdk:component:arm/odd\"\\name\nunhealthy", fillcolor=lightpink, tooltip="no \"answer\"\nat all"];
+}
+`,
+  );
+});
+
+Deno.test("who may look: nobody, callers on this computer, or everybody", async () => {
+  const status = async (audience: Audience, ...from: string[]) => {
+    const get = pages(audience);
+    return await Promise.all(from.map(async (address) => (await get("/debug/graph", address)).status));
+  };
+  const callers = ["127.0.0.1", "::ffff:127.0.0.1", "::1", "192.0.2.7", "::ffff:192.0.2.7"];
+  assertEquals(await status("nobody", ...callers), [404, 404, 404, 404, 404]);
+  assertEquals(await status("this computer", ...callers), [200, 200, 200, 403, 403]);
+  assertEquals(await status("everybody", ...callers), [200, 200, 200, 200, 200]);
+  assertEquals((await pages("everybody")("/debug/graph", "::1", "POST")).status, 405);
+  assertStringIncludes((await pages("everybody")("/debug/pprof/")).body, "/debug/pprof/profile?seconds=30");
+});
+
+Deno.test("recordings are documents for the developer tools, and there is one at a time", async () => {
+  const get = pages("everybody");
+  const first = get("/debug/pprof/profile?seconds=0.05");
+  const second = await get("/debug/pprof/profile");
+  assertEquals(second.status, 503);
+  assertMatch(second.body, /being recorded already/);
+  const { status, body } = await first;
+  assertEquals(status, 200);
+  assertProfile(body);
+  const heap = await get("/debug/pprof/heap?seconds=0.05");
+  assertEquals(Object.keys(JSON.parse(heap.body)).sort(), ["head", "samples"]);
+});
+
+Deno.test("nonsense for a time is refused, and the end of the machine ends a recording", async () => {
+  const closing = new AbortController();
+  const get = pages("everybody", closing.signal);
+  for (const seconds of ["x", "0", "-1", "601", "NaN"]) {
+    assertEquals((await get(`/debug/pprof/profile?seconds=${seconds}`)).status, 400, seconds);
+  }
+  const profile = get("/debug/pprof/profile");
+  closing.abort(new Error("the end"));
+  assertEquals(await profile, { status: 503, body: "the end\n" });
+});
+
+Deno.test("a CPU profile names what took the time", async () => {
+  const clock = new SystemClock();
+  const recording = await recordCpu(clock, 100);
+  const endMs = clock.monotonicMs() + 60;
+  const busyWithNothing = () => {
+    let sum = 0;
+    while (clock.monotonicMs() < endMs) sum += Math.sqrt(sum + 1);
+    return sum;
+  };
+  assert(busyWithNothing() > 0);
+  const profile = assertProfile(await recording.stop());
+  assert(profile.nodes.some(({ callFrame }) => callFrame.functionName === "busyWithNothing"));
+});
+
+Deno.test("what is in memory, and what put it there", async () => {
+  const clock = new SystemClock();
+  const recording = await recordAllocations(clock);
+  const kept = Array.from({ length: 50_000 }, (_, index) => ({ index }));
+  const { head } = JSON.parse(await recording.stop());
+  assert(head.children.length > 0);
+  assertEquals(kept.length, 50_000);
+  const snapshot = JSON.parse(await heapSnapshot(clock));
+  assertEquals(snapshot.nodes.length > 0 && snapshot.strings.length > 0, true);
+});
+
+/** What Chrome's developer tools need of a `.cpuprofile`. */
+function assertProfile(text: string) {
+  const profile = JSON.parse(text) as {
+    nodes: { id: number; callFrame: { functionName: string; url: string }; children?: number[] }[];
+    startTime: number;
+    endTime: number;
+    samples: number[];
+    timeDeltas: number[];
+  };
+  assertEquals(Object.keys(profile).sort(), ["endTime", "nodes", "samples", "startTime", "timeDeltas"]);
+  const ids = new Set(profile.nodes.map(({ id }) => id));
+  assert(profile.nodes.every(({ children = [] }) => children.every((id) => ids.has(id))));
+  assert(profile.samples.every((id) => ids.has(id)));
+  assertEquals(profile.samples.length, profile.timeDeltas.length);
+  assert(profile.startTime < profile.endTime);
+  return profile;
+}

@@ -1,0 +1,42 @@
+/**
+ * Activities: what the machine does that takes a while, and how long it took, as lines of the logger `rdk.activity`
+ * with the published fields `activity`, `event` and `duration_us`; for programs that follow the log.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import type { Fields, Logger } from "../../base/log/log.ts";
+
+export type Activity =
+  | "startup"
+  | "shutdown"
+  | "reconfigure"
+  | "resource_construct"
+  | "resource_rebuild"
+  | "remote";
+
+/** Of these there are as many as resources. */
+const OFTEN: ReadonlySet<Activity> = new Set(["resource_construct", "resource_rebuild"]);
+
+export class Activities {
+  constructor(private readonly logger: Logger, private readonly clock: Clock) {}
+
+  /** Tells that it begins; the returned function that it has ended, and how. */
+  begin(activity: Activity, fields: Fields = {}): (outcome?: Fields) => void {
+    const begunMs = this.clock.monotonicMs();
+    this.tell(activity, "begin", fields);
+    return (outcome = {}) => {
+      const durationUs = Math.round((this.clock.monotonicMs() - begunMs) * 1000);
+      this.tell(activity, "end", { ...fields, ...outcome, duration_us: durationUs });
+    };
+  }
+
+  tell(activity: Activity, event: string, fields: Fields = {}): void {
+    const level = OFTEN.has(activity) ? "debug" : "info";
+    this.logger[level](`${activity} ${event}`, { activity, event, ...fields });
+  }
+}
+
+/** Why the program ends, in the published words where there is one. */
+export function shutdownReason(why: string): string {
+  return why.startsWith("SIG") ? "signal" : why;
+}

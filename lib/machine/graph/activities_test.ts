@@ -1,0 +1,25 @@
+import { assertEquals } from "@std/assert";
+import { FakeClock } from "../../base/clock.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { Activities, shutdownReason } from "./activities.ts";
+
+Deno.test("an activity is told when it begins and when it ends, with how long it took", async () => {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const activities = new Activities(new Logs(clock, [memorySink(records)]).logger("rdk.activity"), clock);
+  const ended = activities.begin("reconfigure", { revision: "7" });
+  await clock.advance(12);
+  ended({ overtaken: false });
+  activities.begin("resource_construct", { resource: "m" })();
+  assertEquals(records.map(({ message, fields }) => [message, fields]), [
+    ["reconfigure begin", { activity: "reconfigure", event: "begin", revision: "7" }],
+    ["reconfigure end", {
+      activity: "reconfigure",
+      event: "end",
+      revision: "7",
+      overtaken: false,
+      duration_us: 12_000,
+    }],
+  ], "of resources only the debug log tells");
+  assertEquals(["SIGTERM", "app_restart"].map(shutdownReason), ["signal", "app_restart"]);
+});

@@ -1,0 +1,169 @@
+/**
+ * The builder: makes and closes instances, each within its time.
+ *
+ * Promises that at most so many are being made at once, that a slow one is told of while it lasts, and that what
+ * comes too late, or is no longer wanted when it comes, is closed. What is past its time has no place any more, even
+ * if it never comes.
+ */
+
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { formatDuration } from "../../base/schema/schema.ts";
+import type { ResourceName } from "../../resource/name.ts";
+import type { Resource } from "../../resource/resource.ts";
+
+export interface BuildLimits {
+  /** Instances made at once. */
+  readonly concurrentBuilds: number;
+  readonly buildTimeoutMs: number;
+  readonly closeTimeoutMs: number;
+  /** How long the end waits for what is still being made. */
+  readonly lateTimeoutMs: number;
+}
+
+export const BUILD_LIMITS: BuildLimits = {
+  concurrentBuilds: 10,
+  buildTimeoutMs: 120_000,
+  closeTimeoutMs: 30_000,
+  lateTimeoutMs: 5_000,
+};
+
+/** A slow one is told of after 2 s, after 5 s, and every 5 s from then on. */
+const SLOW_FIRST_MS = 2_000;
+const SLOW_EVERY_MS = 5_000;
+
+/** Where a user sets another `buildTimeoutMs`; the second is the published name. */
+export const BUILD_TIMEOUT_VARIABLES = [
+  "SVC_RESOURCE_CONFIGURATION_TIMEOUT",
+  "VIAM_RESOURCE_CONFIGURATION_TIMEOUT",
+] as const;
+
+export class Builder {
+  readonly #limits: BuildLimits;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #places: Places;
+  readonly #slowPlaces: Places;
+  /** What nobody waits for any more but this: constructions given up, and closings of what came of them. */
+  readonly #late = new Set<Promise<void>>();
+
+  constructor(limits: BuildLimits, clock: Clock, logger: Logger) {
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#places = new Places(limits.concurrentBuilds);
+    this.#slowPlaces = new Places(Math.max(1, Math.floor(limits.concurrentBuilds / 2)));
+  }
+
+  /**
+   * Waits until one more may be made; its place is given back by `leave`. Those that were `slow` when they were last
+   * tried have no more than half of the places, so that however many there are the others need not wait for them.
+   */
+  async enter(slow: boolean): Promise<void> {
+    if (slow) await this.#slowPlaces.enter();
+    await this.#places.enter();
+  }
+
+  leave(slow: boolean): void {
+    this.#places.leave();
+    if (slow) this.#slowPlaces.leave();
+  }
+
+  /** What `construct` makes, unless `givenUp` aborts or its time is over first. */
+  async make(
+    name: ResourceName,
+    construct: (signal: AbortSignal) => Resource | Promise<Resource>,
+    givenUp: AbortSignal,
+  ): Promise<Resource> {
+    const { buildTimeoutMs } = this.#limits;
+    const limit = formatDuration(buildTimeoutMs);
+    const late = () => new SvcError("deadline_exceeded", `${name} was not built within ${limit}`);
+    const { signal, done } = deadline(this.#clock, buildTimeoutMs, late, givenUp);
+    const callOff = this.#tellIfSlow(name);
+    const work = Promise.resolve().then(() => construct(signal));
+    try {
+      return await race(work, signal);
+    } catch (error) {
+      if (signal.aborted) this.discard(work);
+      throw error;
+    } finally {
+      callOff();
+      done();
+    }
+  }
+
+  /** Closes what comes of `work`, whenever that is. */
+  discard(work: Promise<Resource>): void {
+    const ended: Promise<void> = work.then((instance) => this.close(instance), () => {})
+      .finally(() => this.#late.delete(ended));
+    this.#late.add(ended);
+  }
+
+  /** Closes an instance; one that cannot be closed is told of and left. */
+  async close(instance: Resource): Promise<void> {
+    const { closeTimeoutMs } = this.#limits;
+    const limit = formatDuration(closeTimeoutMs);
+    const late = () => new SvcError("deadline_exceeded", `it did not close within ${limit}`);
+    const { signal, done } = deadline(this.#clock, closeTimeoutMs, late);
+    this.#logger.debug(`closing ${instance.name}`);
+    try {
+      await race(Promise.resolve().then(() => instance.close()), signal);
+      this.#logger.debug(`closed ${instance.name}`);
+    } catch (error) {
+      this.#logger.error(`cannot close ${instance.name}: ${chainOf(error)}`);
+    } finally {
+      done();
+    }
+  }
+
+  /** Waits a while for what was given up and has not ended. */
+  async end(): Promise<void> {
+    if (this.#late.size === 0) return;
+    const late = () => new SvcError("deadline_exceeded", "resources given up are still being built");
+    const { signal, done } = deadline(this.#clock, this.#limits.lateTimeoutMs, late);
+    try {
+      await race(Promise.all(this.#late), signal);
+    } catch (error) {
+      this.#logger.warn(chainOf(error), { count: this.#late.size });
+    } finally {
+      done();
+    }
+  }
+
+  #tellIfSlow(name: ResourceName): () => void {
+    let elapsedMs = 0;
+    let callOff = () => {};
+    const tellAt = (atMs: number) => {
+      callOff = this.#clock.after(atMs - elapsedMs, () => {
+        elapsedMs = atMs;
+        this.#logger.warn(`${name} is still being built after ${formatDuration(atMs)}`);
+        tellAt(atMs === SLOW_FIRST_MS ? SLOW_EVERY_MS : atMs + SLOW_EVERY_MS);
+      });
+    };
+    tellAt(SLOW_FIRST_MS);
+    return () => callOff();
+  }
+}
+
+/** So many at once; the others wait in the order in which they came. */
+class Places {
+  #free: number;
+  readonly #queue: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async enter(): Promise<void> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#queue.push(resolve));
+  }
+
+  leave(): void {
+    const next = this.#queue.shift();
+    // The place is handed on.
+    if (next) next();
+    else this.#free++;
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * APIs that only a remote knows: learnt from its reflection, so that its resources are there like any others and
+ * calls of them go on to it as they come.
+ *
+ * One of these is of one connection; what was learnt is kept as long as that is. What cannot be learnt is asked again
+ * with the next list of names.
+ */
+
+import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { passthrough } from "../../api/passthrough.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { parseApi } from "../../resource/name.ts";
+import type { AnyApi } from "../../resource/registry.ts";
+import { type CallOptions, type Channel, client } from "../../wire/channel.ts";
+import { describeService } from "../../wire/grpc/reflection_client.ts";
+
+/** More of a remote are left aside. */
+const APIS_MAX = 200;
+/** Services that a machine answers itself; nobody else may answer in their name. */
+const OWN_SERVICES = /^(viam\.robot|viam\.module|proto\.rpc|proto\.stream|grpc)\./;
+
+/** How long the remote has to describe all of them. */
+const LEARN_TIMEOUT_MS = 10_000;
+
+export interface ForeignApisParts {
+  /** The name of the remote. */
+  readonly remote: string;
+  readonly channel: Channel;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export class ForeignApis {
+  readonly #apis = new Map<string, AnyApi>();
+  /** What was last said of one that cannot be learnt, so that it is said once. */
+  readonly #said = new Map<string, string>();
+
+  constructor(private readonly parts: ForeignApisParts) {}
+
+  get all(): Iterable<AnyApi> {
+    return this.#apis.values();
+  }
+
+  get(name: string): AnyApi | undefined {
+    return this.#apis.get(name);
+  }
+
+  /** Learns those of `names` that are not known yet, until `signal` aborts. Never rejects. */
+  async learn(names: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    const unknown = [...names].filter((name) => !this.#apis.has(name)).slice(0, APIS_MAX);
+    if (unknown.length === 0) return;
+    const late = () => new SvcError("deadline_exceeded", `it took longer than ${LEARN_TIMEOUT_MS / 1000} s`);
+    const limit = deadline(this.parts.clock, LEARN_TIMEOUT_MS, late, signal);
+    try {
+      const services = await this.#services(limit);
+      for (const name of unknown) {
+        await this.#learn(name, services.get(name), limit).catch((error) => this.#say(name, chainOf(error)));
+      }
+    } catch (error) {
+      for (const name of unknown) this.#say(name, chainOf(error));
+    } finally {
+      limit.done();
+    }
+  }
+
+  /** The service of every API that the remote has resources of. */
+  async #services(limits: CallOptions): Promise<ReadonlyMap<string, string>> {
+    const robot = client(RobotService, this.parts.channel);
+    const { resourceRpcSubtypes } = await robot.resourceRPCSubtypes({}, limits);
+    return new Map(resourceRpcSubtypes.map(({ subtype, protoService }) => {
+      return [`${subtype?.namespace}:${subtype?.type}:${subtype?.subtype}`, protoService];
+    }));
+  }
+
+  async #learn(name: string, service: string | undefined, limits: CallOptions): Promise<void> {
+    parseApi(name);
+    if (service === undefined) throw new SvcError("not_found", "it does not tell the service of this API");
+    if (OWN_SERVICES.test(service)) throw new SvcError("permission_denied", `${service} is a machine's own`);
+    this.#apis.set(name, passthrough(name, await describeService(this.parts.channel, service, limits)));
+    this.#said.delete(name);
+  }
+
+  #say(name: string, reason: string): void {
+    if (this.#said.get(name) === reason) return;
+    this.#said.set(name, reason);
+    const what = `resources of API ${name.slice(0, 200)} of remote "${this.parts.remote}" are left out`;
+    this.parts.logger.warn(`${what}: it is not known here, and asking the remote for it failed: ${reason}`);
+  }
+}

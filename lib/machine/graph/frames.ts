@@ -1,0 +1,252 @@
+/**
+ * The machine's frame system: the frames of its configuration, with what its arms, gantries and grippers say of
+ * themselves at the moment of asking, and the frames of its remotes as they last told of them.
+ *
+ * A part that cannot be placed is left out and the log says why, once. Joints are read only where the answer hangs
+ * on them, so an arm that does not answer stands in nobody's way but that of what rides on it.
+ */
+
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { Place } from "../../base/schema/schema.ts";
+import type { Arm } from "../../api/arm.ts";
+import type { Gantry } from "../../api/gantry.ts";
+import type { Gripper } from "../../api/gripper.ts";
+import type { Kinematics } from "../../api/kinematics.ts";
+import {
+  buildFrameSystem,
+  type FramePart,
+  type FrameSystem,
+  type PoseInFrame,
+  transformBetween,
+  transformPose,
+} from "../../geometry/frame_system.ts";
+import type { Geometry } from "../../geometry/geometry.ts";
+import { type KinematicModel, parseModel } from "../../geometry/kinematics.ts";
+import type { RigidTransform } from "../../geometry/pose.ts";
+import { frameRow, type FrameSettings } from "../../geometry/schema.ts";
+import type { FrameView, Scene } from "../../resource/frame_view.ts";
+import type { ResourceName } from "../../resource/name.ts";
+import type { Call, Component, Resource } from "../../resource/resource.ts";
+import type { ResourceConfig } from "../config/config.ts";
+import type { Machine, Node } from "./machine.ts";
+
+type Moving = Resource & { getKinematics(call?: Call): Promise<Kinematics> };
+
+/** The APIs whose parts have joints, and how each tells where those are (degrees, millimetres). */
+const JOINTS: { readonly [api: string]: (part: Resource, call: Call) => Promise<readonly number[]> } = {
+  "rdk:component:arm": (arm, call) => (arm as Arm).getJointPositions(call),
+  "rdk:component:gantry": (gantry, call) => (gantry as Gantry).getPosition(call),
+  "rdk:component:gripper": (gripper, call) => (gripper as Gripper).getCurrentInputs(call),
+};
+
+/** A component of the machine, or a frame of a remote, as a part. */
+interface Placed {
+  readonly part: FramePart;
+  /** None where a frame of a remote is no resource of it. */
+  readonly node?: Node;
+}
+
+type FramesOf = Pick<Machine, "nodes" | "remoteFrames">;
+
+export class Frames implements FrameView {
+  readonly #machine: FramesOf;
+  readonly #logger: Logger;
+  readonly #settings = new WeakMap<ResourceConfig, FrameSettings | string>();
+  readonly #models = new WeakMap<Resource, KinematicModel>();
+  /** What was last said of a part, so that it is said once. */
+  readonly #said = new Map<string, string>();
+
+  constructor({ machine, logger }: { machine: FramesOf; logger: Logger }) {
+    this.#machine = machine;
+    this.#logger = logger;
+  }
+
+  /** The parts that are linked to the world, each after its parent, and with them those of `supplemental`. */
+  async parts(supplemental: readonly FramePart[], call: Call): Promise<readonly FramePart[]> {
+    return (await this.#whole(await this.#placed(call), supplemental, call)).parts;
+  }
+
+  async scene(supplemental: readonly FramePart[], call: Call): Promise<Scene> {
+    const placed = await this.#placed(call);
+    const system = await this.#whole(placed, supplemental, call);
+    const linked = new Set(system.parts.map(({ name }) => name));
+    const moving = placed.filter(({ part }) => linked.has(part.name) && part.kinematics?.joints.length);
+    return {
+      system,
+      inputs: new Map(await Promise.all(moving.map((one) => jointsOf(one, call)))),
+      movers: new Map(moving.map(({ part, node }): [string, ResourceName] => [part.name, node!.name])),
+    };
+  }
+
+  /** All parts with their shapes, and the supplemental ones. */
+  async #whole(
+    placed: readonly Placed[],
+    supplemental: readonly FramePart[],
+    call: Call,
+  ): Promise<FrameSystem> {
+    const shaped = await Promise.all(placed.map((one) => withGeometry(one, call)));
+    const system = this.#system(shaped);
+    // Asking for the world in itself places the supplemental frames, and refuses those that cannot be.
+    transformBetween(system, "world", "world", { supplemental });
+    return buildFrameSystem([...system.parts, ...supplemental]);
+  }
+
+  async transformPose(
+    source: PoseInFrame,
+    destination: string,
+    supplemental: readonly FramePart[],
+    call: Call,
+  ): Promise<PoseInFrame> {
+    return await this.#asked(call, (system, inputs) => {
+      return transformPose(system, source, destination, { supplemental, inputs });
+    });
+  }
+
+  /** What takes points of the source frame to the destination; throws as `transformPose`. */
+  async transformBetween(source: string, destination: string, call: Call): Promise<RigidTransform> {
+    return await this.#asked(call, (system, inputs) => {
+      return transformBetween(system, source, destination, { inputs });
+    });
+  }
+
+  /** Asks twice: first to learn whose joints matter, then with those joints where they are. */
+  async #asked<T>(
+    call: Call,
+    question: (system: FrameSystem, inputs: ReadonlyMap<string, readonly number[]>) => T,
+  ): Promise<T> {
+    const placed = await this.#placed(call);
+    const system = this.#system(placed.map(({ part }) => part));
+    const asked = new NotingMap<readonly number[]>();
+    const answer = question(system, asked);
+    const moving = placed.filter(({ part }) =>
+      asked.noted.has(part.name) && part.kinematics!.joints.length > 0
+    );
+    if (moving.length === 0) return answer;
+    return question(system, new Map(await Promise.all(moving.map((placed) => jointsOf(placed, call)))));
+  }
+
+  async #placed(call: Call): Promise<Placed[]> {
+    const nodes = [...this.#machine.nodes].filter(({ config }) => config.frame !== undefined);
+    const placed = await Promise.all(nodes.map(async (node): Promise<Placed | undefined> => {
+      try {
+        const part = await this.#part(node, call);
+        this.#said.delete(node.name.full);
+        return { part, node };
+      } catch (error) {
+        this.#warnOnce(node.name.full, `the frame of ${node.name} is left out: ${chainOf(error)}`);
+      }
+    }));
+    return [...placed.filter((one) => one !== undefined), ...this.#ofRemotes()];
+  }
+
+  /** The frames of remotes, each with the resource that moves it. */
+  #ofRemotes(): Placed[] {
+    const frames = this.#machine.remoteFrames;
+    if (frames.length === 0) return [];
+    const moving = new Map<string, Node>();
+    for (const node of this.#machine.nodes) {
+      if (node.name.isRemote && JOINTS[node.name.api]) moving.set(node.name.short, node);
+    }
+    return frames.map(({ remote, part }) => ({
+      part,
+      node: part.kinematics && moving.get(`${remote}:${part.name}`),
+    }));
+  }
+
+  async #part(node: Node, call: Call): Promise<FramePart> {
+    const settings = this.#settingsOf(node.config);
+    if (typeof settings === "string") throw new SvcError("invalid_argument", settings);
+    const { id, parent, pose, geometry } = settings;
+    const name = id || node.name.short;
+    if (!JOINTS[node.name.api]) return { name, parent, pose, geometry };
+    if (node.state !== "ready") {
+      const reason = node.error ?? `it is ${node.state}`;
+      throw new SvcError("failed_precondition", `its kinematics are not available: ${reason}`);
+    }
+    return {
+      name,
+      parent,
+      pose,
+      geometry,
+      kinematics: await this.#kinematics(node.instance as Moving, name, call),
+    };
+  }
+
+  #settingsOf(config: ResourceConfig): FrameSettings | string {
+    const known = this.#settings.get(config);
+    if (known) return known;
+    const at = new Place();
+    const decoded = frameRow.decode(config.frame, at);
+    const settings = decoded && !at.failed
+      ? decoded
+      : at.problems.map(({ path, message }) => `${path}: ${message}`).join("; ");
+    this.#settings.set(config, settings);
+    return settings;
+  }
+
+  async #kinematics(moving: Moving, name: string, call: Call): Promise<KinematicModel> {
+    const { format, bytes } = await moving.getKinematics(call);
+    if (format === "unspecified") throw new SvcError("failed_precondition", "it tells no kinematics");
+    const known = this.#models.get(moving);
+    if (known?.source.format === format && sameBytes(known.source.bytes, bytes)) return known;
+    const model = parseModel(bytes, format, name);
+    this.#models.set(moving, model);
+    return model;
+  }
+
+  #system(parts: readonly FramePart[]): FrameSystem {
+    const system = buildFrameSystem(parts);
+    if (system.warnings.length > 0) this.#warnOnce("", system.warnings.join("; "));
+    else this.#said.delete("");
+    return system;
+  }
+
+  #warnOnce(about: string, message: string): void {
+    if (this.#said.get(about) === message) return;
+    this.#said.set(about, message);
+    this.#logger.warn(message);
+  }
+}
+
+/** A map of nothing that notes what it is asked for. */
+class NotingMap<V> extends Map<string, V> {
+  readonly noted = new Set<string>();
+
+  override get(key: string): V | undefined {
+    this.noted.add(key);
+    return undefined;
+  }
+}
+
+/** Where the joints of a part are now, beside the part's name. */
+async function jointsOf({ part, node }: Placed, call: Call): Promise<[string, readonly number[]]> {
+  if (!node?.instance) {
+    const why = node?.error ?? "no arm, gantry or gripper of this name is known here";
+    throw new SvcError("failed_precondition", `reading the joints of frame ${part.name}: ${why}`);
+  }
+  try {
+    return [part.name, await JOINTS[node.name.api](node.instance, call)];
+  } catch (cause) {
+    const { code } = SvcError.from(cause);
+    throw new SvcError(code, `reading the joints of ${node.name}: ${chainOf(cause)}`, { cause });
+  }
+}
+
+/** A part that does not move and whose configuration gives no shape has the one its component tells, if any. */
+async function withGeometry({ part, node }: Placed, call: Call): Promise<FramePart> {
+  const instance = node?.instance;
+  if (part.geometry || part.kinematics || !instance) return part;
+  const { getGeometries } = instance as Partial<Component>;
+  try {
+    const geometries: Geometry[] = await getGeometries?.call(instance, call) ?? [];
+    return { ...part, geometry: geometries[0] };
+  } catch {
+    // Many components have no shape to tell; the frame stands without.
+    return part;
+  }
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a === b || (a.length === b.length && a.every((byte, index) => byte === b[index]));
+}

@@ -1,0 +1,550 @@
+/**
+ * The machine: the resources of one configuration, built, looked up, retried and closed.
+ *
+ * It owns every instance from construction to close. A pass brings it from what stands to what is wanted by the
+ * steps of a plan; a newer configuration, or a remote that comes or goes, ends a pass under way and begins another,
+ * in which what is still being built and is wanted as it is goes on. A resource that fails is unhealthy with its
+ * reason and is tried again, and the others go on. Nothing here knows of transport.
+ */
+
+import { type Clock, race } from "../../base/clock.ts";
+import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import type { Logger, Logs } from "../../base/log/log.ts";
+import type { JsonObject, Problem } from "../../base/schema/schema.ts";
+import { UNRESOLVED, wire } from "../../resource/graph.ts";
+import { ResourceName } from "../../resource/name.ts";
+import { type AnyApi, type AnyModel, Dependencies, type Registry } from "../../resource/registry.ts";
+import type { Resource } from "../../resource/resource.ts";
+import type { Uplink } from "../../resource/uplink.ts";
+import type { Activities } from "./activities.ts";
+import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
+import {
+  type MachineConfig,
+  resourceAliases,
+  type ResourceConfig,
+  resourceLogger,
+} from "../config/config.ts";
+import { Frames } from "./frames.ts";
+import { GraphNode, type Node, type NodeReachability } from "./node.ts";
+import { obstacle, planOf, retryScope, unsettled, type Wanted } from "./plan.ts";
+import type { RemoteFrame } from "./remote_frames.ts";
+import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
+
+export type { Node, NodeState } from "./node.ts";
+
+export interface MachineLimits extends BuildLimits {
+  /** Between two attempts at what is unhealthy. */
+  readonly retryMs: number;
+}
+
+export const MACHINE_LIMITS: MachineLimits = { ...BUILD_LIMITS, retryMs: 5_000 };
+
+export interface MachineParts {
+  readonly registry: Registry;
+  readonly logs: Logs;
+  readonly clock: Clock;
+  readonly host: Host;
+  readonly limits?: Partial<MachineLimits>;
+  readonly activities?: Activities;
+  /** Where captured data goes. */
+  readonly uplink?: Uplink;
+  /** Without them, what the configuration says of remotes is left aside. The machine closes them. */
+  readonly remotes?: Remotes;
+}
+
+/** What a node is built from. */
+interface Entry extends Wanted {
+  readonly config: ResourceConfig;
+  readonly source?: AnyModel | RemoteResource;
+}
+
+type Groups = readonly (readonly string[])[];
+
+export class Machine {
+  readonly registry: Registry;
+  /** Where everything is that has a place. */
+  readonly frames: Frames;
+  readonly #parts: MachineParts;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #limits: MachineLimits;
+  readonly #builder: Builder;
+  readonly #fingerprints = new Fingerprints();
+  readonly #nodes = new Map<string, GraphNode>();
+  /** The remotes' nodes by what clients call them. */
+  readonly #bySimple = new Map<string, GraphNode[]>();
+  /** Those that failed by themselves, and what was last said of each that is unhealthy. */
+  readonly #failed = new Set<string>();
+  readonly #said = new Map<string, { level: "debug" | "error"; error: string }>();
+  /** What those that see others were last told of. */
+  readonly #told = new WeakMap<Resource, ReadonlySet<Resource>>();
+  #watching: readonly string[] = [];
+  #changed = false;
+  #wanted: ReadonlyMap<string, Entry> = new Map();
+  #wiring = wire(new Map());
+  /** The newest configuration, and the one in force. */
+  #target: MachineConfig | undefined;
+  #config: MachineConfig | undefined;
+  #appliedMs = 0;
+  /** The passes under way; and whether the newest one is already out of date. */
+  #running: Promise<void> | undefined;
+  #outdated = false;
+  #retrying = false;
+  #overtaken = new AbortController();
+  #callOffRetry: () => void = () => {};
+  #closed: Promise<void> | undefined;
+
+  constructor(parts: MachineParts) {
+    this.registry = parts.registry;
+    this.frames = new Frames({ machine: this, logger: parts.logs.logger("rdk.framesystem") });
+    this.#parts = parts;
+    this.#logger = parts.logs.logger("rdk.resource_manager");
+    this.#clock = parts.clock;
+    this.#limits = { ...MACHINE_LIMITS, ...parts.limits };
+    this.#builder = new Builder(this.#limits, parts.clock, this.#logger);
+    parts.remotes?.follow(() => void this.refresh());
+  }
+
+  /** It changes to what is wanted. Another attempt at what failed does not count. */
+  get busy(): boolean {
+    return this.#outdated || (this.#running !== undefined && !this.#retrying);
+  }
+
+  /** The configuration in force, and since when; none before the first pass has ended. */
+  get config(): MachineConfig | undefined {
+    return this.#config;
+  }
+
+  get appliedMs(): number {
+    return this.#appliedMs;
+  }
+
+  /** Every resource, in the order of the configuration, then those of remotes. */
+  get nodes(): Iterable<Node> {
+    return this.#nodes.values();
+  }
+
+  /** The remotes themselves. */
+  get remotes(): readonly RemoteStatus[] {
+    return this.#parts.remotes?.statuses ?? [];
+  }
+
+  /** Every API that a resource of this machine may have; those that only remotes know come last. */
+  get apis(): AnyApi[] {
+    return [...this.registry.apis, ...this.foreignApis];
+  }
+
+  get foreignApis(): readonly AnyApi[] {
+    return this.#parts.remotes?.foreignApis ?? [];
+  }
+
+  /** The frames of remotes that are connected. */
+  get remoteFrames(): readonly RemoteFrame[] {
+    return this.#parts.remotes?.frames ?? [];
+  }
+
+  /** The healthy instances. */
+  get resources(): Resource[] {
+    const instances: Resource[] = [];
+    for (const { instance } of this.#nodes.values()) if (instance) instances.push(instance);
+    return instances;
+  }
+
+  /** The healthy resources by what clients call them; those that cannot be told apart by it are left out. */
+  get names(): ResourceName[] {
+    const names: ResourceName[] = [];
+    for (const { name, instance } of this.#nodes.values()) {
+      if (!instance || this.reachability(name) !== "reachable") continue;
+      names.push(name.isRemote ? ResourceName.of(name.api, name.simple) : name);
+    }
+    return names;
+  }
+
+  reachability({ api, full, simple, isRemote }: ResourceName): NodeReachability {
+    if (!isRemote) return "reachable";
+    const key = `${api}/${simple}`;
+    const source = this.#wanted.get(full)?.source;
+    if (!isRemoteResource(source) || source.problem !== undefined) return "disconnected";
+    if (this.#nodes.has(key)) return "shadowed";
+    return this.#bySimple.get(key)!.length === 1 ? "reachable" : "ambiguous";
+  }
+
+  /** The instance behind a client's name. Throws `unknown` (the published code) where it is missing or unhealthy. */
+  find(api: string, short: string): Resource {
+    const key = `${api}/${short}`;
+    const [node, other] = this.#nodes.has(key) ? [this.#nodes.get(key)!] : this.#bySimple.get(key) ?? [];
+    if (!node) throw new SvcError("unknown", `no node found with api ${api} and name ${short}`);
+    if (other) {
+      const names = this.#bySimple.get(key)!.map(({ name }) => name.short).join(", ");
+      throw new SvcError("unknown", `found multiple nodes matching api ${api} and name ${short}: ${names}`);
+    }
+    if (node.instance) return node.instance;
+    const reason = node.error ?? `it is ${node.state}`;
+    throw new SvcError("unknown", `resource ${node.name} not available; reason=${reason}`);
+  }
+
+  /** Brings the machine to `config`; resolves when every resource of the newest one is ready or unhealthy. */
+  apply(config: MachineConfig): Promise<void> {
+    this.#target = config;
+    return this.refresh();
+  }
+
+  /** Looks at everything again: for when something outside of the configuration has changed. */
+  refresh(): Promise<void> {
+    if (!this.#target || this.#closed) return Promise.resolve();
+    this.#outdated = true;
+    this.#overtaken.abort(new SvcError("aborted", "another pass has begun"));
+    return this.#running ??= this.#run();
+  }
+
+  /** Closes everything, dependents first. Idempotent. */
+  close(): Promise<void> {
+    return this.#closed ??= this.#end();
+  }
+
+  async #end(): Promise<void> {
+    this.#overtaken.abort(new SvcError("unavailable", "the machine is shutting down"));
+    this.#callOffRetry();
+    await this.#running;
+    this.#wanted = new Map();
+    await this.#close(planOf(this.#nodes, this.#wanted).close);
+    await this.#builder.end();
+    await this.#parts.remotes?.close();
+  }
+
+  /** Passes until none is out of date; the promise never rejects. */
+  async #run(retry = false): Promise<void> {
+    this.#callOffRetry();
+    this.#overtaken = new AbortController();
+    try {
+      this.#retrying = retry;
+      if (retry) await this.#retry(this.#overtaken.signal);
+      this.#retrying = false;
+      while (this.#outdated && !this.#closed) {
+        this.#outdated = false;
+        this.#overtaken = new AbortController();
+        await this.#pass(this.#target!, this.#overtaken.signal);
+      }
+    } catch (error) {
+      this.#bug(`a pass ended early: ${chainOf(error)}`);
+    }
+    this.#running = undefined;
+    if (this.#failed.size === 0 || this.#closed) return;
+    this.#callOffRetry = this.#clock.after(this.#limits.retryMs, () => this.#running = this.#run(true));
+  }
+
+  async #pass(config: MachineConfig, overtaken: AbortSignal): Promise<void> {
+    this.#parts.remotes?.configure(config.remotes);
+    const { refused } = this.#wiring;
+    this.#wanted = this.#entries(config);
+    this.#wiring = wire(this.#wanted);
+    for (const [full, reason] of this.#wiring.refused) {
+      if (refused.get(full) !== reason) this.#logger.warn(`${full} does without: ${reason}`);
+    }
+    const plan = planOf(this.#nodes, this.#wanted, this.#wiring);
+    await this.#close(plan.close);
+    this.#arrange(config.revision);
+    await this.#build(plan.build, overtaken);
+    if (overtaken.aborted) return;
+    // A pass for another reason than a new configuration leaves the time of the last one.
+    if (this.#config !== config) this.#appliedMs = this.#clock.nowMs();
+    this.#config = config;
+  }
+
+  /** Touches nothing but what failed, what waits for it, and what may use it once it works. */
+  async #retry(overtaken: AbortSignal): Promise<void> {
+    const scope = retryScope(this.#failed, this.#nodes, this.#wiring);
+    await this.#build(planOf(this.#nodes, this.#wanted, this.#wiring, scope).build, overtaken);
+  }
+
+  /** Everything that is wanted, by full name. */
+  #entries(config: MachineConfig): Map<string, Entry> {
+    const entries = new Map<string, Entry>();
+    const counts = new Map<string, number>();
+    for (const resource of config.resources) {
+      const { api, name } = resource;
+      const count = (counts.get(api) ?? 0) + 1;
+      counts.set(api, count);
+      const max = this.registry.api(api)?.instancesMax ?? Infinity;
+      const surplus = count > max ? `a machine has at most ${max} of ${api}` : undefined;
+      entries.set(name.full, this.#entryOf(resource, surplus));
+    }
+    for (const remote of this.#parts.remotes?.resources ?? []) {
+      const { name, fingerprint, problem } = remote;
+      const known = this.#nodes.get(name.full)?.config;
+      entries.set(name.full, {
+        config: known ?? configOfRemote(name),
+        source: remote,
+        fingerprint,
+        needs: [],
+        problem,
+      });
+    }
+    return entries;
+  }
+
+  #entryOf(config: ResourceConfig, surplus: string | undefined): Entry {
+    const explicit = config.dependsOn.map((name) => ({ name, optional: false }));
+    const named = config.implicit.map(({ name, optional }) => ({ name, optional }));
+    const invalid = config.problems.filter(({ severity }) => severity === "error").map(line).join("; ");
+    let problem = invalid === "" ? surplus : `resource config validation error: ${invalid}`;
+    let source: AnyModel | undefined;
+    try {
+      source = this.registry.model(config.api, config.model);
+    } catch (error) {
+      problem ??= `resource build error: ${messageOf(error)}`;
+    }
+    const fingerprint = this.#fingerprints.of(config, source);
+    return { config, source, problem, fingerprint, needs: [...explicit, ...named] };
+  }
+
+  /** Gives everything wanted its node, in order, and says of what cannot be built why. */
+  #arrange(revision: string): void {
+    const old = new Map(this.#nodes);
+    this.#nodes.clear();
+    this.#bySimple.clear();
+    for (const [full, { config, fingerprint, source }] of this.#wanted) {
+      const node = old.get(full) ?? new GraphNode(config, this.#clock.nowMs(), (text) => this.#bug(text));
+      Object.assign(node, { config, fingerprint, revision });
+      this.#nodes.set(full, node);
+      if (!isRemoteResource(source)) continue;
+      const key = `${node.name.api}/${node.name.simple}`;
+      this.#bySimple.set(key, [...this.#bySimple.get(key) ?? [], node]);
+    }
+    for (const full of this.#failed) if (!this.#wanted.has(full)) this.#failed.delete(full);
+    for (const full of this.#said.keys()) if (!this.#wanted.has(full)) this.#said.delete(full);
+    this.#watching = [...this.#wanted].filter(([, { source }]) => seesOf(source)).map(([full]) => full);
+    for (const [full, node] of this.#nodes) {
+      const reason = obstacle(full, this.#wanted, this.#wiring);
+      if (reason === undefined) continue;
+      this.#failed.delete(full);
+      this.#fail(node, reason);
+    }
+  }
+
+  /** Builds group after group, then anew what can now have an optional dependency; ends early when overtaken. */
+  async #build(groups: Groups, overtaken: AbortSignal): Promise<void> {
+    for (let left = groups; left.length > 0 && !overtaken.aborted;) {
+      for (const group of left) {
+        if (!overtaken.aborted) await this.#buildGroup(group, overtaken);
+      }
+      if (overtaken.aborted) return;
+      const scope = unsettled(left.flat(), this.#nodes, this.#wiring);
+      const plan = planOf(this.#nodes, this.#wanted, this.#wiring, scope);
+      await this.#close(plan.close);
+      left = plan.build;
+    }
+    this.#tell();
+  }
+
+  async #buildGroup(group: readonly string[], overtaken: AbortSignal): Promise<void> {
+    const lanes = new Map<string, Promise<void>>();
+    const attempts = group.map((full) => {
+      const { api } = this.#nodes.get(full)!.name;
+      if (this.registry.api(api)?.instancesMax === undefined) return this.#attempt(full, overtaken);
+      const lane = (lanes.get(api) ?? Promise.resolve()).then(() => this.#attempt(full, overtaken));
+      lanes.set(api, lane);
+      return lane;
+    });
+    try {
+      await race(Promise.all(attempts), overtaken);
+    } catch (error) {
+      if (!overtaken.aborted) throw error;
+    }
+  }
+
+  async #attempt(full: string, overtaken: AbortSignal): Promise<void> {
+    if (overtaken.aborted) return;
+    const node = this.#nodes.get(full)!;
+    if (node.condition !== "down") return await node.building?.done;
+    this.#failed.delete(full);
+    const holds = new Set<string>();
+    for (const used of this.#wiring.uses.get(full)!) {
+      const other = this.#nodes.get(used)!;
+      if (other.instance) holds.add(used);
+      else if (!this.#wiring.optional.get(full)?.has(used)) return this.#fail(node, waitsFor(other), other);
+    }
+    const slow = node.isSlow;
+    await this.#builder.enter(slow);
+    // The next pass must see all that is being built, so nothing begins after it has.
+    if (overtaken.aborted) return this.#builder.leave(slow);
+    const givenUp = new AbortController();
+    const done = this.#make(node, holds, givenUp.signal).finally(() => this.#builder.leave(slow));
+    const giveUp = () => givenUp.abort(new SvcError("canceled", `${full} is no longer wanted as it was`));
+    node.build({ done, giveUp }, holds, this.#clock.nowMs());
+    await done;
+  }
+
+  async #make(node: GraphNode, holds: ReadonlySet<string>, givenUp: AbortSignal): Promise<void> {
+    const { source, config } = this.#wanted.get(node.name.full)!;
+    const resources = [...holds].map((full) => this.#nodes.get(full)!.instance!);
+    const activity = node.wasBuilt ? "resource_rebuild" : "resource_construct";
+    const ended = isRemoteResource(source)
+      ? undefined
+      : this.#parts.activities?.begin(activity, { resource: node.name.full });
+    try {
+      const instance = await this.#builder.make(node.name, (signal) => {
+        return isRemoteResource(source)
+          ? source.client()
+          : this.#construct(source!, config, resources, signal);
+      }, givenUp);
+      if (givenUp.aborted) return this.#builder.discard(Promise.resolve(instance));
+      node.ready(instance, this.#clock.nowMs());
+      ended?.();
+      this.#changed = true;
+      const said = this.#said.get(node.name.full);
+      this.#said.delete(node.name.full);
+      if (said?.level === "error") this.#logger.info(`${node.name} is healthy again`);
+    } catch (error) {
+      ended?.({ error: messageOf(error) });
+      if (givenUp.aborted) return;
+      this.#failed.add(node.name.full);
+      if (SvcError.from(error).code === "deadline_exceeded") node.tooSlow();
+      this.#fail(node, `resource build error: ${chainOf(error)}`);
+    }
+  }
+
+  #construct(
+    model: AnyModel,
+    { name, decoded }: ResourceConfig,
+    resources: readonly Resource[],
+    signal: AbortSignal,
+  ): Resource | Promise<Resource> {
+    const find = (api: string, short: string) => this.find(api, short);
+    const seen = () => this.#seen(model, name.full);
+    const view = {
+      find,
+      get seen() {
+        return seen();
+      },
+      serviceConfigs: (name: ResourceName, api: string) => this.#serviceConfigs(name, api),
+      frames: this.frames,
+    };
+    return model.construct({
+      name,
+      attributes: decoded,
+      dependencies: new Dependencies(name, resources, view),
+      logger: this.#parts.logs.logger(resourceLogger(name), resourceAliases(name)),
+      clock: this.#clock,
+      host: this.#parts.host,
+      uplink: this.#parts.uplink,
+      signal,
+    });
+  }
+
+  /** A remote's resources have those of the remote. */
+  #serviceConfigs({ full, short, isRemote }: ResourceName, api: string): JsonObject[] {
+    const remote = isRemote && this.#target?.remotes.find(({ name }) => short.startsWith(`${name}:`));
+    const all = (remote ? remote : this.#wanted.get(full)?.config)?.serviceConfigs ?? [];
+    return all.filter(({ type }) => type === api).map(({ attributes }) => attributes ?? {});
+  }
+
+  #seen({ sees }: AnyModel, own: string): Resource[] {
+    const seen: Resource[] = [];
+    for (const [full, { instance, name }] of this.#nodes) {
+      if (instance && full !== own && sees?.(name.api)) seen.push(instance);
+    }
+    return seen;
+  }
+
+  /** Tells those that see others of what has changed, without waiting for them. */
+  #tell(): void {
+    if (!this.#changed) return;
+    this.#changed = false;
+    for (const full of this.#watching) {
+      const instance = this.#nodes.get(full)?.instance;
+      if (!instance?.seenChanged) continue;
+      const seen = this.#seen(this.#wanted.get(full)!.source as AnyModel, full);
+      const told = this.#told.get(instance);
+      if (told?.size === seen.length && seen.every((one) => told.has(one))) continue;
+      this.#told.set(instance, new Set(seen));
+      void Promise.resolve().then(() => instance.seenChanged!()).catch((error) => {
+        this.#logger.error(`${full} cannot take that what it sees has changed: ${chainOf(error)}`);
+      });
+    }
+  }
+
+  async #close(groups: Groups): Promise<void> {
+    for (const group of groups) {
+      await Promise.all(group.map(async (full) => {
+        const node = this.#nodes.get(full)!;
+        const wanted = this.#wanted.has(full);
+        const instance = wanted ? node.release(this.#clock.nowMs()) : node.remove(this.#clock.nowMs());
+        this.#changed ||= instance !== undefined;
+        if (instance) await this.#builder.close(instance);
+        if (!wanted) this.#nodes.delete(full);
+      }));
+    }
+  }
+
+  /** Marks a node unhealthy; the log tells a reason once, however often it is tried again. */
+  #fail(node: GraphNode, reason: string, because?: GraphNode): void {
+    node.fail(reason, this.#clock.nowMs(), because);
+    const error = node.error!;
+    const { full, isRemote } = node.name;
+    // Of a remote that is away its connection tells, once for all its resources; and what is not there yet may be its.
+    const mayCome = this.#parts.remotes?.isConnecting && error.includes(UNRESOLVED);
+    const level = isRemote || mayCome ? "debug" : "error";
+    const said = this.#said.get(full);
+    if (said?.error === error && (said.level === level || level === "debug")) return;
+    this.#said.set(full, { level, error });
+    this.#logger[level](`${full} is unhealthy: ${error}`);
+  }
+
+  #bug(message: string): void {
+    this.#logger.error(`Bug: ${message}`);
+  }
+}
+
+/** What resources are built from, as comparable text: a change of it means building anew. */
+class Fingerprints {
+  readonly #texts = new WeakMap<ResourceConfig, string>();
+  readonly #models = new WeakMap<AnyModel, number>();
+  #count = 0;
+
+  of(config: ResourceConfig, model: AnyModel | undefined): string {
+    let text = this.#texts.get(config);
+    if (text === undefined) {
+      const { attributes, dependsOn, serviceConfigs } = config;
+      text = JSON.stringify([config.model, attributes, dependsOn, serviceConfigs]);
+      this.#texts.set(config, text);
+    }
+    if (model && !this.#models.has(model)) this.#models.set(model, ++this.#count);
+    return `${model ? this.#models.get(model) : 0} ${text}`;
+  }
+}
+
+function isRemoteResource(source: Entry["source"]): source is RemoteResource {
+  return source !== undefined && "client" in source;
+}
+
+function seesOf(source: Entry["source"]): AnyModel["sees"] {
+  return source && !isRemoteResource(source) ? source.sees : undefined;
+}
+
+/** What stands for a remote's resource where a configuration is asked for. */
+function configOfRemote(name: ResourceName): ResourceConfig {
+  return {
+    name,
+    path: "remotes",
+    kind: name.api.split(":")[1] as ResourceConfig["kind"],
+    api: name.api,
+    model: "",
+    attributes: {},
+    dependsOn: [],
+    implicit: [],
+    serviceConfigs: [],
+    problems: [],
+  };
+}
+
+function waitsFor({ name, state }: GraphNode): string {
+  return `resource build error: dependency ${name} is not ready${
+    state === "unhealthy" ? "" : `, it is ${state}`
+  }`;
+}
+
+function line({ path, message }: Problem): string {
+  return `${path}: ${message}`;
+}

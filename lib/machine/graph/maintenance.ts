@@ -1,0 +1,104 @@
+/**
+ * The maintenance window: whether a sensor of the machine lets it change or restart now.
+ *
+ * What was found of the sensor is looked up by a thin reader; what it means is decided by a pure function. Where no
+ * sensor is configured, nothing is held back: else a machine whose sensor is missing could never be repaired. A
+ * sensor that is configured and does not plainly say yes holds everything back, but for what it needs itself.
+ */
+
+import type { Readings } from "../../api/readings.ts";
+import type { Sensor } from "../../api/sensor.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import { show } from "../../base/schema/schema.ts";
+import { ResourceName } from "../../resource/name.ts";
+import type { Machine } from "./machine.ts";
+import type { MaintenanceConfig } from "../config/settings.ts";
+
+/** The sensor must have answered by then. */
+export const SENSOR_TIMEOUT_MS = 5_000;
+
+/** What was found of the sensor. */
+export type Finding =
+  | { readonly kind: "not a name"; readonly error: string }
+  | { readonly kind: "not there"; readonly error: string }
+  /** It is configured, and was not built or has failed. */
+  | { readonly kind: "unhealthy"; readonly error: string }
+  | { readonly kind: "no answer"; readonly error: string }
+  | { readonly kind: "readings"; readonly readings: Readings };
+
+export interface Decision {
+  readonly allowed: boolean;
+  /** For the log; absent where there is nothing to explain: no window, or a plain yes. */
+  readonly reason?: string;
+  /** What may change all the same, with all that it depends on: a sensor that cannot be asked. */
+  readonly mendable?: string;
+}
+
+/** Whether changes are allowed under `maintenance`, whose sensor gave `finding`. */
+export function decide(
+  { sensorName, maintenanceAllowedKey: key }: MaintenanceConfig,
+  finding: Finding,
+): Decision {
+  switch (finding.kind) {
+    case "not a name":
+    case "not there":
+      return { allowed: true, reason: `maintenance is allowed, there is no sensor to ask: ${finding.error}` };
+    case "unhealthy": {
+      const reason = `no maintenance, ${sensorName} cannot be asked: ${finding.error}`;
+      return { allowed: false, reason, mendable: sensorName };
+    }
+    case "no answer":
+      return { allowed: false, reason: `no maintenance, ${sensorName} cannot be read: ${finding.error}` };
+  }
+  const { readings } = finding;
+  const value = Object.hasOwn(readings, key) ? readings[key] : undefined;
+  if (value === true) return { allowed: true };
+  if (value === false) {
+    return { allowed: false, reason: `no maintenance, ${sensorName} says ${key} is false` };
+  }
+  const found = value === undefined ? `no "${key}" among its readings` : `${show(value)} for "${key}"`;
+  return { allowed: false, reason: `no maintenance, ${sensorName} gives ${found}, wanted true or false` };
+}
+
+/** Asks the sensor, if there is a window at all. Never rejects. */
+export async function maintenanceAllowed(
+  maintenance: MaintenanceConfig | undefined,
+  machine: Pick<Machine, "find" | "nodes">,
+  clock: Clock,
+): Promise<Decision> {
+  return maintenance ? decide(maintenance, await find(maintenance, machine, clock)) : { allowed: true };
+}
+
+async function find(
+  { sensorName }: MaintenanceConfig,
+  machine: Pick<Machine, "find" | "nodes">,
+  clock: Clock,
+): Promise<Finding> {
+  let name: ResourceName;
+  try {
+    name = ResourceName.parse(sensorName);
+  } catch (error) {
+    return { kind: "not a name", error: chainOf(error) };
+  }
+  let sensor: Partial<Sensor>;
+  try {
+    sensor = machine.find(name.api, name.short);
+  } catch (error) {
+    const configured = [...machine.nodes].some((node) => node.name.full === name.full);
+    return { kind: configured ? "unhealthy" : "not there", error: chainOf(error) };
+  }
+  if (typeof sensor.getReadings !== "function") {
+    return { kind: "not there", error: `${sensorName} has no readings` };
+  }
+  const late = () => new SvcError("deadline_exceeded", `no readings within ${SENSOR_TIMEOUT_MS / 1000} s`);
+  const { signal, done } = deadline(clock, SENSOR_TIMEOUT_MS, late);
+  try {
+    const readings = await race(Promise.resolve().then(() => sensor.getReadings!({ signal })), signal);
+    return { kind: "readings", readings };
+  } catch (error) {
+    return { kind: "no answer", error: chainOf(error) };
+  } finally {
+    done();
+  }
+}

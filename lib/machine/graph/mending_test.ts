@@ -1,0 +1,73 @@
+import { assertEquals } from "@std/assert";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { Registry } from "../../resource/registry.ts";
+import { decodeConfig } from "../config/config.ts";
+import { mendingOf } from "./mending.ts";
+
+const SENSOR = "rdk:component:sensor/door";
+const registry = new Registry([], []);
+
+const part = (name: string, note: string, depends_on: string[] = [], api = "rdk:component:generic") => {
+  return { name, api, model: "acme:demo:part", attributes: { note }, depends_on };
+};
+
+function config(components: JsonObject[], more: JsonObject = {}) {
+  const { config, fatal, problems } = decodeConfig({ components, ...more }, registry, {
+    env: () => undefined,
+  });
+  assertEquals(fatal, false, JSON.stringify(problems));
+  return config!;
+}
+
+/** `name note` of every resource of the mended configuration, in order of names. */
+function mended(old: ReturnType<typeof config>, newer: ReturnType<typeof config>, sensor = SENSOR) {
+  const found = mendingOf(old, newer, sensor);
+  return found?.resources.filter(({ kind }) => kind === "component")
+    .map(({ name, attributes }) => `${name.short} ${attributes.note}`).sort();
+}
+
+Deno.test("the sensor and what it depends on change, everything else stays", () => {
+  const sensor = (note: string, needs: string[]) => part("door", note, needs, "rdk:component:sensor");
+  const old = config([sensor("old", ["board"]), part("board", "old"), part("arm", "old")]);
+  assertEquals(mended(old, old), undefined);
+  assertEquals(
+    mended(old, config([sensor("old", ["board"]), part("board", "old"), part("arm", "new")])),
+    undefined,
+  );
+  const all = config([
+    part("arm", "new"),
+    part("more", "new"),
+    part("bus", "new"),
+    part("board", "new", ["rdk:component:generic/bus"]),
+    sensor("new", ["board"]),
+  ]);
+  assertEquals(mended(old, all), ["arm old", "board new", "bus new", "door new"]);
+  assertEquals(
+    mended(old, config([part("arm", "new")])),
+    ["arm old"],
+    "it may be given up with what it needs",
+  );
+});
+
+Deno.test("circles of dependencies and things that are not there end the search", () => {
+  const sensor = (note: string) => part("door", note, ["a", "nothing"], "rdk:component:sensor");
+  const circle = [part("a", "x", ["b"]), part("b", "x", ["a"])];
+  assertEquals(mended(config([sensor("old"), ...circle]), config([sensor("new"), ...circle])), [
+    "a x",
+    "b x",
+    "door new",
+  ]);
+});
+
+Deno.test("a sensor of a remote needs the remote, and a new secret of it is a change", () => {
+  const remote = (name: string, address: string, secret: string) => ({ name, address, secret });
+  const far = "rdk:component:sensor/far:door";
+  const old = config([], { remotes: [remote("far", "a:1", "x"), remote("other", "b:1", "x")] });
+  const newer = config([], { remotes: [remote("far", "a:1", "y"), remote("other", "b:2", "x")] });
+  const found = mendingOf(old, newer, far);
+  assertEquals(found?.remotes.map(({ address, secret }) => [address, secret?.reveal()]), [["b:1", "x"], [
+    "a:1",
+    "y",
+  ]]);
+  assertEquals(mendingOf(old, old, far), undefined);
+});

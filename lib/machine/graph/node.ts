@@ -1,0 +1,193 @@
+/**
+ * A node: one resource of the machine, from the first mention in a configuration to the last.
+ *
+ * It owns the resource's state and why it is in it. States change only here and only by legal moves; any other is a
+ * bug of ours, which is reported and does not stop the machine. A node that waits for another tells the whole chain
+ * to the one that began it.
+ */
+
+import type { ResourceName } from "../../resource/name.ts";
+import type { Resource } from "../../resource/resource.ts";
+import type { ResourceConfig } from "../config/config.ts";
+import type { Condition, Standing } from "./plan.ts";
+
+export type NodeState = "unconfigured" | "configuring" | "ready" | "unhealthy" | "removing";
+
+const MOVES: { readonly [S in NodeState]: readonly NodeState[] } = {
+  unconfigured: ["configuring", "removing"],
+  configuring: ["ready", "unhealthy"],
+  ready: ["configuring", "removing"],
+  unhealthy: ["ready", "unhealthy", "removing"],
+  removing: [],
+};
+
+/** One resource as the machine sees it. */
+export interface Node {
+  readonly name: ResourceName;
+  readonly state: NodeState;
+  /** Why it is unhealthy. */
+  readonly error?: string;
+  /** When its state last changed. */
+  readonly updatedMs: number;
+  /** Of the configuration it was last built from, or found unchanged in. */
+  readonly revision: string;
+  readonly config: ResourceConfig;
+  /** The full names of what it was built with. */
+  readonly holds: ReadonlySet<string>;
+  readonly instance?: Resource;
+}
+
+/**
+ * Whether clients reach a resource by the name they have for it: its remote may be away, a local resource or that of
+ * another remote may have the same name.
+ */
+export type NodeReachability = "reachable" | "disconnected" | "shadowed" | "ambiguous";
+
+/** An instance that is being built; `giveUp` has what comes of it closed. */
+export interface Building {
+  readonly done: Promise<void>;
+  giveUp(): void;
+}
+
+/** Of a longer chain only the beginning and the end are told. */
+const LINKS_SHOWN = 16;
+const NOTHING: ReadonlySet<string> = new Set();
+
+export class GraphNode implements Node, Standing {
+  config: ResourceConfig;
+  fingerprint = "";
+  revision = "";
+  #state: NodeState = "unconfigured";
+  #updatedMs: number;
+  #reason: string | undefined;
+  #because: GraphNode | undefined;
+  #holds = NOTHING;
+  #instance: Resource | undefined;
+  #building: Building | undefined;
+  #wasBuilt = false;
+  /** What it was to be built from when it took too long. */
+  #slowFingerprint: string | undefined;
+
+  constructor(
+    config: ResourceConfig,
+    nowMs: number,
+    /** Hears of a move that is not legal. */
+    private readonly bug: (message: string) => void,
+  ) {
+    this.config = config;
+    this.#updatedMs = nowMs;
+  }
+
+  get name(): ResourceName {
+    return this.config.name;
+  }
+
+  get state(): NodeState {
+    return this.#state;
+  }
+
+  get updatedMs(): number {
+    return this.#updatedMs;
+  }
+
+  get holds(): ReadonlySet<string> {
+    return this.#holds;
+  }
+
+  get instance(): Resource | undefined {
+    return this.#instance;
+  }
+
+  get building(): Building | undefined {
+    return this.#building;
+  }
+
+  get condition(): Condition {
+    return this.#instance ? "ready" : this.#building ? "building" : "down";
+  }
+
+  get error(): string | undefined {
+    if (this.#state !== "unhealthy") return undefined;
+    const reasons = [this.#reason];
+    for (let next = this.#because; next?.state === "unhealthy"; next = next.#because) {
+      reasons.push(next.#reason);
+    }
+    const left = reasons.length - LINKS_SHOWN;
+    if (left > 0) reasons.splice(LINKS_SHOWN / 2, left, `(${left} more)`);
+    return reasons.join(": ");
+  }
+
+  /** Begins to be built with `holds`. One that is tried again stays visibly unhealthy until it works. */
+  build(building: Building, holds: ReadonlySet<string>, nowMs: number): void {
+    this.configure(nowMs);
+    this.#building = building;
+    this.#holds = holds;
+  }
+
+  /** Whether it has had an instance before. */
+  get wasBuilt(): boolean {
+    return this.#wasBuilt;
+  }
+
+  /** It was not built in time; to be told before `fail`. */
+  tooSlow(): void {
+    this.#slowFingerprint = this.fingerprint;
+  }
+
+  /** The last attempt at it, as it is to be now, took too long. */
+  get isSlow(): boolean {
+    return this.#slowFingerprint === this.fingerprint;
+  }
+
+  /** Is about to change. */
+  configure(nowMs: number): void {
+    if (this.#state === "unconfigured" || this.#state === "ready") this.#move("configuring", nowMs);
+  }
+
+  ready(instance: Resource, nowMs: number): void {
+    this.#slowFingerprint = undefined;
+    this.#wasBuilt = true;
+    this.#building = undefined;
+    this.#instance = instance;
+    this.#move("ready", nowMs);
+  }
+
+  /** Is unhealthy for a reason of its own, or because another node is. */
+  fail(reason: string, nowMs: number, because?: GraphNode): void {
+    this.#building = undefined;
+    this.#holds = NOTHING;
+    this.configure(nowMs);
+    const same = this.#state === "unhealthy" && this.#reason === reason && this.#because === because;
+    if (!same) this.#move("unhealthy", nowMs);
+    this.#reason = reason;
+    this.#because = because;
+  }
+
+  /** Is to have no instance: stops its building, and hands over what is to be closed. */
+  release(nowMs: number): Resource | undefined {
+    const instance = this.#instance;
+    this.configure(nowMs);
+    this.#building?.giveUp();
+    this.#building = this.#instance = undefined;
+    this.#holds = NOTHING;
+    return instance;
+  }
+
+  /** Is about to go for good; as `release`. */
+  remove(nowMs: number): Resource | undefined {
+    const instance = this.#instance;
+    this.#building?.giveUp();
+    if (this.#state === "configuring") this.fail("given up: it is no longer wanted", nowMs);
+    this.#building = this.#instance = undefined;
+    this.#holds = NOTHING;
+    this.#move("removing", nowMs);
+    return instance;
+  }
+
+  #move(to: NodeState, nowMs: number): void {
+    if (!MOVES[this.#state].includes(to)) this.bug(`${this.name} moves from ${this.#state} to ${to}`);
+    this.#state = to;
+    this.#reason = this.#because = undefined;
+    this.#updatedMs = nowMs;
+  }
+}

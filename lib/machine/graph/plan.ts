@@ -1,0 +1,123 @@
+/**
+ * The plan: from what stands and what is wanted to the steps between, as a pure function.
+ *
+ * Equal resources are left alone. What is gone, has changed, or holds something that does, is closed, dependents
+ * first; what is to stand is built, dependencies first. Within a group order does not matter. An optional
+ * dependency is used where it is available: when that changes, its holder is built anew.
+ */
+
+import {
+  levels,
+  levelsOf,
+  type Need,
+  topological,
+  wire,
+  type Wiring,
+  withUsers,
+} from "../../resource/graph.ts";
+
+/** A resource as it stands. */
+export interface Standing {
+  /** What it was built from, as comparable text. */
+  readonly fingerprint: string;
+  /** What it was built with. */
+  readonly holds: ReadonlySet<string>;
+  readonly condition: Condition;
+}
+
+/** An instance stands, or is being built, or neither. */
+export type Condition = "ready" | "building" | "down";
+
+/** A resource as it is wanted. */
+export interface Wanted {
+  readonly fingerprint: string;
+  readonly needs: readonly Need[];
+  /** Why it cannot be built, whatever the others are. */
+  readonly problem?: string;
+}
+
+export interface Plan {
+  /** Full names, group after group. Those that are no longer wanted are among them, standing or not. */
+  readonly close: readonly (readonly string[])[];
+  readonly build: readonly (readonly string[])[];
+}
+
+type Stand = ReadonlyMap<string, Standing>;
+type Want = ReadonlyMap<string, Wanted>;
+
+/** Why a wanted resource cannot be built; `undefined` if it can. */
+export function obstacle(full: string, wanted: Want, { blocked }: Wiring): string | undefined {
+  const reasons = [wanted.get(full)?.problem, blocked.get(full)].filter((reason) => reason !== undefined);
+  return reasons.length > 0 ? reasons.join("; ") : undefined;
+}
+
+/**
+ * The steps to what is wanted; what is down is tried again. `scope` limits them to some names: with each of them
+ * must be in it all that use it and stand.
+ */
+export function planOf(
+  standing: Stand,
+  wanted: Want,
+  wiring: Wiring = wire(wanted),
+  scope?: ReadonlySet<string>,
+): Plan {
+  const gone = scope ? [] : [...standing.keys()].filter((full) => !wanted.has(full));
+  const stale = new Set<string>();
+  const build: string[] = [];
+  for (const full of scope ? topological(scope, wiring.uses) : wiring.order) {
+    const old = standing.get(full);
+    const possible = wanted.get(full)!.problem === undefined && !wiring.blocked.has(full);
+    if (old && old.condition !== "down") {
+      const same = possible && old.fingerprint === wanted.get(full)!.fingerprint;
+      if (!same || !holdsRight(full, old, standing, wiring, stale)) stale.add(full);
+    }
+    if (possible && (old?.condition !== "ready" || stale.has(full))) build.push(full);
+  }
+  const close = [...gone, ...stale];
+  const holds = new Map(close.map((full) => [full, standing.get(full)!.holds]));
+  return { close: levels(close, holds).reverse(), build: levelsOf(build, wiring.uses) };
+}
+
+/** Whether it holds exactly what it is to have, and all of that stays. */
+function holdsRight(
+  full: string,
+  { holds }: Standing,
+  standing: Stand,
+  { uses, optional }: Wiring,
+  stale: ReadonlySet<string>,
+): boolean {
+  let held = 0;
+  for (const used of uses.get(full)!) {
+    if (holds.has(used)) {
+      if (stale.has(used)) return false;
+      held++;
+      continue;
+    }
+    const available = standing.get(used)?.condition === "ready" && !stale.has(used);
+    if (available || !optional.get(full)?.has(used)) return false;
+  }
+  return held === holds.size;
+}
+
+/** The scope of another attempt at `failed`: they and those that wait for them. */
+export function retryScope(failed: Iterable<string>, standing: Stand, { usedBy }: Wiring): Set<string> {
+  return withUsers(failed, usedBy, (full) => standing.get(full)?.condition !== "ready");
+}
+
+/** The scope of what is left to do after `built` were built: who goes without one that is now ready, and their users. */
+export function unsettled(
+  built: Iterable<string>,
+  standing: Stand,
+  { usedBy, optional }: Wiring,
+): Set<string> {
+  const without = new Set<string>();
+  for (const full of built) {
+    if (standing.get(full)?.condition !== "ready") continue;
+    for (const user of usedBy(full)) {
+      const holder = standing.get(user);
+      if (holder?.condition !== "ready" || holder.holds.has(full)) continue;
+      if (optional.get(user)?.has(full)) without.add(user);
+    }
+  }
+  return withUsers(without, usedBy);
+}

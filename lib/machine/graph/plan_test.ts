@@ -1,0 +1,71 @@
+// What plans are right stands in tests/golden/plans; here is what a person cannot read there.
+import { assertEquals } from "@std/assert";
+import { wire, type Wiring } from "../../resource/graph.ts";
+import { planOf, retryScope, type Standing, unsettled, type Wanted } from "./plan.ts";
+
+const full = (short: string) => `rdk:component:generic/${short}`;
+const shorts = (names: Iterable<string>) => [...names].map((name) => name.split("/")[1]).join(" ");
+
+/** `{ a: "1 b c?" }`: resource a with fingerprint 1 that needs b, and c if it is there. */
+function wanted(texts: Record<string, string>): Map<string, Wanted> {
+  return new Map(
+    Object.entries(texts).map(([short, text]) => {
+      const [fingerprint, ...names] = text.split(" ");
+      const needs = names.map((name) => ({ name: name.replace("?", ""), optional: name.endsWith("?") }));
+      return [full(short), { fingerprint, needs }];
+    }),
+  );
+}
+
+/** The same notation for what it holds; a trailing `!` on the fingerprint: down, `~`: being built. */
+function standing(texts: Record<string, string>): Map<string, Standing> {
+  return new Map(
+    Object.entries(texts).map(([short, text]) => {
+      const [fingerprint, ...names] = text.split(" ");
+      const condition = fingerprint.endsWith("!") ? "down" : fingerprint.endsWith("~") ? "building" : "ready";
+      const holds = new Set(names.map(full));
+      return [full(short), { fingerprint: fingerprint.replace(/[!~]/, ""), holds, condition }];
+    }),
+  );
+}
+
+function steps(
+  from: Record<string, string>,
+  to: Record<string, string>,
+  scope?: (stand: Map<string, Standing>, wiring: Wiring) => Set<string>,
+): string {
+  const [stand, want] = [standing(from), wanted(to)];
+  const wiring = wire(want);
+  const { close, build } = planOf(stand, want, wiring, scope?.(stand, wiring));
+  const show = (groups: readonly (readonly string[])[]) => groups.map(shorts).join(", ");
+  return `close: ${show(close)}; build: ${show(build)}`;
+}
+
+Deno.test("what is being built and wanted as it is goes on; its users wait for it", () => {
+  assertEquals(steps({ a: "1~", b: "1! a" }, { a: "1", b: "1 a" }), "close: ; build: a, b");
+});
+
+Deno.test("what is being built and is wanted otherwise is given up, like what stands", () => {
+  assertEquals(steps({ a: "1~" }, { a: "2" }), "close: a; build: a");
+  assertEquals(steps({ a: "1~ b", b: "1" }, { a: "1 b", b: "2" }), "close: a, b; build: b, a");
+});
+
+Deno.test("another attempt touches what failed and what waits for it, not those that do without", () => {
+  const from = { a: "1!", b: "1!", c: "1", d: "1 c", e: "1!" };
+  const to = { a: "1", b: "1 a", c: "1 a?", d: "1 c", e: "1" };
+  const retry = (stand: Map<string, Standing>, wiring: Wiring) => retryScope([full("a")], stand, wiring);
+  assertEquals(steps(from, to, retry), "close: ; build: a, b");
+});
+
+Deno.test("once it works, those that did without are built anew with their users", () => {
+  const from = { a: "1", b: "1 a", c: "1", d: "1 c", e: "1!" };
+  const to = { a: "1", b: "1 a", c: "1 a?", d: "1 c", e: "1" };
+  const scope = (stand: Map<string, Standing>, wiring: Wiring) =>
+    unsettled([full("a"), full("b")], stand, wiring);
+  assertEquals(steps(from, to, scope), "close: d, c; build: c, d");
+});
+
+Deno.test("nothing is left to do where nobody goes without", () => {
+  const stand = standing({ a: "1", c: "1 a" });
+  assertEquals(unsettled([full("a")], stand, wire(wanted({ a: "1", c: "1 a?" }))).size, 0);
+});

@@ -1,0 +1,223 @@
+/**
+ * The way of a configuration from its source to the machine: fetched, decoded, held back while maintenance is not
+ * allowed, applied.
+ *
+ * A configuration that cannot be used changes nothing: the one in force stays, the log tells what is wrong once, and
+ * the machine's status shows it under `rdk-internal:service:config/builtin` until a good one comes. How the machine
+ * logs and who may call it changes at once; where it is reached changes with everything else. One that is held back is
+ * not queued: the newest one is tried again and again until the window opens.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { Problem } from "../../base/schema/schema.ts";
+import type { Registry } from "../../resource/registry.ts";
+import { ResourceName } from "../../resource/name.ts";
+import {
+  type ConfigSurroundings,
+  decodeConfig,
+  formatProblems,
+  type MachineConfig,
+} from "../config/config.ts";
+import { configDiff } from "../config/config_diff.ts";
+import type { ConfigSource, Draft } from "../config/config_source.ts";
+import type { Decision } from "./maintenance.ts";
+import { mendingOf } from "./mending.ts";
+import type { StatusNode } from "../serve/service.ts";
+
+/** Between two attempts at a configuration that is held back. */
+const HELD_BACK_RETRY_MS = 5_000;
+
+/** Stands for the configuration among the resources of the machine's status. */
+const NODE_NAME = ResourceName.of("rdk-internal:service:config", "builtin");
+
+export interface ReconfigurationParts {
+  readonly source: ConfigSource;
+  readonly registry: Registry;
+  readonly env: ConfigSurroundings["env"];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Takes over how the machine logs and who may call it. Does not wait, never throws. */
+  readonly adopt: (config: MachineConfig) => void;
+  /** Takes over where the machine is reached, as soon as anything may change. Does not wait, never throws. */
+  readonly move: (config: MachineConfig) => void;
+  readonly mayChange: (config: MachineConfig) => Promise<Decision>;
+  /** Gets ready what a configuration needs before it takes force. False where a newer one has taken its place. */
+  readonly prepare?: (config: MachineConfig) => Promise<boolean>;
+  readonly apply: (config: MachineConfig) => Promise<void>;
+  /** Log what changes. */
+  readonly showDiffs: boolean;
+}
+
+/** A configuration that can be used. */
+export interface Candidate {
+  readonly draft: Draft;
+  readonly config: MachineConfig;
+}
+
+export class Reconfiguration {
+  readonly #parts: ReconfigurationParts;
+  /** What is heard is taken one after the other. */
+  #work: Promise<void> = Promise.resolve();
+  #inForce: MachineConfig | undefined;
+  #heldBack: { candidate: Candidate; reason: string; sinceMs: number } | undefined;
+  #refused: { error: string; sinceMs: number } | undefined;
+  #told = new Set<string>();
+  #callOffRetry = () => {};
+  #unfollow = () => Promise.resolve();
+  #closed = false;
+
+  constructor(parts: ReconfigurationParts) {
+    this.#parts = parts;
+  }
+
+  /** The configuration to begin with: the source's, or what it kept. Throws, with every problem, where neither can be used. */
+  async first(): Promise<Candidate> {
+    const { source, logger } = this.#parts;
+    try {
+      return this.#decoded(await source.first());
+    } catch (thrown) {
+      const kept = await source.kept();
+      if (!kept) throw thrown;
+      const candidate = this.#decoded(kept);
+      logger.warn(`starting with the last good configuration: ${this.#refuse(thrown)}`);
+      return candidate;
+    }
+  }
+
+  /** Applies the first configuration, which nothing holds back, and takes what comes from now on. */
+  async begin(first: Candidate): Promise<void> {
+    const { source } = this.#parts;
+    this.#unfollow = source.follow((news) => this.#enqueue(() => this.#take(news)));
+    await this.#apply(first);
+  }
+
+  /** What there is to say of the configuration in the machine's status: that one is refused, or held back. */
+  get status(): StatusNode | undefined {
+    if (this.#refused) {
+      const { error, sinceMs } = this.#refused;
+      const revision = this.#inForce?.revision ?? "";
+      return { name: NODE_NAME, state: "unhealthy", error, updatedMs: sinceMs, revision };
+    }
+    if (!this.#heldBack) return undefined;
+    const { candidate: { config: { revision } }, sinceMs } = this.#heldBack;
+    return { name: NODE_NAME, state: "configuring", updatedMs: sinceMs, revision };
+  }
+
+  /** Takes no more configurations. Idempotent. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#callOffRetry();
+    await this.#unfollow();
+    await this.#work;
+  }
+
+  /** What goes wrong with one configuration must not be the end of all later ones. */
+  #enqueue(work: () => Promise<void>): void {
+    this.#work = this.#work.then(() => this.#closed ? undefined : work()).catch((error) => this.#bug(error));
+  }
+
+  #bug(error: unknown): void {
+    this.#parts.logger.error(`Bug: a configuration is taken only in part: ${chainOf(error)}`);
+  }
+
+  async #take(news: Draft | SvcError): Promise<void> {
+    const { logger, adopt } = this.#parts;
+    let candidate: Candidate;
+    try {
+      if (news instanceof SvcError) throw news;
+      candidate = this.#decoded(news);
+    } catch (thrown) {
+      const known = this.#refused?.error;
+      const error = this.#refuse(thrown);
+      if (known !== error) logger.error(`${error}\n  the configuration in force stays`);
+      return;
+    }
+    if (this.#refused) logger.info(`${this.#parts.source.name} can be used again`);
+    this.#refused = undefined;
+    adopt(candidate.config);
+    await this.#attempt(candidate);
+  }
+
+  #refuse(thrown: unknown): string {
+    const error = chainOf(thrown);
+    this.#refused = { error, sinceMs: this.#parts.clock.nowMs() };
+    return error;
+  }
+
+  /** Applies a configuration if that is allowed now, else tries it again later unless a newer one has come. */
+  async #attempt(candidate: Candidate): Promise<void> {
+    const { clock, logger, mayChange } = this.#parts;
+    this.#callOffRetry();
+    const { allowed, reason = "", mendable } = await mayChange(candidate.config);
+    if (this.#closed) return;
+    if (allowed) {
+      if (reason !== "") logger.warn(reason);
+      if (this.#heldBack) logger.info("maintenance is allowed, the configuration changes now");
+      this.#heldBack = undefined;
+      void this.#apply(candidate);
+      return;
+    }
+    if (this.#heldBack?.reason !== reason) logger.info(`a new configuration is held back: ${reason}`);
+    this.#heldBack = { candidate, reason, sinceMs: this.#heldBack?.sinceMs ?? clock.nowMs() };
+    if (mendable !== undefined) this.#mend(mendable, candidate);
+    this.#callOffRetry = clock.after(HELD_BACK_RETRY_MS, () => this.#enqueue(() => this.#attempt(candidate)));
+  }
+
+  /** Applies what a sensor needs that cannot be asked, so that it can say when the rest may follow. */
+  #mend(sensor: string, { config }: Candidate): void {
+    const mended = this.#inForce && mendingOf(this.#inForce, config, sensor);
+    if (!mended) return;
+    this.#parts.logger.info(`${sensor} and what it depends on change all the same, so that it can be asked`);
+    this.#inForce = mended;
+    void this.#parts.apply(mended).catch((error) => this.#bug(error));
+  }
+
+  /** Never rejects. A pass that is under way when a newer configuration comes is the machine's to end or to give up. */
+  async #apply({ draft, config }: Candidate): Promise<void> {
+    const { source, logger, move, prepare, apply, showDiffs } = this.#parts;
+    if (this.#inForce) move(config);
+    if (prepare && !await prepare(config)) return;
+    const old = this.#inForce;
+    this.#inForce = config;
+    if (showDiffs && old) {
+      logger.info(
+        `the configuration changes:\n${configDiff(old, config) || "  in nothing but secrets, or not at all"}`,
+      );
+    }
+    try {
+      await source.keep(draft);
+    } catch (error) {
+      logger.warn(`the configuration is not kept for the next start: ${chainOf(error)}`);
+    }
+    await apply(config).catch((error) => this.#bug(error));
+  }
+
+  /** Throws `invalid_argument` with every problem of one that cannot be used; tells what is doubtful, once. */
+  #decoded(draft: Draft): Candidate {
+    const { source: { name }, registry, env, logger } = this.#parts;
+    const json = { ...draft.json, revision: draft.json.revision || draft.revision };
+    const { config, problems: found, fatal } = decodeConfig(json, registry, { env });
+    const problems = [...draft.problems, ...found];
+    if (fatal) {
+      const text = formatProblems(problems, name).replaceAll("\n", "\n  ");
+      throw new SvcError("invalid_argument", `the configuration cannot be used:\n  ${text}`);
+    }
+    // What keeps a resource from being built is told once, as its reason to be unhealthy.
+    const doubtful = problems.filter((problem) => !isReason(problem, config));
+    const lines = doubtful.map((problem) => formatProblems([problem], name));
+    for (const line of lines) if (!this.#told.has(line)) logger.warn(line);
+    this.#told = new Set(lines);
+    return { draft, config };
+  }
+}
+
+/** Whether the machine tells the problem itself, with the resource that is not built because of it. */
+function isReason({ severity, path, message }: Problem, { resources }: MachineConfig): boolean {
+  return severity === "error" &&
+    resources.some(({ path: own, problems, modelProblem }) =>
+      problems.some((one) => one.path === path && one.message === message) ||
+      (modelProblem === message && path === `${own}.model`)
+    );
+}

@@ -1,0 +1,271 @@
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { GenericApi } from "../../api/generic.ts";
+import { FakeClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { anyObject, type JsonObject } from "../../base/schema/schema.ts";
+import { model, Registry } from "../../resource/registry.ts";
+import { BaseComponent } from "../../resource/resource.ts";
+import type { MachineConfig } from "../config/config.ts";
+import type { Draft } from "../config/config_source.ts";
+import type { Decision } from "./maintenance.ts";
+import { Reconfiguration } from "./reconfiguration.ts";
+
+const registry = new Registry([GenericApi], [
+  model({
+    api: GenericApi,
+    name: "rdk:builtin:part",
+    doc: "a part",
+    attributes: anyObject().default({}),
+    construct: ({ name }) => new class extends BaseComponent {}(name),
+  }),
+]);
+
+function draft(json: JsonObject, revision = "r"): Draft {
+  return { json, revision, problems: [] };
+}
+
+/** A reconfiguration whose source, machine and window are the test's. */
+async function bench(
+  first: Draft | SvcError,
+  { showDiffs = false, kept }: { showDiffs?: boolean; kept?: Draft } = {},
+) {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const diary: string[] = [];
+  const window: { decision: Decision; passUnderWay?: Promise<void> } = { decision: { allowed: true } };
+  /** What throws when it is next done. */
+  const faults = new Set<string>();
+  let hear: ((news: Draft | SvcError) => void) | undefined;
+  const logs = new Logs(clock, [memorySink(records)]);
+  const note = (what: string) => ({ revision }: Pick<MachineConfig, "revision">) => {
+    diary.push(`${what} ${revision}`);
+    if (faults.delete(what)) throw new Error(`cannot ${what}`);
+  };
+  const parts = {
+    source: {
+      name: "m.json",
+      first: () => first instanceof SvcError ? Promise.reject(first) : Promise.resolve(first),
+      follow: (listener: typeof hear) => {
+        hear = listener;
+        return () => {
+          hear = undefined;
+          return Promise.resolve();
+        };
+      },
+      keep: (draft: Draft) => Promise.resolve(draft).then(note("keep")),
+      kept: () => Promise.resolve(kept),
+    },
+    registry,
+    env: () => undefined,
+    clock,
+    logger: logs.logger("rdk.config"),
+    adopt: note("adopt"),
+    move: note("move"),
+    mayChange: () => Promise.resolve(window.decision),
+    apply: async (config: MachineConfig) => {
+      note("apply")(config);
+      await window.passUnderWay;
+    },
+    showDiffs,
+  };
+  const reconfiguration = new Reconfiguration(parts);
+  await reconfiguration.begin(await reconfiguration.first());
+  return {
+    reconfiguration,
+    clock,
+    window,
+    faults,
+    records,
+    took: () => diary.splice(0),
+    told: () => records.splice(0).map(({ level, message }) => `${level} ${message}`),
+    hear: async (news: Draft | SvcError) => {
+      hear!(news);
+      await clock.advance(0);
+    },
+  };
+}
+
+Deno.test("the first configuration is applied whatever the window says, and kept before", async () => {
+  const { took, told, reconfiguration } = await bench(draft({}, "first"));
+  assertEquals([took(), told()], [["keep first", "apply first"], []]);
+  assertEquals(reconfiguration.status, undefined);
+  await reconfiguration.close();
+});
+
+Deno.test("a first configuration that cannot be used is an error with every problem", async () => {
+  const error = await assertRejects(() => bench(draft({ debug: 1, network: 2 })), SvcError);
+  assertEquals(error.message.split("\n"), [
+    "the configuration cannot be used:",
+    "  m.json: network: found 2, wanted an object",
+    "  m.json: debug: found 1, wanted true or false",
+  ]);
+});
+
+Deno.test("a start without a configuration that can be used begins with what was kept, and says so", async () => {
+  for (const first of [new SvcError("unavailable", "nobody there"), draft({ debug: 1 })]) {
+    const { took, told, hear, reconfiguration } = await bench(first, { kept: draft({}, "kept") });
+    assertEquals(took(), ["keep kept", "apply kept"]);
+    assertStringIncludes(told()[0], "warn starting with the last good configuration: ");
+    const { state, error, revision } = reconfiguration.status!;
+    assertEquals([state, revision], ["unhealthy", "kept"]);
+    assertStringIncludes(
+      error!,
+      first instanceof SvcError ? "nobody there" : "found 1, wanted true or false",
+    );
+    await hear(draft({}, "back"));
+    assertEquals([took(), reconfiguration.status], [
+      ["adopt back", "move back", "keep back", "apply back"],
+      undefined,
+    ]);
+    await reconfiguration.close();
+  }
+  await assertRejects(() => bench(new SvcError("unavailable", "nobody there")), SvcError, "nobody there");
+});
+
+Deno.test("a configuration that names its own revision has that one", async () => {
+  const { took, hear, reconfiguration } = await bench(draft({ revision: "mine" }, "bytes"));
+  await hear(draft({ revision: "" }, "bytes2"));
+  assertEquals(took(), [
+    "keep bytes",
+    "apply mine",
+    "adopt bytes2",
+    "move bytes2",
+    "keep bytes2",
+    "apply bytes2",
+  ]);
+  await reconfiguration.close();
+});
+
+Deno.test("a bad configuration changes nothing, is told once and shown until a good one comes", async () => {
+  const { took, told, hear, clock, reconfiguration } = await bench(draft({}, "good"));
+  took();
+  await clock.advance(1_000);
+  for (let n = 0; n < 3; n++) await hear(draft({ debug: 1 }, "bad"));
+  assertEquals(took(), []);
+  const [line, ...more] = told();
+  assertEquals(line.split("\n"), [
+    "error the configuration cannot be used:",
+    "  m.json: debug: found 1, wanted true or false",
+    "  the configuration in force stays",
+  ]);
+  assertEquals(more, []);
+  const { name, state, error, revision, updatedMs } = reconfiguration.status!;
+  assertEquals([name.full, state, revision], ["rdk-internal:service:config/builtin", "unhealthy", "good"]);
+  assertStringIncludes(error!, "debug: found 1");
+  assertEquals(updatedMs, clock.nowMs());
+
+  await hear(new SvcError("not_found", 'cannot read "m.json": it does not exist'));
+  assertEquals(reconfiguration.status!.error, 'cannot read "m.json": it does not exist');
+  assertEquals(told().length, 1);
+  await hear(draft({}, "good again"));
+  assertEquals(reconfiguration.status, undefined);
+  assertEquals(told(), ["info m.json can be used again"]);
+  assertEquals(took(), ["adopt good again", "move good again", "keep good again", "apply good again"]);
+  await reconfiguration.close();
+});
+
+Deno.test("what is doubtful is a warning, once for as long as it stays", async () => {
+  const { told, hear, reconfiguration } = await bench(draft({ typo: 1 }));
+  const warning = "warn m.json: typo: warning: unknown key, ignored";
+  assertEquals(told(), [warning]);
+  await hear(draft({ typo: 1, debug: false }));
+  assertEquals(told(), []);
+  await hear(draft({}));
+  await hear(draft({ typo: 1 }));
+  assertEquals(told(), [warning]);
+  await reconfiguration.close();
+});
+
+Deno.test("what keeps a resource from being built is the machine's to tell, not here a second time", async () => {
+  const api = "rdk:component:generic";
+  const components: JsonObject[] = [
+    { name: "g", api, model: "none" },
+    { name: "h", api, model: "fake", depends_on: 7 },
+  ];
+  const { told, reconfiguration } = await bench(draft({ components }));
+  assertEquals(told(), []);
+  await reconfiguration.close();
+});
+
+Deno.test("without maintenance the newest configuration waits, the port with it; logs and keys do not", async () => {
+  const { took, told, hear, clock, window, reconfiguration } = await bench(draft({}, "1"));
+  took();
+  window.decision = { allowed: false, reason: "the door is open" };
+  await hear(draft({}, "2"));
+  assertEquals([took(), told()], [["adopt 2"], ["info a new configuration is held back: the door is open"]]);
+  await clock.advance(7_000);
+  await hear(draft({}, "3"));
+  await clock.advance(60_000);
+  assertEquals([took(), told()], [["adopt 3"], []]);
+  const { state, revision } = reconfiguration.status!;
+  assertEquals([state, revision], ["configuring", "3"]);
+
+  window.decision = { allowed: false, reason: "the sensor is gone" };
+  await clock.advance(5_000);
+  assertEquals(told(), ["info a new configuration is held back: the sensor is gone"]);
+  window.decision = { allowed: true };
+  await clock.advance(5_000);
+  assertEquals(took(), ["move 3", "keep 3", "apply 3"]);
+  assertEquals(told(), ["info maintenance is allowed, the configuration changes now"]);
+  assertEquals([reconfiguration.status, clock.pending], [undefined, 0]);
+  await reconfiguration.close();
+});
+
+Deno.test("one that is held back is dropped when the program ends", async () => {
+  const { took, hear, clock, window, reconfiguration } = await bench(draft({}, "1"));
+  window.decision = { allowed: false, reason: "not now" };
+  await hear(draft({}, "2"));
+  took();
+  await reconfiguration.close();
+  window.decision = { allowed: true };
+  await clock.advance(60_000);
+  assertEquals([took(), clock.pending], [[], 0]);
+});
+
+Deno.test("maintenance that is allowed for want of a sensor is told", async () => {
+  const { told, hear, window, reconfiguration } = await bench(draft({}));
+  window.decision = { allowed: true, reason: "maintenance is allowed, there is no sensor to ask" };
+  await hear(draft({}));
+  assertEquals(told(), ["warn maintenance is allowed, there is no sensor to ask"]);
+  await reconfiguration.close();
+});
+
+Deno.test("a newer configuration does not wait for a pass under way", async () => {
+  const { took, hear, window, reconfiguration } = await bench(draft({}, "1"));
+  took();
+  window.passUnderWay = new Promise(() => {});
+  await hear(draft({}, "2"));
+  await hear(draft({}, "3"));
+  assertEquals(took(), ["adopt 2", "move 2", "keep 2", "apply 2", "adopt 3", "move 3", "keep 3", "apply 3"]);
+  await reconfiguration.close();
+});
+
+Deno.test("whatever goes wrong with one configuration, the next is taken", async () => {
+  const { took, told, hear, faults, reconfiguration } = await bench(draft({}, "1"));
+  for (const fault of ["keep", "apply", "adopt"]) {
+    took();
+    told();
+    faults.add(fault);
+    await hear(draft({}, "2"));
+    assertStringIncludes(told().join(), `cannot ${fault}`);
+    assertEquals(took().includes("apply 2"), fault !== "adopt");
+    await hear(draft({}, "3"));
+    assertEquals([took(), told()], [["adopt 3", "move 3", "keep 3", "apply 3"], []]);
+  }
+  await reconfiguration.close();
+});
+
+Deno.test("what changes is told where that is wanted, whatever the level", async () => {
+  const part = (speed: number) => {
+    return {
+      components: [{ name: "a", api: "rdk:component:generic", model: "part", attributes: { speed } }],
+    };
+  };
+  const { records, hear, reconfiguration } = await bench(draft(part(1)), { showDiffs: true });
+  await hear(draft(part(2)));
+  assertEquals(records.map(({ level, message }) => `${level} ${message}`), [
+    "info the configuration changes:\n~ resources.rdk:component:generic/a.attributes.speed: 1 -> 2",
+  ]);
+  await reconfiguration.close();
+});

@@ -1,0 +1,404 @@
+/**
+ * Remotes: other machines whose resources are used as if they were this one's.
+ *
+ * For each remote of the configuration it keeps a connection, as far as there is one, and the list of what is
+ * there. Promises that nobody waits for a remote: what changes is told, and asked for anew. The resources of a
+ * remote that is away stay known, with the reason; those of a connection that came back are others than before. What
+ * this machine has left moving there is stopped there when the connection is gone.
+ */
+
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { type FrameSystemConfig, RobotService } from "../../../proto/gen/robot_pb.ts";
+import { toMs } from "../../api/time.ts";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { ResourceName } from "../../resource/name.ts";
+import type { AnyApi, Registry } from "../../resource/registry.ts";
+import type { Resource } from "../../resource/resource.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/channel.ts";
+import { connectGrpc, type GrpcOptions, WITHOUT_TLS } from "../../wire/grpc/grpc_channel.ts";
+import { WITH_TLS } from "../../wire/http2/connection.ts";
+import { Metadata } from "../../wire/metadata.ts";
+import type { Activities } from "./activities.ts";
+import type { RemoteConfig } from "../config/config.ts";
+import { ForeignApis } from "./foreign_apis.ts";
+import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
+import { SESSION_ID } from "../serve/sessions.ts";
+
+/** How long a remote has to answer. */
+const ANSWER_TIMEOUT_MS = 10_000;
+const HEARTBEATS_A_WINDOW = 5;
+/** More of a remote is left aside; what is longer is no name that anybody gave. */
+const RESOURCES_MAX = 10_000;
+const FULL_NAME_MAX = 400;
+
+/** A resource of a remote, as it is known now. */
+export interface RemoteResource {
+  /** `rdk:component:motor/remote:left` */
+  readonly name: ResourceName;
+  /** Another one for every connection. */
+  readonly fingerprint: string;
+  /** Why it cannot be used. */
+  readonly problem?: string;
+  client(): Resource;
+}
+
+/** A remote itself. */
+export interface RemoteStatus {
+  readonly name: string;
+  readonly state: "configuring" | "ready" | "unhealthy";
+  readonly error?: string;
+  /** When its state last changed. */
+  readonly updatedMs: number;
+}
+
+export interface RemotesParts {
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly activities?: Activities;
+  /** Credentials may travel without TLS. */
+  readonly allowInsecureCredentials?: boolean;
+  readonly connect?: (address: string, options: GrpcOptions) => Channel;
+}
+
+export class Remotes {
+  readonly #parts: RemotesParts;
+  readonly #remotes = new Map<string, Remote>();
+  #changed = () => {};
+
+  constructor(parts: RemotesParts) {
+    this.#parts = parts;
+  }
+
+  /** What is known of every resource, remote after remote in the order of the configuration. */
+  get resources(): RemoteResource[] {
+    return [...this.#remotes.values()].flatMap((remote) => remote.resources);
+  }
+
+  get statuses(): RemoteStatus[] {
+    return [...this.#remotes.values()].map((remote) => remote.status);
+  }
+
+  /** Whether the first attempt to connect to one of them has not ended yet. */
+  get isConnecting(): boolean {
+    return this.statuses.some(({ state }) => state === "configuring");
+  }
+
+  /** The frames of those that are connected and have a place here, as they were when last asked. */
+  get frames(): RemoteFrame[] {
+    return [...this.#remotes.values()].flatMap((remote) => remote.frames);
+  }
+
+  /** The APIs that only they know; where two know one, it is the first's. */
+  get foreignApis(): AnyApi[] {
+    const apis = new Map<string, AnyApi>();
+    for (const remote of this.#remotes.values()) {
+      for (const api of remote.foreignApis) if (!apis.has(api.name)) apis.set(api.name, api);
+    }
+    return [...apis.values()];
+  }
+
+  /** `changed` is told of everything but what `configure` changes. */
+  follow(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  /** Connects to these remotes and to no others. Waits for none of them. */
+  configure(configs: readonly RemoteConfig[]): void {
+    const old = new Map(this.#remotes);
+    this.#remotes.clear();
+    for (const config of configs) {
+      const known = old.get(config.name);
+      const kept = known?.isOf(config) ? known : new Remote(config, this.#parts, () => this.#changed());
+      kept.adopt(config);
+      this.#remotes.set(config.name, kept);
+      if (kept === known) old.delete(config.name);
+    }
+    for (const remote of old.values()) void remote.close();
+  }
+
+  async close(): Promise<void> {
+    this.#changed = () => {};
+    await Promise.all([...this.#remotes.values()].map((remote) => remote.close()));
+  }
+}
+
+class Remote {
+  readonly #settings: string;
+  readonly #closed = new AbortController();
+  readonly #running: Promise<void>;
+  #status: RemoteStatus;
+  #channel: Channel | undefined;
+  #connectionId = "";
+  /** What is there, by full name. */
+  #names: ReadonlyMap<string, { name: ResourceName; api: AnyApi }> = new Map();
+
+  #frames: readonly RemoteFrame[] = [];
+  /** Of the newest connection; what is known stays known while there is none. */
+  #foreign: ForeignApis | undefined;
+  #told: readonly FrameSystemConfig[] = [];
+  /** What was last said of its frames, so that it is said once. */
+  #saidOfFrames = "";
+
+  constructor(
+    private config: RemoteConfig,
+    private readonly parts: RemotesParts,
+    private readonly changed: () => void,
+  ) {
+    this.#settings = settingsOf(config);
+    this.#status = { name: config.name, state: "configuring", updatedMs: parts.clock.nowMs() };
+    this.#running = this.#run();
+  }
+
+  get status(): RemoteStatus {
+    return this.#status;
+  }
+
+  isOf(config: RemoteConfig): boolean {
+    return this.#settings === settingsOf(config);
+  }
+
+  /** Takes over what can change while the connection stays: where it is. */
+  adopt(config: RemoteConfig): void {
+    this.config = config;
+    this.#place(this.#told);
+  }
+
+  get frames(): readonly RemoteFrame[] {
+    return this.#channel ? this.#frames : [];
+  }
+
+  get foreignApis(): Iterable<AnyApi> {
+    return this.#foreign?.all ?? [];
+  }
+
+  get resources(): RemoteResource[] {
+    const channel = this.#channel;
+    const problem = channel
+      ? undefined
+      : this.#status.error ?? `remote "${this.config.name}" is not connected yet`;
+    const fingerprint = this.#connectionId;
+    return [...this.#names.values()].map(({ name, api }) => ({
+      name,
+      fingerprint,
+      problem,
+      client: () => api.client(name, channel!),
+    }));
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(new SvcError("canceled", `remote "${this.config.name}" is no longer configured`));
+    await this.#running;
+  }
+
+  /** Connects again and again. */
+  async #run(): Promise<void> {
+    const { clock } = this.parts;
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      const reason = await this.#connection(signal).catch(chainOf);
+      if (signal.aborted) return;
+      this.#lose(reason);
+      await clock.sleep(this.config.reconnectInterval, signal).catch(() => {});
+    }
+  }
+
+  /** One connection, from the first byte to its loss; rejects with why it is lost. */
+  async #connection(closed: AbortSignal): Promise<never> {
+    const { clock, connect = connectGrpc } = this.parts;
+    const { address, insecure, connectionCheckInterval } = this.config;
+    const over = new AbortController();
+    const follow = () => over.abort(closed.reason);
+    closed.addEventListener("abort", follow, { once: true });
+    const header = new Metadata();
+    const lost = () => over.abort(new SvcError("unavailable", "the connection was lost"));
+    const channel = connect(address, { clock, tls: insecure ? undefined : {}, header, lost });
+    const limits = { timeoutMs: ANSWER_TIMEOUT_MS, signal: over.signal };
+    const foreign = new ForeignApis({ ...this.parts, remote: this.config.name, channel });
+    try {
+      const credentials = this.#credentials();
+      if (credentials) {
+        const { accessToken } = await client(AuthService, channel).authenticate(credentials, limits);
+        header.set("authorization", `Bearer ${accessToken}`);
+      }
+      const robot = client(RobotService, channel);
+      const session = await this.#openSession(robot, header, limits);
+      if (session) void this.#keepSession(robot, session, header, limits).catch((error) => over.abort(error));
+      for (;;) {
+        const { resources } = await robot.resourceNames({}, limits);
+        await foreign.learn(this.#unknownApis(resources), over.signal);
+        this.#take(channel, resources, foreign);
+        if (this.config.frame) await this.#askFrames(robot, limits);
+        await clock.sleep(connectionCheckInterval, over.signal);
+      }
+    } finally {
+      closed.removeEventListener("abort", follow);
+      this.#channel = undefined;
+      channel.close();
+    }
+  }
+
+  /** What this machine moves there is stopped there when it is gone. `undefined` where there are no sessions. */
+  async #openSession(robot: Robot, header: Metadata, limits: CallOptions): Promise<Session | undefined> {
+    try {
+      const { id, heartbeatWindow } = await robot.startSession({}, limits);
+      header.set(SESSION_ID, id);
+      return { id, everyMs: toMs(heartbeatWindow) / HEARTBEATS_A_WINDOW };
+    } catch (error) {
+      if (SvcError.from(error).code === "unimplemented") return undefined;
+      throw error;
+    }
+  }
+
+  /** Rejects when the session can be kept no longer. */
+  async #keepSession(robot: Robot, first: Session, header: Metadata, limits: CallOptions): Promise<void> {
+    for (let session: Session | undefined = first; session;) {
+      await this.parts.clock.sleep(session.everyMs, limits.signal);
+      try {
+        await robot.sendSessionHeartbeat({ id: session.id }, limits);
+      } catch (error) {
+        // It came too late, this time.
+        if (messageOf(error) !== "SESSION_EXPIRED") throw error;
+        session = await this.#openSession(robot, header, limits);
+      }
+    }
+  }
+
+  /** Takes over what the remote says it has. */
+  #take(channel: Channel, messages: readonly NameMessage[], foreign: ForeignApis): void {
+    const { clock, logger } = this.parts;
+    const { name, address } = this.config;
+    this.#foreign = foreign;
+    const names = this.#namesOf(messages);
+    const connected = this.#channel === undefined;
+    const same = names.size === this.#names.size && [...names.keys()].every((full) => this.#names.has(full));
+    if (!connected && same) return;
+    if (connected) {
+      this.#connectionId = crypto.randomUUID();
+      this.#status = { name, state: "ready", updatedMs: clock.nowMs() };
+      logger.info(`remote "${name}" is connected`, { address, resources: names.size });
+      this.parts.activities?.tell("remote", "connected", { remote: name });
+    }
+    this.#channel = channel;
+    this.#names = names;
+    this.changed();
+  }
+
+  /** A remote that does not tell its frames is as good as before in all else. */
+  async #askFrames(robot: Robot, limits: CallOptions): Promise<void> {
+    try {
+      this.#place((await robot.frameSystemConfig({}, limits)).frameSystemConfigs);
+    } catch (error) {
+      if (!limits.signal?.aborted) this.#warnOfFrames([`they are as before: ${chainOf(error)}`]);
+    }
+  }
+
+  #place(told: readonly FrameSystemConfig[]): void {
+    const problems: string[] = [];
+    this.#told = told;
+    this.#frames = remoteFrames(this.config, told, (problem) => problems.push(problem));
+    this.#warnOfFrames(problems);
+  }
+
+  #warnOfFrames(problems: readonly string[]): void {
+    const said = problems.join("; ");
+    if (said !== "" && said !== this.#saidOfFrames) {
+      this.parts.logger.warn(`frames of remote "${this.config.name}": ${said}`);
+    }
+    this.#saidOfFrames = said;
+  }
+
+  #lose(reason: string): void {
+    const { clock, logger } = this.parts;
+    const { name, address } = this.config;
+    const hint = reason.includes(WITHOUT_TLS)
+      ? '; if so, set "insecure": true for this remote'
+      : reason.includes(WITH_TLS)
+      ? '; if so, set "insecure": false for this remote'
+      : "";
+    const error = `remote "${name}" (${address}) is not connected: ${reason}${hint}`;
+    const { state, error: before, updatedMs } = this.#status;
+    if (error === before) return;
+    logger.warn(error);
+    if (state === "ready") this.parts.activities?.tell("remote", "disconnected", { remote: name });
+    const sinceMs = state === "unhealthy" ? updatedMs : clock.nowMs();
+    this.#status = { name, state: "unhealthy", error, updatedMs: sinceMs };
+    if (this.#names.size > 0 || state === "configuring") this.changed();
+  }
+
+  #namesOf(messages: readonly NameMessage[]): Map<string, { name: ResourceName; api: AnyApi }> {
+    const { registry, logger } = this.parts;
+    const { name: remote, prefix } = this.config;
+    const names = new Map<string, { name: ResourceName; api: AnyApi }>();
+    // Machines list in no particular order; here the same list always reads the same.
+    const sorted = messages.slice(0, RESOURCES_MAX).sort((a, b) => a.name < b.name ? -1 : 1);
+    for (const { namespace, type, subtype, name: far } of sorted) {
+      const apiName = `${namespace}:${type}:${subtype}`;
+      const api = registry.api(apiName) ?? this.#foreign?.get(apiName);
+      if (!api) continue;
+      const name = nameOf(api, `${remote}:${prefix}${far}`, far);
+      if (name) names.set(name.full, { name, api });
+      else {
+        const shown = `${apiName}/${far}`.slice(0, FULL_NAME_MAX);
+        logger.debug(`${shown} of remote "${remote}" is left out: it cannot be a name here`);
+      }
+    }
+    return names;
+  }
+
+  #unknownApis(messages: readonly NameMessage[]): Set<string> {
+    const names = messages.map(({ namespace, type, subtype }) => `${namespace}:${type}:${subtype}`);
+    return new Set(names.filter((name) => !this.parts.registry.api(name)));
+  }
+
+  #credentials() {
+    const { auth, secret, address, insecure } = this.config;
+    const entity = address.replace(/:\d+$/, "");
+    const credentials = auth?.credentials
+      ? { type: auth.credentials.type, payload: auth.credentials.payload?.reveal() ?? "" }
+      : secret && { type: "robot-location-secret", payload: secret.reveal() };
+    if (!credentials) return undefined;
+    if (insecure && !this.parts.allowInsecureCredentials) {
+      const wanted = "set insecure to false, or start with -allow-insecure-creds";
+      throw new SvcError("failed_precondition", `credentials do not travel without TLS; ${wanted}`);
+    }
+    return { entity: auth?.entity ?? entity, credentials };
+  }
+}
+
+type Robot = ServiceClient<typeof RobotService>;
+
+interface Session {
+  readonly id: string;
+  readonly everyMs: number;
+}
+
+interface NameMessage {
+  readonly namespace: string;
+  readonly type: string;
+  readonly subtype: string;
+  readonly name: string;
+}
+
+function nameOf({ name: api }: AnyApi, short: string, far: string): ResourceName | undefined {
+  const name = ResourceName.of(api, short, far);
+  try {
+    return far !== "" && name.full.length <= FULL_NAME_MAX && ResourceName.parse(name.full)
+      ? name
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Everything that makes a connection another one, secrets included: never to be shown. */
+function settingsOf({ name, address, prefix, insecure, auth, secret, ...intervals }: RemoteConfig): string {
+  const { connectionCheckInterval, reconnectInterval } = intervals;
+  const { type, payload } = auth?.credentials ?? {};
+  return JSON.stringify([
+    [name, address, prefix, insecure, connectionCheckInterval, reconnectInterval],
+    [auth?.entity, type, payload?.reveal(), secret?.reveal()],
+  ]);
+}

@@ -1,0 +1,221 @@
+// Over real ports remotes are tested in tests/remotes_test.ts; here is what takes time, or is not polite.
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { APIS } from "../../api/mod.ts";
+import { FakeClock, settle } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { Secret } from "../../base/secret.ts";
+import { Registry } from "../../resource/registry.ts";
+import type { GrpcOptions } from "../../wire/grpc/grpc_channel.ts";
+import { memoryChannel } from "../../wire/memory.ts";
+import { service, ServiceTable } from "../../wire/service.ts";
+import type { RemoteConfig } from "../config/config.ts";
+import { Remotes } from "./remotes.ts";
+
+interface Name {
+  namespace: string;
+  type: string;
+  subtype: string;
+  name: string;
+}
+
+/** Remotes whose other end is this test. */
+function bench(allowInsecureCredentials = true) {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logs = new Logs(clock, [memorySink(records)]);
+  logs.configure([], true);
+  const far = {
+    names: [motor("m")] as Name[],
+    mute: false,
+    expired: false,
+    dialled: [] as string[],
+    /** What it was asked, with the headers that came along. */
+    asked: [] as string[],
+  };
+  const connect = (address: string, options: GrpcOptions) => {
+    far.dialled.push(address);
+    const table = new ServiceTable(clock);
+    table.add(service(AuthService, {
+      authenticate: ({ entity, credentials }) => {
+        far.asked.push(`authenticate ${entity} ${credentials!.type} ${credentials!.payload}`);
+        return { accessToken: "token" };
+      },
+    }));
+    table.add(service(RobotService, {
+      resourceNames: () => {
+        far.asked.push(`names ${options.header!.get("authorization") ?? ""}`.trim());
+        return far.mute ? new Promise(() => {}) : { resources: far.names };
+      },
+      resourceRPCSubtypes: () => ({
+        resourceRpcSubtypes: [{
+          subtype: { namespace: "acme", type: "component", subtype: "trap" },
+          protoService: "proto.rpc.v1.AuthService",
+        }],
+      }),
+      startSession: () => ({ id: "session", heartbeatWindow: { seconds: 2n, nanos: 0 } }),
+      sendSessionHeartbeat: () => {
+        far.asked.push("heartbeat");
+        if (!far.expired) return {};
+        far.expired = false;
+        throw new SvcError("invalid_argument", "SESSION_EXPIRED");
+      },
+    }));
+    return memoryChannel(table);
+  };
+  let changes = 0;
+  const logger = logs.logger("remotes");
+  const remotes = new Remotes({
+    registry: new Registry(APIS, []),
+    clock,
+    logger,
+    allowInsecureCredentials,
+    connect,
+  });
+  remotes.follow(() => changes++);
+  const asked = () => far.asked.splice(0).filter((one) => one !== "heartbeat");
+  const said = (level: string) => records.filter((one) => one.level === level).map(({ message }) => message);
+  return { clock, far, remotes, asked, said, changes: () => changes };
+}
+
+function motor(name: string): Name {
+  return { namespace: "rdk", type: "component", subtype: "motor", name };
+}
+
+function configOf(more: Partial<RemoteConfig> = {}): RemoteConfig {
+  const intervals = { connectionCheckInterval: 10_000, reconnectInterval: 1_000 };
+  return {
+    name: "far",
+    address: "far:8080",
+    insecure: true,
+    prefix: "",
+    ...intervals,
+    ...more,
+  } as RemoteConfig;
+}
+
+const shorts = (remotes: Remotes) => remotes.resources.map(({ name }) => name.short);
+
+Deno.test("a remote is asked again after each interval; only what changed is told", async () => {
+  const { clock, far, remotes, asked, changes } = bench();
+  remotes.configure([configOf()]);
+  await settle();
+  assertEquals([shorts(remotes), changes(), asked().length], [["far:m"], 1, 1]);
+  const [{ fingerprint }] = remotes.resources;
+  await clock.advance(20_000);
+  assertEquals([changes(), asked().length, remotes.resources[0].fingerprint], [1, 2, fingerprint]);
+  far.names = [motor("n"), motor("m")];
+  await clock.advance(10_000);
+  assertEquals([shorts(remotes), changes()], [["far:m", "far:n"], 2]);
+  await remotes.close();
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("a remote that says nothing more is given up, told of once, and tried again and again", async () => {
+  const { clock, far, remotes, said, changes } = bench();
+  remotes.configure([configOf()]);
+  await settle();
+  const [{ fingerprint }] = remotes.resources;
+  far.mute = true;
+  await clock.advance(20_000);
+  const [{ problem }] = remotes.resources;
+  assertStringIncludes(problem!, 'remote "far" (far:8080) is not connected: ');
+  assertEquals([remotes.statuses[0].state, changes(), said("warn").length], ["unhealthy", 2, 1]);
+  const since = remotes.statuses[0].updatedMs;
+  await clock.advance(33_000);
+  assertEquals([far.dialled.length, said("warn").length, remotes.statuses[0].updatedMs], [4, 1, since]);
+  far.mute = false;
+  await clock.advance(11_000);
+  assertEquals([remotes.statuses[0].state, remotes.resources[0].problem], ["ready", undefined]);
+  assertEquals(
+    remotes.resources[0].fingerprint === fingerprint,
+    false,
+    "another connection, other resources",
+  );
+  await remotes.close();
+});
+
+Deno.test("names get the prefix as it is; what cannot be named or has no known API is left out", async () => {
+  const { far, remotes, said } = bench();
+  far.names = [motor("m"), motor("a b"), motor(""), motor("x".repeat(500)), motor("third:n"), {
+    ...motor("o"),
+    namespace: "acme",
+  }];
+  remotes.configure([configOf({ prefix: "left-" })]);
+  await settle();
+  const names = remotes.resources.map(({ name }) => [name.full, name.simple, name.far]);
+  assertEquals(names, [
+    ["rdk:component:motor/far:left-m", "left-m", "m"],
+    ["rdk:component:motor/far:left-third:n", "left-third:n", "third:n"],
+  ]);
+  assertEquals(said("debug").length, 3);
+  assertEquals(said("warn").length, 1);
+  assertStringIncludes(
+    said("warn")[0],
+    'resources of API acme:component:motor of remote "far" are left out:',
+  );
+  await remotes.close();
+});
+
+Deno.test("no remote answers in the name of the machine's own services", async () => {
+  const { far, remotes, said } = bench();
+  far.names = [{ ...motor("t"), namespace: "acme", subtype: "trap" }];
+  remotes.configure([configOf()]);
+  await settle();
+  assertEquals([shorts(remotes), remotes.foreignApis], [[], []]);
+  assertStringIncludes(said("warn").join(), "proto.rpc.v1.AuthService is a machine's own");
+  await remotes.close();
+});
+
+Deno.test("credentials are exchanged once a connection; in the old form the entity is the address", async () => {
+  const { remotes, asked } = bench();
+  const key = { type: "api-key", payload: new Secret("the key") };
+  remotes.configure([configOf({ auth: { entity: "id", credentials: key } })]);
+  await settle();
+  assertEquals(asked(), ["authenticate id api-key the key", "names Bearer token"]);
+  remotes.configure([configOf({ auth: undefined, secret: new Secret("old") })]);
+  await settle();
+  assertEquals(asked(), ["authenticate far robot-location-secret old", "names Bearer token"]);
+  remotes.configure([configOf({ auth: undefined, secret: new Secret("new") })]);
+  await settle();
+  assertEquals(asked(), ["authenticate far robot-location-secret new", "names Bearer token"]);
+  remotes.configure([configOf({ auth: undefined, secret: new Secret("new") })]);
+  await settle();
+  assertEquals(asked(), [], "the same settings keep the connection");
+  await remotes.close();
+});
+
+Deno.test("credentials stay here where they would travel in the open", async () => {
+  const { remotes, asked, said } = bench(false);
+  remotes.configure([configOf({ secret: new Secret("hidden") })]);
+  await settle();
+  assertEquals(asked(), []);
+  assertStringIncludes(remotes.statuses[0].error!, "credentials do not travel without TLS");
+  assertEquals(said("warn").join().includes("hidden"), false);
+  await remotes.close();
+});
+
+Deno.test("a session that expired is begun anew, and the connection stays", async () => {
+  const { clock, far, remotes, changes } = bench();
+  remotes.configure([configOf()]);
+  await clock.advance(1_000);
+  assertEquals(far.asked.filter((one) => one === "heartbeat").length, 2);
+  far.expired = true;
+  await clock.advance(2_000);
+  assertEquals([far.expired, changes(), far.dialled.length], [false, 1, 1]);
+  await remotes.close();
+});
+
+Deno.test("a remote that is no longer configured is left at once", async () => {
+  const { clock, remotes } = bench();
+  remotes.configure([configOf(), configOf({ name: "other" })]);
+  await settle();
+  assertEquals(shorts(remotes), ["far:m", "other:m"]);
+  remotes.configure([configOf({ name: "other" })]);
+  assertEquals(shorts(remotes), ["other:m"]);
+  remotes.configure([]);
+  await settle();
+  assertEquals([remotes.statuses, clock.pending], [[], 0]);
+});

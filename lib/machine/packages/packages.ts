@@ -1,0 +1,343 @@
+/**
+ * The packages that a configuration names, on this machine: fetched from the control plane, checked, unpacked.
+ *
+ * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only once all of it is
+ * there and is what the control plane says, by its SHA-256; a download that broke off goes on where it was, after a
+ * restart too. Nothing in an archive leads out of its folder. What no part that starts from this home uses any more is
+ * removed, but never before what takes its place is in use.
+ */
+
+import { createHash, randomUUID } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
+import { unpackInto } from "../../base/files/archive.ts";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { CloudClient } from "../../cloud_client/client.ts";
+import { fileNameOf, packageFolder } from "../config/placeholder.ts";
+import type { PackageConfig } from "../config/settings.ts";
+
+/** Of a download, and of what it unpacks to. */
+const BYTES_MAX = 4 * 1024 ** 3;
+const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
+/** A download that brings nothing for so long is given up, and gone on with later. */
+const STALL_MS = 30_000;
+const RETRY = { firstMs: 2_000, mostMs: 120_000 };
+/** What may be otherwise in a while; anything else is about the package itself. */
+const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
+
+/** How far a package is. */
+export interface PackageProgress {
+  readonly config: PackageConfig;
+  readonly state: "downloading" | "loading" | "ready" | "failed";
+  readonly error?: string;
+  readonly updatedMs: number;
+  readonly bytesDownloaded: number;
+  /** 0 where it is not known. */
+  readonly bytesTotal: number;
+}
+
+export interface PackagesParts {
+  /** The program's home folder. */
+  readonly home: string;
+  /** The control plane, if there is one. */
+  readonly client?: Pick<CloudClient, "package" | "partId">;
+  readonly host: Pick<Host, "platform" | "writeFile">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export class MachinePackages {
+  #current = new AbortController();
+  #work: Promise<unknown> = Promise.resolve();
+  /** Something has been fetched for already: there is a configuration to stay with meanwhile. */
+  #inUse = false;
+  #told = "";
+  readonly #progress = new Map<string, PackageProgress>();
+
+  constructor(private readonly parts: PackagesParts) {}
+
+  /** The packages of the newest configuration. */
+  statuses(): readonly PackageProgress[] {
+    return [...this.#progress.values()];
+  }
+
+  /**
+   * Fetches what is missing. False where a newer call has taken its place. While the control plane is away, it waits
+   * for it, unless this is the first call; a package that cannot be had otherwise is told in the log, tried again
+   * behind the call, and left to those who need it to complain of.
+   */
+  async fetch(configs: readonly PackageConfig[]): Promise<boolean> {
+    this.#current.abort(new SvcError("canceled", "there is a newer configuration"));
+    const stop = this.#current = new AbortController();
+    await this.#work;
+    this.#progress.clear();
+    for (let attempt = 0; !stop.signal.aborted; attempt++) {
+      const failures = await (this.#work = this.#fetchAll(configs, stop.signal));
+      if (stop.signal.aborted) break;
+      if (this.#inUse && failures.some(({ code }) => PASSING.includes(code))) {
+        await this.#pause(attempt, stop.signal);
+        continue;
+      }
+      if (failures.length > 0) this.#work = this.#retry(configs, stop.signal);
+      this.#inUse = true;
+      return true;
+    }
+    return false;
+  }
+
+  /** Removes what no part uses: to be called when what `configs` names is in use. Never rejects. */
+  clean(configs: readonly PackageConfig[]): Promise<void> {
+    const cleaning = this.#clean(configs);
+    // Whoever fetches next waits for it.
+    this.#work = Promise.all([this.#work, cleaning]);
+    return cleaning;
+  }
+
+  async #clean(configs: readonly PackageConfig[]): Promise<void> {
+    const { home, client, host, logger } = this.parts;
+    const own = configs.map((one) => this.#folderOf(one).slice(home.length + 1));
+    const root = join(home, "packages");
+    try {
+      if (own.length === 0 && !await exists(root)) return;
+      const name = `used_${fileNameOf(client?.partId ?? "local")}.json`;
+      await mkdir(root, { recursive: true });
+      await host.writeFile(join(root, name), JSON.stringify(own));
+      const used = new Set<string>();
+      for (const file of (await readdir(root)).filter((one) => /^used_.*\.json$/.test(one))) {
+        for (const folder of JSON.parse(await readFile(join(root, file), "utf8"))) used.add(folder);
+      }
+      for (const type of await entries(join(root, "data"))) {
+        for (const folder of await entries(join(root, "data", type))) {
+          const path = `packages/data/${type}/${folder}`;
+          if (used.has(path)) continue;
+          await rm(join(home, path), { recursive: true, force: true });
+          logger.info("a package is no longer used and was removed", { folder: path });
+        }
+      }
+      if (!this.#busy(configs)) await rm(join(root, "downloads"), { recursive: true, force: true });
+    } catch (error) {
+      logger.warn(`packages that are no longer used stay: ${messageOf(error)}`);
+    }
+  }
+
+  /** Ends what is under way. */
+  async close(): Promise<void> {
+    this.#current.abort(new SvcError("canceled", "the program ends"));
+    await this.#work;
+  }
+
+  #tell(config: PackageConfig, change: Partial<PackageProgress> & Pick<PackageProgress, "state">): void {
+    const before = this.#progress.get(config.name);
+    if (before?.state === change.state && change.state !== "downloading" && before.error === change.error) {
+      return;
+    }
+    const updatedMs = this.parts.clock.nowMs();
+    const blank = { config, bytesDownloaded: 0, bytesTotal: 0 };
+    this.#progress.set(config.name, { ...blank, ...before, error: undefined, ...change, updatedMs });
+  }
+
+  #folderOf(config: PackageConfig): string {
+    return packageFolder(this.parts.home, config);
+  }
+
+  /** Something of these is still to come, so that half a download is worth keeping. */
+  #busy(configs: readonly PackageConfig[]): boolean {
+    return configs.length > 0 && this.#told !== "";
+  }
+
+  /** Goes on trying behind the call; ends when everything is there. */
+  async #retry(configs: readonly PackageConfig[], signal: AbortSignal): Promise<void> {
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      await this.#pause(attempt, signal);
+      if (signal.aborted || (await this.#fetchAll(configs, signal)).length === 0) return;
+    }
+  }
+
+  async #pause(attempt: number, signal: AbortSignal): Promise<void> {
+    const ms = Math.min(RETRY.mostMs, RETRY.firstMs * 2 ** Math.min(attempt, 10));
+    await this.parts.clock.sleep(ms, signal).catch(() => {});
+  }
+
+  /** One attempt at each that is missing. */
+  async #fetchAll(configs: readonly PackageConfig[], signal: AbortSignal): Promise<SvcError[]> {
+    const failures: SvcError[] = [];
+    for (const config of configs) {
+      try {
+        if (!await exists(this.#folderOf(config))) await this.#fetchOne(config, signal);
+        this.#tell(config, { state: "ready" });
+      } catch (error) {
+        if (signal.aborted) return failures;
+        this.#tell(config, { state: "failed", error: chainOf(error) });
+        const { name, package: id, version } = config;
+        const told = `package "${name}" (${id} ${version})`;
+        failures.push(new SvcError(SvcError.from(error).code, `${told}: ${chainOf(error)}`));
+      }
+    }
+    const all = failures.map(({ message }) => message).join("\n");
+    if (all !== this.#told) {
+      for (const { message } of failures) this.parts.logger.error(message);
+      if (all === "") this.parts.logger.info("all packages are there now");
+    }
+    this.#told = all;
+    return failures;
+  }
+
+  async #fetchOne(config: PackageConfig, signal: AbortSignal): Promise<void> {
+    const { client, host, home, logger } = this.parts;
+    if (!client) {
+      throw new SvcError(
+        "failed_precondition",
+        `it is not in ${this.#folderOf(config)}, and there is no control plane`,
+      );
+    }
+    const { os, arch } = host.platform();
+    const platform = `${os}/${arch === "x64" ? "amd64" : arch}`;
+    const type = PackageType[config.type.toUpperCase() as keyof typeof PackageType];
+    const found = await client.package({ id: config.package, version: config.version, type, platform }, {
+      signal,
+    });
+    if (!/^[0-9a-f]{64}$/.test(found.checksum)) {
+      throw new SvcError(
+        "data_loss",
+        `the control plane gives checksum "${found.checksum}", wanted a SHA-256`,
+      );
+    }
+    logger.info("fetching a package", {
+      name: config.name,
+      package: config.package,
+      version: config.version,
+    });
+    const downloads = join(home, "packages", "downloads");
+    await mkdir(downloads, { recursive: true });
+    const archive = join(downloads, `${found.checksum}.part`);
+    await this.#download(config, found, archive, signal);
+    this.#tell(config, { state: "loading" });
+    await this.#unpack(archive, this.#folderOf(config));
+    await rm(archive, { force: true });
+    logger.info("a package is there", { name: config.name, folder: this.#folderOf(config) });
+  }
+
+  /** Brings the file to its whole content, beginning with what is there. */
+  async #download(
+    config: PackageConfig,
+    { url, checksum }: Package,
+    path: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const there = await stat(path).then(({ size }) => size, () => 0);
+    const stalled = new AbortController();
+    const watch = () =>
+      this.parts.clock.after(STALL_MS, () => {
+        stalled.abort(new SvcError("deadline_exceeded", `nothing came for ${STALL_MS / 1000} s`));
+      });
+    let callOff = watch();
+    try {
+      const headers = there > 0 ? { range: `bytes=${there}-`, "if-range": `"${checksum}"` } : undefined;
+      const answer = await fetch(url, { headers, signal: AbortSignal.any([signal, stalled.signal]) });
+      const complete = answer.status === 416;
+      if (complete) await answer.body?.cancel();
+      else if (!answer.ok || !answer.body) throw await refusal(answer);
+      else {
+        const body = answer.body;
+        const from = answer.status === 206 ? there : 0;
+        const bytesTotal = from + Number(answer.headers.get("content-length") ?? -from);
+        await append(path, from, body, (bytesDownloaded) => {
+          callOff();
+          callOff = watch();
+          this.#tell(config, { state: "downloading", bytesDownloaded, bytesTotal });
+        });
+      }
+    } catch (error) {
+      if (stalled.signal.aborted) throw stalled.signal.reason;
+      if (error instanceof SvcError) throw error;
+      const full = (error as { code?: string }).code === "ENOSPC";
+      throw new SvcError(
+        full ? "resource_exhausted" : "unavailable",
+        `the download broke off: ${messageOf(error)}`,
+        {
+          cause: error,
+        },
+      );
+    } finally {
+      callOff();
+    }
+    const hash = createHash("sha256");
+    for await (const chunk of createReadStream(path)) hash.update(chunk);
+    const sha256 = hash.digest("hex");
+    if (sha256 === checksum) return;
+    await rm(path, { force: true });
+    throw new SvcError("data_loss", `the download has SHA-256 ${sha256}, wanted ${checksum}`);
+  }
+
+  /** Unpacks beside the folder, and gives it its name when everything is on disk. */
+  async #unpack(archive: string, folder: string): Promise<void> {
+    const temporary = join(this.parts.home, "packages", "downloads", randomUUID());
+    try {
+      await mkdir(temporary);
+      for (const path of await unpackInto(temporary, createReadStream(archive), LIMITS)) {
+        await sync(join(temporary, path));
+      }
+      await mkdir(dirname(folder), { recursive: true });
+      await rename(temporary, folder);
+      await sync(dirname(folder));
+    } catch (error) {
+      await rm(temporary, { recursive: true, force: true });
+      throw error;
+    }
+  }
+}
+
+async function append(
+  path: string,
+  from: number,
+  body: AsyncIterable<Uint8Array>,
+  came: (bytes: number) => void,
+): Promise<void> {
+  const file = await open(path, from > 0 ? "r+" : "w");
+  try {
+    let at = from;
+    for await (const chunk of body) {
+      if (at + chunk.length > BYTES_MAX) {
+        throw new SvcError("failed_precondition", `the package is larger than ${BYTES_MAX} bytes`);
+      }
+      for (let done = 0; done < chunk.length;) {
+        done += (await file.write(chunk, done, chunk.length - done, at + done)).bytesWritten;
+      }
+      at += chunk.length;
+      came(at);
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function refusal(answer: Response): Promise<SvcError> {
+  const line = (await answer.text()).split("\n")[0].slice(0, 300);
+  const code = answer.status === 404
+    ? "not_found"
+    : answer.status < 500
+    ? "permission_denied"
+    : "unavailable";
+  return new SvcError(code, `the download was refused with ${answer.status}: ${line}`);
+}
+
+/** Makes a file or the names in a folder durable; where folders cannot be opened, as on Windows, it needs nothing. */
+async function sync(path: string): Promise<void> {
+  const handle = await open(path, "r").catch(() => undefined);
+  await handle?.sync().catch(() => {});
+  await handle?.close();
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await stat(path).then(() => true, () => false);
+}
+
+async function entries(folder: string): Promise<string[]> {
+  return await readdir(folder).catch(() => []);
+}

@@ -1,0 +1,255 @@
+/**
+ * Jobs: calls that the machine makes by itself, again and again.
+ *
+ * It owns one loop for each job of the configuration, and the history of its runs. A job is a client like any other:
+ * its calls go through the same services and limits. It never overlaps itself: a run that is still under way when the
+ * next falls due delays it (a duration) or takes its place (cron). A change of the configuration lets a run under way
+ * end and leaves the other jobs alone.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger, Logs } from "../../base/log/log.ts";
+import { suggest } from "../../base/schema/suggest.ts";
+import { type Channel, client } from "../../wire/channel.ts";
+import { type DescMethod, type JsonObject, type Message, toJson } from "../../wire/proto.ts";
+import { NAME_FIELDS } from "./call.ts";
+import { type JobConfig, jobLogger } from "../config/config.ts";
+import type { Machine } from "../graph/machine.ts";
+import { parseSchedule, type Schedule } from "../config/schedule.ts";
+
+/** Runs of each outcome that are remembered (published). */
+const HISTORY = 10;
+/** Between two runs of a continuous job: a call that costs nothing must not take the whole machine. */
+const CONTINUOUS_PAUSE_MS = 5;
+/** The same after a run that failed, for what fails fails fast. */
+const FAILED_PAUSE_MS = 1_000;
+/** Longest sleep towards a time of the calendar: the system's time may be set meanwhile. */
+const CALENDAR_SLEEP_MS = 60_000;
+
+/** When a job's last runs ended, oldest first. */
+export interface JobStatus {
+  readonly name: string;
+  readonly succeededMs: readonly number[];
+  readonly failedMs: readonly number[];
+}
+
+export interface JobsParts {
+  readonly machine: Pick<Machine, "nodes" | "registry">;
+  /** To the machine's own services. */
+  readonly channel: Channel;
+  readonly clock: Clock;
+  readonly logs: Logs;
+}
+
+export class Jobs {
+  readonly #parts: JobsParts;
+  readonly #logger: Logger;
+  readonly #jobs = new Map<string, Job>();
+  /** Loops that have not ended, those of jobs that are gone included. */
+  readonly #loops = new Map<string, Promise<void>>();
+  readonly #closing = new AbortController();
+
+  constructor(parts: JobsParts) {
+    this.#parts = parts;
+    this.#logger = parts.logs.logger("rdk.job_manager");
+  }
+
+  /** Every job of the configuration, in its order. */
+  statuses(): JobStatus[] {
+    return [...this.#jobs.values()].map(({ history }) => history);
+  }
+
+  /** Starts, replaces and stops jobs until they are these. Those that did not change are left alone. */
+  apply(configs: readonly JobConfig[]): void {
+    if (this.#closing.signal.aborted) return;
+    const old = new Map(this.#jobs);
+    this.#jobs.clear();
+    for (const config of configs) {
+      const { name } = config;
+      const before = old.get(name);
+      old.delete(name);
+      if (before && fingerprint(before.config) === fingerprint(config)) {
+        this.#jobs.set(name, before);
+        continue;
+      }
+      before?.stop();
+      this.#parts.logs.logger(jobLogger(name)).info(before ? "Job modified" : "Job created", { name });
+      this.#start(config, before?.history);
+    }
+    for (const [name, job] of old) {
+      this.#logger.info("Removing job", { name });
+      job.stop();
+    }
+  }
+
+  /** Ends all jobs and cancels their calls. Idempotent. */
+  async close(): Promise<void> {
+    this.#closing.abort(new SvcError("canceled", "the machine is shutting down"));
+    for (const job of this.#jobs.values()) job.stop();
+    await Promise.all(this.#loops.values());
+  }
+
+  #start(config: JobConfig, history?: JobHistory): void {
+    const { name } = config;
+    const job = new Job(
+      config,
+      this.#parts,
+      this.#parts.logs.logger(jobLogger(name)),
+      this.#closing.signal,
+      history,
+    );
+    this.#jobs.set(name, job);
+    const before = this.#loops.get(name) ?? Promise.resolve();
+    const loop = before.then(() => job.loop()).finally(() => {
+      if (this.#loops.get(name) === loop) this.#loops.delete(name);
+    });
+    this.#loops.set(name, loop);
+  }
+}
+
+/** What makes a job another one. */
+function fingerprint({ schedule, resource, method, command }: JobConfig): string {
+  return JSON.stringify([schedule, resource, method, command]);
+}
+
+interface JobHistory extends JobStatus {
+  readonly succeededMs: number[];
+  readonly failedMs: number[];
+}
+
+class Job {
+  readonly history: JobHistory;
+  readonly #stop = new AbortController();
+  /** When the last run of a schedule by duration fell due, on the clock that never goes back. */
+  #dueMs: number | undefined;
+
+  constructor(
+    readonly config: JobConfig,
+    private readonly parts: JobsParts,
+    private readonly logger: Logger,
+    private readonly closing: AbortSignal,
+    history?: JobHistory,
+  ) {
+    this.history = history ?? { name: config.name, succeededMs: [], failedMs: [] };
+  }
+
+  /** No run begins any more; one under way ends by itself. */
+  stop(): void {
+    this.#stop.abort(new SvcError("canceled", "the job was stopped"));
+  }
+
+  /** Runs until stopped. Never rejects. */
+  async loop(): Promise<void> {
+    const schedule = parseSchedule(this.config.schedule);
+    if (!schedule) return this.logger.error(`schedule "${this.config.schedule}" is none`);
+    try {
+      for (;;) await this.#turn(schedule);
+    } catch (error) {
+      if (!this.#stop.signal.aborted) this.logger.error(`the job ended: ${chainOf(error)}`);
+    }
+  }
+
+  /** One run and the wait before it, or after it. */
+  async #turn(schedule: Schedule): Promise<void> {
+    this.#stop.signal.throwIfAborted();
+    if (schedule.kind === "continuous") {
+      const good = await this.#run();
+      await this.parts.clock.sleep(good ? CONTINUOUS_PAUSE_MS : FAILED_PAUSE_MS, this.#stop.signal);
+      return;
+    }
+    if (schedule.kind === "every") await this.#nextMultiple(schedule.everyMs);
+    else await this.#nextDate(schedule.nextMs);
+    await this.#run();
+  }
+
+  async #nextMultiple(everyMs: number): Promise<void> {
+    const { clock } = this.parts;
+    const nowMs = clock.monotonicMs();
+    const lastMs = this.#dueMs ?? nowMs;
+    // Of the times that passed while it ran, the last one is made up for.
+    const steps = Math.max(1, Math.floor((nowMs - lastMs) / everyMs));
+    const dueMs = this.#dueMs = lastMs + steps * everyMs;
+    for (let ms = dueMs - nowMs; ms > 0; ms = dueMs - clock.monotonicMs()) {
+      await clock.sleep(ms, this.#stop.signal);
+    }
+  }
+
+  /** Waits for the next time of the calendar, whatever the system's time is meanwhile set to. */
+  async #nextDate(nextMs: (afterMs: number) => number | undefined): Promise<void> {
+    const { clock } = this.parts;
+    for (;;) {
+      const nowMs = clock.nowMs();
+      const dueMs = nextMs(nowMs);
+      if (dueMs === undefined) throw new SvcError("out_of_range", "its schedule has no time left");
+      await clock.sleep(Math.min(dueMs - nowMs, CALENDAR_SLEEP_MS), this.#stop.signal);
+      if (clock.nowMs() >= dueMs) return;
+    }
+  }
+
+  async #run(): Promise<boolean> {
+    const { name } = this.config;
+    const { clock } = this.parts;
+    this.logger.debug("Job triggered", { name });
+    try {
+      const { method, answer } = await callOf(this.config, this.parts, this.closing);
+      remember(this.history.succeededMs, clock.nowMs());
+      this.logger.debug("Job succeeded", () => ({ name, response: toJson(method.output, answer) }));
+      return true;
+    } catch (error) {
+      if (this.closing.aborted) return false;
+      remember(this.history.failedMs, clock.nowMs());
+      this.logger.warn("Job failed", { name, error: chainOf(error) });
+      return false;
+    }
+  }
+}
+
+function remember(times: number[], timeMs: number): void {
+  times.push(timeMs);
+  if (times.length > HISTORY) times.shift();
+}
+
+/** One call of a job's method: `DoCommand` gets its command, others only the resource's name. */
+async function callOf(
+  { resource, method: wanted, command }: JobConfig,
+  { machine, channel }: JobsParts,
+  signal: AbortSignal,
+): Promise<{ method: DescMethod; answer: Message }> {
+  const { method, short } = methodOf(resource, wanted, machine);
+  const field = NAME_FIELDS.find((name) => method.input.fields.some(({ localName }) => localName === name));
+  if (method.methodKind !== "unary" || !field) {
+    const found = field ? `a ${method.methodKind.replace("_", "-")} method` : "a method of no resource";
+    throw new SvcError("invalid_argument", `${wanted} is ${found}, wanted a unary method of "${resource}"`);
+  }
+  const request = { [field]: short, ...(wanted === "DoCommand" ? { command: command as JsonObject } : {}) };
+  const call = client(method.parent, channel)[method.localName] as unknown as Call;
+  return { method, answer: await call(request, { signal }) };
+}
+
+type Call = (request: { [field: string]: unknown }, options: { signal: AbortSignal }) => Promise<Message>;
+
+/** The method by its published name, and the short name of the resource, of whichever API has it. */
+function methodOf(
+  resource: string,
+  wanted: string,
+  { nodes, registry }: JobsParts["machine"],
+): { method: DescMethod; short: string } {
+  const named = [...nodes].map(({ name }) => name).filter(({ short, full }) =>
+    [short, full].includes(resource)
+  );
+  if (named.length === 0) throw new SvcError("not_found", `there is no resource "${resource}"`);
+  const methods = named.flatMap(({ api, full, short }) =>
+    (registry.api(api)?.desc.methods ?? []).map((method) => ({ method, full, short }))
+  );
+  const found = methods.filter(({ method }) => method.name === wanted);
+  if (found.length === 1) return found[0];
+  if (found.length > 1) {
+    const all = found.map(({ full }) => full).join(" or ");
+    throw new SvcError("failed_precondition", `"${resource}" is ambiguous, wanted ${all}`);
+  }
+  const known = [...new Set(methods.map(({ method }) => method.name))];
+  const likely = suggest(wanted, known);
+  const hint = likely ? `did you mean ${likely}?` : `it has ${known.join(", ")}`;
+  throw new SvcError("unimplemented", `"${resource}" has no method ${wanted}; ${hint}`);
+}

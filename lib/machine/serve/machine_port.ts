@@ -1,0 +1,250 @@
+/**
+ * The port of the machine as its configuration wants it: where it listens, with which certificate, for whom.
+ *
+ * When the address or the certificate changes the port is opened anew, and nothing of the resources behind it is
+ * touched. Promises that the machine stays reachable: what cannot be opened leaves the old port as it is, and is tried
+ * again. Keys come and go while the port is open: tokens and calls of a key that is gone end at once, others go on.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { ResourceName } from "../../resource/name.ts";
+import { type Auth, auth, type AuthSettings } from "../../wire/auth.ts";
+import type { HttpOptions } from "../../wire/port/grpc_web.ts";
+import { connectionLimit } from "../../wire/port/guests.ts";
+import { openPort, type Port, type TlsFiles } from "../../wire/port/port.ts";
+import type { ServiceTable } from "../../wire/service.ts";
+import type { MachineConfig } from "../config/config.ts";
+import type { StatusNode } from "./service.ts";
+
+const DEFAULT_BIND = { host: "localhost", port: 8080 };
+/** With a certificate of the control plane, where the configuration does not say. */
+const MANAGED_BIND = { host: "", port: 8080 };
+/** How long calls under way may take when the port is opened anew where it was. */
+const REOPEN_DRAIN_MS = 1_000;
+const RETRY_MS = 5_000;
+
+/** Stands for the port among the resources of the machine's status (a published name). */
+const NODE_NAME = ResourceName.of("rdk-internal:service:web", "builtin");
+
+export interface MachinePortParts {
+  /** The services; `guard` is left out where everyone may call. */
+  readonly tableFor: (guard?: Auth) => ServiceTable;
+  readonly http: HttpOptions;
+  readonly noTls: boolean;
+  /** Hears where it serves, whenever that changes. */
+  readonly serving: (url: string) => void;
+  readonly host: Pick<Host, "readTextFile">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface Bind {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Everything that makes a port another one. */
+interface Door {
+  readonly bind: Bind;
+  readonly tls?: TlsFiles;
+  /** Not everybody may call. */
+  readonly guarded: boolean;
+  /** Clients are asked for certificates. */
+  readonly asksClients: boolean;
+}
+
+export class MachinePort {
+  readonly #parts: MachinePortParts;
+  #door: Door;
+  #port: Port;
+  /** The same one for as long as the machine asks who calls, so that tokens outlive the port. */
+  #guard: Auth | undefined;
+  #work: Promise<void> = Promise.resolve();
+  #callOffRetry = () => {};
+  #closed = false;
+  /** The port is there, as the door says; not if another program took it while it was opened anew. */
+  #isOpen = true;
+  #problem: { error: string; sinceMs: number } | undefined;
+
+  private constructor(parts: MachinePortParts, door: Door, port: Port, guard: Auth | undefined) {
+    this.#parts = parts;
+    this.#door = door;
+    this.#port = port;
+    this.#guard = guard;
+    parts.serving(this.url);
+  }
+
+  /** Throws where the port cannot be opened as `config` wants it. */
+  static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
+    const door = await doorOf(config, parts);
+    const guard = guardOf(config, parts);
+    return new MachinePort(parts, door, await open(door, guard, parts), guard);
+  }
+
+  /** Where to reach the machine from this computer: published clients dial a bare address only by the name localhost. */
+  get url(): string {
+    const { host } = this.#door.bind;
+    const { url, port } = this.#port;
+    const named = /[a-z]/i.test(host) && !host.includes(":") ? host : undefined;
+    const everywhere = ["", "0.0.0.0", "::"].includes(host);
+    const shown = named ?? (everywhere ? "localhost" : undefined);
+    return shown === undefined ? url : `${url.split("://")[0]}://${shown}:${port}`;
+  }
+
+  /** For the machine's status: why the port is not as the configuration wants it, if so. */
+  get status(): StatusNode | undefined {
+    if (!this.#problem) return undefined;
+    const { error, sinceMs } = this.#problem;
+    return { name: NODE_NAME, state: "unhealthy", error, updatedMs: sinceMs, revision: "" };
+  }
+
+  /** Lets in, from now on, whom `config` lets in, where the port asks at all. Nothing else changes. */
+  admit(config: MachineConfig): void {
+    const settings = settingsOf(config);
+    if (settings && this.#guard) this.#guard.change(settings);
+  }
+
+  /** Opens the port anew if `config` wants another one. Never rejects; a later call wins over an earlier one. */
+  change(config: MachineConfig): Promise<void> {
+    this.#callOffRetry();
+    return this.#work = this.#work.then(() => this.#change(config));
+  }
+
+  /** Takes no more calls and waits up to `drainMs` for those under way. */
+  async close(drainMs: number): Promise<void> {
+    this.#closed = true;
+    this.#callOffRetry();
+    await this.#work;
+    await this.#port.close(drainMs);
+  }
+
+  async #change(config: MachineConfig): Promise<void> {
+    const { logger, clock } = this.#parts;
+    if (this.#closed) return;
+    const settings = settingsOf(config);
+    // Whoever is no longer let in is not let in through the old port either, whatever becomes of the new one.
+    this.admit(config);
+    try {
+      const door = await doorOf(config, this.#parts);
+      if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) {
+        const guard = settings && (this.#guard ?? guardOf(config, this.#parts));
+        await this.#reopen(door, guard);
+        this.#guard = guard;
+      }
+      this.#problem = undefined;
+    } catch (error) {
+      const state = this.#isOpen ? `stays ${this.url}` : "is closed";
+      const text = `the port ${state}: ${chainOf(error)}`;
+      if (text !== this.#problem?.error) {
+        logger.error(text);
+        this.#problem = { error: text, sinceMs: clock.nowMs() };
+      }
+      this.#callOffRetry = clock.after(RETRY_MS, () => void this.change(config));
+    }
+  }
+
+  async #reopen(door: Door, guard: Auth | undefined): Promise<void> {
+    const [oldDoor, oldPort, oldGuard] = [this.#door, this.#port, this.#guard];
+    // A free port, once taken, is kept: clients know it by now.
+    const same = door.bind.port === 0 && oldDoor.bind.port === 0 && door.bind.host === oldDoor.bind.host;
+    const target = same ? at(door, oldPort.port) : door;
+    try {
+      this.#port = await open(target, guard, this.#parts);
+    } catch (error) {
+      if (!isInUse(error) || target.bind.port !== oldPort.port) throw error;
+      // The old port itself is in the way. Everything else about the new one has been found to be good.
+      this.#isOpen = false;
+      await oldPort.close(REOPEN_DRAIN_MS);
+      try {
+        this.#port = await open(target, guard, this.#parts);
+      } catch (cause) {
+        this.#port = await open(at(oldDoor, oldPort.port), oldGuard, this.#parts);
+        this.#isOpen = true;
+        throw cause;
+      }
+    }
+    this.#isOpen = true;
+    this.#door = door;
+    this.#parts.serving(this.url);
+    await oldPort.close(REOPEN_DRAIN_MS);
+  }
+}
+
+function at(door: Door, port: number): Door {
+  return { ...door, bind: { ...door.bind, port } };
+}
+
+function isInUse(error: unknown): boolean {
+  return (error as { cause?: { code?: string } }).cause?.code === "EADDRINUSE";
+}
+
+async function open(
+  { bind, tls, asksClients }: Door,
+  guard: Auth | undefined,
+  { tableFor, http, host, clock, logger }: MachinePortParts,
+): Promise<Port> {
+  if (asksClients && !tls) {
+    logger.warn("auth.tls_auth_entities: without TLS nobody can show a certificate, so it lets nobody in");
+  }
+  const connections = await connectionLimit(host);
+  const offered = tls && { ...tls, asksClients };
+  return await openPort({ table: tableFor(guard), bind, tls: offered, http, clock, logger, connections });
+}
+
+function guardOf(config: MachineConfig, { clock }: MachinePortParts): Auth | undefined {
+  const settings = settingsOf(config);
+  return settings && auth({ ...settings, clock });
+}
+
+/** Who may call; `undefined` where everybody may. */
+function settingsOf({ network, auth, cloud }: MachineConfig): AuthSettings | undefined {
+  const { apiKeys, publicKeys, tlsAuthEntities } = auth;
+  const secrets = [cloud?.locationSecret, ...cloud?.locationSecrets.map((one) => one.secret) ?? []];
+  const locationSecrets = secrets.flatMap((secret) => secret ? [secret.reveal()] : []);
+  const names = [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
+  const handlers = {
+    apiKeys: apiKeys && Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()])),
+    locationSecrets: locationSecrets.length > 0 ? locationSecrets : undefined,
+    externalKeys: publicKeys.length > 0 ? publicKeys : undefined,
+  };
+  const certificateNames = tlsAuthEntities.length > 0 ? tlsAuthEntities : undefined;
+  const guarded = [...Object.values(handlers), certificateNames].some((one) => one !== undefined);
+  if (!guarded) return undefined;
+  return { handlers, certificateNames, audience: names.length > 0 ? names : ["localhost"] };
+}
+
+/** Reads the certificate, if there is one. */
+async function doorOf(config: MachineConfig, { noTls, host }: MachinePortParts): Promise<Door> {
+  const { network, auth: { tlsAuthEntities } } = config;
+  const tls = noTls || network.noTls ? undefined : await tlsOf(config, host);
+  return {
+    bind: network.bindAddress ?? (tls && !network.tlsCertFile ? MANAGED_BIND : DEFAULT_BIND),
+    tls,
+    asksClients: tlsAuthEntities.length > 0,
+    guarded: settingsOf(config) !== undefined,
+  };
+}
+
+async function tlsOf(
+  { network: { tlsCertFile, tlsKeyFile }, cloud }: MachineConfig,
+  host: Pick<Host, "readTextFile">,
+): Promise<TlsFiles | undefined> {
+  if (tlsCertFile !== undefined && tlsKeyFile !== undefined) {
+    return {
+      certPem: await host.readTextFile(tlsCertFile),
+      keyPem: await host.readTextFile(tlsKeyFile),
+      certName: tlsCertFile,
+      keyName: tlsKeyFile,
+    };
+  }
+  if (!cloud?.tlsCertificate || !cloud.tlsPrivateKey) return undefined;
+  return {
+    certPem: cloud.tlsCertificate,
+    keyPem: cloud.tlsPrivateKey.reveal(),
+    certName: "the certificate of the control plane",
+    keyName: "the private key of the control plane",
+  };
+}

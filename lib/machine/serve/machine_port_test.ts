@@ -1,0 +1,284 @@
+import { generateKeyPairSync } from "node:crypto";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { FakeClock, SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { Registry } from "../../resource/registry.ts";
+import type { Auth } from "../../wire/auth.ts";
+import { client } from "../../wire/channel.ts";
+import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
+import { selfSigned } from "../../wire/echo_fixture.ts";
+import { health } from "../../wire/grpc/health.ts";
+import { Metadata } from "../../wire/metadata.ts";
+import { ServiceTable } from "../../wire/service.ts";
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { Health } from "../../../proto/gen/health_pb.ts";
+import { decodeConfig, type MachineConfig } from "../config/config.ts";
+import { MachinePort } from "./machine_port.ts";
+
+const clock = new SystemClock();
+
+function configOf(json: JsonObject): MachineConfig {
+  const { config, problems, fatal } = decodeConfig(json, new Registry([], []), { env: () => undefined });
+  assert(!fatal, JSON.stringify(problems));
+  return config;
+}
+
+const at = (address: string, more: JsonObject = {}) => ({ network: { bind_address: address, ...more } });
+
+const KEYS = { auth: { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] } };
+
+async function withPort(
+  json: JsonObject,
+  test: (
+    port: MachinePort,
+    bench: { records: LogRecord[]; files: Map<string, string>; clock: FakeClock },
+  ) => Promise<void>,
+): Promise<void> {
+  const records: LogRecord[] = [];
+  const files = new Map<string, string>();
+  // Of timers only those of the port's own retries matter here; sockets have the time of the system.
+  const fake = new FakeClock();
+  const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
+  const parts = {
+    tableFor: (guard?: Auth) => {
+      const table = new ServiceTable(clock, guard ? [guard.gate] : []);
+      for (const service of [health(table), ...(guard ? [guard.service] : [])]) table.add(service);
+      return table;
+    },
+    http: {},
+    noTls: false,
+    serving: (url: string) => logger.info("serving", { url }),
+    host: {
+      readTextFile: (path: string) => {
+        const text = files.get(path);
+        return text === undefined
+          ? Promise.reject(new SvcError("not_found", `cannot read "${path}": it does not exist`))
+          : Promise.resolve(text);
+      },
+    },
+    clock: fake,
+    logger,
+  };
+  const port = await MachinePort.open(configOf(json), parts);
+  try {
+    await test(port, { records, files, clock: fake });
+  } finally {
+    const closed = port.close(0);
+    await fake.advance(10_000);
+    await closed;
+  }
+}
+
+/** Asks over a connection of its own whether anybody serves at `url`; with a token, if one is given. */
+async function serves(url: string, token?: string): Promise<boolean | string> {
+  const { host, protocol } = new URL(url);
+  const tls = protocol === "https:" ? { insecureSkipVerify: true } : undefined;
+  const header = token === undefined ? undefined : Metadata.from([["authorization", `Bearer ${token}`]]);
+  const channel = connectGrpc(host, { clock, tls, header });
+  try {
+    await client(Health, channel).check({});
+    return true;
+  } catch (error) {
+    return (error as SvcError).code;
+  } finally {
+    channel.close();
+  }
+}
+
+/** `change`, with time going by for a port that is closed on the way. */
+async function changed(port: MachinePort, json: JsonObject, clock: FakeClock): Promise<void> {
+  let done = false;
+  const change = port.change(configOf(json)).finally(() => done = true);
+  while (!done) await clock.advance(1_000);
+  await change;
+}
+
+Deno.test("the same settings leave the port alone", () =>
+  withPort(at("localhost:0"), async (port, { records, clock }) => {
+    const { url } = port;
+    assertStringIncludes(url, "http://localhost:");
+    await changed(port, { ...at("localhost:0"), debug: true }, clock);
+    assertEquals([port.url, records.length], [url, 1]);
+    assertEquals(await serves(url), true);
+  }));
+
+Deno.test("another address is opened before the old one closes", () =>
+  withPort(at("127.0.0.1:0"), async (port, { clock }) => {
+    const old = port.url;
+    await changed(port, at("localhost:0"), clock);
+    assert(port.url !== old);
+    assertEquals([await serves(port.url), await serves(old)], [true, "unavailable"]);
+  }));
+
+Deno.test("keys that come guard the same port, keys that go open it, and tokens end with their keys", () =>
+  withPort(at("localhost:0"), async (port, { clock }) => {
+    const { url } = port;
+    await changed(port, { ...at("localhost:0"), ...KEYS }, clock);
+    assertEquals([port.url, await serves(url)], [url, "unauthenticated"]);
+    const channel = connectGrpc(new URL(url).host, { clock: new SystemClock() });
+    const credentials = { type: "api-key", payload: "key" };
+    const { accessToken } = await client(AuthService, channel).authenticate({ entity: "id", credentials });
+    channel.close();
+    assertEquals(await serves(url, accessToken), true);
+    const other = { handlers: [{ type: "api-key", config: { id: "other", keys: ["id"] } }] };
+    await changed(port, { ...at("localhost:0"), auth: other }, clock);
+    assertEquals(await serves(url, accessToken), "unauthenticated");
+    await changed(port, at("localhost:0"), clock);
+    assertEquals(await serves(url), true);
+  }));
+
+Deno.test("keys come and go while the port is open: only calls and tokens of those that are gone end", () =>
+  withPort(at("localhost:0"), async (port, { records, files, clock }) => {
+    const keys = (config: Record<string, string>) => ({
+      ...at("localhost:0"),
+      auth: { handlers: [{ type: "api-key", config: { ...config, keys: Object.keys(config) } }] },
+    });
+    await changed(port, keys({ mine: "a", other: "b" }), clock);
+    const opened = records.length;
+    const channel = connectGrpc(new URL(port.url).host, { clock: new SystemClock() });
+    try {
+      const follow = async (entity: string, payload: string) => {
+        const { authenticate } = client(AuthService, channel);
+        const { accessToken } = await authenticate({ entity, credentials: { type: "api-key", payload } });
+        const header = Metadata.from([["authorization", `Bearer ${accessToken}`]]);
+        const watching = client(Health, channel).watch({}, { header })[Symbol.asyncIterator]();
+        await watching.next();
+        const rest = watching.next().then(() => "more", (error: SvcError) => error.code);
+        return { token: accessToken, rest };
+      };
+      const [mine, other] = [await follow("mine", "a"), await follow("other", "b")];
+      // Others come, and one is replaced by another key of the same id.
+      await changed(port, keys({ mine: "a", other: "c", third: "d" }), clock);
+      assertEquals(await other.rest, "unauthenticated");
+      assertEquals(await serves(port.url, other.token), "unauthenticated");
+      assertEquals(await serves(port.url, mine.token), true);
+      assertEquals(records.length, opened, "the port stays open");
+      // Another certificate opens the port anew, and tokens stay good.
+      const { certPem, keyPem } = await selfSigned();
+      files.set("cert", certPem).set("key", keyPem);
+      const secure = (config: Record<string, string>) => ({
+        ...keys(config),
+        ...at("localhost:0", { tls_cert_file: "cert", tls_key_file: "key" }),
+      });
+      await changed(port, secure({ mine: "a" }), clock);
+      assertEquals(await serves(port.url, mine.token), true);
+      assert(["unavailable", "canceled"].includes(await mine.rest));
+      // What cannot be opened keeps nobody in.
+      files.delete("cert");
+      await changed(port, secure({ third: "d" }), clock);
+      assertStringIncludes(port.status!.error!, "the port stays");
+      assertEquals(await serves(port.url, mine.token), "unauthenticated");
+    } finally {
+      channel.close();
+    }
+  }));
+
+Deno.test("public keys of an outside issuer guard the port too", () =>
+  withPort(at("localhost:0"), async (port, { clock }) => {
+    const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const key = { ...publicKey.export({ format: "jwk" }), alg: "RS256", kid: "k" } as JsonObject;
+    const auth = { external_auth_config: { jwks: { keys: [key] } } };
+    await changed(port, { ...at("localhost:0"), auth }, clock);
+    assertEquals(await serves(port.url), "unauthenticated");
+  }));
+
+Deno.test("a certificate that comes, changes and goes", () =>
+  withPort(at("localhost:0"), async (port, { files, clock }) => {
+    const tls = { tls_cert_file: "cert", tls_key_file: "key" };
+    const put = ({ certPem, keyPem }: { certPem: string; keyPem: string }) => {
+      files.set("cert", certPem).set("key", keyPem);
+    };
+    put(await selfSigned());
+    await changed(port, at("localhost:0", tls), clock);
+    assertStringIncludes(port.url, "https://localhost:");
+    assertEquals(await serves(port.url), true);
+    put(await selfSigned());
+    await changed(port, at("localhost:0", tls), clock);
+    assertEquals(await serves(port.url), true);
+    await changed(port, at("localhost:0"), clock);
+    assertEquals([port.url.slice(0, 5), await serves(port.url)], ["http:", true]);
+  }));
+
+Deno.test("what cannot be opened leaves the port as it is, is told and shown once, and tried again", () =>
+  withPort(at("localhost:0"), async (port, { records, files, clock }) => {
+    const { url } = port;
+    const wrong = at("localhost:0", { tls_cert_file: "cert", tls_key_file: "key" });
+    await changed(port, wrong, clock);
+    await clock.advance(20_000);
+    const errors = records.filter(({ level }) => level === "error").map(({ message }) => message);
+    assertEquals(errors, [`the port stays ${url}: cannot read "cert": it does not exist`]);
+    const { name, state, error } = port.status!;
+    assertEquals([name.full, state, error], ["rdk-internal:service:web/builtin", "unhealthy", errors[0]]);
+    assertEquals(await serves(url), true);
+
+    files.set("cert", "none").set("key", "none");
+    await clock.advance(5_000);
+    assertStringIncludes(port.status!.error!, "cannot read cert: wanted a PEM certificate");
+    assertEquals(await serves(url), true);
+
+    const { certPem, keyPem } = await selfSigned();
+    files.set("cert", certPem).set("key", keyPem);
+    while (port.status) await clock.advance(5_000);
+    assertEquals([port.status, port.url.slice(0, 5)], [undefined, "https"]);
+    assertEquals(await serves(port.url), true);
+  }));
+
+Deno.test("an address that another program has is taken when it is free", () =>
+  withPort(at("localhost:0"), async (port, { clock }) => {
+    const { url } = port;
+    const taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port: number } = taken.addr as Deno.NetAddr;
+    await changed(port, at(`127.0.0.1:${number}`), clock);
+    assertStringIncludes(
+      port.status!.error!,
+      `the port stays ${url}: cannot listen on 127.0.0.1:${number}: it is in use`,
+    );
+    assertEquals(await serves(url), true);
+    taken.close();
+    await changed(port, at(`127.0.0.1:${number}`), clock);
+    assertEquals([port.url, port.status], [`http://127.0.0.1:${number}`, undefined]);
+  }));
+
+Deno.test("a port that cannot be opened at the start is an error", async () => {
+  await assertRejects(
+    () => withPort(at("192.0.2.1:0"), () => Promise.resolve()),
+    SvcError,
+    "no such address",
+  );
+});
+
+Deno.test("who shows a certificate of a listed name needs no token; all others are refused", async () => {
+  const [ours, stranger] = [await selfSigned(), await selfSigned()];
+  const tls = { tls_cert_file: "cert", tls_key_file: "key" };
+  const config = (...names: string[]) => ({ ...at("localhost:0", tls), auth: { tls_auth_entities: names } });
+  const check = async (url: string, shown?: { certPem: string; keyPem: string }) => {
+    const identity = shown && { cert: shown.certPem, key: shown.keyPem };
+    const http = Deno.createHttpClient({ caCerts: [ours.certPem], ...identity });
+    const response = await fetch(`${url}/grpc.health.v1.Health/Check`, {
+      client: http,
+      method: "POST",
+      headers: { "content-type": "application/grpc-web+proto" },
+      body: new Uint8Array(5),
+    });
+    const body = await response.text();
+    http.close();
+    return response.headers.get("grpc-status") ?? /grpc-status: ?(\d+)/.exec(body)?.[1];
+  };
+  await withPort(at("localhost:0"), async (port, { files, clock: fake, records }) => {
+    files.set("cert", ours.certPem).set("key", ours.keyPem);
+    await changed(port, config("localhost"), fake);
+    assertEquals(await check(port.url, ours), "0");
+    assertEquals(await check(port.url), "16");
+    assertEquals(await check(port.url, stranger), "16", "nobody known has issued it");
+    await changed(port, config("elsewhere"), fake);
+    assertEquals(await check(port.url, ours), "16", "its name is not listed");
+    await changed(port, { ...at("localhost:0"), auth: { tls_auth_entities: ["localhost"] } }, fake);
+    assertEquals(await serves(port.url), "unauthenticated");
+    assertStringIncludes(
+      records.map(({ message }) => message).join(),
+      "without TLS nobody can show a certificate",
+    );
+  });
+});

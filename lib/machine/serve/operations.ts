@@ -1,0 +1,122 @@
+/**
+ * Operations: the calls under way, so that people and programs can see, await and cancel them.
+ *
+ * A call brings its operation's id as metadata `opid`, or gets one; the header of its answer says which. A call
+ * with the id of an operation under way joins it: what a module calls back while it serves a call is part of that
+ * call, is canceled with it, and the operation ends with the last of its calls.
+ */
+
+import { type Clock, race } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { type Message, toJson } from "../../wire/proto.ts";
+import type { CallContext, Interceptor } from "../../wire/service.ts";
+import { idFrom } from "./call.ts";
+
+/** Metadata key of an operation's id, both ways. */
+export const OPERATION_ID = "opid";
+
+/** One operation, as listed. */
+export interface Operation {
+  readonly id: string;
+  /** `/viam.component.motor.v1.MotorService/GoFor` */
+  readonly method: string;
+  /** The request as JSON; empty for methods that take a stream of them. */
+  readonly arguments: JsonObject;
+  readonly startedMs: number;
+  /** The session the caller named. */
+  readonly sessionId?: string;
+}
+
+interface Running {
+  readonly id: string;
+  /** The call that began it, and its request. */
+  readonly first: CallContext;
+  readonly request: Message | undefined;
+  readonly startedMs: number;
+  /** Its calls that have not ended: the first one and those that joined. */
+  readonly calls: CallContext[];
+  ended?: PromiseWithResolvers<void>;
+}
+
+/** Calls that only carry other calls or describe them are no operations of their own (published). */
+const EXEMPT_SERVICES: ReadonlySet<string> = new Set([
+  "proto.rpc.webrtc.v1.SignalingService",
+  "grpc.reflection.v1.ServerReflection",
+  "grpc.reflection.v1alpha.ServerReflection",
+]);
+const EXEMPT_PATH = "/viam.robot.v1.RobotService/StreamStatus";
+
+export class Operations {
+  readonly #running = new Map<string, Running>();
+
+  constructor(private readonly clock: Clock) {}
+
+  readonly interceptor: Interceptor = (ctx, request) => {
+    if (EXEMPT_SERVICES.has(ctx.method.parent.typeName) || ctx.path === EXEMPT_PATH) return;
+    const id = idFrom(ctx.requestHeader, OPERATION_ID) ?? crypto.randomUUID();
+    ctx.responseHeader.set(OPERATION_ID, id);
+    const joined = this.#running.get(id);
+    const running = joined ??
+      { id, first: ctx, request, startedMs: this.clock.nowMs(), calls: [] };
+    if (!joined) this.#running.set(id, running);
+    running.calls.push(ctx);
+    return () => this.#leave(running, ctx);
+  };
+
+  /** What is under way, but for the operation that `asking` belongs to. Oldest first. */
+  list(asking?: CallContext): Operation[] {
+    return this.#others(asking).map((running) => ({
+      id: running.id,
+      method: running.first.path,
+      arguments: argumentsOf(running),
+      startedMs: running.startedMs,
+      sessionId: running.first.requestHeader.get("viam-sid"),
+    }));
+  }
+
+  /** Ends the operation's calls as `canceled`. An unknown id is an operation that has ended already. */
+  cancel(id: string): void {
+    const running = this.#running.get(id.toLowerCase());
+    if (running) cancel(running, "on request");
+  }
+
+  /** Cancels all operations but the one that `asking` belongs to. */
+  cancelOthers(asking: CallContext, why: string): void {
+    for (const running of this.#others(asking)) cancel(running, why);
+  }
+
+  /** Resolves when the operation has ended; at once if it has, or if `asking` is part of it. */
+  async ended(id: string, asking: CallContext): Promise<void> {
+    const running = this.#running.get(id.toLowerCase());
+    if (!running || running.calls.includes(asking)) return;
+    running.ended ??= Promise.withResolvers();
+    await race(running.ended.promise, asking.signal);
+  }
+
+  #others(asking: CallContext | undefined): Running[] {
+    return [...this.#running.values()].filter(({ calls }) => !asking || !calls.includes(asking));
+  }
+
+  #leave({ id, calls, ended }: Running, ctx: CallContext): void {
+    calls.splice(calls.indexOf(ctx), 1);
+    if (calls.length > 0) return;
+    this.#running.delete(id);
+    ended?.resolve();
+  }
+}
+
+function cancel({ id, calls }: Running, why: string): void {
+  const reason = new SvcError("canceled", `operation ${id} was canceled ${why}`);
+  for (const call of calls) call.cancel(reason);
+}
+
+function argumentsOf({ first, request }: Running): JsonObject {
+  if (!request) return {};
+  try {
+    return toJson(first.method.input, request) as JsonObject;
+  } catch {
+    // Numbers that JSON does not have (NaN in a Struct). The list is worth more than this detail of it.
+    return {};
+  }
+}

@@ -1,0 +1,118 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { settle } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { bench, component, header } from "../testing.ts";
+
+const ID = "3fa85f64-5717-4562-b3fc-2c963f66afa6";
+const MACHINE = { components: [component("motor", "m")] };
+const GO_FOR = "/viam.component.motor.v1.MotorService/GoFor";
+
+Deno.test("an operation has the caller's id, is listed with its request and is told in the answer's header", async () => {
+  const { robot, motors, apply, close, clock } = bench();
+  await apply(MACHINE);
+  const going = motors.goFor({ name: "m", rpm: 10, revolutions: 2 }, header(["opid", ID.toUpperCase()]));
+  const failed = assertRejects(() => going, SvcError, `operation ${ID} was canceled on request`);
+  await settle();
+
+  const { operations } = await robot.getOperations({});
+  assertEquals(operations.length, 1);
+  const [{ id, method, arguments: args, started, sessionId }] = operations;
+  assertEquals({ id, method, args, sessionId }, {
+    id: ID,
+    method: GO_FOR,
+    args: { name: "m", rpm: 10, revolutions: 2 },
+    sessionId: undefined,
+  });
+  assertEquals(Number(started!.seconds) * 1000, clock.nowMs());
+
+  await robot.cancelOperation({ id: ID });
+  assertEquals((await failed).code, "canceled");
+  assertEquals((await robot.getOperations({})).operations, []);
+  let echoed: string | undefined;
+  await robot.getVersion({}, { ...header(["opid", ID]), onHeader: (answer) => echoed = answer.get("opid") });
+  assertEquals(echoed, ID);
+  await robot.getVersion({}, { onHeader: (answer) => echoed = answer.get("opid") });
+  assertEquals([echoed?.length, echoed === ID], [36, false]);
+  await close();
+});
+
+Deno.test("a call with the id of an operation under way joins it, and is canceled with it", async () => {
+  const { robot, motors, apply, close, diary } = bench();
+  await apply({ components: [component("motor", "m"), component("motor", "n")] });
+  const first = motors.goFor({ name: "m" }, header(["opid", ID])).catch((error) => error.code);
+  const second = motors.goFor({ name: "n" }, header(["opid", ID])).catch((error) => error.code);
+  await settle();
+  const { operations } = await robot.getOperations({});
+  assertEquals(operations.map(({ arguments: args }) => args?.name), ["m"]);
+  // A caller who is part of it sees the others only, and need not wait for itself.
+  assertEquals((await robot.getOperations({}, header(["opid", ID]))).operations, []);
+  await robot.blockForOperation({ id: ID }, header(["opid", ID]));
+
+  await robot.cancelOperation({ id: ID });
+  assertEquals(await Promise.all([first, second]), ["canceled", "canceled"]);
+  assertEquals(diary, ["go m", "go n", "aborted m", "aborted n"]);
+  await close();
+});
+
+Deno.test("an operation lasts as long as the last of its calls", async () => {
+  const { robot, motors, apply, close } = bench();
+  await apply({ components: [component("motor", "m"), component("motor", "n")] });
+  const gone = new AbortController();
+  const first = motors.goFor({ name: "m" }, { ...header(["opid", ID]), signal: gone.signal }).catch(() => {});
+  const second = motors.goFor({ name: "n" }, header(["opid", ID])).catch(() => {});
+  await settle();
+  let ended = false;
+  const waiting = robot.blockForOperation({ id: ID }).then(() => ended = true);
+  gone.abort();
+  await first;
+  await settle();
+  assertEquals([ended, (await robot.getOperations({})).operations.length], [false, 2]);
+  await robot.cancelOperation({ id: ID });
+  await Promise.all([second, waiting]);
+  assertEquals(ended, true);
+  await close();
+});
+
+Deno.test("unknown operations have ended; what is no id is refused", async () => {
+  const { robot, close } = bench();
+  await robot.cancelOperation({ id: "nobody" });
+  await robot.blockForOperation({ id: "nobody" });
+  const notOne = await assertRejects(
+    () => robot.getVersion({}, header(["opid", "x"])),
+    SvcError,
+    "wanted a UUID",
+  );
+  assertEquals(notOne.code, "invalid_argument");
+  await assertRejects(
+    () => robot.getVersion({}, header(["opid", ID], ["opid", ID])),
+    SvcError,
+    "holds 2 ids",
+  );
+  await close();
+});
+
+Deno.test("StopAll cancels the other operations, then stops every actuator with its own arguments", async () => {
+  const { robot, motors, apply, close, diary } = bench();
+  await apply({ components: [component("motor", "m"), component("motor", "n"), component("generic", "g")] });
+  const going = motors.goFor({ name: "m" }).catch((error) => error.message);
+  await settle();
+  const name = { namespace: "rdk", type: "component", subtype: "motor", name: "n" };
+  await robot.stopAll({ extra: [{ name, params: { fast: true } }] });
+  assertEquals(/operation .* was canceled by StopAll/.test(await going), true);
+  assertEquals(diary, ["go m", "aborted m", "stop m", 'stop n {"fast":true}']);
+  await close();
+});
+
+Deno.test("StopAll stops what it can and tells all that failed", async () => {
+  const { robot, apply, close, diary, faults } = bench();
+  await apply({ components: [component("motor", "m"), component("motor", "n"), component("motor", "o")] });
+  faults.add("m").add("o");
+  const error = await assertRejects(() => robot.stopAll({}), SvcError);
+  assertEquals(error.code, "unavailable");
+  assertEquals(
+    error.message,
+    "StopAll: cannot stop rdk:component:motor/m: no power; cannot stop rdk:component:motor/o: no power",
+  );
+  assertEquals(diary, ["stop n"]);
+  await close();
+});

@@ -1,0 +1,373 @@
+/**
+ * RobotService: the machine as its clients see it, from the names of its resources to its end.
+ *
+ * Handlers here only translate; what they answer belongs to the machine, its operations, sessions and frames. A
+ * method without a handler (GetStatus and StreamStatus, which the published runtime does not have either) answers UNIMPLEMENTED.
+ */
+
+import type { UploadMetadata } from "../../../proto/gen/datasync_pb.ts";
+import { PackageType } from "../../../proto/gen/packages_pb.ts";
+import {
+  GetMachineStatusResponse_State as MachineState,
+  PackageStatus_State as PackageState,
+  PeerConnectionType,
+  ResourceStatus_Reachability as Reachability,
+  ResourceStatus_State as ResourceState,
+  RobotService,
+} from "../../../proto/gen/robot_pb.ts";
+import { fromPoseInFrameMessage, fromTransformMessage, toTransformMessage } from "../../api/geometry.ts";
+import { toDuration, toTimestamp } from "../../api/time.ts";
+import type { PathUpload } from "../../cloud_client/path_upload.ts";
+import type { Clock } from "../../base/clock.ts";
+import { joined, SvcError } from "../../base/error.ts";
+import type { Logs } from "../../base/log/log.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { WORLD } from "../../geometry/frame_system.ts";
+import { readPcd, writePcd } from "../../geometry/cloud/pcd.ts";
+import { transformCloud } from "../../geometry/cloud/point_cloud.ts";
+import { IDENTITY_POSE } from "../../geometry/pose.ts";
+import { parseApi, type ResourceName } from "../../resource/name.ts";
+import type { JsonObject as Struct } from "../../wire/proto.ts";
+import { type Peer, type Service, service, type ServiceImpl } from "../../wire/service.ts";
+import type { MachineConfig } from "../config/config.ts";
+import type { Jobs } from "./jobs.ts";
+import { readLogEntry } from "./log_entry.ts";
+import type { Machine, Node, NodeState } from "../graph/machine.ts";
+import type { NodeReachability } from "../graph/node.ts";
+import type { Operations } from "./operations.ts";
+import type { MachinePackages, PackageProgress } from "../packages/packages.ts";
+import type { RemoteStatus } from "../graph/remotes.ts";
+import type { Sessions } from "./sessions.ts";
+import { stopActuators } from "./stop.ts";
+import { tunnel } from "./tunnel.ts";
+
+export interface RobotServiceParts {
+  readonly machine: Machine;
+  readonly operations: Operations;
+  readonly sessions: Sessions;
+  readonly jobs: Pick<Jobs, "statuses">;
+  /** Left out where there are none. */
+  readonly packages?: Pick<MachinePackages, "statuses">;
+  readonly logs: Logs;
+  readonly clock: Clock;
+  /** `0.1.0` */
+  readonly version: string;
+  /** What there is to tell of the program's own parts, beside the resources. */
+  readonly internal?: () => readonly StatusNode[];
+  /** Brings files of this computer to the control plane; left out where there is none. */
+  readonly upload?: (
+    path: string,
+    metadata: UploadMetadata | undefined,
+    signal: AbortSignal,
+  ) => Promise<PathUpload>;
+  /** Asks the program to end, saying why. */
+  readonly shutdown: (reason: string) => void;
+}
+
+export type StatusNode = Pick<Node, "name" | "state" | "error" | "updatedMs" | "revision">;
+
+type Methods = ServiceImpl<typeof RobotService>;
+
+/** What clients look for to know the kind of machine. */
+const PLATFORM = "rdk";
+/** The level of the published API that proto/ declares: that of the published Python library 0.85.1. */
+const API_VERSION = "v0.1.601";
+
+export function robotService(parts: RobotServiceParts): Service {
+  return service(RobotService, {
+    ...resourceMethods(parts),
+    ...operationMethods(parts),
+    ...sessionMethods(parts),
+    ...frameMethods(parts),
+    ...programMethods(parts),
+  });
+}
+
+function resourceMethods({ machine, jobs, packages, internal = () => [] }: RobotServiceParts): Methods {
+  return {
+    resourceNames: () => ({ resources: shuffled(machine.names.map(nameMessage)) }),
+    resourceRPCSubtypes: () => {
+      const names = new Set(machine.names.map(({ api }) => api));
+      const used = machine.apis.filter((api) => names.has(api.name));
+      return {
+        resourceRpcSubtypes: used.map(({ name, desc }) => ({
+          subtype: apiMessage(name),
+          protoService: desc.typeName,
+        })),
+      };
+    },
+    getMachineStatus: () => {
+      const cloud = cloudMessage(machine.config);
+      return {
+        resources: [
+          ...[...machine.nodes].map((node) => ({ ...statusMessage(node), ...placeMessage(node, machine) })),
+          ...internal().map(statusMessage),
+          ...machine.remotes.map(remoteMessage),
+        ].map((status) => ({ reachability: Reachability.REACHABLE, ...status, cloudMetadata: cloud })),
+        config: {
+          revision: machine.config?.revision ?? "",
+          lastUpdated: toTimestamp(machine.appliedMs),
+        },
+        state: machine.config ? MachineState.RUNNING : MachineState.INITIALIZING,
+        jobStatuses: jobs.statuses().map(({ name, succeededMs, failedMs }) => ({
+          jobName: name,
+          recentSuccessfulRuns: succeededMs.map(toTimestamp),
+          recentFailedRuns: failedMs.map(toTimestamp),
+        })),
+        packages: (packages?.statuses() ?? []).map(packageMessage),
+      };
+    },
+  };
+}
+
+function operationMethods({ machine, operations, clock }: RobotServiceParts): Methods {
+  return {
+    getOperations: (_request, ctx) => ({
+      operations: operations.list(ctx).map(({ id, method, arguments: args, startedMs, sessionId }) => ({
+        id,
+        method,
+        arguments: args as Struct,
+        started: toTimestamp(startedMs),
+        sessionId,
+      })),
+    }),
+    cancelOperation: ({ id }) => {
+      operations.cancel(id);
+      return {};
+    },
+    blockForOperation: async ({ id }, ctx) => {
+      await operations.ended(id, ctx);
+      return {};
+    },
+    stopAll: async ({ extra }, ctx) => {
+      operations.cancelOthers(ctx, "by StopAll");
+      const extras = new Map(extra.map(({ name, params }) => {
+        return [
+          `${name?.namespace}:${name?.type}:${name?.subtype}/${name?.name}`,
+          params as JsonObject | undefined,
+        ];
+      }));
+      // Not with the caller's signal: what began to stop is stopped, whether or not somebody waits for it.
+      const failures = await stopActuators(machine.resources, clock, ({ name }) => extras.get(name.full));
+      const failure = joined("StopAll", failures);
+      if (failure) throw failure;
+      return {};
+    },
+  };
+}
+
+function sessionMethods({ sessions }: RobotServiceParts): Methods {
+  return {
+    startSession: ({ resume }, ctx) => ({
+      id: sessions.start(ctx, resume),
+      heartbeatWindow: toDuration(sessions.heartbeatWindowMs),
+    }),
+    sendSessionHeartbeat: ({ id }, ctx) => {
+      sessions.heartbeat(ctx, id);
+      return {};
+    },
+    getSessions: () => ({
+      sessions: sessions.list().map(({ id, peer }) => ({ id, peerConnectionInfo: peerMessage(peer) })),
+    }),
+  };
+}
+
+function frameMethods({ machine: { frames } }: RobotServiceParts): Methods {
+  return {
+    frameSystemConfig: async ({ supplementalTransforms }, { signal }) => {
+      const parts = await frames.parts(supplementalTransforms.map(fromTransformMessage), { signal });
+      return {
+        frameSystemConfigs: parts.map((part) => ({
+          frame: toTransformMessage(part),
+          kinematics: part.kinematics?.config as Struct | undefined,
+        })),
+      };
+    },
+    transformPose: async ({ source, destination, supplementalTransforms }, { signal }) => {
+      const pose = fromPoseInFrameMessage(source);
+      const supplemental = supplementalTransforms.map(fromTransformMessage);
+      return { pose: await frames.transformPose(pose, destination, supplemental, { signal }) };
+    },
+    transformPCD: async ({ pointCloudPcd, source, destination }, { signal }) => {
+      if (source === "") {
+        const wanted = "must provide name of point cloud origin";
+        throw new SvcError("invalid_argument", `source cannot be empty, ${wanted}`);
+      }
+      const cloud = readPcd(pointCloudPcd);
+      const between = await frames.transformBetween(source, destination || WORLD, { signal });
+      return { pointCloudPcd: writePcd(transformCloud(cloud, between)) };
+    },
+    getPose: async ({ componentName, destinationFrame, supplementalTransforms, extra }, { signal }) => {
+      if (componentName === "") throw new SvcError("invalid_argument", "must provide component name");
+      const pose = { referenceFrame: componentName, pose: IDENTITY_POSE };
+      const supplemental = supplementalTransforms.map(fromTransformMessage);
+      const call = { extra: extra as JsonObject | undefined, signal };
+      return { pose: await frames.transformPose(pose, destinationFrame || WORLD, supplemental, call) };
+    },
+  };
+}
+
+function programMethods(
+  { machine, logs, clock, version, upload, shutdown }: RobotServiceParts,
+): Methods {
+  const tunnelEnds = () => machine.config?.network.trafficTunnelEndpoints ?? [];
+  return {
+    getVersion: () => ({
+      platform: PLATFORM,
+      version: version.startsWith("v") ? version : `v${version}`,
+      apiVersion: API_VERSION,
+    }),
+    getCloudMetadata: () => {
+      const cloud = cloudMessage(machine.config);
+      if (!cloud) throw new SvcError("unknown", "cloud metadata not available");
+      return cloud;
+    },
+    log: ({ logs: entries }) => {
+      if (entries.length !== 1) {
+        const found = `LogRequest received with ${entries.length === 0 ? "no" : "multiple"} logs`;
+        throw new SvcError("invalid_argument", `${found}, wanted exactly one`);
+      }
+      const { level, logger, message, fields, caller } = readLogEntry(entries[0], clock.nowMs());
+      // As its sender filtered it; levels of this program do not matter.
+      logs.write(level, logger, message, fields, caller);
+      return {};
+    },
+    // Only calls of this program are traced.
+    sendTraces: () => ({}),
+    getModelsFromModules: () => ({ models: [] }),
+    restartModule: ({ idOrName }) => {
+      const id = idOrName.case === "moduleId" ? idOrName.value : "";
+      const name = idOrName.case === "moduleName" ? idOrName.value : "";
+      const found = `module not found with id=${id}, name=${name}`;
+      throw new SvcError("not_found", `${found}. make sure it is configured and running on your machine`);
+    },
+    shutdown: () => {
+      shutdown("shutdown_request");
+      return {};
+    },
+    tunnel: (requests, { signal }) => tunnel(requests, tunnelEnds(), clock, signal),
+    uploadDataFromPath: async ({ path, uploadMetadata }, { signal }) => {
+      if (!upload) {
+        const wanted = "wanted a cloud section in the machine's configuration";
+        throw new SvcError("failed_precondition", `there is no control plane to upload to, ${wanted}`);
+      }
+      const { ids, ...counts } = await upload(path, uploadMetadata, signal);
+      const { filesUploaded, filesFailed, bytesUploaded, bytesTotal } = counts;
+      return {
+        filesUploaded: BigInt(filesUploaded),
+        filesFailed: BigInt(filesFailed),
+        bytesUploaded: BigInt(bytesUploaded),
+        bytesTotal: BigInt(bytesTotal),
+        ids: [...ids],
+      };
+    },
+    listTunnels: () => ({
+      tunnels: tunnelEnds().map(({ port, connectionTimeout }) => ({
+        port,
+        connectionTimeout: toDuration(connectionTimeout),
+      })),
+    }),
+  };
+}
+
+const STATES: { readonly [S in NodeState]: ResourceState } = {
+  unconfigured: ResourceState.UNCONFIGURED,
+  configuring: ResourceState.CONFIGURING,
+  ready: ResourceState.READY,
+  unhealthy: ResourceState.UNHEALTHY,
+  removing: ResourceState.REMOVING,
+};
+
+const REACHABILITIES: { readonly [R in NodeReachability]: Reachability } = {
+  reachable: Reachability.REACHABLE,
+  disconnected: Reachability.REMOTE_DISCONNECTED,
+  shadowed: Reachability.SHADOWED_BY_LOCAL,
+  ambiguous: Reachability.AMBIGUOUS_REMOTE,
+};
+
+function statusMessage({ name, state, updatedMs, revision, error = "" }: StatusNode) {
+  return {
+    name: nameMessage(name),
+    state: STATES[state],
+    lastUpdated: toTimestamp(updatedMs),
+    revision,
+    error,
+  };
+}
+
+/** Where a node lives, and whether clients reach it by its name; a remote's has the name that clients call it by. */
+function placeMessage({ name }: Node, machine: Machine) {
+  const reachability = REACHABILITIES[machine.reachability(name)];
+  if (!name.isRemote) return { reachability };
+  return {
+    name: { ...apiMessage(name.api), name: name.simple },
+    remote: name.short.split(":")[0],
+    reachability,
+  };
+}
+
+/** A remote itself, under the name that the published runtime has for its kind. */
+function remoteMessage({ name, state, updatedMs, error = "" }: RemoteStatus) {
+  return {
+    name: { namespace: "rdk", type: "remote", subtype: "", name },
+    state: STATES[state],
+    lastUpdated: toTimestamp(updatedMs),
+    error,
+  };
+}
+
+function nameMessage({ api, short }: ResourceName) {
+  return { ...apiMessage(api), name: short };
+}
+
+/**
+ * In an order that is another one each time, as the published runtime's is. The published Python library depends on
+ * it: connected again, it leaves its components on the lost connection where it reads the same list as before.
+ */
+function shuffled<T>(list: readonly T[]): T[] {
+  const rest = [...list];
+  return list.map(() => rest.splice(Math.floor(Math.random() * rest.length), 1)[0]);
+}
+
+/** An API as the published message writes it: a name without the resource's own. */
+function apiMessage(api: string) {
+  const { namespace, kind, type } = parseApi(api);
+  return { namespace, type: kind, subtype: type };
+}
+
+function cloudMessage(config: MachineConfig | undefined) {
+  if (!config?.cloud) return undefined;
+  const { id, primaryOrgId = "", locationId = "", machineId = "" } = config.cloud;
+  // The part's id travels twice; older clients read the first.
+  return { robotPartId: id, machinePartId: id, primaryOrgId, locationId, machineId };
+}
+
+const PACKAGE_STATES: { readonly [K in PackageProgress["state"]]: PackageState } = {
+  downloading: PackageState.DOWNLOADING,
+  loading: PackageState.LOADING,
+  ready: PackageState.READY,
+  failed: PackageState.FAILED,
+};
+
+function packageMessage({ config, state, error, updatedMs, bytesDownloaded, bytesTotal }: PackageProgress) {
+  const { name, version, type } = config;
+  return {
+    name,
+    version,
+    type: PackageType[type.toUpperCase() as keyof typeof PackageType],
+    state: PACKAGE_STATES[state],
+    error: error ?? "",
+    lastUpdated: toTimestamp(updatedMs),
+    bytesDownloaded: BigInt(bytesDownloaded),
+    totalBytes: BigInt(bytesTotal),
+  };
+}
+
+function peerMessage({ kind, remoteAddress, localAddress }: Peer) {
+  const types = {
+    grpc: PeerConnectionType.GRPC,
+    webrtc: PeerConnectionType.WEBRTC,
+    memory: PeerConnectionType.UNSPECIFIED,
+  };
+  return { type: types[kind], remoteAddress, localAddress };
+}

@@ -1,0 +1,223 @@
+/**
+ * Sessions: what a client that may vanish has left moving is stopped.
+ *
+ * A client that starts a session promises to be heard of within the heartbeat window; every monitored call in the
+ * session counts as a sign of life too. Which calls are monitored stands in their descriptors. The last one to move
+ * a resource answers for it: when its session expires, the resource is stopped. A session is its owner's alone: to
+ * others its id is one that does not exist.
+ */
+
+import { safety_heartbeat_monitored } from "../../../proto/gen/common_pb.ts";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { ResourceName } from "../../resource/name.ts";
+import type { Resource } from "../../resource/resource.ts";
+import { type DescMethod, getOption, type Message } from "../../wire/proto.ts";
+import type { CallContext, Interceptor, Peer } from "../../wire/service.ts";
+import { idFrom, parseId, resourceNamed } from "./call.ts";
+import type { Machine } from "../graph/machine.ts";
+import { stopActuators } from "./stop.ts";
+
+/** Metadata key of the session a call is made in. */
+export const SESSION_ID = "viam-sid";
+/** Key of the answer's header that names what the call moves besides the resource it is addressed to. */
+const MONITORED_RESOURCE = "viam-smrn";
+
+const MAX_SESSIONS = 1024;
+
+interface Session {
+  readonly id: string;
+  readonly owner: string;
+  readonly peer: Peer;
+  windowMs: number;
+  /** On the clock that never goes back. */
+  deadlineMs: number;
+  callOffExpiry: () => void;
+}
+
+export interface SessionsParts {
+  readonly machine: Pick<Machine, "find" | "apis">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly heartbeatWindowMs: number;
+}
+
+export class Sessions {
+  /** Of sessions that start or resume from now on; the others keep the one that their clients know of. */
+  heartbeatWindowMs: number;
+  readonly #machine: SessionsParts["machine"];
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #sessions = new Map<string, Session>();
+  /** Who moved a resource last, by its full name; those that no session answers for are absent. */
+  readonly #movers = new Map<string, Session>();
+  readonly #monitored = new WeakMap<DescMethod, boolean>();
+  readonly #stopping = new Set<Promise<void>>();
+
+  constructor({ machine, clock, logger, heartbeatWindowMs }: SessionsParts) {
+    this.#machine = machine;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.heartbeatWindowMs = heartbeatWindowMs;
+  }
+
+  /** The live sessions. */
+  list(): { readonly id: string; readonly peer: Peer }[] {
+    return [...this.#sessions.values()];
+  }
+
+  /** Starts a session of the caller's, or goes on with the one called `resume` if it still lives. Answers its id. */
+  start(ctx: CallContext, resume: string): string {
+    const resumed = resume === "" ? undefined : this.#find(ctx, parseId(resume, "the session to resume"));
+    const windowMs = this.heartbeatWindowMs;
+    if (resumed) {
+      resumed.windowMs = windowMs;
+      this.#beat(resumed);
+      return resumed.id;
+    }
+    if (this.#sessions.size >= MAX_SESSIONS) {
+      throw new SvcError("resource_exhausted", `too many concurrent sessions, at most ${MAX_SESSIONS}`);
+    }
+    const id = crypto.randomUUID();
+    const owner = ownerOf(ctx);
+    const session = { id, owner, peer: ctx.peer, windowMs, deadlineMs: 0, callOffExpiry: () => {} };
+    this.#sessions.set(id, session);
+    this.#beat(session);
+    this.#watch(session, windowMs);
+    return id;
+  }
+
+  /** A sign of life. Throws `invalid_argument` SESSION_EXPIRED for a session that is not, or not the caller's. */
+  heartbeat(ctx: CallContext, id: string): void {
+    this.#beat(this.#living(ctx, parseId(id, "the session")));
+  }
+
+  readonly interceptor: Interceptor = (ctx, request) => {
+    if (!this.#isMonitored(ctx.method)) return;
+    const session = this.#sessionOf(ctx);
+    if (request) this.#moves(ctx, request, session);
+    // Where both sides stream, the resource is named later, by when the session may have ended.
+    else {void ctx.firstRequest.then((first) => {
+        if (!first) return;
+        if (session && !this.#sessions.has(session.id)) ctx.cancel(expired());
+        else this.#moves(ctx, first, session);
+      });}
+  };
+
+  #moves(ctx: CallContext, request: Message, session: Session | undefined): void {
+    const name = this.#addressed(ctx.method, request);
+    if (!name) return;
+    if (session) this.#movers.set(name.full, session);
+    else this.#movers.delete(name.full);
+  }
+
+  /**
+   * For a handler that moves a resource on behalf of another's caller: the caller's session answers for `name` too,
+   * and the answer's header says so. To be called before the first answer.
+   */
+  alsoMoves(ctx: CallContext, name: ResourceName): void {
+    ctx.responseHeader.append(MONITORED_RESOURCE, name.full);
+    const session = this.#sessionOf(ctx);
+    if (session) this.#movers.set(name.full, session);
+  }
+
+  /** Forgets all sessions without stopping anything; resolves when stops under way have ended. */
+  async close(): Promise<void> {
+    for (const session of this.#sessions.values()) session.callOffExpiry();
+    this.#sessions.clear();
+    this.#movers.clear();
+    await Promise.all(this.#stopping);
+  }
+
+  /** The session a call is made in, if it names one. */
+  #sessionOf(ctx: CallContext): Session | undefined {
+    const id = idFrom(ctx.requestHeader, SESSION_ID);
+    if (id === undefined) return undefined;
+    const session = this.#living(ctx, id);
+    this.#beat(session);
+    return session;
+  }
+
+  #living(ctx: CallContext, id: string): Session {
+    const session = this.#find(ctx, id);
+    if (!session) throw expired();
+    return session;
+  }
+
+  #find(ctx: CallContext, id: string): Session | undefined {
+    const session = this.#sessions.get(id);
+    return session?.owner === ownerOf(ctx) ? session : undefined;
+  }
+
+  #beat(session: Session): void {
+    session.deadlineMs = this.#clock.monotonicMs() + session.windowMs;
+  }
+
+  /** One timer a session, set anew when it fires early: a heartbeat costs no more than writing a number. */
+  #watch(session: Session, ms: number): void {
+    session.callOffExpiry = this.#clock.after(ms, () => {
+      const leftMs = session.deadlineMs - this.#clock.monotonicMs();
+      if (leftMs > 0) this.#watch(session, leftMs);
+      else this.#expire(session);
+    });
+  }
+
+  #expire(session: Session): void {
+    this.#sessions.delete(session.id);
+    const moved = [...this.#movers].filter(([, mover]) => mover === session).map(([full]) => full);
+    for (const full of moved) this.#movers.delete(full);
+    this.#logger.debug("session expired", { session_id: session.id, moved });
+    if (moved.length === 0) return;
+    const stopped = this.#stop(moved).finally(() => this.#stopping.delete(stopped));
+    this.#stopping.add(stopped);
+  }
+
+  async #stop(moved: readonly string[]): Promise<void> {
+    const resources: Resource[] = [];
+    const failures: unknown[] = [];
+    for (const full of moved) {
+      const { api, short } = ResourceName.parse(full);
+      try {
+        resources.push(this.#machine.find(api, short));
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    failures.push(...await stopActuators(resources, this.#clock));
+    if (failures.length === 0) return;
+    const errors = failures.map(chainOf).join("; ");
+    this.#logger.error(`cannot stop all that a lost client left moving: ${errors}`);
+  }
+
+  #isMonitored(method: DescMethod): boolean {
+    let monitored = this.#monitored.get(method);
+    if (monitored === undefined) {
+      monitored = getOption(method, safety_heartbeat_monitored);
+      this.#monitored.set(method, monitored);
+    }
+    return monitored;
+  }
+
+  /** The resource a call is addressed to, if the machine has it. */
+  #addressed(method: DescMethod, request: Message): ResourceName | undefined {
+    const short = resourceNamed(request);
+    const api = this.#machine.apis.find(({ desc }) => desc.typeName === method.parent.typeName);
+    if (short === undefined || !api) return undefined;
+    try {
+      return this.#machine.find(api.name, short).name;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** Who a session belongs to: the authenticated caller; on an open machine, whoever knows its id. */
+function ownerOf(ctx: CallContext): string {
+  return ctx.entity ?? "";
+}
+
+/** Clients start anew on exactly this text. */
+function expired(): SvcError {
+  return new SvcError("invalid_argument", "SESSION_EXPIRED");
+}

@@ -1,0 +1,188 @@
+import { assertEquals, assertNotEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { settle } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { ResourceName } from "../../resource/name.ts";
+import { Metadata } from "../../wire/metadata.ts";
+import type { CallContext } from "../../wire/service.ts";
+import { bench, component, ENTITY, header } from "../testing.ts";
+
+const MACHINE = { components: [component("motor", "m"), component("motor", "n")] };
+const inSession = (id: string) => header(["viam-sid", id]);
+
+Deno.test("a session that is not heard of for its window ends, and what it moved last is stopped", async () => {
+  const { robot, motors, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
+  await apply(MACHINE);
+  const { id, heartbeatWindow } = await robot.startSession({});
+  assertEquals(heartbeatWindow, { ...heartbeatWindow!, seconds: 0n, nanos: 300_000_000 });
+  await motors.setPower({ name: "m", powerPct: 1 }, inSession(id));
+  await clock.advance(200);
+  await robot.sendSessionHeartbeat({ id });
+  await clock.advance(299);
+  assertEquals(diary, []);
+  assertEquals((await robot.getSessions({})).sessions.map((one) => one.id), [id]);
+  await clock.advance(1);
+  assertEquals(diary, ["stop m"]);
+  assertEquals((await robot.getSessions({})).sessions, []);
+  const expired = await assertRejects(() => robot.sendSessionHeartbeat({ id }), SvcError);
+  assertEquals([expired.code, expired.message], ["invalid_argument", "SESSION_EXPIRED"]);
+  await assertRejects(
+    () => motors.setPower({ name: "m", powerPct: 1 }, inSession(id)),
+    SvcError,
+    "SESSION_EXPIRED",
+  );
+  await close();
+});
+
+Deno.test("a monitored call is a sign of life; one that is not monitored is none and needs no live session", async () => {
+  const { robot, motors, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
+  await apply(MACHINE);
+  const { id } = await robot.startSession({});
+  for (let call = 0; call < 5; call++) {
+    await clock.advance(250);
+    await motors.setPower({ name: "m", powerPct: 1 }, inSession(id));
+  }
+  await clock.advance(250);
+  await motors.isMoving({ name: "m" }, inSession(id));
+  await clock.advance(50);
+  assertEquals(diary, ["stop m"]);
+  await motors.isMoving({ name: "m" }, inSession(id));
+  await close();
+});
+
+Deno.test("only the last to move a resource answers for it", async () => {
+  const { robot, motors, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
+  await apply(MACHINE);
+  const { id: lost } = await robot.startSession({});
+  const { id: live } = await robot.startSession({});
+  await motors.setPower({ name: "m", powerPct: 1 }, inSession(lost));
+  await motors.setPower({ name: "n", powerPct: 1 }, inSession(lost));
+  await motors.setPower({ name: "m", powerPct: 1 }, inSession(live));
+  await motors.setPower({ name: "n", powerPct: 1 });
+  await clock.advance(200);
+  await robot.sendSessionHeartbeat({ id: live });
+  await clock.advance(200);
+  assertEquals(diary, []);
+  await clock.advance(100);
+  assertEquals(diary, ["stop m"]);
+  await close();
+});
+
+Deno.test("who moves an arm by a stream answers for it from the message on that names it", async () => {
+  const { robot, arms, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
+  await apply({ components: [component("arm", "a")] });
+  const follow = async (id: string, begin: Promise<void>, end: Promise<void>) => {
+    const requests = async function* () {
+      await begin;
+      yield { name: "a", message: { case: "init", value: {} } } as const;
+      await end;
+    };
+    await Array.fromAsync(arms.moveThroughJointPositionsStreamed(requests(), inSession(id)));
+  };
+  const never = Promise.withResolvers<void>();
+  const { id } = await robot.startSession({});
+  const moving = follow(id, Promise.resolve(), never.promise);
+  await clock.advance(299);
+  assertEquals(diary, []);
+  await clock.advance(1);
+  assertEquals(diary, ["stop a"]);
+  never.resolve();
+  await moving;
+
+  const begin = Promise.withResolvers<void>();
+  const { id: late } = await robot.startSession({});
+  const tooLate = assertRejects(
+    () => follow(late, begin.promise, Promise.resolve()),
+    SvcError,
+    "SESSION_EXPIRED",
+  );
+  await clock.advance(300);
+  begin.resolve();
+  await tooLate;
+  assertEquals(diary, ["stop a"]);
+  await close();
+});
+
+Deno.test("a session is its owner's alone, and can be resumed while it lives", async () => {
+  const { robot, close, clock } = bench();
+  const ada = header([ENTITY, "ada"]);
+  const { id } = await robot.startSession({}, ada);
+  await robot.sendSessionHeartbeat({ id }, ada);
+  await assertRejects(() => robot.sendSessionHeartbeat({ id }), SvcError, "SESSION_EXPIRED");
+  await assertRejects(
+    () => robot.sendSessionHeartbeat({ id }, header([ENTITY, "bob"])),
+    SvcError,
+    "SESSION_EXPIRED",
+  );
+  await clock.advance(1500);
+  assertEquals((await robot.startSession({ resume: id }, ada)).id, id);
+  assertNotEquals((await robot.startSession({ resume: id })).id, id);
+  await clock.advance(1500);
+  await robot.sendSessionHeartbeat({ id }, ada);
+  await clock.advance(2000);
+  assertNotEquals((await robot.startSession({ resume: id }, ada)).id, id);
+  await assertRejects(() => robot.startSession({ resume: "me" }), SvcError, "wanted a UUID");
+  await close();
+});
+
+Deno.test("sessions are limited in number", async () => {
+  const { robot, close, sessions } = bench();
+  const ctx = { peer: { kind: "memory" } } as CallContext;
+  for (let count = 0; count < 1024; count++) sessions.start(ctx, "");
+  const refused = await assertRejects(() => robot.startSession({}), SvcError, "too many concurrent sessions");
+  assertEquals(refused.code, "resource_exhausted");
+  await close();
+});
+
+Deno.test("what a lost client moved and cannot be stopped is told in the log", async () => {
+  const { robot, motors, apply, close, clock, diary, faults, records } = bench();
+  await apply(MACHINE);
+  const { id } = await robot.startSession({});
+  for (const name of ["m", "n"]) await motors.setPower({ name, powerPct: 1 }, inSession(id));
+  await assertRejects(() => motors.setPower({ name: "gone", powerPct: 1 }, inSession(id)));
+  faults.add("m");
+  await clock.advance(2000);
+  assertEquals(diary, ["stop n"]);
+  const [error] = records.filter(({ level }) => level === "error");
+  assertStringIncludes(error.message, "cannot stop rdk:component:motor/m: no power");
+  await close();
+});
+
+Deno.test("a handler that moves more than it was asked about says so and the session answers for it", async () => {
+  const { robot, apply, close, clock, diary, sessions } = bench();
+  await apply(MACHINE);
+  const { id } = await robot.startSession({});
+  const ctx = { requestHeader: Metadata.from([["viam-sid", id]]), responseHeader: new Metadata() };
+  sessions.alsoMoves(ctx as CallContext, ResourceName.of("rdk:component:motor", "n"));
+  assertEquals(ctx.responseHeader.get("viam-smrn"), "rdk:component:motor/n");
+  await clock.advance(2000);
+  assertEquals(diary, ["stop n"]);
+  await close();
+});
+
+Deno.test("closing ends sessions without stopping anything", async () => {
+  const { robot, motors, apply, close, clock, diary } = bench();
+  await apply(MACHINE);
+  const { id } = await robot.startSession({});
+  await motors.setPower({ name: "m", powerPct: 1 }, inSession(id));
+  await close();
+  await clock.advance(10_000);
+  await settle();
+  assertEquals([diary, clock.pending], [[], 0]);
+});
+
+Deno.test("a session keeps the window that its client knows of", async () => {
+  const { robot, sessions, close, clock } = bench({ heartbeatWindowMs: 300 });
+  const { id: old } = await robot.startSession({});
+  sessions.heartbeatWindowMs = 100;
+  const { id: fresh, heartbeatWindow } = await robot.startSession({});
+  assertEquals(heartbeatWindow?.nanos, 100_000_000);
+  await robot.sendSessionHeartbeat({ id: old });
+  await clock.advance(299);
+  const living = async () => (await robot.getSessions({})).sessions.map((one) => one.id);
+  assertEquals([await living(), fresh === old], [[old], false]);
+  await robot.startSession({ resume: old });
+  await clock.advance(100);
+  await clock.advance(200);
+  assertEquals(await living(), []);
+  await close();
+});

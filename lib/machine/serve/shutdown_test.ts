@@ -1,0 +1,94 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { FakeClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { shutDown, type Stage } from "./shutdown.ts";
+
+function bench(stages: (diary: string[], clock: FakeClock) => Stage[]) {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const diary: string[] = [];
+  const forced = new AbortController();
+  const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
+  const outcome = shutDown(stages(diary, clock), { clock, logger, forced: forced.signal });
+  const told = () => records.splice(0).map(({ level, message }) => `${level} ${message}`);
+  return { clock, diary, forced, outcome, told };
+}
+
+const quick = (name: string) => (diary: string[]): Stage => ({
+  name,
+  close: () => {
+    diary.push(name);
+    return Promise.resolve();
+  },
+});
+
+Deno.test("stages close one after the other, each when the one before has ended", async () => {
+  const slow = (diary: string[], clock: FakeClock): Stage => ({
+    name: "slow",
+    close: async () => {
+      await clock.sleep(3_000);
+      diary.push("slow");
+    },
+  });
+  const { clock, diary, outcome, told } = bench((diary, clock) => [
+    quick("first")(diary),
+    slow(diary, clock),
+    quick("last")(diary),
+  ]);
+  await clock.advance(2_999);
+  assertEquals(diary, ["first"]);
+  await clock.advance(1);
+  assertEquals(await outcome, true);
+  assertEquals([diary, told(), clock.pending], [["first", "slow", "last"], [], 0]);
+});
+
+Deno.test("a stage that fails is told, and the others close", async () => {
+  const { diary, outcome, told } = bench((diary) => [
+    { name: "the port", close: () => Promise.reject(new SvcError("unknown", "broken")) },
+    {
+      name: "jobs",
+      close: () => {
+        throw new Error("a bug");
+      },
+    },
+    quick("resources")(diary),
+  ]);
+  assertEquals(await outcome, false);
+  assertEquals(diary, ["resources"]);
+  assertEquals(told(), ["error cannot close the port: broken", "error cannot close jobs: a bug"]);
+});
+
+Deno.test("what is still closing is told every 10 s, by name; after a minute it is left behind", async () => {
+  const left = new Set(["arm", "motor"]);
+  const { clock, diary, outcome, told } = bench((diary) => [
+    { name: "resources", close: () => new Promise(() => {}), remaining: () => [...left] },
+    quick("modules")(diary),
+  ]);
+  await clock.advance(10_000);
+  assertEquals(told(), ["warn still closing after 10 s: arm, motor, modules"]);
+  left.delete("arm");
+  await clock.advance(49_999);
+  const lines = told();
+  assertEquals(lines.length, 4);
+  assertStringIncludes(lines[3], "after 50 s: motor, modules");
+  await clock.advance(1);
+  assertEquals(await outcome, false);
+  assertEquals(told(), [
+    "error the end is forced (not closed within 60 s), left behind: motor, modules",
+  ]);
+  assertEquals([diary, clock.pending], [[], 0]);
+});
+
+Deno.test("it ends at once when it is forced, before and while it closes", async () => {
+  for (const early of [true, false]) {
+    const { clock, forced, outcome, told } = bench(() => [
+      { name: "resources", close: () => new Promise(() => {}) },
+    ]);
+    if (!early) await clock.advance(1_000);
+    forced.abort(new SvcError("canceled", "SIGINT came again"));
+    assertEquals(await outcome, false);
+    assertEquals(told(), ["error the end is forced (SIGINT came again), left behind: resources"]);
+    assertEquals(clock.pending, 0);
+  }
+});

@@ -1,0 +1,76 @@
+/**
+ * From the bytes of a message to its values, for both sides of every transport.
+ *
+ * A message is weighed first, so that what it becomes is refused or charged before it is made. Decoding holds up
+ * everybody, so heavy messages take turns: one at a time, each followed by as long a pause for everybody else.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import { NESTING_MAX, Scales, type Weight } from "./message_weight.ts";
+import { type DescMessage, fromBinary, type MessageShape } from "../proto.ts";
+
+/** From here on a message takes a turn: some milliseconds of work. */
+const HEAVY_BYTES = 512 * 1024;
+/** No pause is longer, however busy the computer was. */
+const PAUSE_MS_MAX = 1000;
+
+/** Decodes what comes to one program's side of a transport. */
+export class Decoder {
+  readonly #scales = new Scales();
+
+  /** What decoding `bytes` takes; throws where that is too much, or they are no `desc`. */
+  weigh(desc: DescMessage, bytes: Uint8Array): Weight {
+    return this.#scales.weigh(desc, bytes);
+  }
+
+  /** Throws `internal` where `bytes` are no `desc`; `weigh` has said that they are not too much. */
+  decodeWeighed<Desc extends DescMessage>(desc: Desc, bytes: Uint8Array): MessageShape<Desc> {
+    try {
+      return fromBinary(desc, bytes, { recursionLimit: NESTING_MAX });
+    } catch (cause) {
+      throw new SvcError("internal", `cannot decode a ${desc.typeName}: ${messageOf(cause)}`, { cause });
+    }
+  }
+
+  /** Both at once. */
+  decode<Desc extends DescMessage>(desc: Desc, bytes: Uint8Array): MessageShape<Desc> {
+    this.weigh(desc, bytes);
+    return this.decodeWeighed(desc, bytes);
+  }
+}
+
+/** The turns of heavy messages. */
+export class HeavyTurns {
+  #last: Promise<void> = Promise.resolve();
+  #pauseEndsMs = 0;
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Whether a message of this weight is to take a turn. */
+  isHeavy({ objectBytes, textBytes }: Weight): boolean {
+    return objectBytes + textBytes > HEAVY_BYTES;
+  }
+
+  /** Runs `work` in its turn. Rejects with the signal's reason when it aborts first. */
+  async take<T>(work: () => T, signal: AbortSignal): Promise<T> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    try {
+      await before;
+      const waitMs = this.#pauseEndsMs - this.clock.monotonicMs();
+      if (waitMs > 0 && !signal.aborted) await this.clock.sleep(waitMs, signal);
+      signal.throwIfAborted();
+      const begunMs = this.clock.monotonicMs();
+      try {
+        return work();
+      } finally {
+        const endedMs = this.clock.monotonicMs();
+        this.#pauseEndsMs = endedMs + Math.min(endedMs - begunMs, PAUSE_MS_MAX);
+      }
+    } finally {
+      resolve();
+    }
+  }
+}

@@ -1,0 +1,307 @@
+/**
+ * gRPC over HTTP/2: channels to other servers. Calls come from a `client`; one call is `call.ts`, the server's side
+ * `server.ts`.
+ *
+ * Owns the connections of a channel and the calls that wait for one. The server's limit of calls at once makes calls
+ * wait, in their order, and fails none; a connection that the server closes hands those that wait to the next one.
+ */
+
+import { connect as connectNet } from "node:net";
+import type { Duplex } from "node:stream";
+import { connect as connectTls } from "node:tls";
+import { type Clock, race } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { CallOptions, Channel } from "../channel.ts";
+import { holdBelowTls } from "../port/fair_socket.ts";
+import { type Answering, type CallQueue, ClientCall } from "./call.ts";
+import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "./message.ts";
+import type { Fields } from "../http2/hpack.ts";
+import { Connection } from "../http2/connection.ts";
+import type { Metadata } from "../metadata.ts";
+import type { DescMethod } from "../proto.ts";
+import { pathOf } from "../service.ts";
+
+/** How long a server may take to accept a connection, and then to speak HTTP/2 on it. */
+const DIAL_TIMEOUT_MS = 20_000;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
+/** Calls that wait for a stream. */
+const MAX_WAITING = 10_000;
+/** Connections of a channel, nearly all of them on their way to their end. */
+const MAX_CONNECTIONS = 16;
+
+export interface GrpcOptions {
+  readonly clock: Clock;
+  /** With it the connection is TLS: the server's name is checked against the system's roots or `ca` (PEM). */
+  readonly tls?: {
+    readonly ca?: string;
+    readonly insecureSkipVerify?: boolean;
+    readonly serverName?: string;
+  };
+  /** Sent with every call. */
+  readonly header?: Metadata;
+  /** Pings the server this often, and gives up the connection when it does not answer. */
+  readonly keepaliveMs?: number;
+  /** Hears of every end of a connection, whoever ended it. */
+  readonly lost?: () => void;
+}
+
+/**
+ * A channel to `host:port` (443 with TLS, 80 without, where left out) or `unix:/path`. It connects at the first call
+ * and again at the next call after a loss; a call that finds no server, or loses it, fails with `unavailable`. A call
+ * that the server says it has not looked at is tried again a few times.
+ */
+export function connectGrpc(address: string, options: GrpcOptions): Channel {
+  return new GrpcChannel(address, options);
+}
+
+/** A connection, and whether the server has answered a call on it. */
+interface Link extends Answering {
+  readonly connection: Connection;
+}
+
+class GrpcChannel implements Channel, CallQueue {
+  #link: Link | undefined;
+  #dialing = false;
+  /** All that are open, those included that the server closes when their last call has ended; oldest first. */
+  readonly #connections = new Set<Connection>();
+  /** Calls that wait for a stream; those with a failed try go first. */
+  readonly #again = new Set<ClientCall>();
+  readonly #waiting = new Set<ClientCall>();
+  readonly #calls = new Set<ClientCall>();
+  readonly #closed = new AbortController();
+
+  constructor(private readonly address: string, private readonly options: GrpcOptions) {}
+
+  async *call(
+    method: DescMethod,
+    requests: AsyncIterable<Uint8Array>,
+    options: CallOptions = {},
+  ): AsyncGenerator<Uint8Array> {
+    this.#closed.signal.throwIfAborted();
+    const call = new ClientCall(pathOf(method), options, this.options.clock, this);
+    this.#calls.add(call);
+    const outgoing = requests[Symbol.asyncIterator]();
+    try {
+      const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
+      // A lone request is fetched first, so that all of the call leaves in one write.
+      if (single) call.sendOnly(await race(outgoing.next(), call.signal));
+      call.signal.throwIfAborted();
+      this.enter(call);
+      if (!single) call.sendAll(outgoing);
+      yield* call.answers;
+    } finally {
+      call.finish();
+      this.#calls.delete(call);
+      void outgoing.return?.()?.catch(() => {});
+    }
+  }
+
+  close(): void {
+    const error = new SvcError("canceled", `the channel to ${this.address} was closed`);
+    this.#closed.abort(error);
+    for (const call of [...this.#calls]) call.cancel(error);
+    for (const connection of [...this.#connections]) connection.destroy(error);
+  }
+
+  enter(call: ClientCall): void {
+    this.#leaveEnded();
+    if (call.tries === 0 && this.#waiting.size >= MAX_WAITING) {
+      const problem = `${call.path} cannot wait for ${this.address}: ${MAX_WAITING} calls wait already`;
+      throw new SvcError("resource_exhausted", problem);
+    }
+    (call.tries === 0 ? this.#waiting : this.#again).add(call);
+    this.#advance();
+  }
+
+  leave(call: ClientCall): void {
+    this.#again.delete(call);
+    this.#waiting.delete(call);
+  }
+
+  /** Begins waiting calls in their order, as far as there is room; connects where there is no connection. */
+  #advance(): void {
+    this.#leaveEnded();
+    while (this.#again.size + this.#waiting.size > 0) {
+      const link = this.#link;
+      if (!link?.connection.open) return this.#connect();
+      if (!link.connection.hasRoom) return;
+      const [call] = this.#again.size > 0 ? this.#again : this.#waiting;
+      this.leave(call);
+      call.begin(link.connection, this.#fields(call), link);
+    }
+  }
+
+  /** Later, when all streams know what the server's frame means for them. */
+  #advanceSoon(): void {
+    if (this.#again.size + this.#waiting.size > 0) queueMicrotask(() => this.#advance());
+  }
+
+  /**
+   * Lets go of a connection that takes no more calls. If the server has answered none on it, that is a failed try of
+   * every call that waits for it: nobody calls for ever a server that hangs up at once.
+   */
+  #leaveEnded(): void {
+    const link = this.#link;
+    if (!link || link.connection.open) return;
+    this.#link = undefined;
+    link.connection.drain();
+    if (link.answered) return;
+    this.#takeWaiting().forEach((call) =>
+      call.tryAgain(new SvcError("unavailable", `${this.address} ended the connection before it answered`))
+    );
+  }
+
+  #takeWaiting(): ClientCall[] {
+    const calls = [...this.#again, ...this.#waiting];
+    this.#again.clear();
+    this.#waiting.clear();
+    return calls;
+  }
+
+  #connect(): void {
+    if (this.#dialing) return;
+    this.#dialing = true;
+    dial(this.address, this.options, this.#closed.signal).then((socket) => {
+      this.#dialing = false;
+      if (this.#closed.signal.aborted) return void socket.destroy();
+      this.#link = { connection: this.#connected(socket), answered: false };
+      this.#advance();
+    }, (error) => {
+      this.#dialing = false;
+      for (const call of this.#takeWaiting()) call.fail(SvcError.from(error));
+    });
+  }
+
+  #connected(socket: Duplex): Connection {
+    const silent = this.options.clock.after(DIAL_TIMEOUT_MS, () => {
+      const problem = `${this.address} did not answer in HTTP/2 within ${DIAL_TIMEOUT_MS / 1000} s`;
+      connection.destroy(new SvcError("unavailable", problem));
+    });
+    const connection: Connection = new Connection(socket, {
+      role: "client",
+      clock: this.options.clock,
+      ready: silent,
+      changed: () => this.#advanceSoon(),
+      closed: () => {
+        this.#advanceSoon();
+        silent();
+        stop();
+        this.#connections.delete(connection);
+        this.options.lost?.();
+      },
+    });
+    const stop = this.#keepAlive(connection);
+    this.#connections.add(connection);
+    const [oldest] = this.#connections;
+    if (this.#connections.size > MAX_CONNECTIONS) {
+      oldest.destroy(
+        new SvcError("unavailable", `${this.address} left ${MAX_CONNECTIONS} connections to end`),
+      );
+    }
+    return connection;
+  }
+
+  #fields(call: ClientCall): Fields {
+    const fields: [string, string][] = [
+      [":method", "POST"],
+      [":scheme", this.options.tls ? "https" : "http"],
+      [":path", call.path],
+      [":authority", this.address.startsWith("unix:") ? "localhost" : this.address],
+      ["te", "trailers"],
+      ["content-type", GRPC_CONTENT_TYPE],
+      ["user-agent", "svc"],
+    ];
+    if (call.remainingMs !== undefined) fields.push(["grpc-timeout", formatTimeout(call.remainingMs)]);
+    if (this.options.header) fields.push(...fieldsOf(this.options.header));
+    if (call.options.header) fields.push(...fieldsOf(call.options.header));
+    return fields;
+  }
+
+  #keepAlive(connection: Connection): () => void {
+    const { clock, keepaliveMs } = this.options;
+    if (keepaliveMs === undefined) return () => {};
+    let cancel = () => {};
+    const rest = () => {
+      cancel();
+      cancel = clock.after(keepaliveMs, probe);
+    };
+    const probe = () => {
+      cancel = clock.after(KEEPALIVE_TIMEOUT_MS, () => {
+        const problem = `${this.address} did not answer a ping within ${KEEPALIVE_TIMEOUT_MS / 1000} s`;
+        connection.destroy(new SvcError("unavailable", problem));
+      });
+      void connection.ping().then(rest);
+    };
+    rest();
+    return () => cancel();
+  }
+}
+
+/** How a handshake fails with a server that hangs up on it, or answers it in the clear. */
+const NOT_TLS = /before secure TLS|corrupt message|wrong version|packet length|ECONNRESET|reset by peer/i;
+/** Part of the error where it looks like that. */
+export const WITHOUT_TLS = "does it serve without TLS?";
+
+/** A connected socket, after the TLS handshake if there is one. */
+async function dial(address: string, options: GrpcOptions, signal: AbortSignal): Promise<Duplex> {
+  signal.throwIfAborted();
+  const { tls, clock } = options;
+  const target = parseAddress(address, tls !== undefined);
+  const servername = tls?.serverName ?? (target.host && /[a-z]/i.test(target.host) ? target.host : undefined);
+  const socket = tls
+    ? connectTls({
+      ...target,
+      ALPNProtocols: ["h2"],
+      ca: tls.ca,
+      rejectUnauthorized: !tls.insecureSkipVerify,
+      servername,
+    })
+    : connectNet(target as { host: string; port: number });
+  const failed = (reason: string, cause?: unknown) =>
+    new SvcError("unavailable", `cannot connect to ${address}: ${reason}`, { cause });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const cancel = clock.after(
+    DIAL_TIMEOUT_MS,
+    () => reject(failed(`no answer for ${DIAL_TIMEOUT_MS / 1000} s`)),
+  );
+  const onError = (error: Error) => {
+    const message = messageOf(error);
+    reject(failed(tls && NOT_TLS.test(message) ? `${message} (${WITHOUT_TLS})` : message, error));
+  };
+  const onAbort = () => reject(signal.reason);
+  const onClose = () => reject(failed(`the connection was closed${tls ? ` (${WITHOUT_TLS})` : ""}`));
+  signal.addEventListener("abort", onAbort, { once: true });
+  socket.once(tls ? "secureConnect" : "connect", resolve).once("error", onError).once("close", onClose);
+  try {
+    await promise;
+    // Whoever closed the channel just now will not come back for this socket.
+    signal.throwIfAborted();
+    if (tls) holdBelowTls(socket);
+    else socket.setNoDelay(true);
+    return socket;
+  } catch (error) {
+    // Its end may still report an error, which nobody waits for any more.
+    socket.on("error", () => {});
+    socket.destroy();
+    throw error;
+  } finally {
+    cancel();
+    signal.removeEventListener("abort", onAbort);
+    socket.removeListener("error", onError);
+    socket.removeListener("close", onClose);
+  }
+}
+
+/** Exported for its tests. */
+export function parseAddress(
+  address: string,
+  secure: boolean,
+): { host?: string; port?: number; path?: string } {
+  if (address.startsWith("unix:")) return { path: address.slice("unix:".length).replace(/^\/\/(?=\/)/, "") };
+  const match = /^(?:\[([^\]/\s]+)\]|([^:[\]/\s]+))(?::(\d{1,5}))?$/.exec(address);
+  const port = Number(match?.[3] ?? (secure ? 443 : 80));
+  if (!match || port > 65_535) {
+    throw new SvcError("invalid_argument", `"${address}" is no address, wanted host:port or unix:/path`);
+  }
+  return { host: match[1] ?? match[2], port };
+}

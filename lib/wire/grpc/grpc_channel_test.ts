@@ -1,0 +1,234 @@
+/** gRPC over real sockets: our server with our client, in all four shapes, at the limits and in failure. */
+
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
+import { EchoService } from "../../../proto/gen/echo_pb.ts";
+import { Health } from "../../../proto/gen/health_pb.ts";
+import { client } from "../channel.ts";
+import { all, each, echoTable, selfSigned, withChannel, withPort } from "../echo_fixture.ts";
+import { connectGrpc, parseAddress } from "./grpc_channel.ts";
+import { MAX_MESSAGE_BYTES } from "./message.ts";
+import { Metadata } from "../metadata.ts";
+import { openPort, openUnixPort } from "../port/port.ts";
+import { service } from "../service.ts";
+
+const clock = new SystemClock();
+
+async function failure(work: Promise<unknown>): Promise<SvcError> {
+  return await assertRejects(() => work, SvcError);
+}
+
+Deno.test("gRPC: a unary call", () =>
+  withChannel({}, async (channel) => {
+    const answer = await client(EchoService, channel).echo({ message: "grüß dich" });
+    assertEquals(answer.message, "grüß dich");
+  }));
+
+Deno.test("gRPC: the three streaming shapes", () =>
+  withChannel({}, async (channel) => {
+    const echo = client(EchoService, channel);
+    const letters = await all(echo.echoMultiple({ message: "hello" }));
+    assertEquals(letters.map(({ message }) => message), ["h", "e", "l", "l", "o"]);
+
+    const answers = await all(echo.echoBiDi(each({ message: "a" }, { message: "b" })));
+    assertEquals(answers.map(({ message }) => message), ["a", "b"]);
+
+    const chunk = { payload: { case: "audioChunk" as const, value: { audioData: new Uint8Array(100_000) } } };
+    let bytes: string | undefined;
+    const onTrailer = (trailer: Metadata) => void (bytes = trailer.get("bytes"));
+    await client(AudioOutService, channel).playStream(each(...Array(50).fill(chunk)), { onTrailer });
+    assertEquals(bytes, "5000000");
+  }));
+
+Deno.test("gRPC: messages of a stream in both directions take turns", () =>
+  withChannel({}, async (channel) => {
+    const requests = new TransformStream<{ message: string }, { message: string }>();
+    const writer = requests.writable.getWriter();
+    const answers = client(EchoService, channel).echoBiDi(requests.readable)[Symbol.asyncIterator]();
+    for (const message of ["one", "two", "three"]) {
+      const next = answers.next();
+      await writer.write({ message });
+      assertEquals((await next).value?.message, message);
+    }
+    await writer.close();
+    assertEquals((await answers.next()).done, true);
+  }));
+
+Deno.test("gRPC: an empty stream of requests, and a stream without answers", () =>
+  withChannel({}, async (channel) => {
+    assertEquals(await all(client(EchoService, channel).echoMultiple({ message: "" })), []);
+    await client(AudioOutService, channel).playStream(each());
+  }));
+
+Deno.test("gRPC: errors keep their code and their text", () =>
+  withChannel({}, async (channel) => {
+    const echo = client(EchoService, channel);
+    for (const [code, text] of [["not_found", "no such thing"], ["unknown", "100 % ümläut\n…"]] as const) {
+      const error = await failure(echo.echo({ message: `fail:${code}:${text}` }));
+      assertEquals([error.code, error.message], [code, text]);
+    }
+    const answers = echo.echoMultiple({ message: "broken" })[Symbol.asyncIterator]();
+    for (const letter of "broken") assertEquals((await answers.next()).value?.message, letter);
+    assertEquals((await failure(answers.next())).code, "data_loss");
+  }));
+
+Deno.test("gRPC: unknown methods are unimplemented until they are added", async () => {
+  const { table } = echoTable();
+  await withChannel({ table }, async (channel) => {
+    const health = client(Health, channel);
+    const error = await failure(health.check({}));
+    assertEquals(error.code, "unimplemented");
+    assertStringIncludes(error.message, "/grpc.health.v1.Health/Check");
+    table.add(service(Health, { check: () => ({ status: 1 }) }));
+    assertEquals((await health.check({})).status, 1);
+  });
+});
+
+Deno.test("gRPC: metadata travels both ways, bytes and repeated keys included", () =>
+  withChannel({ client: { header: Metadata.from([["x-always", "yes"]]) } }, async (channel) => {
+    const header = Metadata.from([["x-text", "a"], ["x-text", "b"], ["x-bytes-bin", "AAEC/w=="]]);
+    const got: Metadata[] = [];
+    const keep = (metadata: Metadata) => void got.push(metadata);
+    const options = { header, onHeader: keep, onTrailer: keep };
+    await client(EchoService, channel).echo({ message: "" }, options);
+    assertEquals(got[0].all("x-text"), ["a", "b"]);
+    assertEquals(got[0].get("x-bytes-bin"), "AAEC/w==");
+    assertEquals(got[0].get("x-always"), "yes");
+    assertEquals(got[1].all("t-x-text"), ["a", "b"]);
+    assertEquals(got[1].get("grpc-status"), undefined);
+  }));
+
+Deno.test("gRPC: the deadline ends a call on both sides", () =>
+  withChannel({}, async (channel, seen) => {
+    const error = await failure(client(EchoService, channel).echo({ message: "hang" }, { timeoutMs: 30 }));
+    assertEquals(error.code, "deadline_exceeded");
+    const reason = await seen.canceled;
+    assert(reason instanceof SvcError && ["deadline_exceeded", "canceled"].includes(reason.code));
+  }));
+
+Deno.test("gRPC: the caller cancels, or stops reading in the middle", () =>
+  withChannel({}, async (channel, seen) => {
+    const echo = client(EchoService, channel);
+    const cancel = new AbortController();
+    const call = failure(echo.echo({ message: "hang" }, { signal: cancel.signal }));
+    await client(EchoService, channel).echo({ message: "the other call has arrived" });
+    cancel.abort();
+    assertEquals((await call).code, "canceled");
+    await seen.canceled;
+  }));
+
+Deno.test("gRPC: an endless stream stops when its reader does, and waits for a slow one", () =>
+  withChannel({}, async (channel, seen) => {
+    let count = 0;
+    for await (const { message } of client(EchoService, channel).echoMultiple({ message: "endless" })) {
+      count += message.length;
+      if (count > 3_000_000) break;
+    }
+    await seen.canceled;
+  }));
+
+Deno.test("gRPC: 32 MiB pass, and one byte more does not", () =>
+  withChannel({}, async (channel) => {
+    const echo = client(EchoService, channel);
+    // The field's tag and length take 5 bytes.
+    const largest = MAX_MESSAGE_BYTES - 5;
+    assertEquals((await echo.echo({ message: `big:${largest}` })).message.length, largest);
+    const tooBig = await failure(echo.echo({ message: `big:${largest + 1}` }));
+    assertEquals(tooBig.code, "resource_exhausted");
+    const fits = "y".repeat(largest);
+    assertEquals((await echo.echo({ message: fits })).message.length, largest);
+    assertEquals((await failure(echo.echo({ message: `${fits}y` }))).code, "resource_exhausted");
+    assertEquals((await echo.echo({ message: "still there" })).message, "still there");
+  }));
+
+Deno.test("gRPC: 200 calls at once on one connection", () =>
+  withChannel({}, async (channel) => {
+    const echo = client(EchoService, channel);
+    const calls = Array.from({ length: 200 }, (_, i) => echo.echo({ message: `${i}`.repeat(1 + i * 20) }));
+    const answers = await Promise.all(calls);
+    answers.forEach(({ message }, i) => assertEquals(message, `${i}`.repeat(1 + i * 20)));
+  }));
+
+Deno.test("gRPC: over TLS, with a known certificate and without checking", async () => {
+  const tls = await selfSigned();
+  await withPort({ tls }, async (port) => {
+    assertEquals(port.url, `https://127.0.0.1:${port.port}`);
+    for (const options of [{ ca: tls.certPem }, { insecureSkipVerify: true }]) {
+      const channel = connectGrpc(`localhost:${port.port}`, { clock, tls: options });
+      assertEquals((await client(EchoService, channel).echo({ message: "secret" })).message, "secret");
+      channel.close();
+    }
+    const stranger = connectGrpc(`localhost:${port.port}`, { clock, tls: {} });
+    const error = await failure(client(EchoService, stranger).echo({ message: "" }));
+    assertEquals(error.code, "unavailable");
+    assertStringIncludes(error.message, "self-signed");
+    stranger.close();
+  });
+});
+
+Deno.test("gRPC: over a socket of the file system", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/a.sock`;
+  const port = await openUnixPort({ table: echoTable().table, path, clock });
+  const channel = connectGrpc(`unix:${path}`, { clock });
+  assertEquals((await client(EchoService, channel).echo({ message: "near" })).message, "near");
+  channel.close();
+  await port.close(0);
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("gRPC: a lost server is unavailable, and found again when it is back", async () => {
+  const { table } = echoTable();
+  const first = await openPort({ table, clock, bind: { host: "127.0.0.1", port: 0 } });
+  const channel = connectGrpc(`127.0.0.1:${first.port}`, { clock });
+  const echo = client(EchoService, channel);
+  await echo.echo({ message: "" });
+  const hanging = failure(echo.echo({ message: "hang" }));
+  await echo.echo({ message: "the other call has arrived" });
+  await first.close(0);
+  assertEquals((await hanging).code, "unavailable");
+  const error = await failure(echo.echo({ message: "" }));
+  assertEquals(error.code, "unavailable");
+  assertStringIncludes(error.message, `127.0.0.1:${first.port}`);
+  const second = await openPort({ table, clock, bind: { host: "127.0.0.1", port: first.port } });
+  assertEquals((await echo.echo({ message: "back" })).message, "back");
+  channel.close();
+  assertEquals((await failure(echo.echo({ message: "" }))).code, "canceled");
+  await second.close(0);
+});
+
+Deno.test("gRPC: an address without a port has that of the web", () => {
+  assertEquals(parseAddress("robot.example.com", true), { host: "robot.example.com", port: 443 });
+  assertEquals(parseAddress("[::1]", false), { host: "::1", port: 80 });
+  assertEquals(parseAddress("[::1]:8080", true), { host: "::1", port: 8080 });
+  assertEquals(parseAddress("unix:///tmp/a.sock", false), { path: "/tmp/a.sock" });
+});
+
+Deno.test("gRPC: an address that is none says what one is", async () => {
+  const channel = connectGrpc("http://nonsense", { clock });
+  const error = await failure(client(EchoService, channel).echo({ message: "" }));
+  assertEquals(error.code, "invalid_argument");
+  assertStringIncludes(error.message, '"http://nonsense" is no address');
+});
+
+Deno.test("gRPC: closing lets calls finish, then cuts them off", async () => {
+  const { table } = echoTable();
+  const port = await openPort({ table, clock, bind: { host: "127.0.0.1", port: 0 } });
+  const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+  const requests = new TransformStream<{ message: string }, { message: string }>();
+  const writer = requests.writable.getWriter();
+  const answers = client(EchoService, channel).echoBiDi(requests.readable)[Symbol.asyncIterator]();
+  const first = answers.next();
+  await writer.write({ message: "before" });
+  await first;
+  const closed = port.close(60_000);
+  const second = answers.next();
+  await writer.write({ message: "after" });
+  assertEquals((await second).value?.message, "after");
+  await writer.close();
+  assertEquals((await answers.next()).done, true);
+  await closed;
+  channel.close();
+});

@@ -1,0 +1,144 @@
+/**
+ * What gRPC and gRPC-web share: messages with their five-byte prefix, time limits, status texts, metadata.
+ */
+
+import { Buffer } from "node:buffer";
+import { SvcError } from "../../base/error.ts";
+import type { Fields } from "../http2/hpack.ts";
+import { Metadata } from "../metadata.ts";
+
+/** Largest message, either way (the published limit). */
+export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
+
+/** Largest message to a method that anybody may call: a token or credentials, the name of a service. */
+export const PUBLIC_MESSAGE_BYTES = 64 * 1024;
+/** Longest text of a status, before its encoding. */
+const STATUS_TEXT_BYTES = 4 * 1024;
+/** Metadata of an answer, each of its two parts. */
+const ANSWER_METADATA_BYTES = 16 * 1024;
+
+/** What gRPC over HTTP/2 calls itself. */
+export const GRPC_CONTENT_TYPE = "application/grpc";
+
+export function isGrpc(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/grpc(?:$|[+;])/.test(contentType);
+}
+
+export const PREFIX_BYTES = 5;
+
+/** A message with its prefix, as it travels. */
+export function framed(message: Uint8Array, flags = 0): Uint8Array {
+  const frame = Buffer.allocUnsafe(PREFIX_BYTES + message.length);
+  frame[0] = flags;
+  frame.writeUInt32BE(message.length, 1);
+  frame.set(message, PREFIX_BYTES);
+  return frame;
+}
+
+/** Refuses to send what the other side would refuse to take. */
+export function checkSize(message: Uint8Array, path: string): void {
+  if (message.length <= MAX_MESSAGE_BYTES) return;
+  const problem =
+    `${path} has a message of ${message.length} bytes to send, at most ${MAX_MESSAGE_BYTES} may be`;
+  throw new SvcError("resource_exhausted", problem);
+}
+
+/** Milliseconds of a `grpc-timeout`; a wrong one is `internal`, as other servers say. */
+export function parseTimeoutMs(text: string): number {
+  const unitsMs: Record<string, number> = { H: 36e5, M: 6e4, S: 1e3, m: 1, u: 1e-3, n: 1e-6 };
+  const match = /^(\d{1,8})([HMSmun])$/.exec(text);
+  if (!match) throw new SvcError("internal", `grpc-timeout is "${text}", wanted digits and one of HMSmun`);
+  return Number(match[1]) * unitsMs[match[2]];
+}
+
+export function formatTimeout(ms: number): string {
+  const rounded = Math.max(0, Math.ceil(ms));
+  if (rounded < 1e8) return `${rounded}m`;
+  return `${Math.min(99_999_999, Math.ceil(ms / 1000))}S`;
+}
+
+/** A status text as it travels: not too long, without control characters, percent-encoded but for printable ASCII. */
+export function encodeStatusText(text: string): string {
+  text = bounded(escaped(bounded(text)));
+  if (/^[ -$&-~]*$/.test(text)) return text;
+  let encoded = "";
+  for (const byte of Buffer.from(text)) {
+    const plain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25;
+    encoded += plain ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  }
+  return encoded;
+}
+
+/**
+ * Control characters as a programmer would write them: texts repeat what callers send, and end up on terminals and in
+ * logs. Line breaks and tabs stay, as texts of several lines have them.
+ */
+function escaped(text: string): string {
+  return text.replace(
+    // deno-lint-ignore no-control-regex
+    /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** The beginning of a text that is too long, cut between two characters. */
+function bounded(text: string): string {
+  if (3 * text.length <= STATUS_TEXT_BYTES || Buffer.byteLength(text) <= STATUS_TEXT_BYTES) return text;
+  const room = Buffer.alloc(STATUS_TEXT_BYTES - Buffer.byteLength("…"));
+  const { read } = new TextEncoder().encodeInto(text, room);
+  return `${text.slice(0, read)}…`;
+}
+
+/** Reads a status text; what is not encoded well stays as it is. */
+export function decodeStatusText(text: string): string {
+  if (!text.includes("%")) return text;
+  const bytes = text.replace(/%([0-9a-fA-F]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+  return Buffer.from(bytes, "latin1").toString("utf8");
+}
+
+/** Header fields that belong to the transport, not to the call. */
+const TRANSPORT_FIELDS = new Set([
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "content-type",
+  "grpc-accept-encoding",
+  "grpc-encoding",
+  "grpc-message",
+  "grpc-status",
+  "grpc-timeout",
+  "host",
+  "keep-alive",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** The metadata among header fields. */
+export function metadataOf(fields: Fields): Metadata {
+  const metadata = new Metadata();
+  for (const [name, value] of fields) {
+    if (name.startsWith(":") || TRANSPORT_FIELDS.has(name)) continue;
+    if (name.endsWith("-bin") && value.includes(",")) {
+      for (const part of value.split(",")) metadata.append(name, part.trim());
+    } else metadata.append(name, value);
+  }
+  return metadata;
+}
+
+/** Metadata as header fields. What cannot travel is left out (names) or replaced by `?` (characters). */
+export function fieldsOf(metadata: Metadata): [string, string][] {
+  const fields: [string, string][] = [];
+  for (const [name, value] of metadata) {
+    if (TRANSPORT_FIELDS.has(name) || !/^[0-9a-z_.-]+$/.test(name)) continue;
+    fields.push([name, value.replace(/[^\x20-\x7e]/g, "?")]);
+  }
+  return fields;
+}
+
+/** Metadata of an answer as header fields: as many as every client takes. */
+export function answerFieldsOf(metadata: Metadata): [string, string][] {
+  let left = ANSWER_METADATA_BYTES;
+  return fieldsOf(metadata).filter(([name, value]) => (left -= name.length + value.length) >= 0);
+}

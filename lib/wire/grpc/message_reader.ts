@@ -1,0 +1,342 @@
+/**
+ * Cuts what a peer sends into messages.
+ *
+ * Keeps copies, not the pieces that came, so that a byte costs a byte however small the pieces are; room grows with
+ * what has really arrived, never with what a prefix promises. All of it is charged to a budget.
+ */
+
+import { Buffer } from "node:buffer";
+import { SvcError } from "../../base/error.ts";
+import type { Allowance, ByteBudget } from "../port/byte_budget.ts";
+import { MAX_MESSAGE_BYTES, PREFIX_BYTES, PUBLIC_MESSAGE_BYTES } from "./message.ts";
+import { Inflater } from "./inflate.ts";
+
+const COMPRESSED = 1;
+const FIRST_ROOM_BYTES = 512;
+/** A message that is part of more than this many times its size is copied, so that the rest can go. */
+const SPARSE = 4;
+
+export interface MessageReaderOptions {
+  /** How messages marked as compressed are compressed. */
+  readonly encoding?: string;
+  /** Hears of bytes that the reader needs no more room for. */
+  readonly taken?: (bytes: number) => void;
+  /** Charged with everything that is kept. A message counts until the next one is asked for, or `release`. */
+  readonly budget?: ByteBudget;
+  readonly inflater?: Inflater;
+}
+
+/** Has one reader; room is given back as fast as it reads. */
+export class MessageReader implements AsyncIterableIterator<Uint8Array> {
+  readonly #backlog: ByteQueue;
+  readonly #account: Account;
+  #untaken = 0;
+  #maxBytes = MAX_MESSAGE_BYTES;
+  /** Flag and length of the message that is coming in. */
+  #prefix: { compressed: boolean; length: number } | undefined;
+  /** What the message that is being read is charged with. */
+  #readBytes = 0;
+  #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined;
+  #ended = false;
+  #released = false;
+  #error: SvcError | undefined;
+
+  constructor(private readonly options: MessageReaderOptions = {}) {
+    this.#account = new Account(options.budget);
+    this.#backlog = new ByteQueue(this.#account);
+  }
+
+  /** Whether somebody waits for the rest of a message that has begun. */
+  get owed(): boolean {
+    return this.#waiting !== undefined && (this.#prefix !== undefined || this.#backlog.length > 0);
+  }
+
+  push(bytes: Uint8Array): void {
+    if (!this.#open || this.#ended) return this.options.taken?.(bytes.length);
+    this.#untaken += bytes.length;
+    try {
+      if (this.#waiting && this.#backlog.length === 0 && !this.#prefix) bytes = this.#pass(bytes);
+      if (bytes.length > 0) this.#backlog.append(bytes, this.#prefix?.length);
+    } catch (error) {
+      return this.abort(SvcError.from(error));
+    }
+    this.#advance();
+  }
+
+  /** No more bytes; what is complete can still be read, then comes the error, if there is one. */
+  end(error?: SvcError): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#error ??= error;
+    this.#advance();
+  }
+
+  /** Fails the reader at once. */
+  abort(error: SvcError): void {
+    this.#error ??= error;
+    this.#forget();
+    this.#ended = true;
+    this.#advance();
+  }
+
+  /** Charges another budget from now on, and takes messages of at most `maxBytes`. */
+  admit(budget: ByteBudget | undefined, maxBytes: number): void {
+    this.#maxBytes = maxBytes;
+    try {
+      this.#account.move(budget);
+    } catch (error) {
+      this.abort(SvcError.from(error));
+    }
+  }
+
+  /** Charges what the message that was read becomes; it counts as long as the message does. */
+  decoding(bytes: number): void {
+    this.#charge(bytes);
+  }
+
+  /** The call has ended: nothing is kept any more. A handler that still reads hears of it when the stream ends. */
+  release(): void {
+    this.#released = true;
+    this.#forget();
+    this.#account.close();
+  }
+
+  /** Whether anybody may still want what comes. */
+  get #open(): boolean {
+    return this.#error === undefined && !this.#released;
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    this.#uncharge();
+    this.#waiting ??= Promise.withResolvers();
+    const { promise } = this.#waiting;
+    this.#advance();
+    return promise;
+  }
+
+  return(): Promise<IteratorResult<Uint8Array>> {
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #advance(): void {
+    const waiting = this.#waiting;
+    if (!waiting) return;
+    try {
+      const message = this.#message();
+      if (message) waiting.resolve(message);
+      else if (!this.#ended) return;
+      else if (this.#error) waiting.reject(this.#error);
+      // Made only here: hardly a call is read after its release, and an error costs a stack trace.
+      else if (this.#released) waiting.reject(new SvcError("canceled", "the call has ended"));
+      else if (this.#backlog.length > 0 || this.#prefix) throw cut();
+      else waiting.resolve({ done: true, value: undefined });
+    } catch (error) {
+      return this.abort(SvcError.from(error));
+    }
+    this.#waiting = undefined;
+  }
+
+  #forget(): void {
+    this.#backlog.clear();
+    this.#prefix = undefined;
+    this.#give(this.#untaken);
+  }
+
+  /** Hands a message that came in one piece to its reader; returns what is left of the piece. */
+  #pass(bytes: Uint8Array): Uint8Array {
+    if (bytes.length < PREFIX_BYTES) return bytes;
+    const prefix = this.#parse(bytes);
+    const end = PREFIX_BYTES + prefix.length;
+    if (bytes.length < end || prefix.compressed) return bytes;
+    this.#charge(prefix.length);
+    const { promise: _, resolve } = this.#waiting!;
+    this.#waiting = undefined;
+    const message = bytes.subarray(PREFIX_BYTES, end);
+    const sparse = message.buffer.byteLength > SPARSE * message.length;
+    resolve({ done: false, value: sparse ? new Uint8Array(message) : plain(message) });
+    this.#give(Math.min(this.#untaken, end));
+    return bytes.subarray(end);
+  }
+
+  /** The next message, if all of it is here. */
+  #message(): Promise<IteratorResult<Uint8Array>> | IteratorResult<Uint8Array> | undefined {
+    if (!this.#prefix && this.#backlog.length >= PREFIX_BYTES) {
+      this.#prefix = this.#parse(this.#backlog.take(PREFIX_BYTES));
+    }
+    const prefix = this.#prefix;
+    if (!prefix || this.#backlog.length < prefix.length) {
+      this.#give(this.#untaken);
+      return undefined;
+    }
+    const bytes = this.#backlog.take(prefix.length);
+    this.#charge(prefix.length);
+    this.#prefix = undefined;
+    this.#give(Math.min(this.#untaken, PREFIX_BYTES + prefix.length));
+    if (!prefix.compressed || this.options.encoding === "identity") {
+      return { done: false, value: plain(bytes) };
+    }
+    return this.#inflated(bytes).then((value) => ({ done: false, value: plain(value) }));
+  }
+
+  async #inflated(bytes: Uint8Array): Promise<Uint8Array> {
+    const inflated = new ByteQueue(this.#account);
+    const { inflater = new Inflater(), encoding } = this.options;
+    try {
+      await inflater.inflate(bytes, encoding, {
+        wanted: () => this.#open,
+        append: (piece) => {
+          if (inflated.length + piece.length > this.#maxBytes) {
+            throw tooLarge("a message of more bytes than these came out of a compressed one", this.#maxBytes);
+          }
+          inflated.append(piece, this.#maxBytes);
+        },
+      });
+      this.#uncharge();
+      const whole = inflated.take(inflated.length);
+      this.#charge(whole.length);
+      return whole;
+    } catch (error) {
+      this.#uncharge();
+      throw error;
+    } finally {
+      inflated.clear();
+    }
+  }
+
+  #parse(bytes: Uint8Array) {
+    const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+    if (bytes[0] > COMPRESSED) {
+      throw new SvcError("internal", `a message begins with byte ${bytes[0]}, wanted 0 or 1`);
+    }
+    if (length > this.#maxBytes) throw tooLarge(`a message of ${length} bytes was sent`, this.#maxBytes);
+    return { compressed: bytes[0] === COMPRESSED, length };
+  }
+
+  #charge(bytes: number): void {
+    this.#account.take(bytes);
+    this.#readBytes += bytes;
+  }
+
+  #uncharge(): void {
+    this.#account.give(this.#readBytes);
+    this.#readBytes = 0;
+  }
+
+  #give(bytes: number): void {
+    if (bytes === 0) return;
+    this.#untaken -= bytes;
+    this.options.taken?.(bytes);
+  }
+}
+
+/** Lets a reader take what callers of this kind may send. */
+export function admit(reader: MessageReader, caller: "known" | "stranger", allowance: Allowance): void {
+  if (caller === "known") reader.admit(allowance.known, MAX_MESSAGE_BYTES);
+  else reader.admit(allowance.strangers, PUBLIC_MESSAGE_BYTES);
+}
+
+/** What one reader has charged to a budget. */
+class Account {
+  #bytes = 0;
+  #closed = false;
+
+  constructor(private budget: ByteBudget | undefined) {}
+
+  take(bytes: number): void {
+    if (this.#closed) return;
+    this.budget?.take(bytes);
+    this.#bytes += bytes;
+  }
+
+  give(bytes: number): void {
+    if (this.#closed || bytes === 0) return;
+    this.budget?.give(bytes);
+    this.#bytes -= bytes;
+  }
+
+  move(budget: ByteBudget | undefined): void {
+    if (this.#closed) return;
+    // First the new one: where that throws, everything is as it was.
+    budget?.take(this.#bytes);
+    this.budget?.give(this.#bytes);
+    this.budget = budget;
+  }
+
+  close(): void {
+    this.give(this.#bytes);
+    this.#closed = true;
+  }
+}
+
+/** Bytes in one growing block. */
+export class ByteQueue {
+  #block: Buffer<ArrayBuffer> = Buffer.from(new ArrayBuffer(0));
+  #start = 0;
+  #end = 0;
+
+  constructor(private readonly account: Pick<ByteBudget, "take" | "give">) {}
+
+  get length(): number {
+    return this.#end - this.#start;
+  }
+
+  /** `wanted` is how many there will be at most, as it seems: room doubles, but not beyond. */
+  append(bytes: Uint8Array, wanted = Infinity): void {
+    const length = this.length + bytes.length;
+    if (this.#end + bytes.length > this.#block.length) this.#grow(length, wanted);
+    this.#block.set(bytes, this.#end);
+    this.#end += bytes.length;
+  }
+
+  /** The first `length` bytes, which nobody else touches again. */
+  take(length: number): Uint8Array {
+    const bytes = this.#block.subarray(this.#start, this.#start + length);
+    this.#start += length;
+    const left = this.length;
+    if (left >= length || this.#block.length > SPARSE * length) {
+      const copy = new Uint8Array(bytes);
+      if (left === 0 && this.#block.length > FIRST_ROOM_BYTES) this.clear();
+      return copy;
+    }
+    // The block goes with the bytes, and what is left moves to another one.
+    const rest = this.#block.subarray(this.#start, this.#end);
+    this.clear();
+    if (left > 0) this.append(rest);
+    return bytes;
+  }
+
+  clear(): void {
+    this.account.give(this.#block.length);
+    this.#block = Buffer.from(new ArrayBuffer(0));
+    this.#start = this.#end = 0;
+  }
+
+  #grow(length: number, wanted: number): void {
+    const room = Math.max(length, Math.min(Math.max(2 * length, FIRST_ROOM_BYTES), wanted));
+    if (this.#start > 0) this.#block.copyWithin(0, this.#start, this.#end);
+    if (room > this.#block.length) {
+      this.account.take(room - this.#block.length);
+      // Moves the bytes and frees the old block at once: as garbage, such blocks would pile up to a multiple of them.
+      this.#block = Buffer.from(this.#block.buffer.transfer(room));
+    }
+    this.#end -= this.#start;
+    this.#start = 0;
+  }
+}
+
+/** Not a `Buffer`: byte fields of a message are parts of these bytes, and a Buffer's `slice` does not copy. */
+function plain(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function cut(): SvcError {
+  return new SvcError("internal", "the stream ended in the middle of a message");
+}
+
+function tooLarge(what: string, limitBytes: number): SvcError {
+  return new SvcError("resource_exhausted", `${what}, at most ${limitBytes} are taken`);
+}

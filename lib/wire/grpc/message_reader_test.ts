@@ -1,0 +1,156 @@
+/** What a reader of messages keeps, what it charges for it, and when it lets go. */
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { deflateSync, gzipSync } from "node:zlib";
+import { SvcError } from "../../base/error.ts";
+import { ByteBudget, PortAllowance } from "../port/byte_budget.ts";
+import { framed, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "./message.ts";
+import { admit, MessageReader } from "./message_reader.ts";
+
+const COMPRESSED = 1;
+
+function prefixOf(bytes: number): Uint8Array {
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt32BE(bytes, 1);
+  return prefix;
+}
+
+Deno.test("a byte costs a byte, however small the pieces are, and nothing is kept for what is only promised", async () => {
+  for (const reads of [true, false]) {
+    const budget = new ByteBudget("messages", 64 * 1024 * 1024);
+    const reader = new MessageReader({ budget });
+    const read = reads ? assertRejects(() => reader.next(), SvcError, "went away") : undefined;
+    reader.push(prefixOf(MAX_MESSAGE_BYTES));
+    assert(budget.usedBytes <= 1024, `${budget.usedBytes} bytes for a prefix`);
+    const pieces = 1_000_000;
+    // One view for each of these would be more than 100 MB.
+    for (let i = 0; i < pieces; i++) reader.push(new Uint8Array(1));
+    assert(budget.usedBytes >= pieces && budget.usedBytes <= 2 * pieces + 1024, `${budget.usedBytes} bytes`);
+    reader.abort(new SvcError("canceled", "went away"));
+    assertEquals(budget.usedBytes, 0);
+    await read;
+  }
+});
+
+Deno.test("what does not fit fails its own call, and what it had is free again", async () => {
+  const port = new PortAllowance({ received: 3_000, receivedByConnection: 2_000 });
+  const [one, two] = [port.connection(), port.connection()];
+  const large = new MessageReader({ budget: one.known });
+  const failing = assertRejects(() => large.next(), SvcError);
+  large.push(prefixOf(100_000));
+  large.push(new Uint8Array(1_000));
+  large.push(new Uint8Array(1_500));
+  const error = await failing;
+  assertEquals(error.code, "resource_exhausted");
+  assert(error.message.includes("messages on this connection hold"), error.message);
+  assertEquals(port.usedBytes.received, 0);
+  const other = new MessageReader({ budget: two.known });
+  other.push(framed(new Uint8Array(500)));
+  assertEquals((await other.next()).value?.length, 500);
+  other.release();
+  assertEquals(port.usedBytes.received, 0);
+});
+
+Deno.test("a few large messages leave room for small ones", () => {
+  const budget = new ByteBudget("messages to this server", 1_000_000);
+  budget.take(740_000);
+  try {
+    budget.take(20_000);
+    assert(false, "taken");
+  } catch (error) {
+    assertEquals((error as SvcError).code, "resource_exhausted");
+  }
+  for (let i = 0; i < 10; i++) budget.take(10_000);
+});
+
+Deno.test("a message is charged until the next one is asked for, or the call ends", async () => {
+  const budget = new ByteBudget("messages", 10_000);
+  const reader = new MessageReader({ budget });
+  const first = reader.next();
+  reader.push(framed(new Uint8Array(4_000)));
+  assertEquals((await first).value?.length, 4_000);
+  assertEquals(budget.usedBytes, 4_000);
+  const second = reader.next();
+  assertEquals(budget.usedBytes, 0);
+  reader.push(framed(new Uint8Array(3_000)));
+  assertEquals((await second).value?.length, 3_000);
+  reader.release();
+  assertEquals(budget.usedBytes, 0);
+  // A handler that reads on after the end of its call hears that it is over, not that there was no more.
+  reader.end();
+  await assertRejects(() => reader.next(), SvcError, "the call has ended");
+});
+
+Deno.test("a message that was inflated is charged as what it has become, and grows no further than it may", async () => {
+  for (const [encoding, compress] of [["gzip", gzipSync], ["deflate", deflateSync]] as const) {
+    const budget = new ByteBudget("messages", 4_000_000);
+    const reader = new MessageReader({ encoding, budget });
+    reader.push(framed(compress(Buffer.alloc(1_000_000, "a")), COMPRESSED));
+    const message = (await reader.next()).value!;
+    assertEquals([message.length, message[0], message.at(-1)], [1_000_000, 97, 97]);
+    assertEquals(budget.usedBytes, 1_000_000);
+    const tooMuch = assertRejects(() => reader.next(), SvcError);
+    reader.push(framed(compress(Buffer.alloc(9_000_000)), COMPRESSED));
+    assertEquals((await tooMuch).code, "resource_exhausted");
+    assertEquals(budget.usedBytes, 0);
+  }
+  const reader = new MessageReader({ encoding: "gzip", budget: new ByteBudget("messages", 10_000) });
+  reader.push(framed(Buffer.from("no gzip"), COMPRESSED));
+  assertEquals((await assertRejects(() => reader.next(), SvcError)).code, "internal");
+});
+
+Deno.test("many messages that would be too much once they are inflated fail with little kept", async () => {
+  const port = new PortAllowance();
+  const bomb = framed(gzipSync(Buffer.alloc(MAX_MESSAGE_BYTES)), COMPRESSED);
+  const readers = Array.from({ length: 40 }, () => {
+    const { known, inflater } = port.connection();
+    return new MessageReader({ encoding: "gzip", budget: known, inflater });
+  });
+  let peakBytes = 0;
+  const outcomes = await Promise.all(readers.map(async (reader) => {
+    reader.push(bomb);
+    try {
+      await reader.next();
+      peakBytes = Math.max(peakBytes, port.usedBytes.received);
+      return "read";
+    } catch (error) {
+      return (error as SvcError).code;
+    }
+  }));
+  // All of them together would be 1.3 GB.
+  assert(peakBytes <= 64 * 1024 * 1024, `${peakBytes} bytes`);
+  assert(outcomes.includes("resource_exhausted"));
+  readers.forEach((reader) => reader.release());
+  assertEquals(port.usedBytes.received, 0);
+});
+
+Deno.test("before its caller is known a call may keep little, and a public one takes only small messages", async () => {
+  const port = new PortAllowance({ strangersByConnection: 100_000 });
+  const allowance = port.connection();
+  const early = new MessageReader({ budget: allowance.strangers });
+  early.push(framed(new Uint8Array(200_000)));
+  assertEquals((await assertRejects(() => early.next(), SvcError)).code, "resource_exhausted");
+  const known = new MessageReader({ budget: allowance.strangers });
+  known.push(prefixOf(200_000));
+  admit(known, "known", allowance);
+  assertEquals(allowance.strangers.usedBytes, 0);
+  known.push(new Uint8Array(200_000));
+  assertEquals((await known.next()).value?.length, 200_000);
+  const stranger = new MessageReader({ budget: allowance.strangers });
+  admit(stranger, "stranger", allowance);
+  stranger.push(prefixOf(PUBLIC_MESSAGE_BYTES + 1));
+  const error = await assertRejects(() => stranger.next(), SvcError);
+  assertEquals(error.code, "resource_exhausted");
+});
+
+Deno.test("an abort gives back the room of what was never read", () => {
+  let taken = 0;
+  const reader = new MessageReader({ taken: (bytes) => void (taken += bytes) });
+  reader.push(framed(new Uint8Array(1_000)));
+  assertEquals(taken, 0);
+  reader.abort(new SvcError("canceled", "over"));
+  assertEquals(taken, 1_005);
+  reader.push(new Uint8Array(10));
+  assertEquals(taken, 1_015);
+});

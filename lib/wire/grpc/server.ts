@@ -1,0 +1,177 @@
+/**
+ * The server's side of gRPC over HTTP/2: takes the streams of a connection as calls to a `ServiceTable`.
+ *
+ * Owns how an answer is laid out on a stream: header, framed messages, trailers with the status. Knows no services.
+ */
+
+import { CODES, type SvcError } from "../../base/error.ts";
+import { type Allowance } from "../port/byte_budget.ts";
+import {
+  answerFieldsOf,
+  checkSize,
+  encodeStatusText,
+  framed,
+  GRPC_CONTENT_TYPE,
+  isGrpc,
+  metadataOf,
+  parseTimeoutMs,
+} from "./message.ts";
+import { CallMark, type Guest } from "../port/guests.ts";
+import type { Fields } from "../http2/hpack.ts";
+import { MAX_STREAMS } from "../http2/connection.ts";
+import type { Stream, StreamListener } from "../http2/stream.ts";
+import { admit, MessageReader } from "./message_reader.ts";
+import { Metadata } from "../metadata.ts";
+import type { Peer, RawCall, RawSink, ServiceTable, Status } from "../service.ts";
+
+const RESPONSE: Fields = [
+  [":status", "200"],
+  ["content-type", GRPC_CONTENT_TYPE],
+  ["grpc-accept-encoding", "identity,deflate,gzip"],
+];
+
+/** A stream that is no gRPC call, for somebody else; `undefined` if nobody else wants it. */
+export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => StreamListener | undefined;
+
+/**
+ * Takes the streams of a server's connection as calls to `table`. Calls that the client gave up count until
+ * their handlers have ended, so that resetting streams buys nobody more than the limit. `guest` hears of those that begin, and of their ends.
+ */
+export function acceptGrpc(
+  table: ServiceTable,
+  connected: Peer,
+  allowance: Allowance,
+  others?: OtherStreams,
+  guest?: Pick<Guest, "began" | "ended">,
+) {
+  let running = 0;
+  return (stream: Stream, fields: Fields | undefined): StreamListener => {
+    if (!fields) return refuse(stream, "the call has more header fields than are taken");
+    const values = new Map(fields);
+    const peer = { ...connected, origin: `${values.get(":scheme")}://${values.get(":authority")}` };
+    if (!isGrpc(values.get("content-type"))) {
+      return others?.(stream, fields, peer) ?? refuseHttp(stream, "415");
+    }
+    if (values.get(":method") !== "POST") return refuseHttp(stream, "405");
+    if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
+    const call = new ServerCall(stream, fields, values, peer, allowance, new CallMark(guest));
+    running++;
+    table.handle(call, new Reply(stream, call.path)).finally(() => running--);
+    return call;
+  };
+}
+
+/** Hears nothing more of a stream that has been answered. */
+const DEAF: StreamListener = { headers() {}, data() {}, ended() {}, closed() {} };
+
+function refuse(stream: Stream, message: string): StreamListener {
+  new Reply(stream, "").end({ code: CODES.resource_exhausted, message }, new Metadata());
+  return DEAF;
+}
+
+function refuseHttp(stream: Stream, status: string): StreamListener {
+  stream.headers([[":status", status]], true);
+  return DEAF;
+}
+
+/** The client's half of a call on a server. */
+class ServerCall implements RawCall, StreamListener {
+  readonly path: string;
+  readonly header: Metadata;
+  readonly timeoutMs?: number;
+  readonly requests: MessageReader;
+  readonly #gone = new AbortController();
+
+  constructor(
+    stream: Stream,
+    fields: Fields,
+    values: Map<string, string>,
+    readonly peer: Peer,
+    private readonly allowance: Allowance,
+    private readonly mark: CallMark,
+  ) {
+    this.path = values.get(":path") ?? "";
+    this.header = metadataOf(fields);
+    this.requests = new MessageReader({
+      encoding: values.get("grpc-encoding"),
+      budget: allowance.strangers,
+      inflater: allowance.inflater,
+      taken: (bytes) => stream.credit(bytes),
+    });
+    const timeout = values.get("grpc-timeout");
+    if (timeout === undefined) return;
+    try {
+      this.timeoutMs = parseTimeoutMs(timeout);
+    } catch (error) {
+      this.requests.abort(error as SvcError);
+    }
+  }
+
+  get signal(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  admitted(caller: "known" | "stranger"): void {
+    admit(this.requests, caller, this.allowance);
+    this.mark.admitted(caller);
+  }
+
+  begun(): void {
+    this.mark.begun();
+  }
+
+  decoding(bytes: number): void {
+    this.requests.decoding(bytes);
+  }
+
+  released(): void {
+    this.mark.released();
+    this.requests.release();
+  }
+
+  get owed(): boolean {
+    return this.requests.owed;
+  }
+
+  headers(): void {}
+
+  data(bytes: Uint8Array): void {
+    this.requests.push(bytes);
+  }
+
+  ended(): void {
+    this.requests.end();
+  }
+
+  closed(error: SvcError | undefined): void {
+    if (!error) return;
+    this.requests.abort(error);
+    this.#gone.abort(error);
+  }
+}
+
+/** The server's half of a call. */
+class Reply implements RawSink {
+  #opened = false;
+
+  constructor(private readonly stream: Stream, private readonly path: string) {}
+
+  header(header: Metadata): void {
+    if (this.#opened) return;
+    this.#opened = true;
+    this.stream.headers([...RESPONSE, ...answerFieldsOf(header)], false);
+  }
+
+  message(bytes: Uint8Array): Promise<void> | undefined {
+    checkSize(bytes, this.path);
+    return this.stream.send(framed(bytes));
+  }
+
+  end(status: Status, trailer: Metadata): void {
+    const trailers: [string, string][] = [["grpc-status", String(status.code)]];
+    if (status.message !== "") trailers.push(["grpc-message", encodeStatusText(status.message)]);
+    trailers.push(...answerFieldsOf(trailer));
+    if (this.#opened) this.stream.end(trailers);
+    else this.stream.headers([...RESPONSE, ...trailers], true);
+  }
+}

@@ -1,0 +1,688 @@
+/**
+ * HTTP/2 (RFC 9113) over a socket: one `Connection` per socket, one `Stream` per exchange, both roles.
+ *
+ * Owns framing, header compression, flow control in both directions and the bounds on what a peer can make us
+ * keep. A peer that breaks the rules loses its connection, never the program. Bytes go out in as few writes as
+ * possible: what piles up while a write is under way leaves in the next one, taken in turns from all streams.
+ */
+
+import { Buffer } from "node:buffer";
+import { nextTick } from "node:process";
+import type { Duplex } from "node:stream";
+import type { Clock } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { ByteBudget } from "../port/byte_budget.ts";
+import { Share } from "../port/fair_socket.ts";
+import { type Fields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
+import { type BudgetName, Budgets } from "./budget.ts";
+import { fitting, listBytes, problemOf } from "./fields.ts";
+import {
+  checkPriority,
+  FLAG,
+  H2,
+  MAX_FRAME_BYTES,
+  MAX_WINDOW_BYTES,
+  Outbox,
+  PREFACE,
+  ProtocolError,
+  readUint32,
+  SETTING,
+  TYPE,
+  uint32,
+  unpadded,
+} from "./frame.ts";
+import { FrameReader, HeaderBlock } from "./input.ts";
+import { PastStreams } from "./past.ts";
+import { readSettings, settingsIn, settingsPayload } from "./settings.ts";
+import { Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.ts";
+import { Watch } from "./watch.ts";
+
+export { WITH_TLS } from "./input.ts";
+
+/** Streams a peer may have open at once on one connection, and a client where the server sets no limit. */
+export const MAX_STREAMS = 1000;
+/** Streams that a client opens before it knows the server's limit, which is seldom lower (RFC 9113, 6.5.2). */
+const EARLY_STREAMS = 100;
+/** Bytes of header fields that one block may hold, either way. */
+const MAX_HEADER_BYTES = 64 * 1024;
+/** Bytes of header fields that calls usually have; only what is beyond counts against the budget. */
+const USUAL_HEADER_BYTES = 4 * 1024;
+/** What a field that goes into the table counts on top of its size: those who mean well add a few, once. */
+const ADDED_FIELD_BYTES = 1024;
+const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
+const INITIAL_WINDOW_BYTES = 65_535;
+/** Data that one write to the socket gathers. */
+const WRITE_BYTES = 256 * 1024;
+/** A peer that does not read what it makes us answer is cut off at this. */
+const MAX_UNSENT_BYTES = 4 * 1024 * 1024;
+/** How long a peer that is left has to read why. */
+const LINGER_MS = 1_000;
+/** What a peer that is left may still send without losing the reason; beyond it nothing is read. */
+const FAREWELL_BYTES = 1024 * 1024;
+/** What a frame costs of its connection's share on top of its bytes; one that begins or ends a call, or changes all. */
+const FRAME_COST = 64, CALL_COST = 1024;
+/** Data in a frame that earns the peer an answer to it; what its window cuts smaller does not. */
+const ANSWERED_BYTES = 1024;
+
+export interface ConnectionOptions {
+  readonly role: "server" | "client";
+  readonly clock: Clock;
+  /** A server's: takes a new stream; without fields when there were more than are taken. */
+  readonly accept?: (stream: Stream, fields: Fields | undefined) => StreamListener;
+  /** A server's: how many streams the client may have open at once; `MAX_STREAMS` unless it is told. */
+  readonly maxStreams?: number;
+  /** A client's: `open` or `hasRoom` may have changed. */
+  readonly changed?: () => void;
+  /** Charged with answers that wait to be sent; throws where there are too many. */
+  readonly unread?: Pick<ByteBudget, "take" | "give">;
+  /** So many bytes have come, or have been taken by the peer's system. */
+  readonly moved?: (bytes: number) => void;
+  /** The peer has shown that it speaks HTTP/2. */
+  readonly ready?: () => void;
+  /** The connection is over; once. */
+  readonly closed?: (error: SvcError) => void;
+}
+
+export class Connection {
+  readonly #streams = new Map<number, Stream>();
+  readonly #decoder = new HpackDecoder(MAX_HEADER_BYTES);
+  readonly #encoder = new HpackEncoder();
+  readonly #out = new Outbox();
+  readonly #ready: Stream[] = [];
+  readonly #pings: (() => void)[] = [];
+  readonly #input: FrameReader;
+  readonly #share: Share;
+  readonly #budgets: Budgets;
+  readonly #watch: Watch | undefined;
+  readonly #past = new PastStreams();
+  /** Streams with data that nobody has heard of yet. */
+  readonly #gathering: Stream[] = [];
+  #block: HeaderBlock | undefined;
+  #lastPeerStream = 0;
+  #nextStream = 1;
+  #sendWindow = INITIAL_WINDOW_BYTES;
+  #receiveWindow = CONNECTION_WINDOW_BYTES;
+  #peerWindow = INITIAL_WINDOW_BYTES;
+  #peerFrameBytes = MAX_FRAME_BYTES;
+  #peerStreams: number | undefined;
+  #peerHeaderBytes = MAX_HEADER_BYTES;
+  #farewellBytes = 0;
+  #scheduled = false;
+  #writing: Uint8Array | undefined;
+  #draining = false;
+  #over: SvcError | undefined;
+
+  constructor(private readonly socket: Duplex, private readonly options: ConnectionOptions) {
+    const { role, clock } = options;
+    this.#input = new FrameReader(role);
+    this.#share = new Share(socket, clock);
+    this.#budgets = new Budgets(clock);
+    if (role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
+    this.#settings();
+    this.#out.frame(TYPE.window, 0, 0, uint32(CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES));
+    if (role === "server") this.#watch = this.#watchOver(clock);
+    socket.on("data", (bytes: Uint8Array) => this.#receive(bytes));
+    socket.on("end", () => this.#lost("the peer closed the connection"));
+    socket.on("close", () => this.#lost("the connection was closed"));
+    socket.on("error", (error: Error) => this.#lost(error.message));
+    this.#schedule();
+  }
+
+  /** Whether new streams can be opened, now or when others have ended. */
+  get open(): boolean {
+    return !this.#over && !this.#draining && this.#nextStream < MAX_WINDOW_BYTES;
+  }
+
+  get isServer(): boolean {
+    return this.options.role === "server";
+  }
+
+  get #maxStreams(): number {
+    return this.options.maxStreams ?? MAX_STREAMS;
+  }
+
+  get unread(): Pick<ByteBudget, "take" | "give"> | undefined {
+    return this.options.unread;
+  }
+
+  get streams(): number {
+    return this.#streams.size;
+  }
+
+  get #settled(): boolean {
+    return this.#input.frames > 0;
+  }
+
+  /** Whether the peer's limit leaves room for one more stream, and what is not sent yet for its header. */
+  get hasRoom(): boolean {
+    if (this.#out.bytes >= MAX_UNSENT_BYTES / 2) return false;
+    return this.#streams.size < (this.#peerStreams ?? (this.#settled ? MAX_STREAMS : EARLY_STREAMS));
+  }
+
+  /** A client's: opens a stream with its header. */
+  request(fields: Fields, ended: boolean, listener: StreamListener): Stream {
+    if (this.#over) throw this.#over;
+    const bytes = listBytes(fields);
+    if (bytes > this.#maxSentHeaderBytes) {
+      const problem = `the call has ${bytes} bytes of header fields to send, the server takes`;
+      throw new SvcError("resource_exhausted", `${problem} ${this.#maxSentHeaderBytes}`);
+    }
+    const stream = new Stream(this, this.#nextStream, this.#peerWindow);
+    this.#nextStream += 2;
+    stream.listener = listener;
+    this.#add(stream);
+    stream.headers(fields, ended);
+    return stream;
+  }
+
+  /** Resolves when the peer answers a ping; never, if the connection ends first. */
+  ping(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#pings.push(resolve);
+      this.#out.frame(TYPE.ping, 0, 0, new Uint8Array(8));
+      this.#schedule();
+    });
+  }
+
+  /** Takes no more streams, and closes when the last one has ended. */
+  drain(): void {
+    if (this.#over || this.#draining) return;
+    this.#draining = true;
+    this.#goaway(H2.noError, "");
+    this.#finishDraining();
+  }
+
+  /** Ends the connection at once, with a word to the peer if its system takes that without waiting. */
+  expel(reason: string): void {
+    if (this.#over) return;
+    this.#goaway(H2.noError, reason);
+    const farewell = this.#writing ? undefined : this.#out.take();
+    if (farewell) this.socket.write(farewell);
+    this.destroy(new SvcError("unavailable", reason));
+  }
+
+  /** Ends the connection and every stream on it; `farewell` are last bytes for the peer. */
+  destroy(error: SvcError, farewell?: Uint8Array): void {
+    if (this.#over) return;
+    this.#over = error;
+    const streams = [...this.#streams.values()];
+    this.#streams.clear();
+    this.#ready.length = 0;
+    this.#watch?.stop();
+    this.#share.stop();
+    if (farewell) this.#part(farewell);
+    else this.socket.destroy();
+    for (const stream of streams) stream.finish(error);
+    this.options.closed?.(error);
+  }
+
+  /**
+   * Of a socket that closes before all that came has been read the system takes back what was just sent. So what still
+   * comes is read, for a while, until the peer has seen why it is left.
+   */
+  #part(farewell: Uint8Array): void {
+    this.socket.once("close", this.options.clock.after(LINGER_MS, () => void this.socket.destroy()));
+    this.socket.end(farewell);
+    this.socket.resume();
+  }
+
+  // What streams do to their connection.
+
+  /** Leaves out the largest fields where the peer does not take all of them; false if it does not take any. */
+  sendHeaders(stream: number, fields: Fields, ended: boolean): boolean {
+    const sent = fitting(fields, this.#maxSentHeaderBytes);
+    if (!sent) return false;
+    const block = this.#encoder.encode(sent);
+    const size = this.#peerFrameBytes;
+    for (let at = 0; at === 0 || at < block.length; at += size) {
+      const last = at + size >= block.length;
+      const flags = (last ? FLAG.endHeaders : 0) | (ended && at === 0 ? FLAG.endStream : 0);
+      this.#out.frame(
+        at === 0 ? TYPE.headers : TYPE.continuation,
+        flags,
+        stream,
+        block.subarray(at, at + size),
+      );
+    }
+    if (ended) this.#earn();
+    this.#bound();
+    return true;
+  }
+
+  sendReset(stream: number, code: number): void {
+    this.#control(TYPE.reset, 0, stream, uint32(code));
+  }
+
+  sendCredit(stream: number, bytes: number): void {
+    this.#control(TYPE.window, 0, stream, uint32(bytes));
+  }
+
+  /** Says that a stream has something to send. */
+  enqueue(stream: Stream): void {
+    this.#ready.push(stream);
+    this.#schedule();
+  }
+
+  gathers(stream: Stream): void {
+    this.#gathering.push(stream);
+  }
+
+  blame(): void {
+    this.#charge("resets", 1);
+  }
+
+  remove(stream: Stream): void {
+    this.#streams.delete(stream.id);
+    this.#past.add(stream.id, stream.peerIsDone);
+    this.options.changed?.();
+    this.#finishDraining();
+  }
+
+  // Sending.
+
+  #schedule(): void {
+    if (this.#scheduled || this.#writing || this.#over) return;
+    this.#scheduled = true;
+    // Later than a microtask: by then all calls that came together have said all that they have to say at once.
+    nextTick(() => {
+      this.#scheduled = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (this.#writing || this.#over) return;
+    this.#pump();
+    const bytes = this.#out.take();
+    if (!bytes) {
+      this.#finishDraining();
+      return;
+    }
+    this.#writing = bytes;
+    this.socket.write(bytes, () => {
+      this.#writing = undefined;
+      this.options.moved?.(bytes.length);
+      this.options.changed?.();
+      this.#flush();
+    });
+  }
+
+  /** Moves data of the waiting streams into the outbox, a frame from each in turn. */
+  #pump(): void {
+    const blocked: Stream[] = [];
+    while (this.#ready.length > 0 && this.#out.bytes < WRITE_BYTES) {
+      const stream = this.#ready.shift()!;
+      if (stream.closed) continue;
+      const room = Math.min(this.#sendWindow, this.#peerFrameBytes);
+      const sent = stream.pump(room, this.#out);
+      this.#sendWindow -= sent;
+      if (sent >= ANSWERED_BYTES || (sent > 0 && !stream.waiting)) this.#earn();
+      if (!stream.waiting) continue;
+      if (this.#sendWindow <= 0) blocked.push(stream);
+      else if (stream.sendWindow > 0) this.#ready.push(stream);
+      else stream.queued = false;
+    }
+    this.#ready.push(...blocked);
+  }
+
+  #control(type: number, flags: number, stream: number, payload: Uint8Array): void {
+    if (this.#over) return;
+    this.#out.frame(type, flags, stream, payload);
+    this.#bound();
+  }
+
+  #bound(): void {
+    if (this.#out.bytes > MAX_UNSENT_BYTES) {
+      this.destroy(new SvcError("unavailable", "the peer does not read what is sent to it"));
+    }
+    this.#schedule();
+  }
+
+  #settings(): void {
+    const values: [number, number][] = [
+      [SETTING.streams, this.#maxStreams],
+      [SETTING.window, STREAM_WINDOW_BYTES],
+      [SETTING.headerBytes, MAX_HEADER_BYTES],
+    ];
+    if (this.options.role === "client") values.push([SETTING.push, 0]);
+    this.#out.frame(TYPE.settings, 0, 0, settingsPayload(values));
+  }
+
+  #goaway(code: number, message: string): void {
+    const text = Buffer.from(message);
+    this.#control(TYPE.goaway, 0, 0, Buffer.concat([uint32(this.#lastPeerStream), uint32(code), text]));
+  }
+
+  #finishDraining(): void {
+    if (!this.#draining || this.#streams.size > 0 || this.#out.bytes > 0 || this.#writing) return;
+    if (this.#over) return;
+    this.destroy(new SvcError("unavailable", "the connection was drained"));
+  }
+
+  // What the peer may cost.
+
+  #watchOver(clock: Clock): Watch {
+    return new Watch(clock, {
+      state: () => ({
+        frames: this.#input.frames,
+        inFrame: this.#input.inFrame,
+        block: this.#block,
+        write: this.#writing,
+      }),
+      endStalled: (nowMs) => {
+        for (const stream of [...this.#streams.values()]) stream.endStalled(nowMs);
+      },
+      ask: () => void this.ping(),
+      cut: (reason) => {
+        // A peer that does not read gets no farewell.
+        if (this.#writing) this.#lost(reason);
+        else this.#leave(H2.calm, new SvcError("unavailable", `the connection is given up: ${reason}`));
+      },
+    });
+  }
+
+  /** Takes from one of the peer's budgets; ends the connection, and says false, when that is overdrawn. */
+  #charge(name: BudgetName, amount: number): boolean {
+    const problem = this.#budgets.spend(name, amount);
+    if (problem) this.#fail(H2.calm, problem);
+    return problem === undefined;
+  }
+
+  /** The peer may answer what it has been sent. */
+  #earn(): void {
+    this.#budgets.earn("credits", 2);
+    this.#budgets.earn("pings", 1);
+    this.#budgets.earn("idle", 1);
+  }
+
+  // Receiving.
+
+  #receive(bytes: Uint8Array): void {
+    if (this.#over) {
+      // What still comes is read for the farewell's sake, and not at the expense of others.
+      this.#farewellBytes += bytes.length;
+      if (this.#farewellBytes > FAREWELL_BYTES) this.socket.pause();
+      else if (!this.#share.spend(bytes.length) && !this.#share.resting) this.#share.rest(() => {});
+      return;
+    }
+    this.#share.came();
+    this.options.moved?.(bytes.length);
+    this.#guarded(() => this.#input.push(bytes));
+    if (!this.#share.resting) this.#work();
+  }
+
+  /** Reads frames until there are no more, or the connection has had its share of this turn. */
+  #work(): void {
+    this.#guarded(() => {
+      while (!this.#over && this.#input.next()) {
+        this.#frame();
+        if (this.#share.spend(FRAME_COST + this.#input.payload.length)) continue;
+        if (!this.#over) this.#share.rest(() => this.#work());
+        break;
+      }
+    });
+    for (const stream of this.#gathering.splice(0)) this.#guarded(() => stream.handOn());
+  }
+
+  #guarded(work: () => void): void {
+    if (this.#over) return;
+    try {
+      work();
+    } catch (error) {
+      if (error instanceof HpackBomb) this.#fail(H2.calm, error.message);
+      else if (error instanceof HpackError) this.#fail(H2.compression, error.message);
+      else if (error instanceof ProtocolError) this.#fail(error.code, error.message);
+      else this.#fail(H2.internal, messageOf(error));
+    }
+  }
+
+  /** Tells the peer what it did wrong, then ends the connection. */
+  #fail(code: number, message: string): void {
+    this.#leave(code, new SvcError("unavailable", `the peer broke the rules of HTTP/2: ${message}`), message);
+  }
+
+  #leave(code: number, error: SvcError, message = error.message): void {
+    if (this.#over) return;
+    this.#goaway(code, message);
+    this.destroy(error, this.#out.take());
+  }
+
+  #lost(reason: string): void {
+    this.destroy(new SvcError("unavailable", `connection lost: ${reason}`));
+  }
+
+  #frame(): void {
+    const { type, flags, stream: id, payload, frames } = this.#input;
+    if (frames === 1) this.options.ready?.();
+    if (this.#block && (type !== TYPE.continuation || id !== this.#block.stream)) {
+      throw new ProtocolError(H2.protocol, "a header block is interrupted");
+    }
+    switch (type) {
+      case TYPE.data:
+        return this.#data(flags, id, payload);
+      case TYPE.headers:
+        return this.#headers(flags, id, payload);
+      case TYPE.continuation:
+        return this.#continuation(flags, payload);
+      case TYPE.priority:
+        return this.#priority(id, payload);
+      case TYPE.reset:
+        return this.#reset(id, payload);
+      case TYPE.settings:
+        return this.#peerSettings(flags, id, payload);
+      case TYPE.ping:
+        return this.#ping(flags, id, payload);
+      case TYPE.goaway:
+        return this.#peerGoaway(id, payload);
+      case TYPE.window:
+        return this.#window(id, payload);
+      case TYPE.push:
+        throw new ProtocolError(H2.protocol, "a push, which was not allowed");
+    }
+    this.#charge("idle", 1);
+  }
+
+  #data(flags: number, id: number, payload: Uint8Array): void {
+    const stream = this.#known(id, "DATA");
+    this.#receiveWindow -= payload.length;
+    if (this.#receiveWindow < 0) {
+      throw new ProtocolError(H2.flowControl, "more data than the connection takes");
+    }
+    // The connection as a whole never waits for a slow reader: each stream's own window bounds what it keeps.
+    if (this.#receiveWindow < CONNECTION_WINDOW_BYTES / 2) {
+      this.sendCredit(0, CONNECTION_WINDOW_BYTES - this.#receiveWindow);
+      this.#receiveWindow = CONNECTION_WINDOW_BYTES;
+    }
+    const data = unpadded(flags, payload), ended = (flags & FLAG.endStream) !== 0;
+    if (data.length === 0 && !ended && !this.#charge("idle", 1)) return;
+    if (stream) return stream.receiveData(data, payload.length, ended);
+    if (!this.isServer || this.#past.mayHear(id)) return;
+    this.sendReset(id, H2.streamClosed);
+    this.blame();
+  }
+
+  #headers(flags: number, id: number, payload: Uint8Array): void {
+    if (id === 0) throw new ProtocolError(H2.protocol, "HEADERS on stream 0");
+    let part = unpadded(flags, payload);
+    if (flags & FLAG.priority) {
+      if (part.length < 5) throw new ProtocolError(H2.frameSize, "HEADERS too short");
+      checkPriority(id, part);
+      part = part.subarray(5);
+    }
+    const ended = (flags & FLAG.endStream) !== 0;
+    if (flags & FLAG.endHeaders) return this.#fields(id, part, ended);
+    this.#block = new HeaderBlock(id, ended);
+    this.#block.append(part);
+  }
+
+  #continuation(flags: number, part: Uint8Array): void {
+    const block = this.#block;
+    if (!block) throw new ProtocolError(H2.protocol, "CONTINUATION of nothing");
+    if (part.length === 0 && !this.#charge("idle", 1)) return;
+    block.append(part);
+    if (!(flags & FLAG.endHeaders)) return;
+    this.#block = undefined;
+    this.#fields(block.stream, block.bytes, block.ended);
+  }
+
+  #fields(id: number, block: Uint8Array, ended: boolean): void {
+    const fields = this.#decoder.decode(block);
+    const { listBytes, added } = this.#decoder;
+    this.#share.spend(CALL_COST + listBytes);
+    const cost = listBytes + ADDED_FIELD_BYTES * added;
+    if (!this.#charge("headerBytes", Math.max(0, cost - USUAL_HEADER_BYTES))) return;
+    const stream = this.#streams.get(id);
+    if (stream) {
+      if (!fields) return stream.fail(H2.calm, "more header fields than are taken");
+      return stream.receiveHeaders(fields, ended);
+    }
+    if (this.isServer && id % 2 === 1 && id > this.#lastPeerStream) return this.#opened(id, fields, ended);
+    if (this.#isIdle(id)) {
+      throw new ProtocolError(H2.protocol, `HEADERS on stream ${id}, which nobody opened`);
+    }
+    if (!this.isServer || this.#past.mayHear(id)) return void this.#charge("idle", 1);
+    throw this.#past.has(id)
+      ? new ProtocolError(H2.streamClosed, `HEADERS on stream ${id}, which has ended`)
+      : new ProtocolError(H2.protocol, `HEADERS on stream ${id} after stream ${this.#lastPeerStream}`);
+  }
+
+  /** A client has opened a stream. */
+  #opened(id: number, fields: Fields | undefined, ended: boolean): void {
+    this.#lastPeerStream = id;
+    const crowded = this.#streams.size >= this.#maxStreams;
+    if (this.#draining || crowded) {
+      this.#past.add(id, ended);
+      this.sendReset(id, H2.refused);
+      if (crowded) this.blame();
+      return;
+    }
+    const stream = new Stream(this, id, this.#peerWindow, fields ?? []);
+    this.#add(stream);
+    const problem = fields && problemOf(fields, "request");
+    if (problem) return stream.fail(H2.protocol, `malformed request: ${problem}`);
+    stream.listener = this.options.accept!(stream, fields);
+    if (ended && !stream.closed) stream.receiveEnd();
+  }
+
+  #add(stream: Stream): void {
+    this.#streams.set(stream.id, stream);
+  }
+
+  #priority(id: number, payload: Uint8Array): void {
+    if (id === 0) throw new ProtocolError(H2.protocol, "PRIORITY on stream 0");
+    if (payload.length !== 5) throw new ProtocolError(H2.frameSize, "PRIORITY of a wrong size");
+    checkPriority(id, payload);
+    this.#charge("idle", 1);
+  }
+
+  #reset(id: number, payload: Uint8Array): void {
+    if (payload.length !== 4) throw new ProtocolError(H2.frameSize, "RST_STREAM of a wrong size");
+    const stream = this.#known(id, "RST_STREAM");
+    this.#share.spend(stream ? CALL_COST : 0);
+    // A client's own streams can only be reset as often as it opens them.
+    if (!this.#charge(stream && this.isServer ? "resets" : "idle", 1)) return;
+    stream?.receiveReset(readUint32(payload, 0));
+  }
+
+  #peerSettings(flags: number, id: number, payload: Uint8Array): void {
+    if (id !== 0) throw new ProtocolError(H2.protocol, "SETTINGS on a stream");
+    if (flags & FLAG.ack) {
+      if (payload.length > 0) throw new ProtocolError(H2.frameSize, "SETTINGS acknowledged with a payload");
+      this.#charge("idle", 1);
+      return;
+    }
+    if (!this.#charge("settings", 1 + settingsIn(payload))) return;
+    this.#share.spend(CALL_COST);
+    for (const [setting, value] of readSettings(payload, !this.isServer)) this.#setting(setting, value);
+    this.#control(TYPE.settings, FLAG.ack, 0, new Uint8Array());
+    this.options.changed?.();
+  }
+
+  #setting(id: number, value: number): void {
+    switch (id) {
+      case SETTING.tableSize:
+        return this.#encoder.resize(value);
+      case SETTING.streams:
+        this.#peerStreams = value;
+        return;
+      case SETTING.window:
+        return this.#widen(value);
+      case SETTING.headerBytes:
+        this.#peerHeaderBytes = value;
+        return;
+      case SETTING.frameSize:
+        this.#peerFrameBytes = Math.min(value, 4 * MAX_FRAME_BYTES);
+    }
+  }
+
+  #widen(window: number): void {
+    const change = window - this.#peerWindow;
+    this.#peerWindow = window;
+    for (const stream of this.#streams.values()) {
+      if (stream.sendWindow + change > MAX_WINDOW_BYTES) {
+        throw new ProtocolError(H2.flowControl, "window of a stream too large");
+      }
+      stream.widen(change);
+    }
+  }
+
+  /** What the peer takes, and never more than we take ourselves. */
+  get #maxSentHeaderBytes(): number {
+    return Math.min(this.#peerHeaderBytes, MAX_HEADER_BYTES);
+  }
+
+  #ping(flags: number, id: number, payload: Uint8Array): void {
+    if (id !== 0) throw new ProtocolError(H2.protocol, "PING on a stream");
+    if (payload.length !== 8) throw new ProtocolError(H2.frameSize, "PING of a wrong size");
+    const pinged = flags & FLAG.ack ? this.#pings.shift() : undefined;
+    if (pinged) return pinged();
+    if (!this.#charge("pings", 1) || flags & FLAG.ack) return;
+    this.#control(TYPE.ping, FLAG.ack, 0, payload);
+  }
+
+  #peerGoaway(id: number, payload: Uint8Array): void {
+    if (id !== 0) throw new ProtocolError(H2.protocol, "GOAWAY on a stream");
+    if (!this.#charge("idle", 1)) return;
+    if (payload.length < 8) throw new ProtocolError(H2.frameSize, "GOAWAY of a wrong size");
+    if (this.options.role === "server") return;
+    this.#draining = true;
+    const last = readUint32(payload, 0) & 0x7fffffff;
+    const debug = Buffer.from(payload.subarray(8)).toString();
+    const reason = `the server is closing the connection${debug && `: ${debug}`}`;
+    for (const stream of [...this.#streams.values()]) {
+      if (stream.id > last) stream.finish(new SvcError("unavailable", reason), true);
+    }
+    this.options.changed?.();
+    this.#finishDraining();
+  }
+
+  #window(id: number, payload: Uint8Array): void {
+    if (payload.length !== 4) throw new ProtocolError(H2.frameSize, "WINDOW_UPDATE of a wrong size");
+    const bytes = readUint32(payload, 0) & 0x7fffffff;
+    if (!this.#charge("credits", 1)) return;
+    if (id !== 0) {
+      const stream = this.#known(id, "WINDOW_UPDATE");
+      return bytes === 0 ? stream?.fail(H2.protocol, "WINDOW_UPDATE by nothing") : stream?.widen(bytes);
+    }
+    if (bytes === 0) throw new ProtocolError(H2.protocol, "WINDOW_UPDATE by nothing");
+    this.#sendWindow += bytes;
+    if (this.#sendWindow > MAX_WINDOW_BYTES) throw new ProtocolError(H2.flowControl, "window too large");
+    this.#schedule();
+  }
+
+  /** The stream of a frame; `undefined` if it has been closed already. */
+  #known(id: number, frame: string): Stream | undefined {
+    const stream = this.#streams.get(id);
+    if (!stream && this.#isIdle(id)) {
+      throw new ProtocolError(H2.protocol, `${frame} on stream ${id}, which nobody opened`);
+    }
+    return stream;
+  }
+
+  #isIdle(id: number): boolean {
+    if (id === 0) return true;
+    return this.options.role === "server"
+      ? id % 2 === 0 || id > this.#lastPeerStream
+      : id % 2 === 0 || id >= this.#nextStream;
+  }
+}

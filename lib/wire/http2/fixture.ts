@@ -1,0 +1,152 @@
+/**
+ * For the tests of HTTP/2, frame by frame: one end is a `Connection`, the other a test that reads and writes frames.
+ */
+
+import { assert } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { Duplex } from "node:stream";
+import { FakeClock, settle } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type Fields, HpackDecoder, HpackEncoder } from "./hpack.ts";
+import { Connection, type ConnectionOptions } from "./connection.ts";
+import { FLAG, FRAME_HEADER_BYTES, PREFACE, TYPE } from "./frame.ts";
+import type { Stream, StreamListener } from "./stream.ts";
+
+/** A frame as it travels. */
+export function frameBytes(type: number, flags: number, stream: number, payload: Uint8Array): Uint8Array {
+  const bytes = Buffer.alloc(FRAME_HEADER_BYTES + payload.length);
+  bytes.writeUIntBE(payload.length, 0, 3);
+  bytes.set([type, flags], 3);
+  bytes.writeUInt32BE(stream, 5);
+  bytes.set(payload, FRAME_HEADER_BYTES);
+  return bytes;
+}
+
+export interface Frame {
+  type: number;
+  flags: number;
+  stream: number;
+  payload: Buffer;
+}
+
+/** The other end of a connection: keeps what arrives, sends what the test says. */
+export class Wire {
+  readonly frames: Frame[] = [];
+  readonly connection: Connection;
+  readonly #encoder = new HpackEncoder();
+  readonly #decoder = new HpackDecoder(1_000_000);
+  readonly #socket: Duplex;
+  #input = Buffer.alloc(0);
+
+  constructor(options: Omit<ConnectionOptions, "clock">, readonly clock = new FakeClock()) {
+    let skip = options.role === "client" ? PREFACE.length : 0;
+    this.#socket = new Duplex({
+      read() {},
+      write: (bytes: Buffer, _encoding, done) => {
+        this.#receive(bytes.subarray(skip));
+        skip = 0;
+        done();
+      },
+    });
+    this.connection = new Connection(this.#socket, { clock, ...options });
+    if (options.role === "server") this.#socket.push(Buffer.from(PREFACE, "latin1"));
+  }
+
+  async send(type: number, flags: number, stream: number, payload: Uint8Array): Promise<void> {
+    await this.sendBytes(frameBytes(type, flags, stream, payload));
+  }
+
+  async sendBytes(bytes: Uint8Array): Promise<void> {
+    this.#socket.push(bytes);
+    await settle();
+  }
+
+  settings(...values: [id: number, value: number][]): Promise<void> {
+    const payload = Buffer.alloc(values.length * 6);
+    values.forEach(([id, value], i) => payload.writeUInt32BE(value, payload.writeUInt16BE(id, 6 * i)));
+    return this.send(TYPE.settings, 0, 0, payload);
+  }
+
+  headers(stream: number, fields: Fields, flags: number = FLAG.endHeaders): Promise<void> {
+    return this.send(TYPE.headers, flags, stream, Buffer.from(this.#encoder.encode(fields)));
+  }
+
+  /** The frames of a kind that have arrived, taken away. */
+  take(type: number): Frame[] {
+    const found = this.frames.filter((frame) => frame.type === type);
+    this.frames.splice(0, Infinity, ...this.frames.filter((frame) => frame.type !== type));
+    return found;
+  }
+
+  decode({ payload }: Frame): Fields | undefined {
+    return this.#decoder.decode(payload);
+  }
+
+  close(): void {
+    this.connection.destroy(new SvcError("canceled", "the test is over"));
+  }
+
+  #receive(bytes: Buffer): void {
+    this.#input = Buffer.concat([this.#input, bytes]);
+    while (this.#input.length >= 9) {
+      const end = 9 + this.#input.readUIntBE(0, 3);
+      if (this.#input.length < end) return;
+      const [type, flags] = this.#input.subarray(3, 5);
+      const payload = this.#input.subarray(9, end);
+      this.frames.push({ type, flags, stream: this.#input.readUInt32BE(5), payload });
+      this.#input = this.#input.subarray(end);
+    }
+  }
+}
+
+/** Lets the connection take its turns until the condition holds, a few hundred of them at most. */
+export async function turns(done: () => boolean): Promise<void> {
+  for (let i = 0; i < 300 && !done(); i++) await settle();
+  assert(done(), "it does not come to that");
+  await settle();
+}
+
+/** Notes what a stream says. */
+export class Notes implements StreamListener {
+  fields: Fields[] = [];
+  body = "";
+  end = false;
+  error: SvcError | undefined;
+  untouched: boolean | undefined;
+  over = false;
+
+  headers(fields: Fields): void {
+    this.fields.push(fields);
+  }
+
+  data(bytes: Uint8Array): void {
+    this.body += Buffer.from(bytes).toString();
+  }
+
+  ended(): void {
+    this.end = true;
+  }
+
+  closed(error: SvcError | undefined, untouched?: boolean): void {
+    assert(!this.over, "closed twice");
+    this.over = true;
+    this.error = error;
+    this.untouched = untouched;
+  }
+}
+
+export function server(
+  more: Partial<ConnectionOptions> = {},
+): { wire: Wire; streams: Stream[]; notes: Notes[] } {
+  const streams: Stream[] = [], notes: Notes[] = [];
+  const accept = (stream: Stream, fields: Fields | undefined) => {
+    streams.push(stream);
+    notes.push(new Notes());
+    notes.at(-1)!.headers(fields ?? []);
+    return notes.at(-1)!;
+  };
+  return { wire: new Wire({ role: "server", accept, ...more }), streams, notes };
+}
+
+export const GET: Fields = [[":method", "GET"], [":scheme", "http"], [":path", "/"]];
+export const OK: Fields = [[":status", "200"]];

@@ -1,0 +1,176 @@
+/**
+ * From the bytes of a socket to the frames of HTTP/2, and from frames to header blocks.
+ *
+ * Owns what a peer has sent of a frame or a block before the rest of it. Promises that these bytes are copied once,
+ * however small the pieces are in which they come, and that nothing of the chunks they came in is kept.
+ */
+
+import { Buffer } from "node:buffer";
+import {
+  FLAG,
+  FRAME_HEADER_BYTES,
+  H2,
+  MAX_FRAME_BYTES,
+  PREFACE,
+  ProtocolError,
+  readUint32,
+  TYPE,
+} from "./frame.ts";
+
+/** Bytes of one header block as it travels, over all its frames. */
+const MAX_BLOCK_BYTES = 256 * 1024;
+/** What is taken from memory for the beginning of a frame or block; it grows with what comes. */
+const FIRST_BYTES = 256;
+
+const NOTHING: Uint8Array = new Uint8Array();
+
+/** Part of the error of a client whose server answers in another language, that of TLS as it seems. */
+export const WITH_TLS = "does the server want TLS?";
+
+/** Bytes that grow up to a limit which their owner watches over. */
+class Gathered {
+  #bytes = NOTHING;
+  length = 0;
+
+  /** What has been gathered; it is not touched again after `clear`. */
+  get bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.length);
+  }
+
+  /** @param wanted how many bytes there will be in the end, at most */
+  append(bytes: Uint8Array, wanted: number): void {
+    const length = this.length + bytes.length;
+    if (length > this.#bytes.length) {
+      // Memory is given for what has come, never for what a peer only promises.
+      const grown = Buffer.allocUnsafeSlow(Math.max(length, Math.min(wanted, FIRST_BYTES + 2 * length)));
+      grown.set(this.bytes);
+      this.#bytes = grown;
+    }
+    this.#bytes.set(bytes, this.length);
+    this.length = length;
+  }
+
+  clear(): void {
+    this.#bytes = NOTHING;
+    this.length = 0;
+  }
+}
+
+/** Cuts what comes from a socket into frames. */
+export class FrameReader {
+  type = 0;
+  flags = 0;
+  stream = 0;
+  /** Good until the next call of `push`; whoever keeps it for longer copies it. */
+  payload = NOTHING;
+  /** How many frames have been read: none until the first one, which is always SETTINGS. */
+  frames = 0;
+  #chunk = NOTHING;
+  #at = 0;
+  readonly #begun = new Gathered();
+  #prefaceLeft: number;
+
+  constructor(private readonly role: "server" | "client") {
+    this.#prefaceLeft = role === "server" ? PREFACE.length : 0;
+  }
+
+  /** Whether the peer has begun a frame without ending it. */
+  get inFrame(): boolean {
+    return this.#begun.length > 0;
+  }
+
+  /** Takes what has come. */
+  push(bytes: Uint8Array): void {
+    const unread = this.#chunk.subarray(this.#at);
+    this.#chunk = unread.length > 0 ? Buffer.concat([unread, bytes]) : bytes;
+    this.#at = 0;
+    if (this.role === "client" && this.frames === 0 && !this.inFrame && wantsTls(bytes)) {
+      throw new ProtocolError(H2.protocol, WITH_TLS);
+    }
+    for (; this.#prefaceLeft > 0 && this.#at < bytes.length; this.#at++, this.#prefaceLeft--) {
+      if (this.#chunk[this.#at] !== PREFACE.charCodeAt(PREFACE.length - this.#prefaceLeft)) {
+        throw new ProtocolError(H2.protocol, "the connection does not begin as HTTP/2 does");
+      }
+    }
+  }
+
+  /** Reads the next frame into the fields; false if not all of it is here. */
+  next(): boolean {
+    if (this.inFrame) return this.#resume();
+    const left = this.#chunk.length - this.#at;
+    if (left >= FRAME_HEADER_BYTES) {
+      const end = FRAME_HEADER_BYTES + this.#lengthOf(this.#chunk, this.#at);
+      if (left >= end) {
+        this.#take(this.#chunk.subarray(this.#at, this.#at + end));
+        this.#at += end;
+        return true;
+      }
+    }
+    if (left > 0) this.#resume();
+    else this.#chunk = NOTHING;
+    return false;
+  }
+
+  /** Goes on with a frame of which only the beginning was here. */
+  #resume(): boolean {
+    if (!this.#gather(FRAME_HEADER_BYTES)) return false;
+    if (!this.#gather(FRAME_HEADER_BYTES + this.#lengthOf(this.#begun.bytes, 0))) return false;
+    this.#take(this.#begun.bytes);
+    this.#begun.clear();
+    return true;
+  }
+
+  /** Whether there are `wanted` bytes of the frame now. */
+  #gather(wanted: number): boolean {
+    const missing = wanted - this.#begun.length;
+    if (missing > 0) {
+      const part = this.#chunk.subarray(this.#at, this.#at + missing);
+      this.#at += part.length;
+      this.#begun.append(part, wanted);
+    }
+    return this.#begun.length >= wanted;
+  }
+
+  /** The length of a payload whose frame is known from its header, whether or not the rest ever comes. */
+  #lengthOf(bytes: Uint8Array, at: number): number {
+    const length = (bytes[at] << 16) | (bytes[at + 1] << 8) | bytes[at + 2];
+    if (length > MAX_FRAME_BYTES) throw new ProtocolError(H2.frameSize, `frame of ${length} bytes`);
+    if (this.frames === 0 && (bytes[at + 3] !== TYPE.settings || bytes[at + 4] & FLAG.ack)) {
+      throw new ProtocolError(H2.protocol, "the first frame is not SETTINGS");
+    }
+    return length;
+  }
+
+  #take(frame: Uint8Array): void {
+    this.type = frame[3];
+    this.flags = frame[4];
+    this.stream = readUint32(frame, 5) & 0x7fffffff;
+    this.payload = frame.subarray(FRAME_HEADER_BYTES);
+    this.frames++;
+  }
+}
+
+/** Whether a server's first bytes are an alert of TLS, or the answer of HTTP/1.1 that servers have for such clients. */
+function wantsTls(bytes: Uint8Array): boolean {
+  const beginning = String.fromCharCode(...bytes.subarray(0, 5));
+  return beginning === "HTTP/" || beginning.startsWith("\x15\x03");
+}
+
+/** A header block that takes more than one frame. */
+export class HeaderBlock {
+  readonly #parts = new Gathered();
+  #frameBytes = 0;
+
+  constructor(readonly stream: number, readonly ended: boolean) {}
+
+  get bytes(): Uint8Array {
+    return this.#parts.bytes;
+  }
+
+  append(part: Uint8Array): void {
+    // The frames count too, or a peer could send empty ones forever.
+    this.#frameBytes += part.length + FRAME_HEADER_BYTES;
+    if (this.#frameBytes > MAX_BLOCK_BYTES) throw new ProtocolError(H2.calm, "header block too large");
+    this.#parts.append(part, MAX_BLOCK_BYTES);
+  }
+}

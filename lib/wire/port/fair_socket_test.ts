@@ -1,0 +1,200 @@
+/** Fairness: a socket that always has something to read leaves turns to the others. */
+
+import { assert, assertEquals } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { Duplex } from "node:stream";
+import { connect as connectTls, createServer as createTls, type TLSSocket } from "node:tls";
+import { FakeClock, nextTurn, settle, SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { selfSigned } from "../echo_fixture.ts";
+import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
+import { HpackEncoder } from "../http2/hpack.ts";
+import { Connection } from "../http2/connection.ts";
+import { PREFACE, TYPE } from "../http2/frame.ts";
+import { frameBytes } from "../http2/fixture.ts";
+
+const MIB = 1024 * 1024;
+const CHUNK_BYTES = 64 * 1024;
+const FLOOD_BYTES = 64 * 1024 * 1024;
+
+/** A socket whose peer has sent `beginning` and then the same frames over and over. */
+function flood(beginning: Uint8Array, again: Uint8Array): { socket: Duplex; sent: () => number } {
+  let sent = 0;
+  const chunk = Buffer.alloc(CHUNK_BYTES - CHUNK_BYTES % again.length, again);
+  const socket = new Duplex({
+    read() {
+      sent += chunk.length;
+      this.push(sent === chunk.length ? beginning : sent > FLOOD_BYTES ? null : chunk);
+    },
+    write: (_bytes, _encoding, done) => done(),
+  });
+  return { socket, sent: () => sent };
+}
+
+/** How much is read before anybody else has a turn, and in ten turns. */
+async function turns(sent: () => number): Promise<number[]> {
+  const counts: number[] = [];
+  for (let turn = 0; turn < 10; turn++) {
+    await new Promise<void>((resolve) => void nextTurn(resolve));
+    counts.push(sent());
+  }
+  return counts;
+}
+
+const PING = frameBytes(TYPE.ping, 1, 0, new Uint8Array(8));
+const BEGINNING = Buffer.concat([Buffer.from(PREFACE), frameBytes(TYPE.settings, 0, 0, new Uint8Array())]);
+
+Deno.test("fairness: a connection of HTTP/2 that never stops sending leaves turns to others, also once it is left", async () => {
+  const { socket, sent } = flood(BEGINNING, PING);
+  const connection = new Connection(socket, { role: "server", clock: new FakeClock() });
+  for (const count of await turns(sent)) assert(count < 10 * 3 * CHUNK_BYTES, `${count} bytes`);
+  assertEquals(connection.open, false, "too many pings");
+  socket.destroy();
+  await settle();
+});
+
+Deno.test("fairness: calls are fewer in a turn than their few bytes say", async () => {
+  let calls = 0;
+  const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+  const connection = new Connection(socket, {
+    role: "server",
+    clock: new FakeClock(),
+    accept: () => {
+      calls++;
+      return { headers() {}, data() {}, ended() {}, closed() {} };
+    },
+  });
+  const block = new HpackEncoder().encode([[":method", "POST"], [":scheme", "http"], [":path", "/"]]);
+  const headers = Array.from({ length: 500 }, (_, i) => frameBytes(TYPE.headers, 4, 1 + 2 * i, block));
+  socket.push(Buffer.concat([BEGINNING, ...headers]));
+  const counts: number[] = [];
+  for (let turn = 0; turn < 100; turn++) {
+    await new Promise<void>((resolve) => void nextTurn(resolve));
+    counts.push(calls);
+  }
+  const most = Math.max(...counts.slice(1).map((count, i) => count - counts[i]));
+  assert(most < 100, `${most} calls in a turn`);
+  assertEquals(calls, 500);
+  connection.destroy(new SvcError("canceled", "the test is over"));
+  await settle();
+});
+
+/** Reads all that a socket has, slice by slice; answers what came and how much of it came in one turn. */
+async function readAll(content: Uint8Array, hear: (turns: Turns) => void): Promise<[Buffer, number]> {
+  const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+  const turns = readInTurns(socket, new FakeClock());
+  const parts: Buffer[] = [];
+  let [perTurn, most] = [0, 0];
+  socket.on("data", (bytes: Buffer) => {
+    most = Math.max(most, perTurn += bytes.length);
+    void nextTurn(() => perTurn = 0);
+    parts.push(bytes);
+    hear(turns);
+    // A reader that takes its time now and then.
+    if (parts.length % 10 !== 0) return;
+    socket.pause();
+    void nextTurn(() => socket.resume());
+  });
+  const ended = new Promise((resolve) => socket.once("end", resolve));
+  for (let at = 0; at < content.length; at += CHUNK_BYTES) {
+    socket.push(content.subarray(at, at + CHUNK_BYTES));
+  }
+  socket.push(null);
+  await ended;
+  socket.destroy();
+  return [Buffer.concat(parts), most];
+}
+
+Deno.test("fairness: any other socket is read in slices, all of it, in order and to its end, small ones where requests begin", async () => {
+  const content = Buffer.from(Uint8Array.from({ length: 1_000_000 }, (_, at) => at % 251));
+  const [body] = await readAll(content, () => {});
+  assert(body.equals(content));
+  const [requests, most] = await readAll(content, (turns) => turns.requested());
+  assert(requests.equals(content));
+  assert(most <= 4096, `${most} bytes in a turn`);
+});
+
+Deno.test("fairness: a socket of HTTP/1.1 that never stops sending leaves turns to others", async () => {
+  const { socket, sent } = flood(Buffer.from("GET "), Buffer.from("/ HTTP/1.1\r\n\r\n"));
+  readInTurns(socket, new FakeClock());
+  socket.on("data", () => {});
+  for (const count of await turns(sent)) assert(count < 10 * 3 * CHUNK_BYTES, `${count} bytes`);
+  socket.destroy();
+});
+
+Deno.test("fairness: a connection that has gone on for a while waits until the system has been asked for news", async () => {
+  const { socket, sent } = flood(Buffer.from("GET "), Buffer.from("/ HTTP/1.1\r\n\r\n"));
+  const clock = new FakeClock();
+  readInTurns(socket, clock);
+  socket.on("data", () => {});
+  const first = await turns(sent);
+  assert(first.at(-1)! > first[0], "immediates follow each other");
+  await clock.advance(10);
+  await turns(sent);
+  assertEquals(new Set(await turns(sent)).size, 1, "a timer is due first");
+  assertEquals(clock.pending, 1);
+  const before = sent();
+  await clock.advance(1);
+  const after = await turns(sent);
+  assert(after.at(-1)! > before, "and then it goes on");
+  socket.destroy();
+});
+
+/** Both ends of a TLS connection, and the socket below the server's end. */
+async function tlsPair() {
+  const { certPem, keyPem } = await selfSigned();
+  const tls = createTls({ cert: certPem, key: keyPem });
+  const listener = createServer((socket) => void tls.emit("connection", socket)).listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const accepted = once(listener, "connection"), secured = once(tls, "secureConnection");
+  const { port } = listener.address() as AddressInfo;
+  const client = connectTls({ host: "127.0.0.1", port, ca: certPem, servername: "localhost" });
+  const [[below], [server]] = await Promise.all([accepted, secured, once(client, "secureConnect")]);
+  listener.close();
+  return { below: below as Socket, server: server as TLSSocket, client };
+}
+
+/** Writes 64 MiB to a reader that has paused, and waits until nothing more of it moves. */
+async function writeToPaused(reader: TLSSocket, writer: TLSSocket): Promise<void> {
+  reader.pause();
+  for (let sent = 0; sent < FLOOD_BYTES; sent += CHUNK_BYTES) {
+    writer.write(Buffer.alloc(CHUNK_BYTES, "again "));
+  }
+  writer.end();
+  const clock = new SystemClock();
+  for (let [still, last] = [0, FLOOD_BYTES]; still < 100; still++) {
+    // Not an immediate: the system is to be asked for news.
+    await clock.sleep(1);
+    if (writer.writableLength < last) [still, last] = [0, writer.writableLength];
+  }
+}
+
+async function readToEnd(reader: TLSSocket): Promise<number> {
+  let bytes = 0;
+  reader.on("data", (chunk: Uint8Array) => void (bytes += chunk.length)).resume();
+  await once(reader, "end");
+  return bytes;
+}
+
+Deno.test("fairness: what comes over TLS while nobody reads stays in the system, and all of it is read later", async () => {
+  const { below, server, client } = await tlsPair();
+  holdBelowTls(server);
+  await writeToPaused(server, client);
+  assert(below.bytesRead < MIB, `${below.bytesRead} bytes taken`);
+  assertEquals(await readToEnd(server), FLOOD_BYTES);
+  for (const socket of [server, client]) socket.destroy();
+  await settle();
+});
+
+Deno.test("fairness: a client over TLS, too, leaves in the system what it does not read", async () => {
+  const { server, client } = await tlsPair();
+  holdBelowTls(client);
+  await writeToPaused(client, server);
+  // The systems of both ends take some megabytes.
+  assert(server.writableLength > FLOOD_BYTES / 4, `only ${server.writableLength} bytes wait`);
+  assertEquals(await readToEnd(client), FLOOD_BYTES);
+  for (const socket of [server, client]) socket.destroy();
+  await settle();
+});

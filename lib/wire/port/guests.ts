@@ -1,0 +1,240 @@
+/**
+ * Who is connected to a port, and who gives way to a newcomer when there is no room.
+ *
+ * Everybody gets in. A connection rises as it shows what it is for: it is silent, then a stranger, then known to make
+ * calls, then in the middle of one. Whoever has shown least gives way first, and among equals those of the address with
+ * the most connections, the one without progress for longest before the others. But every rank keeps some room, so that
+ * a crowd of silent connections neither crowds out a newcomer who is about to speak nor everybody who has spoken.
+ *
+ * The limit follows from how many files the program may have open, of which it keeps some for itself. No one address
+ * has all of it; those of this computer have more, as a proxy may stand there for everybody.
+ */
+
+import type { Host } from "../../base/host.ts";
+
+/** Connections of one port, whatever the system allows. */
+const MAX_CONNECTIONS = 4096;
+/** Where the system does not say how many files a program may have open. */
+const DEFAULT_FILES = 1024;
+/** Files that stay free for the program itself: a share, and no fewer than these. */
+const RESERVED_SHARE = 1 / 4;
+const RESERVED_FILES = 32;
+/**
+ * The runtime accepts all connections that wait before it hands on the first one, and nobody has given way for them
+ * yet. So there are files for twice as many as the system lets wait, as more come in the meantime (measured: 83 in a row
+ * where 38 may wait). This share of the limit may wait.
+ */
+const WAITING_SHARE = 1 / 4;
+const MAX_WAITING = 511;
+/** Of the limit, what one address may have. */
+const SHARE = 1 / 2;
+const LOCAL_SHARE = 7 / 8;
+/** What those in the middle of a call leave to everybody else, and what of that is for the silent, and for strangers. */
+const OTHERS_SHARE = 1 / 4;
+const SILENT_SHARE = 1 / 3;
+const STRANGERS_SHARE = 1 / 3;
+/** As much as this has to come or to go before that is progress: a byte now and then is none. */
+export const PROGRESS_BYTES = 64 * 1024;
+
+/** How many connections a port may have. */
+export async function connectionLimit(host: Pick<Host, "readTextFile">): Promise<number> {
+  const limits = await host.readTextFile("/proc/self/limits").catch(() => "");
+  const [, soft] = /^Max open files +(\d+|unlimited)/m.exec(limits) ?? [];
+  return connectionsWith(soft === "unlimited" ? Infinity : Number(soft ?? DEFAULT_FILES));
+}
+
+export function connectionsWith(files: number): number {
+  const left = files - Math.max(RESERVED_FILES, files === Infinity ? 0 : Math.ceil(files * RESERVED_SHARE));
+  return Math.max(1, Math.min(MAX_CONNECTIONS, Math.floor(left / (1 + 2 * WAITING_SHARE))));
+}
+
+/** How many connections may wait to be accepted by a port that has so many at most. */
+export function waitingWith(connections: number): number {
+  return Math.max(1, Math.min(MAX_WAITING, Math.floor(connections * WAITING_SHARE)));
+}
+
+export const DEFAULT_CONNECTIONS = connectionsWith(DEFAULT_FILES);
+
+/**
+ * What a connection has shown, least first: nothing that makes sense; a whole request or a frame; a call by somebody who
+ * may make it; such a call that is under way.
+ */
+const RANKS = ["silent", "stranger", "known", "calling"] as const;
+export type Rank = (typeof RANKS)[number];
+export type Counts = Readonly<Record<Rank, number>>;
+
+/** Which rank gives way where there are so many of each. */
+export function rankToLeave({ silent, stranger, known, calling }: Counts): Rank {
+  const others = silent + stranger + known;
+  if (calling > 0 && others <= OTHERS_SHARE * (others + calling)) return "calling";
+  if (silent > SILENT_SHARE * others) return "silent";
+  if (stranger > STRANGERS_SHARE * others) return "stranger";
+  return "known";
+}
+
+/** One connection. */
+export class Guest {
+  rank: Rank = "silent";
+  /** Grows from guest to guest with every progress. */
+  progress = 0;
+  #calls = 0;
+  #movedBytes = 0;
+
+  /**
+   * @param address `undefined` over a socket of the file system
+   * @param leave ends the connection; its file is free when this returns
+   */
+  constructor(
+    private readonly guests: Guests,
+    readonly address: string | undefined,
+    readonly leave: () => void,
+  ) {}
+
+  /** A request is here, or has been answered. */
+  progressed(): void {
+    this.guests.rise(this, this.rank === "silent" ? "stranger" : this.rank);
+  }
+
+  /** Bytes have come, or have gone. */
+  moved(bytes: number): void {
+    this.#movedBytes += bytes;
+    if (this.#movedBytes < PROGRESS_BYTES) return;
+    this.#movedBytes = 0;
+    // What has said nothing that makes sense says no more by saying much of it.
+    if (this.rank !== "silent") this.progressed();
+  }
+
+  /** A call by somebody who may make it begins. */
+  began(): void {
+    this.#calls++;
+    this.guests.rise(this, "calling");
+  }
+
+  /** Such a call has ended. */
+  ended(): void {
+    if (--this.#calls === 0) this.guests.rise(this, "known");
+    else this.progressed();
+  }
+}
+
+/** What a call shows about the connection that it came over; nothing if it has no business to be made. */
+export class CallMark {
+  #known = false;
+  #begun = false;
+
+  constructor(private readonly guest: Pick<Guest, "began" | "ended"> | undefined) {}
+
+  admitted(caller: "known" | "stranger"): void {
+    this.#known = caller === "known";
+  }
+
+  begun(): void {
+    if (!this.#known || this.#begun) return;
+    this.#begun = true;
+    this.guest?.began();
+  }
+
+  /** Idempotent. */
+  released(): void {
+    if (this.#begun) this.guest?.ended();
+    this.#known = this.#begun = false;
+  }
+}
+
+type Address = string | undefined;
+
+export class Guests {
+  /** The guests of each rank and address, those without progress for longest first. */
+  readonly #ranks: Readonly<Record<Rank, Map<Address, Set<Guest>>>> = {
+    silent: new Map(),
+    stranger: new Map(),
+    known: new Map(),
+    calling: new Map(),
+  };
+  readonly #counts: Record<Rank, number> = { silent: 0, stranger: 0, known: 0, calling: 0 };
+  readonly #here = new Set<Guest>();
+  #progress = 0;
+
+  constructor(private readonly limit: number) {}
+
+  get counts(): Counts {
+    return this.#counts;
+  }
+
+  /** Takes in a guest, in the place of another one if need be. */
+  admit(address: Address, leave: () => void): Guest {
+    if (this.#countsOf(address).total >= this.#shareOf(address)) this.#makeRoom(address);
+    else if (this.#here.size >= this.limit) this.#makeRoom();
+    const guest = new Guest(this, address, leave);
+    this.#here.add(guest);
+    this.#enter(guest);
+    return guest;
+  }
+
+  /** Idempotent. */
+  remove(guest: Guest): void {
+    if (this.#here.delete(guest)) this.#quit(guest);
+  }
+
+  /** Notes the progress of a guest, and what it has shown by it. */
+  rise(guest: Guest, rank: Rank): void {
+    if (!this.#here.has(guest)) return;
+    this.#quit(guest);
+    guest.rank = rank;
+    this.#enter(guest);
+  }
+
+  #shareOf(address: Address): number {
+    const local = address === undefined || /^(?:::ffff:)?127\.|^::1$/.test(address);
+    return Math.max(1, Math.floor(this.limit * (local ? LOCAL_SHARE : SHARE)));
+  }
+
+  #countsOf(address: Address) {
+    const [silent, stranger, known, calling] = RANKS.map((rank) => this.#ranks[rank].get(address)?.size ?? 0);
+    return { silent, stranger, known, calling, total: silent + stranger + known + calling };
+  }
+
+  /** Lets somebody leave, of one address where that is what has too many. */
+  #makeRoom(...only: [] | [Address]): void {
+    const rank = rankToLeave(only.length > 0 ? this.#countsOf(only[0]) : this.#counts);
+    const addresses = this.#ranks[rank];
+    const guest = only.length > 0 ? first(addresses.get(only[0])) : firstOfMost(addresses);
+    if (!guest) return;
+    this.remove(guest);
+    guest.leave();
+  }
+
+  #enter(guest: Guest): void {
+    guest.progress = ++this.#progress;
+    const addresses = this.#ranks[guest.rank];
+    const guests = addresses.get(guest.address);
+    if (guests) guests.add(guest);
+    else addresses.set(guest.address, new Set([guest]));
+    this.#counts[guest.rank]++;
+  }
+
+  #quit(guest: Guest): void {
+    const addresses = this.#ranks[guest.rank];
+    const guests = addresses.get(guest.address)!;
+    guests.delete(guest);
+    if (guests.size === 0) addresses.delete(guest.address);
+    this.#counts[guest.rank]--;
+  }
+}
+
+function first(guests: ReadonlySet<Guest> | undefined): Guest | undefined {
+  return guests?.values().next().value;
+}
+
+/** The first guest of the address that has most; of two such addresses the one without progress for longer. */
+function firstOfMost(addresses: ReadonlyMap<Address, ReadonlySet<Guest>>): Guest | undefined {
+  let most = 0;
+  let found: Guest | undefined;
+  for (const guests of addresses.values()) {
+    if (guests.size < most) continue;
+    const guest = first(guests)!;
+    if (guests.size > most || guest.progress < found!.progress) found = guest;
+    most = guests.size;
+  }
+  return found;
+}

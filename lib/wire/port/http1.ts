@@ -1,0 +1,270 @@
+/**
+ * HTTP/1.1 on the connections of a port: hands each request to the `WebServer` and its answer to the client.
+ *
+ * Owns how long a connection may be idle, how slowly a request may come, how long an answer may stay unread and how
+ * many requests may wait for their answers. Promises that each connection ends that keeps to none of this.
+ */
+
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from "node:http";
+import type { Socket } from "node:net";
+import type { Clock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Allowance } from "./byte_budget.ts";
+import type { Turns } from "./fair_socket.ts";
+import type { WebBody, WebRequest, WebResponse, WebServer } from "./grpc_web.ts";
+import { type Guest, PROGRESS_BYTES } from "./guests.ts";
+import type { Fields } from "../http2/hpack.ts";
+import type { Peer } from "../service.ts";
+
+/** Request bytes that wait for their reader. */
+const BODY_BYTES = 1024 * 1024;
+/** A connection without a request is kept this long; in this time its next header has to be complete. */
+const IDLE_MS = 75_000;
+/** A request brings `PROGRESS_BYTES` in this time, or its end, unless it waits for us. */
+const PROGRESS_MS = 30_000;
+/** A client that reads nothing of its answer for this long is cut off. */
+const UNREAD_MS = 120_000;
+/** Requests of one connection that wait for their answers. Hardly any client sends a second one before its answer. */
+const MAX_WAITING_REQUESTS = 100;
+
+/** A connection that speaks HTTP/1.1. */
+export interface Http1Client {
+  /** What to call it in the log. */
+  readonly name: string;
+  readonly peer: Peer;
+  readonly guest: Guest;
+  readonly turns: Turns;
+  readonly allowance: Allowance;
+  /** It has made its first whole request. */
+  readonly spoke: () => void;
+}
+
+export interface Http1Parts {
+  readonly clock: Clock;
+  readonly web: WebServer;
+  readonly scheme: string;
+  readonly debug: (message: string) => void;
+  /** Whether the port takes no more requests. */
+  readonly closing: () => boolean;
+  /** `busy` has changed. */
+  readonly changed: () => void;
+}
+
+export class Http1 {
+  readonly #server: Server;
+  readonly #connections = new WeakMap<Socket, Http1Connection>();
+  #busy = 0;
+
+  constructor(private readonly parts: Http1Parts) {
+    // An offer to change to another protocol is not taken up; the request itself is answered.
+    const options = { shouldUpgradeCallback: () => false } as ServerOptions;
+    this.#server = createServer(options, (message, response) => {
+      this.#connections.get(message.socket)?.request(message, response);
+    });
+    // Deno ends a connection after its first answer when the server it belongs to does not listen. This one is
+    // handed its connections, and never listens itself.
+    Object.defineProperty(this.#server, "listening", { get: () => !parts.closing() });
+    this.#server.on("clientError", (error, socket) => {
+      if (socket.writable) socket.end(notHttp(error));
+      // What still comes is read for the answer's sake, and not looked at.
+      socket.removeAllListeners("data").resume();
+    });
+  }
+
+  /** How many answers are not complete. */
+  get busy(): number {
+    return this.#busy;
+  }
+
+  /** Takes over a connection. */
+  take(socket: Socket, client: Http1Client): void {
+    const connection = new Http1Connection(socket, client, this.parts, (change) => {
+      this.#busy += change;
+      this.parts.changed();
+    });
+    this.#connections.set(socket, connection);
+    this.#server.emit("connection", socket);
+  }
+}
+
+class Http1Connection {
+  /** What there is to do for each request under way when the connection ends. */
+  readonly #requests = new Set<() => void>();
+  #rested = () => {};
+
+  constructor(
+    private readonly socket: Socket,
+    private readonly client: Http1Client,
+    private readonly parts: Http1Parts,
+    private readonly busier: (change: 1 | -1) => void,
+  ) {
+    socket.once("close", () => {
+      for (const over of [...this.#requests]) over();
+      this.#rested();
+    });
+  }
+
+  request(message: IncomingMessage, response: ServerResponse): void {
+    const { client } = this;
+    // Of a connection that is cut off the rest of what has come is not looked at.
+    if (this.socket.destroyed) return;
+    client.spoke();
+    client.turns.requested();
+    client.guest.progressed();
+    this.#rested();
+    if (this.#requests.size >= MAX_WAITING_REQUESTS) {
+      return this.#cut(`made ${MAX_WAITING_REQUESTS} requests without waiting for their answers`);
+    }
+    const watch = this.#watchBody(message);
+    const stall = () => this.#cutAfter(UNREAD_MS, "read nothing of its answer");
+    let unread = 0;
+    const request: WebRequest = {
+      method: message.method ?? "",
+      target: message.url ?? "",
+      fields: pairs(message.rawHeaders),
+      peer: { ...client.peer, origin: originOf(this.parts.scheme, message.headers.host) },
+      allowance: client.allowance,
+      guest: client.guest,
+      taken(bytes) {
+        unread -= bytes;
+        if (unread <= BODY_BYTES) message.resume();
+      },
+    };
+    const body = this.parts.web.open(request, new HttpResponse(response, this.parts.closing, stall));
+    message.on("data", (bytes: Uint8Array) => {
+      unread += bytes.length;
+      client.guest.moved(bytes.length);
+      watch.arrived(bytes.length);
+      if (unread > BODY_BYTES) message.pause();
+      body.data(bytes);
+    });
+    message.on("end", () => body.ended());
+    message.on("error", (error) => this.parts.debug(`request of ${client.name}: ${error.message}`));
+    response.on("error", (error) => this.parts.debug(`answer to ${client.name}: ${error.message}`));
+    this.#whenOver(message, response, body, watch.stop);
+  }
+
+  #cut(why: string): void {
+    this.parts.debug(`${this.client.name} ${why} and is cut off`);
+    this.socket.destroy();
+  }
+
+  /** Cuts the connection off after `ms`, unless the returned function is called. */
+  #cutAfter(ms: number, why: string): () => void {
+    return this.parts.clock.after(ms, () => this.#cut(`${why} for ${ms / 1000} s`));
+  }
+
+  /** Cuts off a client whose request comes too slowly; `arrived` hears of what comes. */
+  #watchBody(message: IncomingMessage) {
+    let missing = PROGRESS_BYTES;
+    let stop = () => {};
+    const begin = () => {
+      missing = PROGRESS_BYTES;
+      stop();
+      stop = this.parts.clock.after(PROGRESS_MS, () => {
+        // A request that waits for its reader is not slow itself.
+        if (message.isPaused()) return begin();
+        this.#cut("sends its request too slowly");
+      });
+    };
+    begin();
+    message.once("end", () => stop());
+    return {
+      arrived: (bytes: number) => {
+        missing -= bytes;
+        if (missing <= 0) begin();
+      },
+      stop: () => stop(),
+    };
+  }
+
+  #whenOver(message: IncomingMessage, response: ServerResponse, body: WebBody, stop: () => void): void {
+    const over = () => {
+      if (!this.#requests.delete(over)) return;
+      stop();
+      if (!response.writableFinished) {
+        body.gone(new SvcError("canceled", `${message.url} was canceled: the client went away`));
+      } else this.client.guest.progressed();
+      if (this.#requests.size === 0 && !this.socket.destroyed) this.#rest();
+      this.busier(-1);
+    };
+    this.#requests.add(over);
+    this.busier(1);
+    response.on("finish", over);
+    response.on("close", over);
+  }
+
+  /** The last request is answered: the next one has not for ever to come. */
+  #rest(): void {
+    this.#rested();
+    this.#rested = this.#cutAfter(IDLE_MS, "made no whole request");
+  }
+}
+
+/** The whole answer to what the parser of HTTP/1.1 does not understand. */
+function notHttp(error: Error): string {
+  const tooLarge = (error as { code?: string }).code === "HPE_HEADER_OVERFLOW";
+  return tooLarge
+    ? refusal("431 Request Header Fields Too Large", "the request has more header fields than are taken\n")
+    : refusal("400 Bad Request", "this is not a request of HTTP/1.1\n");
+}
+
+/** A whole answer that is the last one. */
+export function refusal(status: string, line: string): string {
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: text/plain\r\ncontent-length: ${line.length}\r\n`;
+  return `${head}connection: close\r\n\r\n${line}`;
+}
+
+class HttpResponse implements WebResponse {
+  /** `stall` cuts the client off in a while; the function that it returns calls that off. */
+  constructor(
+    private readonly response: ServerResponse,
+    private readonly closing: () => boolean,
+    private readonly stall: () => () => void,
+  ) {}
+
+  start(status: number, fields: Fields): void {
+    if (this.response.headersSent || this.response.destroyed) return;
+    for (const [name, value] of fields) this.response.appendHeader(name, value);
+    if (this.closing()) this.response.setHeader("connection", "close");
+    this.response.writeHead(status);
+  }
+
+  send(bytes: Uint8Array): Promise<void> | undefined {
+    const { response } = this;
+    if (response.destroyed || response.writableEnded || response.write(bytes)) return undefined;
+    return new Promise((resolve) => {
+      const read = this.stall();
+      const go = () => {
+        read();
+        response.removeListener("drain", go).removeListener("close", go);
+        resolve();
+      };
+      response.on("drain", go).on("close", go);
+    });
+  }
+
+  end(): void {
+    if (!this.response.destroyed) this.response.end();
+  }
+
+  abort(): void {
+    this.response.destroy();
+  }
+}
+
+function originOf(scheme: string, host: string | undefined): string | undefined {
+  return host === undefined ? undefined : `${scheme}://${host}`;
+}
+
+function pairs(raw: readonly string[]): [string, string][] {
+  const fields: [string, string][] = [];
+  for (let i = 0; i + 1 < raw.length; i += 2) fields.push([raw[i].toLowerCase(), raw[i + 1]]);
+  return fields;
+}

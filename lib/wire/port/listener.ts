@@ -1,0 +1,160 @@
+/**
+ * A listening socket that goes on accepting.
+ *
+ * When a program has no more open files, the runtime stops accepting for good and tells nobody. So after connections
+ * have come, the listener connects to itself; where nothing arrives it says so once and opens itself anew until it does.
+ */
+
+import { connect, createServer, type Server, type Socket } from "node:net";
+import type { Clock } from "../../base/clock.ts";
+import { messageOf } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+
+/** With fewer connections than these the program is not short of files. */
+const SUSPICIOUS_CONNECTIONS = 8;
+/** From a connection to the check. */
+const CHECK_MS = 5_000;
+const RETRY_MS = 1_000;
+/** How long a connection to itself may take. */
+const ARRIVAL_MS = 2_000;
+/** So many in a row have to be missed: one may have been late because the program was busy. */
+const MISSES = 2;
+/** Turns in which what the system has to tell is heard before a connection counts as missed. */
+const LATE_TURNS = 3;
+
+export interface ListenAddress {
+  readonly host?: string;
+  readonly port?: number;
+  readonly path?: string;
+}
+
+export interface ListenerParts {
+  /** How many connections the system lets wait. */
+  readonly backlog: number;
+  readonly clock: Clock;
+  readonly logger?: Logger;
+  /** Takes each new connection. */
+  readonly accept: (socket: Socket) => void;
+}
+
+export class Listener {
+  #server: Server;
+  #name = "";
+  #target: ListenAddress = {};
+  #open = 0;
+  #arrived: (() => void) | undefined;
+  #checking = false;
+  #deaf = false;
+  #misses = 0;
+  #closed = false;
+  #cancel = () => {};
+
+  constructor(private readonly parts: ListenerParts) {
+    this.#server = this.#create();
+  }
+
+  /** Rejects with the system's error. */
+  async listen(name: string, address: ListenAddress): Promise<void> {
+    this.#name = name;
+    await this.#listen(address);
+    const { port } = this.address;
+    this.#target = address.path === undefined ? { host: address.host, port } : address;
+  }
+
+  get address(): { address: string; port: number } {
+    return this.#server.address() as { address: string; port: number };
+  }
+
+  /** Resolves when the connections that it has accepted have ended, too. */
+  close(): Promise<void> {
+    this.#closed = true;
+    this.#cancel();
+    return new Promise((resolve) => this.#server.close(() => resolve()));
+  }
+
+  #create(): Server {
+    const server = createServer();
+    server.on("connection", (socket: Socket) => {
+      this.#open++;
+      socket.once("close", () => this.#open--);
+      this.#arrived?.();
+      if (this.#open >= SUSPICIOUS_CONNECTIONS) this.#checkIn(CHECK_MS);
+      this.parts.accept(socket);
+    });
+    return server;
+  }
+
+  #listen(address: ListenAddress): Promise<void> {
+    const server = this.#server;
+    return new Promise((resolve, reject) => {
+      server.once("error", reject);
+      server.listen({ ...address, backlog: this.parts.backlog }, () => {
+        server.removeListener("error", reject);
+        server.on("error", (error) => this.parts.logger?.error(`port ${this.#name}: ${messageOf(error)}`));
+        resolve();
+      });
+    });
+  }
+
+  #checkIn(ms: number): void {
+    if (this.#checking || this.#closed) return;
+    this.#checking = true;
+    this.#cancel = this.parts.clock.after(ms, () => void this.#check());
+  }
+
+  async #check(): Promise<void> {
+    const heard = await this.#hears();
+    this.#checking = false;
+    if (this.#closed) return;
+    const { logger } = this.parts;
+    if (heard) {
+      if (this.#deaf) logger?.info(`port ${this.#name} accepts connections again`);
+      this.#deaf = false;
+      this.#misses = 0;
+      return;
+    }
+    // Opening anew resets those who wait to be accepted.
+    if (++this.#misses < MISSES) return this.#checkIn(RETRY_MS);
+    if (!this.#deaf) {
+      const advice = "the program has no more open files (ulimit -n); it tries again until there are some";
+      logger?.error(
+        `port ${this.#name} accepts no connections with ${this.#open} open, as it seems: ${advice}`,
+      );
+    }
+    this.#deaf = true;
+    await this.#reopen();
+    this.#checkIn(RETRY_MS);
+  }
+
+  /** Whether a connection to itself arrives. */
+  #hears(): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#arrived = () => resolve(true);
+    const { host, port, path } = this.#target;
+    const local = host === "" || host === undefined || host === "0.0.0.0" || host === "::"
+      ? "localhost"
+      : host;
+    const socket = path === undefined ? connect(port!, local) : connect(path);
+    socket.on("error", () => resolve(false));
+    const late = (turns: number) => {
+      giveUp = this.parts.clock.after(0, () => turns > 0 ? late(turns - 1) : resolve(false));
+    };
+    let giveUp = this.parts.clock.after(ARRIVAL_MS, () => late(LATE_TURNS));
+    this.#cancel = () => resolve(false);
+    return promise.finally(() => {
+      this.#arrived = undefined;
+      giveUp();
+      socket.destroy();
+    });
+  }
+
+  async #reopen(): Promise<void> {
+    this.#server.close();
+    this.#server = this.#create();
+    try {
+      await this.#listen(this.#target);
+    } catch {
+      // Said already; the next check tries again.
+    }
+  }
+}

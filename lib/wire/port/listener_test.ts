@@ -1,0 +1,104 @@
+/** A port that runs out of files accepts again when there are some. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { connect, type Socket } from "node:net";
+import { EchoService } from "../../../proto/gen/echo_pb.ts";
+import { FakeClock, settle, SystemClock } from "../../base/clock.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { client } from "../channel.ts";
+import { connectGrpc } from "../grpc/grpc_channel.ts";
+import { Listener } from "./listener.ts";
+
+/**
+ * Prints the number of a port, and its log when its standard input ends. As every program of ours it listens for
+ * signals from the start on. The port may have more connections than the system allows, as where the program itself has
+ * used up the rest.
+ */
+const PROGRAM = `
+  import { SystemClock } from "${new URL("../../base/clock.ts", import.meta.url)}";
+  import { echoTable } from "${new URL("../echo_fixture.ts", import.meta.url)}";
+  import { openPort } from "${new URL("port.ts", import.meta.url)}";
+  Deno.addSignalListener("SIGTERM", () => Deno.exit(1));
+  const logged = [];
+  const note = (message) => void logged.push(message);
+  const logger = { debug() {}, info: note, warn: note, error: note };
+  const bind = { host: "127.0.0.1", port: 0 };
+  const { table } = echoTable();
+  const port = await openPort({ table, clock: new SystemClock(), logger, bind, connections: 4096 });
+  const say = (text) => Deno.stdout.write(new TextEncoder().encode(text));
+  await say(port.port + "\\n");
+  for await (const _ of Deno.stdin.readable) break;
+  await say(logged.join("\\n"));
+  await port.close(0);
+  Deno.exit(0);
+`;
+
+Deno.test({
+  name: "a port accepts again after the program had no more open files, and says so once",
+  // The limit of files is that of a Unix shell.
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    const clock = new SystemClock();
+    const program = new Deno.Command("sh", {
+      args: ["-c", `ulimit -n 96; exec "$0" eval "$1"`, Deno.execPath(), PROGRAM],
+      stdin: "piped",
+      stdout: "piped",
+    }).spawn();
+    const output = program.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    const port = Number((await output.read()).value);
+    const sockets: Socket[] = Array.from(
+      { length: 150 },
+      () => connect(port, "127.0.0.1").on("error", () => {}),
+    );
+    await clock.sleep(1_500);
+    await Promise.all(sockets.map((socket) => {
+      const closed = new Promise((resolve) => socket.once("close", resolve));
+      socket.destroy();
+      return closed;
+    }));
+    const channel = connectGrpc(`127.0.0.1:${port}`, { clock });
+    const endMs = clock.monotonicMs() + 40_000;
+    for (let answer = ""; answer !== "again";) {
+      const { message } = await client(EchoService, channel).echo({ message: "again" }, { timeoutMs: 3_000 })
+        .catch((error) => {
+          if (clock.monotonicMs() > endMs) throw error;
+          return { message: "" };
+        });
+      answer = message;
+    }
+    channel.close();
+    await program.stdin.getWriter().close();
+    let log = "";
+    for (let next; !(next = await output.read()).done;) log += next.value;
+    await program.status;
+    assertStringIncludes(log, "the program has no more open files");
+    assertEquals(log.split("the program has no more open files").length, 2);
+  },
+});
+
+Deno.test("a program that was too busy to accept in time is not taken for one without open files", async () => {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logger = new Logs(clock, [memorySink(records)]).logger("port");
+  const sockets: Socket[] = [];
+  const listener = new Listener({
+    backlog: 64,
+    clock,
+    logger,
+    accept: (socket) => void sockets.push(socket),
+  });
+  await listener.listen("here", { host: "127.0.0.1", port: 0 });
+  const { port } = listener.address;
+  const clients = Array.from({ length: 8 }, () => connect(port, "127.0.0.1"));
+  while (sockets.length < clients.length) await settle();
+  // The check begins, and all its time is over before the program hears of its own connection.
+  await clock.advance(5_000);
+  await clock.advance(2_000);
+  for (let turn = 0; turn < 400; turn++) {
+    await settle();
+    await clock.advance(10);
+  }
+  assertEquals(records.map(({ message }) => message), []);
+  for (const socket of [...clients, ...sockets]) socket.destroy();
+  await listener.close();
+});

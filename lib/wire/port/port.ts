@@ -1,0 +1,441 @@
+/**
+ * The one port: gRPC over HTTP/2 with and without TLS, gRPC-web and plain HTTP, told apart by their first bytes.
+ *
+ * Owns the listening socket and every connection on it. Promises that no client, however broken or hostile, ends
+ * the program or keeps a connection without having said something, and that `close` ends within its deadline.
+ */
+
+import { Buffer } from "node:buffer";
+import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto";
+import type { Socket } from "node:net";
+import { createServer as createTls, type Server as TlsServer, type TLSSocket } from "node:tls";
+import type { Clock } from "../../base/clock.ts";
+import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
+import { acceptGrpc } from "../grpc/server.ts";
+import { type HttpOptions, type WebRequest, WebServer } from "./grpc_web.ts";
+import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
+import { DEFAULT_CONNECTIONS, type Guest, Guests, waitingWith } from "./guests.ts";
+import type { Fields } from "../http2/hpack.ts";
+import { Http1, refusal } from "./http1.ts";
+import { Connection } from "../http2/connection.ts";
+import { H2 } from "../http2/frame.ts";
+import type { Stream, StreamListener } from "../http2/stream.ts";
+import { type ListenAddress, Listener } from "./listener.ts";
+import type { Peer, ServiceTable } from "../service.ts";
+
+/** A client that has not shown within this time what it wants is cut off. */
+const SILENCE_MS = 10_000;
+const KEEPALIVE_MS = 30_000;
+/** How HTTP/2 begins, and the methods of HTTP/1.1. */
+const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
+
+export interface Port {
+  /** `http://host:port`, `https://host:port` or `unix:/path`. */
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  /** Takes no more calls, waits up to `deadlineMs` for those under way, then cuts them off. */
+  close(deadlineMs: number): Promise<void>;
+}
+
+export interface TlsFiles {
+  readonly certPem: string;
+  readonly keyPem: string;
+  /** What to call them in errors: usually their paths. */
+  readonly certName?: string;
+  /** Clients are asked for certificates; good are those that one of `certPem` has issued. */
+  readonly asksClients?: boolean;
+  readonly keyName?: string;
+}
+
+interface Serving {
+  readonly table: ServiceTable;
+  readonly clock: Clock;
+  readonly logger?: Logger;
+  readonly http?: HttpOptions;
+  /** How much callers may make the program keep, where that is not the default. */
+  readonly byteLimits?: Partial<ByteLimits>;
+  /** How many may be connected at once (`connectionLimit`), where that is not the default. */
+  readonly connections?: number;
+}
+
+export interface PortOptions extends Serving {
+  /** Port 0 takes a free one. */
+  readonly bind: { readonly host: string; readonly port: number };
+  readonly tls?: TlsFiles;
+}
+
+/** Opens the port. Fails with `unavailable` when the address cannot be had, `invalid_argument` when it or a PEM is wrong. */
+export async function openPort(options: PortOptions): Promise<Port> {
+  const { bind, tls } = options;
+  if (!Number.isInteger(bind.port) || bind.port < 0 || bind.port > 65_535) {
+    throw new SvcError(
+      "invalid_argument",
+      `cannot listen on port ${bind.port}, wanted a number from 0 to 65535`,
+    );
+  }
+  const opened = new OpenPort(options, tls);
+  const address = `${bracketed(bind.host)}:${bind.port}`;
+  await opened.listen(address, { host: bind.host, port: bind.port });
+  return opened;
+}
+
+/** The same calls without TLS on a socket of the file system. The file must not exist yet. */
+export async function openUnixPort(options: Serving & { readonly path: string }): Promise<Port> {
+  const opened = new OpenPort(options);
+  await opened.listen(options.path, { path: options.path });
+  return opened;
+}
+
+/** What a port knows of a connection. */
+interface Visit {
+  readonly guest: Guest;
+  /** Its client has shown what it wants. */
+  readonly spoke: () => void;
+  /** Tells the client that it has to leave, where there is a way to. */
+  farewell: () => void;
+}
+
+class OpenPort implements Port {
+  url = "";
+  host = "";
+  port = 0;
+  readonly #listener: Listener;
+  readonly #guests: Guests;
+  /** By their names; before and after the TLS handshake a client has the same one. */
+  readonly #visits = new Map<string, Visit>();
+  /** Takes over, from `#listener`, the sockets of clients that begin with a TLS handshake. It never listens itself. */
+  readonly #tls: TlsServer | undefined;
+  readonly #http1: Http1;
+  readonly #web: WebServer;
+  readonly #sockets = new Set<Socket>();
+  readonly #connections = new Set<Connection>();
+  readonly #scheme: string;
+  readonly #allowance: PortAllowance;
+  #nextClient = 0;
+  #closing: Promise<void> | undefined;
+  #changed = () => {};
+
+  constructor(private readonly serving: Serving, tls?: TlsFiles) {
+    this.#scheme = tls ? "https" : "http";
+    this.#allowance = new PortAllowance(serving.byteLimits);
+    this.#web = new WebServer(serving.table, serving.http ?? {});
+    const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
+    this.#http1 = new Http1({
+      clock,
+      web: this.#web,
+      scheme: this.#scheme,
+      debug: (message) => this.#debug(message),
+      closing: () => this.#closing !== undefined,
+      changed: () => this.#changed(),
+    });
+    this.#guests = new Guests(connections);
+    this.#listener = new Listener({
+      clock,
+      logger,
+      backlog: waitingWith(connections),
+      accept: (socket) => this.#accept(socket),
+    });
+    this.#tls = tls && this.#createTls(tls);
+  }
+
+  #createTls(tls: TlsFiles): TlsServer {
+    // Who shows no certificate, or one that is not verified, is as good as any other client without one.
+    const asked = tls.asksClients && { requestCert: true, rejectUnauthorized: false, ca: [tls.certPem] };
+    const server = createTls({
+      ...checked(tls),
+      ...asked,
+      ALPNProtocols: ["h2", "http/1.1"],
+      minVersion: "TLSv1.2",
+    });
+    server.on("secureConnection", (socket: Socket) => {
+      holdBelowTls(socket);
+      this.#begin(socket);
+    });
+    server.on("tlsClientError", (error: Error, socket: Socket) => {
+      this.#debug(`TLS handshake failed: ${error.message}`);
+      socket.destroy();
+    });
+    return server;
+  }
+
+  async listen(name: string, address: ListenAddress): Promise<void> {
+    try {
+      await this.#listener.listen(name, address);
+    } catch (error) {
+      throw cannotListen(name, error);
+    }
+    this.#name(address.path);
+  }
+
+  close(deadlineMs: number): Promise<void> {
+    return this.#closing ??= this.#close(deadlineMs);
+  }
+
+  async #close(deadlineMs: number): Promise<void> {
+    const stopped = this.#listener.close();
+    for (const connection of this.#connections) connection.drain();
+    const idle = new Promise<void>((resolve) => {
+      this.#changed = () => {
+        if (this.#connections.size === 0 && this.#http1.busy === 0) resolve();
+      };
+    });
+    const cancel = this.serving.clock.after(deadlineMs, () => this.#cut());
+    this.#changed();
+    await idle;
+    cancel();
+    this.#cut();
+    await stopped;
+  }
+
+  #cut(): void {
+    for (const connection of [...this.#connections]) {
+      connection.destroy(new SvcError("unavailable", "the server is stopping"));
+    }
+    for (const socket of this.#sockets) socket.destroy();
+    this.#changed();
+  }
+
+  #name(path: string | undefined): void {
+    if (path !== undefined) {
+      this.host = path;
+      this.url = `unix:${path}`;
+      return;
+    }
+    const { address, port } = this.#listener.address;
+    this.host = address;
+    this.port = port;
+    this.url = `${this.#scheme}://${bracketed(address)}:${port}`;
+  }
+
+  #debug(message: string): void {
+    this.serving.logger?.debug(message);
+  }
+
+  // Connections.
+
+  /** Watches over a new socket and reads from it. */
+  #accept(socket: Socket): void {
+    const client = endpoint(socket, this.#nextClient++);
+    if (this.#closing) {
+      socket.destroy();
+      return;
+    }
+    const stop = this.serving.clock.after(SILENCE_MS, () => {
+      this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
+      socket.destroy();
+    });
+    const guest = this.#guests.admit(socket.remoteAddress, () => {
+      this.#debug(`${client} gives way to a newcomer`);
+      visit.farewell();
+      socket.destroy();
+    });
+    const visit: Visit = { guest, spoke: stop, farewell: () => {} };
+    this.#visits.set(client, visit);
+    this.#sockets.add(socket);
+    socket.on("close", () => {
+      stop();
+      this.#sockets.delete(socket);
+      this.#visits.delete(client);
+      this.#guests.remove(guest);
+    });
+    socket.setNoDelay?.(true);
+    socket.setKeepAlive?.(true, KEEPALIVE_MS);
+    if (this.#tls) this.#beginTls(socket, client, this.#tls);
+    else this.#begin(socket, client);
+  }
+
+  /** What is not TLS gets an answer that a person can read, if it is something like HTTP. */
+  #beginTls(socket: Socket, client: string, tls: TlsServer): void {
+    socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
+    socket.once("readable", () => {
+      const bytes = socket.read() as Buffer | null;
+      if (bytes?.[0] !== TLS_HANDSHAKE) {
+        this.#debug(`${client} does not begin with TLS, which is on here`);
+        // What still comes is read, so that the client's own end is seen.
+        if (bytes && /^[A-Z]/.test(bytes.toString("latin1"))) socket.resume().end(NOT_TLS);
+        else socket.destroy();
+        return;
+      }
+      socket.unshift(bytes);
+      tls.emit("connection", socket);
+    });
+  }
+
+  #begin(socket: Socket, client = endpoint(socket)): void {
+    socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
+    this.#sniff(socket, client, Buffer.alloc(0), readInTurns(socket, this.serving.clock));
+  }
+
+  /** Reads until it is clear which protocol this is, and puts the bytes back. */
+  #sniff(socket: Socket, client: string, head: Buffer, turns: Turns): void {
+    socket.once("readable", () => {
+      const bytes = socket.read() as Buffer | null;
+      if (!bytes) return this.#sniff(socket, client, head, turns);
+      head = Buffer.concat([head, bytes]);
+      const beginning = head.subarray(0, 3).toString("latin1");
+      if (head.length < 3 && /^[A-Z]+$/.test(beginning)) return this.#sniff(socket, client, head, turns);
+      if (!KNOWN_BEGINNINGS.test(beginning)) {
+        this.#debug(`${client} speaks neither HTTP/1.1 nor HTTP/2${hint(head[0])}`);
+        socket.destroy();
+        return;
+      }
+      socket.unshift(head);
+      if (beginning === "PRI") {
+        turns.release();
+        return this.#takeHttp2(socket, client);
+      }
+      this.#takeHttp1(socket, client, turns);
+    });
+  }
+
+  #takeHttp1(socket: Socket, client: string, turns: Turns): void {
+    const visit = this.#visits.get(client);
+    if (!visit) return void socket.destroy();
+    const { guest, spoke } = visit;
+    const allowance = this.#allowance.connection();
+    this.#http1.take(socket, { name: client, peer: peerOf(socket), guest, turns, allowance, spoke });
+  }
+
+  #takeHttp2(socket: Socket, client: string): void {
+    const visit = this.#visits.get(client);
+    if (!visit) return void socket.destroy();
+    const { guest } = visit;
+    const allowance = this.#allowance.connection();
+    const others = (stream: Stream, fields: Fields, peer: Peer) =>
+      this.#webStream(stream, fields, peer, allowance, guest);
+    const calls = acceptGrpc(this.serving.table, peerOf(socket), allowance, others, guest);
+    const connection: Connection = new Connection(socket, {
+      role: "server",
+      clock: this.serving.clock,
+      accept: (stream, fields) => {
+        guest.progressed();
+        return calls(stream, fields);
+      },
+      unread: allowance.unread,
+      moved: (bytes) => guest.moved(bytes),
+      ready: () => {
+        visit.spoke();
+        guest.progressed();
+      },
+      closed: (error) => {
+        this.#connections.delete(connection);
+        this.#debug(`connection of ${client} ended: ${error.message}`);
+        this.#changed();
+      },
+    });
+    this.#connections.add(connection);
+    visit.farewell = () => connection.expel("it gives way to others, as the server is full");
+    if (this.#closing) connection.drain();
+  }
+
+  // The web over either HTTP.
+
+  #webStream(
+    stream: Stream,
+    fields: Fields,
+    peer: Peer,
+    allowance: Allowance,
+    guest: Guest,
+  ): StreamListener {
+    const pseudo = new Map(fields);
+    const request: WebRequest = {
+      method: pseudo.get(":method") ?? "",
+      target: pseudo.get(":path") ?? "",
+      fields,
+      peer,
+      allowance,
+      guest,
+      taken: (bytes) => stream.credit(bytes),
+    };
+    const body = this.#web.open(request, {
+      start: (status, answer) => stream.headers([[":status", String(status)], ...answer], false),
+      send: (bytes) => stream.send(bytes),
+      end: () => stream.end(),
+      abort: () => stream.fail(H2.internal, "the answer broke off"),
+    });
+    return {
+      headers() {},
+      data: (bytes) => body.data(bytes),
+      ended: () => body.ended(),
+      closed: (error) => error && body.gone(error),
+    };
+  }
+}
+
+const NOT_TLS = refusal("400 Bad Request", "this port speaks TLS: use https:// in place of http://\n");
+/** The first byte of a client's TLS. */
+const TLS_HANDSHAKE = 0x16;
+
+function peerOf(socket: Socket): Peer {
+  const { remoteAddress, localAddress } = socket;
+  return { kind: "grpc", remoteAddress, localAddress, certificateNames: certificateNames(socket) };
+}
+
+/** The DNS names in the certificate that a client has shown and that was verified. */
+function certificateNames(socket: Socket): readonly string[] | undefined {
+  const { authorized, getPeerCertificate } = socket as Partial<TLSSocket>;
+  if (authorized !== true || !getPeerCertificate) return undefined;
+  const names = getPeerCertificate.call(socket as TLSSocket).subjectaltname ?? "";
+  return names.split(", ").flatMap((name) => name.startsWith("DNS:") ? [name.slice("DNS:".length)] : []);
+}
+
+/** What tells one client from the others; sockets of the file system have only a number. */
+function endpoint(socket: Socket, number?: number): string {
+  const { remoteAddress, remotePort } = socket;
+  return remoteAddress === undefined ? `local client ${number}` : `${bracketed(remoteAddress)}:${remotePort}`;
+}
+
+function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+function hint(first: number): string {
+  return first === TLS_HANDSHAKE ? ": it looks like TLS, which is off here" : "";
+}
+
+type Advice = [code: Code, advice: string];
+
+function cannotListen(address: string, cause: unknown): SvcError {
+  const { code } = cause as { code?: string };
+  const elsewhere: Advice = [
+    "unavailable",
+    "this machine has no such address; choose one of its own, or 0.0.0.0 for all",
+  ];
+  const known: Record<string, Advice> = {
+    EADDRINUSE: ["unavailable", "it is in use; stop the program that has it or choose another one"],
+    EADDRNOTAVAIL: elsewhere,
+    EINVAL: elsewhere,
+    EACCES: ["permission_denied", "the system does not allow it; ports below 1024 take a privileged user"],
+    ENOTFOUND: ["invalid_argument", "the name of the host is not known"],
+    ENOENT: ["not_found", "its folder does not exist"],
+  };
+  const [kind, advice] = known[code ?? ""] ?? ["unavailable", messageOf(cause)];
+  return new SvcError(kind, `cannot listen on ${address}: ${advice}`, { cause });
+}
+
+/** Certificate and key after all that can be wrong with them has been looked for. */
+function checked(tls: TlsFiles): { cert: string; key: string } {
+  const certName = tls.certName ?? "the certificate", keyName = tls.keyName ?? "the private key";
+  const certificate = parsed(
+    `cannot read ${certName}: wanted a PEM certificate`,
+    () => new X509Certificate(tls.certPem),
+  );
+  const key = parsed(`cannot read ${keyName}: wanted a PEM private key`, () => createPrivateKey(tls.keyPem));
+  const form = { type: "spki", format: "pem" } as const;
+  if (createPublicKey(key).export(form) !== certificate.publicKey.export(form)) {
+    const problem = `${keyName} is not the key of ${certName}; give the two files that were made together`;
+    throw new SvcError("invalid_argument", problem);
+  }
+  return { cert: tls.certPem, key: tls.keyPem };
+}
+
+function parsed<T>(problem: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `${problem}, found ${messageOf(cause)}`, { cause });
+  }
+}

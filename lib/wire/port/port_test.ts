@@ -1,0 +1,290 @@
+/** The port itself: protocols told apart, bad settings, hostile and silent clients, closing. */
+
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { connect as connectNet } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { FakeClock, SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { EchoService } from "../../../proto/gen/echo_pb.ts";
+import { client } from "../channel.ts";
+import { echoTable, selfSigned, withChannel, withPort } from "../echo_fixture.ts";
+import { connectGrpc } from "../grpc/grpc_channel.ts";
+import { Metadata } from "../metadata.ts";
+import { openPort, openUnixPort, type Port, type TlsFiles } from "./port.ts";
+
+const clock = new SystemClock();
+const LOCAL = { host: "127.0.0.1", port: 0 };
+
+/** Sends bytes and returns all that comes back until the server closes the connection. */
+function exchange(port: Port, ...parts: (string | Uint8Array)[]): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connectNet(port.port, "127.0.0.1");
+    let answer = "";
+    socket.on("data", (bytes) => answer += bytes.toString("latin1"));
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(answer));
+    for (const part of parts) socket.write(typeof part === "string" ? Uint8Array.from(part, code) : part);
+  });
+}
+
+function code(letter: string): number {
+  return letter.charCodeAt(0);
+}
+
+async function stillServes(port: Port): Promise<void> {
+  const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+  assertEquals((await client(EchoService, channel).echo({ message: "alive" })).message, "alive");
+  channel.close();
+}
+
+async function refused(options: { host?: string; port?: number; tls?: TlsFiles }): Promise<SvcError> {
+  const { host = "127.0.0.1", port = 0, tls } = options;
+  const opening = openPort({ table: echoTable().table, clock, bind: { host, port }, tls });
+  return await assertRejects(() => opening.then((opened) => opened.close(0)), SvcError);
+}
+
+const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const SETTINGS = "\0\0\0\x04\0\0\0\0\0";
+
+function frame(type: number, flags: number, stream: number, payload: string): string {
+  const length = String.fromCharCode(payload.length >> 16, (payload.length >> 8) & 255, payload.length & 255);
+  return `${length}${String.fromCharCode(type, flags)}\0\0\0${String.fromCharCode(stream)}${payload}`;
+}
+
+Deno.test("port: gRPC and HTTP/1.1 side by side on one port", () =>
+  withChannel({}, async (channel, _seen, port) => {
+    const answer = await fetch(`${port.url}/`);
+    assertEquals(answer.status, 200);
+    assertMatch(await answer.text(), /^[^\n]*svc-server[^\n]*\n$/);
+    assertEquals((await client(EchoService, channel).echo({ message: "both" })).message, "both");
+  }));
+
+Deno.test("port: TLS chooses HTTP/2 where the client offers it, else HTTP/1.1", async () => {
+  const tls = await selfSigned();
+  await withPort({ tls }, async (port) => {
+    const negotiated = (offers: string[]) =>
+      new Promise<string>((resolve) => {
+        const socket = connectTls({
+          host: "127.0.0.1",
+          port: port.port,
+          ca: tls.certPem,
+          ALPNProtocols: offers,
+        });
+        socket.on("error", (error) => resolve(`error: ${error.message}`));
+        socket.on("close", () => resolve("closed"));
+        socket.on("secureConnect", () => {
+          resolve(String(socket.alpnProtocol));
+          socket.destroy();
+        });
+      });
+    assertEquals(await negotiated(["h2"]), "h2");
+    assertEquals(await negotiated(["http/1.1"]), "http/1.1");
+    assertEquals(await negotiated(["http/1.1", "h2"]), "h2");
+    const client = Deno.createHttpClient({ caCerts: [tls.certPem] });
+    const answer = await fetch(`https://localhost:${port.port}/`, { client });
+    assertStringIncludes(await answer.text(), "svc-server");
+    client.close();
+  });
+});
+
+Deno.test("port: settings that cannot work say what is wrong and what to do", async () => {
+  await withPort({}, async (port) => {
+    const taken = await refused({ port: port.port });
+    assertEquals(taken.code, "unavailable");
+    assertMatch(taken.message, new RegExp(`cannot listen on 127.0.0.1:${port.port}: it is in use; stop`));
+  });
+  assertStringIncludes(
+    (await refused({ host: "192.0.2.1" })).message,
+    "192.0.2.1:0: this machine has no such",
+  );
+  assertStringIncludes((await refused({ host: "no.such.host.invalid" })).message, "no.such.host.invalid:0:");
+  assertEquals((await refused({ port: 70_000 })).code, "invalid_argument");
+  const [one, two] = [await selfSigned(), await selfSigned()];
+  const named = { certName: "/etc/c.pem", keyName: "/etc/k.pem" };
+  const cases: [TlsFiles, string][] = [
+    [{ ...one, ...named, certPem: "garbage" }, "cannot read /etc/c.pem: wanted a PEM certificate"],
+    [{ ...one, ...named, certPem: one.certPem.slice(0, 300) }, "cannot read /etc/c.pem"],
+    [{ ...one, ...named, keyPem: "" }, "cannot read /etc/k.pem: wanted a PEM private key"],
+    [{ ...one, ...named, keyPem: two.keyPem }, "/etc/k.pem is not the key of /etc/c.pem"],
+  ];
+  for (const [tls, problem] of cases) {
+    const error = await refused({ tls });
+    assertEquals(error.code, "invalid_argument");
+    assertStringIncludes(error.message, problem);
+  }
+  const opening = openUnixPort({ table: echoTable().table, clock, path: "/nowhere/at/all.sock" });
+  assertStringIncludes((await assertRejects(() => opening, SvcError)).message, "/nowhere/at/all.sock");
+});
+
+Deno.test("port: broken and hostile beginnings end only their own connection", () =>
+  withPort({}, async (port) => {
+    const random = Uint8Array.from({ length: 5000 }, (_, i) => Math.imul(i + 1, 0x9e3779b1) >>> 24);
+    const huge = frame(1, 0, 1, "\0".repeat(16_000));
+    const empty = frame(9, 0, 1, "").repeat(40_000);
+    const hostile: [string, (string | Uint8Array)[]][] = [
+      ["random bytes", [Uint8Array.of(0), random]],
+      ["a TLS hello on a plain port", ["\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03"]],
+      ["half a preface", ["PR", "X"]],
+      ["a preface and garbage", [PREFACE, random]],
+      ["a first frame that is not SETTINGS", [PREFACE, frame(6, 0, 0, "12345678")]],
+      ["half of one", [PREFACE, frame(0, 0, 1, "12345678").slice(0, 12)]],
+      ["a frame too large", [PREFACE, SETTINGS, "\xff\xff\xff\0\0\0\0\0\x01"]],
+      ["broken compression", [PREFACE, SETTINGS, frame(1, 5, 1, "\xff\xff\xff\xff\xff\xff\xff")]],
+      ["data on a stream nobody opened", [PREFACE, SETTINGS, frame(0, 0, 7, "hello")]],
+      ["a window update by nothing", [PREFACE, SETTINGS, frame(8, 0, 0, "\0\0\0\0")]],
+      ["headers on stream 2", [PREFACE, SETTINGS, frame(1, 5, 2, "\x83")]],
+      ["an interrupted header block", [
+        PREFACE,
+        SETTINGS,
+        frame(1, 0, 1, "\x83"),
+        frame(6, 0, 0, "12345678"),
+      ]],
+      ["a header block without end", [
+        PREFACE,
+        SETTINGS,
+        huge,
+        frame(9, 0, 1, "\0".repeat(16_000)).repeat(20),
+      ]],
+      ["empty continuations", [PREFACE, SETTINGS, frame(1, 0, 1, "\x83"), empty]],
+      ["a push", [PREFACE, SETTINGS, frame(5, 4, 1, "\0\0\0\x02")]],
+      ["settings of a wrong size", [PREFACE, SETTINGS, frame(4, 0, 0, "12345")]],
+    ];
+    for (const [what, parts] of hostile) {
+      const answer = await exchange(port, ...parts);
+      const goaway = answer.includes("\x07\0\0\0\0\0");
+      assert(goaway || !parts[0].toString().startsWith(PREFACE), `${what}: no GOAWAY`);
+    }
+    assertMatch(await exchange(port, "GET\r\nnonsense\r\n\r\n"), /^HTTP\/1.1 400 [^]*not a request of HTTP/);
+    const large = `GET / HTTP/1.1\r\nHost: a\r\nx: ${"y".repeat(200_000)}\r\n\r\n`;
+    assertMatch(await exchange(port, large), /^HTTP\/1.1 431 |^$/);
+    const upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n";
+    assertStringIncludes(await exchange(port, upgrade), "svc-server");
+    await stillServes(port);
+  }));
+
+Deno.test("port: streams that are no calls get an answer of HTTP", () =>
+  withPort({}, async (port) => {
+    // POST / without a content type; then a header block of 100 KB in literals.
+    const answer = await new Promise<string>((resolve) => {
+      const socket = connectNet(port.port, "127.0.0.1");
+      let seen = "";
+      socket.on("data", (bytes) => {
+        seen += bytes.toString("latin1");
+        if (seen.includes("answers GET, not POST")) socket.destroy();
+      });
+      socket.on("close", () => resolve(seen));
+      socket.write(Uint8Array.from(PREFACE + SETTINGS + frame(1, 5, 1, "\x83\x84\x86"), code));
+    });
+    assertStringIncludes(answer, "/ answers GET, not POST");
+  }));
+
+Deno.test("port: too many header fields end their call, not the connection", () =>
+  withChannel({}, async (channel) => {
+    const header = Metadata.from([["x-large", "y".repeat(70_000)]]);
+    const echo = client(EchoService, channel);
+    const error = await assertRejects(() => echo.echo({ message: "" }, { header }), SvcError);
+    assertEquals(error.code, "resource_exhausted");
+    assertEquals((await echo.echo({ message: "next" })).message, "next");
+  }));
+
+Deno.test("port: a client that says nothing, or half of something, is cut off", async () => {
+  const fake = new FakeClock();
+  for (const parts of [[], ["PR"], [PREFACE], ["GET / HTTP/1.1\r\nHost: "]]) {
+    await withPort({ clock: fake }, async (port) => {
+      const answer = exchange(port, ...parts);
+      while (fake.pending === 0) await clock.sleep(1);
+      await fake.advance(10_000);
+      assert(!(await answer).includes("200 OK"));
+    });
+  }
+});
+
+Deno.test("port: half a TLS handshake, and garbage instead of one, are cut off", async () => {
+  const fake = new FakeClock();
+  const tls = await selfSigned();
+  await withPort({ clock: fake, tls }, async (port) => {
+    const refused = await exchange(port, "GET / HTTP/1.1\r\n\r\n");
+    assertMatch(refused, /^HTTP\/1.1 400 [^]*\r\n\r\nthis port speaks TLS: use https:/);
+    assertEquals(await exchange(port, Uint8Array.of(0, 1, 2)), "");
+    const plain = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+    const hint = await assertRejects(() => client(EchoService, plain).echo({ message: "" }), SvcError);
+    assertStringIncludes(hint.message, "does the server want TLS?");
+    plain.close();
+    while (fake.pending > 0) await clock.sleep(1);
+    const half = exchange(port, "\x16\x03\x01\x02\0\x01\0\x01\xfc");
+    while (fake.pending === 0) await clock.sleep(1);
+    await fake.advance(10_000);
+    await half;
+    const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock, tls: { ca: tls.certPem } });
+    assertEquals((await client(EchoService, channel).echo({ message: "alive" })).message, "alive");
+    channel.close();
+  });
+});
+
+Deno.test("port: a client that makes us answer but does not read is cut off", () =>
+  withPort({}, async (port) => {
+    const socket = connectNet(port.port, "127.0.0.1");
+    socket.pause();
+    socket.on("error", () => {});
+    const closed = new Promise<void>((resolve) => socket.on("close", resolve));
+    const pings = Uint8Array.from(frame(6, 0, 0, "12345678").repeat(10_000), code);
+    socket.write(Uint8Array.from(PREFACE + SETTINGS, code));
+    const write = (error?: Error | null) => {
+      if (!error && !socket.destroyed) socket.write(pings, write);
+    };
+    write();
+    await closed;
+    await stillServes(port);
+  }));
+
+Deno.test("port: idle connections end at once when it closes", async () => {
+  const port = await openPort({ table: echoTable().table, clock, bind: LOCAL });
+  const silent = exchange(port);
+  const kept = exchange(port, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+  await client(EchoService, channel).echo({ message: "" });
+  await Promise.all([port.close(60_000), silent]);
+  assertStringIncludes(await kept, "HTTP/1.1 200 OK");
+  channel.close();
+});
+
+Deno.test("port: a call that does not end is cut off at the deadline of closing", async () => {
+  const { table, seen } = echoTable();
+  const port = await openPort({ table, clock, bind: LOCAL });
+  const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+  const echo = client(EchoService, channel);
+  const hanging = assertRejects(() => echo.echo({ message: "hang" }), SvcError);
+  await echo.echo({ message: "the other call has arrived" });
+  await port.close(20);
+  assertEquals((await hanging).code, "unavailable");
+  await seen.canceled;
+  channel.close();
+});
+
+Deno.test("port: over HTTP/1.1 a next request that never ends, and a body that does not come, are cut off", async () => {
+  const fake = new FakeClock();
+  const first = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+  const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf";
+  const cases: [string, string][] = [["an idle connection", first], ["half a header", `${first}GET / HT`], [
+    "half a body",
+    post,
+  ]];
+  for (const [what, sent] of cases) {
+    await withPort({ clock: fake }, async (port) => {
+      const socket = connectNet(port.port, "127.0.0.1");
+      const answered = new Promise((resolve) => socket.once("data", resolve));
+      const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+      socket.on("error", () => {});
+      socket.write(Uint8Array.from(sent, code));
+      await answered;
+      let open = true;
+      void closed.then(() => open = false);
+      // The server notes the end of its answer in a turn of its own.
+      for (let tries = 0; open && tries < 1_000; tries++) {
+        await fake.advance(75_000);
+        await clock.sleep(1);
+      }
+      assert(!open, what);
+    });
+  }
+});
