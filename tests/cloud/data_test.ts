@@ -411,6 +411,16 @@ storeTest("datasets refer to images and never own them", (database) =>
     assertEquals(datasets.map(({ name }) => name), ["all", "cats", "old dogs"]);
     assertEquals((await me.datasets.listDatasetsByIDs({ ids: [more] })).datasets[0].name, "old dogs");
 
+    // As the published command line asks for all of an organization's.
+    const all = async (key: World["owner"]) =>
+      (await (await people(cloud, key)).datasets.listDatasetsByIDs({ ids: [] })).datasets.map(({ name }) =>
+        name
+      );
+    assertEquals(await all(owner), ["all", "cats", "old dogs"]);
+    assertEquals(await all(mine.operator), ["all", "cats", "old dogs"]);
+    assertEquals(await all(other.owner), []);
+    assertEquals(await all(await newKey(cloud.store, "owner", "location", mine.location)), []);
+
     const them = await people(cloud, other.owner);
     const theirs = await them.image(other.part, "x", 0);
     const foreign = (await them.datasets.createDataset({ organizationId: other.organization, name: "d" })).id;
@@ -531,6 +541,92 @@ storeTest("readings are kept once, exported in order and the newest one is at ha
     assertEquals(rest.deletedCount, 1_201n);
   }, { clock });
 });
+
+storeTest(
+  "a page of readings ends where it has bytes enough, and every reading is on one",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part: partId } = await newWorld(cloud.store);
+      const me = await people(cloud, owner);
+      const note = "n".repeat(3 * 1024 ** 2);
+      const metadata = { partId, componentType: "rdk:component:sensor", componentName: "diary" };
+      const write = (number: number, text: string) =>
+        me.sync.dataCaptureUpload({
+          metadata: { ...metadata, methodName: "Readings", type: DataType.TABULAR_SENSOR },
+          sensorContents: [{
+            metadata: { timeRequested: toTimestamp(START_MS + number) },
+            data: { case: "struct", value: { number, text } },
+          }],
+        });
+      for (const number of [1, 2, 3, 4, 5]) await write(number, note);
+      await write(6, note.repeat(4));
+      const pages: unknown[][] = [];
+      for (let last = "";;) {
+        const page = await me.data.tabularDataByFilter({
+          dataRequest: { limit: 100n, last, sortOrder: Order.ASCENDING },
+        });
+        if (page.data.length === 0) break;
+        pages.push(page.data.map(({ data }) => data!.number));
+        last = page.last;
+      }
+      // Two of 3 MiB go into 8; one that is larger alone has a page of its own.
+      assertEquals(pages, [[1, 2], [3, 4], [5], [6]]);
+      const source = { partId, resourceName: "diary", resourceSubtype: "sensor", methodName: "Readings" };
+      const exported: unknown[] = [];
+      for await (const { payload } of me.data.exportTabularData(source)) exported.push(payload!.number);
+      assertEquals(exported, [1, 2, 3, 4, 5, 6]);
+      const refused = await write(7, note.repeat(6)).then(() => "taken", String);
+      assertMatch(refused, /reading 0 of the upload has \d+ bytes, wanted at most 16777216/);
+    }),
+);
+
+storeTest(
+  "readings are removed by every condition of a filter, and by all of them together",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part, machine, location, organization: organizationId } = await newWorld(cloud.store);
+      const other = await newWorld(cloud.store);
+      const me = await people(cloud, owner);
+      const mine = {
+        locationIds: [location],
+        robotId: machine,
+        partId: part,
+        componentType: "rdk:component:sensor",
+        componentName: "thermometer",
+        method: "Readings",
+        tagsFilter: { tags: ["late"] },
+      };
+      const theirs: typeof mine = {
+        locationIds: [other.location],
+        robotId: other.machine,
+        partId: other.part,
+        componentType: "rdk:component:camera",
+        componentName: "barometer",
+        method: "Position",
+        tagsFilter: { tags: ["early"] },
+      };
+      const remove = async (filter: Partial<typeof mine>) =>
+        Number((await me.data.deleteTabularData({ organizationId, filter })).deletedCount);
+      for (const name of Object.keys(mine) as (keyof typeof mine)[]) {
+        await me.readings(part, [1, 2], { tags: ["late"] });
+        const found = [
+          await remove({ ...mine, [name]: theirs[name] }),
+          await remove({ [name]: theirs[name] }),
+          await remove({ [name]: mine[name] }),
+        ];
+        assertEquals(found, [0, 0, 2], name);
+      }
+      await me.readings(part, [1, 2], { tags: ["late"] });
+      assertEquals(await remove(mine), 2);
+      const theirOwner = await people(cloud, other.owner);
+      await theirOwner.readings(other.part, [1]);
+      assertEquals(await remove({ partId: other.part }), 0);
+      assertEquals(
+        await codeOf(theirOwner.data.deleteTabularData({ organizationId, filter: mine })),
+        "permission_denied",
+      );
+    }),
+);
 
 storeTest(
   "a dataset is a list of images with their labels, and a file of lines",

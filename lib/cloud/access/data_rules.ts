@@ -66,7 +66,8 @@ const RULES: readonly Rule[] = [
   rule(dataset.renameDataset, "operator", ["dataset", "id"]),
   rule(dataset.deleteDataset, "owner", ["dataset", "id"]),
   rule(dataset.listDatasetsByOrganizationID, "operator", ["organization", "organizationId"]),
-  rule(dataset.listDatasetsByIDs, "operator", ["dataset", "ids"]),
+  // The published command line names nothing where it wants all.
+  { ...rule(dataset.listDatasetsByIDs, "operator", ["dataset", "ids"]), open: true },
   rule(dataset.mergeDatasets, "operator", ["organization", "organizationId"], ["dataset", "datasetIds"]),
 ];
 

@@ -15,7 +15,7 @@ const TYPES: { readonly [K in DatasetType]: Type } = {
   sequences: Type.SEQUENCE_DATA,
 };
 
-export function datasetService({ store, audit, limits }: CloudContext): Service {
+export function datasetService({ store, access, audit, limits }: CloudContext): Service {
   const datasets = new Datasets(store);
   return service(DatasetService, {
     async createDataset({ organizationId: on, name, type }, ctx) {
@@ -41,9 +41,19 @@ export function datasetService({ store, audit, limits }: CloudContext): Service 
     async listDatasetsByOrganizationID({ organizationId, type }) {
       return { datasets: (await datasets.list(organizationId, typeOf(type))).map(datasetMessage) };
     },
-    async listDatasetsByIDs({ ids }) {
+    async listDatasetsByIDs({ ids }, ctx) {
       requireWithin(limits, "datasetsPerOrganization", ids.length);
-      return { datasets: (await Promise.all(ids.map((id) => datasets.get(id)))).map(datasetMessage) };
+      if (ids.length > 0) {
+        return { datasets: (await Promise.all(ids.map((id) => datasets.get(id)))).map(datasetMessage) };
+      }
+      const reach = await access.reach(ctx.entity, "operator");
+      const organizations = reach.filter(({ kind }) => kind === "organization");
+      const all = await datasets.listOf(
+        organizations.map(({ resourceId }) => resourceId),
+        limits.datasetsPerOrganization + 1,
+      );
+      requireWithin(limits, "datasetsPerOrganization", all.length);
+      return { datasets: all.map(datasetMessage) };
     },
     async mergeDatasets({ organizationId: on, datasetIds, name }, ctx) {
       const datasetId = await audit.change(

@@ -80,6 +80,13 @@ export class Datasets {
     return this.sql.query(`${COLUMNS} WHERE ${where} ORDER BY name`, organizationId, ...only);
   }
 
+  /** Those of several organizations, at most so many. */
+  listOf(organizationIds: readonly string[], limit: number): Promise<Dataset[]> {
+    if (organizationIds.length === 0) return Promise.resolve([]);
+    const where = `organization_id IN (${places(organizationIds)})`;
+    return this.sql.query(`${COLUMNS} WHERE ${where} ORDER BY name, id LIMIT ?`, ...organizationIds, limit);
+  }
+
   async get(id: string): Promise<Dataset> {
     const [row] = await this.sql.query<Dataset>(`${COLUMNS} WHERE id = ?`, id);
     if (!row) throw new SvcError("not_found", `there is no dataset "${id}"`);

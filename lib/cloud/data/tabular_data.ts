@@ -7,6 +7,7 @@
 
 import { createHash } from "node:crypto";
 import { SensorDataSchema } from "../../../proto/gen/datasync_pb.ts";
+import { SvcError } from "../../base/error.ts";
 import { create, fromBinary, type JsonObject, toBinary } from "../../wire/proto.ts";
 import { type Page, placeIn, placeOf } from "./binary_data.ts";
 import { Conditions, onlyType, toMicros } from "./data_filter.ts";
@@ -40,18 +41,35 @@ export interface ReadingQuery {
   readonly untilMs?: number;
 }
 
+export interface ReadingPage {
+  readonly readings: readonly StoredReading[];
+  /** Where the next page goes on; empty where this one is. */
+  readonly last: string;
+}
+
+interface Key {
+  readonly id: string;
+  readonly capturedUs: number;
+  /** What it takes in an answer. */
+  readonly bytes: number;
+}
+
 type Row = Omit<StoredReading, "payload" | "tags"> & { readonly payload: Uint8Array; readonly tags: string };
 
 const FROM = "tabular_data d JOIN data_origins o ON o.id = d.origin_id";
 /** Rows of one statement. */
 const ROWS_MAX = 400;
 const EXPORT_AT_ONCE = 500;
+/** Of the readings in one answer, and of those that an export has in memory. */
+const PAGE_BYTES_MAX = 8 * 1024 ** 2;
+/** Of one reading: with what an answer says of it there is room for it in a message. */
+const READING_BYTES_MAX = 16 * 1024 ** 2;
 const BYTES = "LENGTH(d.payload)";
 
 export class TabularData {
   constructor(private readonly sql: Sql) {}
 
-  /** Takes in readings. Gives the id of where they come from. */
+  /** Takes in readings. Gives the id of where they come from. Throws `invalid_argument` for one that is too large. */
   async add(
     origin: Origin,
     readings: readonly Reading[],
@@ -60,8 +78,12 @@ export class TabularData {
   ): Promise<string> {
     const originId = await noteOrigin(this.sql, origin);
     const tagsJson = JSON.stringify([...new Set(tags)].sort());
-    const rows = readings.map(({ capturedUs, receivedUs, payload }) => {
+    const rows = readings.map(({ capturedUs, receivedUs, payload }, index) => {
       const bytes = encoded(payload);
+      if (bytes.length > READING_BYTES_MAX) {
+        const found = `reading ${index} of the upload has ${bytes.length} bytes`;
+        throw new SvcError("invalid_argument", `${found}, wanted at most ${READING_BYTES_MAX}`);
+      }
       const id = createHash("sha256").update(bytes).digest("hex").slice(0, 32);
       return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, bytes];
     });
@@ -76,28 +98,9 @@ export class TabularData {
     return originId;
   }
 
-  async page(found: Conditions, { limit, order, last }: Page): Promise<StoredReading[]> {
-    const newest = order === "newest first";
-    if (last !== "") {
-      const [capturedUs, id] = placeIn(last);
-      const [originId, entryId = ""] = id.split(":");
-      found.only(`d.captured_us ${newest ? "<=" : ">="} ?`, capturedUs).only(
-        `(d.captured_us, d.origin_id, d.entry_id) ${newest ? "<" : ">"} (?, ?, ?)`,
-        capturedUs,
-        originId,
-        entryId,
-      );
-    }
-    const direction = newest ? "DESC" : "ASC";
-    const rows = await this.sql.query<Row>(
-      `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
-         d.received_us AS "receivedUs", d.stored_ms AS "storedMs", d.tags, d.payload, ${BYTES} AS bytes, ${ORIGIN_COLUMNS}
-       FROM ${FROM} WHERE ${found.text}
-       ORDER BY d.captured_us ${direction}, d.origin_id ${direction}, d.entry_id ${direction} LIMIT ?`,
-      ...found.values,
-      limit,
-    );
-    return rows.map((row) => ({ ...row, tags: JSON.parse(row.tags), payload: decoded(row.payload) }));
+  /** Readings of a page: as many as it may have, and as go into one answer; one in any case. */
+  async page(found: Conditions, page: Page): Promise<ReadingPage> {
+    return await this.#read(await this.#keys(found, page));
   }
 
   async count(found: Conditions): Promise<{ count: number; bytes: number }> {
@@ -110,8 +113,8 @@ export class TabularData {
   }
 
   async latest(query: ReadingQuery): Promise<StoredReading | undefined> {
-    const [found] = await this.#ofMethod(query, { limit: 1, order: "newest first", last: "" });
-    return found;
+    const { readings } = await this.#ofMethod(query, { limit: 1, order: "newest first", last: "" });
+    return readings[0];
   }
 
   /** From the oldest to the newest. */
@@ -119,9 +122,9 @@ export class TabularData {
     let last = "";
     for (;;) {
       const page = await this.#ofMethod(query, { limit: EXPORT_AT_ONCE, order: "oldest first", last });
-      yield* page;
-      if (page.length < EXPORT_AT_ONCE) return;
-      last = placeOf(page[page.length - 1]);
+      yield* page.readings;
+      if (page.last === "") return;
+      last = page.last;
     }
   }
 
@@ -138,7 +141,7 @@ export class TabularData {
   }
 
   /** A page of what one method gave. Its origins are asked one by one: each has its readings in order of time. */
-  async #ofMethod(query: ReadingQuery, page: Page): Promise<StoredReading[]> {
+  async #ofMethod(query: ReadingQuery, page: Page): Promise<ReadingPage> {
     const { partId, resourceName, resourceSubtype, methodName, parameters, fromMs, untilMs } = query;
     const origins = onlyType(new Conditions(), resourceSubtype)
       .only("o.part_id = ?", partId)
@@ -149,16 +152,64 @@ export class TabularData {
       `SELECT o.id FROM data_origins o WHERE ${origins.text}`,
       ...origins.values,
     );
-    const found: StoredReading[] = [];
+    const keys: Key[] = [];
     for (const { id } of ids) {
       const ofOrigin = new Conditions().only("d.origin_id = ?", id);
       if (fromMs !== undefined) ofOrigin.only("d.captured_us >= ?", toMicros(fromMs));
       if (untilMs !== undefined) ofOrigin.only("d.captured_us <= ?", toMicros(untilMs));
-      found.push(...await this.page(ofOrigin, page));
+      keys.push(...await this.#keys(ofOrigin, page));
     }
     const sign = page.order === "newest first" ? -1 : 1;
-    found.sort((one, other) => sign * (one.capturedUs - other.capturedUs || (one.id < other.id ? -1 : 1)));
-    return found.slice(0, page.limit);
+    keys.sort((one, other) => sign * (one.capturedUs - other.capturedUs || (one.id < other.id ? -1 : 1)));
+    return await this.#read(keys.slice(0, page.limit));
+  }
+
+  async #keys(found: Conditions, { limit, order, last }: Page): Promise<Key[]> {
+    const newest = order === "newest first";
+    if (last !== "") {
+      const [capturedUs, id] = placeIn(last);
+      const [originId, entryId = ""] = id.split(":");
+      found.only(`d.captured_us ${newest ? "<=" : ">="} ?`, capturedUs).only(
+        `(d.captured_us, d.origin_id, d.entry_id) ${newest ? "<" : ">"} (?, ?, ?)`,
+        capturedUs,
+        originId,
+        entryId,
+      );
+    }
+    const direction = newest ? "DESC" : "ASC";
+    return await this.sql.query<Key>(
+      `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
+         ${BYTES} + LENGTH(d.tags) + LENGTH(o.parameters) AS bytes
+       FROM ${FROM} WHERE ${found.text}
+       ORDER BY d.captured_us ${direction}, d.origin_id ${direction}, d.entry_id ${direction} LIMIT ?`,
+      ...found.values,
+      limit,
+    );
+  }
+
+  /** In the order of the keys, from the first on, what goes into one answer. */
+  async #read(keys: readonly Key[]): Promise<ReadingPage> {
+    let bytes = 0;
+    const over = keys.findIndex((key, index) => (bytes += key.bytes) > PAGE_BYTES_MAX && index > 0);
+    const mine = over < 0 ? keys : keys.slice(0, over);
+    if (mine.length === 0) return { readings: [], last: "" };
+    const rows = await this.sql.query<Row>(
+      `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
+         d.received_us AS "receivedUs", d.stored_ms AS "storedMs", d.tags, d.payload, ${BYTES} AS bytes, ${ORIGIN_COLUMNS}
+       FROM ${FROM} WHERE (d.origin_id, d.captured_us, d.entry_id) IN (VALUES ${
+        mine.map(() => "(?, CAST(? AS BIGINT), ?)").join(", ")
+      })`,
+      ...mine.flatMap(({ id, capturedUs }) => {
+        const [originId, entryId] = id.split(":");
+        return [originId, capturedUs, entryId];
+      }),
+    );
+    const found = new Map(rows.map((row) => [placeOf(row), row]));
+    const readings = mine.flatMap((key) => {
+      const row = found.get(placeOf(key));
+      return row ? [{ ...row, tags: JSON.parse(row.tags), payload: decoded(row.payload) }] : [];
+    });
+    return { readings, last: placeOf(mine[mine.length - 1]) };
   }
 }
 

@@ -15,7 +15,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
-import { type Page, placeOf } from "./binary_data.ts";
+import type { Page } from "./binary_data.ts";
 import { tabularConditions, toMicros } from "./data_filter.ts";
 import { captureMetadata } from "./data_origins.ts";
 import { type ReadingQuery, TabularData } from "./tabular_data.ts";
@@ -43,9 +43,9 @@ export function tabularHandlers({ store, access, audit, clock }: CloudContext) {
         const { count, bytes } = await tabular.count(found);
         return { count: BigInt(count), totalSizeBytes: BigInt(bytes) };
       }
-      const page = await tabular.page(found, pageOf(dataRequest));
+      const { readings, last } = await tabular.page(found, pageOf(dataRequest));
       const metadata = new Indexed<MessageInitShape<typeof CaptureMetadataSchema>>();
-      const data = page.map((one) => ({
+      const data = readings.map((one) => ({
         data: one.payload,
         metadataIndex: metadata.add(one.id.split(":")[0] + one.tags, {
           ...captureMetadata(one),
@@ -54,10 +54,8 @@ export function tabularHandlers({ store, access, audit, clock }: CloudContext) {
         timeRequested: toTimestamp(one.capturedUs / 1000),
         timeReceived: toTimestamp(one.receivedUs / 1000),
       }));
-      const last = page.at(-1);
-      const totalSizeBytes = BigInt(page.reduce((sum, { bytes }) => sum + bytes, 0));
-      const count = BigInt(page.length);
-      return { metadata: metadata.all, data, count, totalSizeBytes, last: last ? placeOf(last) : "" };
+      const totalSizeBytes = BigInt(readings.reduce((sum, { bytes }) => sum + bytes, 0));
+      return { metadata: metadata.all, data, count: BigInt(readings.length), totalSizeBytes, last };
     },
     async getLatestTabularData(request) {
       const found = await tabular.latest(queryOf(request));
