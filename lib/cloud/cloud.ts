@@ -50,7 +50,7 @@ import type { Store } from "./store/store.ts";
 import { type InferenceOptions, mlInferenceService } from "./sandbox/inference_service.ts";
 import { mlTrainingService } from "./training/training_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training/training_runner.ts";
-import { UNSERVED } from "./unserved.ts";
+import { UNSERVED } from "./access/unserved.ts";
 import { Usage } from "./access/usage.ts";
 
 /** Whom tokens are for. */

@@ -6,7 +6,7 @@
 import { assertEquals } from "@std/assert";
 import { Health } from "../../proto/gen/health_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { UNSERVED } from "../../lib/cloud/unserved.ts";
+import { UNSERVED } from "../../lib/cloud/access/unserved.ts";
 import type { Channel } from "../../lib/wire/channel.ts";
 import type { DescMethod } from "../../lib/wire/proto.ts";
 import { storeTest } from "./stores.ts";

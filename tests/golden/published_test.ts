@@ -4,7 +4,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { UNSERVED } from "../../lib/cloud/unserved.ts";
+import { UNSERVED } from "../../lib/cloud/access/unserved.ts";
 import { pageOf, publishedCalls } from "../spec/published.ts";
 
 const PAGE = new URL("../../docs/published_calls.md", import.meta.url);

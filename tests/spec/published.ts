@@ -2,11 +2,11 @@
  * The published calls of a control plane's clients, what becomes of each here, and the page that tells of it.
  *
  * A call works where there is a rule for it, and then a test or a tour of a published library makes it; every other
- * one has its reason in `lib/cloud/unserved.ts`.
+ * one has its reason in `lib/cloud/access/unserved.ts`.
  */
 
 import { RULES } from "../../lib/cloud/access/rules.ts";
-import { UNSERVED } from "../../lib/cloud/unserved.ts";
+import { UNSERVED } from "../../lib/cloud/access/unserved.ts";
 
 const CLOUD_TESTS = new URL("../cloud/", import.meta.url);
 const CALLS = new URL("../golden/published_calls.json", import.meta.url);
@@ -28,7 +28,7 @@ const TITLES: { readonly [service: string]: readonly [title: string, about?: str
 };
 
 const INTRODUCTION = `<!-- deno-fmt-ignore-file -->
-<!-- Made by "deno task golden" of the rules of svc-cloud and of lib/cloud/unserved.ts; a change belongs there. -->
+<!-- Made by "deno task golden" of the rules of svc-cloud and of lib/cloud/access/unserved.ts; a change belongs there. -->
 
 # Published calls
 

@@ -10,7 +10,7 @@
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { connect, type Store } from "../../../lib/cloud/store/store.ts";
-import { UNSERVED } from "../../../lib/cloud/unserved.ts";
+import { UNSERVED } from "../../../lib/cloud/access/unserved.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import type { Channel } from "../../../lib/wire/channel.ts";
 import type { DescMethod } from "../../../lib/wire/proto.ts";
