@@ -392,6 +392,10 @@ function gizmo() {
   const api: Api<Gizmo> = {
     name: "acme:component:gizmo",
     desc,
+    namedBy: ["name"],
+    monitored: "none",
+    joints: "none",
+    captured: "none",
     client: (name) => new Gizmo(name),
     serve: (find) => {
       const both = async function* (requests: AsyncIterable<Turn>) {

@@ -172,11 +172,12 @@ class Builtin extends BaseResource implements DataManager {
       if (wanted.get(key)?.[0] === collector.resource) this.#collectors.set(key, collector);
       else await collector.close();
     }
-    const { clock, logger } = this.from;
+    const { dependencies, clock, logger } = this.from;
     for (const [key, [resource, settings]] of wanted) {
       if (this.#collectors.has(key)) continue;
       try {
-        const parts = { resource, settings, spool: this.spool, clock, logger };
+        const api = dependencies.apiOf(resource);
+        const parts = { api, resource, settings, spool: this.spool, clock, logger };
         this.#collectors.set(key, new Collector(parts));
       } catch (error) {
         logger.error(`cannot capture ${resource.name}: ${messageOf(error)}`);

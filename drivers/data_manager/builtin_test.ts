@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Camera, CameraApi } from "../../lib/api/camera.ts";
 import { type DataManager, DataManagerApi } from "../../lib/api/data_manager.ts";
+import { APIS } from "../../lib/api/mod.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -54,6 +55,7 @@ async function bench(attributes: JsonObject = {}, { files = new FakeFiles(), clo
   const cloud = { answer: (_data: Captured): void => {} };
   const name = ResourceName.of(DataManagerApi.name, "data");
   const view = {
+    api: (name: string) => APIS.find((api) => api.name === name),
     find: () => {
       throw new Error("not asked for");
     },

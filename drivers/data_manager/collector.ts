@@ -9,9 +9,10 @@ import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import type { Resource } from "../../lib/resource/resource.ts";
+import type { Capture, CaptureMethods, Taken } from "../../lib/resource/facets.ts";
+import type { AnyApi } from "../../lib/resource/registry.ts";
+import type { Call, Resource } from "../../lib/resource/resource.ts";
 import type { CaptureSource } from "../../lib/resource/uplink.ts";
-import { type Take, takeOf } from "./methods.ts";
 import type { Spool } from "./spool.ts";
 
 export interface CaptureSettings {
@@ -24,6 +25,8 @@ export interface CaptureSettings {
 }
 
 export interface CollectorParts {
+  /** The type of the resource, where it is built in. */
+  readonly api?: AnyApi;
   readonly resource: Resource;
   readonly settings: CaptureSettings;
   readonly spool: Spool;
@@ -42,16 +45,16 @@ export class Collector {
   readonly resource: Resource;
   readonly #closing = new AbortController();
   readonly #source: CaptureSource;
-  readonly #take: Take;
+  readonly #capture: Capture;
   readonly #working: Promise<void>;
   #lastMs = 0;
   #failure: string | undefined;
 
   /** Throws `invalid_argument` where the resource has no such method. */
   constructor(private readonly parts: CollectorParts) {
-    const { resource, settings: { method, parameters, tags } } = parts;
+    const { api, resource, settings: { method, parameters, tags } } = parts;
     this.resource = resource;
-    this.#take = takeOf(resource.name.api, method);
+    this.#capture = captureOf(resource.name.api, api, method);
     this.#source = {
       componentType: resource.name.api,
       componentName: resource.name.short,
@@ -79,14 +82,14 @@ export class Collector {
       const nowMs = clock.monotonicMs();
       dueMs = Math.max(dueMs, nowMs);
       await clock.sleep(dueMs - nowMs, signal).catch(() => {});
-      if (!signal.aborted) await this.#capture();
+      if (!signal.aborted) await this.#attempt();
     }
   }
 
-  async #capture(): Promise<void> {
+  async #attempt(): Promise<void> {
     const { resource, logger, settings: { method } } = this.parts;
     try {
-      await this.#takeOnce();
+      await this.#captureOnce();
       if (this.#failure !== undefined) logger.info(`${resource.name} ${method} is captured again`);
       this.#failure = undefined;
     } catch (error) {
@@ -97,7 +100,7 @@ export class Collector {
     }
   }
 
-  async #takeOnce(): Promise<void> {
+  async #captureOnce(): Promise<void> {
     const { resource, settings: { parameters, intervalMs, collectedBytes }, clock, spool } = this.parts;
     const limitMs = Math.max(CALL_MS, intervalMs);
     const late = () => new SvcError("deadline_exceeded", `no answer within ${limitMs} ms`);
@@ -105,7 +108,7 @@ export class Collector {
     try {
       const atMs = clock.nowMs();
       const call = { extra: { ...parameters, fromDataManagement: true }, signal };
-      const taken = await race(this.#take(resource, parameters, call), signal);
+      const taken = await race(this.#capture(resource, parameters, call), signal);
       const receivedMs = clock.nowMs();
       if ("reading" in taken) {
         const reading = { timeMs: this.#time(atMs), receivedMs, payload: taken.reading };
@@ -131,4 +134,22 @@ export class Collector {
   #time(atMs: number): number {
     return this.#lastMs = Math.max(atMs, this.#lastMs + STEP_MS);
   }
+}
+
+/** The method of a type. Every resource takes DoCommand. Throws `invalid_argument` for a method it does not have. */
+function captureOf(type: string, api: AnyApi | undefined, method: string): Capture {
+  const { captured = "none" } = api ?? {};
+  const methods: CaptureMethods = { ...(captured === "none" ? {} : captured), DoCommand: doCommand };
+  if (Object.hasOwn(methods, method)) return methods[method];
+  const known = Object.keys(methods).join(", ");
+  throw new SvcError("invalid_argument", `found method "${method}" of ${type}, wanted one of ${known}`);
+}
+
+async function doCommand(
+  resource: Resource,
+  { docommand_input: command }: JsonObject,
+  call: Call,
+): Promise<Taken> {
+  const answer = await resource.doCommand((command ?? {}) as JsonObject, call);
+  return { reading: { docommand_output: answer } };
 }

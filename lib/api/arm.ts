@@ -28,6 +28,7 @@ import {
   type Mesh,
 } from "./kinematics.ts";
 import { toDuration, toMs } from "./time.ts";
+import { capturedPose } from "./shared/capture.ts";
 
 export interface Arm extends Actuator {
   getEndPosition(call?: Call): Promise<Pose>;
@@ -165,6 +166,22 @@ class ArmClient extends ComponentClient<typeof ArmService> implements Arm {
 export const ArmApi: Api<Arm> = {
   name: "rdk:component:arm",
   desc: ArmService,
+  namedBy: ["name"],
+  monitored: [
+    "MoveToPosition",
+    "MoveToJointPositions",
+    "MoveThroughJointPositions",
+    "MoveThroughJointPositionsStreamed",
+  ],
+  joints: (arm, call) => arm.getJointPositions(call),
+  captured: {
+    EndPosition: async (arm, _, call) => ({
+      reading: { pose: capturedPose(await arm.getEndPosition(call)) },
+    }),
+    JointPositions: async (arm, _, call) => ({
+      reading: { positions: { values: [...await arm.getJointPositions(call)] } },
+    }),
+  },
   client: (name: ResourceName, channel: Channel) => new ArmClient(name, channel, ArmService),
   serve: (find) =>
     service(ArmService, {

@@ -74,6 +74,10 @@ class BaseClient extends ComponentClient<typeof BaseService> implements Base {
 export const BaseApi: Api<Base> = {
   name: "rdk:component:base",
   desc: BaseService,
+  namedBy: ["name"],
+  monitored: ["MoveStraight", "Spin", "SetPower", "SetVelocity"],
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new BaseClient(name, channel, BaseService),
   serve: (find) =>
     service(BaseService, {

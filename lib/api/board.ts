@@ -11,6 +11,7 @@ import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { nameParameter } from "./shared/capture.ts";
 
 export interface Board extends Component {
   setGpio(pin: string, high: boolean, call?: Call): Promise<void>;
@@ -143,6 +144,19 @@ class BoardClient extends ComponentClient<typeof BoardService> implements Board 
 export const BoardApi: Api<Board> = {
   name: "rdk:component:board",
   desc: BoardService,
+  namedBy: ["name", "boardName"],
+  monitored: "none",
+  joints: "none",
+  captured: {
+    Analogs: async (board, parameters, call) => {
+      const reader = nameParameter("reader_name", parameters);
+      const { value, minRange, maxRange, stepSize } = await board.readAnalog(reader, call);
+      return { reading: { value, min_range: minRange, max_range: maxRange, step_size: stepSize } };
+    },
+    Gpios: async (board, parameters, call) => ({
+      reading: { high: await board.getGpio(nameParameter("pin_name", parameters), call) },
+    }),
+  },
   client: (name: ResourceName, channel: Channel) => new BoardClient(name, channel, BoardService),
   serve: (find) =>
     service(BoardService, {

@@ -21,6 +21,10 @@ class ButtonClient extends ComponentClient<typeof ButtonService> implements Butt
 export const ButtonApi: Api<Button> = {
   name: "rdk:component:button",
   desc: ButtonService,
+  namedBy: ["name"],
+  monitored: ["Push"],
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new ButtonClient(name, channel, ButtonService),
   serve: (find) =>
     service(ButtonService, {

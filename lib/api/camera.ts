@@ -10,6 +10,8 @@ import type {
   Image as ImageMessage,
   ImageSchema,
 } from "../../proto/gen/camera_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { Json } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { Message, MessageInitShape } from "../wire/proto.ts";
 import { service } from "../wire/service.ts";
@@ -21,6 +23,7 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./common.ts";
 import { toMs, toTimestamp } from "./time.ts";
+import { pictureFile } from "./shared/capture.ts";
 
 export interface Camera extends Component {
   /** The pictures of the named sources, of all where none is named. Throws for a source that there is not. */
@@ -113,6 +116,24 @@ class CameraClient extends ComponentClient<typeof CameraService> implements Came
 export const CameraApi: Api<Camera> = {
   name: "rdk:component:camera",
   desc: CameraService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: {
+    GetImages: async (camera, { filter_source_names: sources }, call) => {
+      const { images } = await camera.getImages(textsIn(sources), call);
+      return { files: images.map(pictureFile) };
+    },
+    ReadImage: async (camera, { mime_type: wanted }, call) => {
+      const { images } = await camera.getImages([], call);
+      const found = images.find(({ mimeType }) => mimeType === wanted) ?? images[0];
+      if (!found) throw new SvcError("unavailable", `${camera.name} gave no image`);
+      return { files: [pictureFile(found)] };
+    },
+    NextPointCloud: async (camera, _, call) => ({
+      files: [{ content: await camera.getPointCloud(call), mimeType: MIME.pcd }],
+    }),
+  },
   client: (name: ResourceName, channel: Channel) => new CameraClient(name, channel, CameraService),
   serve: (find) =>
     service(CameraService, {
@@ -178,4 +199,8 @@ function toPropertiesMessage(
     frameRate: properties.frameRate,
     defaultReferenceFrame: properties.defaultReferenceFrame,
   };
+}
+
+function textsIn(value: Json | undefined): string[] {
+  return (Array.isArray(value) ? value : []).filter((one) => typeof one === "string");
 }

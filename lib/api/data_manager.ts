@@ -66,6 +66,10 @@ class DataManagerClient extends ResourceClient<typeof DataManagerService> implem
 export const DataManagerApi: Api<DataManager> = {
   name: "rdk:service:data_manager",
   desc: DataManagerService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
   instancesMax: 1,
   serviceConfig: captureRow,
   client: (name: ResourceName, channel: Channel) => new DataManagerClient(name, channel, DataManagerService),

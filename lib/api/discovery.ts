@@ -41,6 +41,10 @@ class DiscoveryClient extends ResourceClient<typeof DiscoveryService> implements
 export const DiscoveryApi: Api<Discovery> = {
   name: "rdk:service:discovery",
   desc: DiscoveryService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new DiscoveryClient(name, channel, DiscoveryService),
   serve: (find) =>
     service(DiscoveryService, {

@@ -81,6 +81,15 @@ class EncoderClient extends ComponentClient<typeof EncoderService> implements En
 export const EncoderApi: Api<Encoder> = {
   name: "rdk:component:encoder",
   desc: EncoderService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: {
+    TicksCount: async (encoder, _, call) => {
+      const { value, type } = await encoder.getPosition(undefined, call);
+      return { reading: { value, position_type: WIRE_TYPES[type] } };
+    },
+  },
   client: (name: ResourceName, channel: Channel) => new EncoderClient(name, channel, EncoderService),
   serve: (find) =>
     service(EncoderService, {

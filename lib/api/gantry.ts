@@ -67,6 +67,13 @@ class GantryClient extends ComponentClient<typeof GantryService> implements Gant
 export const GantryApi: Api<Gantry> = {
   name: "rdk:component:gantry",
   desc: GantryService,
+  namedBy: ["name"],
+  monitored: ["MoveToPosition"],
+  joints: (gantry, call) => gantry.getPosition(call),
+  captured: {
+    Position: async (gantry, _, call) => ({ reading: { positions_mm: [...await gantry.getPosition(call)] } }),
+    Lengths: async (gantry, _, call) => ({ reading: { lengths_mm: [...await gantry.getLengths(call)] } }),
+  },
   client: (name: ResourceName, channel: Channel) => new GantryClient(name, channel, GantryService),
   serve: (find) =>
     service(GantryService, {

@@ -13,6 +13,10 @@ class GenericClient extends ComponentClient<typeof GenericService> {}
 export const GenericApi: Api<Component> = {
   name: "rdk:component:generic",
   desc: GenericService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new GenericClient(name, channel, GenericService),
   serve: (find) => service(GenericService, componentHandlers(find)),
 };

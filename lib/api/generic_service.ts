@@ -13,6 +13,10 @@ class GenericServiceClient extends ResourceClient<typeof GenericService> {}
 export const GenericServiceApi: Api<Resource> = {
   name: "rdk:service:generic",
   desc: GenericService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new GenericServiceClient(name, channel, GenericService),
   serve: (find) => service(GenericService, resourceHandlers(find)),
 };

@@ -64,6 +64,10 @@ class GripperClient extends ComponentClient<typeof GripperService> implements Gr
 export const GripperApi: Api<Gripper> = {
   name: "rdk:component:gripper",
   desc: GripperService,
+  namedBy: ["name"],
+  monitored: ["Open", "Grab", "GoToInputs"],
+  joints: (gripper, call) => gripper.getCurrentInputs(call),
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new GripperClient(name, channel, GripperService),
   serve: (find) =>
     service(GripperService, {

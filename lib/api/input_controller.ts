@@ -78,6 +78,10 @@ function fromEventMessage({ time, event, control, value }: EventMessage): InputE
 export const InputControllerApi: Api<InputController> = {
   name: "rdk:component:input_controller",
   desc: InputControllerService,
+  namedBy: ["controller", "name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) =>
     new InputControllerClient(name, channel, InputControllerService),
   serve: (find) =>

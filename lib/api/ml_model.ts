@@ -92,6 +92,10 @@ class MlModelClient extends ResourceClient<typeof MLModelService> implements MlM
 export const MlModelApi: Api<MlModel> = {
   name: "rdk:service:mlmodel",
   desc: MLModelService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new MlModelClient(name, channel, MLModelService),
   serve: (find) =>
     service(MLModelService, {

@@ -237,6 +237,10 @@ class MotionClient extends ResourceClient<typeof MotionService> implements Motio
 export const MotionApi: Api<Motion> = {
   name: "rdk:service:motion",
   desc: MotionService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new MotionClient(name, channel, MotionService),
   serve: (find) =>
     service(MotionService, {

@@ -80,6 +80,16 @@ class MotorClient extends ComponentClient<typeof MotorService> implements Motor 
 export const MotorApi: Api<Motor> = {
   name: "rdk:component:motor",
   desc: MotorService,
+  namedBy: ["name"],
+  monitored: ["SetPower", "GoFor", "GoTo", "SetRPM"],
+  joints: "none",
+  captured: {
+    Position: async (motor, _, call) => ({ reading: { position: await motor.getPosition(call) } }),
+    IsPowered: async (motor, _, call) => {
+      const { isOn, powerPct } = await motor.isPowered(call);
+      return { reading: { is_on: isOn, power_pct: powerPct } };
+    },
+  },
   client: (name: ResourceName, channel: Channel) => new MotorClient(name, channel, MotorService),
   serve: (find) =>
     service(MotorService, {

@@ -22,7 +22,8 @@ import {
   type Readings,
   vectorReading,
 } from "./readings.ts";
-import { type Sensor, sensorHandlers } from "./sensor.ts";
+import { capturedReadings, type Sensor, sensorHandlers } from "./sensor.ts";
+import { capturedOrientation, capturedVector } from "./shared/capture.ts";
 
 export interface MovementSensor extends Sensor {
   getPosition(call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }>;
@@ -147,6 +148,29 @@ function vectorOf(message: Vec3 | undefined): Vec3 {
 export const MovementSensorApi: Api<MovementSensor> = {
   name: "rdk:component:movement_sensor",
   desc: MovementSensorService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: {
+    ...capturedReadings,
+    Position: async (sensor, _, call) => {
+      const { coordinate: { latitude, longitude }, altitudeM } = await sensor.getPosition(call);
+      return { reading: { coordinate: { latitude, longitude }, altitude_m: altitudeM } };
+    },
+    LinearVelocity: async (sensor, _, call) => ({
+      reading: { linear_velocity: capturedVector(await sensor.getLinearVelocity(call)) },
+    }),
+    AngularVelocity: async (sensor, _, call) => ({
+      reading: { angular_velocity: capturedVector(await sensor.getAngularVelocity(call)) },
+    }),
+    LinearAcceleration: async (sensor, _, call) => ({
+      reading: { linear_acceleration: capturedVector(await sensor.getLinearAcceleration(call)) },
+    }),
+    CompassHeading: async (sensor, _, call) => ({ reading: { value: await sensor.getCompassHeading(call) } }),
+    Orientation: async (sensor, _, call) => ({
+      reading: { orientation: capturedOrientation(await sensor.getOrientation(call)) },
+    }),
+  },
   client: (name: ResourceName, channel: Channel) =>
     new MovementSensorClient(name, channel, MovementSensorService),
   serve: (find) =>

@@ -6,11 +6,18 @@
  * that no built-in model implements, and APIs that only a module knows.
  */
 
+import { safety_heartbeat_monitored } from "../../proto/gen/common_pb.ts";
 import { SvcError } from "../base/error.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import type { CallOptions, Channel } from "../wire/channel.ts";
 import { Metadata } from "../wire/metadata.ts";
-import type { DescMessage, DescMethod, DescService, Message } from "../wire/proto.ts";
+import {
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  getOption,
+  type Message,
+} from "../wire/proto.ts";
 import type { CallContext, Service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
@@ -22,9 +29,21 @@ export function passthrough(name: string, desc: DescService): Api<ForwardingReso
   return {
     name,
     desc,
+    namedBy: ["name"],
+    get monitored() {
+      return monitoredBy(desc);
+    },
+    joints: "none",
+    captured: "none",
     client: (resource, channel) => new ForwardingResource(resource, channel, desc),
     serve: (find) => forwardingService(desc, find),
   };
+}
+
+/** The methods that the published option marks. */
+function monitoredBy(desc: DescService): readonly string[] | "none" {
+  const marked = desc.methods.filter((method) => getOption(method, safety_heartbeat_monitored));
+  return marked.length === 0 ? "none" : marked.map(({ name }) => name);
 }
 
 /** A resource of any API behind a channel; `name.far` is what the far end calls it. */

@@ -8,7 +8,7 @@ import type { Api } from "../resource/registry.ts";
 import type { Call } from "../resource/resource.ts";
 import { callOf, ComponentClient } from "./common.ts";
 import { fromReadingsMessage, type Readings } from "./readings.ts";
-import { type Sensor, sensorHandlers } from "./sensor.ts";
+import { capturedReadings, type Sensor, sensorHandlers } from "./sensor.ts";
 
 export interface PowerSensor extends Sensor {
   /** `isAc`: alternating current. */
@@ -41,6 +41,21 @@ class PowerSensorClient extends ComponentClient<typeof PowerSensorService> imple
 export const PowerSensorApi: Api<PowerSensor> = {
   name: "rdk:component:power_sensor",
   desc: PowerSensorService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: {
+    ...capturedReadings,
+    Voltage: async (sensor, _, call) => {
+      const { volts, isAc } = await sensor.getVoltage(call);
+      return { reading: { volts, is_ac: isAc } };
+    },
+    Current: async (sensor, _, call) => {
+      const { amperes, isAc } = await sensor.getCurrent(call);
+      return { reading: { amperes, is_ac: isAc } };
+    },
+    Power: async (sensor, _, call) => ({ reading: { watts: await sensor.getPower(call) } }),
+  },
   client: (name: ResourceName, channel: Channel) => new PowerSensorClient(name, channel, PowerSensorService),
   serve: (find) =>
     service(PowerSensorService, {

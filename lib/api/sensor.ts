@@ -4,6 +4,7 @@ import { SensorService } from "../../proto/gen/sensor_pb.ts";
 import type { GetReadingsRequest } from "../../proto/gen/common_pb.ts";
 import type { Channel } from "../wire/channel.ts";
 import { type CallContext, service } from "../wire/service.ts";
+import type { CaptureMethods } from "../resource/facets.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
@@ -29,9 +30,18 @@ export function sensorHandlers(find: (name: string) => Sensor) {
   };
 }
 
+/** What can be captured of every kind of sensor. */
+export const capturedReadings: CaptureMethods<Sensor> = {
+  Readings: async (sensor, _, call) => ({ reading: { readings: await sensor.getReadings(call) } }),
+};
+
 export const SensorApi: Api<Sensor> = {
   name: "rdk:component:sensor",
   desc: SensorService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: capturedReadings,
   client: (name: ResourceName, channel: Channel) => new SensorClient(name, channel, SensorService),
   serve: (find) => service(SensorService, sensorHandlers(find)),
 };

@@ -36,6 +36,12 @@ class ServoClient extends ComponentClient<typeof ServoService> implements Servo 
 export const ServoApi: Api<Servo> = {
   name: "rdk:component:servo",
   desc: ServoService,
+  namedBy: ["name"],
+  monitored: ["Move"],
+  joints: "none",
+  captured: {
+    Position: async (servo, _, call) => ({ reading: { position_deg: await servo.getPosition(call) } }),
+  },
   client: (name: ResourceName, channel: Channel) => new ServoClient(name, channel, ServoService),
   serve: (find) =>
     service(ServoService, {

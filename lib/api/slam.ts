@@ -5,12 +5,14 @@
 import { MappingMode, SensorType, SLAMService } from "../../proto/gen/slam_pb.ts";
 import type { Channel } from "../wire/channel.ts";
 import { service } from "../wire/service.ts";
+import { MIME } from "../geometry/image/image.ts";
 import type { Pose } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
 import { ResourceClient, resourceHandlers } from "./common.ts";
 import { fromPoseMessage } from "./geometry.ts";
+import { capturedPose } from "./shared/capture.ts";
 
 export interface Slam extends Resource {
   /** Of the machine on the map. */
@@ -75,6 +77,17 @@ class SlamClient extends ResourceClient<typeof SLAMService> implements Slam {
 export const SlamApi: Api<Slam> = {
   name: "rdk:service:slam",
   desc: SLAMService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: {
+    Position: async (slam, _, call) => ({ reading: { pose: capturedPose(await slam.getPosition(call)) } }),
+    PointCloudMap: async (slam, _, call) => {
+      const parts = await Array.fromAsync(slam.getPointCloudMap({}, call));
+      const content = new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer());
+      return { files: [{ content, mimeType: MIME.pcd }] };
+    },
+  },
   client: (name: ResourceName, channel: Channel) => new SlamClient(name, channel, SLAMService),
   serve: (find) =>
     service(SLAMService, {

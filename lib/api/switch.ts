@@ -34,6 +34,10 @@ class SwitchClient extends ComponentClient<typeof SwitchService> implements Swit
 export const SwitchApi: Api<Switch> = {
   name: "rdk:component:switch",
   desc: SwitchService,
+  namedBy: ["name"],
+  monitored: ["SetPosition"],
+  joints: "none",
+  captured: "none",
   client: (name: ResourceName, channel: Channel) => new SwitchClient(name, channel, SwitchService),
   serve: (find) =>
     service(SwitchService, {

@@ -16,6 +16,7 @@ import type {
   DetectionSchema,
 } from "../../proto/gen/vision_pb.ts";
 import type { PointCloudObject as ObjectMessage, PointCloudObjectSchema } from "../../proto/gen/common_pb.ts";
+import { SvcError } from "../base/error.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { JsonObject as Struct, MessageInitShape } from "../wire/proto.ts";
@@ -23,6 +24,7 @@ import { service } from "../wire/service.ts";
 import type { FramePart } from "../geometry/frame_system.ts";
 import type { Geometry } from "../geometry/geometry.ts";
 import { imageSize, MIME } from "../geometry/image/image.ts";
+import type { Taken } from "../resource/facets.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
@@ -34,6 +36,7 @@ import {
   toGeometryMessage,
   toTransformMessage,
 } from "./geometry.ts";
+import { nameParameter, pictureFile } from "./shared/capture.ts";
 
 export interface Vision extends Resource {
   getDetections(image: EncodedImage, call?: Call): Promise<Detection[]>;
@@ -193,6 +196,10 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
 export const VisionApi: Api<Vision> = {
   name: "rdk:service:vision",
   desc: VisionService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: { CaptureAllFromCamera: captureAll },
   client: (name: ResourceName, channel: Channel) => new VisionClient(name, channel, VisionService),
   serve: (find) =>
     service(VisionService, {
@@ -253,6 +260,28 @@ export const VisionApi: Api<Vision> = {
       },
     }),
 };
+
+/** One picture, with what is seen in it at least as surely as `min_confidence_score` says. */
+async function captureAll(vision: Vision, parameters: JsonObject, call: Call): Promise<Taken> {
+  const wanted = { image: true, detections: true, classifications: true };
+  const found = await vision.captureAllFromCamera(nameParameter("camera_name", parameters), wanted, call);
+  if (!found.image) throw new SvcError("unavailable", `${vision.name} gave no image`);
+  const { min_confidence_score: least } = parameters;
+  const sure = ({ confidence }: { confidence: number }) => confidence >= Number(least ?? 0);
+  const { width, height } = imageSize(found.image.image);
+  const boxes = found.detections.filter(sure).flatMap(
+    ({ className: label, confidence, box, normalized }) => {
+      const { xMin, yMin, xMax, yMax } = normalized ?? box ?? {};
+      if (xMin === undefined || yMin === undefined || xMax === undefined || yMax === undefined) return [];
+      const [w, h] = normalized ? [1, 1] : [width, height];
+      return [{ label, confidence, xMin: xMin / w, yMin: yMin / h, xMax: xMax / w, yMax: yMax / h }];
+    },
+  );
+  const classifications = found.classifications.filter(sure).map(({ className: label, confidence }) => {
+    return { label, confidence };
+  });
+  return { files: [{ ...pictureFile(found.image), annotations: { boxes, classifications } }] };
+}
 
 function toCaptureMessage(capture: Capture): MessageInitShape<typeof CaptureAllFromCameraResponseSchema> {
   return {

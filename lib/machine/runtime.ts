@@ -408,7 +408,7 @@ function tables(
 ): (guard?: Auth) => ServiceTable {
   const { machine, sessions } = served;
   const operations = new Operations(clock);
-  const around = [requestLimit({ host }), operations.interceptor, sessions.interceptor];
+  const around = [requestLimit({ host, registry }), operations.interceptor, sessions.interceptor];
   const robot = { ...served, operations, version, logs, clock, shutdown: stop };
   const serve = (api: AnyApi) => api.serve((name) => machine.find(api.name, name));
   const foreign = new WeakMap<AnyApi, Service>();

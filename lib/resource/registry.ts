@@ -13,13 +13,14 @@ import { suggest } from "../base/schema/suggest.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { DescService } from "../wire/proto.ts";
 import type { Service } from "../wire/service.ts";
+import type { Facets } from "./facets.ts";
 import type { FrameView } from "./frame_view.ts";
 import { ResourceName } from "./name.ts";
 import type { Resource } from "./resource.ts";
 import type { Uplink } from "./uplink.ts";
 
 /** A kind of resource. */
-export interface Api<R extends Resource = Resource> {
+export interface Api<R extends Resource = Resource> extends Facets<R> {
   /** `rdk:component:motor` */
   readonly name: string;
   readonly desc: DescService;
@@ -78,6 +79,8 @@ export function model<R extends Resource, A>(definition: Model<R, A>): Model<R, 
 
 /** What a resource sees of its machine without holding it, always as it is at this moment. */
 export interface View {
+  /** The API of that name, where the machine has it built in. */
+  api(name: string): AnyApi | undefined;
   find(api: string, name: string): Resource;
   /** Those that its model sees. */
   readonly seen: readonly Resource[];
@@ -133,6 +136,11 @@ export class Dependencies {
     return this.view?.serviceConfigs(resource.name, api.name) ?? [];
   }
 
+  /** The type of a resource, where the machine has it built in. */
+  apiOf(resource: Resource): AnyApi | undefined {
+    return this.view?.api(resource.name.api);
+  }
+
   /** Where everything is. Throws `failed_precondition` outside of a machine. */
   get frames(): FrameView {
     if (this.view?.frames) return this.view.frames;
@@ -148,6 +156,7 @@ export class Dependencies {
 export class Registry {
   readonly #apis = new Map<string, AnyApi>();
   readonly #models = new Map<string, AnyModel>();
+  #byService: ReadonlyMap<string, AnyApi> | undefined;
 
   constructor(apis: readonly AnyApi[], models: readonly AnyModel[]) {
     for (const api of apis) {
@@ -174,6 +183,12 @@ export class Registry {
 
   api(name: string): AnyApi | undefined {
     return this.#apis.get(name);
+  }
+
+  /** The API that a service is of. */
+  apiOfService({ typeName }: DescService): AnyApi | undefined {
+    this.#byService ??= new Map(this.apis.map((api) => [api.desc.typeName, api]));
+    return this.#byService.get(typeName);
   }
 
   /** The model, or `not_found` with what is likely meant. */

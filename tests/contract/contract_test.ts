@@ -9,11 +9,13 @@ import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { FakeVideo, FakeVideos } from "../../lib/base/fake_video.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { Machine } from "../../lib/machine/graph/machine.ts";
-import { Registry } from "../../lib/resource/registry.ts";
+import type { CaptureMethods } from "../../lib/resource/facets.ts";
+import { type AnyApi, Registry } from "../../lib/resource/registry.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
@@ -97,11 +99,36 @@ Deno.test("models keep their contracts", async (t) => {
       (step) => keep(contract, contract.api.client(name, channel), step),
     );
   }
+  await t.step("what the types declare can be captured, directly and through a client alike", async () => {
+    for (const { name, instance } of [...machine.nodes]) {
+      const api = registry.api(name.api)!;
+      const near = await capturedShapes(api, instance!);
+      assertEquals(await capturedShapes(api, api.client(name, channel)), near, `${name}`);
+    }
+  });
   channel.close();
   await port.close(0);
   await machine.close();
   stopFilming();
 });
+
+/** By method: the keys of a reading, the kinds of files, or that the model cannot do it. */
+async function capturedShapes({ captured }: AnyApi, resource: Resource): Promise<Record<string, unknown>> {
+  const methods: CaptureMethods = captured === "none" ? {} : captured;
+  const shapes: Record<string, unknown> = {};
+  const parameters = { reader_name: "analog", pin_name: "1", camera_name: "" };
+  for (const [method, capture] of Object.entries(methods)) {
+    try {
+      const taken = await capture(resource, parameters, {});
+      shapes[method] = "reading" in taken
+        ? Object.keys(taken.reading).sort()
+        : taken.files.map(({ mimeType }) => mimeType);
+    } catch (error) {
+      shapes[method] = SvcError.from(error).code;
+    }
+  }
+  return shapes;
+}
 
 async function keep(contract: Contract<Resource>, resource: Resource, t: Deno.TestContext): Promise<void> {
   for (const [promise, check] of Object.entries(contract.cases)) await t.step(promise, () => check(resource));

@@ -28,7 +28,7 @@ export interface DiagnosticsOptions {
 }
 
 export interface DiagnosticsParts {
-  readonly machine: Pick<Machine, "nodes" | "config">;
+  readonly machine: Pick<Machine, "nodes" | "config" | "registry">;
   readonly host: Host;
   readonly clock: Clock;
   readonly logs: Logs;
@@ -112,14 +112,14 @@ export class Diagnostics {
   }
 
   async #trace(options: TelemetryOptions): Promise<void> {
-    const { host, clock, logs, version } = this.#parts;
+    const { machine: { registry }, host, clock, logs, version } = this.#parts;
     const logger = logs.logger("rdk.telemetry");
     try {
       const before = this.#telemetry;
       this.#telemetry = undefined;
       await before?.close();
       if (JSON.stringify(options) === JSON.stringify(NO_TELEMETRY)) return;
-      this.#telemetry = await startTelemetry(options, { host, clock, logger, version });
+      this.#telemetry = await startTelemetry(options, { host, clock, logger, version, registry });
     } catch (error) {
       logger.error(`there is no telemetry: ${chainOf(error)}`);
     }

@@ -17,7 +17,7 @@ import type { Fields, Logger } from "../../base/log/log.ts";
 import type { Message } from "../../wire/proto.ts";
 import type { CallContext, Interceptor } from "../../wire/service.ts";
 import { Batches } from "./batches.ts";
-import { resourceNamed } from "../serve/call.ts";
+import { resourceNamed, type Types } from "../serve/call.ts";
 
 export interface TelemetryOptions {
   /** Write metrics to the log, again and again. */
@@ -35,6 +35,7 @@ export interface TelemetryParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;
+  readonly registry: Types;
   readonly fetch?: typeof fetch;
 }
 
@@ -84,7 +85,7 @@ async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
     ...(options.endpoint === undefined ? [] : [await spanPost(options.endpoint, parts)]),
   ];
   if (sinks.length === 0) return undefined;
-  const { clock, version } = parts;
+  const { clock, version, registry } = parts;
   const { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } = await import("@opentelemetry/api");
   const { TracerProvider } = await import("@opentelemetry/sdk-trace");
   const nothing = () => Promise.resolve();
@@ -99,7 +100,8 @@ async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
       const [startMs, begunMs] = [clock.nowMs(), clock.monotonicMs()];
       const parent = parentOf(ctx);
       const context = parent ? trace.setSpanContext(ROOT_CONTEXT, parent) : ROOT_CONTEXT;
-      const about = { kind: SpanKind.SERVER, startTime: startMs, attributes: attributesOf(ctx, request) };
+      const attributes = attributesOf(ctx, resourceNamed(registry, ctx.method, request));
+      const about = { kind: SpanKind.SERVER, startTime: startMs, attributes };
       const span: Span = tracer.startSpan(ctx.path.slice(1), about, context);
       return (error) => {
         span.setAttribute("rpc.response.status_code", statusOf(error));
@@ -123,8 +125,7 @@ function parentOf({ requestHeader }: CallContext) {
   return { traceId: match[1], spanId: match[2], traceFlags: Number.parseInt(match[3], 16), isRemote: true };
 }
 
-function attributesOf(ctx: CallContext, request: Message | undefined) {
-  const resource = resourceNamed(request);
+function attributesOf(ctx: CallContext, resource: string | undefined) {
   return {
     "rpc.system.name": "grpc",
     "rpc.method": ctx.path.slice(1),

@@ -1,8 +1,11 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { MotorService } from "../../../proto/gen/motor_pb.ts";
+import { MotorApi } from "../../api/motor.ts";
 import { FakeClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { FakeFiles } from "../../base/files/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { Registry } from "../../resource/registry.ts";
 import { Metadata } from "../../wire/metadata.ts";
 import type { Message } from "../../wire/proto.ts";
 import type { CallContext } from "../../wire/service.ts";
@@ -20,12 +23,18 @@ async function scene(options: Partial<TelemetryOptions>, post?: typeof fetch) {
     clock,
     logger: new Logs(clock, [memorySink(records)]).logger("rdk.telemetry"),
     version: "1.2.3",
+    registry: new Registry([MotorApi], []),
     fetch: post,
   });
   /** One call of `ms`. */
   const call = async (ms: number, error?: SvcError, header = new Metadata()) => {
     const peer = { kind: "grpc", remoteAddress: "192.0.2.7" };
-    const ctx = { path: PATH, requestHeader: header, peer } as unknown as CallContext;
+    const ctx = {
+      method: MotorService.method.goFor,
+      path: PATH,
+      requestHeader: header,
+      peer,
+    } as unknown as CallContext;
     const end = await telemetry.interceptor(ctx, { name: "m" } as unknown as Message);
     await clock.advance(ms);
     end!(error);

@@ -9,9 +9,6 @@
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { Place } from "../../base/schema/schema.ts";
-import type { Arm } from "../../api/arm.ts";
-import type { Gantry } from "../../api/gantry.ts";
-import type { Gripper } from "../../api/gripper.ts";
 import type { Kinematics } from "../../api/kinematics.ts";
 import {
   buildFrameSystem,
@@ -25,6 +22,7 @@ import type { Geometry } from "../../geometry/geometry.ts";
 import { type KinematicModel, parseModel } from "../../geometry/kinematics.ts";
 import type { RigidTransform } from "../../geometry/pose.ts";
 import { frameRow, type FrameSettings } from "../../geometry/schema.ts";
+import type { ReadJoints } from "../../resource/facets.ts";
 import type { FrameView, Scene } from "../../resource/frame_view.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Call, Component, Resource } from "../../resource/resource.ts";
@@ -33,13 +31,6 @@ import type { Machine, Node } from "./machine.ts";
 
 type Moving = Resource & { getKinematics(call?: Call): Promise<Kinematics> };
 
-/** The APIs whose parts have joints, and how each tells where those are (degrees, millimetres). */
-const JOINTS: { readonly [api: string]: (part: Resource, call: Call) => Promise<readonly number[]> } = {
-  "rdk:component:arm": (arm, call) => (arm as Arm).getJointPositions(call),
-  "rdk:component:gantry": (gantry, call) => (gantry as Gantry).getPosition(call),
-  "rdk:component:gripper": (gripper, call) => (gripper as Gripper).getCurrentInputs(call),
-};
-
 /** A component of the machine, or a frame of a remote, as a part. */
 interface Placed {
   readonly part: FramePart;
@@ -47,7 +38,7 @@ interface Placed {
   readonly node?: Node;
 }
 
-type FramesOf = Pick<Machine, "nodes" | "remoteFrames">;
+type FramesOf = Pick<Machine, "nodes" | "remoteFrames" | "registry">;
 
 export class Frames implements FrameView {
   readonly #machine: FramesOf;
@@ -74,7 +65,7 @@ export class Frames implements FrameView {
     const moving = placed.filter(({ part }) => linked.has(part.name) && part.kinematics?.joints.length);
     return {
       system,
-      inputs: new Map(await Promise.all(moving.map((one) => jointsOf(one, call)))),
+      inputs: new Map(await Promise.all(moving.map((one) => this.#joints(one, call)))),
       movers: new Map(moving.map(({ part, node }): [string, ResourceName] => [part.name, node!.name])),
     };
   }
@@ -123,7 +114,7 @@ export class Frames implements FrameView {
       asked.noted.has(part.name) && part.kinematics!.joints.length > 0
     );
     if (moving.length === 0) return answer;
-    return question(system, new Map(await Promise.all(moving.map((placed) => jointsOf(placed, call)))));
+    return question(system, new Map(await Promise.all(moving.map((one) => this.#joints(one, call)))));
   }
 
   async #placed(call: Call): Promise<Placed[]> {
@@ -146,7 +137,7 @@ export class Frames implements FrameView {
     if (frames.length === 0) return [];
     const moving = new Map<string, Node>();
     for (const node of this.#machine.nodes) {
-      if (node.name.isRemote && JOINTS[node.name.api]) moving.set(node.name.short, node);
+      if (node.name.isRemote && this.#readJoints(node)) moving.set(node.name.short, node);
     }
     return frames.map(({ remote, part }) => ({
       part,
@@ -159,7 +150,7 @@ export class Frames implements FrameView {
     if (typeof settings === "string") throw new SvcError("invalid_argument", settings);
     const { id, parent, pose, geometry } = settings;
     const name = id || node.name.short;
-    if (!JOINTS[node.name.api]) return { name, parent, pose, geometry };
+    if (!this.#readJoints(node)) return { name, parent, pose, geometry };
     if (node.state !== "ready") {
       const reason = node.error ?? `it is ${node.state}`;
       throw new SvcError("failed_precondition", `its kinematics are not available: ${reason}`);
@@ -171,6 +162,27 @@ export class Frames implements FrameView {
       geometry,
       kinematics: await this.#kinematics(node.instance as Moving, name, call),
     };
+  }
+
+  /** How a node's type tells where its joints are, if it has any. */
+  #readJoints({ name }: Node): ReadJoints | undefined {
+    const joints = this.#machine.registry.api(name.api)?.joints;
+    return joints === "none" ? undefined : joints;
+  }
+
+  /** Where the joints of a part are now, beside the part's name. */
+  async #joints({ part, node }: Placed, call: Call): Promise<[string, readonly number[]]> {
+    const read = node && this.#readJoints(node);
+    if (!read || !node.instance) {
+      const why = node?.error ?? "no resource of this name that has joints is known here";
+      throw new SvcError("failed_precondition", `reading the joints of frame ${part.name}: ${why}`);
+    }
+    try {
+      return [part.name, await read(node.instance, call)];
+    } catch (cause) {
+      const { code } = SvcError.from(cause);
+      throw new SvcError(code, `reading the joints of ${node.name}: ${chainOf(cause)}`, { cause });
+    }
   }
 
   #settingsOf(config: ResourceConfig): FrameSettings | string {
@@ -216,20 +228,6 @@ class NotingMap<V> extends Map<string, V> {
   override get(key: string): V | undefined {
     this.noted.add(key);
     return undefined;
-  }
-}
-
-/** Where the joints of a part are now, beside the part's name. */
-async function jointsOf({ part, node }: Placed, call: Call): Promise<[string, readonly number[]]> {
-  if (!node?.instance) {
-    const why = node?.error ?? "no arm, gantry or gripper of this name is known here";
-    throw new SvcError("failed_precondition", `reading the joints of frame ${part.name}: ${why}`);
-  }
-  try {
-    return [part.name, await JOINTS[node.name.api](node.instance, call)];
-  } catch (cause) {
-    const { code } = SvcError.from(cause);
-    throw new SvcError(code, `reading the joints of ${node.name}: ${chainOf(cause)}`, { cause });
   }
 }
 

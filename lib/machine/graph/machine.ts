@@ -17,6 +17,7 @@ import { ResourceName } from "../../resource/name.ts";
 import { type AnyApi, type AnyModel, Dependencies, type Registry } from "../../resource/registry.ts";
 import type { Resource } from "../../resource/resource.ts";
 import type { Uplink } from "../../resource/uplink.ts";
+import type { DescService } from "../../wire/proto.ts";
 import type { Activities } from "./activities.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
 import {
@@ -133,6 +134,12 @@ export class Machine {
   /** Every API that a resource of this machine may have; those that only remotes know come last. */
   get apis(): AnyApi[] {
     return [...this.registry.apis, ...this.foreignApis];
+  }
+
+  /** The API that a service is of: one of those built in, or one that only remotes know. */
+  apiOfService(service: DescService): AnyApi | undefined {
+    return this.registry.apiOfService(service) ??
+      this.foreignApis.find(({ desc }) => desc.typeName === service.typeName);
   }
 
   get foreignApis(): readonly AnyApi[] {
@@ -411,10 +418,10 @@ export class Machine {
     resources: readonly Resource[],
     signal: AbortSignal,
   ): Resource | Promise<Resource> {
-    const find = (api: string, short: string) => this.find(api, short);
     const seen = () => this.#seen(model, name.full);
     const view = {
-      find,
+      api: (name: string) => this.registry.api(name),
+      find: (api: string, short: string) => this.find(api, short),
       get seen() {
         return seen();
       },

@@ -5,15 +5,23 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { Metadata } from "../../wire/metadata.ts";
-import type { Message } from "../../wire/proto.ts";
+import type { Registry } from "../../resource/registry.ts";
+import type { DescMethod, Message } from "../../wire/proto.ts";
 
-/** Fields that name a call's resource: `name`, but for the input controller and two requests of the board. */
-export const NAME_FIELDS = ["name", "controller", "boardName"] as const;
+/** The types of the resources that calls are about. */
+export type Types = Pick<Registry, "apiOfService">;
+
+/** What names a resource in requests of services that are of no known type. */
+const NAMED_BY = ["name"];
 
 /** The short name of the resource that a request is about; `undefined` where it is about none. */
-export function resourceNamed(request: Message | undefined): string | undefined {
+export function resourceNamed(
+  types: Types,
+  method: DescMethod,
+  request: Message | undefined,
+): string | undefined {
   if (!request) return undefined;
-  for (const field of NAME_FIELDS) {
+  for (const field of types.apiOfService(method.parent)?.namedBy ?? NAMED_BY) {
     const name = (request as { [field: string]: unknown })[field];
     if (typeof name === "string" && name !== "") return name;
   }

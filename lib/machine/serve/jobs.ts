@@ -13,7 +13,7 @@ import type { Logger, Logs } from "../../base/log/log.ts";
 import { suggest } from "../../base/schema/suggest.ts";
 import { type Channel, client } from "../../wire/channel.ts";
 import { type DescMethod, type JsonObject, type Message, toJson } from "../../wire/proto.ts";
-import { NAME_FIELDS } from "./call.ts";
+import type { AnyApi } from "../../resource/registry.ts";
 import { type JobConfig, jobLogger } from "../config/config.ts";
 import type { Machine } from "../graph/machine.ts";
 import { parseSchedule, type Schedule } from "../config/schedule.ts";
@@ -216,8 +216,8 @@ async function callOf(
   { machine, channel }: JobsParts,
   signal: AbortSignal,
 ): Promise<{ method: DescMethod; answer: Message }> {
-  const { method, short } = methodOf(resource, wanted, machine);
-  const field = NAME_FIELDS.find((name) => method.input.fields.some(({ localName }) => localName === name));
+  const { namedBy, method, short } = methodOf(resource, wanted, machine);
+  const field = namedBy.find((name) => method.input.fields.some(({ localName }) => localName === name));
   if (method.methodKind !== "unary" || !field) {
     const found = field ? `a ${method.methodKind.replace("_", "-")} method` : "a method of no resource";
     throw new SvcError("invalid_argument", `${wanted} is ${found}, wanted a unary method of "${resource}"`);
@@ -234,14 +234,15 @@ function methodOf(
   resource: string,
   wanted: string,
   { nodes, registry }: JobsParts["machine"],
-): { method: DescMethod; short: string } {
+): { namedBy: AnyApi["namedBy"]; method: DescMethod; short: string } {
   const named = [...nodes].map(({ name }) => name).filter(({ short, full }) =>
     [short, full].includes(resource)
   );
   if (named.length === 0) throw new SvcError("not_found", `there is no resource "${resource}"`);
-  const methods = named.flatMap(({ api, full, short }) =>
-    (registry.api(api)?.desc.methods ?? []).map((method) => ({ method, full, short }))
-  );
+  const methods = named.flatMap(({ api: apiName, full, short }) => {
+    const api = registry.api(apiName);
+    return api ? api.desc.methods.map((method) => ({ namedBy: api.namedBy, method, full, short })) : [];
+  });
   const found = methods.filter(({ method }) => method.name === wanted);
   if (found.length === 1) return found[0];
   if (found.length > 1) {

@@ -7,7 +7,7 @@ import { SvcError } from "../../base/error.ts";
 import type { Host } from "../../base/host.ts";
 import type { Message } from "../../wire/proto.ts";
 import type { CallContext, Interceptor } from "../../wire/service.ts";
-import { resourceNamed } from "./call.ts";
+import { resourceNamed, type Types } from "./call.ts";
 
 /** The published default. */
 const DEFAULT_LIMIT = 100;
@@ -19,12 +19,17 @@ const ROBOT_SERVICE = "viam.robot.v1.RobotService";
 const EXEMPT: ReadonlySet<string> = new Set([`/${ROBOT_SERVICE}/Log`, `/${ROBOT_SERVICE}/SendTraces`]);
 const COUNTED = /^viam\.(component|service|robot)\./;
 
+interface RequestLimitParts {
+  readonly host: Pick<Host, "env">;
+  readonly registry: Types;
+}
+
 /** Refuses, as `resource_exhausted`, a call beyond the limit on its resource. Keys are resource and service. */
-export function requestLimit({ host }: { host: Pick<Host, "env"> }): Interceptor {
+export function requestLimit({ host, registry }: RequestLimitParts): Interceptor {
   const limit = limitOf(host);
   const underWay = new Map<string, Set<CallContext>>();
   return (ctx, request) => {
-    const key = keyOf(ctx, request);
+    const key = keyOf(registry, ctx, request);
     if (key === undefined) return;
     const calls = underWay.getOrInsertComputed(key, () => new Set());
     if (calls.size >= limit && working(calls) >= limit) {
@@ -57,9 +62,9 @@ function limitOf(host: Pick<Host, "env">): number {
   return DEFAULT_LIMIT;
 }
 
-function keyOf(ctx: CallContext, request: Message | undefined): string | undefined {
+function keyOf(types: Types, ctx: CallContext, request: Message | undefined): string | undefined {
   const service = ctx.method.parent.typeName;
-  const name = resourceNamed(request);
+  const name = resourceNamed(types, ctx.method, request);
   if (name !== undefined && COUNTED.test(service)) return `${name}.${service}`;
   // The machine's own service has no resource to name: its calls share one count.
   return service === ROBOT_SERVICE && !EXEMPT.has(ctx.path) ? service : undefined;

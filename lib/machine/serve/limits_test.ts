@@ -2,6 +2,8 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { MotorService } from "../../../proto/gen/motor_pb.ts";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
+import { MotorApi } from "../../api/motor.ts";
+import { Registry } from "../../resource/registry.ts";
 import { create } from "../../wire/proto.ts";
 import { type CallContext, pathOf } from "../../wire/service.ts";
 import { requestLimit } from "./limits.ts";
@@ -46,7 +48,7 @@ Deno.test("the machine's own service has one count, and logs are always taken", 
 });
 
 Deno.test("a call that waits for its reader does not keep others from the resource", () => {
-  const around = requestLimit({ host: { env: () => "2" } });
+  const around = requestLimit({ host: { env: () => "2" }, registry: new Registry([MotorApi], []) });
   const method = MotorService.method.goFor;
   const request = create(method.input, { name: "m" });
   type Waiting = CallContext & { unread: boolean };

@@ -2,18 +2,17 @@
  * Sessions: what a client that may vanish has left moving is stopped.
  *
  * A client that starts a session promises to be heard of within the heartbeat window; every monitored call in the
- * session counts as a sign of life too. Which calls are monitored stands in their descriptors. The last one to move
+ * session counts as a sign of life too. Which calls are monitored, each type declares. The last one to move
  * a resource answers for it: when its session expires, the resource is stopped. A session is its owner's alone: to
  * others its id is one that does not exist.
  */
 
-import { safety_heartbeat_monitored } from "../../../proto/gen/common_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { ResourceName } from "../../resource/name.ts";
 import type { Resource } from "../../resource/resource.ts";
-import { type DescMethod, getOption, type Message } from "../../wire/proto.ts";
+import type { DescMethod, Message } from "../../wire/proto.ts";
 import type { CallContext, Interceptor, Peer } from "../../wire/service.ts";
 import { idFrom, parseId, resourceNamed } from "./call.ts";
 import type { Machine } from "../graph/machine.ts";
@@ -37,7 +36,7 @@ interface Session {
 }
 
 export interface SessionsParts {
-  readonly machine: Pick<Machine, "find" | "apis">;
+  readonly machine: Pick<Machine, "find" | "registry" | "apiOfService">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly heartbeatWindowMs: number;
@@ -191,18 +190,19 @@ export class Sessions {
   }
 
   #isMonitored(method: DescMethod): boolean {
-    let monitored = this.#monitored.get(method);
-    if (monitored === undefined) {
-      monitored = getOption(method, safety_heartbeat_monitored);
-      this.#monitored.set(method, monitored);
+    let isMonitored = this.#monitored.get(method);
+    if (isMonitored === undefined) {
+      const { monitored = "none" } = this.#machine.apiOfService(method.parent) ?? {};
+      isMonitored = monitored !== "none" && monitored.includes(method.name);
+      this.#monitored.set(method, isMonitored);
     }
-    return monitored;
+    return isMonitored;
   }
 
   /** The resource a call is addressed to, if the machine has it. */
   #addressed(method: DescMethod, request: Message): ResourceName | undefined {
-    const short = resourceNamed(request);
-    const api = this.#machine.apis.find(({ desc }) => desc.typeName === method.parent.typeName);
+    const short = resourceNamed(this.#machine.registry, method, request);
+    const api = this.#machine.apiOfService(method.parent);
     if (short === undefined || !api) return undefined;
     try {
       return this.#machine.find(api.name, short).name;

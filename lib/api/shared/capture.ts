@@ -1,0 +1,37 @@
+/**
+ * What the types share when they say what of them can be captured: readings in the published shape, pictures as
+ * files, and the parameters of a capture method.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { OrientationVector, Pose, Vec3 } from "../../geometry/pose.ts";
+import type { TakenFile } from "../../resource/facets.ts";
+import type { NamedImage } from "../camera.ts";
+import { boxOf } from "../captured.ts";
+
+export function pictureFile({ image: content, mimeType, annotations }: NamedImage): TakenFile {
+  if (!annotations) return { content, mimeType };
+  const boxes = annotations.bboxes.map(boxOf);
+  const classifications = annotations.classifications.map(({ label, confidence }) => ({ label, confidence }));
+  return { content, mimeType, annotations: { boxes, classifications } };
+}
+
+export function capturedVector({ x, y, z }: Vec3): JsonObject {
+  return { x, y, z };
+}
+
+export function capturedOrientation({ oX, oY, oZ, theta }: OrientationVector): JsonObject {
+  return { o_x: oX, o_y: oY, o_z: oZ, theta };
+}
+
+export function capturedPose(pose: Pose): JsonObject {
+  return { ...capturedVector(pose), ...capturedOrientation(pose) };
+}
+
+/** The parameter that names what to capture. Throws `invalid_argument` where it is missing. */
+export function nameParameter(parameter: string, parameters: JsonObject): string {
+  const value = parameters[parameter];
+  if (typeof value === "string" && value !== "") return value;
+  throw new SvcError("invalid_argument", `additional_params has no ${parameter}, wanted the name to capture`);
+}
