@@ -25,6 +25,7 @@ import { datasetService } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
+import { metadataHandlers } from "./fleet/metadata_service.ts";
 import { partHandlers } from "./fleet/part_service.ts";
 import { addressOf, type Attempt, Attempts } from "./access/attempts.ts";
 import { Audit } from "./access/audit.ts";
@@ -142,6 +143,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const downloads = new Downloads(context, identify);
   const app = {
     ...fleetHandlers(context),
+    ...metadataHandlers(context),
     ...partHandlers(context),
     ...keyHandlers(context),
     ...registryHandlers(context),

@@ -34,6 +34,20 @@ export const RULES: readonly Rule[] = [
   rule(app.getOrganization, "operator", ["organization", "organizationId"]),
   rule(app.updateOrganization, "owner", ["organization", "organizationId"]),
 
+  rule(app.getOrganizationNamespaceAvailability, "anybody"),
+  rule(app.updateOrganizationNamespace, "owner", ["organization", "organizationId"]),
+  rule(app.searchOrganizations, "anybody"),
+  rule(app.deleteOrganization, "owner", ["organization", "organizationId"]),
+
+  rule(app.getOrganizationMetadata, "operator", ["organization", "organizationId"]),
+  rule(app.updateOrganizationMetadata, "owner", ["organization", "organizationId"]),
+  rule(app.getLocationMetadata, "operator", ["location", "locationId"]),
+  rule(app.updateLocationMetadata, "owner", ["location", "locationId"]),
+  rule(app.getRobotMetadata, "operator", ["machine", "id"]),
+  rule(app.updateRobotMetadata, "owner", ["machine", "id"]),
+  rule(app.getRobotPartMetadata, "operator", ["part", "id"]),
+  rule(app.updateRobotPartMetadata, "owner", ["part", "id"]),
+
   rule(app.listLocations, "operator", ["organization", "organizationId"]),
   rule(app.getLocation, "operator", ["location", "locationId"]),
   rule(app.createLocation, "owner", ["organization", "organizationId"], ["location", "parentLocationId"]),
@@ -41,6 +55,8 @@ export const RULES: readonly Rule[] = [
   rule(app.deleteLocation, "owner", ["location", "locationId"]),
 
   rule(app.listRobots, "operator", ["location", "locationId"]),
+  rule(app.listRobotsForLocations, "operator", ["location", "locationIds"]),
+  rule(app.listRobotsForOrg, "operator", ["organization", "orgId"]),
   rule(app.getRobot, "operator", ["machine", "id"]),
   rule(app.newRobot, "owner", ["location", "location"]),
   rule(app.updateRobot, "owner", ["machine", "id"], ["location", "location"]),

@@ -46,6 +46,17 @@ export interface Part extends Named {
 
 const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
 
+/** What an organization is not deleted with, and where it stands. */
+const KEEPS_ORGANIZATION = {
+  locations: "locations",
+  fragments: "fragments",
+  "registry items": "registry_items",
+  datasets: "datasets",
+  "training jobs": "training_jobs",
+  "images and files": "binary_data d JOIN data_origins o ON o.id = d.origin_id",
+  readings: "tabular_data d JOIN data_origins o ON o.id = d.origin_id",
+};
+
 const ORGANIZATIONS = `SELECT id, name, created_ms AS "createdMs", namespace FROM organizations`;
 const LOCATIONS = `SELECT l.id, l.name, l.created_ms AS "createdMs", l.organization_id AS "organizationId",
     l.parent_id AS "parentId", (SELECT COUNT(*) FROM machines m WHERE m.location_id = l.id) AS machines
@@ -86,6 +97,26 @@ export class Fleet {
       checkedName(name),
       id,
     );
+  }
+
+  /** Removes an organization that nothing but keys is left of; its keys go with it. */
+  async deleteOrganization(id: string): Promise<void> {
+    const { name } = await this.organization(id);
+    for (const [what, table] of Object.entries(KEEPS_ORGANIZATION)) {
+      const [{ amount }] = await this.sql.query<{ amount: number }>(
+        `SELECT COUNT(*) AS amount FROM ${table} WHERE organization_id = ?`,
+        id,
+      );
+      if (Number(amount) === 0) continue;
+      throw new SvcError(
+        "failed_precondition",
+        `organization "${name}" has ${amount} ${what}, wanted an empty one`,
+      );
+    }
+    await this.sql.query("DELETE FROM data_origins WHERE organization_id = ?", id);
+    await this.sql.query("DELETE FROM api_keys WHERE organization_id = ?", id);
+    await this.#forget("organization", id);
+    await this.sql.query("DELETE FROM organizations WHERE id = ?", id);
   }
 
   // Locations.
@@ -151,6 +182,13 @@ export class Fleet {
 
   machines(locationId: string): Promise<Machine[]> {
     return this.sql.query(`${MACHINES} WHERE m.location_id = ? ORDER BY m.name`, locationId);
+  }
+
+  machinesOfOrganization(organizationId: string): Promise<Machine[]> {
+    return this.sql.query(
+      `${MACHINES} JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ? ORDER BY m.name, m.id`,
+      organizationId,
+    );
   }
 
   machine(id: string): Promise<Machine> {

@@ -73,6 +73,41 @@ function organizationHandlers(cloud: CloudContext) {
       });
       return { organization: organizationMessage(await fleet.organization(id)) };
     },
+    async updateOrganizationNamespace({ organizationId: id, newPublicNamespace }, ctx) {
+      await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id },
+        (sql) => new Packages(sql).setNamespace(id, newPublicNamespace),
+      );
+      return { organization: organizationMessage(await fleet.organization(id)) };
+    },
+    async getOrganizationNamespaceAvailability({ publicNamespace }) {
+      return { available: await new Packages(store).isNamespaceFree(publicNamespace) };
+    },
+    /** Among those that the caller has something in. */
+    async searchOrganizations({ orgId, orgName, publicNamespace }, ctx) {
+      const mine = await access.organizationsOf(ctx.entity);
+      const found = (await fleet.organizations()).filter(({ id, name, namespace }) =>
+        mine.includes(id) && (!orgId || id === orgId) &&
+        (!orgName || name.toLowerCase().includes(orgName.toLowerCase())) &&
+        (!publicNamespace || namespace === publicNamespace)
+      );
+      return {
+        organizations: found.map(({ id, name, namespace }) => ({
+          orgId: id,
+          orgName: name,
+          publicNamespace: namespace ?? undefined,
+        })),
+      };
+    },
+    async deleteOrganization({ organizationId: id }, ctx) {
+      await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id },
+        (sql) => new Fleet(sql).deleteOrganization(id),
+      );
+      return {};
+    },
   } satisfies ServiceImpl<typeof AppService>;
 }
 
@@ -154,6 +189,14 @@ function machineHandlers(cloud: CloudContext) {
   return {
     async listRobots({ locationId }) {
       return { robots: await Promise.all((await fleet.machines(locationId)).map(robotMessage)) };
+    },
+    async listRobotsForLocations({ locationIds }) {
+      const lists = await Promise.all([...new Set(locationIds)].map((id) => fleet.machines(id)));
+      return { robots: await Promise.all(lists.flat().map(robotMessage)) };
+    },
+    async listRobotsForOrg({ orgId }) {
+      const machines = await fleet.machinesOfOrganization(orgId);
+      return { robots: await Promise.all(machines.map(robotMessage)) };
     },
     async getRobot({ id }) {
       return { robot: await robotMessage(await fleet.machine(id)) };

@@ -277,6 +277,13 @@ export class Packages {
     }
   }
 
+  /** Whether an organization without a public name may still have this one. */
+  async isNamespaceFree(namespace: string): Promise<boolean> {
+    if (!NAMESPACE.test(namespace)) return false;
+    const rows = await this.sql.query("SELECT id FROM organizations WHERE namespace = ?", namespace);
+    return rows.length === 0;
+  }
+
   async #namespace(organizationId: string): Promise<string | null | undefined> {
     const text = "SELECT namespace FROM organizations WHERE id = ?";
     const [row] = await this.sql.query<{ namespace: string | null }>(text, organizationId);

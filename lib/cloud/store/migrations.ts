@@ -354,4 +354,8 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       ON CONFLICT (name) DO NOTHING`,
     `DELETE FROM certificates`,
   ],
+  // What people note about things, as JSON.
+  ["organizations", "locations", "machines", "parts"].map((table) =>
+    `ALTER TABLE ${table} ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'`
+  ),
 ];
