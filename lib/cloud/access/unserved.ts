@@ -18,7 +18,6 @@ const NO_QUERIES =
 const NO_DATABASE = "this control plane opens its database to nobody; read with ExportTabularData";
 const NO_PARQUET =
   "this control plane writes no Parquet files; read with GetSequenceBinaryData and ExportTabularData";
-const NO_METADATA = "this control plane keeps no metadata of its users";
 const NO_SECRETS =
   "this control plane knows API keys, no secrets of locations and parts: make a key with CreateKey";
 const NO_SHARING =
@@ -77,17 +76,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "DeleteFirebaseConfig",
     ],
     [
-      NO_METADATA,
-      "GetOrganizationMetadata",
-      "UpdateOrganizationMetadata",
-      "GetLocationMetadata",
-      "UpdateLocationMetadata",
-      "GetRobotMetadata",
-      "UpdateRobotMetadata",
-      "GetRobotPartMetadata",
-      "UpdateRobotPartMetadata",
-    ],
-    [
       NO_SECRETS,
       "LocationAuth",
       "CreateLocationSecret",
@@ -104,20 +92,8 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "DeprecateRegistryItemVersion",
       "UndeprecateRegistryItemVersion",
     ],
-    [
-      "this control plane tells nobody of the organizations of others; list yours with ListOrganizations",
-      "SearchOrganizations",
-    ],
-    [
-      "an organization gets its public namespace once and keeps it: with UpdateOrganization, or svc-cloud org namespace",
-      "GetOrganizationNamespaceAvailability",
-      "UpdateOrganizationNamespace",
-    ],
-    ["this control plane removes no organization: delete its locations and keys", "DeleteOrganization"],
     ["nobody rents machines from this control plane", "GetRoverRentalRobots"],
     ["this control plane has no such properties", "SetConfigProperty"],
-    ["list them for each location with ListRobots", "ListRobotsForLocations"],
-    ["list them with ListMachineSummaries", "ListRobotsForOrg"],
     [
       "this control plane does not tell of fragments",
       "ListNestedFragments",

@@ -123,6 +123,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     const tree = { organization, location, machine: machine.id as string, part: machine.partId as string };
     await configure(channel, tree.part, secret);
     await certify(place, machine.key, tree.part);
+    await note(channel, tree, secret);
     const fragment = await addFragment(channel, organization, secret);
     const third = ["--name", `third of ${secret}`, "--on", `location:${location}`];
     const key = (await host("key", "create", ...third)).id;
@@ -173,6 +174,15 @@ async function configure(channel: Channel, id: string, mark: string): Promise<vo
   );
 }
 
+async function note(channel: Channel, tree: Tree, mark: string): Promise<void> {
+  const app = client(AppService, channel);
+  const data = { note: `note of ${mark}` };
+  await app.updateOrganizationMetadata({ organizationId: tree.organization, data });
+  await app.updateLocationMetadata({ locationId: tree.location, data });
+  await app.updateRobotMetadata({ id: tree.machine, data });
+  await app.updateRobotPartMetadata({ id: tree.part, data });
+}
+
 /** A certificate is for the machine alone. */
 async function certify(place: Place, key: Credentials, id: string): Promise<void> {
   const channel = await connectAs(place, key);
@@ -210,6 +220,8 @@ async function addPackage(channel: Channel, organizationId: string, mark: string
 
 interface Tree {
   readonly organization: string;
+  readonly location: string;
+  readonly machine: string;
   readonly part: string;
 }
 

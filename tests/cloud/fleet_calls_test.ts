@@ -1,0 +1,121 @@
+/**
+ * Calls about the fleet as a whole: metadata of things, lists of machines, organizations found, named and deleted.
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import { defaultLimits } from "../../lib/cloud/limits.ts";
+import { newKey, newWorld, withCloud } from "./world.ts";
+import { storeTest } from "./stores.ts";
+
+storeTest(
+  "organizations, locations, machines and parts have metadata, which operators read and owners write",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const world = await newWorld(store);
+      const { organization: organizationId, location: locationId, machine, part } = world;
+      const owner = await app(world.owner);
+      const operator = await app(world.operator);
+      const calls = [
+        [owner.updateOrganizationMetadata, operator.getOrganizationMetadata, { organizationId }],
+        [owner.updateLocationMetadata, operator.getLocationMetadata, { locationId }],
+        [owner.updateRobotMetadata, operator.getRobotMetadata, { id: machine }],
+        [owner.updateRobotPartMetadata, operator.getRobotPartMetadata, { id: part }],
+      ] as const;
+      for (const [at, [write, read, on]] of calls.entries()) {
+        assertEquals((await read(on as never)).data, {});
+        const data = { shelf: at, tags: ["a", null, { deep: true }] };
+        await write({ ...on, data } as never);
+        assertEquals((await read(on as never)).data, data);
+        // All of it is replaced.
+        await write({ ...on, data: { other: "one" } } as never);
+        assertEquals((await read(on as never)).data, { other: "one" });
+        await write(on as never);
+        assertEquals((await read(on as never)).data, {});
+      }
+      assertEquals(
+        await codeOf(operator.updateRobotMetadata({ id: machine, data: {} })),
+        "permission_denied",
+      );
+      assertEquals(await codeOf(owner.getRobotMetadata({ id: "nothing" })), "not_found");
+      const note = { id: part, data: { note: "x".repeat(100) } };
+      assertMatch(await messageOf(owner.updateRobotPartMetadata(note)), /limit metadata_letters/);
+    }, { limits: { ...defaultLimits(), metadataLetters: 100 } }),
+);
+
+storeTest(
+  "machines of several locations and of an organization",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const world = await newWorld(store);
+      const other = await newWorld(store);
+      const { organization: organizationId, location } = world;
+      const owner = await app(world.owner);
+      const shed = (await owner.createLocation({ organizationId, name: "shed" })).location!.id;
+      await owner.newRobot({ name: "barrow", location: shed });
+      const names = ({ robots }: { robots: { name: string }[] }) => robots.map(({ name }) => name).sort();
+      assertEquals(names(await owner.listRobotsForOrg({ orgId: organizationId })), ["barrow", "rover"]);
+      const both = { locationIds: [shed, location, shed] };
+      assertEquals(names(await owner.listRobotsForLocations(both)), ["barrow", "rover"]);
+      // All or nothing: each location is asked for.
+      const hall = await app(await newKey(store, "operator", "location", location));
+      assertEquals(names(await hall.listRobotsForLocations({ locationIds: [location] })), ["rover"]);
+      assertEquals(await codeOf(hall.listRobotsForLocations(both)), "permission_denied");
+      assertEquals(await codeOf(hall.listRobotsForOrg({ orgId: organizationId })), "permission_denied");
+      assertEquals(
+        await codeOf(owner.listRobotsForLocations({ locationIds: [location, other.location] })),
+        "permission_denied",
+      );
+      assertEquals(await codeOf(owner.listRobotsForLocations({})), "invalid_argument");
+    }),
+);
+
+storeTest(
+  "organizations are found among the caller's own, and named once",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const [mine, other] = [await newWorld(store), await newWorld(store)];
+      const owner = await app(mine.owner);
+      const found = async (query: Parameters<typeof owner.searchOrganizations>[0]) =>
+        (await owner.searchOrganizations(query)).organizations.map(({ orgId }) => orgId);
+      assertEquals(await found({ orgName: "WORLD" }), [mine.organization]);
+      assertEquals(await found({ orgId: other.organization }), []);
+      const free = async (publicNamespace: string) =>
+        (await owner.getOrganizationNamespaceAvailability({ publicNamespace })).available;
+      assertEquals([await free("acme"), await free("No Such Name")], [true, false]);
+      const organizationId = mine.organization;
+      const { organization } = await owner.updateOrganizationNamespace({
+        organizationId,
+        newPublicNamespace: "acme",
+      });
+      assertEquals(organization?.publicNamespace, "acme");
+      assertEquals([await free("acme"), await found({ publicNamespace: "acme" })], [false, [organizationId]]);
+      const again = owner.updateOrganizationNamespace({ organizationId, newPublicNamespace: "other" });
+      assertEquals(await codeOf(again), "failed_precondition");
+    }),
+);
+
+storeTest(
+  "an organization is deleted with its keys once nothing else is in it",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { organization: organizationId, location: locationId, machine: id, owner, operator } =
+        await newWorld(store);
+      const all = await app(owner);
+      assertMatch(await messageOf(all.deleteOrganization({ organizationId })), /has 1 locations/);
+      await all.deleteRobot({ id });
+      await all.deleteLocation({ locationId });
+      const look = await app(operator);
+      assertEquals(await codeOf(look.deleteOrganization({ organizationId })), "permission_denied");
+      await all.deleteOrganization({ organizationId });
+      assertEquals(await codeOf(look.listOrganizations({})), "unauthenticated");
+    }),
+);
+
+async function codeOf(call: Promise<unknown>): Promise<string> {
+  return await call.then(() => "ok", (error) => SvcError.from(error).code);
+}
+
+async function messageOf(call: Promise<unknown>): Promise<string> {
+  return await call.then(() => "ok", (error) => SvcError.from(error).message);
+}
