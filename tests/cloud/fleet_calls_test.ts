@@ -4,7 +4,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import { defaultLimits } from "../../lib/cloud/limits.ts";
+import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { newKey, newWorld, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
@@ -16,22 +16,35 @@ storeTest(
       const { organization: organizationId, location: locationId, machine, part } = world;
       const owner = await app(world.owner);
       const operator = await app(world.operator);
+      type Data = Parameters<typeof owner.updateRobotMetadata>[0]["data"];
       const calls = [
-        [owner.updateOrganizationMetadata, operator.getOrganizationMetadata, { organizationId }],
-        [owner.updateLocationMetadata, operator.getLocationMetadata, { locationId }],
-        [owner.updateRobotMetadata, operator.getRobotMetadata, { id: machine }],
-        [owner.updateRobotPartMetadata, operator.getRobotPartMetadata, { id: part }],
-      ] as const;
-      for (const [at, [write, read, on]] of calls.entries()) {
-        assertEquals((await read(on as never)).data, {});
-        const data = { shelf: at, tags: ["a", null, { deep: true }] };
-        await write({ ...on, data } as never);
-        assertEquals((await read(on as never)).data, data);
+        {
+          write: (data: Data) => owner.updateOrganizationMetadata({ organizationId, data }),
+          read: () => operator.getOrganizationMetadata({ organizationId }),
+        },
+        {
+          write: (data: Data) => owner.updateLocationMetadata({ locationId, data }),
+          read: () => operator.getLocationMetadata({ locationId }),
+        },
+        {
+          write: (data: Data) => owner.updateRobotMetadata({ id: machine, data }),
+          read: () => operator.getRobotMetadata({ id: machine }),
+        },
+        {
+          write: (data: Data) => owner.updateRobotPartMetadata({ id: part, data }),
+          read: () => operator.getRobotPartMetadata({ id: part }),
+        },
+      ];
+      for (const [shelf, { write, read }] of calls.entries()) {
+        assertEquals((await read()).data, {});
+        const data = { shelf, tags: ["a", null, { deep: true }] };
+        await write(data);
+        assertEquals((await read()).data, data);
         // All of it is replaced.
-        await write({ ...on, data: { other: "one" } } as never);
-        assertEquals((await read(on as never)).data, { other: "one" });
-        await write(on as never);
-        assertEquals((await read(on as never)).data, {});
+        await write({ other: "one" });
+        assertEquals((await read()).data, { other: "one" });
+        await write(undefined);
+        assertEquals((await read()).data, {});
       }
       assertEquals(
         await codeOf(operator.updateRobotMetadata({ id: machine, data: {} })),

@@ -4,13 +4,13 @@
  * It goes with the thing that it is about. Whoever may look at the thing may read it, so it is no place for secrets.
  */
 
-import type { AppService } from "../../proto/gen/app_pb.ts";
-import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema.ts";
-import type { CallContext, ServiceImpl } from "../wire/service.ts";
-import { actorOf, type CloudContext } from "./context.ts";
-import { requireWithin } from "./limits.ts";
-import type { Sql } from "./store.ts";
+import type { AppService } from "../../../proto/gen/app_pb.ts";
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { requireWithin } from "../access/limits.ts";
+import type { Sql } from "../store/store.ts";
 
 const TABLES = { organization: "organizations", location: "locations", machine: "machines", part: "parts" };
 type Noted = keyof typeof TABLES;
