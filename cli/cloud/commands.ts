@@ -13,7 +13,7 @@ import type { Host } from "../../lib/base/host.ts";
 import { jsonDiff } from "../../lib/base/schema/json_secrets.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
-import { toMs } from "../../lib/api/time.ts";
+import { toMs } from "../../lib/api/shared/time.ts";
 import { notedAddress } from "../../lib/cloud/addresses.ts";
 import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";

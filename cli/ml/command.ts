@@ -2,7 +2,7 @@
  * What a command of `svc-ml` is, what its exit codes mean, and how its tables look.
  */
 
-import { toMs } from "../../lib/api/time.ts";
+import { toMs } from "../../lib/api/shared/time.ts";
 import { type Code, SvcError } from "../../lib/base/error.ts";
 import { parseDurationMs } from "../../lib/base/schema/schema.ts";
 import type { Flag, Values } from "../flags.ts";

@@ -7,8 +7,8 @@
 import { basename, join } from "node:path";
 import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../../proto/gen/datasync_pb.ts";
 import { ListDatasetsByOrganizationIDResponseSchema } from "../../proto/gen/dataset_pb.ts";
-import { boxFields } from "../../lib/api/captured.ts";
-import { toTimestamp } from "../../lib/api/time.ts";
+import { boxFields } from "../../lib/api/shared/captured_file.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
 import { datasetLine } from "../../lib/cloud/data/jsonl.ts";

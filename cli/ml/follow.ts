@@ -6,7 +6,7 @@
  */
 
 import { type TrainingJobLogEntry, TrainingJobLogEntrySchema } from "../../proto/gen/ml_training_pb.ts";
-import { toMs } from "../../lib/api/time.ts";
+import { toMs } from "../../lib/api/shared/time.ts";
 import { deadline } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import {

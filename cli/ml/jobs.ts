@@ -7,7 +7,7 @@ import {
   ListTrainingJobsResponseSchema,
   TrainingJobMetadataSchema,
 } from "../../proto/gen/ml_training_pb.ts";
-import { toMs } from "../../lib/api/time.ts";
+import { toMs } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import {
   LogReader,

@@ -5,7 +5,7 @@
 import { Order } from "../../proto/gen/data_pb.ts";
 import type { Dataset } from "../../proto/gen/dataset_pb.ts";
 import { type Package, PackageType } from "../../proto/gen/packages_pb.ts";
-import { toMs } from "../../lib/api/time.ts";
+import { toMs } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { isObject } from "../../lib/base/schema/schema.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";

@@ -7,7 +7,7 @@ import { basename, join } from "node:path";
 import { ListPackagesResponseSchema, type Package, PackageType } from "../../proto/gen/packages_pb.ts";
 import { type Annotations, AnnotationsSchema } from "../../proto/gen/data_pb.ts";
 import { DataType } from "../../proto/gen/datasync_pb.ts";
-import { toTimestamp } from "../../lib/api/time.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { unpackInto } from "../../lib/base/files/archive.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";

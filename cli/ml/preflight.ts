@@ -5,8 +5,8 @@
  */
 
 import { type BinaryData, BinaryDataSchema } from "../../proto/gen/data_pb.ts";
-import { boxOf } from "../../lib/api/captured.ts";
-import { toMs } from "../../lib/api/time.ts";
+import { boxOf } from "../../lib/api/shared/captured_file.ts";
+import { toMs } from "../../lib/api/shared/time.ts";
 import { messageOf } from "../../lib/base/error.ts";
 import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
 import { ModelType } from "../../lib/cloud_client/training_client.ts";

@@ -10,7 +10,7 @@ import {
   type MoveOptions,
   type TrajectoryPoint,
 } from "../../lib/api/arm.ts";
-import { type Kinematics, type Mesh, readModel } from "../../lib/api/kinematics.ts";
+import { type Kinematics, type Mesh, readModel } from "../../lib/api/shared/kinematics.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { choice, object, text } from "../../lib/base/schema/schema.ts";

@@ -1,7 +1,7 @@
 /** A gantry of one axis without hardware: is at once where it is told to go. */
 
 import { type Gantry, GantryApi } from "../../lib/api/gantry.ts";
-import { type Kinematics, readModel } from "../../lib/api/kinematics.ts";
+import { type Kinematics, readModel } from "../../lib/api/shared/kinematics.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { number, object, text } from "../../lib/base/schema/schema.ts";
 import { gantryModel } from "../../lib/geometry/arm_models.ts";

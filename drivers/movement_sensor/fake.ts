@@ -7,7 +7,7 @@ import {
   type MovementSensorProperties,
   readingsOf,
 } from "../../lib/api/movement_sensor.ts";
-import type { GeoPoint, Readings } from "../../lib/api/readings.ts";
+import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
 import { model } from "../../lib/resource/registry.ts";

@@ -1,7 +1,7 @@
 /** A power sensor without hardware: always tells the same. */
 
 import { type PowerSensor, PowerSensorApi } from "../../lib/api/power_sensor.ts";
-import type { Readings } from "../../lib/api/readings.ts";
+import type { Readings } from "../../lib/api/shared/readings.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

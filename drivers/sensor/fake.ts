@@ -1,6 +1,6 @@
 /** A sensor without hardware: always the same readings. */
 
-import type { Readings } from "../../lib/api/readings.ts";
+import type { Readings } from "../../lib/api/shared/readings.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
 import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";

@@ -33,7 +33,7 @@ import {
   type InputForm,
   layoutOf,
   probabilityName,
-} from "../../lib/api/vision_tensors.ts";
+} from "../../lib/api/shared/vision_tensors.ts";
 import { type Skills, VisionModel } from "./vision_model.ts";
 
 /** As published: y_min, x_min, y_max, x_max. */

@@ -7,7 +7,7 @@
  */
 
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
-import { toDuration, toMs } from "../api/time.ts";
+import { toDuration, toMs } from "../api/shared/time.ts";
 import { type Clock, deadline, race, Waker } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Host } from "../base/host.ts";

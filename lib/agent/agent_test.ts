@@ -4,7 +4,7 @@ import {
   DeviceAgentConfigRequestSchema,
   DeviceAgentConfigResponseSchema,
 } from "../../proto/gen/agent_pb.ts";
-import { toDuration } from "../api/time.ts";
+import { toDuration } from "../api/shared/time.ts";
 import { FakeClock, settle } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { FakeProcesses } from "../base/fake_processes.ts";

@@ -18,16 +18,16 @@ import type { Pose } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./common.ts";
-import { fromPoseMessage } from "./geometry.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+import { fromPoseMessage } from "./shared/geometry.ts";
 import {
   fromKinematicsMessage,
   fromMeshMessages,
   type Kinematics,
   kinematicsHandlers,
   type Mesh,
-} from "./kinematics.ts";
-import { toDuration, toMs } from "./time.ts";
+} from "./shared/kinematics.ts";
+import { toDuration, toMs } from "./shared/time.ts";
 import { capturedPose } from "./shared/capture.ts";
 
 export interface Arm extends Actuator {

@@ -10,7 +10,7 @@ import { ORIGIN, type Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
 export interface Base extends Actuator {
   /**

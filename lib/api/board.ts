@@ -10,7 +10,7 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 import { nameParameter } from "./shared/capture.ts";
 
 export interface Board extends Component {

@@ -6,7 +6,7 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
-import { callOf, ComponentClient, resourceHandlers } from "./common.ts";
+import { callOf, ComponentClient, resourceHandlers } from "./shared/resource.ts";
 
 export interface Button extends Component {
   push(call?: Call): Promise<void>;

@@ -21,8 +21,8 @@ import { type OrientationVector, ORIGIN, type Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./common.ts";
-import { toMs, toTimestamp } from "./time.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+import { toMs, toTimestamp } from "./shared/time.ts";
 import { pictureFile } from "./shared/capture.ts";
 
 export interface Camera extends Component {

@@ -7,8 +7,8 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
-import { MIME_TYPES, mimeTypeNumber } from "./captured.ts";
-import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+import { MIME_TYPES, mimeTypeNumber } from "./shared/captured_file.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
 export interface DataManager extends Resource {
   /** Brings everything captured so far to the control plane. Throws where it cannot all be brought there. */

@@ -14,7 +14,7 @@ import { service } from "../wire/service.ts";
 import { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
-import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
 export interface Discovery extends Resource {
   discoverResources(call?: Call): Promise<readonly Discovered[]>;

@@ -6,7 +6,7 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Component } from "../resource/resource.ts";
-import { ComponentClient, componentHandlers } from "./common.ts";
+import { ComponentClient, componentHandlers } from "./shared/resource.ts";
 
 class GenericClient extends ComponentClient<typeof GenericService> {}
 

@@ -6,7 +6,7 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
-import { ResourceClient, resourceHandlers } from "./common.ts";
+import { ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
 class GenericServiceClient extends ResourceClient<typeof GenericService> {}
 

@@ -7,8 +7,8 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./common.ts";
-import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "./kinematics.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "./shared/kinematics.ts";
 
 export interface Gripper extends Actuator {
   open(call?: Call): Promise<void>;

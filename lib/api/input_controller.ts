@@ -7,8 +7,8 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./common.ts";
-import { toMs, toTimestamp } from "./time.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+import { toMs, toTimestamp } from "./shared/time.ts";
 
 /** Something that happened to a control. */
 export interface InputEvent {

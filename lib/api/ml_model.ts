@@ -19,7 +19,7 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import { type Call, type Resource, unsupported } from "../resource/resource.ts";
-import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
 export interface MlModel extends Resource {
   infer(inputs: Tensors, call?: Call): Promise<Tensors>;

@@ -26,7 +26,7 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
 import type { Channel } from "../wire/channel.ts";
 import { service } from "../wire/service.ts";
-import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 import {
   fromGeometryMessage,
   fromPoseInFrameMessage,
@@ -34,9 +34,9 @@ import {
   fromTransformMessage,
   toGeometryMessage,
   toTransformMessage,
-} from "./geometry.ts";
-import type { GeoPoint } from "./readings.ts";
-import { toMs, toTimestamp } from "./time.ts";
+} from "./shared/geometry.ts";
+import type { GeoPoint } from "./shared/readings.ts";
+import { toMs, toTimestamp } from "./shared/time.ts";
 
 export interface Motion extends Resource {
   /**

@@ -12,7 +12,7 @@ import type { OrientationVector, Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call } from "../resource/resource.ts";
-import { callOf, ComponentClient } from "./common.ts";
+import { callOf, ComponentClient } from "./shared/resource.ts";
 import {
   angularVelocityReading,
   fromReadingsMessage,
@@ -21,7 +21,7 @@ import {
   orientationReading,
   type Readings,
   vectorReading,
-} from "./readings.ts";
+} from "./shared/readings.ts";
 import { capturedReadings, type Sensor, sensorHandlers } from "./sensor.ts";
 import { capturedOrientation, capturedVector } from "./shared/capture.ts";
 

@@ -6,8 +6,8 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call } from "../resource/resource.ts";
-import { callOf, ComponentClient } from "./common.ts";
-import { fromReadingsMessage, type Readings } from "./readings.ts";
+import { callOf, ComponentClient } from "./shared/resource.ts";
+import { fromReadingsMessage, type Readings } from "./shared/readings.ts";
 import { capturedReadings, type Sensor, sensorHandlers } from "./sensor.ts";
 
 export interface PowerSensor extends Sensor {

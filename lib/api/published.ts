@@ -12,7 +12,7 @@ import { ShellService } from "../../proto/gen/shell_pb.ts";
 import { VideoService } from "../../proto/gen/video_pb.ts";
 import { WorldStateStoreService } from "../../proto/gen/world_state_store_pb.ts";
 import type { Api } from "../resource/registry.ts";
-import { type ForwardingResource, passthrough } from "./passthrough.ts";
+import { type ForwardingResource, passthrough } from "./shared/passthrough.ts";
 
 export const PUBLISHED: readonly Api<ForwardingResource>[] = [
   passthrough("rdk:component:audio_in", AudioInService),

@@ -8,8 +8,8 @@ import type { CaptureMethods } from "../resource/facets.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./common.ts";
-import { fromReadingsMessage, type Readings, toReadingsMessage } from "./readings.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+import { fromReadingsMessage, type Readings, toReadingsMessage } from "./shared/readings.ts";
 
 export interface Sensor extends Component {
   getReadings(call?: Call): Promise<Readings>;

@@ -6,7 +6,7 @@ import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./common.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
 export interface Servo extends Actuator {
   /** Turns to an angle: a whole number from 0. */

@@ -10,8 +10,8 @@ import type { Pose } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
-import { ResourceClient, resourceHandlers } from "./common.ts";
-import { fromPoseMessage } from "./geometry.ts";
+import { ResourceClient, resourceHandlers } from "./shared/resource.ts";
+import { fromPoseMessage } from "./shared/geometry.ts";
 import { capturedPose } from "./shared/capture.ts";
 
 export interface Slam extends Resource {

@@ -29,13 +29,13 @@ import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
 import { fromImageMessage, type NamedImage, toImageMessage } from "./camera.ts";
-import { callOf, ResourceClient, resourceHandlers } from "./common.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 import {
   fromGeometryMessage,
   fromTransformMessage,
   toGeometryMessage,
   toTransformMessage,
-} from "./geometry.ts";
+} from "./shared/geometry.ts";
 import { nameParameter, pictureFile } from "./shared/capture.ts";
 
 export interface Vision extends Resource {

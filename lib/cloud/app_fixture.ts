@@ -3,7 +3,7 @@
  */
 
 import { type CloudConfigSchema, RobotService } from "../../proto/gen/app_pb.ts";
-import { toDuration } from "../api/time.ts";
+import { toDuration } from "../api/shared/time.ts";
 import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import type { JsonObject } from "../base/schema/schema.ts";

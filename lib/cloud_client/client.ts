@@ -18,7 +18,7 @@ import {
 } from "../../proto/gen/app_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
-import { toMs } from "../api/time.ts";
+import { toMs } from "../api/shared/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";

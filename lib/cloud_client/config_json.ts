@@ -13,7 +13,7 @@ import {
   RobotConfigSchema,
 } from "../../proto/gen/app_pb.ts";
 import type { Geometry as GeometryMessage } from "../../proto/gen/common_pb.ts";
-import { fromGeometryMessage } from "../api/geometry.ts";
+import { fromGeometryMessage } from "../api/shared/geometry.ts";
 import { isObject, type Json, type JsonObject } from "../base/schema/schema.ts";
 import { toJson } from "../wire/proto.ts";
 

@@ -9,8 +9,8 @@ import type {
   SensorMetadataSchema,
   UploadMetadataSchema,
 } from "../../proto/gen/datasync_pb.ts";
-import { boxFields, mimeTypeNumber } from "../api/captured.ts";
-import { toTimestamp } from "../api/time.ts";
+import { boxFields, mimeTypeNumber } from "../api/shared/captured_file.ts";
+import { toTimestamp } from "../api/shared/time.ts";
 import type { Captured, CapturedFile, CapturedReadings, CaptureSource, Uplink } from "../resource/uplink.ts";
 import type { CallOptions, ServiceClient } from "../wire/channel.ts";
 import { anyPack, fromJson, type JsonObject, type MessageInitShape, ValueSchema } from "../wire/proto.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { LogEntrySchema } from "../../proto/gen/common_pb.ts";
-import { toTimestamp } from "../api/time.ts";
+import { toTimestamp } from "../api/shared/time.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Host } from "../base/host.ts";
 import type { Logs } from "../base/log/log.ts";

@@ -4,7 +4,7 @@
 
 import { extname } from "node:path";
 import { DataType, type UploadMetadata } from "../../proto/gen/datasync_pb.ts";
-import { toTimestamp } from "../api/time.ts";
+import { toTimestamp } from "../api/shared/time.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { FoundFile, Host } from "../base/host.ts";
 import type { Logger } from "../base/log/log.ts";

@@ -17,7 +17,7 @@ import { Runtime } from "../../lib/agent/supervise/runtime.ts";
 import type { Disk } from "../../lib/agent/update/disk.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { type Fetcher, Updater } from "../../lib/agent/update/updater.ts";
-import { toDuration } from "../../lib/api/time.ts";
+import { toDuration } from "../../lib/api/shared/time.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type FakeProcess, FakeProcesses } from "../../lib/base/fake_processes.ts";

@@ -13,7 +13,7 @@ import {
 } from "../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
-import { toTimestamp } from "../../lib/api/time.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { create, type JsonObject, type MessageInitShape } from "../../lib/wire/proto.ts";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { LogOrder } from "../../proto/gen/app_pb.ts";
-import { toTimestamp } from "../../lib/api/time.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Logs } from "../../lib/cloud/logs/logs.ts";

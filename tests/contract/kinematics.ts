@@ -1,5 +1,5 @@
 import { assert } from "@std/assert";
-import type { Kinematics } from "../../lib/api/kinematics.ts";
+import type { Kinematics } from "../../lib/api/shared/kinematics.ts";
 import { type KinematicModel, parseModel } from "../../lib/geometry/kinematics.ts";
 
 /** The model that a component describes; every description can be read. */

@@ -21,7 +21,7 @@ import {
   TrainingStatus,
 } from "../../proto/gen/ml_training_pb.ts";
 import { type PackageInfo, PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
-import { toTimestamp } from "../../lib/api/time.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Route } from "../../lib/wire/port/grpc_web.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import { toTimestamp } from "../../lib/api/time.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import { type FakeCloud, THEN_MS, withFakeCloud } from "./fake_cloud.ts";
 import { EagerClock, envOf, svcMl } from "./program.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { CODES, SvcError } from "../../lib/base/error.ts";
-import { toTimestamp } from "../../lib/api/time.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { ModelType, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import { type FakeCloud, THEN_MS, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";

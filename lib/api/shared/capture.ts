@@ -8,7 +8,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import type { OrientationVector, Pose, Vec3 } from "../../geometry/pose.ts";
 import type { TakenFile } from "../../resource/facets.ts";
 import type { NamedImage } from "../camera.ts";
-import { boxOf } from "../captured.ts";
+import { boxOf } from "./captured_file.ts";
 
 export function pictureFile({ image: content, mimeType, annotations }: NamedImage): TakenFile {
   if (!annotations) return { content, mimeType };

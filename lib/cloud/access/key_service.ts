@@ -5,7 +5,7 @@
  */
 
 import type { APIKeyWithAuthorizations, AppService, Authorization } from "../../../proto/gen/app_pb.ts";
-import { toTimestamp } from "../../api/time.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import { type Ref, RESOURCE_TYPES } from "./access.ts";

@@ -6,7 +6,7 @@
  */
 
 import { type Filter, type TagsFilter, TagsFilterType } from "../../../proto/gen/data_pb.ts";
-import { toMs } from "../../api/time.ts";
+import { toMs } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Grant } from "../access/keys.ts";
 import { places, type SqlValue } from "../store/store.ts";

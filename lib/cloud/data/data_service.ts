@@ -11,8 +11,8 @@ import {
   type Filter,
   FilterSchema,
 } from "../../../proto/gen/data_pb.ts";
-import { boxFields } from "../../api/captured.ts";
-import { toTimestamp } from "../../api/time.ts";
+import { boxFields } from "../../api/shared/captured_file.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import { create, type MessageInitShape, toJson } from "../../wire/proto.ts";
 import { type CallContext, type Service, service, type ServiceImpl } from "../../wire/service.ts";

@@ -13,8 +13,8 @@ import {
   type SensorMetadata,
   type UploadMetadata,
 } from "../../../proto/gen/datasync_pb.ts";
-import { boxOf, MIME_TYPES } from "../../api/captured.ts";
-import { toMs } from "../../api/time.ts";
+import { boxOf, MIME_TYPES } from "../../api/shared/captured_file.ts";
+import { toMs } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Service, service } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";

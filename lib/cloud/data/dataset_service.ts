@@ -3,7 +3,7 @@
  */
 
 import { DatasetService, DatasetType as Type } from "../../../proto/gen/dataset_pb.ts";
-import { toTimestamp } from "../../api/time.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import { type Service, service } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { type Dataset, Datasets, type DatasetType } from "./datasets.ts";

@@ -10,7 +10,7 @@ import {
   DeleteTabularFilterSchema,
   Order,
 } from "../../../proto/gen/data_pb.ts";
-import { toMs, toTimestamp } from "../../api/time.ts";
+import { toMs, toTimestamp } from "../../api/shared/time.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";

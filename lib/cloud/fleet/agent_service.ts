@@ -12,7 +12,7 @@ import {
 } from "../../../proto/gen/agent_pb.ts";
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
-import { toDuration, toMs, toTimestamp } from "../../api/time.ts";
+import { toDuration, toMs, toTimestamp } from "../../api/shared/time.ts";
 import { messageOf, type SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { parseVersion } from "../../base/semver.ts";

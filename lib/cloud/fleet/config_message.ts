@@ -14,8 +14,8 @@ import {
   type RobotConfigSchema,
   type ServiceConfigSchema,
 } from "../../../proto/gen/app_pb.ts";
-import { toGeometryMessage } from "../../api/geometry.ts";
-import { toDuration } from "../../api/time.ts";
+import { toGeometryMessage } from "../../api/shared/geometry.ts";
+import { toDuration } from "../../api/shared/time.ts";
 import { isObject, type Json, type JsonObject, parseDurationMs, Place } from "../../base/schema/schema.ts";
 import { geometryRow } from "../../geometry/schema.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";

@@ -11,7 +11,7 @@ import {
   type OrganizationSchema,
   type RobotSchema,
 } from "../../../proto/gen/app_pb.ts";
-import { toTimestamp } from "../../api/time.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import { SvcError } from "../../base/error.ts";
 import type { CallContext, ServiceImpl } from "../../wire/service.ts";

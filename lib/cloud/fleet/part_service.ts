@@ -7,7 +7,7 @@
 
 import type { AppService, FragmentSchema, RobotPartSchema } from "../../../proto/gen/app_pb.ts";
 import { AuthenticationType, FragmentVisibility } from "../../../proto/gen/app_pb.ts";
-import { toMs, toTimestamp } from "../../api/time.ts";
+import { toMs, toTimestamp } from "../../api/shared/time.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { starred } from "../../base/schema/json_secrets.ts";
 import { isObject, type JsonObject, type Problem } from "../../base/schema/schema.ts";

@@ -15,7 +15,7 @@ import {
   CredentialsType,
   RobotService,
 } from "../../../proto/gen/app_pb.ts";
-import { toDuration } from "../../api/time.ts";
+import { toDuration } from "../../api/shared/time.ts";
 import type { SvcError } from "../../base/error.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
 import { type Service, service } from "../../wire/service.ts";

@@ -3,7 +3,7 @@
  */
 
 import { type AppService, LogOrder } from "../../../proto/gen/app_pb.ts";
-import { toMs } from "../../api/time.ts";
+import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";

@@ -8,7 +8,7 @@
 
 import { createHash } from "node:crypto";
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
-import { toMs } from "../../api/time.ts";
+import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { fromBinary, toBinary } from "../../wire/proto.ts";
 import { fieldsText } from "../../cloud_client/log_fields.ts";

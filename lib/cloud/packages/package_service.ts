@@ -12,7 +12,7 @@ import {
   PackageType,
 } from "../../../proto/gen/packages_pb.ts";
 import { ModelFramework, ModelType } from "../../../proto/gen/ml_training_pb.ts";
-import { toTimestamp } from "../../api/time.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import { unpacked } from "../../base/files/archive.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Json, JsonObject } from "../../base/schema/schema.ts";

@@ -21,7 +21,7 @@ import {
   type UploadModuleFileRequest,
   Visibility as VisibilityWord,
 } from "../../../proto/gen/app_pb.ts";
-import { toTimestamp } from "../../api/time.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { parseVersion } from "../../base/semver.ts";

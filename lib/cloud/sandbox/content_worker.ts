@@ -6,7 +6,7 @@
  * starter tells of.
  */
 
-import { boxFields } from "../../api/captured.ts";
+import { boxFields } from "../../api/shared/captured_file.ts";
 import type { MlMetadata, Tensors } from "../../api/ml_model.ts";
 import {
   classesOf,
@@ -15,7 +15,7 @@ import {
   imageTensor,
   layoutOf,
   probabilityName,
-} from "../../api/vision_tensors.ts";
+} from "../../api/shared/vision_tensors.ts";
 import { unpacked } from "../../base/files/archive.ts";
 import { bytesOf } from "../../base/files/byte_reader.ts";
 import { SvcError } from "../../base/error.ts";

@@ -12,7 +12,7 @@ import {
   type TrainingJobMetadataSchema,
   TrainingStatus,
 } from "../../../proto/gen/ml_training_pb.ts";
-import { toTimestamp } from "../../api/time.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import { type CallContext, type Service, service } from "../../wire/service.ts";

@@ -7,7 +7,7 @@
  */
 
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
-import { passthrough } from "../../api/passthrough.ts";
+import { passthrough } from "../../api/shared/passthrough.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";

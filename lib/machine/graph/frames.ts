@@ -9,7 +9,7 @@
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { Place } from "../../base/schema/schema.ts";
-import type { Kinematics } from "../../api/kinematics.ts";
+import type { Kinematics } from "../../api/shared/kinematics.ts";
 import {
   buildFrameSystem,
   type FramePart,

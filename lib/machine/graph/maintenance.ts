@@ -6,7 +6,7 @@
  * sensor that is configured and does not plainly say yes holds everything back, but for what it needs itself.
  */
 
-import type { Readings } from "../../api/readings.ts";
+import type { Readings } from "../../api/shared/readings.ts";
 import type { Sensor } from "../../api/sensor.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";

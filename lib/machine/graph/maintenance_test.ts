@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { Readings } from "../../api/readings.ts";
+import type { Readings } from "../../api/shared/readings.ts";
 import { FakeClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { ResourceName } from "../../resource/name.ts";

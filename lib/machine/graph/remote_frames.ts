@@ -6,7 +6,7 @@
  */
 
 import type { FrameSystemConfig } from "../../../proto/gen/robot_pb.ts";
-import { fromTransformMessage } from "../../api/geometry.ts";
+import { fromTransformMessage } from "../../api/shared/geometry.ts";
 import { chainOf } from "../../base/error.ts";
 import { type FramePart, WORLD } from "../../geometry/frame_system.ts";
 import { type KinematicModel, parseModel } from "../../geometry/kinematics.ts";

@@ -9,7 +9,7 @@
 
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { type FrameSystemConfig, RobotService } from "../../../proto/gen/robot_pb.ts";
-import { toMs } from "../../api/time.ts";
+import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";

@@ -6,7 +6,7 @@ import type { LogEntry } from "../../../proto/gen/common_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Fields, type Level, parseLevel } from "../../base/log/log.ts";
 import type { JsonObject } from "../../wire/proto.ts";
-import { toMs } from "../../api/time.ts";
+import { toMs } from "../../api/shared/time.ts";
 import { fieldsOf } from "../../cloud_client/log_fields.ts";
 
 /** An entry that took longer than this to arrive tells when it was written. */

@@ -15,8 +15,12 @@ import {
   ResourceStatus_State as ResourceState,
   RobotService,
 } from "../../../proto/gen/robot_pb.ts";
-import { fromPoseInFrameMessage, fromTransformMessage, toTransformMessage } from "../../api/geometry.ts";
-import { toDuration, toTimestamp } from "../../api/time.ts";
+import {
+  fromPoseInFrameMessage,
+  fromTransformMessage,
+  toTransformMessage,
+} from "../../api/shared/geometry.ts";
+import { toDuration, toTimestamp } from "../../api/shared/time.ts";
 import type { PathUpload } from "../../cloud_client/path_upload.ts";
 import type { Clock } from "../../base/clock.ts";
 import { joined, SvcError } from "../../base/error.ts";

@@ -6,23 +6,23 @@
  * that no built-in model implements, and APIs that only a module knows.
  */
 
-import { safety_heartbeat_monitored } from "../../proto/gen/common_pb.ts";
-import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema/schema.ts";
-import type { CallOptions, Channel } from "../wire/channel.ts";
-import { Metadata } from "../wire/metadata.ts";
+import { safety_heartbeat_monitored } from "../../../proto/gen/common_pb.ts";
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { CallOptions, Channel } from "../../wire/channel.ts";
+import { Metadata } from "../../wire/metadata.ts";
 import {
   type DescMessage,
   type DescMethod,
   type DescService,
   getOption,
   type Message,
-} from "../wire/proto.ts";
-import type { CallContext, Service } from "../wire/service.ts";
-import type { ResourceName } from "../resource/name.ts";
-import type { Api } from "../resource/registry.ts";
-import { type Call, unsupported } from "../resource/resource.ts";
-import { ResourceClient } from "./common.ts";
+} from "../../wire/proto.ts";
+import type { CallContext, Service } from "../../wire/service.ts";
+import type { ResourceName } from "../../resource/name.ts";
+import type { Api } from "../../resource/registry.ts";
+import { type Call, unsupported } from "../../resource/resource.ts";
+import { ResourceClient } from "./resource.ts";
 
 /** The API called `name` (`rdk:service:shell`), made of its service. */
 export function passthrough(name: string, desc: DescService): Api<ForwardingResource> {

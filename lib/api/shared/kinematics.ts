@@ -7,13 +7,13 @@ import {
   type GetKinematicsRequest,
   type GetKinematicsResponse,
   KinematicsFileFormat,
-} from "../../proto/gen/common_pb.ts";
-import { SvcError } from "../base/error.ts";
-import type { Host } from "../base/host.ts";
-import { type KinematicModel, parseModel } from "../geometry/kinematics.ts";
-import type { CallContext } from "../wire/service.ts";
-import type { Call } from "../resource/resource.ts";
-import { callOf } from "./common.ts";
+} from "../../../proto/gen/common_pb.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Host } from "../../base/host.ts";
+import { type KinematicModel, parseModel } from "../../geometry/kinematics.ts";
+import type { CallContext } from "../../wire/service.ts";
+import type { Call } from "../../resource/resource.ts";
+import { callOf } from "./resource.ts";
 
 export interface Mesh {
   /** `ply`, `stl`, `glb`, … */

@@ -3,10 +3,10 @@
  * conventions, without state. Everything that does not fit is an `invalid_argument` that names the tensor.
  */
 
-import type { Tensor, TensorInfo, Tensors } from "./ml_model.ts";
-import type { Box, Classification } from "./vision.ts";
-import { SvcError } from "../base/error.ts";
-import type { ColorImage } from "../geometry/image/image.ts";
+import type { Tensor, TensorInfo, Tensors } from "../ml_model.ts";
+import type { Box, Classification } from "../vision.ts";
+import { SvcError } from "../../base/error.ts";
+import type { ColorImage } from "../../geometry/image/image.ts";
 
 /** How a picture becomes a tensor. */
 export interface InputForm {

@@ -1,18 +1,18 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
-import { ButtonService } from "../../proto/gen/button_pb.ts";
-import { ShellService } from "../../proto/gen/shell_pb.ts";
-import { VideoService } from "../../proto/gen/video_pb.ts";
-import { SystemClock } from "../base/clock.ts";
-import { SvcError } from "../base/error.ts";
-import { type Channel, client } from "../wire/channel.ts";
-import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
-import { Metadata } from "../wire/metadata.ts";
-import { openPort } from "../wire/port/port.ts";
-import { type Service, service, ServiceTable } from "../wire/service.ts";
-import { ResourceName } from "../resource/name.ts";
+import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
+import { ButtonService } from "../../../proto/gen/button_pb.ts";
+import { ShellService } from "../../../proto/gen/shell_pb.ts";
+import { VideoService } from "../../../proto/gen/video_pb.ts";
+import { SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type Channel, client } from "../../wire/channel.ts";
+import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
+import { Metadata } from "../../wire/metadata.ts";
+import { openPort } from "../../wire/port/port.ts";
+import { type Service, service, ServiceTable } from "../../wire/service.ts";
+import { ResourceName } from "../../resource/name.ts";
 import { type ForwardingResource, passthrough } from "./passthrough.ts";
-import { PUBLISHED } from "./published.ts";
+import { PUBLISHED } from "../published.ts";
 
 const clock = new SystemClock();
 

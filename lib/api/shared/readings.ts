@@ -3,9 +3,9 @@
  * published libraries write and read it.
  */
 
-import type { GetReadingsResponse } from "../../proto/gen/common_pb.ts";
-import type { Json, JsonObject } from "../base/schema/schema.ts";
-import type { OrientationVector, Vec3 } from "../geometry/pose.ts";
+import type { GetReadingsResponse } from "../../../proto/gen/common_pb.ts";
+import type { Json, JsonObject } from "../../base/schema/schema.ts";
+import type { OrientationVector, Vec3 } from "../../geometry/pose.ts";
 
 export type Readings = JsonObject;
 

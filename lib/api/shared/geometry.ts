@@ -8,13 +8,13 @@ import type {
   PoseInFrame as PoseInFrameMessage,
   Transform as TransformMessage,
   TransformSchema,
-} from "../../proto/gen/common_pb.ts";
-import { SvcError } from "../base/error.ts";
-import type { MessageInitShape } from "../wire/proto.ts";
-import type { GeometrySchema } from "../../proto/gen/common_pb.ts";
-import type { FramePart, PoseInFrame } from "../geometry/frame_system.ts";
-import type { Geometry, GeometryShape } from "../geometry/geometry.ts";
-import { IDENTITY_POSE, type Pose } from "../geometry/pose.ts";
+} from "../../../proto/gen/common_pb.ts";
+import { SvcError } from "../../base/error.ts";
+import type { MessageInitShape } from "../../wire/proto.ts";
+import type { GeometrySchema } from "../../../proto/gen/common_pb.ts";
+import type { FramePart, PoseInFrame } from "../../geometry/frame_system.ts";
+import type { Geometry, GeometryShape } from "../../geometry/geometry.ts";
+import { IDENTITY_POSE, type Pose } from "../../geometry/pose.ts";
 
 /** A message's pose as a plain value; an absent one is the identity, an all-zero orientation points along z. */
 export function fromPoseMessage(message: PoseMessage | undefined): Pose {

@@ -3,13 +3,13 @@
  * arguments travel. The face of each API is in its own file.
  */
 
-import type { JsonObject } from "../base/schema/schema.ts";
-import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
-import type { DescService, JsonObject as Struct } from "../wire/proto.ts";
-import type { CallContext } from "../wire/service.ts";
-import type { Geometry } from "../geometry/geometry.ts";
-import type { ResourceName } from "../resource/name.ts";
-import type { Call, Component, Resource } from "../resource/resource.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/channel.ts";
+import type { DescService, JsonObject as Struct } from "../../wire/proto.ts";
+import type { CallContext } from "../../wire/service.ts";
+import type { Geometry } from "../../geometry/geometry.ts";
+import type { ResourceName } from "../../resource/name.ts";
+import type { Call, Component, Resource } from "../../resource/resource.ts";
 import { fromGeometryMessage, toGeometryMessage } from "./geometry.ts";
 
 /** The `Call` of a request as it arrived. */

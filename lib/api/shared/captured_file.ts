@@ -2,8 +2,8 @@
  * How a captured file is described in the published messages: of what kind it is, and what is seen in it.
  */
 
-import { MimeType } from "../../proto/gen/datasync_pb.ts";
-import type { CapturedBox } from "../resource/uplink.ts";
+import { MimeType } from "../../../proto/gen/datasync_pb.ts";
+import type { CapturedBox } from "../../resource/uplink.ts";
 
 /** The kinds of files that have numbers. */
 export const MIME_TYPES: { readonly [K in MimeType]: string } = {
