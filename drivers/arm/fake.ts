@@ -26,7 +26,7 @@ import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 export const FakeArm = model({
   api: ArmApi,
   name: "rdk:builtin:fake",
-  doc: "An arm without hardware: has the joints of a known arm and is at once where it is told to go.",
+  doc: "An arm without hardware: has the joints of a known arm, and reaches each goal at once.",
   attributes: object({
     armModel: choice("the arm it pretends to be; absent means one with a single joint", ARM_MODEL_NAMES)
       .key("arm-model").aka("arm_model"),

@@ -12,7 +12,7 @@ const WIDTH_METERS = 0.6;
 export const FakeBase = model({
   api: BaseApi,
   name: "rdk:builtin:fake",
-  doc: "A base without hardware, whose movements are over at once.",
+  doc: "A base without hardware: finishes each movement at once.",
   attributes: object({}).required(),
   construct: ({ name }) => new Fake(name),
 });

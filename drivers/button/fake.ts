@@ -10,7 +10,7 @@ import { BaseComponent } from "../../lib/resource/resource.ts";
 export const FakeButton = model({
   api: ButtonApi,
   name: "rdk:builtin:fake",
-  doc: "A button without hardware: logs each push and tells in its status how many there were.",
+  doc: "A button without hardware: logs each push, and counts them in its status.",
   attributes: object({}),
   construct: ({ name, logger }) => new Fake(name, logger),
 });

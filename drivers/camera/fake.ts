@@ -136,7 +136,7 @@ class Fake extends BaseComponent implements Camera {
 export const FakeCamera = model({
   api: CameraApi,
   name: "rdk:builtin:fake",
-  doc: "a camera without hardware: a gradient or a scene, and the depth of a scene",
+  doc: "A camera without hardware: shows a gradient, or a scene with its depth.",
   attributes,
   construct: ({ name, attributes, clock }) => new Fake(name, attributes, clock),
 });

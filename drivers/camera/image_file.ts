@@ -119,7 +119,7 @@ class ImageFile extends BaseComponent implements Camera {
 export const ImageFileCamera = model({
   api: CameraApi,
   name: "rdk:builtin:image_file",
-  doc: "a camera that shows files: a colour image, a depth image, a point cloud",
+  doc: "A camera that shows files: a colour image, a depth image, a point cloud.",
   attributes,
   construct: ({ name, attributes, host, clock }) => new ImageFile(name, attributes, host, clock),
 });

@@ -113,7 +113,7 @@ class Replay extends BaseComponent implements Camera {
 export const ReplayCamera = model({
   api: CameraApi,
   name: "rdk:builtin:replay",
-  doc: "a camera that shows a folder of pictures one after the other",
+  doc: "A camera that shows the pictures of a folder one after the other.",
   attributes,
   construct: async ({ name, attributes, host, clock }) => {
     const frames = framesOf(attributes.folder, await host.readFolder(attributes.folder));

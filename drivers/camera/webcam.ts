@@ -69,7 +69,7 @@ type Attributes = Infer<typeof attributes>;
 export const WebcamCamera = model({
   api: CameraApi,
   name: "rdk:builtin:webcam",
-  doc: "a camera on a USB port or built in (Linux)",
+  doc: "A camera on a USB port, or a built-in one (Linux).",
   attributes,
   construct: async (from) => {
     const { os } = from.host.platform();

@@ -61,7 +61,7 @@ type Attributes = Infer<typeof attributes>;
 export const BuiltinDataManager = model({
   api: DataManagerApi,
   name: "rdk:builtin:builtin",
-  doc: "Captures what resources are configured to give, keeps it on disk and brings it to the control plane.",
+  doc: "Captures data from resources, keeps it on disk, and sends it to the control plane.",
   attributes,
   sees: (api) => api !== DataManagerApi.name,
   construct: async (from: Construction<Attributes>) => {

@@ -82,7 +82,7 @@ function unusedName(name: string, found: readonly Discovered[]): string {
 export const WebcamDiscoveryModel = model({
   api: DiscoveryApi,
   name: "rdk:builtin:webcam",
-  doc: "finds cameras on USB ports and built in (Linux)",
+  doc: "Finds cameras on USB ports and built-in cameras (Linux).",
   attributes: object({}).required(),
   construct: ({ name, host, logger }) => new WebcamDiscovery(name, host, logger),
 });

@@ -17,7 +17,7 @@ export const SingleEncoder = model({
   api: EncoderApi,
   name: "rdk:builtin:single",
   doc:
-    "An encoder with one wire, on a digital interrupt of a board; the motor that uses it tells the direction.",
+    "An encoder with one wire, on a digital interrupt of a board; the motor that uses it gives the direction.",
   attributes: object({
     board: text("name of the board").required().names("board"),
     pins: object({

@@ -1,4 +1,4 @@
-/** A gantry of one axis without hardware: is at once where it is told to go. */
+/** A gantry of one axis without hardware: reaches each goal at once. */
 
 import { type Gantry, GantryApi } from "../../lib/api/gantry.ts";
 import { type Kinematics, readModel } from "../../lib/api/shared/kinematics.ts";
@@ -14,7 +14,7 @@ import { BaseComponent } from "../../lib/resource/resource.ts";
 export const FakeGantry = model({
   api: GantryApi,
   name: "rdk:builtin:fake",
-  doc: "A gantry of one axis without hardware: is at once where it is told to go.",
+  doc: "A gantry of one axis without hardware: reaches each goal at once.",
   attributes: object({
     lengthMm: number("length of the axis in millimetres; absent or 0 means 100", { min: 0 }),
     modelPath: text("path of a kinematics file, .json or .urdf, with one joint; in place of a length"),

@@ -1,4 +1,4 @@
-/** A gripper without hardware: opens and closes at once, and never catches anything. */
+/** A gripper without hardware: opens and closes at once, and never holds anything. */
 
 import { type Gripper, GripperApi, type HoldingStatus } from "../../lib/api/gripper.ts";
 import { type Kinematics, readModel } from "../../lib/api/shared/kinematics.ts";
@@ -17,7 +17,7 @@ import { BaseComponent } from "../../lib/resource/resource.ts";
 export const FakeGripper = model({
   api: GripperApi,
   name: "rdk:builtin:fake",
-  doc: "A gripper without hardware: opens and closes at once, and never catches anything.",
+  doc: "A gripper without hardware: opens and closes at once, and never holds anything.",
   attributes: object({
     modelPath: text("path of a kinematics file, .json or .urdf; absent means no joints and no body")
       .key("model-path").aka("model_path"),

@@ -18,7 +18,7 @@ import { InputEvents } from "./input_events.ts";
 export const FakeInputController = model({
   api: InputControllerApi,
   name: "rdk:builtin:fake",
-  doc: "An input controller without hardware: makes the events that someone listens to, again and again.",
+  doc: "An input controller without hardware: repeats every event that has a listener.",
   attributes: object({
     eventValue: number("value of every event; at random from 0 to 1 when absent"),
     callbackDelaySec: number("seconds between events; at random from 1 to 2 when absent or 0", { min: 0 })

@@ -37,7 +37,7 @@ class Fake extends BaseResource implements MlModel {
 export const FakeMlModel = model({
   api: MlModelApi,
   name: "rdk:builtin:fake",
-  doc: "an ML model that answers with the tensors that it was given",
+  doc: "An ML model that answers with the tensors it is given.",
   attributes: object({}).required(),
   construct: ({ name }) => new Fake(name),
 });

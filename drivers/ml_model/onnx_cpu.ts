@@ -1,5 +1,5 @@
 /**
- * `onnx_cpu`: an ONNX model run on the processor.
+ * `onnx_cpu`: Runs an ONNX model on the processor..
  *
  * What the model takes and gives is read from its graph; `metadata.json` beside it (the published `Metadata` message
  * as JSON) adds names and descriptions, `labels.txt` beside it names the classes. A model package unpacks to such a
@@ -84,7 +84,7 @@ class OnnxCpu extends BaseResource implements MlModel {
 export const OnnxCpuMlModel = model({
   api: MlModelApi,
   name: "rdk:builtin:onnx_cpu",
-  doc: "an ONNX model run on the processor",
+  doc: "Runs an ONNX model on the processor.",
   attributes,
   construct: async ({ name, attributes: { modelPath, labelPath, numThreads }, host, clock, signal }) => {
     const path = await modelFile(host, modelPath);

@@ -37,8 +37,7 @@ type Attributes = Infer<typeof attributes>;
 export const BuiltinMotion = model({
   api: MotionApi,
   name: "rdk:builtin:builtin",
-  doc:
-    "Moves arms, and what is attached to their ends, to places in the frame system, around what is in the way.",
+  doc: "Moves arms, and what is attached to them, to poses in the frame system, around obstacles.",
   attributes,
   byDefault: true,
   construct: (from) => new Builtin(from),

@@ -59,7 +59,8 @@ type Settings = NonNullable<Infer<typeof attributes>>;
 export const FakeMotor = model({
   api: MotorApi,
   name: "rdk:builtin:fake",
-  doc: "A motor without hardware, for running what depends on one.",
+  doc:
+    "A motor without hardware: turns at the power it is given, and reports its position if it has an encoder.",
   attributes: attributes.required(),
   construct: async ({ name, attributes, dependencies, clock, logger }) => {
     const encoder = attributes.encoder ? dependencies.get(EncoderApi, attributes.encoder) : undefined;

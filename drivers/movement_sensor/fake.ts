@@ -16,7 +16,7 @@ import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 export const FakeMovementSensor = model({
   api: MovementSensorApi,
   name: "rdk:builtin:fake",
-  doc: "A movement sensor without hardware: supports every method and always tells the same.",
+  doc: "A movement sensor without hardware: supports every method, with constant readings.",
   attributes: object({}),
   construct: ({ name }) => new Fake(name),
 });

@@ -1,4 +1,4 @@
-/** A servo without hardware: is at once where it is told to go. */
+/** A servo without hardware: reaches each angle at once. */
 
 import { type Servo, ServoApi } from "../../lib/api/servo.ts";
 import { object } from "../../lib/base/schema/schema.ts";
@@ -8,7 +8,7 @@ import { BaseComponent } from "../../lib/resource/resource.ts";
 export const FakeServo = model({
   api: ServoApi,
   name: "rdk:builtin:fake",
-  doc: "A servo without hardware: is at once where it is told to go.",
+  doc: "A servo without hardware: reaches each angle at once.",
   attributes: object({}),
   construct: ({ name }) => new Fake(name),
 });

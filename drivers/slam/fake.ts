@@ -79,7 +79,7 @@ class Fake extends BaseResource implements Slam {
 export const FakeSlam = model({
   api: SlamApi,
   name: "rdk:builtin:fake",
-  doc: "a SLAM service without sensors: a machine going round a room of which the map is known",
+  doc: "A SLAM service without sensors: shows a machine that circles in a room with a known map.",
   attributes: object({}).required(),
   construct: ({ name }) => new Fake(name),
 });

@@ -65,7 +65,7 @@ type Attributes = Infer<typeof attributes>;
 export const ColorDetectorVision = model({
   api: VisionApi,
   name: "rdk:builtin:color_detector",
-  doc: "draws boxes around regions of one hue",
+  doc: "Draws boxes around regions of one hue.",
   attributes,
   construct: (from) => new VisionModel(from, skillsOf(from.attributes), from.attributes.cameraName),
 });

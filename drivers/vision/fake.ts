@@ -39,7 +39,7 @@ const skills: Skills = {
 export const FakeVision = model({
   api: VisionApi,
   name: "rdk:builtin:fake",
-  doc: "a vision service that sees the same thing in the middle of every picture of any camera",
+  doc: "A vision service that sees the same thing in the middle of every picture of any camera.",
   attributes,
   construct: (from) => new VisionModel(from, skills, from.attributes.cameraName),
 });

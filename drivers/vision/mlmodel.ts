@@ -1,5 +1,5 @@
 /**
- * `mlmodel`: classes and boxes from an ML model service.
+ * `mlmodel`: Classifies and detects with an ML model service..
  *
  * What the model can do is found out once, with a grey picture: it classifies if it gives probabilities, detects if
  * it gives boxes and scores. A model that does neither, or whose labels do not fit it, is refused with what it gives
@@ -93,7 +93,7 @@ type Attributes = Infer<typeof attributes>;
 export const MlModelVision = model({
   api: VisionApi,
   name: "rdk:builtin:mlmodel",
-  doc: "classes and boxes from an ML model service",
+  doc: "Classifies and detects with an ML model service.",
   attributes,
   construct: async (from) => {
     const { attributes, dependencies, host, logger, signal } = from;

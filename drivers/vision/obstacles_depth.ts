@@ -141,7 +141,7 @@ class Obstacles implements Skills {
 export const ObstaclesDepthVision = model({
   api: VisionApi,
   name: "rdk:builtin:obstacles_depth",
-  doc: "finds the objects that stand on the ground before a depth camera, as point clouds and boxes",
+  doc: "Finds the objects on the ground in front of a depth camera, as point clouds and boxes.",
   attributes,
   construct: (from) =>
     new VisionModel(from, new Obstacles(from.attributes, from.logger), from.attributes.cameraName),

@@ -36,12 +36,21 @@ Deno.test("-config-schema is as in config.schema.json", async () => {
   await compare("config.schema.json", `${JSON.stringify(machineSchema(registry), null, 2)}\n`);
 });
 
-Deno.test("the README's table of models is the registry's", async () => {
+Deno.test("the table in docs/models.md is the registry's", async () => {
   const [begin, end] = ["<!-- models -->\n", "<!-- /models -->"];
-  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
-  const [head, rest] = readme.split(begin);
+  const page = await Deno.readTextFile(new URL("../../docs/models.md", import.meta.url));
+  const [head, rest] = page.split(begin);
   const tail = rest.slice(rest.indexOf(end));
-  await compare("../../README.md", `${head}${begin}${modelTable()}${tail}`);
+  await compare("../../docs/models.md", `${head}${begin}${modelTable()}${tail}`);
+});
+
+Deno.test("each model is described in one sentence", () => {
+  assertEquals(
+    registry.models.filter(({ doc }) => !/^[A-Z][^.]+\.$/.test(doc)).map(({ name, doc }) =>
+      `${name}: ${doc}`
+    ),
+    [],
+  );
 });
 
 /** One row a model: API, model, what it is, its required attributes. */
