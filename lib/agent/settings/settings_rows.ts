@@ -67,12 +67,12 @@ const advancedShape = {
   disableSystemConfiguration: bool("leave the system's settings alone"),
   disableLogDeduplication: bool("write every repeated line"),
   runtimeStartTimeoutMs: minutes("a runtime that has not started by then is killed and started again")
+    .default(10 * MINUTE_MS)
     .with((ms, at) => {
       if (ms >= START_TIMEOUT_MINUTES_MIN * MINUTE_MS) return ms;
       at.warn(`found ${ms / MINUTE_MS} minutes, wanted at least ${START_TIMEOUT_MINUTES_MIN}: taken as that`);
       return START_TIMEOUT_MINUTES_MIN * MINUTE_MS;
     })
-    .default(10 * MINUTE_MS)
     .key("viam_server_start_timeout_minutes").aka("svc_server_start_timeout_minutes"),
   runtimeEnv: mapOf(text(), "environment of the runtime and everything it starts")
     .with((env, at) => {
@@ -111,8 +111,9 @@ const networkShape = {
   retryConnectionTimeoutMs: minutes("after this long the hotspot goes down to try networks again", { min: 1 })
     .default(10 * MINUTE_MS).key("retry_connection_timeout_minutes").aka("fallback_timeout"),
   deviceRebootAfterOfflineMs: minutes("offline for this long, the device is rebooted; 0: never")
+    .default(0)
     .with((ms, at) => ms === 0 || ms >= MINUTE_MS ? ms : at.wanted("0 or at least 1 minute", ms / MINUTE_MS))
-    .default(0).key("device_reboot_after_offline_minutes"),
+    .key("device_reboot_after_offline_minutes"),
   disableBtProvisioning: bool("no provisioning by bluetooth"),
   disableWifiProvisioning: bool("no provisioning by hotspot"),
   bluetoothTrustAll: bool("pair with every bluetooth device that asks"),

@@ -9,6 +9,7 @@ import {
   settingsProblems,
   writeLastGood,
 } from "./settings.ts";
+import { SECTIONS } from "./settings_rows.ts";
 
 const built = decideSettings({ defaults: {}, cloud: {} }).settings;
 
@@ -446,4 +447,21 @@ Deno.test("what was good is kept for the owner alone; what cannot be read is as 
     files.set("/opt/svc/state/settings.json", { text });
     assertEquals(await readLastGood(host, "/opt/svc"), undefined);
   }
+});
+
+Deno.test("what is set in minutes has a default in minutes where its schema is shown", () => {
+  const rows = Object.values(SECTIONS).flatMap(({ row }) =>
+    Object.entries((row.jsonSchema() as { properties: JsonObject }).properties)
+  );
+  const defaults = rows.filter(([name]) => name.endsWith("_minutes")).map(([name, schema]) =>
+    [name, (schema as JsonObject).default] as const
+  );
+  assertEquals(Object.fromEntries(defaults), {
+    viam_server_start_timeout_minutes: 10,
+    svc_server_start_timeout_minutes: 10,
+    offline_before_starting_hotspot_minutes: 2,
+    user_idle_minutes: 5,
+    retry_connection_timeout_minutes: 10,
+    device_reboot_after_offline_minutes: 0,
+  });
 });
