@@ -31,6 +31,8 @@ const DATASET_SEED = 1;
 const CAMERA_IMAGES = 24;
 const CAMERA_SEED = 2;
 const IMAGE_BYTES_MAX = 1024 * 1024;
+/** How often it tells how many pictures there are. */
+const TOLD_EVERY = 40;
 
 export interface Example {
   readonly url: string;
@@ -88,7 +90,7 @@ export async function makeExample(
   const { machine: { id: machineId, partId, key }, ...example } = made;
   if (example.datasetId !== undefined) {
     tell(`making an example: ${DATASET_IMAGES} pictures to train from, which takes some seconds`);
-    await fillDataset(parts, partId, example.datasetId);
+    await fillDataset(parts, partId, example.datasetId, tell);
     await writePictures(pictures);
   }
   return { url, ...example, machineId, partId, config: cloudSection(partId, key, url) };
@@ -162,6 +164,7 @@ async function fillDataset(
   { store, files, clock }: ExampleParts,
   partId: string,
   datasetId: string,
+  tell: (text: string) => void,
 ): Promise<void> {
   const part = await new Fleet(store).part(partId);
   const { organizationId, locationId, machineId, machineName, name: partName } = part;
@@ -197,6 +200,8 @@ async function fillDataset(
       IMAGE_BYTES_MAX,
       (file) => store.transaction((sql) => new BinaryData(sql).add(upload, file, nowMs)),
     );
+    const made = index + 1;
+    if (made % TOLD_EVERY === 0) tell(`making an example: ${made} of ${DATASET_IMAGES} pictures`);
   }
 }
 

@@ -15,7 +15,7 @@ import { NO_SANDBOX, openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { JobScript, NewJob, TrainingJob } from "../../lib/cloud/training/training.ts";
 import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
-import { needyBuild, newJob, scriptArchive, stream, untilGone } from "./training_world.ts";
+import { brokenBuild, needyBuild, newJob, scriptArchive, stream, untilGone } from "./training_world.ts";
 import { CONTENT } from "./world.ts";
 
 const clock = new SystemClock();
@@ -251,6 +251,20 @@ scriptTest(
         /^warn installed without the packages that it depends on, for they cannot be: .*there-is-no-such-package/,
       );
     }, scriptArchive(SCRIPT, needyBuild())),
+);
+
+scriptTest(
+  "where no attempt to install it works, all that each has complained of is told, and it runs as it is",
+  (script, scripts) =>
+    withWork(script({ note: "hello" }), images, async ({ work, lines, text }) => {
+      await scripts.run(work);
+      assertEquals(JSON.parse(await text("output/model.json")).note, "hello");
+      const warnings = lines.filter((line) => line.startsWith("warn "));
+      const complaints = warnings.filter((line) => line.includes("the backend complains"));
+      const failures = warnings.filter((line) => line.startsWith("warn it cannot be installed "));
+      assertEquals([complaints.length >= 3, failures.length], [true, 3], lines.join("\n"));
+      assertEquals(warnings.at(-1), "warn running the script from where it was unpacked");
+    }, scriptArchive(SCRIPT, brokenBuild())),
 );
 
 scriptTest(

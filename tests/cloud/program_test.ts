@@ -5,8 +5,10 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { makeExample } from "../../cli/cloud_example.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { FileStore } from "../../lib/cloud/files.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
@@ -157,6 +159,50 @@ Deno.test({
       await Deno.remove(folder, { recursive: true });
     }
   },
+});
+
+sqliteTest(
+  "who has an example made hears of it before its first picture, and while they are made",
+  async ({ folder, open }) => {
+    const store = await open();
+    const pictures = async () =>
+      Number((await store.query<{ n: number }>("SELECT COUNT(*) AS n FROM binary_data"))[0].n);
+    const files = await FileStore.open(`${folder}/files`, { olderThanMs: 0 });
+    const told: string[] = [];
+    const counts: Promise<number>[] = [];
+    const parts = { store, files, validate: () => [], data: folder, clock: new SystemClock() };
+    const tell = (text: string) => {
+      told.push(text);
+      counts.push(pictures());
+    };
+    await makeExample(parts, "http://localhost:1", { withData: true, tell });
+    const [first, ...others] = told;
+    assertMatch(first, /^making an example: 240 pictures to train from/);
+    assertEquals(
+      others,
+      [40, 80, 120, 160, 200, 240].map((made) => `making an example: ${made} of 240 pictures`),
+    );
+    assertEquals(await Promise.all(counts), [0, 40, 80, 120, 160, 200, 240]);
+  },
+);
+
+Deno.test("serve --demo tells of its example as it is made, and then serves", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const cloud = await serveCloud(["--demo", "--data", folder]);
+  try {
+    const output = cloud.output();
+    const places = [
+      "making an example: 240 pictures",
+      "making an example: 40 of 240",
+      "making an example: 240 of 240",
+      "An example has been made.",
+      '{"url":',
+    ].map((words) => output.indexOf(words));
+    assert(places.every((place, at) => place >= 0 && place >= (places[at - 1] ?? 0)), output);
+  } finally {
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 Deno.test("over TLS with a certificate of the local authority", async () => {

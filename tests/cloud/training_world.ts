@@ -149,6 +149,11 @@ export function needyBuild(): Record<string, string> {
   return { "pyproject.toml": PROJECT, "build_it.py": needs };
 }
 
+/** Files of a package that nothing can build, and that says so. */
+export function brokenBuild(): Record<string, string> {
+  return { "pyproject.toml": PROJECT, "build_it.py": 'raise SystemExit("the backend complains")\n' };
+}
+
 /** A training script whose package builds without anything, or with `build`. */
 export function scriptArchive(
   training: string,
