@@ -4,7 +4,14 @@
  * The exported model answers `probability` [1, labels]. Labels with few pictures count more in the loss.
  */
 
-import { type Answer, type Learner, type Metrics, sigmoid, type Target } from "./learner.ts";
+import {
+  type Answer,
+  type ConfusionRow,
+  type Learner,
+  type Metrics,
+  sigmoid,
+  type Target,
+} from "./learner.ts";
 import type { Convolution } from "./convolution.ts";
 import { Network } from "./network.ts";
 import type { OnnxGraph } from "./onnx/writer.ts";
@@ -75,17 +82,14 @@ export class Classifier implements Learner {
 
   /** Accuracy (of all labels of all pictures if any may apply) and F1, the mean over labels that occur. */
   metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics {
-    const counts = Array.from({ length: this.#labels }, () => ({ right: 0, said: 0, there: 0, agreed: 0 }));
-    answers.forEach(({ probability }, index) => {
-      const best = probability.indexOf(Math.max(...probability));
-      counts.forEach((count, label) => {
-        const said = this.one ? label === best : probability[label] >= 0.5;
-        const there = targets[index].labels.includes(label);
-        count.said += Number(said);
-        count.there += Number(there);
-        count.right += Number(said && there);
-        count.agreed += Number(said === there);
-      });
+    const counts = this.confusion(answers, targets).map(({ pictures, foundAs, wrong }, label) => {
+      const right = foundAs[label];
+      return {
+        there: pictures,
+        right,
+        said: right + wrong,
+        agreed: answers.length - pictures + right - wrong,
+      };
     });
     const total = (pick: (count: typeof counts[number]) => number) =>
       counts.reduce((sum, count) => sum + pick(count), 0);
@@ -96,6 +100,29 @@ export class Classifier implements Learner {
     const f1 = occurring.reduce((sum, { right, said, there }) => sum + 2 * right / (said + there), 0);
     const macro = occurring.length === 0 ? 0 : f1 / occurring.length;
     return this.one ? { accuracy, "macro F1": macro } : { "macro F1": macro, accuracy };
+  }
+
+  confusion(answers: readonly Answer[], targets: readonly Target[]): readonly ConfusionRow[] {
+    const rows = Array.from({ length: this.#labels }, () => ({
+      pictures: 0,
+      foundAs: new Array<number>(this.#labels).fill(0),
+      wrong: 0,
+    }));
+    answers.forEach(({ probability }, index) => {
+      const best = probability.indexOf(Math.max(...probability));
+      const { labels } = targets[index];
+      rows.forEach((row, label) => {
+        const said = this.one ? label === best : probability[label] >= 0.5;
+        if (!labels.includes(label)) {
+          row.wrong += Number(said);
+          return;
+        }
+        row.pictures++;
+        if (this.one) row.foundAs[best]++;
+        else row.foundAs[label] += Number(said);
+      });
+    });
+    return rows;
   }
 
   finish(graph: OnnxGraph, end: string): void {

@@ -8,7 +8,14 @@
 
 import type { Convolution } from "./convolution.ts";
 import type { Box } from "./example.ts";
-import { type Answer, type Learner, type Metrics, sigmoid, type Target } from "./learner.ts";
+import {
+  type Answer,
+  type ConfusionRow,
+  type Learner,
+  type Metrics,
+  sigmoid,
+  type Target,
+} from "./learner.ts";
 import { Network } from "./network.ts";
 import type { OnnxGraph } from "./onnx/writer.ts";
 
@@ -89,6 +96,10 @@ export class Detector implements Learner {
 
   metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics {
     return detectionMetrics(this.#names, answers, targets);
+  }
+
+  confusion(): readonly ConfusionRow[] {
+    return [];
   }
 
   finish(graph: OnnxGraph, end: string): void {

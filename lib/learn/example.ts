@@ -41,8 +41,10 @@ export interface TrainingTask {
   readonly labels: readonly string[];
   /** The same seed gives the same model, byte for byte. */
   readonly seed: number;
-  /** Rounds through the pictures; as many as their number suggests without it. */
+  /** Rounds through the pictures at most; as many as their number suggests without it. */
   readonly epochsMax?: number;
+  /** So much of the pictures is held back, to measure by; a fifth without it. */
+  readonly heldBackPercent?: number;
   /** Side of the square that the model takes, a multiple of 16 up to 128; as its kind suggests without it. */
   readonly side?: number;
 }
@@ -70,8 +72,10 @@ export const EXAMPLES_MAX = 5_000;
 export const LABELS_MAX = 200;
 /** Networks halve the picture four times. */
 const [SIDE_STEP, SIDE_MAX] = [16, 128];
-/** One in so many examples is held back. */
-const HELD_BACK = 5;
+/** What a task may ask for. */
+export const EPOCHS = { min: 1, max: 500 };
+export const SEEDS = { min: 0, max: 2 ** 32 - 1 };
+export const HELD_BACK_PERCENT = { min: 5, max: 50, usual: 20 };
 
 /**
  * The examples as samples. Throws `invalid_argument` for a wrong task or picture, `failed_precondition` for
@@ -94,10 +98,11 @@ export function samplesOf(task: TrainingTask, examples: readonly Example[]): Sam
   return samples;
 }
 
-function checkTask({ labels, side = SIDE_STEP, epochsMax = 1 }: TrainingTask): void {
-  if (!Number.isInteger(epochsMax) || epochsMax < 1) {
-    throw refusal("invalid_argument", `epochsMax is ${epochsMax}, wanted a whole number from 1`);
-  }
+function checkTask({ labels, seed, side = SIDE_STEP, ...task }: TrainingTask): void {
+  const { epochsMax = EPOCHS.min, heldBackPercent = HELD_BACK_PERCENT.usual } = task;
+  checkWhole("epochsMax", epochsMax, EPOCHS);
+  checkWhole("the seed", seed, SEEDS);
+  checkWhole("heldBackPercent", heldBackPercent, HELD_BACK_PERCENT);
   if (side % SIDE_STEP !== 0 || side < SIDE_STEP || side > SIDE_MAX) {
     const wanted = `a multiple of ${SIDE_STEP} up to ${SIDE_MAX}`;
     throw refusal("invalid_argument", `the side is ${side}, wanted ${wanted}`);
@@ -111,6 +116,11 @@ function checkTask({ labels, side = SIDE_STEP, epochsMax = 1 }: TrainingTask): v
     "invalid_argument",
     twice.trim() === "" ? "a label is empty" : `the label ${twice} is given twice`,
   );
+}
+
+function checkWhole(name: string, found: number, { min, max }: { min: number; max: number }): void {
+  if (Number.isInteger(found) && found >= min && found <= max) return;
+  throw refusal("invalid_argument", `${name} is ${found}, wanted a whole number from ${min} to ${max}`);
 }
 
 function sampleOf(task: TrainingTask, example: Example, name: string): Sample {
@@ -151,8 +161,9 @@ export interface Split {
   readonly heldBack: readonly Sample[];
 }
 
-/** Four fifths to learn from and one fifth held back, of each combination of labels alike. */
+/** The pictures to learn from and those held back, spread evenly over each combination of labels. */
 export function split(task: TrainingTask, samples: readonly Sample[]): Split {
+  const percent = task.heldBackPercent ?? HELD_BACK_PERCENT.usual;
   const keyed = samples.map((sample) => {
     const group = [...namesOf(sample, task)].sort((a, b) => a - b).join(" ");
     return { sample, group, mark: hashOf(sample, task.seed), rest: JSON.stringify(sample.boxes) };
@@ -164,16 +175,23 @@ export function split(task: TrainingTask, samples: readonly Sample[]): Split {
   let [place, heldBackCount] = [0, 0];
   for (const { mark } of keyed) {
     if (sides.has(mark)) continue;
-    const heldBack = place++ % HELD_BACK === HELD_BACK >> 1;
+    const heldBack = heldUpTo(place + 1, percent) > heldUpTo(place, percent);
+    place++;
     if (heldBack) heldBackCount++;
     sides.set(mark, heldBack);
   }
-  if (heldBackCount === 0) {
-    throw refusal("failed_precondition", `of ${samples.length} pictures only ${sides.size} differ`);
+  if (heldBackCount === 0 || heldBackCount === sides.size) {
+    const found = `of ${samples.length} pictures only ${sides.size} differ`;
+    throw refusal("failed_precondition", `${found}, too few to hold back ${percent} %`);
   }
   const side = (heldBack: boolean) =>
     keyed.filter(({ mark }) => sides.get(mark) === heldBack).map(({ sample }) => sample);
   return { learned: side(false), heldBack: side(true) };
+}
+
+/** How many of the first `count` pictures are held back. */
+function heldUpTo(count: number, percent: number): number {
+  return Math.floor((count * percent + 50) / 100);
 }
 
 /** A mark of a picture's content, mixed with the seed (two 32-bit sums after Fowler, Noll and Vo). */

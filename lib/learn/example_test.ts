@@ -62,12 +62,37 @@ Deno.test("a fifth is held back, whatever the order, and equal pictures stay tog
   assertEquals(split(TASK, samples.toReversed()), { learned, heldBack });
 });
 
+Deno.test("as much is held back as is asked for, and a part of it whatever the number of pictures", () => {
+  const samples = samplesOf({ ...TASK, labels: ["ball"] }, EXAMPLES);
+  for (const percent of [5, 10, 20, 25, 33, 50]) {
+    const task = { ...TASK, heldBackPercent: percent };
+    const { learned, heldBack } = split(task, samples);
+    assertEquals([heldBack.length, learned.length + heldBack.length], [Math.round(0.4 * percent), 40]);
+    const few = split(task, samples.slice(0, EXAMPLES_MIN));
+    assertEquals([few.heldBack.length > 0, few.learned.length > 0], [true, true], `${percent} %`);
+  }
+  assertEquals(split({ ...TASK, heldBackPercent: 20 }, samples), split(TASK, samples));
+});
+
+Deno.test("what a task asks for has bounds", () => {
+  const told = (wish: Partial<TrainingTask>) =>
+    refused({ ...TASK, ...wish }, EXAMPLES).split("Cannot train: ")[1];
+  assertEquals(told({ epochsMax: 501 }), "epochsMax is 501, wanted a whole number from 1 to 500");
+  assertEquals(told({ seed: -1 }), "the seed is -1, wanted a whole number from 0 to 4294967295");
+  assertEquals(told({ seed: 0.5 }), "the seed is 0.5, wanted a whole number from 0 to 4294967295");
+  assertEquals(told({ heldBackPercent: 4 }), "heldBackPercent is 4, wanted a whole number from 5 to 50");
+});
+
 Deno.test("a single picture, however often, cannot be held back", () => {
   const samples = samplesOf(
     { ...TASK, labels: ["box"] },
     Array(20).fill(EXAMPLES.find(({ labels }) => labels.includes("box"))),
   );
-  assertThrows(() => split(TASK, samples), SvcError, "of 20 pictures only 1 differ");
+  assertThrows(
+    () => split(TASK, samples),
+    SvcError,
+    "of 20 pictures only 1 differ, too few to hold back 20 %",
+  );
 });
 
 Deno.test("made-up pictures are the same for a seed, and their boxes lie in them", () => {

@@ -19,6 +19,16 @@ export type Answer = { readonly [output: string]: Float32Array };
 
 export type Metrics = { readonly [name: string]: number };
 
+/** What a classifier made of the held-back pictures of one label: a row of the confusion matrix. */
+export interface ConfusionRow {
+  /** Pictures with the label. */
+  readonly pictures: number;
+  /** How many of these the model takes for what, by label; of models that see several things in a picture, for itself. */
+  readonly foundAs: readonly number[];
+  /** Pictures without the label in which the model sees it. */
+  readonly wrong: number;
+}
+
 export interface Learner {
   readonly network: Network;
   /**
@@ -30,6 +40,8 @@ export interface Learner {
   answer(index: number): Answer;
   /** How good answers are: the first metric is the one by which a model is chosen. All are 0 to 1. */
   metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics;
+  /** A row for each label; none of models that find objects. */
+  confusion(answers: readonly Answer[], targets: readonly Target[]): readonly ConfusionRow[];
   /** The last nodes of the exported graph: from the network's end, named `end`, to the named outputs. */
   finish(graph: OnnxGraph, end: string): void;
 }

@@ -8,12 +8,14 @@
 
 import { assert, SvcError } from "../base/error.ts";
 import { type Example, type Sample, samplesOf, type TrainingTask } from "./example.ts";
+import type { ConfusionRow } from "./learner.ts";
 import { openOnnx } from "./onnx/session.ts";
 import { differenceOf, type Draft, type Progress } from "./training.ts";
 import { teamPlaces } from "./team.ts";
 import { TRAINER_WORKER, type TrainerMessage, type TrainerRequest } from "./trainer_worker.ts";
 
 export { type Example, type LabelledBox, TASK_KINDS, type TrainingTask } from "./example.ts";
+export type { ConfusionRow } from "./learner.ts";
 export type { Progress } from "./training.ts";
 
 export interface TrainedModel {
@@ -22,6 +24,8 @@ export interface TrainedModel {
   readonly labels: readonly string[];
   /** Measured on the held-back pictures. */
   readonly metrics: { readonly [name: string]: number };
+  /** The same, a row for each label; none of models that find objects. */
+  readonly confusion: readonly ConfusionRow[];
   /** Rounds that were run. */
   readonly epochs: number;
 }
@@ -50,8 +54,8 @@ export async function trainInWorker(
   try {
     const draft = await drafted(task, samples, onProgress, signal);
     await check(draft, signal);
-    const { onnx, metrics, epochs } = draft;
-    return { onnx, labels: task.labels, metrics, epochs };
+    const { onnx, metrics, confusion, epochs } = draft;
+    return { onnx, labels: task.labels, metrics, confusion, epochs };
   } catch (thrown) {
     if (signal?.aborted) throw new SvcError("canceled", "The training was canceled");
     throw thrown;

@@ -77,6 +77,9 @@ Deno.test("a classifier learns which of two things a picture shows", async () =>
   const model = await trained(task, examples(60, 1, 1, 1));
   assertEquals(Object.keys(model.metrics), ["accuracy", "macro F1"]);
   assertGreater(model.metrics.accuracy, 0.9);
+  const held = model.confusion.reduce((sum, { pictures }) => sum + pictures, 0);
+  const right = model.confusion.reduce((sum, { foundAs }, label) => sum + foundAs[label], 0);
+  assertEquals([held, right / held], [12, model.metrics.accuracy]);
   const [picture] = examples(1, 5, 1, 1);
   const { probability } = await outputsOf(model, picture);
   assertEquals(probability.shape, [1, 2]);
@@ -118,6 +121,8 @@ Deno.test("the same seed and pictures give the same bytes in any order, another 
   assertEquals((await trainInWorker(task, pictures.toReversed())).onnx, onnx);
   const other = await trainInWorker({ ...task, seed: 8 }, pictures);
   assert(other.onnx.some((byte, index) => byte !== onnx[index]));
+  const half = await trainInWorker({ ...task, heldBackPercent: 50 }, pictures);
+  assert(half.onnx.some((byte, index) => byte !== onnx[index]));
 });
 
 Deno.test("a training can be canceled before and while it runs", async () => {

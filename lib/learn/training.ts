@@ -9,7 +9,7 @@ import { randomFrom } from "../geometry/random.ts";
 import { Classifier } from "./classifier.ts";
 import { detectionDifference, Detector } from "./detector.ts";
 import { type Sample, split, type TaskKind, type TrainingTask } from "./example.ts";
-import { type Answer, type Learner, type Metrics, onnxOf } from "./learner.ts";
+import { type Answer, type ConfusionRow, type Learner, type Metrics, onnxOf } from "./learner.ts";
 import { Adam } from "./network.ts";
 import { Team, type TeamPlace, teamPlaces } from "./team.ts";
 import { boxesIn, show, square, variedView, WHOLE } from "./picture.ts";
@@ -28,6 +28,8 @@ export interface Progress {
 export interface Draft {
   readonly onnx: Uint8Array<ArrayBuffer>;
   readonly metrics: Metrics;
+  /** By label; empty for models that find objects. */
+  readonly confusion: readonly ConfusionRow[];
   readonly epochs: number;
   /** Held-back pictures as the model takes them, with the trainer's own answers. */
   readonly probes: readonly { readonly image: Uint8Array; readonly answer: Answer }[];
@@ -73,7 +75,7 @@ export function* training(
   const stepsInAll = epochs * Math.ceil(learned.length / BATCH);
   const adam = new Adam(learner.network.parameters(), DECAY);
   const mean = new RunningMean(learner.network.state());
-  let best: { rank: number; metrics: Metrics; state: readonly Float32Array[] } | undefined;
+  let best: (Measured & { rank: number; state: readonly Float32Array[] }) | undefined;
   let [step, epoch] = [0, 0];
   const top = { metric: -Infinity, epoch: 0 };
   // The first thread alone measures, and so decides when to stop; the others go on until they are ended.
@@ -90,12 +92,13 @@ export function* training(
     }
     if (team.rank > 0) continue;
     mean.swap();
-    const { metrics, validationLoss } = measure(learner, heldBack);
+    const measured = measure(learner, heldBack);
+    const { metrics, validationLoss } = measured;
     const [metric] = Object.values(metrics);
     if (metric > top.metric) Object.assign(top, { metric, epoch });
     const rank = metric - 1e-3 * validationLoss;
     if (!best || rank > best.rank) {
-      best = { rank, metrics, state: learner.network.state().map((part) => part.slice()) };
+      best = { ...measured, rank, state: learner.network.state().map((part) => part.slice()) };
     }
     mean.swap();
     yield { epoch, epochs, loss, validationLoss, metrics };
@@ -105,7 +108,8 @@ export function* training(
   learner.network.fold();
   const probes = probesOf(learner, heldBack.slice(0, PROBES));
   const onnx = onnxOf(learner, task.kind, task.labels);
-  return { onnx, metrics: best!.metrics, epochs: epoch, probes };
+  const { metrics, confusion } = best!;
+  return { onnx, metrics, confusion, epochs: epoch, probes };
 }
 
 /** The largest difference between two answers that should be the same. */
@@ -160,7 +164,13 @@ function learn(learner: Learner, team: Team, batch: readonly Sample[], random: (
   return loss[0];
 }
 
-function measure(learner: Learner, samples: readonly Sample[]) {
+interface Measured {
+  readonly metrics: Metrics;
+  readonly confusion: readonly ConfusionRow[];
+  readonly validationLoss: number;
+}
+
+function measure(learner: Learner, samples: readonly Sample[]): Measured {
   learner.network.fold();
   const answers: Answer[] = [];
   let validationLoss = 0;
@@ -171,7 +181,8 @@ function measure(learner: Learner, samples: readonly Sample[]) {
     validationLoss += learner.loss(batch) * batch.length / samples.length;
     answers.push(...batch.map((_, index) => learner.answer(index)));
   }
-  return { metrics: learner.metrics(answers, samples), validationLoss };
+  const confusion = learner.confusion(answers, samples);
+  return { metrics: learner.metrics(answers, samples), confusion, validationLoss };
 }
 
 function probesOf(learner: Learner, samples: readonly Sample[]): Draft["probes"] {

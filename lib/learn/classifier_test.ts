@@ -1,0 +1,34 @@
+import { assertEquals } from "@std/assert";
+import { randomFrom } from "../geometry/random.ts";
+import { Classifier } from "./classifier.ts";
+
+function answer(...probability: number[]) {
+  return { probability: Float32Array.from(probability) };
+}
+
+function target(...labels: number[]) {
+  return { labels, boxes: [] };
+}
+
+Deno.test("of one label a picture: each row tells what the pictures of a label are taken for", () => {
+  const classifier = new Classifier(true, 3, [], 4, 16, randomFrom(1));
+  const answers = [answer(0.8, 0.1, 0.1), answer(0.2, 0.7, 0.1), answer(0, 0.9, 0.1), answer(0.5, 0.3, 0.2)];
+  const targets = [target(0), target(0), target(1), target(2)];
+  assertEquals(classifier.confusion(answers, targets), [
+    { pictures: 2, foundAs: [1, 1, 0], wrong: 1 },
+    { pictures: 1, foundAs: [0, 1, 0], wrong: 1 },
+    { pictures: 1, foundAs: [1, 0, 0], wrong: 0 },
+  ]);
+  assertEquals(classifier.metrics(answers, targets), { accuracy: 0.5, "macro F1": (2 / 4 + 2 / 3 + 0) / 3 });
+});
+
+Deno.test("of several labels a picture: each row tells where a label is seen, missed, and wrongly seen", () => {
+  const classifier = new Classifier(false, 2, [], 4, 16, randomFrom(1));
+  const answers = [answer(0.8, 0.9), answer(0.2, 0.7), answer(0.9, 0.1), answer(0.1, 0.2)];
+  const targets = [target(0, 1), target(0), target(), target(1)];
+  assertEquals(classifier.confusion(answers, targets), [
+    { pictures: 2, foundAs: [1, 0], wrong: 1 },
+    { pictures: 2, foundAs: [0, 1], wrong: 1 },
+  ]);
+  assertEquals(classifier.metrics(answers, targets), { "macro F1": 0.5, accuracy: 0.5 });
+});
