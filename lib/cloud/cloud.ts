@@ -49,7 +49,7 @@ import { RULES } from "./access/rules.ts";
 import type { Secrets } from "./store/secrets.ts";
 import type { Store } from "./store/store.ts";
 import { type InferenceOptions, mlInferenceService } from "./sandbox/inference_service.ts";
-import { mlTrainingService } from "./training/training_service.ts";
+import { mlTrainingServices } from "./training/training_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training/training_runner.ts";
 import { UNSERVED } from "./access/unserved.ts";
 import { Usage } from "./access/usage.ts";
@@ -156,7 +156,7 @@ export function openCloud(options: CloudOptions): Cloud {
   }
   const trainings = options.training &&
     new TrainingRunner({ ...options, ...options.training, usage: context.usage });
-  table.add(mlTrainingService(context, trainings));
+  for (const one of mlTrainingServices(context, trainings)) table.add(one);
   table.add(mlInferenceService(context, options.inference));
   table.add(packageService(context, downloads));
   table.add(agentService(context, downloads, logs));

@@ -16,7 +16,9 @@ import {
   type TrainingJobMetadata,
   TrainingStatus as PublishedStatus,
 } from "../../proto/gen/ml_training_pb.ts";
+import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { SvcError } from "../base/error.ts";
+import { checkLearning, type Learning } from "../learn/learning.ts";
 import { suggest } from "../base/schema/suggest.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 
@@ -61,13 +63,18 @@ const ENDED: readonly TrainingStatus[] = [
 
 export class MlTrainingClient {
   readonly #service: ServiceClient<typeof MLTrainingService>;
+  readonly #own: ServiceClient<typeof TrainingService>;
 
   /** `channel` is that of `connectApp`; the key must be an organization owner's. */
   constructor(channel: Channel) {
     this.#service = client(MLTrainingService, channel);
+    this.#own = client(TrainingService, channel);
   }
 
-  /** Submits a job that trains a model of a known type on a dataset; gives the job's id. */
+  /**
+   * Submits a job that trains a model of a known type on a dataset; gives the job's id. What is said of the learning
+   * only svc-cloud takes: any other control plane refuses the job, `unimplemented`.
+   */
   async submitTrainingJob(
     organizationId: string,
     datasetId: string,
@@ -75,8 +82,9 @@ export class MlTrainingClient {
     modelVersion: string,
     modelType: ModelType,
     tags: readonly string[],
-    { modelFramework = ModelFramework.UNSPECIFIED, ...limits }: ManagedOptions & Limits = {},
+    options: ManagedOptions & Learning & Limits = {},
   ): Promise<string> {
+    const { modelFramework = ModelFramework.UNSPECIFIED, epochs, seed, holdoutPercent, ...limits } = options;
     refuseEmpty({ organizationId, datasetId, modelName, modelVersion });
     if (modelType === ModelType.UNSPECIFIED) throw new SvcError("invalid_argument", "model_type is empty");
     const request = {
@@ -88,7 +96,19 @@ export class MlTrainingClient {
       tags: [...tags],
       modelFramework,
     };
-    return (await this.#service.submitTrainingJob(request, limits)).id;
+    const learning = checkLearning({ epochs, seed, holdoutPercent });
+    if (Object.keys(learning).length === 0) {
+      return (await this.#service.submitTrainingJob(request, limits)).id;
+    }
+    try {
+      return (await this.#own.submitTrainingJob({ ...request, ...learning }, limits)).id;
+    } catch (cause) {
+      const { code } = SvcError.from(cause);
+      if (code !== "unimplemented") throw cause;
+      const text =
+        "this control plane does not train with epochs, seed or holdout_percent, as svc-cloud does";
+      throw new SvcError(code, text, { cause });
+    }
   }
 
   /** Submits a job that runs a training script of the registry on a dataset; gives the job's id. */

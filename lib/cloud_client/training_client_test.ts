@@ -2,6 +2,7 @@
 
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
+import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { Secret } from "../base/secret.ts";
@@ -37,7 +38,7 @@ function clientOf(handlers: ServiceImpl<typeof MLTrainingService> = {}) {
     getTrainingJobLogs: () => ({ logs: [{ message: "hello" }] }),
     ...handlers,
   }));
-  return { asked, jobs: new MlTrainingClient(memoryChannel(table)) };
+  return { asked, table, jobs: new MlTrainingClient(memoryChannel(table)) };
 }
 
 Deno.test("the published operations are there in both styles of names, and mean the same", async () => {
@@ -82,6 +83,37 @@ Deno.test("what the published clients cannot say is sent too", async () => {
   assertEquals(managed.modelFramework, modelFramework);
   assertEquals([custom.arguments, custom.containerVersion], [given.arguments, given.containerVersion]);
   assertEquals(list.status, TrainingStatus.IN_PROGRESS);
+});
+
+Deno.test("how a model is to be learned goes to those who know of it, and is refused by all others", async () => {
+  const { asked, jobs, table } = clientOf();
+  const submit = (more: Parameters<typeof jobs.submitTrainingJob>[6]) =>
+    jobs.submitTrainingJob("o", "d", "m", "v", ModelType.OBJECT_DETECTION, ["a"], more);
+  const refused = await assertRejects(
+    () => submit({ seed: 0 }),
+    SvcError,
+    "does not train with epochs, seed or",
+  );
+  assertEquals([refused.code, asked.length], ["unimplemented", 0]);
+  table.add(service(TrainingService, { submitTrainingJob: () => ({ id: "job-3" }) }));
+  assertEquals(await submit({ seed: 0 }), "job-3");
+  await submit({ epochs: 500, seed: 2 ** 32 - 1, holdoutPercent: 5 });
+  assertEquals(
+    asked.map(([, request]) => request as Record<string, unknown>).map((
+      one,
+    ) => [one.epochs, one.seed, one.holdoutPercent]),
+    [[undefined, 0, undefined], [500, 2 ** 32 - 1, 5]],
+  );
+  for (
+    const [wrong, told] of [
+      [{ epochs: 0 }, "epochs: found 0, wanted a whole number from 1 to 500"],
+      [{ seed: -1 }, "seed: found -1, wanted a whole number from 0 to 4294967295"],
+      [{ holdoutPercent: 51 }, "holdout_percent: found 51, wanted a whole number from 5 to 50"],
+    ] as const
+  ) {
+    const { code } = await assertRejects(() => submit(wrong), SvcError, told);
+    assertEquals([code, asked.length], ["invalid_argument", 2]);
+  }
 });
 
 Deno.test("what is empty is refused before it is sent", async () => {

@@ -7,6 +7,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
+import { checkLearning, USUAL_HOLDOUT_PERCENT } from "./learning.ts";
 import { fitted } from "./picture.ts";
 
 /** Sides as proportions of the picture, 0 to 1. */
@@ -44,7 +45,7 @@ export interface TrainingTask {
   /** Rounds through the pictures at most; as many as their number suggests without it. */
   readonly epochsMax?: number;
   /** So much of the pictures is held back, to measure by; a fifth without it. */
-  readonly heldBackPercent?: number;
+  readonly holdoutPercent?: number;
   /** Side of the square that the model takes, a multiple of 16 up to 128; as its kind suggests without it. */
   readonly side?: number;
 }
@@ -72,11 +73,6 @@ export const EXAMPLES_MAX = 5_000;
 export const LABELS_MAX = 200;
 /** Networks halve the picture four times. */
 const [SIDE_STEP, SIDE_MAX] = [16, 128];
-/** What a task may ask for. */
-export const EPOCHS = { min: 1, max: 500 };
-export const SEEDS = { min: 0, max: 2 ** 32 - 1 };
-export const HELD_BACK_PERCENT = { min: 5, max: 50, usual: 20 };
-
 /**
  * The examples as samples. Throws `invalid_argument` for a wrong task or picture, `failed_precondition` for
  * too few pictures or a label without any; both say which.
@@ -99,10 +95,7 @@ export function samplesOf(task: TrainingTask, examples: readonly Example[]): Sam
 }
 
 function checkTask({ labels, seed, side = SIDE_STEP, ...task }: TrainingTask): void {
-  const { epochsMax = EPOCHS.min, heldBackPercent = HELD_BACK_PERCENT.usual } = task;
-  checkWhole("epochsMax", epochsMax, EPOCHS);
-  checkWhole("the seed", seed, SEEDS);
-  checkWhole("heldBackPercent", heldBackPercent, HELD_BACK_PERCENT);
+  checkLearning({ seed, epochs: task.epochsMax, holdoutPercent: task.holdoutPercent });
   if (side % SIDE_STEP !== 0 || side < SIDE_STEP || side > SIDE_MAX) {
     const wanted = `a multiple of ${SIDE_STEP} up to ${SIDE_MAX}`;
     throw refusal("invalid_argument", `the side is ${side}, wanted ${wanted}`);
@@ -116,11 +109,6 @@ function checkTask({ labels, seed, side = SIDE_STEP, ...task }: TrainingTask): v
     "invalid_argument",
     twice.trim() === "" ? "a label is empty" : `the label ${twice} is given twice`,
   );
-}
-
-function checkWhole(name: string, found: number, { min, max }: { min: number; max: number }): void {
-  if (Number.isInteger(found) && found >= min && found <= max) return;
-  throw refusal("invalid_argument", `${name} is ${found}, wanted a whole number from ${min} to ${max}`);
 }
 
 function sampleOf(task: TrainingTask, example: Example, name: string): Sample {
@@ -163,7 +151,7 @@ export interface Split {
 
 /** The pictures to learn from and those held back, spread evenly over each combination of labels. */
 export function split(task: TrainingTask, samples: readonly Sample[]): Split {
-  const percent = task.heldBackPercent ?? HELD_BACK_PERCENT.usual;
+  const percent = task.holdoutPercent ?? USUAL_HOLDOUT_PERCENT;
   const keyed = samples.map((sample) => {
     const group = [...namesOf(sample, task)].sort((a, b) => a - b).join(" ");
     return { sample, group, mark: hashOf(sample, task.seed), rest: JSON.stringify(sample.boxes) };

@@ -65,22 +65,22 @@ Deno.test("a fifth is held back, whatever the order, and equal pictures stay tog
 Deno.test("as much is held back as is asked for, and a part of it whatever the number of pictures", () => {
   const samples = samplesOf({ ...TASK, labels: ["ball"] }, EXAMPLES);
   for (const percent of [5, 10, 20, 25, 33, 50]) {
-    const task = { ...TASK, heldBackPercent: percent };
+    const task = { ...TASK, holdoutPercent: percent };
     const { learned, heldBack } = split(task, samples);
     assertEquals([heldBack.length, learned.length + heldBack.length], [Math.round(0.4 * percent), 40]);
     const few = split(task, samples.slice(0, EXAMPLES_MIN));
     assertEquals([few.heldBack.length > 0, few.learned.length > 0], [true, true], `${percent} %`);
   }
-  assertEquals(split({ ...TASK, heldBackPercent: 20 }, samples), split(TASK, samples));
+  assertEquals(split({ ...TASK, holdoutPercent: 20 }, samples), split(TASK, samples));
 });
 
 Deno.test("what a task asks for has bounds", () => {
   const told = (wish: Partial<TrainingTask>) =>
-    refused({ ...TASK, ...wish }, EXAMPLES).split("Cannot train: ")[1];
-  assertEquals(told({ epochsMax: 501 }), "epochsMax is 501, wanted a whole number from 1 to 500");
-  assertEquals(told({ seed: -1 }), "the seed is -1, wanted a whole number from 0 to 4294967295");
-  assertEquals(told({ seed: 0.5 }), "the seed is 0.5, wanted a whole number from 0 to 4294967295");
-  assertEquals(told({ heldBackPercent: 4 }), "heldBackPercent is 4, wanted a whole number from 5 to 50");
+    refused({ ...TASK, ...wish }, EXAMPLES).split("invalid_argument: ")[1];
+  assertEquals(told({ epochsMax: 501 }), "epochs: found 501, wanted a whole number from 1 to 500");
+  assertEquals(told({ seed: -1 }), "seed: found -1, wanted a whole number from 0 to 4294967295");
+  assertEquals(told({ seed: 0.5 }), "seed: found 0.5, wanted a whole number from 0 to 4294967295");
+  assertEquals(told({ holdoutPercent: 4 }), "holdout_percent: found 4, wanted a whole number from 5 to 50");
 });
 
 Deno.test("a single picture, however often, cannot be held back", () => {

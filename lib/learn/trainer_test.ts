@@ -121,7 +121,7 @@ Deno.test("the same seed and pictures give the same bytes in any order, another 
   assertEquals((await trainInWorker(task, pictures.toReversed())).onnx, onnx);
   const other = await trainInWorker({ ...task, seed: 8 }, pictures);
   assert(other.onnx.some((byte, index) => byte !== onnx[index]));
-  const half = await trainInWorker({ ...task, heldBackPercent: 50 }, pictures);
+  const half = await trainInWorker({ ...task, holdoutPercent: 50 }, pictures);
   assert(half.onnx.some((byte, index) => byte !== onnx[index]));
 });
 

@@ -5,10 +5,10 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
-import { makeExample } from "../../cli/cloud_example.ts";
+import { makeExample } from "../../cli/cloud/example.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { FileStore } from "../../lib/cloud/files.ts";
+import { FileStore } from "../../lib/cloud/store/files.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";

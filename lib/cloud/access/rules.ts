@@ -11,6 +11,7 @@ import { MLTrainingService } from "../../../proto/gen/ml_training_pb.ts";
 import { PackageService } from "../../../proto/gen/packages_pb.ts";
 import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
+import { TrainingService } from "../../../proto/gen/training_pb.ts";
 import { type Rule, rule } from "./access.ts";
 import { DATA_RULES } from "./data_rules.ts";
 
@@ -97,6 +98,7 @@ export const RULES: readonly Rule[] = [
 
   // The whole client of training needs an owner of the organization (published).
   rule(training.submitTrainingJob, "owner", ["organization", "organizationId"]),
+  rule(TrainingService.method.submitTrainingJob, "owner", ["organization", "organizationId"]),
   rule(training.submitCustomTrainingJob, "owner", ["organization", "organizationId"]),
   rule(training.getTrainingJob, "owner", ["training_job", "id"]),
   rule(training.listTrainingJobs, "owner", ["organization", "organizationId"]),

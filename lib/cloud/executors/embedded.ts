@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
+import { USUAL_HOLDOUT_PERCENT } from "../../learn/learning.ts";
 import { type Example, type TrainedModel, type TrainingTask, trainInWorker } from "../../learn/trainer.ts";
 import { type ContentOptions, ContentProcess } from "../sandbox/content_process.ts";
 import { IMAGE_BYTES_MAX } from "../sandbox/content_worker.ts";
@@ -47,11 +48,11 @@ export class EmbeddedExecutor implements Executor {
     const examples = await examplesOf(work, kind, decoder).finally(() => decoder.close());
     const unknown = examples.some(({ labels }) => labels.includes(UNKNOWN)) && !job.labels.includes(UNKNOWN);
     const labels = unknown ? [...job.labels, UNKNOWN] : job.labels;
-    const task: TrainingTask = { kind, labels, seed: SEED, epochsMax: this.options.epochsMax };
-    log(
-      "info",
-      `learning ${labels.join(", ")} from ${examples.length} images, some of them held back to measure`,
-    );
+    const { seed = SEED, holdoutPercent = USUAL_HOLDOUT_PERCENT, epochs } = job.learning ?? {};
+    const epochsMax = epochs ?? this.options.epochsMax;
+    const task: TrainingTask = { kind, labels, seed, epochsMax, holdoutPercent };
+    const how = `${holdoutPercent} % of them held back to measure, from seed ${seed}`;
+    log("info", `learning ${labels.join(", ")} from ${examples.length} images, ${how}`);
     const model = await trainInWorker(task, examples, {
       onProgress: (progress) => log("info", progressLine(progress)),
       signal,
@@ -63,12 +64,12 @@ export class EmbeddedExecutor implements Executor {
     const files: Record<string, string | Uint8Array> = {
       "model.onnx": model.onnx,
       "labels.txt": `${model.labels.join("\n")}\n`,
-      "metadata.json": `${JSON.stringify(described(work, model), null, 2)}\n`,
+      "metadata.json": `${JSON.stringify(described(work, task, model), null, 2)}\n`,
     };
     for (const [name, content] of Object.entries(files)) {
       await writeFile(join(folder, "output", name), content);
     }
-    return { model_type: kind, model_framework: "onnx", metrics: { ...model.metrics } };
+    return { model_type: kind, model_framework: "onnx", ...measuredOf(model) };
   }
 }
 
@@ -144,8 +145,22 @@ class Decoder {
   }
 }
 
+/**
+ * How good a model is on images that it has not seen. Of a classifier each row of `confusion` tells what the images of a
+ * label are taken for, and in how many others the label is seen.
+ */
+function measuredOf({ metrics, confusion, labels }: TrainedModel): JsonObject {
+  const rows = confusion.map(({ pictures, foundAs, wrong }, row) => ({
+    label: labels[row],
+    images: pictures,
+    found_as: foundAs.flatMap((images, label) => images > 0 ? [{ label: labels[label], images }] : []),
+    wrongly_found: wrong,
+  }));
+  return { metrics: { ...metrics }, ...rows.length > 0 ? { confusion: rows } : {} };
+}
+
 /** The published `Metadata` of a model as JSON, and how the model came to be. */
-function described({ job, images }: Work, model: TrainedModel): JsonObject {
+function described({ job, images }: Work, { seed, holdoutPercent }: TrainingTask, model: TrainedModel) {
   const detects = job.modelType === "object_detection";
   const outputs = detects ? ["location", "category", "score"] : ["probability"];
   return {
@@ -156,9 +171,10 @@ function described({ job, images }: Work, model: TrainedModel): JsonObject {
     output_info: outputs.map((name) => ({ name, extra: { labels: "labels.txt" } })),
     training: {
       version: job.modelVersion,
-      metrics: { ...model.metrics },
+      ...measuredOf(model),
       epochs: model.epochs,
-      seed: SEED,
+      seed,
+      holdout_percent: holdoutPercent!,
       dataset: { id: job.datasetId, images: images.length },
     },
   };

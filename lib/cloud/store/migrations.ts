@@ -358,4 +358,8 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   ["organizations", "locations", "machines", "parts"].map((table) =>
     `ALTER TABLE ${table} ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'`
   ),
+  // How the model of a job is to be learned, as JSON: what its submitter has said of it.
+  [
+    `ALTER TABLE training_jobs ADD COLUMN learning TEXT NOT NULL DEFAULT '{}'`,
+  ],
 ];

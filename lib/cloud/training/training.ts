@@ -14,6 +14,7 @@ import type { DatasetImage } from "../data/datasets.ts";
 import { Keys } from "../access/keys.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
 import { type FairOrder, fairOrder, type Share, type Waiting } from "./training_queue.ts";
+import type { Learning } from "../../learn/learning.ts";
 import type { ModelKind } from "./training_request.ts";
 import { hasEnded, next, spoken, type TrainingEvent, type TrainingState } from "./training_state.ts";
 
@@ -37,6 +38,8 @@ export interface NewJob {
   readonly modelFramework: string;
   readonly labels: readonly string[];
   readonly script?: JobScript;
+  /** Of a model that is made here. */
+  readonly learning?: Learning;
 }
 
 export interface TrainingJob extends NewJob {
@@ -81,14 +84,24 @@ const MESSAGE_CHARS_MAX = 16 * 1024;
 type Row =
   & Omit<
     TrainingJob,
-    "labels" | "script" | "error" | "startedMs" | "endedMs" | "modelId" | "runner" | "leaseMs" | "keyId"
+    | "labels"
+    | "script"
+    | "learning"
+    | "error"
+    | "startedMs"
+    | "endedMs"
+    | "modelId"
+    | "runner"
+    | "leaseMs"
+    | "keyId"
   >
+  & { readonly learning: string }
   & { readonly [K in "labels" | "script" | "errorMessage" | "modelId" | "runner" | "keyId"]: string | null }
   & { readonly [K in "errorCode" | "startedMs" | "endedMs" | "leaseMs"]: number | null };
 
 const JOBS = `SELECT id, organization_id AS "organizationId", state, dataset_id AS "datasetId",
     model_name AS "modelName", model_version AS "modelVersion", model_type AS "modelType",
-    model_framework AS "modelFramework", labels, script, key_id AS "keyId", created_ms AS "createdMs",
+    model_framework AS "modelFramework", labels, script, learning, key_id AS "keyId", created_ms AS "createdMs",
     modified_ms AS "modifiedMs", started_ms AS "startedMs", ended_ms AS "endedMs", error_code AS "errorCode",
     error_message AS "errorMessage", model_id AS "modelId", runner, lease_ms AS "leaseMs"
   FROM training_jobs`;
@@ -136,7 +149,7 @@ export class TrainingJobs {
     }
     await this.#refuseVersion(job);
     const id = randomUUID();
-    const { script, labels } = job;
+    const { script, labels, learning = {} } = job;
     const values: SqlValue[] = [
       id,
       job.organizationId,
@@ -149,14 +162,15 @@ export class TrainingJobs {
       JSON.stringify(labels),
       script ? JSON.stringify(script) : null,
       script?.sha256 ?? null,
+      JSON.stringify(learning),
       nowMs,
       nowMs,
     ];
     try {
       await this.sql.query(
         `INSERT INTO training_jobs (id, organization_id, queue, dataset_id, model_name, model_version, model_type,
-           model_framework, labels, script, sha256, created_ms, modified_ms, state, number)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending',
+           model_framework, labels, script, sha256, learning, created_ms, modified_ms, state, number)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending',
            (SELECT COALESCE(MAX(number), 0) + 1 FROM training_jobs))`,
         ...values,
       );
@@ -338,11 +352,12 @@ function versionOf({ modelName, modelVersion }: NewJob): string {
   return `has version "${modelVersion}" of model "${modelName}" already: wanted a new model_version`;
 }
 
-function jobOf({ labels, script, errorCode, errorMessage, ...row }: Row): TrainingJob {
+function jobOf({ labels, script, learning, errorCode, errorMessage, ...row }: Row): TrainingJob {
   return {
     ...row,
     labels: JSON.parse(labels ?? "[]"),
     script: script ? JSON.parse(script) : undefined,
+    learning: JSON.parse(learning),
     error: errorCode === null ? undefined : SvcError.fromStatus(errorCode, errorMessage ?? ""),
     startedMs: row.startedMs ?? undefined,
     endedMs: row.endedMs ?? undefined,

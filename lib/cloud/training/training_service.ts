@@ -1,5 +1,5 @@
 /**
- * MLTrainingService: training jobs as their callers see them. Thin: what may be trained is in `training_request.ts`,
+ * MLTrainingService, and our own TrainingService: training jobs as their callers see them. Thin: what may be trained is in `training_request.ts`,
  * what becomes of a job in `training_state.ts`.
  */
 
@@ -12,8 +12,10 @@ import {
   type TrainingJobMetadataSchema,
   TrainingStatus,
 } from "../../../proto/gen/ml_training_pb.ts";
+import { TrainingService } from "../../../proto/gen/training_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { CODES, SvcError } from "../../base/error.ts";
+import { checkLearning } from "../../learn/learning.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import { type CallContext, type Service, service } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
@@ -39,7 +41,7 @@ import { hasEnded, STATES } from "./training_state.ts";
 const PAGE = 100;
 
 /** `runner` is left out where nothing is trained: then jobs that were submitted elsewhere can be looked at. */
-export function mlTrainingService(context: CloudContext, runner?: TrainingRunner): Service {
+export function mlTrainingServices(context: CloudContext, runner?: TrainingRunner): Service[] {
   const { store, audit, access, limits } = context;
   const executors = runner?.executors ?? {};
   const jobs = new TrainingJobs(store);
@@ -66,9 +68,10 @@ export function mlTrainingService(context: CloudContext, runner?: TrainingRunner
     runner?.wake();
     return { id };
   };
-  return service(MLTrainingService, {
-    submitTrainingJob: (request, ctx) =>
-      submit(ctx, request.organizationId, (sql) => submitter.managed(sql, request)),
+  const submitTrainingJob = (request: SubmitTrainingJobRequest, ctx: CallContext) =>
+    submit(ctx, request.organizationId, (sql) => submitter.managed(sql, request));
+  const published = service(MLTrainingService, {
+    submitTrainingJob,
     async submitCustomTrainingJob(request, ctx) {
       const mine = await access.organizationsOf(ctx.entity);
       return await submit(ctx, request.organizationId, (sql) => submitter.custom(sql, request, mine));
@@ -116,6 +119,7 @@ export function mlTrainingService(context: CloudContext, runner?: TrainingRunner
       return { containerMap: Object.fromEntries(environments.map((one) => [one.key, one])) };
     },
   });
+  return [published, service(TrainingService, { submitTrainingJob })];
 }
 
 /** Holds what is asked for against everything that is known. */
@@ -133,6 +137,7 @@ class Submitter {
     }
     await this.#checkModel(sql, organizationId, modelName, modelVersion);
     checkLabels(labels);
+    const learning = checkLearning(request);
     const images = await imagesOf(sql, organizationId, datasetId);
     const counts = checkImages(modelType, labels, images);
     const framework = frameworkOf(modelFramework);
@@ -151,6 +156,7 @@ class Submitter {
       modelType,
       modelFramework: "onnx",
       labels,
+      learning,
     };
     return { job, images, notes: [`the dataset has ${described(counts)}`] };
   }
@@ -289,5 +295,6 @@ function metadataOf(job: TrainingJob): MessageInitShape<typeof TrainingJobMetada
     trainingEnded: endedMs === undefined ? undefined : toTimestamp(endedMs),
     syncedModelId: job.modelId,
     tags: [...job.labels],
+    ...job.learning,
   };
 }
