@@ -7,6 +7,7 @@ import { packed } from "../../lib/base/files/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
 import type { Work } from "../../lib/cloud/executors/executor.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
@@ -105,14 +106,16 @@ for (const modelType of ["single_label_classification", "object_detection"] as c
       { modelType, labels: [...EXAMPLE_LABELS] },
       pictures(16, MIME.jpeg),
       async ({ work, lines, text }) => {
-        const { metrics, ...described } = await embedded.run(work);
+        const { metrics, confusion, ...described } = await embedded.run(work);
         assertEquals(described, { model_type: modelType, model_framework: "onnx" });
+        assertEquals(Array.isArray(confusion), modelType !== "object_detection");
         assertEquals(lines[0], "info reading 16 images");
         assertEquals(await text("output/labels.txt"), "cone\nball\nbox\n");
         const metadata = JSON.parse(await text("output/metadata.json"));
         assertEquals(metadata.type, modelType === "object_detection" ? "object_detector" : "classifier");
         assertEquals(metadata.training.dataset, { id: "a dataset", images: 16 });
         assertEquals(metrics, metadata.training.metrics);
+        assertEquals(confusion, metadata.training.confusion);
         assert((await Deno.stat(`${work.folder}/output/model.onnx`)).size > 1000);
         const epochs = lines.filter((line) =>
           /^info epoch \d\/2 loss [\d.e-]+ validation [\d.e-]+ \w+/.test(line)
@@ -120,6 +123,47 @@ for (const modelType of ["single_label_classification", "object_detection"] as c
         assertEquals(epochs.length, 2, lines.join("\n"));
       },
     ));
+}
+
+Deno.test("embedded: epochs, seed and holdout are taken; the same ones give the same bytes, another seed others", async () => {
+  const learning = { epochs: 3, seed: 11, holdoutPercent: 50 };
+  const trained = async (more: typeof learning) => {
+    let found: { facts: JsonObject; onnx: Uint8Array; lines: string[]; told: JsonObject } | undefined;
+    const job = {
+      modelType: "single_label_classification",
+      labels: [...EXAMPLE_LABELS],
+      learning: more,
+    } as const;
+    await withWork(job, pictures(16), async ({ work, lines, text }) => {
+      const facts = await new EmbeddedExecutor(CONTENT).run(work);
+      const onnx = await Deno.readFile(`${work.folder}/output/model.onnx`);
+      found = { facts, onnx, lines, told: JSON.parse(await text("output/metadata.json")).training };
+    });
+    return found!;
+  };
+  const { facts, onnx, lines, told } = await trained(learning);
+  assert(
+    lines.some((line) => line.endsWith("from 16 images, 50 % of them held back to measure, from seed 11")),
+  );
+  assert(lines.some((line) => line.startsWith("info epoch 3/3 ")), lines.join("\n"));
+  assertEquals([told.seed, told.holdout_percent, told.epochs], [11, 50, 3]);
+  const rows = facts.confusion as unknown as Row[];
+  assertEquals(rows.map(({ label }) => label), [...EXAMPLE_LABELS]);
+  assertEquals(rows.reduce((sum, { images }) => sum + images, 0), 8);
+  for (const { images, found_as: foundAs } of rows) {
+    assertEquals(foundAs.reduce((sum, one) => sum + one.images, 0), images);
+  }
+  const again = await trained(learning);
+  assertEquals([again.onnx, again.facts], [onnx, facts]);
+  const other = await trained({ ...learning, seed: 12 });
+  assert(other.onnx.some((byte, index) => byte !== onnx[index]));
+});
+
+/** A row of the confusion matrix as a model's metadata has it. */
+interface Row {
+  readonly label: string;
+  readonly images: number;
+  readonly found_as: readonly { readonly label: string; readonly images: number }[];
 }
 
 Deno.test("embedded: what is damaged or means nothing is left out or unknown, and the log says so", () => {

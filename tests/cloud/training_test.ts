@@ -10,6 +10,7 @@ import {
   type TrainingJobMetadata,
   TrainingStatus,
 } from "../../proto/gen/ml_training_pb.ts";
+import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { packed } from "../../lib/base/files/archive.ts";
 import { FakeClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -106,6 +107,42 @@ async function refusal(run: Promise<unknown>): Promise<string> {
 async function code(run: Promise<unknown>): Promise<string> {
   return (await refusal(run)).split(":")[0];
 }
+
+storeTest(
+  "how a model is to be learned is kept with its job, within bounds, and shown where somebody has said it",
+  (database) =>
+    withTraining(database, async ({ served, world, api, executor, submit, dataset }) => {
+      const plain = await submit("1");
+      assertEquals((await executor.next()).job.learning, {});
+      const { epochs, seed, holdoutPercent } = await get(api, plain);
+      assertEquals([epochs, seed, holdoutPercent], [undefined, undefined, undefined]);
+      await api.cancelTrainingJob({ id: plain });
+      const own = client(TrainingService, await served.channel(world.owner));
+      const request = {
+        organizationId: world.organization,
+        datasetId: dataset,
+        modelName: "pets",
+        modelVersion: "2",
+        modelType: ModelType.SINGLE_LABEL_CLASSIFICATION,
+        tags: ["cat", "dog"],
+      };
+      assertEquals(
+        await refusal(own.submitTrainingJob({ ...request, epochs: 501 })),
+        "invalid_argument: epochs: found 501, wanted a whole number from 1 to 500",
+      );
+      assertEquals(
+        await refusal(own.submitTrainingJob({ ...request, holdoutPercent: 4 })),
+        "invalid_argument: holdout_percent: found 4, wanted a whole number from 5 to 50",
+      );
+      const operator = client(TrainingService, await served.channel(world.operator));
+      assertEquals(await code(operator.submitTrainingJob({ ...request, seed: 0 })), "permission_denied");
+      const { id } = await own.submitTrainingJob({ ...request, epochs: 30, seed: 0 });
+      const { job } = await executor.next();
+      assertEquals([job.id, job.learning], [id, { epochs: 30, seed: 0 }]);
+      const found = await get(api, id);
+      assertEquals([found.epochs, found.seed, found.holdoutPercent], [30, 0, undefined]);
+    }),
+);
 
 storeTest(
   "a job from its submission to its model",
