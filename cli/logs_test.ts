@@ -1,7 +1,7 @@
 /** Where the logs of a program go. */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { FakeClock } from "../lib/base/clock.ts";
+import { FakeClock } from "../tests/support/fake_clock.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import { openLogs } from "./logs.ts";
 

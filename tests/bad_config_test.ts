@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { MODELS } from "../drivers/mod.ts";
 import { APIS } from "../lib/api/mod.ts";
-import { FakeClock } from "../lib/base/clock.ts";
+import { FakeClock } from "./support/fake_clock.ts";
 import { messageOf } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";

@@ -10,7 +10,7 @@ import { DenoHost } from "../lib/base/host_deno.ts";
 import type { JsonObject } from "../lib/base/schema/schema.ts";
 import { GetMachineStatusResponseSchema, ResourceStatus_State } from "../proto/gen/robot_pb.ts";
 import { bytesOf, ENV, FILES, RESOURCES, SETTINGS } from "./bad_configs.ts";
-import { startServer, writeConfig } from "./server.ts";
+import { startServer, writeConfig } from "./support/server.ts";
 
 const ROOT = new URL("../", import.meta.url);
 

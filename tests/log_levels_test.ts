@@ -7,7 +7,7 @@ import { ButtonService } from "../proto/gen/button_pb.ts";
 import { SystemClock } from "../lib/base/clock.ts";
 import { client } from "../lib/wire/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
-import { startServer, writeConfig } from "./server.ts";
+import { startServer, writeConfig } from "./support/server.ts";
 
 const button = (name: string) => ({ name, api: "rdk:component:button", model: "fake" });
 

@@ -18,7 +18,7 @@ import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { ArmService } from "../proto/gen/arm_pb.ts";
 import { BoardService } from "../proto/gen/board_pb.ts";
 import { RobotService } from "../proto/gen/robot_pb.ts";
-import { writeConfig } from "./server.ts";
+import { writeConfig } from "./support/server.ts";
 
 /** Counts the timers that are set. */
 class CountingClock implements Clock {

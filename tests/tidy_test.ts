@@ -30,6 +30,8 @@ interface Source {
   readonly path: string;
   readonly text: string;
   readonly imports: readonly string[];
+  /** Modules that it starts by their address: workers and processes. */
+  readonly starts: readonly string[];
 }
 
 const sources = await readSources();
@@ -50,20 +52,21 @@ Deno.test("imports point one way: what is general never knows what is particular
   assertEquals(wrong, []);
 });
 
+Deno.test("every module is part of a program: what only tests use is in tests/support", () => {
+  const programs = product.map(({ path }) => path).filter((path) =>
+    /^cli\/(\w+\/main|build\/\w+)\.ts$/.test(path)
+  );
+  const reached = reachedFrom(programs, ({ imports, starts }) => [...imports, ...starts]);
+  assertEquals(product.map(({ path }) => path).filter((path) => !reached.has(path)), []);
+  assertEquals([...reached].filter((path) => path.startsWith("tests/")), []);
+});
+
 Deno.test("svc-agent and svc-ml reach no drivers, no slam and no machine, whatever they import", () => {
-  const imports = new Map(sources.map(({ path, imports }) => [path, imports]));
   for (const program of ["cli/agent/main.ts", "cli/ml/main.ts"]) {
-    const reached = new Set([program]);
-    for (const path of reached) {
-      for (const target of (imports.get(path) ?? []).filter((one) => one.startsWith("."))) {
-        reached.add(new URL(target, new URL(path, ROOT)).href.slice(ROOT.href.length));
-      }
-    }
-    assertEquals(
-      [...reached].filter((path) => /^(drivers|lib\/slam|lib\/machine)\//.test(path)),
-      [],
-      program,
+    const wrong = [...reachedFrom([program], ({ imports }) => imports)].filter((path) =>
+      /^(drivers|lib\/slam|lib\/machine)\//.test(path)
     );
+    assertEquals(wrong, [], program);
   }
 });
 
@@ -131,6 +134,21 @@ Deno.test("nothing is left open", () => {
   assertEquals(sources.filter(({ text }) => marks.test(text)).map(({ path }) => path), []);
 });
 
+/** Modules and what they lead to by `targetsOf`, step by step. */
+function reachedFrom(
+  paths: readonly string[],
+  targetsOf: (source: Source) => readonly string[],
+): ReadonlySet<string> {
+  const targets = new Map(sources.map((source) => [source.path, targetsOf(source)]));
+  const reached = new Set(paths);
+  for (const path of reached) {
+    for (const target of (targets.get(path) ?? []).filter((one) => one.startsWith("."))) {
+      reached.add(new URL(target, new URL(path, ROOT)).href.slice(ROOT.href.length));
+    }
+  }
+  return reached;
+}
+
 /** Paths whose code (comments left out) has the pattern, but for the allowed ones. */
 function having(pattern: RegExp, allowed: RegExp): string[] {
   const code = (text: string) => text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "");
@@ -152,7 +170,8 @@ async function readSources(): Promise<Source[]> {
       else if (path.endsWith(".ts") && !path.endsWith(".d.ts")) {
         const text = await Deno.readTextFile(new URL(path, ROOT));
         const imports = [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => match[1]);
-        found.push({ path, text, imports });
+        const starts = [...text.matchAll(/new URL\(\s*"([^"]+)"/g)].map((match) => match[1]);
+        found.push({ path, text, imports, starts });
       }
     }
   };

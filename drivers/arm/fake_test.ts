@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Arm, TrajectoryPoint } from "../../lib/api/arm.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type Pose, poseAt, posesAlmostEqual } from "../../lib/geometry/pose.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeArm } from "./fake.ts";
 
 const UR5E = { "arm-model": "ur5e" };

@@ -1,9 +1,10 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import type { Motor } from "../../lib/api/motor.ts";
-import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
+import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeEncoder } from "../encoder/fake.ts";
 import { FakeMotor } from "../motor/fake.ts";
 import { FakeBase } from "./fake.ts";

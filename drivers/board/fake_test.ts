@@ -1,9 +1,10 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { Board, Tick } from "../../lib/api/board.ts";
-import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeBoard } from "./fake.ts";
 
 const ATTRIBUTES: JsonObject = {

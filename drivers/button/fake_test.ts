@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { LogRecord } from "../../lib/base/log/log.ts";
-import { construct } from "../../tests/construct.ts";
+import { construct } from "../../tests/support/construct.ts";
 import { FakeButton } from "./fake.ts";
 
 Deno.test("logs and counts its pushes", async () => {

@@ -1,11 +1,11 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { decodeDepth } from "../../lib/geometry/image/depth.ts";
 import { decodeImage, imageSize, MIME } from "../../lib/geometry/image/image.ts";
 import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import { boundingBox } from "../../lib/geometry/cloud/point_cloud.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeCamera } from "./fake.ts";
 import { sceneLens } from "./scene.ts";
 

@@ -5,7 +5,7 @@ import { decodeDepth } from "../../lib/geometry/image/depth.ts";
 import { encodeImage, imageSize, MIME, mimeTypeOf } from "../../lib/geometry/image/image.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { ImageFileCamera } from "./image_file.ts";
 
 const LENS = { width_px: 4, height_px: 2, fx: 2, fy: 2, ppx: 1.5, ppy: 0.5 };

@@ -1,12 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { decodeDepth } from "../../lib/geometry/image/depth.ts";
 import { encodeImage, imageSize, MIME } from "../../lib/geometry/image/image.ts";
 import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { ReplayCamera } from "./replay.ts";
 
 const LENS = { width_px: 2, height_px: 1, fx: 2, fy: 2, ppx: 0.5, ppy: 0 };

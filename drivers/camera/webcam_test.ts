@@ -1,12 +1,13 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { FakeVideo, type FakeVideoOptions, FakeVideos } from "../../lib/base/fake_video.ts";
+import { FakeVideo, type FakeVideoOptions, FakeVideos } from "../../tests/support/fake_video.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image/image.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
 import { WebcamCamera } from "./webcam.ts";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../lib/base/clock.ts";
-import { FakeFiles, type Fault } from "../../lib/base/files/fake_files.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { FakeFiles, type Fault } from "../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import type { Captured, CaptureSource } from "../../lib/resource/uplink.ts";
 import { Spool, toRemove } from "./spool.ts";

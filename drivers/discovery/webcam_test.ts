@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { FakeVideo, FakeVideos } from "../../lib/base/fake_video.ts";
+import { FakeVideo, FakeVideos } from "../../tests/support/fake_video.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { construct } from "../../tests/construct.ts";
+import { construct } from "../../tests/support/construct.ts";
 import { WebcamDiscoveryModel } from "./webcam.ts";
 
 function hostOf(videos: FakeVideos, os: string): Host {

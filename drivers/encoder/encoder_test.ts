@@ -1,11 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import type { Board, Tick } from "../../lib/api/board.ts";
 import { isDriven } from "../../lib/api/encoder.ts";
-import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
-import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
+import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeEncoder } from "./fake.ts";
 import { halfTicks, IncrementalEncoder } from "./incremental.ts";
 import { SingleEncoder } from "./single.ts";

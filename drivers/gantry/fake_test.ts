@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeGantry } from "./fake.ts";
 
 Deno.test("is 100 mm long unless told otherwise, its carriage in the middle", async () => {

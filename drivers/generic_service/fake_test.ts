@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { construct } from "../../tests/construct.ts";
+import { construct } from "../../tests/support/construct.ts";
 import { FakeGenericService } from "./fake.ts";
 
 Deno.test("answers a command with itself", async () => {

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import { construct } from "../../tests/construct.ts";
+import { construct } from "../../tests/support/construct.ts";
 import { FakeGripper } from "./fake.ts";
 
 const FILE = { "model-path": "tests/data/kinematics/two_fingers.json" };

@@ -1,7 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type { InputEvent } from "../../lib/api/input_controller.ts";
-import { FakeClock, settle } from "../../lib/base/clock.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeInputController } from "./fake.ts";
 
 const STARTED_MS = 1_000_000;

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { construct } from "../../tests/construct.ts";
+import { construct } from "../../tests/support/construct.ts";
 import { WebgamepadInputController } from "./webgamepad.ts";
 
 Deno.test("has the controls of a gamepad, without events until there are some", async () => {

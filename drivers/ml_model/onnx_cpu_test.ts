@@ -2,8 +2,8 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { resolve } from "node:path";
 import type { Tensors } from "../../lib/api/ml_model.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { boxesModel, colorsModel } from "../../tests/models.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { boxesModel, colorsModel } from "../../tests/support/onnx_models.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { OnnxCpuMlModel } from "./onnx_cpu.ts";
 
 const COLORS = "tests/data/ml_model/colors";
@@ -30,7 +30,7 @@ function picture(...color: number[]): Tensors {
   return { image: { shape: [1, 4, 6, 3], data } };
 }
 
-Deno.test("the models in tests/data are those that tests/models.ts makes", async () => {
+Deno.test("the models in tests/data are those that tests/support/onnx_models.ts makes", async () => {
   assertEquals(await Deno.readFile(`${COLORS}/model.onnx`), colorsModel());
   assertEquals(await Deno.readFile("tests/data/ml_model/boxes/model.onnx"), boxesModel());
 });

@@ -1,9 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
+import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeBoard } from "../board/fake.ts";
 import { FakeEncoder } from "../encoder/fake.ts";
 import { IncrementalEncoder } from "../encoder/incremental.ts";

@@ -2,12 +2,13 @@ import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/as
 import type { Board } from "../../lib/api/board.ts";
 import type { Encoder } from "../../lib/api/encoder.ts";
 import type { Motor } from "../../lib/api/motor.ts";
-import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
-import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
+import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeBoard } from "../board/fake.ts";
 import { FakeEncoder } from "../encoder/fake.ts";
 import { IncrementalEncoder } from "../encoder/incremental.ts";

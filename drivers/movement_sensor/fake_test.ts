@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { construct } from "../../tests/construct.ts";
+import { construct } from "../../tests/support/construct.ts";
 import { FakeMovementSensor } from "./fake.ts";
 
 Deno.test("always tells the same", async () => {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { construct } from "../../tests/construct.ts";
+import { construct } from "../../tests/support/construct.ts";
 import { FakeServo } from "./fake.ts";
 
 Deno.test("begins at 0 and is at once where it is told to go, however far", async () => {

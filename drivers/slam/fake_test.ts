@@ -2,7 +2,7 @@ import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { gunzipSync } from "node:zlib";
 import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import { boundingBox } from "../../lib/geometry/cloud/point_cloud.ts";
-import { construct } from "../../tests/construct.ts";
+import { construct } from "../../tests/support/construct.ts";
 import { FakeSlam } from "./fake.ts";
 
 async function joined(parts: AsyncIterable<Uint8Array>): Promise<Uint8Array> {

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
-import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
+import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeCamera } from "../camera/fake.ts";
 import { ColorDetectorVision } from "./color_detector.ts";
 

@@ -6,7 +6,7 @@ import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";
-import { construct, problemsOf } from "../../tests/construct.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { ImageFileCamera } from "../camera/image_file.ts";
 import { OnnxCpuMlModel } from "../ml_model/onnx_cpu.ts";
 import { MlModelVision } from "./mlmodel.ts";

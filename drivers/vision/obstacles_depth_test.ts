@@ -10,7 +10,7 @@ import { boundingBox } from "../../lib/geometry/cloud/point_cloud.ts";
 import { poseAt } from "../../lib/geometry/pose.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
-import { construct, namedBy, problemsOf } from "../../tests/construct.ts";
+import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeCamera } from "../camera/fake.ts";
 import { drawScene, type Scene, sceneLens } from "../camera/scene.ts";
 import { ObstaclesDepthVision } from "./obstacles_depth.ts";

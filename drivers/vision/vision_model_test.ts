@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Camera, CameraApi, type Images } from "../../lib/api/camera.ts";
 import { type PointCloudObject, VisionApi } from "../../lib/api/vision.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
@@ -11,7 +11,7 @@ import { IDENTITY_POSE } from "../../lib/geometry/pose.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
-import { construct, namedBy } from "../../tests/construct.ts";
+import { construct, namedBy } from "../../tests/support/construct.ts";
 import { FakeVision } from "./fake.ts";
 import { type Skills, VisionModel } from "./vision_model.ts";
 

@@ -5,9 +5,10 @@ import {
   DeviceAgentConfigResponseSchema,
 } from "../../proto/gen/agent_pb.ts";
 import { toDuration } from "../api/shared/time.ts";
-import { FakeClock, settle } from "../base/clock.ts";
+import { settle } from "../base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
-import { FakeProcesses } from "../base/fake_processes.ts";
+import { FakeProcesses } from "../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../wire/proto.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { FakeClock } from "../base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { poseAt } from "../geometry/pose.ts";
 import { ResourceName } from "../resource/name.ts";
 import { BaseResource, type Call } from "../resource/resource.ts";

@@ -1,7 +1,8 @@
 /** Clocks: order, waiting, deadlines and who wins a race. */
 
 import { assertEquals, assertRejects } from "@std/assert";
-import { deadline, FakeClock, race, settle, SystemClock } from "./clock.ts";
+import { deadline, race, settle, SystemClock } from "./clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 
 Deno.test("a fake clock runs timers in order of their time, then of their setting", async () => {
   const clock = new FakeClock(0);

@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { FakeClock, SystemClock } from "./clock.ts";
+import { SystemClock } from "./clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "./error.ts";
-import { FakeProcesses } from "./fake_processes.ts";
+import { FakeProcesses } from "../../tests/support/fake_processes.ts";
 import { DenoHost } from "./host_deno.ts";
 import { endProcess, EXIT_UNKNOWN, LINE_CHARS_MAX, linesOf, type RunningProcess } from "./process.ts";
 

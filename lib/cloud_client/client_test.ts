@@ -2,7 +2,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { Secret } from "../base/secret.ts";
-import { AppFixture, KEY, KEY_ID, PART_ID } from "../cloud/app_fixture.ts";
+import { FakeControlPlane, KEY, KEY_ID, PART_ID } from "../../tests/support/control_plane.ts";
 import { CloudClient, type CloudClientOptions } from "./client.ts";
 
 const clock = new SystemClock();
@@ -21,10 +21,10 @@ function options(address: string, changes: Partial<CloudClientOptions> = {}): Cl
 }
 
 async function withClient(
-  test: (client: CloudClient, app: AppFixture) => Promise<void>,
+  test: (client: CloudClient, app: FakeControlPlane) => Promise<void>,
   changes: Partial<CloudClientOptions> = {},
 ): Promise<void> {
-  const app = new AppFixture();
+  const app = new FakeControlPlane();
   await app.open();
   const client = new CloudClient(options(app.url, changes));
   try {

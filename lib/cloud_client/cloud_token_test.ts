@@ -3,7 +3,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
-import { FakeClock, SystemClock } from "../base/clock.ts";
+import { SystemClock } from "../base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import { Secret } from "../base/secret.ts";
 import { auth } from "../wire/auth.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
-import { FakeClock } from "../base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import { DenoHost } from "../base/host_deno.ts";
 import { Logs } from "../base/log/log.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import { FakeFiles } from "../base/files/fake_files.ts";
+import { FakeFiles } from "../../tests/support/fake_files.ts";
 import { Secret } from "../base/secret.ts";
 import { chosen, type Profile, ProfileFile } from "./profile.ts";
 

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { FakeClock, settle } from "../base/clock.ts";
+import { settle } from "../base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import { Operation } from "./operation.ts";
 

@@ -3,13 +3,13 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { generateKeyPairSync, sign } from "node:crypto";
-import { FakeClock } from "../base/clock.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { auth, type AuthOptions } from "./auth.ts";
 import { type Channel, client } from "./channel.ts";
-import { echoTable, withChannel } from "./echo_fixture.ts";
+import { echoTable, withChannel } from "../../tests/support/echo.ts";
 import { memoryChannel } from "./memory.ts";
 import { Metadata } from "./metadata.ts";
 import { TOKEN_MS } from "./tokens.ts";

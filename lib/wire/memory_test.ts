@@ -5,7 +5,7 @@ import { SvcError } from "../base/error.ts";
 import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { client } from "./channel.ts";
-import { all, each, echoTable } from "./echo_fixture.ts";
+import { all, each, echoTable } from "../../tests/support/echo.ts";
 import { memoryChannel } from "./memory.ts";
 import { Metadata } from "./metadata.ts";
 

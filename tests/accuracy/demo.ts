@@ -14,7 +14,7 @@ import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { serveCloud, svcCloud } from "../cloud/program.ts";
-import { startServer } from "../server.ts";
+import { startServer } from "../support/server.ts";
 
 const PRECISION_MIN = 0.85;
 const RECALL_MIN = 0.75;

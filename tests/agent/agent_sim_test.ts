@@ -18,13 +18,13 @@ import type { Disk } from "../../lib/agent/update/disk.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { type Fetcher, Updater } from "../../lib/agent/update/updater.ts";
 import { toDuration } from "../../lib/api/shared/time.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type FakeProcess, FakeProcesses } from "../../lib/base/fake_processes.ts";
+import { type FakeProcess, FakeProcesses } from "../support/fake_processes.ts";
 import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { create } from "../../lib/wire/proto.ts";
-import { FakeDisk } from "./fake_disk.ts";
+import { FakeDisk } from "../support/fake_disk.ts";
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 25);
 const ONE = Deno.env.get("SVC_SIM_SEED");

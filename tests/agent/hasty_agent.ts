@@ -5,7 +5,7 @@
 
 import { main } from "../../cli/agent/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { FastClock } from "./fast_clock.ts";
+import { FastClock } from "../support/fast_clock.ts";
 
 /** Of whoever starts it, or that of the virtual machine, whose emulated processor takes ten times as long. */
 const haste = Number(Deno.env.get("SVC_TEST_HASTE") ?? 4);

@@ -14,11 +14,11 @@ import { STARTS_MAX } from "../../lib/agent/update/boot.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import type { Build } from "../../lib/agent/update/state.ts";
 import { type Checker, Updater } from "../../lib/agent/update/updater.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Logs } from "../../lib/base/log/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
-import { FakeDisk } from "./fake_disk.ts";
+import { FakeDisk } from "../support/fake_disk.ts";
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 1000);
 const ONE = Deno.env.get("SVC_SIM_SEED");

@@ -12,7 +12,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { BoardService } from "../../proto/gen/board_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SLAMService } from "../../proto/gen/slam_pb.ts";
-import { residentBytes, type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { residentBytes, type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { agent } from "./agent_bench.ts";
 import { clouds } from "./cloud_bench.ts";
 import { heading, median, rate, row } from "./figures.ts";

@@ -3,7 +3,7 @@
  * the line of the machine's log. The spec allows 15 s.
  */
 
-import { startServer } from "../server.ts";
+import { startServer } from "../support/server.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 import { heading, row } from "./figures.ts";
 

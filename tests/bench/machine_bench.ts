@@ -10,7 +10,7 @@ import { wire } from "../../lib/resource/graph.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
-import { startServer, writeConfig } from "../server.ts";
+import { startServer, writeConfig } from "../support/server.ts";
 import { heading, median, row } from "./figures.ts";
 
 const clock = new SystemClock();

@@ -3,7 +3,7 @@
  * log. The spec allows 15 s; half a second of it is the quiet that the file must have had.
  */
 
-import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { heading, row } from "./figures.ts";
 
 const SAVES = 40;

@@ -5,7 +5,7 @@
  * The servers take turns in every round, so that what else the computer does hits all of them; compare the ratios.
  */
 
-import { ECHO_PROTO, type EchoServer, grpcJsServer, ourEchoServer } from "../echo_server.ts";
+import { ECHO_PROTO, type EchoServer, grpcJsServer, ourEchoServer } from "../support/echo_server.ts";
 import { nodeFolder, run } from "../interop/programs.ts";
 import { heading, rate, row } from "./figures.ts";
 

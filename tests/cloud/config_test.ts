@@ -7,7 +7,7 @@ import { X509Certificate } from "node:crypto";
 import { OnlineState } from "../../proto/gen/app_pb.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { PartConfigs } from "../../lib/cloud/fleet/part_config.ts";

@@ -14,7 +14,7 @@ import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
 import { endlessModel } from "../attack/hostile_models.ts";
 import { bombPictures } from "../attack/hostile_pictures.ts";
-import { colorsModel } from "../models.ts";
+import { colorsModel } from "../support/onnx_models.ts";
 import { CONTENT } from "./world.ts";
 
 const clock = new SystemClock();

@@ -5,7 +5,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { KeyRing, pinnedKey, type ReleaseKey } from "../../lib/base/release_signature.ts";
 import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";

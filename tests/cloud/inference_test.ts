@@ -12,7 +12,7 @@ import { encodePng } from "../../lib/geometry/image/png.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { endlessModel, fileReaders, greedyModel } from "../attack/hostile_models.ts";
 import { bombPictures } from "../attack/hostile_pictures.ts";
-import { colorsModel } from "../models.ts";
+import { colorsModel } from "../support/onnx_models.ts";
 import { sqliteTest } from "./stores.ts";
 import { newDataset } from "./training_world.ts";
 import { newWorld, type ServedCloud, withCloud } from "./world.ts";

@@ -3,7 +3,8 @@
  */
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes_executor.ts";

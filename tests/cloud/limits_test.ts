@@ -6,7 +6,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { DataType } from "../../proto/gen/datasync_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits, limitsRow, published } from "../../lib/cloud/access/limits.ts";

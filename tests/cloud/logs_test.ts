@@ -7,7 +7,8 @@ import { create, type JsonObject, type MessageInitShape } from "../../lib/wire/p
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { LogOrder } from "../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
-import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Logs } from "../../lib/cloud/logs/logs.ts";
 import { svcCloud } from "./program.ts";

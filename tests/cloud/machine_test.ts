@@ -18,7 +18,7 @@ import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { type ServerProcess, startServer } from "../server.ts";
+import { type ServerProcess, startServer } from "../support/server.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
 
 Deno.test("a change is applied, an earlier revision restored, and an absence costs no log", async () => {

@@ -5,7 +5,7 @@
 
 import { assertEquals } from "@std/assert";
 import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
-import { startServer } from "../server.ts";
+import { startServer } from "../support/server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;

@@ -4,7 +4,7 @@
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { packed } from "../../lib/base/files/archive.ts";
-import { startServer } from "../server.ts";
+import { startServer } from "../support/server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 

@@ -11,7 +11,8 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { X509Certificate } from "node:crypto";
-import { FakeClock, SystemClock } from "../../lib/base/clock.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";

@@ -4,7 +4,7 @@
 
 import { assertEquals } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { client } from "../../lib/wire/channel.ts";

@@ -12,7 +12,7 @@ import {
 } from "../../proto/gen/ml_training_pb.ts";
 import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { packed } from "../../lib/base/files/archive.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";

@@ -8,7 +8,7 @@ import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { FakeVideo, FakeVideos } from "../../lib/base/fake_video.ts";
+import { FakeVideo, FakeVideos } from "../support/fake_video.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";

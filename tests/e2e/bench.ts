@@ -8,7 +8,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { type ServerProcess, startServer } from "../server.ts";
+import { type ServerProcess, startServer } from "../support/server.ts";
 
 const clock = new SystemClock();
 const PROGRAM = new URL("program.ts", import.meta.url).pathname;

@@ -1,17 +1,17 @@
 /** A machine whose configuration comes from a control plane. */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { AppFixture, KEY, KEY_ID, PART_ID } from "../../lib/cloud/app_fixture.ts";
+import { FakeControlPlane, KEY, KEY_ID, PART_ID } from "../support/control_plane.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { selfSigned } from "../../lib/wire/echo_fixture.ts";
-import { type ServerProcess, startServer } from "../server.ts";
+import { selfSigned } from "../support/echo.ts";
+import { type ServerProcess, startServer } from "../support/server.ts";
 import { allow, gate, mayRestart, part, statusOf } from "./bench.ts";
 
 const PROGRAM = new URL("program.ts", import.meta.url).pathname;
 
 interface CloudBench {
-  readonly app: AppFixture;
+  readonly app: FakeControlPlane;
   /** Where the copy is. */
   readonly cache: string;
   /** Starts the machine; it is stopped when the test ends. */
@@ -22,7 +22,7 @@ async function withApp(first: JsonObject, test: (bench: CloudBench) => Promise<v
   const folder = await Deno.makeTempDir({ prefix: "svc-" });
   const path = `${folder}/machine.json`;
   const servers: ServerProcess[] = [];
-  const app = new AppFixture();
+  const app = new FakeControlPlane();
   await app.open();
   app.config = withPort(first);
   const cloud = {

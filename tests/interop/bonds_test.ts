@@ -8,7 +8,7 @@ import { MotorService } from "../../proto/gen/motor_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { pythonProgram } from "./programs.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;

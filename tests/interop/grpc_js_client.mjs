@@ -1,7 +1,7 @@
 /**
  * A tour of the echo service with a client of `@grpc/grpc-js`: `grpc_js_client.mjs ECHO_PROTO HOST:PORT`.
  *
- * It prints what it saw, as JSON; who started it judges. The server is `lib/wire/echo_fixture.ts`.
+ * It prints what it saw, as JSON; who started it judges. The server is `tests/support/echo.ts`.
  */
 import process from "node:process";
 

@@ -5,10 +5,10 @@
 import { assertEquals } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { all, each, withPort } from "../../lib/wire/echo_fixture.ts";
+import { all, each, withPort } from "../support/echo.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
-import { ECHO_PROTO, grpcJsServer } from "../echo_server.ts";
+import { ECHO_PROTO, grpcJsServer } from "../support/echo_server.ts";
 import { nodeFolder, run } from "./programs.ts";
 
 const MAX_STREAMS = 10;

@@ -6,7 +6,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { withPort } from "../../lib/wire/echo_fixture.ts";
+import { withPort } from "../support/echo.ts";
 import { h2specProgram, run } from "./programs.ts";
 
 const TESTS = 145;

@@ -3,7 +3,7 @@
  */
 
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
-import { type ServerProcess, startServer, writeConfig } from "../server.ts";
+import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { browserProgram, browserTour, nodeFolder, pythonProgram, run } from "./programs.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;

@@ -3,7 +3,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { startServer, writeConfig } from "../server.ts";
+import { startServer, writeConfig } from "../support/server.ts";
 import { run } from "./programs.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { SvcError } from "../../lib/base/error.ts";
 import { create } from "../../lib/wire/proto.ts";
 import { PackageInfoSchema } from "../../proto/gen/packages_pb.ts";
-import { selfSigned } from "../../lib/wire/echo_fixture.ts";
+import { selfSigned } from "../support/echo.ts";
 import { packed, unpacked } from "../../lib/base/files/archive.ts";
 import { type FakeCloud, ORGANIZATION, PackageType, PNG, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";

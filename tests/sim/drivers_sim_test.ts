@@ -8,7 +8,8 @@
 import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
-import { FakeClock, settle } from "../../lib/base/clock.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";

@@ -6,7 +6,7 @@
 import { GenericApi } from "../../lib/api/generic.ts";
 import { GenericServiceApi } from "../../lib/api/generic_service.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
-import { FakeClock } from "../../lib/base/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";

@@ -4,7 +4,7 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { VERSION } from "../../cli/version.ts";
-import { startServer, writeConfig } from "../server.ts";
+import { startServer, writeConfig } from "../support/server.ts";
 
 const PROGRAM = new URL("../../cli/server/main.ts", import.meta.url).pathname;
 

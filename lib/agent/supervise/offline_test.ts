@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { Logs } from "../../base/log/log.ts";
-import { FakeCommands } from "../system/fake_commands.ts";
+import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { rebootDue, rebootOf } from "./offline.ts";
 
 const MINUTE_MS = 60_000;

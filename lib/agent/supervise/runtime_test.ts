@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { FakeClock, settle } from "../../base/clock.ts";
-import { FakeProcesses } from "../../base/fake_processes.ts";
+import { settle } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { MARK, Runtime, type RuntimeSettings } from "./runtime.ts";
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { silentLogs } from "../../base/log/log.ts";
-import { FakeCommands } from "./fake_commands.ts";
+import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { installRuntime, PROGRAM, removeRuntime, runtimeUnit } from "./runtime_service.ts";
 import { AGENT, agentUnit } from "./service_unit.ts";
 import { installService, removeService, type ServiceParts } from "./systemd.ts";

@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { FakeCommands } from "./fake_commands.ts";
+import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { Journald } from "./journald.ts";
 import { patternsOf } from "./os_apt.ts";
 import { familyOf } from "./os_upgrader.ts";

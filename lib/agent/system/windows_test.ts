@@ -1,9 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { FakeClock, settle } from "../../base/clock.ts";
+import { settle } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { FakeProcesses } from "../../base/fake_processes.ts";
+import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { silentLogs } from "../../base/log/log.ts";
-import { FakeCommands } from "./fake_commands.ts";
+import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { type AgentHostParts, hostAgent } from "./windows_host.ts";
 import { installWindowsService, removeWindowsService } from "./windows_service.ts";
 import { CONTROLS, ServiceLife, STATES, type Status } from "./windows_status.ts";

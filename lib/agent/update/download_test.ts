@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
-import { FakeClock, settle } from "../../base/clock.ts";
+import { settle } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { Logs } from "../../base/log/log.ts";
 import { newReleaseKey, type ReleaseKey, signRelease } from "../../base/release_signature.ts";

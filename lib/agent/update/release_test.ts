@@ -1,7 +1,8 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { PackageFormat } from "../../../proto/gen/agent_pb.ts";
-import { FakeClock, settle } from "../../base/clock.ts";
-import { FakeProcesses } from "../../base/fake_processes.ts";
+import { settle } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { sha256Of } from "./download.ts";
 import { type BinaryName, binaryNameIn, fileNameOf, notAProgram, releaseOf, versionIn } from "./release.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { FakeClock } from "../clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { REPEAT_CHARS_MAX, REPEATS_WATCHED } from "./dedup.ts";
 import { type LogRecord, Logs, memorySink } from "./log.ts";
 

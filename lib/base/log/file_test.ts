@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { FakeClock } from "../clock.ts";
-import { FakeFiles, type Fault } from "../files/fake_files.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeFiles, type Fault } from "../../../tests/support/fake_files.ts";
 import { DenoHost } from "../host_deno.ts";
 import { LogFile } from "./file.ts";
 import type { LogRecord } from "./log.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { FakeClock } from "../clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../error.ts";
 import { formatLine, type Level, LEVELS, type LogRecord, Logs, memorySink, parseLevel } from "./log.ts";
 import { Secret } from "../secret.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { FakeClock } from "../clock.ts";
-import { FakeFiles, type Fault } from "../files/fake_files.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeFiles, type Fault } from "../../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "./log.ts";
 import { LogQueue, type QueuedLog, type QueueLimits } from "./queue.ts";
 import { Secret } from "../secret.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { ambiguousModels, fileReaders } from "../../../tests/attack/hostile_models.ts";
-import { boxesModel, colorsModel, doubleModel } from "../../../tests/models.ts";
+import { boxesModel, colorsModel, doubleModel } from "../../../tests/support/onnx_models.ts";
 import { SvcError } from "../../base/error.ts";
 import { checkModel } from "./check.ts";
 import { openOnnx } from "./session.ts";

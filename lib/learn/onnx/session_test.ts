@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { boxesModel, doubleModel, unknownOperatorModel } from "../../../tests/models.ts";
+import { boxesModel, doubleModel, unknownOperatorModel } from "../../../tests/support/onnx_models.ts";
 import { endlessModel } from "../../../tests/attack/hostile_models.ts";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type Code, SvcError } from "../../base/error.ts";
 import { CLOSE_MS, type OnnxTensors, openOnnx, RUNS_WAITING_MAX } from "./session.ts";
 

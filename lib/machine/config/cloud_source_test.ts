@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { type CloudConfigSchema, RobotConfigSchema } from "../../../proto/gen/app_pb.ts";
 import { robotConfigMessage } from "../../cloud/fleet/config_message.ts";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { DenoHost } from "../../base/host_deno.ts";
 import { type Logger, type LogRecord, Logs, memorySink } from "../../base/log/log.ts";

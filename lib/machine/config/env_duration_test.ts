@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { envDurationMs } from "./env_duration.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { FakeClock } from "../../base/clock.ts";
-import { FakeFiles } from "../../base/files/fake_files.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import type { Host } from "../../base/host.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { Metadata } from "../../wire/metadata.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { FakeClock } from "../../base/clock.ts";
-import { FakeFiles } from "../../base/files/fake_files.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Ftdc, type FtdcLimits, type MetricSource } from "./ftdc.ts";
 import { decodeCapture } from "./ftdc_format.ts";

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { MotorService } from "../../../proto/gen/motor_pb.ts";
 import { MotorApi } from "../../api/motor.ts";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { FakeFiles } from "../../base/files/fake_files.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Registry } from "../../resource/registry.ts";
 import { Metadata } from "../../wire/metadata.ts";

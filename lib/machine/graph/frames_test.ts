@@ -3,7 +3,7 @@ import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { readPcd, writePcd } from "../../geometry/cloud/pcd.ts";
 import { createCloud } from "../../geometry/cloud/point_cloud.ts";
-import { type Bench, bench, component } from "../testing.ts";
+import { type Bench, bench, component } from "../../../tests/support/machine_bench.ts";
 
 const at = (parent: string, x: number, more: JsonObject = {}): JsonObject => ({
   frame: { parent, translation: { x, y: 0, z: 0 }, ...more },

@@ -1,7 +1,8 @@
 import { assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { GenericApi } from "../../api/generic.ts";
 import { GenericServiceApi } from "../../api/generic_service.ts";
-import { FakeClock, settle } from "../../base/clock.ts";
+import { settle } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Host } from "../../base/host.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";

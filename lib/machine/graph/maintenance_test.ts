@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Readings } from "../../api/shared/readings.ts";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { ResourceName } from "../../resource/name.ts";
 import type { Resource } from "../../resource/resource.ts";

@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { FakeClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { parseSchedule } from "../config/schedule.ts";
-import { type Bench, bench, component } from "../testing.ts";
+import { type Bench, bench, component } from "../../../tests/support/machine_bench.ts";
 
 const MOTORS = { components: [component("motor", "m"), component("motor", "n")] };
 

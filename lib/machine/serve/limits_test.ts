@@ -7,7 +7,7 @@ import { Registry } from "../../resource/registry.ts";
 import { create } from "../../wire/proto.ts";
 import { type CallContext, pathOf } from "../../wire/service.ts";
 import { requestLimit } from "./limits.ts";
-import { bench, component } from "../testing.ts";
+import { bench, component } from "../../../tests/support/machine_bench.ts";
 
 Deno.test("a call beyond the limit of its resource is refused, other resources and later calls are not", async () => {
   const { robot, motors, apply, close } = bench({ env: { VIAM_RESOURCE_REQUESTS_LIMIT: "2" } });

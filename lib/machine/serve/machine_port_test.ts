@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { FakeClock, SystemClock } from "../../base/clock.ts";
+import { SystemClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -8,7 +9,7 @@ import { Registry } from "../../resource/registry.ts";
 import type { Auth } from "../../wire/auth.ts";
 import { client } from "../../wire/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
-import { selfSigned } from "../../wire/echo_fixture.ts";
+import { selfSigned } from "../../../tests/support/echo.ts";
 import { health } from "../../wire/grpc/health.ts";
 import { Metadata } from "../../wire/metadata.ts";
 import { ServiceTable } from "../../wire/service.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { bench, component, header } from "../testing.ts";
+import { bench, component, header } from "../../../tests/support/machine_bench.ts";
 
 const ID = "3fa85f64-5717-4562-b3fc-2c963f66afa6";
 const MACHINE = { components: [component("motor", "m")] };

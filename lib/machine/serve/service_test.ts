@@ -6,7 +6,7 @@ import {
 } from "../../../proto/gen/robot_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { bench, component } from "../testing.ts";
+import { bench, component } from "../../../tests/support/machine_bench.ts";
 
 Deno.test("names and APIs are those of the resources that work", async () => {
   const { robot, apply, close } = bench();

@@ -4,7 +4,7 @@ import { SvcError } from "../../base/error.ts";
 import { ResourceName } from "../../resource/name.ts";
 import { Metadata } from "../../wire/metadata.ts";
 import type { CallContext } from "../../wire/service.ts";
-import { bench, component, ENTITY, header } from "../testing.ts";
+import { bench, component, ENTITY, header } from "../../../tests/support/machine_bench.ts";
 
 const MACHINE = { components: [component("motor", "m"), component("motor", "n")] };
 const inSession = (id: string) => header(["viam-sid", id]);

@@ -2,17 +2,23 @@
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { createServer } from "node:net";
-import { type Clock, FakeClock, settle, SystemClock } from "../../base/clock.ts";
+import { type Clock, settle, SystemClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { PortAllowance } from "../port/byte_budget.ts";
 import { type Channel, client } from "../channel.ts";
-import { all, each, echoTable } from "../echo_fixture.ts";
+import { all, each, echoTable } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "./grpc_channel.ts";
 import { acceptGrpc } from "./server.ts";
 import { Connection, type ConnectionOptions } from "../http2/connection.ts";
 import { H2, TYPE, uint32 } from "../http2/frame.ts";
-import { type Script, type ScriptedCall, type ScriptedPeer, withScript } from "../http2/script_fixture.ts";
+import {
+  type Script,
+  type ScriptedCall,
+  type ScriptedPeer,
+  withScript,
+} from "../../../tests/support/http2_script.ts";
 import { Metadata } from "../metadata.ts";
 import type { Interceptor } from "../service.ts";
 

@@ -4,7 +4,8 @@ import { assertEquals } from "@std/assert";
 import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { CODES } from "../../base/error.ts";
-import { FakeClock, settle } from "../../base/clock.ts";
+import { settle } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { Metadata } from "../metadata.ts";
 import { pathOf, type RawSink, service, ServiceTable, type Status } from "../service.ts";
 

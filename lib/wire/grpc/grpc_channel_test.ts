@@ -7,7 +7,7 @@ import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
 import { client } from "../channel.ts";
-import { all, each, echoTable, selfSigned, withChannel, withPort } from "../echo_fixture.ts";
+import { all, each, echoTable, selfSigned, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc, parseAddress } from "./grpc_channel.ts";
 import { MAX_MESSAGE_BYTES } from "./message.ts";
 import { Metadata } from "../metadata.ts";

@@ -3,7 +3,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
-import { all } from "../echo_fixture.ts";
+import { all } from "../../../tests/support/echo.ts";
 import {
   decodeStatusText,
   encodeStatusText,

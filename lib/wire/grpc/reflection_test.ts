@@ -11,7 +11,7 @@ import {
 } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
 import { client } from "../channel.ts";
-import { all, each, echoTable } from "../echo_fixture.ts";
+import { all, each, echoTable } from "../../../tests/support/echo.ts";
 import { health } from "./health.ts";
 import { memoryChannel } from "../memory.ts";
 import { FileDescriptorProtoSchema, fromBinary } from "../proto.ts";

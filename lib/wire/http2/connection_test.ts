@@ -3,13 +3,14 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
-import { FakeClock, settle } from "../../base/clock.ts";
+import { settle } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { PortAllowance } from "../port/byte_budget.ts";
 import { acceptGrpc } from "../grpc/server.ts";
 import { type Fields, HpackEncoder } from "./hpack.ts";
 import { Connection, MAX_STREAMS } from "./connection.ts";
-import { frameBytes, GET, Notes, OK, server, turns, Wire } from "./fixture.ts";
+import { frameBytes, GET, Notes, OK, server, turns, Wire } from "../../../tests/support/http2_wire.ts";
 import { FLAG, H2, PREFACE, TYPE, uint32 } from "./frame.ts";
 import type { Stream } from "./stream.ts";
 

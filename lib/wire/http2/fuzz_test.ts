@@ -6,7 +6,7 @@ import { settle } from "../../base/clock.ts";
 import { HpackEncoder } from "./hpack.ts";
 import { MAX_STREAMS } from "./connection.ts";
 import { FLAG, TYPE, uint32 } from "./frame.ts";
-import { frameBytes, GET, Notes, OK, Wire } from "./fixture.ts";
+import { frameBytes, GET, Notes, OK, Wire } from "../../../tests/support/http2_wire.ts";
 
 const ROUNDS = 300;
 const FRAMES = 60;

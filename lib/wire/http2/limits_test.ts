@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { type Fields, HpackEncoder } from "./hpack.ts";
 import { FLAG, H2, MAX_FRAME_BYTES, TYPE, uint32 } from "./frame.ts";
-import { frameBytes, GET, Notes, OK, server, turns, Wire } from "./fixture.ts";
+import { frameBytes, GET, Notes, OK, server, turns, Wire } from "../../../tests/support/http2_wire.ts";
 import { FrameReader } from "./input.ts";
 
 const MINUTE_MS = 60_000, HOUR_MS = 60 * MINUTE_MS;

@@ -6,7 +6,7 @@ import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Fields, HpackEncoder } from "./hpack.ts";
 import { FLAG, H2, SETTING, TYPE, uint32 } from "./frame.ts";
-import { GET, Notes, OK, server, Wire } from "./fixture.ts";
+import { GET, Notes, OK, server, Wire } from "../../../tests/support/http2_wire.ts";
 
 const BOTH = FLAG.endHeaders | FLAG.endStream;
 

@@ -6,14 +6,15 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { connect as connectTls, createServer as createTls, type TLSSocket } from "node:tls";
-import { FakeClock, nextTurn, settle, SystemClock } from "../../base/clock.ts";
+import { nextTurn, settle, SystemClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { selfSigned } from "../echo_fixture.ts";
+import { selfSigned } from "../../../tests/support/echo.ts";
 import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
 import { HpackEncoder } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import { PREFACE, TYPE } from "../http2/frame.ts";
-import { frameBytes } from "../http2/fixture.ts";
+import { frameBytes } from "../../../tests/support/http2_wire.ts";
 
 const MIB = 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;

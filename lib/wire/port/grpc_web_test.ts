@@ -5,7 +5,7 @@ import { Buffer } from "node:buffer";
 import { connect } from "node:net";
 import { SystemClock } from "../../base/clock.ts";
 import { EchoRequestSchema, EchoResponseSchema } from "../../../proto/gen/echo_pb.ts";
-import { selfSigned, withPort } from "../echo_fixture.ts";
+import { selfSigned, withPort } from "../../../tests/support/echo.ts";
 import { PortAllowance } from "./byte_budget.ts";
 import { framed, MAX_MESSAGE_BYTES } from "../grpc/message.ts";
 import { type Route, WebServer } from "./grpc_web.ts";

@@ -10,7 +10,7 @@ import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { auth } from "../auth.ts";
 import { client } from "../channel.ts";
-import { echoTable, withChannel, withPort } from "../echo_fixture.ts";
+import { echoTable, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { framed, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../grpc/message.ts";
 import { type Fields, HpackEncoder } from "../http2/hpack.ts";

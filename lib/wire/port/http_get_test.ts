@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { createServer } from "node:http";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { selfSigned } from "../echo_fixture.ts";
+import { selfSigned } from "../../../tests/support/echo.ts";
 import { getPage } from "./http_get.ts";
 import { openPort } from "./port.ts";
 import { ServiceTable } from "../service.ts";

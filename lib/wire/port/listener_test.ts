@@ -3,7 +3,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { connect, type Socket } from "node:net";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
-import { FakeClock, settle, SystemClock } from "../../base/clock.ts";
+import { settle, SystemClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { client } from "../channel.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
@@ -16,7 +17,7 @@ import { Listener } from "./listener.ts";
  */
 const PROGRAM = `
   import { SystemClock } from "${new URL("../../base/clock.ts", import.meta.url)}";
-  import { echoTable } from "${new URL("../echo_fixture.ts", import.meta.url)}";
+  import { echoTable } from "${new URL("../../../tests/support/echo.ts", import.meta.url)}";
   import { openPort } from "${new URL("port.ts", import.meta.url)}";
   Deno.addSignalListener("SIGTERM", () => Deno.exit(1));
   const logged = [];

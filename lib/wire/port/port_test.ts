@@ -3,11 +3,12 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { connect as connectNet } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { FakeClock, SystemClock } from "../../base/clock.ts";
+import { SystemClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { client } from "../channel.ts";
-import { echoTable, selfSigned, withChannel, withPort } from "../echo_fixture.ts";
+import { echoTable, selfSigned, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { Metadata } from "../metadata.ts";
 import { openPort, openUnixPort, type Port, type TlsFiles } from "./port.ts";

@@ -6,7 +6,7 @@
 import type { Attack, Toll } from "./attack.ts";
 import type { OtherCall } from "./others.ts";
 import type { Target } from "./peer.ts";
-import { residentBytes, type ServerProcess } from "../../server.ts";
+import { residentBytes, type ServerProcess } from "../../support/server.ts";
 import { withVictim } from "./victim.ts";
 
 /** How long an attack lasts, unless it has a time of its own, and what goes before and after it. */

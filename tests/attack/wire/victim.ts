@@ -2,10 +2,10 @@
 
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { client } from "../../../lib/wire/channel.ts";
-import { selfSigned } from "../../../lib/wire/echo_fixture.ts";
+import { selfSigned } from "../../support/echo.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
-import { type ServerProcess, startServer, writeConfig } from "../../server.ts";
+import { type ServerProcess, startServer, writeConfig } from "../../support/server.ts";
 import type { Victim } from "./attack.ts";
 import type { Target } from "./peer.ts";
 

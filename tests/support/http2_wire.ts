@@ -5,12 +5,13 @@
 import { assert } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
-import { FakeClock, settle } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
-import { type Fields, HpackDecoder, HpackEncoder } from "./hpack.ts";
-import { Connection, type ConnectionOptions } from "./connection.ts";
-import { FLAG, FRAME_HEADER_BYTES, PREFACE, TYPE } from "./frame.ts";
-import type { Stream, StreamListener } from "./stream.ts";
+import { settle } from "../../lib/base/clock.ts";
+import { FakeClock } from "./fake_clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { type Fields, HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hpack.ts";
+import { Connection, type ConnectionOptions } from "../../lib/wire/http2/connection.ts";
+import { FLAG, FRAME_HEADER_BYTES, PREFACE, TYPE } from "../../lib/wire/http2/frame.ts";
+import type { Stream, StreamListener } from "../../lib/wire/http2/stream.ts";
 
 /** A frame as it travels. */
 export function frameBytes(type: number, flags: number, stream: number, payload: Uint8Array): Uint8Array {

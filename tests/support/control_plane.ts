@@ -3,15 +3,15 @@
  */
 
 import { type CloudConfigSchema, RobotService } from "../../proto/gen/app_pb.ts";
-import { toDuration } from "../api/shared/time.ts";
-import { SystemClock } from "../base/clock.ts";
-import { SvcError } from "../base/error.ts";
-import type { JsonObject } from "../base/schema/schema.ts";
-import { auth } from "../wire/auth.ts";
-import { openPort, type Port, type TlsFiles } from "../wire/port/port.ts";
-import type { MessageInitShape } from "../wire/proto.ts";
-import { service, ServiceTable } from "../wire/service.ts";
-import { robotConfigMessage } from "./fleet/config_message.ts";
+import { toDuration } from "../../lib/api/shared/time.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { auth } from "../../lib/wire/auth.ts";
+import { openPort, type Port, type TlsFiles } from "../../lib/wire/port/port.ts";
+import type { MessageInitShape } from "../../lib/wire/proto.ts";
+import { service, ServiceTable } from "../../lib/wire/service.ts";
+import { robotConfigMessage } from "../../lib/cloud/fleet/config_message.ts";
 
 const clock = new SystemClock();
 
@@ -19,7 +19,7 @@ export const PART_ID = "part-1";
 export const KEY_ID = "11111111-2222-3333-4444-555555555555";
 export const KEY = "the-key";
 
-export class AppFixture {
+export class FakeControlPlane {
   /** The configuration of the part; an error is its answer. */
   config: JsonObject | SvcError = {};
   cloud: MessageInitShape<typeof CloudConfigSchema> = {};

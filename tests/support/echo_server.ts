@@ -4,13 +4,13 @@
  * Run as a program this file is ours. Each prints its port and serves until its input ends.
  */
 
-import { SystemClock } from "../lib/base/clock.ts";
-import { openPort } from "../lib/wire/port/port.ts";
-import { service, ServiceTable } from "../lib/wire/service.ts";
-import { EchoService } from "../proto/gen/echo_pb.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { openPort } from "../../lib/wire/port/port.ts";
+import { service, ServiceTable } from "../../lib/wire/service.ts";
+import { EchoService } from "../../proto/gen/echo_pb.ts";
 
-export const ECHO_PROTO = new URL("../proto/echo.proto", import.meta.url).pathname;
-const INTEROP = new URL("./interop/", import.meta.url).pathname;
+export const ECHO_PROTO = new URL("../../proto/echo.proto", import.meta.url).pathname;
+const INTEROP = new URL("../interop/", import.meta.url).pathname;
 const START_MS = 60_000;
 
 export interface EchoServer {

@@ -2,7 +2,7 @@
  * Small ONNX models with known answers, for the tests of what runs them. Those in `tests/data/ml_model` are these.
  */
 
-import { OnnxGraph } from "../lib/learn/onnx/writer.ts";
+import { OnnxGraph } from "../../lib/learn/onnx/writer.ts";
 
 /** Element types by their numbers in the format. */
 const FLOAT32 = 1;
@@ -57,7 +57,7 @@ function brightness(graph: OnnxGraph, shape: readonly number[], axes: readonly n
 }
 
 if (import.meta.main) {
-  const folder = new URL("data/ml_model/", import.meta.url);
+  const folder = new URL("../data/ml_model/", import.meta.url);
   await Deno.writeFile(new URL("colors/model.onnx", folder), colorsModel());
   await Deno.writeFile(new URL("boxes/model.onnx", folder), boxesModel());
 }

@@ -5,9 +5,9 @@
  * Give `openDevice`, `readFolder` and `realPath` to whatever needs a `Host` with cameras.
  */
 
-import type { Clock } from "./clock.ts";
-import { SvcError } from "./error.ts";
-import type { Device, DeviceMemory } from "./host.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Device, DeviceMemory } from "../../lib/base/host.ts";
 
 export interface FakeVideoOptions {
   readonly card?: string;

@@ -4,14 +4,23 @@
 
 import { Buffer } from "node:buffer";
 import { createServer, type Socket } from "node:net";
-import { EchoRequestSchema, EchoResponseSchema } from "../../../proto/gen/echo_pb.ts";
-import type { Clock } from "../../base/clock.ts";
-import type { Channel } from "../channel.ts";
-import { connectGrpc } from "../grpc/grpc_channel.ts";
-import { framed, GRPC_CONTENT_TYPE } from "../grpc/message.ts";
-import { type Fields, HpackDecoder, HpackEncoder } from "./hpack.ts";
-import { FLAG, FRAME_HEADER_BYTES, H2, Outbox, PREFACE, SETTING, TYPE, uint32 } from "./frame.ts";
-import { create, fromBinary, toBinary } from "../proto.ts";
+import { EchoRequestSchema, EchoResponseSchema } from "../../proto/gen/echo_pb.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import type { Channel } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { framed, GRPC_CONTENT_TYPE } from "../../lib/wire/grpc/message.ts";
+import { type Fields, HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hpack.ts";
+import {
+  FLAG,
+  FRAME_HEADER_BYTES,
+  H2,
+  Outbox,
+  PREFACE,
+  SETTING,
+  TYPE,
+  uint32,
+} from "../../lib/wire/http2/frame.ts";
+import { create, fromBinary, toBinary } from "../../lib/wire/proto.ts";
 
 const HEADER: Fields = [[":status", "200"], ["content-type", GRPC_CONTENT_TYPE]];
 

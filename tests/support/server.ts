@@ -2,7 +2,7 @@
  * A `svc-server` of its own process, for tests and benchmarks that use it as a user would.
  */
 
-const ROOT = new URL("../", import.meta.url);
+const ROOT = new URL("../../", import.meta.url);
 
 export interface ServerProcess {
   /** `http://localhost:40123`, as the program printed it. */

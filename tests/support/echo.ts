@@ -4,14 +4,14 @@
  */
 
 import { generate } from "selfsigned";
-import { SystemClock } from "../base/clock.ts";
-import { SvcError } from "../base/error.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
-import type { Channel } from "./channel.ts";
-import { connectGrpc, type GrpcOptions } from "./grpc/grpc_channel.ts";
-import { openPort, type Port, type PortOptions } from "./port/port.ts";
-import { type Gate, type Interceptor, service, ServiceTable } from "./service.ts";
+import type { Channel } from "../../lib/wire/channel.ts";
+import { connectGrpc, type GrpcOptions } from "../../lib/wire/grpc/grpc_channel.ts";
+import { openPort, type Port, type PortOptions } from "../../lib/wire/port/port.ts";
+import { type Gate, type Interceptor, service, ServiceTable } from "../../lib/wire/service.ts";
 
 const clock = new SystemClock();
 

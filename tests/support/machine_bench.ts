@@ -1,33 +1,33 @@
 /**
- * A small machine behind its services, for the tests of this folder: motors that note their stops and turn until
+ * A small machine behind its services, for the tests of the machine: motors that note their stops and turn until
  * told otherwise, arms of one joint, plain components, and a client that reaches them through the real table.
  */
 
-import { type Arm, ArmApi } from "../api/arm.ts";
-import { GenericApi } from "../api/generic.ts";
-import { type Motor, MotorApi } from "../api/motor.ts";
+import { type Arm, ArmApi } from "../../lib/api/arm.ts";
+import { GenericApi } from "../../lib/api/generic.ts";
+import { type Motor, MotorApi } from "../../lib/api/motor.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
-import { FakeClock } from "../base/clock.ts";
-import { assert, SvcError } from "../base/error.ts";
-import type { Host } from "../base/host.ts";
-import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
-import { anyObject, type JsonObject } from "../base/schema/schema.ts";
-import { armModel } from "../geometry/arm_models.ts";
-import type { Geometry } from "../geometry/geometry.ts";
-import { IDENTITY_POSE } from "../geometry/pose.ts";
-import { model, Registry } from "../resource/registry.ts";
-import { BaseComponent, type Call } from "../resource/resource.ts";
-import { type CallOptions, client } from "../wire/channel.ts";
-import { memoryChannel } from "../wire/memory.ts";
-import { Metadata } from "../wire/metadata.ts";
-import { type Interceptor, ServiceTable } from "../wire/service.ts";
-import { decodeConfig, type MachineConfig } from "./config/config.ts";
-import { requestLimit } from "./serve/limits.ts";
-import { Jobs } from "./serve/jobs.ts";
-import { Machine } from "./graph/machine.ts";
-import { Operations } from "./serve/operations.ts";
-import { robotService } from "./serve/service.ts";
-import { Sessions } from "./serve/sessions.ts";
+import { FakeClock } from "./fake_clock.ts";
+import { assert, SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
+import { anyObject, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { armModel } from "../../lib/geometry/arm_models.ts";
+import type { Geometry } from "../../lib/geometry/geometry.ts";
+import { IDENTITY_POSE } from "../../lib/geometry/pose.ts";
+import { model, Registry } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
+import { type CallOptions, client } from "../../lib/wire/channel.ts";
+import { memoryChannel } from "../../lib/wire/memory.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
+import { type Interceptor, ServiceTable } from "../../lib/wire/service.ts";
+import { decodeConfig, type MachineConfig } from "../../lib/machine/config/config.ts";
+import { requestLimit } from "../../lib/machine/serve/limits.ts";
+import { Jobs } from "../../lib/machine/serve/jobs.ts";
+import { Machine } from "../../lib/machine/graph/machine.ts";
+import { Operations } from "../../lib/machine/serve/operations.ts";
+import { robotService } from "../../lib/machine/serve/service.ts";
+import { Sessions } from "../../lib/machine/serve/sessions.ts";
 
 /** Who a test's call says it comes from. */
 export const ENTITY = "test-entity";

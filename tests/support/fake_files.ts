@@ -5,8 +5,8 @@
  * from 0; `fault` decides what goes wrong with it.
  */
 
-import { SvcError } from "../error.ts";
-import type { AppendFile, Host } from "../host.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { AppendFile, Host } from "../../lib/base/host.ts";
 
 export interface Fault {
   /**

@@ -2,8 +2,13 @@
  * Programs of the system that are not there, for tests: what is run is recorded, and answered as the test says.
  */
 
-import { SvcError } from "../../base/error.ts";
-import { type CommandOptions, type Commands, failureOf, type Outcome } from "./commands.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import {
+  type CommandOptions,
+  type Commands,
+  failureOf,
+  type Outcome,
+} from "../../lib/agent/system/commands.ts";
 
 export class FakeCommands implements Commands {
   /** Everything that was run, as a shell would take it. */

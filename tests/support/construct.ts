@@ -2,15 +2,16 @@
  * For the tests of drivers: builds a model from attributes as a user writes them, and tells what is wrong with them.
  */
 
-import { type Clock, FakeClock } from "../lib/base/clock.ts";
-import { SvcError } from "../lib/base/error.ts";
-import type { Host } from "../lib/base/host.ts";
-import { DenoHost } from "../lib/base/host_deno.ts";
-import { type LogRecord, Logs, memorySink } from "../lib/base/log/log.ts";
-import { type JsonObject, Place } from "../lib/base/schema/schema.ts";
-import { ResourceName } from "../lib/resource/name.ts";
-import { Dependencies, type Model } from "../lib/resource/registry.ts";
-import type { Resource } from "../lib/resource/resource.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { FakeClock } from "./fake_clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
+import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { Dependencies, type Model } from "../../lib/resource/registry.ts";
+import type { Resource } from "../../lib/resource/resource.ts";
 
 interface Surroundings {
   /** Short name; `test` by default. */

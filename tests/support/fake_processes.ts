@@ -2,7 +2,14 @@
  * Processes that are not there, for tests: each does what the test says.
  */
 
-import type { Exit, FoundProcess, ProcessCommand, ProcessHost, RunningProcess, Signal } from "./process.ts";
+import type {
+  Exit,
+  FoundProcess,
+  ProcessCommand,
+  ProcessHost,
+  RunningProcess,
+  Signal,
+} from "../../lib/base/process.ts";
 
 export class FakeProcesses implements ProcessHost {
   /** All that were started, in order. */

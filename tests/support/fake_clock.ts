@@ -1,0 +1,55 @@
+/**
+ * Time that moves only when a test says so.
+ */
+
+import { type Clock, settle, sleepOn } from "../../lib/base/clock.ts";
+
+/** A clock that stands still until `advance`. Timers run in order of their time, then of their setting. */
+export class FakeClock implements Clock {
+  #now: number;
+  #sequence = 0;
+  readonly #timers = new Map<number, { at: number; run: () => void }>();
+
+  constructor(startMs = 1_700_000_000_000) {
+    this.#now = startMs;
+  }
+
+  nowMs(): number {
+    return this.#now;
+  }
+
+  monotonicMs(): number {
+    return this.#now;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return sleepOn(this, ms, signal);
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const id = this.#sequence++;
+    this.#timers.set(id, { at: this.#now + Math.max(0, ms), run });
+    return () => void this.#timers.delete(id);
+  }
+
+  /** How many timers are set: a test can wait for its subject to be waiting. */
+  get pending(): number {
+    return this.#timers.size;
+  }
+
+  /** Moves time on by `ms`, running what falls due on the way and letting promises settle in between. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    await settle();
+    for (;;) {
+      let next: [number, { at: number; run: () => void }] | undefined;
+      for (const entry of this.#timers) if (!next || entry[1].at < next[1].at) next = entry;
+      if (!next || next[1].at > end) break;
+      this.#timers.delete(next[0]);
+      this.#now = Math.max(this.#now, next[1].at);
+      next[1].run();
+      await settle();
+    }
+    this.#now = end;
+  }
+}
