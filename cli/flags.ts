@@ -76,6 +76,11 @@ export function parseFlags<const T extends readonly Flag[]>(
   return { values: Object.fromEntries(values) as Values<T>, rest, help, problems };
 }
 
+/** How many of the first `args` are flags of `table` and their values, in `gnu` style: where the first other word stands. */
+export function leadingFlags(table: readonly Flag[], args: readonly string[]): number {
+  return new Reader(table, "gnu", args).skipGnu();
+}
+
 /** A problem on one line: `Unknown flag -confg; did you mean -config?` */
 export function describeProblem({ message, suggestion }: FlagProblem): string {
   return suggestion === undefined ? message : `${message}; did you mean ${suggestion}?`;
@@ -110,6 +115,10 @@ function decode(type: Flag["type"], text: string): Value | undefined {
     case "duration":
       return parseDurationMs(text);
   }
+}
+
+function isFlag(word: string): boolean {
+  return word.startsWith("-") && word !== "-";
 }
 
 function keyOf(flag: Flag): string {
@@ -160,13 +169,27 @@ class Reader {
     while (this.#next < this.#args.length) {
       const word = this.#args[this.#next++];
       if (word === "--") break;
-      if (word.startsWith("--")) this.#long(word, word.slice(2));
-      else if (word === "-" || !word.startsWith("-")) this.rest.push(word);
-      // A whole long name after one dash is what it looks like, not a cluster of its letters.
-      else if (this.#isLong(word.slice(1))) this.#long(word, word.slice(1));
-      else this.#cluster(word);
+      if (isFlag(word)) this.#gnu(word);
+      else this.rest.push(word);
     }
     this.rest.push(...this.#args.slice(this.#next));
+  }
+
+  /** Reads flags up to the first word that is none; gives where it stands. */
+  skipGnu(): number {
+    while (this.#next < this.#args.length && isFlag(this.#args[this.#next])) {
+      const word = this.#args[this.#next++];
+      if (word === "--") break;
+      this.#gnu(word);
+    }
+    return Math.min(this.#next, this.#args.length);
+  }
+
+  #gnu(word: string): void {
+    if (word.startsWith("--")) this.#long(word, word.slice(2));
+    // A whole long name after one dash is what it looks like, not a cluster of its letters.
+    else if (this.#isLong(word.slice(1))) this.#long(word, word.slice(1));
+    else this.#cluster(word);
   }
 
   #isLong(text: string): boolean {
@@ -289,10 +312,14 @@ export function wrap(text: string, width: number): string[] {
   return line === "" ? lines : [...lines, line];
 }
 
+/** What the value of a flag is called in the help text; nothing for a bool, which needs none. */
+export function placeholderOf({ value, type }: Flag): string {
+  return value ?? { bool: "", string: "TEXT", list: "TEXT", int: "N", duration: "DURATION" }[type];
+}
+
 function leftOf(flag: Flag, style: Style): string {
   const short = style === "go" ? "-" : flag.short === undefined ? "    --" : `-${flag.short}, --`;
-  const placeholder = flag.value ??
-    { bool: "", string: "TEXT", list: "TEXT", int: "N", duration: "DURATION" }[flag.type];
+  const placeholder = placeholderOf(flag);
   return placeholder === "" ? `${short}${flag.name}` : `${short}${flag.name} ${placeholder}`;
 }
 

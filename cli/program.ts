@@ -17,10 +17,13 @@ import {
 } from "./flags.ts";
 import { versionLine } from "./version.ts";
 
+export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+
 /** What a command line needs of the host. */
 export type Terminal = Pick<Host, "env" | "write" | "writeError">;
 
 export interface Program<T extends readonly Flag[]> {
+  /** `svc-server`; of a command `svc-ml dataset create`. */
   readonly name: string;
   /** What it is for; a paragraph. */
   readonly summary: string;
@@ -48,15 +51,15 @@ export function begin<const T extends readonly Flag[]>(
   const { values, rest, help, problems } = parseFlags(tableOf(program), style, args, env);
   if (problems.length > 0) {
     for (const problem of problems) terminal.writeError(`${name}: ${describeProblem(problem)}\n`);
-    return { exitCode: 2 };
+    return { exitCode: EXIT.usage };
   }
   if (help) {
     terminal.write(helpText(program));
-    return { exitCode: 0 };
+    return { exitCode: EXIT.ok };
   }
   if ((values as { version: boolean }).version) {
-    terminal.write(`${versionLine(name)}\n`);
-    return { exitCode: 0 };
+    terminal.write(`${versionLine(name.split(" ", 1)[0])}\n`);
+    return { exitCode: EXIT.ok };
   }
   return { values: values as Values<T>, rest };
 }

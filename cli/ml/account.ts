@@ -6,7 +6,8 @@ import { resolve } from "node:path";
 import { SvcError } from "../../lib/base/error.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
-import { type Command, command, table } from "./command.ts";
+import { table } from "../table.ts";
+import { type Command, command } from "./command.ts";
 import type { Session } from "./session.ts";
 
 export const ACCOUNT_COMMANDS: readonly Command[] = [
@@ -71,7 +72,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     const rows = all.map((
       one,
     ) => [one.current ? "*" : "", one.name, one.baseUrl, one.keyId, one.organizationId]);
-    session.print({ profiles: all }, table(["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], rows));
+    session.print({ profiles: all }, table([["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], ...rows]));
   }),
   command("profiles use", ["PROFILE"], "Uses a profile from now on.", [], async (session, [name]) => {
     await session.profiles.use(name);

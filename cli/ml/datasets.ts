@@ -14,7 +14,8 @@ import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
 import { datasetLine } from "../../lib/cloud/data/jsonl.ts";
 import { ModelType, parseModelType } from "../../lib/cloud_client/training_client.ts";
 import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
-import { type Command, command, commaWords, EXIT, sizeText, table, timeText } from "./command.ts";
+import { sizeText, table, timeText } from "../table.ts";
+import { type Command, command, commaWords, EXIT } from "./command.ts";
 import { type LocalImage, localImages, OUTSIDE, type Skipped } from "./local_images.ts";
 import { findDataset, findPart, imagesOf } from "./lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
@@ -43,10 +44,10 @@ export const DATASET_COMMANDS: readonly Command[] = [
     session.printMessage(
       ListDatasetsByOrganizationIDResponseSchema,
       create(ListDatasetsByOrganizationIDResponseSchema, { datasets: all }),
-      table(
+      table([
         ["ID", "NAME", "CREATED"],
-        all.map(({ id, name, timeCreated }) => [id, name, timeText(timeCreated)]),
-      ),
+        ...all.map(({ id, name, timeCreated }) => [id, name, timeText(timeCreated)]),
+      ]),
     );
   }),
   command(
@@ -90,7 +91,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
       ]);
       session.print(
         { datasetId: dataset.id, images },
-        table(["ID", "NAME", "LABELS", "SIZE", "CAPTURED"], rows),
+        table([["ID", "NAME", "LABELS", "SIZE", "CAPTURED"], ...rows]),
       );
     },
   ),

@@ -16,7 +16,8 @@ import {
   type TrainingJobMetadata,
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
-import { EXIT, lengthText, timeText } from "./command.ts";
+import { lengthText, timeText } from "../table.ts";
+import { EXIT } from "./command.ts";
 import { lossOf, parseProgress, type Progress, progressLine } from "./progress.ts";
 import type { Session } from "./session.ts";
 

@@ -20,7 +20,8 @@ import {
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
 import { create } from "../../lib/wire/proto.ts";
-import { type Command, command, facts, lengthText, sinceMs, table, timeText } from "./command.ts";
+import { facts, lengthText, table, timeText } from "../table.ts";
+import { type Command, command, sinceMs } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 
@@ -77,7 +78,7 @@ export const JOB_COMMANDS: readonly Command[] = [
       session.printMessage(
         ListTrainingJobsResponseSchema,
         create(ListTrainingJobsResponseSchema, { jobs: shown }),
-        table(["ID", "STATUS", "MODEL", "VERSION", "TYPE", "CREATED", "TOOK"], shown.map(jobRow)),
+        table([["ID", "STATUS", "MODEL", "VERSION", "TYPE", "CREATED", "TOOK"], ...shown.map(jobRow)]),
       );
       if (shown.length < all.length) session.note(`${all.length - shown.length} more; see --limit`);
     },
@@ -156,10 +157,10 @@ export const JOB_COMMANDS: readonly Command[] = [
       session.printMessage(
         ListSupportedContainersResponseSchema,
         create(ListSupportedContainersResponseSchema, { containerMap }),
-        table(
+        table([
           ["KEY", "FRAMEWORK", "END OF LIFE", "DESCRIPTION"],
-          rows.map(([key, one]) => [key, one.framework, timeText(one.eol), one.description]),
-        ),
+          ...rows.map(([key, one]) => [key, one.framework, timeText(one.eol), one.description]),
+        ]),
       );
     },
   ),

@@ -12,7 +12,7 @@ import { suggest } from "../../lib/base/schema/suggest.ts";
 import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
 import type { JsonObject } from "../../lib/wire/proto.ts";
 import { imageOf } from "./preflight.ts";
-import { timeText } from "./command.ts";
+import { timeText } from "../table.ts";
 import type { Session } from "./session.ts";
 
 const PAGE_IMAGES = 100n;

@@ -13,7 +13,8 @@ import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { create } from "../../lib/wire/proto.ts";
-import { type Command, command, EXIT, sizeText, table } from "./command.ts";
+import { sizeText, table } from "../table.ts";
+import { type Command, command, EXIT } from "./command.ts";
 import { findPart, measureOf, packageRow, packagesOf } from "./lookup.ts";
 import type { Account, Services, Session } from "./session.ts";
 
@@ -43,10 +44,10 @@ export const MODEL_COMMANDS: readonly Command[] = [
       session.printMessage(
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
-        table(
+        table([
           ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED", "MEASURED"],
-          found.map((one) => [...packageRow(one), measureOf(one)]),
-        ),
+          ...found.map((one) => [...packageRow(one), measureOf(one)]),
+        ]),
       );
     },
   ),
@@ -330,5 +331,5 @@ function describeSeen({ bboxes, classifications }: Annotations): string[] {
   ]);
   const classes = best(classifications).map(({ label, confidence }) => [label, percent(confidence), "-"]);
   if (boxes.length + classes.length === 0) return ["nothing"];
-  return table(["LABEL", "CONFIDENCE", "BOX (x y to x y)"], [...boxes, ...classes]);
+  return table([["LABEL", "CONFIDENCE", "BOX (x y to x y)"], ...boxes, ...classes]);
 }

@@ -18,7 +18,7 @@ import {
   type ModelKind,
 } from "../../lib/cloud/training/training_request.ts";
 import { create } from "../../lib/wire/proto.ts";
-import { table } from "./command.ts";
+import { table } from "../table.ts";
 
 /** Fewer images of a label than these teach little. */
 const FEW_IMAGES = 10;
@@ -93,7 +93,7 @@ export function describePreflight(
   if (skipped.length > LISTED_MAX) listed.push(`  and ${skipped.length - LISTED_MAX} more; see --json`);
   return [
     `${images} images, ${labeled} of them labeled`,
-    ...counts.length > 0 ? table(["LABEL", "IMAGES"], counts) : [],
+    ...counts.length > 0 ? table([["LABEL", "IMAGES"], ...counts]) : [],
     ...skipped.length > 0 ? [`${skipped.length} images are left out:`, ...listed] : [],
     ...warnings.map((one) => `warning: ${one}`),
     ...problems.map((one) => `problem: ${one}`),

@@ -20,7 +20,8 @@ import {
 } from "../../lib/cloud_client/training_client.ts";
 import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
 import type { Flag, Values } from "../flags.ts";
-import { type Command, command, EXIT, newVersion, packageName, pairsOf, sizeText, table } from "./command.ts";
+import { sizeText, table } from "../table.ts";
+import { type Command, command, EXIT, newVersion, packageName, pairsOf } from "./command.ts";
 import { packageRow, packagesOf } from "./lookup.ts";
 import { scriptArchive } from "./script_folder.ts";
 import { testLocal } from "./script_run.ts";
@@ -102,10 +103,10 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
       session.printMessage(
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
-        table(
+        table([
           ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED"],
-          found.map((one) => packageRow(one)),
-        ),
+          ...found.map((one) => packageRow(one)),
+        ]),
       );
     },
   ),

@@ -13,7 +13,6 @@ import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { escaped } from "../../lib/base/escape.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { ProcessHost } from "../../lib/base/process.ts";
 import { Secret } from "../../lib/base/secret.ts";
@@ -23,6 +22,7 @@ import { chosen, ProfileFile } from "../../lib/cloud_client/profile.ts";
 import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
 import { type DescMessage, type MessageShape, toJson } from "../../lib/wire/proto.ts";
 import type { Flag, Values } from "../flags.ts";
+import { printResult } from "../table.ts";
 
 /** Flags of every command. */
 export const COMMON = [
@@ -139,10 +139,9 @@ export class Session {
     this.profiles = new ProfileFile(world.host);
   }
 
-  /** Prints a result: the value as one line of JSON, or the lines. */
+  /** Prints a result: the value as JSON, or the lines. */
   print(value: unknown, lines: readonly string[]): void {
-    if (this.json) this.host.write(`${JSON.stringify(value)}\n`);
-    else if (lines.length > 0) this.host.write(`${escaped(lines.join("\n"))}\n`);
+    printResult(this.host, this.json, value, lines);
   }
 
   /** The same of a message. */

@@ -27,16 +27,8 @@ import {
 } from "../../lib/cloud_client/training_client.ts";
 import { create, toJson } from "../../lib/wire/proto.ts";
 import type { Flag, Values } from "../flags.ts";
-import {
-  type Command,
-  command,
-  commaWords,
-  EXIT,
-  facts,
-  newVersion,
-  packageName,
-  pairsOf,
-} from "./command.ts";
+import { facts } from "../table.ts";
+import { type Command, command, commaWords, EXIT, newVersion, packageName, pairsOf } from "./command.ts";
 import { useEmbedded } from "./embedded.ts";
 import { detachable, followJob, tellEnd } from "./follow.ts";
 import { describeJob, TIMEOUT } from "./jobs.ts";

@@ -1,0 +1,154 @@
+/**
+ * Completion of command lines: the shells ask the program itself, so that its table of commands is the one place that
+ * knows them.
+ *
+ * `svc-ml __complete -- WORDS` prints one candidate a line for the last word, with a tab and what it is behind it.
+ */
+
+import { SvcError } from "../lib/base/error.ts";
+import {
+  calledIn,
+  type Candidate,
+  type Command,
+  type CommandProgram,
+  lengthOf,
+  type World,
+} from "./command.ts";
+import { type Flag, parseFlags } from "./flags.ts";
+
+const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
+
+export function completionCommand(program: string): Command<World> {
+  return {
+    words: "completion",
+    takes: ["SHELL"],
+    summary: `Prints a script by which a shell completes command lines: ${SHELLS.join(", ")}.`,
+    flags: [],
+    run: ({ host }, [wanted]) => {
+      const shell = SHELLS.find((one) => one === wanted);
+      if (!shell) {
+        throw new SvcError("invalid_argument", `found shell "${wanted}", wanted ${SHELLS.join(", ")}`);
+      }
+      host.write(SCRIPTS[shell](program, program.replaceAll("-", "_")));
+      return Promise.resolve();
+    },
+  };
+}
+
+/** Prints what the last word of a command line may become. Whatever goes wrong, it prints less. */
+export async function complete<W extends World>(
+  program: CommandProgram<W>,
+  words: readonly string[],
+  world: W,
+): Promise<void> {
+  const candidates = await candidatesFor(program, words, world);
+  // PowerShell has no other way to pass an empty word.
+  const begun = (words.at(-1) ?? "").replace(/^""$/, "");
+  const fitting = candidates.filter(({ word }) => word.startsWith(begun));
+  world.host.write(fitting.map(({ word, about }) => `${about ? `${word}\t${about}` : word}\n`).join(""));
+}
+
+async function candidatesFor<W extends World>(
+  program: CommandProgram<W>,
+  words: readonly string[],
+  world: W,
+): Promise<readonly Candidate[]> {
+  const { commands } = program;
+  const [last = "", before = ""] = [...words].reverse();
+  const { command: found, words: told } = calledIn(program, words.slice(0, -1));
+  const flags: readonly Flag[] = [...found?.flags ?? [], ...program.flags];
+  const open = flags.find(({ name, short, type }) => {
+    return type !== "bool" && (before === `--${name}` || before === `-${short}`);
+  });
+  const valuesOf = async (placeholder: string) => {
+    if (placeholder === "SHELL") return SHELLS.map((word) => ({ word }));
+    const { values } = parseFlags(program.flags, "gnu", words, (name) => world.host.env(name));
+    try {
+      return await program.candidates?.(world, values as never, placeholder) ?? [];
+    } catch {
+      return [];
+    }
+  };
+  if (open) return await valuesOf(open.value ?? "");
+  if (last.startsWith("-")) {
+    const help: Candidate = { word: "--help", about: "Print this help and exit." };
+    return [...flags.map(({ name, help }) => ({ word: `--${name}`, about: help })), help];
+  }
+  const next = nextWords(commands, told);
+  if (!found) return next;
+  const position = Math.min(told.length - lengthOf(found), found.takes.length - 1);
+  const takes = found.takes[position] ?? "";
+  return [...next, ...await valuesOf(takes.replace(/[[\].]/g, ""))];
+}
+
+/** The words that may follow those of a command that has not been told whole. */
+function nextWords(
+  commands: readonly Pick<Command<World>, "words" | "summary">[],
+  given: readonly string[],
+): Candidate[] {
+  const found = new Map<string, string>();
+  for (const { words, summary } of commands) {
+    const all = words.split(" ");
+    if (given.length >= all.length || given.some((word, at) => word !== all[at])) continue;
+    const whole = all.length === given.length + 1;
+    found.set(all[given.length], whole ? summary : found.get(all[given.length]) ?? "");
+  }
+  return [...found].map(([word, about]) => ({ word, about }));
+}
+
+/** Where there is no candidate the shells offer files. `id` is the name without what functions may not have. */
+const SCRIPTS: { readonly [S in typeof SHELLS[number]]: (name: string, id: string) => string } = {
+  bash: (name, id) =>
+    `# Completion of ${name} for bash: source <(${name} completion bash)
+_${id}() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    COMPREPLY+=("\${line%%$'\\t'*}")
+  done < <(${name} __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -o nosort -F _${id} ${name}
+`,
+  zsh: (name, id) =>
+    `#compdef ${name}
+# Completion of ${name} for zsh: source <(${name} completion zsh), or save it as _${name} in a folder of $fpath.
+_${id}() {
+  local line
+  local -a found
+  while IFS= read -r line; do
+    if [[ "$line" == *$'\\t'* ]]; then
+      found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+    else
+      found+=("\${line//:/\\\\:}")
+    fi
+  done < <(${name} __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( \${#found} )); then
+    _describe -V '${name}' found
+  else
+    _files
+  fi
+}
+compdef _${id} ${name}
+`,
+  fish: (name, id) =>
+    `# Completion of ${name} for fish: ${name} completion fish > ~/.config/fish/completions/${name}.fish
+function __${id}_complete
+    set -l words (commandline -opc)
+    ${name} __complete -- $words[2..-1] (commandline -ct) 2>/dev/null
+end
+complete -c ${name} -k -a '(__${id}_complete)'
+`,
+  powershell: (name) =>
+    `# Completion of ${name} for PowerShell: ${name} completion powershell | Out-String | Invoke-Expression
+Register-ArgumentCompleter -Native -CommandName ${name} -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $words = @($commandAst.CommandElements | Select-Object -Skip 1 | ForEach-Object { $_.ToString() })
+    if ($wordToComplete -eq '') { $words += '""' }
+    ${name} __complete -- @words 2>$null | ForEach-Object {
+        $word, $about = $_ -split "\`t", 2
+        if (-not $about) { $about = $word }
+        [System.Management.Automation.CompletionResult]::new($word, $word, 'ParameterValue', $about)
+    }
+}
+`,
+};

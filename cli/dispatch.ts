@@ -1,0 +1,126 @@
+/**
+ * Runs programs that consist of commands: finds the command that a command line calls, answers for its help, and gives
+ * the exit code.
+ *
+ * Flags of every command may stand before the command, too. A command that fails throws; its program says which exit
+ * code that is.
+ */
+
+import { chainOf } from "../lib/base/error.ts";
+import { escaped } from "../lib/base/escape.ts";
+import { suggest } from "../lib/base/schema/suggest.ts";
+import { calledIn, type Command, type CommandProgram, lengthOf, type Pair, type World } from "./command.ts";
+import { complete, completionCommand } from "./completion.ts";
+import { columns, type Flag } from "./flags.ts";
+import { manualCommand } from "./man.ts";
+import { begin, EXIT, type Program, type Terminal } from "./program.ts";
+
+/** The shells ask with this word what the last one of a command line may become. */
+const COMPLETE = "__complete";
+
+/** Runs the command that `args` call; gives the exit code. */
+export async function runCommand<W extends World>(
+  program: CommandProgram<W>,
+  args: readonly string[],
+  world: W,
+): Promise<number> {
+  const whole = withManual(program);
+  if (whole.manual && args[0] === COMPLETE) {
+    await complete(whole, args.slice(args[1] === "--" ? 2 : 1), world);
+    return EXIT.ok;
+  }
+  const { command, at, words } = calledIn(whole, args);
+  if (!command) return noCommand(whole, words, args, world.host);
+  const own = lengthOf(command);
+  const shape = own === 0 ? wholeShape(whole) : commandShape(whole, command);
+  const begun = begin(shape, [...args.slice(0, at), ...args.slice(at + own)], world.host);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const fail = (text: string) => world.host.writeError(`${shape.name}: ${text}\n`);
+  const wrong = wrongWords(command, begun.rest, `${shape.name} ${shape.usage}`);
+  if (wrong !== undefined) {
+    fail(wrong);
+    return EXIT.usage;
+  }
+  try {
+    return await command.run(world, begun.rest, begun.values as never) ?? EXIT.ok;
+  } catch (error) {
+    fail(escaped(chainOf(error)));
+    return program.exitCodeOf?.(error) ?? EXIT.failed;
+  }
+}
+
+/** The program with the commands that every program with a manual has. */
+function withManual<W extends World>(program: CommandProgram<W>): CommandProgram<W> {
+  if (!program.manual) return program;
+  const man = manualCommand<W>(program.name, () => whole);
+  const whole: CommandProgram<W> = {
+    ...program,
+    commands: [...program.commands, completionCommand(program.name), man],
+  };
+  return whole;
+}
+
+/** What is wrong with the number of words after a command, if anything. */
+function wrongWords(
+  { takes }: Pick<Command<World>, "takes">,
+  given: readonly string[],
+  usage: string,
+): string | undefined {
+  const least = takes.filter((one) => !one.startsWith("[")).length;
+  const most = takes.some((one) => one.endsWith("...")) ? Infinity : takes.length;
+  if (given.length >= least && given.length <= most) return undefined;
+  if (given.length > most) return `found "${escaped(given[most])}" more than it takes, wanted ${usage}`;
+  return `found no ${takes[given.length].replace("...", "")}, wanted ${usage}`;
+}
+
+function noCommand<W extends World>(
+  program: CommandProgram<W>,
+  words: readonly string[],
+  args: readonly string[],
+  host: Terminal,
+): number {
+  const begun = begin(wholeShape(program), words.length > 0 ? [] : args, host);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  const names = program.commands.map((one) => one.words).filter((name) => name !== "");
+  const told = words.slice(0, 2).join(" ");
+  const near = suggest(told, names) ?? suggest(words[0] ?? "", names) ??
+    names.find((name) => name.split(" ")[0] === words[0]);
+  const found = words.length === 0 ? "no command" : `unknown command "${escaped(told)}"`;
+  host.writeError(`${program.name}: ${found}${near ? `; did you mean ${near}?` : ""}; see --help\n`);
+  return EXIT.usage;
+}
+
+type Shape = Program<readonly Flag[]>;
+
+function commandShape<W extends World>(program: CommandProgram<W>, command: Command<W>): Shape {
+  return {
+    name: `${program.name} ${command.words}`,
+    summary: command.summary,
+    style: "gnu",
+    usage: [...command.takes, "[flags]"].join(" "),
+    flags: [...command.flags, ...program.flags],
+  };
+}
+
+/** Where it does something without a command, its own flags are those of every command. */
+function wholeShape<W extends World>(program: CommandProgram<W>): Shape {
+  const { name, summary, flags, commands, variables = [], exits = [] } = program;
+  const bare = commands.find((one) => one.words === "");
+  const listed = commands.map(({ words, takes, summary }): Pair => {
+    return [[words || "(none)", ...takes].join(" "), summary];
+  });
+  const section = (title: string, pairs: readonly Pair[]) =>
+    pairs.length === 0 ? "" : `\n${title}:\n${columns(pairs.map(([left, right]) => ({ left, right })))}`;
+  return {
+    name,
+    summary,
+    style: "gnu",
+    usage: bare ? "[COMMAND] [flags]" : "COMMAND [flags]",
+    flags: bare ? [...bare.flags, ...flags] : [],
+    more: [
+      section("Commands (each with --help)", listed),
+      section("Environment", variables),
+      section("Exit codes", exits),
+    ].join(""),
+  };
+}

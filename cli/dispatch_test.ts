@@ -1,0 +1,127 @@
+/** A program of a few commands, called in every way: which command it is, its words, its exit code, its help. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { SvcError } from "../lib/base/error.ts";
+import type { Command, CommandProgram, World } from "./command.ts";
+import { runCommand } from "./dispatch.ts";
+import { leadingFlags } from "./flags.ts";
+
+const FLAGS = [
+  { name: "place", short: "p", type: "string", default: "", value: "PLACE", help: "Where." },
+  { name: "loud", short: "l", type: "bool", default: false, help: "Tell more." },
+] as const;
+
+/** A command that prints its words and values. */
+function echo(words: string, takes: readonly string[]): Command<World> {
+  const run: Command<World>["run"] = ({ host }, given, values) => {
+    host.write(JSON.stringify([words, given, values]));
+    return Promise.resolve();
+  };
+  return { words, takes, summary: `Does ${words || "what it is for"}.`, flags: [], run };
+}
+
+const broken: Command<World> = {
+  ...echo("break", []),
+  run: () => Promise.reject(new SvcError("not_found", "there is no \x1b[31mhammer")),
+};
+
+const PROGRAM: CommandProgram<World> = {
+  name: "tool",
+  summary: "Does things.",
+  flags: FLAGS,
+  commands: [
+    echo("box", []),
+    echo("box open", ["BOX", "[KEY]"]),
+    echo("put", ["FILE..."]),
+    broken,
+    { ...broken, words: "give", run: () => Promise.resolve(7) },
+  ],
+};
+const BARE: CommandProgram<World> = { ...PROGRAM, commands: [echo("", []), ...PROGRAM.commands] };
+
+async function run(program: CommandProgram<World>, line: string) {
+  let [output, errors] = ["", ""];
+  const host = {
+    write: (text: string) => void (output += text),
+    writeError: (text: string) => void (errors += text),
+    env: () => undefined,
+  };
+  const code = await runCommand(program, line === "" ? [] : line.split(" "), { host });
+  return { code, output, errors };
+}
+
+Deno.test("flags of every command stand before it, behind it and between its words", async () => {
+  const values = { place: "x", loud: true, version: false };
+  for (
+    const line of [
+      "--place x -l box open a",
+      "-lp x box open a",
+      "box open -px a --loud",
+      "box open a --place=x -l",
+    ]
+  ) {
+    assertEquals(await run(PROGRAM, line), {
+      code: 0,
+      output: JSON.stringify(["box open", ["a"], values]),
+      errors: "",
+    });
+  }
+});
+
+Deno.test("leadingFlags() counts flags with their values, up to the first other word", () => {
+  const counted = (line: string) => leadingFlags(FLAGS, line.split(" "));
+  assertEquals(["box", "-l box", "-p x box", "--place=x box", "-lp x box", "-l -- -l", "-p"].map(counted), [
+    0,
+    1,
+    2,
+    1,
+    2,
+    2,
+    1,
+  ]);
+});
+
+Deno.test("the longer of two commands is meant, and each takes its number of words", async () => {
+  assertStringIncludes((await run(PROGRAM, "box")).output, '["box",[]');
+  assertStringIncludes((await run(PROGRAM, "box open a b")).output, '["box open",["a","b"]');
+  assertStringIncludes((await run(PROGRAM, "put a b c")).output, '["put",["a","b","c"]');
+  const wrong = async (line: string) => {
+    const { code, output, errors } = await run(PROGRAM, line);
+    assertEquals([code, output], [2, ""]);
+    return errors;
+  };
+  assertEquals(
+    await wrong("box open"),
+    "tool box open: found no BOX, wanted tool box open BOX [KEY] [flags]\n",
+  );
+  assertEquals(await wrong("put"), "tool put: found no FILE, wanted tool put FILE... [flags]\n");
+  const more = 'tool box open: found "c" more than it takes, wanted tool box open BOX [KEY] [flags]\n';
+  assertEquals(await wrong("box open a b c"), more);
+  assertEquals(
+    await wrong("bxo open"),
+    'tool: unknown command "bxo open"; did you mean box open?; see --help\n',
+  );
+  assertEquals(await wrong(""), "tool: no command; see --help\n");
+});
+
+Deno.test("what a command throws is told without what would colour the terminal, and the program gives its code", async () => {
+  const errors = "tool break: there is no \\u001b[31mhammer\n";
+  assertEquals(await run(PROGRAM, "break"), { code: 1, output: "", errors });
+  const coded = {
+    ...PROGRAM,
+    exitCodeOf: (error: unknown) => SvcError.from(error).code === "not_found" ? 4 : 1,
+  };
+  assertEquals(await run(coded, "break"), { code: 4, output: "", errors });
+  assertEquals((await run(PROGRAM, "give")).code, 7);
+});
+
+Deno.test("a program that does something without a command has the flags of every command in its help", async () => {
+  assertStringIncludes((await run(BARE, "-p x")).output, '["",[],{"place":"x"');
+  assertEquals((await run(BARE, "bxo")).code, 2);
+  const { output } = await run(BARE, "--help");
+  assertStringIncludes(output, "Usage: tool [COMMAND] [flags]");
+  assertStringIncludes(output, "-p, --place PLACE");
+  assertStringIncludes(output, "(none)");
+  assertEquals((await run(PROGRAM, "--help")).output.includes("--place"), false);
+  assertStringIncludes((await run(PROGRAM, "box --help")).output, "-p, --place PLACE");
+});

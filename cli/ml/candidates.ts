@@ -1,0 +1,82 @@
+/**
+ * What the words of a command line of `svc-ml` may become, where the table of commands does not say it: spellings of
+ * the wire, and what is in the control plane.
+ */
+
+import {
+  ModelFramework,
+  ModelType,
+  spellingsOf,
+  TrainingStatus,
+} from "../../lib/cloud_client/training_client.ts";
+import { PackageType } from "../../proto/gen/packages_pb.ts";
+import type { Candidate } from "../command.ts";
+import { type CommonValues, Session, type World } from "./session.ts";
+
+/** Nobody waits longer for a completion. */
+const LOOKUP_MS = 2_000;
+
+/** What can stand where the usage line has `placeholder`. */
+export async function candidates(
+  world: World,
+  values: CommonValues,
+  placeholder: string,
+): Promise<readonly Candidate[]> {
+  const session = new Session(world, { ...values, output: "table" }, new AbortController().signal);
+  try {
+    return await candidatesIn(session, placeholder);
+  } finally {
+    session.close();
+  }
+}
+
+async function candidatesIn(session: Session, placeholder: string): Promise<readonly Candidate[]> {
+  const plain = (words: readonly string[]) => words.map((word) => ({ word }));
+  switch (placeholder) {
+    case "TYPE":
+      return plain(spellingsOf(ModelType));
+    case "FRAMEWORK":
+      return plain(spellingsOf(ModelFramework));
+    case "STATUS":
+      return plain(spellingsOf(TrainingStatus));
+    case "ORDER":
+      return plain(["created", "-created", "ended", "-ended", "status", "-status", "model", "-model"]);
+    case "LEVEL":
+      return plain(["debug", "info", "warn", "error"]);
+    case "FORM":
+      return plain(["table", "json"]);
+    case "WHO":
+      return plain(["private", "public", "public-unlisted"]);
+    case "PROFILE":
+      return plain(Object.keys((await session.profiles.read()).profiles));
+    default:
+      return await lookedUp(session, placeholder);
+  }
+}
+
+/** What is in the control plane. Throws where it cannot be asked. */
+async function lookedUp(session: Session, placeholder: string): Promise<Candidate[]> {
+  const limits = { timeoutMs: LOOKUP_MS, ...session.limits };
+  if (!["JOB", "DATASET", "MODEL", "ORGANIZATION"].includes(placeholder)) return [];
+  const { jobs, datasets, packages, app } = await session.services();
+  if (placeholder === "ORGANIZATION") {
+    return (await app.listOrganizations({}, limits)).organizations.map(({ id, name }) => ({
+      word: id,
+      about: name,
+    }));
+  }
+  const organizationId = await session.organization();
+  if (placeholder === "JOB") {
+    const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, limits);
+    return all.map(({ id, modelName, modelVersion, status }) => ({
+      word: id,
+      about: `${modelName} ${modelVersion} ${TrainingStatus[status]}`,
+    }));
+  }
+  if (placeholder === "DATASET") {
+    const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, limits)).datasets;
+    return all.map(({ id, name }) => ({ word: name.includes(" ") ? id : name, about: id }));
+  }
+  const all = (await packages.listPackages({ organizationId, type: PackageType.ML_MODEL }, limits)).packages;
+  return [...new Set(all.map(({ info }) => info?.name ?? ""))].map((word) => ({ word }));
+}

@@ -1,0 +1,58 @@
+/**
+ * How programs print results: as text for people, in columns, or as one line of JSON for programs.
+ *
+ * Whatever it is that a result holds, it cannot move the cursor of a terminal or begin a line of its own in a table.
+ */
+
+import { toMs } from "../lib/api/shared/time.ts";
+import { escaped, escapedLine } from "../lib/base/escape.ts";
+import type { Terminal } from "./program.ts";
+
+/** Prints a result: as JSON the value, else the lines. */
+export function printResult(
+  terminal: Pick<Terminal, "write">,
+  json: boolean,
+  value: unknown,
+  lines: readonly string[],
+): void {
+  if (json) terminal.write(`${JSON.stringify(value)}\n`);
+  else if (lines.length > 0) terminal.write(`${escaped(lines.join("\n"))}\n`);
+}
+
+/** Rows as columns of text; the first one may be their names. */
+export function table(cells: readonly (readonly string[])[]): string[] {
+  const rows = cells.map((row) => row.map(escapedLine));
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column].length)));
+  return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
+}
+
+/** Names and values below each other; what is empty is left out. */
+export function facts(pairs: readonly (readonly [name: string, value: string])[]): string[] {
+  const told = pairs.filter(([, value]) => value !== "");
+  const width = Math.max(0, ...told.map(([name]) => name.length));
+  return told.map(([name, value]) => `${name.padEnd(width)}  ${value}`);
+}
+
+type Instant = Parameters<typeof toMs>[0];
+
+/** `2024-01-02 03:04:05` in UTC; a dash for none. */
+export function timeText(instant: Instant): string {
+  if (!instant) return "-";
+  return new Date(toMs(instant)).toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** `1h 2m`, `3m 4s`, `5.6s`. */
+export function lengthText(ms: number): string {
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)}s`;
+  const seconds = Math.round(ms / 1000);
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  return hours > 0 ? `${hours}h ${minutes}m` : `${minutes}m ${seconds % 60}s`;
+}
+
+/** `12.3 MB` */
+export function sizeText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  const unit = Math.min(units.length, Math.floor(Math.log10(bytes) / 3));
+  return `${(bytes / 1000 ** unit).toFixed(1)} ${units[unit - 1]}`;
+}
