@@ -18,6 +18,7 @@ import {
 import { assert, type Code, CODES, messageOf, SvcError } from "../base/error.ts";
 import { type Clock, race } from "../base/clock.ts";
 import { Decoder, HeavyTurns } from "./grpc/decoder.ts";
+import type { Weight } from "./grpc/message_weight.ts";
 import { Metadata } from "./metadata.ts";
 
 /** How the caller is connected. */
@@ -132,6 +133,8 @@ export interface RawCall {
   admitted?(caller: "known" | "stranger"): void;
   /** The last message becomes so many bytes when it is decoded. Throws where there is no room for them. */
   decoding?(bytes: number): void;
+  /** The last message is refused before it is decoded: nobody has seen these bytes, nor will. */
+  refused?(bytes: Uint8Array): void;
   /** Nobody has objected to the call, and its handler begins; for most kinds of calls the first message has come. */
   begun?(): void;
   /** The handler has ended: the messages that came are not needed any more. */
@@ -264,10 +267,20 @@ export class ServiceTable {
 
   async *#decoded(call: RawCall, desc: DescMessage, signal: AbortSignal): AsyncGenerator<Message> {
     for await (const bytes of call.requests) {
-      const weight = this.#decoder.weigh(desc, bytes);
-      if (weight.objectBytes > 0) call.decoding?.(weight.objectBytes);
+      const weight = this.#weigh(call, desc, bytes);
       const decode = () => this.#decoder.decodeWeighed(desc, bytes);
       yield this.#turns.isHeavy(weight) ? await this.#turns.take(decode, signal) : decode();
+    }
+  }
+
+  #weigh(call: RawCall, desc: DescMessage, bytes: Uint8Array): Weight {
+    try {
+      const weight = this.#decoder.weigh(desc, bytes);
+      if (weight.objectBytes > 0) call.decoding?.(weight.objectBytes);
+      return weight;
+    } catch (error) {
+      call.refused?.(bytes);
+      throw error;
     }
   }
 

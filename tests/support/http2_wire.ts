@@ -58,7 +58,8 @@ export class Wire {
   }
 
   async sendBytes(bytes: Uint8Array): Promise<void> {
-    this.#socket.push(bytes);
+    // A socket reads into memory of its own, which the connection gives back.
+    this.#socket.push(new Uint8Array(bytes));
     await settle();
   }
 

@@ -9,6 +9,7 @@ import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
 import type { Allowance, ByteBudget } from "../port/byte_budget.ts";
 import { MAX_MESSAGE_BYTES, PREFIX_BYTES, PUBLIC_MESSAGE_BYTES } from "./message.ts";
+import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 import { Inflater } from "./inflate.ts";
 
 const COMPRESSED = 1;
@@ -51,6 +52,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     return this.#waiting !== undefined && (this.#prefix !== undefined || this.#backlog.length > 0);
   }
 
+  /** Takes bytes that are lent to it. */
   push(bytes: Uint8Array): void {
     if (!this.#open || this.#ended) return this.options.taken?.(bytes.length);
     this.#untaken += bytes.length;
@@ -156,8 +158,8 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     const { promise: _, resolve } = this.#waiting!;
     this.#waiting = undefined;
     const message = bytes.subarray(PREFIX_BYTES, end);
-    const sparse = message.buffer.byteLength > SPARSE * message.length;
-    resolve({ done: false, value: sparse ? new Uint8Array(message) : plain(message) });
+    const passing = isLent(message) || message.buffer.byteLength > SPARSE * message.length;
+    resolve({ done: false, value: passing ? new Uint8Array(message) : plain(message) });
     this.#give(Math.min(this.#untaken, end));
     return bytes.subarray(end);
   }
@@ -196,6 +198,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
         },
       });
       this.#uncharge();
+      giveBackAll(bytes);
       const whole = inflated.take(inflated.length);
       this.#charge(whole.length);
       return whole;
@@ -304,15 +307,21 @@ export class ByteQueue {
     }
     // The block goes with the bytes, and what is left moves to another one.
     const rest = this.#block.subarray(this.#start, this.#end);
-    this.clear();
+    this.#leave();
     if (left > 0) this.append(rest);
     return bytes;
   }
 
   clear(): void {
-    this.account.give(this.#block.length);
+    giveBack(this.#leave());
+  }
+
+  #leave(): Uint8Array {
+    const block = this.#block;
+    this.account.give(block.length);
     this.#block = Buffer.from(new ArrayBuffer(0));
     this.#start = this.#end = 0;
+    return block;
   }
 
   #grow(length: number, wanted: number): void {

@@ -6,7 +6,8 @@ import { deflateSync, gzipSync } from "node:zlib";
 import { SvcError } from "../../base/error.ts";
 import { ByteBudget, PortAllowance } from "../port/byte_budget.ts";
 import { framed, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "./message.ts";
-import { admit, MessageReader } from "./message_reader.ts";
+import { admit, ByteQueue, MessageReader } from "./message_reader.ts";
+import { giveBack } from "../given_back.ts";
 
 const COMPRESSED = 1;
 
@@ -153,4 +154,30 @@ Deno.test("an abort gives back the room of what was never read", () => {
   assertEquals(taken, 1_005);
   reader.push(new Uint8Array(10));
   assertEquals(taken, 1_015);
+});
+
+Deno.test("bytes are lent to the reader: its messages stay what they are when the bytes are given back", async () => {
+  for (const length of [10, 5_000, 100_000]) {
+    const reader = new MessageReader();
+    const read = reader.next();
+    const chunk = new Uint8Array(framed(new Uint8Array(length).fill(7)));
+    reader.push(chunk);
+    giveBack(chunk);
+    const { value } = await read;
+    assertEquals([value.length, value.at(-1)], [length, 7]);
+  }
+});
+
+Deno.test("what is cleared is given back at once", () => {
+  const queue = new ByteQueue(new ByteBudget("messages", 1_000_000));
+  queue.append(new Uint8Array(100_000), 100_000);
+  const bytes = queue.take(60_000);
+  queue.append(new Uint8Array(50_000));
+  queue.clear();
+  assertEquals([bytes.length, queue.length], [60_000, 0]);
+  const whole = new ByteQueue(new ByteBudget("messages", 1_000_000));
+  whole.append(new Uint8Array(100_000), 100_000);
+  const block = whole.take(100_000).buffer;
+  whole.clear();
+  assertEquals(block.byteLength, 100_000);
 });

@@ -110,7 +110,7 @@ Deno.test("weight: bytes that no encoder writes are refused as the decoder would
 });
 
 Deno.test("weight: what a message becomes is charged before it is made, and refused by the call", async () => {
-  let charged = 0, handled = 0;
+  let charged = 0, handled = 0, refused = 0;
   const { echo } = EchoService.method;
   const table = new ServiceTable(new SystemClock());
   table.add(service(EchoService, { echo: ({ message }) => (handled++, { message }) }));
@@ -128,13 +128,14 @@ Deno.test("weight: what a message becomes is charged before it is made, and refu
         charged += bytes;
         if (bytes > roomBytes) throw new SvcError("resource_exhausted", "no room");
       },
+      refused: (bytes) => void (refused += bytes.length),
     }, { header() {}, message: () => undefined, end: ({ code }) => ended.resolve(code) });
     return ended.promise;
   };
   const unknown = repeated([0x50, 1], 1000);
-  assertEquals([await outcome(unknown, Infinity), handled], [0, 1]);
+  assertEquals([await outcome(unknown, Infinity), handled, refused], [0, 1, 0]);
   assert(charged > 100_000, `${charged} bytes`);
-  assertEquals([await outcome(unknown, 1000), handled], [8, 1]);
+  assertEquals([await outcome(unknown, 1000), handled, refused], [8, 1, unknown.length]);
   assertEquals([await outcome(repeated([0x50, 1], 1_000_000), Infinity), handled], [8, 1]);
 });
 

@@ -6,6 +6,7 @@
 
 import { CODES, type SvcError } from "../../base/error.ts";
 import { type Allowance } from "../port/byte_budget.ts";
+import { giveBackAll } from "../given_back.ts";
 import {
   answerFieldsOf,
   checkSize,
@@ -122,6 +123,10 @@ class ServerCall implements RawCall, StreamListener {
 
   decoding(bytes: number): void {
     this.requests.decoding(bytes);
+  }
+
+  refused(bytes: Uint8Array): void {
+    giveBackAll(bytes);
   }
 
   released(): void {

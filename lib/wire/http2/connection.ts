@@ -301,6 +301,7 @@ export class Connection {
     this.#writing = bytes;
     this.socket.write(bytes, () => {
       this.#writing = undefined;
+      if (!this.#over) this.#out.written();
       this.options.moved?.(bytes.length);
       this.options.changed?.();
       this.#flush();
@@ -422,6 +423,7 @@ export class Connection {
       }
     });
     for (const stream of this.#gathering.splice(0)) this.#guarded(() => stream.handOn());
+    this.#input.release();
   }
 
   #guarded(work: () => void): void {

@@ -3,6 +3,7 @@
  */
 
 import { Buffer } from "node:buffer";
+import { giveBack, giveBackAll } from "../given_back.ts";
 
 export const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -63,6 +64,8 @@ export class Outbox {
   #block = Buffer.alloc(0);
   #start = 0;
   #end = 0;
+  /** What is being written, and may be part of the block. */
+  #taken: Uint8Array | undefined;
 
   get bytes(): number {
     return this.#end - this.#start;
@@ -94,22 +97,31 @@ export class Outbox {
     this.#end += bytes.length;
   }
 
-  /** What has gathered, to be written; it is not touched again. */
+  /** What has gathered, to be written; it is not touched again until `written` hears of it. */
   take(): Uint8Array | undefined {
     if (this.bytes === 0) return undefined;
     const bytes = this.#block.subarray(this.#start, this.#end);
     this.#start = this.#end;
-    return bytes;
+    return this.#taken = bytes;
+  }
+
+  /** What was taken has been written: its memory is used again. */
+  written(): void {
+    const bytes = this.#taken;
+    this.#taken = undefined;
+    if (bytes && bytes.buffer !== this.#block.buffer) giveBackAll(bytes);
+    else if (this.bytes === 0) this.#start = this.#end = 0;
   }
 
   #reserve(bytes: number): void {
     if (this.#end + bytes <= this.#block.length) return;
     const kept = this.#block.subarray(this.#start, this.#end);
-    const block = Buffer.allocUnsafe(Math.max(BLOCK_BYTES, 2 * (kept.length + bytes)));
+    const block = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, 2 * (kept.length + bytes)));
     block.set(kept);
-    this.#block = block;
-    this.#start = 0;
     this.#end = kept.length;
+    this.#start = 0;
+    if (this.#taken?.buffer !== kept.buffer) giveBack(this.#block);
+    this.#block = block;
   }
 }
 

@@ -6,6 +6,7 @@
  */
 
 import { Buffer } from "node:buffer";
+import { giveBack } from "../given_back.ts";
 import {
   FLAG,
   FRAME_HEADER_BYTES,
@@ -32,7 +33,7 @@ class Gathered {
   #bytes = NOTHING;
   length = 0;
 
-  /** What has been gathered; it is not touched again after `clear`. */
+  /** What has been gathered. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.length);
   }
@@ -50,9 +51,12 @@ class Gathered {
     this.length = length;
   }
 
-  clear(): void {
+  /** All the memory there is, of which there is none from now on. */
+  clear(): Uint8Array {
+    const bytes = this.#bytes;
     this.#bytes = NOTHING;
     this.length = 0;
+    return bytes;
   }
 }
 
@@ -61,13 +65,15 @@ export class FrameReader {
   type = 0;
   flags = 0;
   stream = 0;
-  /** Good until the next call of `push`; whoever keeps it for longer copies it. */
+  /** Good until the next call of `push` or `release`; whoever keeps it for longer copies it. */
   payload = NOTHING;
   /** How many frames have been read: none until the first one, which is always SETTINGS. */
   frames = 0;
   #chunk = NOTHING;
   #at = 0;
   readonly #begun = new Gathered();
+  /** What frames came in that have been read. */
+  readonly #spent: Uint8Array[] = [];
   #prefaceLeft: number;
 
   constructor(private readonly role: "server" | "client") {
@@ -82,7 +88,10 @@ export class FrameReader {
   /** Takes what has come. */
   push(bytes: Uint8Array): void {
     const unread = this.#chunk.subarray(this.#at);
-    this.#chunk = unread.length > 0 ? Buffer.concat([unread, bytes]) : bytes;
+    if (unread.length > 0) {
+      this.#spent.push(this.#chunk, bytes);
+      this.#chunk = Buffer.concat([unread, bytes]);
+    } else this.#chunk = bytes;
     this.#at = 0;
     if (this.role === "client" && this.frames === 0 && !this.inFrame && wantsTls(bytes)) {
       throw new ProtocolError(H2.protocol, WITH_TLS);
@@ -107,8 +116,17 @@ export class FrameReader {
       }
     }
     if (left > 0) this.#resume();
-    else this.#chunk = NOTHING;
     return false;
+  }
+
+  /** Lets go of all that has been read, the payload included. */
+  release(): void {
+    if (this.#at >= this.#chunk.length && this.#at > 0) {
+      this.#spent.push(this.#chunk);
+      this.#chunk = NOTHING;
+      this.#at = 0;
+    }
+    while (this.#spent.length > 0) giveBack(this.#spent.pop()!);
   }
 
   /** Goes on with a frame of which only the beginning was here. */
@@ -116,7 +134,7 @@ export class FrameReader {
     if (!this.#gather(FRAME_HEADER_BYTES)) return false;
     if (!this.#gather(FRAME_HEADER_BYTES + this.#lengthOf(this.#begun.bytes, 0))) return false;
     this.#take(this.#begun.bytes);
-    this.#begun.clear();
+    this.#spent.push(this.#begun.clear());
     return true;
   }
 

@@ -25,7 +25,7 @@ const SMALL_BYTES = 1024;
 export interface StreamListener {
   /** The answer's header, then perhaps trailers. A server gets the request's header on accepting. */
   headers(fields: Fields, ended: boolean): void;
-  /** Bytes of the body; give `stream.credit` back once they are read. */
+  /** Bytes of the body, lent for the call: whoever keeps them copies them. Give `stream.credit` back once they are read. */
   data(bytes: Uint8Array): void;
   ended(): void;
   /** Whether the peer has begun a message and owes the rest of it to a reader. */
@@ -233,7 +233,7 @@ export class Stream {
     if (announced !== undefined && this.#receivedBytes > announced) return this.#wrongLength();
     if (bytes.length >= SMALL_BYTES || (ended && this.#gathered.length === 0)) {
       this.handOn();
-      if (bytes.length > 0 && !this.closed) this.listener?.data(own(bytes));
+      if (bytes.length > 0 && !this.closed) this.listener?.data(bytes);
     } else if (bytes.length > 0) this.#gather(bytes);
     if (ended) this.receiveEnd();
   }
@@ -319,11 +319,6 @@ export class Stream {
 /** Whether a header comes before the one that counts. */
 function interim(fields: Fields): boolean {
   return fields.some(([name, value]) => name === ":status" && value.startsWith("1"));
-}
-
-/** Bytes that may be kept: a copy, unless they are most of the memory that they would keep. */
-function own(bytes: Uint8Array): Uint8Array {
-  return 2 * bytes.length >= bytes.buffer.byteLength ? bytes : new Uint8Array(bytes);
 }
 
 function joined(pieces: readonly Uint8Array[]): Uint8Array {

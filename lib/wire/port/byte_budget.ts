@@ -26,11 +26,11 @@ export interface ByteLimits {
 
 /** A connection has room for the largest message, compressed and not, and for the largest answer. */
 export const BYTE_LIMITS: ByteLimits = {
-  received: 64 * MIB,
-  receivedByConnection: 48 * MIB,
+  received: 48 * MIB,
+  receivedByConnection: 36 * MIB,
   strangers: 8 * MIB,
   strangersByConnection: 2 * MIB,
-  unread: 64 * MIB,
+  unread: 48 * MIB,
   unreadByConnection: 33 * MIB,
 };
 

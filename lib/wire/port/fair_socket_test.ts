@@ -27,7 +27,7 @@ function flood(beginning: Uint8Array, again: Uint8Array): { socket: Duplex; sent
   const socket = new Duplex({
     read() {
       sent += chunk.length;
-      this.push(sent === chunk.length ? beginning : sent > FLOOD_BYTES ? null : chunk);
+      this.push(sent === chunk.length ? beginning : sent > FLOOD_BYTES ? null : Buffer.from(chunk));
     },
     write: (_bytes, _encoding, done) => done(),
   });
@@ -186,6 +186,39 @@ Deno.test("fairness: what comes over TLS while nobody reads stays in the system,
   assert(below.bytesRead < MIB, `${below.bytesRead} bytes taken`);
   assertEquals(await readToEnd(server), FLOOD_BYTES);
   for (const socket of [server, client]) socket.destroy();
+  await settle();
+});
+
+Deno.test("fairness: what TLS has taken from the socket below is given back", () => {
+  const read = new ArrayBuffer(CHUNK_BYTES);
+  let taken = 0;
+  const idle = { readStart: () => {}, readStop: () => {} };
+  const below = { ...idle, onread: (bytes: ArrayBuffer) => void (taken += bytes.byteLength) };
+  holdBelowTls({ _handle: { ...idle, _parent: below } } as unknown as Duplex);
+  below.onread(read);
+  assertEquals([taken, read.byteLength], [CHUNK_BYTES, 0]);
+});
+
+Deno.test("fairness: what has been read in slices is given back, unless part of it is kept", async () => {
+  const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+  const clock = new FakeClock();
+  const turns = readInTurns(socket, clock);
+  let kept = true;
+  turns.giveBackUnless(() => kept);
+  let read = 0;
+  socket.on("data", (bytes: Uint8Array) => void (read += bytes.length));
+  const chunks = Array.from({ length: 2 }, () => Buffer.from(new ArrayBuffer(CHUNK_BYTES)));
+  const sizes = () => chunks.map(({ buffer }) => buffer.byteLength);
+  for (const chunk of chunks) socket.push(chunk);
+  while (read < 2 * CHUNK_BYTES) {
+    await clock.advance(1);
+    await settle();
+  }
+  assertEquals(sizes(), [CHUNK_BYTES, CHUNK_BYTES]);
+  kept = false;
+  socket.push(Buffer.from("x"));
+  assertEquals(sizes(), [0, 0]);
+  socket.destroy();
   await settle();
 });
 

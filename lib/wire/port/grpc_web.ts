@@ -9,6 +9,7 @@
 import { Buffer } from "node:buffer";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Allowance } from "./byte_budget.ts";
+import { giveBackAll } from "../given_back.ts";
 import {
   answerFieldsOf,
   checkSize,
@@ -356,6 +357,10 @@ class WebCall implements RawCall, WebBody {
 
   decoding(bytes: number): void {
     this.requests.decoding(bytes);
+  }
+
+  refused(bytes: Uint8Array): void {
+    giveBackAll(bytes);
   }
 
   released(): void {

@@ -94,6 +94,8 @@ export class Http1 {
 }
 
 class Http1Connection {
+  /** Requests whose end has not come. */
+  readonly #coming = new Set<IncomingMessage>();
   /** What there is to do for each request under way when the connection ends. */
   readonly #requests = new Set<() => void>();
   #rested = () => {};
@@ -104,6 +106,7 @@ class Http1Connection {
     private readonly parts: Http1Parts,
     private readonly busier: (change: 1 | -1) => void,
   ) {
+    client.turns.giveBackUnless(() => this.#coming.values().some((message) => message.readableLength > 0));
     socket.once("close", () => {
       for (const over of [...this.#requests]) over();
       this.#rested();
@@ -121,6 +124,8 @@ class Http1Connection {
     if (this.#requests.size >= MAX_WAITING_REQUESTS) {
       return this.#cut(`made ${MAX_WAITING_REQUESTS} requests without waiting for their answers`);
     }
+    this.#coming.add(message);
+    for (const over of ["end", "close"]) message.once(over, () => this.#coming.delete(message));
     const watch = this.#watchBody(message);
     const stall = () => this.#cutAfter(UNREAD_MS, "read nothing of its answer");
     let unread = 0;
