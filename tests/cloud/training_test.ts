@@ -159,7 +159,7 @@ storeTest(
       ]);
       assert(running.trainingStarted && !running.trainingEnded);
       work.log("info", "epoch 1/2 loss 0.5");
-      await work.finish("weights");
+      work.finish("weights");
       const done = await reached(api, id, COMPLETED);
       assertEquals([done.syncedModelId, done.tags, done.modelName], [`${world.organization}/pets`, [
         "cat",
@@ -286,7 +286,7 @@ storeTest(
         (await new TrainingJobs(store).waiting("managed", 1)).jobs.map(({ id }) => id);
       assertEquals(await order(), [others, ...mine.slice(1)]);
       // Deleting what has ended gives nobody another turn.
-      await executor.begun[0].finish();
+      executor.begun[0].finish();
       assertEquals((await executor.next()).job.id, others);
       await reached(api, mine[0], COMPLETED);
       await api.deleteCompletedTrainingJob({ id: mine[0] });
@@ -328,7 +328,7 @@ storeTest(
       assertEquals([first.job.id, second.job.id].sort(), ids.slice(0, 2).sort());
       assertEquals((await get(api, ids[2])).status, PENDING);
       assertEquals((await linesOf(api, ids[3])).at(-1), "waiting: 1 before it in the queue");
-      await (second.job.id === ids[1] ? second : first).finish();
+      (second.job.id === ids[1] ? second : first).finish();
       const third = await executor.next();
       assertEquals(third.job.id, ids[2]);
       assertEquals((await linesOf(api, ids[3])).at(-1), "waiting: next in the queue");
@@ -381,7 +381,7 @@ storeTest(
       await store.transaction((sql) =>
         sql.query("UPDATE training_jobs SET state = 'canceling' WHERE id = ?", id)
       );
-      await work.finish();
+      work.finish();
       assertEquals((await reached(api, id, CANCELED, COMPLETED)).status, CANCELED);
       assertEquals(await new Packages(store).has(world.organization, "pets", "1", "ml_model"), false);
       while (await contentsIn(database) > before) await pause();
@@ -399,7 +399,7 @@ storeTest(
         const id = await submit(`${round}`);
         const work = await executor.next();
         const canceling = code(api.cancelTrainingJob({ id }));
-        await work.finish();
+        work.finish();
         const said = await canceling;
         const { status, syncedModelId } = await reached(api, id, CANCELED, COMPLETED);
         const published = await new Packages(store).has(world.organization, "pets", `${round}`, "ml_model");
@@ -449,7 +449,7 @@ storeTest(
         ModelFramework.TENSORFLOW,
         "python:3",
       ]);
-      await work.finish();
+      work.finish();
       await reached(api, id, COMPLETED);
       assertEquals((await new Keys(store).all()).filter((key) => key.id === apiKey!.id), []);
       const { containerMap } = await api.listSupportedContainers({});
@@ -466,7 +466,7 @@ storeTest(
       id = await submit("1");
       const work = await executor.next();
       for (let line = 0; line < 250; line++) work.log(line === 0 ? "warn" : "info", `line ${line}`);
-      await work.finish();
+      work.finish();
       await reached(api, id, COMPLETED);
       const found: string[] = [];
       let pageToken = "";
@@ -553,8 +553,8 @@ storeTest(
         assertEquals((await reached(second, canceled, CANCELED)).errorStatus, undefined);
         assertEquals(living.begun.length, 0);
         // What the first one makes of them now comes too late.
-        await work.finish();
-        await other2.finish();
+        work.finish();
+        other2.finish();
         assertEquals(await code(second.submitTrainingJob(again(world, work.job.datasetId))), "ok");
         await Promise.race([living.next(), dying.next()]).then((work) => work.finish());
         const { jobs } = await api.listTrainingJobs({ organizationId: world.organization });

@@ -2,7 +2,7 @@
  * Datasets to learn from, and an executor that does what a test says.
  */
 
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ArchiveFile, packed } from "../../lib/base/files/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -194,7 +194,7 @@ export async function* stream(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 /** A job that an executor works on, until the test says what comes of it. */
 export interface FakeWork extends Work {
   /** Leaves a file as the model. */
-  finish(text?: string): Promise<void>;
+  finish(text?: string): void;
   /** Leaves nothing. */
   succeed(): void;
   fail(error: SvcError): void;
@@ -227,10 +227,12 @@ export class FakeExecutor implements Executor {
     if (work.signal.aborted) stop();
     const fake: FakeWork = {
       ...work,
-      finish: async (text = `model of job ${work.job.id}`) => {
+      finish: (text = `model of job ${work.job.id}`) => {
+        // The runner removes the folder of a job once it has been aborted: no turn may pass between look and write.
+        if (work.signal.aborted) return;
         const output = join(work.folder, "output");
-        await mkdir(output, { recursive: true });
-        await writeFile(join(output, "model.txt"), text);
+        mkdirSync(output, { recursive: true });
+        writeFileSync(join(output, "model.txt"), text);
         done.resolve();
       },
       succeed: done.resolve,

@@ -69,7 +69,7 @@ storeTest("from photographs to a model", (database) =>
     const work = await executor.next();
     assertEquals(work.images.length, 16);
     work.log("info", "epoch 1/1 loss 0.5 validation 0.5 accuracy 1");
-    await work.finish("what was learned");
+    work.finish("what was learned");
     const lines = (await following).trimEnd().split("\n");
     const [id] = lines;
     assertMatch(id, /^[0-9a-f-]{36}$/);

@@ -15,6 +15,8 @@ const SHARE_COST = 16 * 1024;
 const SLICE_BYTES = 512;
 /** Of the body of a request, which costs little, this much is read in a turn. */
 const LARGEST_SLICE_BYTES = 64 * 1024;
+/** Pieces of a body that a turn may bring. More means that they are tiny, and then they cost as much as requests. */
+const PIECES_MAX = 64;
 
 /** For so long turns may follow each other without news of other sockets. */
 const NEWS_MS = 5;
@@ -107,6 +109,8 @@ export interface Turns {
   requested(): void;
   /** What has been read is given back from now on, whenever `keeps` says that no part of it is kept. */
   giveBackUnless(keeps: () => boolean): void;
+  /** A piece of a request's body has come. */
+  piece(): void;
   /** From now on the reader itself sees to it that others have their turn. */
   release(): void;
 }
@@ -171,6 +175,7 @@ class Slices implements Turns {
   #keeps: (() => boolean) | undefined;
   #sliceBytes = SLICE_BYTES;
   #left = SLICE_BYTES;
+  #pieces = 0;
   readonly #rest: Rest;
 
   constructor(private readonly socket: Duplex, clock: Clock) {
@@ -206,6 +211,10 @@ class Slices implements Turns {
     this.#keeps = keeps;
   }
 
+  piece(): void {
+    if (++this.#pieces > PIECES_MAX) this.requested();
+  }
+
   release(): void {
     this.#left = this.#sliceBytes = Infinity;
   }
@@ -237,6 +246,7 @@ class Slices implements Turns {
         this.#giveBack();
         if (this.#sliceBytes < LARGEST_SLICE_BYTES) this.#sliceBytes *= 2;
         this.#left = this.#sliceBytes;
+        this.#pieces = 0;
         this.read();
       });
     }

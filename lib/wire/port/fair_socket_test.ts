@@ -83,7 +83,10 @@ Deno.test("fairness: calls are fewer in a turn than their few bytes say", async 
 });
 
 /** Reads all that a socket has, slice by slice; answers what came and how much of it came in one turn. */
-async function readAll(content: Uint8Array, hear: (turns: Turns) => void): Promise<[Buffer, number]> {
+async function readAll(
+  content: Uint8Array,
+  hear: (turns: Turns, bytes: number) => void,
+): Promise<[Buffer, number]> {
   const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
   const turns = readInTurns(socket, new FakeClock());
   const parts: Buffer[] = [];
@@ -92,7 +95,7 @@ async function readAll(content: Uint8Array, hear: (turns: Turns) => void): Promi
     most = Math.max(most, perTurn += bytes.length);
     void nextTurn(() => perTurn = 0);
     parts.push(bytes);
-    hear(turns);
+    hear(turns, bytes.length);
     // A reader that takes its time now and then.
     if (parts.length % 10 !== 0) return;
     socket.pause();
@@ -114,6 +117,16 @@ Deno.test("fairness: any other socket is read in slices, all of it, in order and
   assert(body.equals(content));
   const [requests, most] = await readAll(content, (turns) => turns.requested());
   assert(requests.equals(content));
+  assert(most <= 4096, `${most} bytes in a turn`);
+});
+
+Deno.test("fairness: a body in tiny pieces is read in small slices", async () => {
+  const content = Buffer.alloc(1_000_000);
+  const [crumbs, most] = await readAll(content, (turns, bytes) => {
+    // Chunks of one byte take six.
+    for (let at = 0; at < bytes; at += 6) turns.piece();
+  });
+  assert(crumbs.equals(content));
   assert(most <= 4096, `${most} bytes in a turn`);
 });
 

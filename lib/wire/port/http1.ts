@@ -144,6 +144,7 @@ class Http1Connection {
     const body = this.parts.web.open(request, new HttpResponse(response, this.parts.closing, stall));
     message.on("data", (bytes: Uint8Array) => {
       unread += bytes.length;
+      client.turns.piece();
       client.guest.moved(bytes.length);
       watch.arrived(bytes.length);
       if (unread > BODY_BYTES) message.pause();
