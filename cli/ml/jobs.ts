@@ -19,10 +19,13 @@ import {
   type TrainingJobMetadata,
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
-import { create } from "../../lib/wire/proto.ts";
+import { create, type JsonObject, toJson } from "../../lib/wire/proto.ts";
 import { facts, lengthText, table, timeText } from "../table.ts";
 import { type Command, command, sinceMs } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
+import { modelOf } from "./lookup.ts";
+import { confusionLines, metricsText } from "./measured.ts";
+import type { Session } from "./session.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 
 export const TIMEOUT = {
@@ -46,7 +49,7 @@ export const JOB_COMMANDS: readonly Command[] = [
   command("get", ["JOB"], "Tells everything about a job.", [], async (session, [id]) => {
     const { jobs } = await session.services();
     const job = await jobs.getTrainingJob(id, session.limits);
-    session.printMessage(TrainingJobMetadataSchema, job, describeJob(job));
+    await printJob(session, job);
   }),
   command(
     "list",
@@ -103,7 +106,7 @@ export const JOB_COMMANDS: readonly Command[] = [
       const { jobs } = await session.services();
       return await detachable(session, id, async () => {
         const job = await followJob(session, jobs, id, { logs: false, timeoutMs });
-        session.printMessage(TrainingJobMetadataSchema, job, describeJob(job));
+        await printJob(session, job);
         return tellEnd(session, job);
       });
     },
@@ -218,7 +221,30 @@ function tookText({ trainingStarted, trainingEnded }: TrainingJobMetadata): stri
   return lengthText(toMs(trainingEnded) - toMs(trainingStarted));
 }
 
-export function describeJob(job: TrainingJobMetadata): string[] {
+/**
+ * Prints everything about a job, what is known of its model included. As JSON it is the published message, with
+ * `metrics` and `confusion` as the model's metadata has them; `quiet`: nothing for people.
+ */
+export async function printJob(session: Session, job: TrainingJobMetadata, quiet = false): Promise<void> {
+  if (quiet && !session.json) return;
+  const model = await modelOf(session, job);
+  const { metrics, confusion } = model?.info?.metadata ?? {};
+  const known = {
+    ...metrics === undefined ? {} : { metrics },
+    ...confusion === undefined ? {} : { confusion },
+  };
+  const json = session.json
+    ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known }
+    : undefined;
+  const matrix = model ? confusionLines(model) : [];
+  session.print(json, [
+    ...describeJob(job, model ? metricsText(model) : ""),
+    ...matrix.length > 0 ? ["", ...matrix] : [],
+  ]);
+}
+
+function describeJob(job: TrainingJobMetadata, measured: string): string[] {
+  const number = (value: number | undefined, unit = "") => value === undefined ? "" : `${value}${unit}`;
   const optional = (instant: TrainingJobMetadata["createdOn"]) => instant ? timeText(instant) : "";
   return facts([
     ["id", job.id],
@@ -234,10 +260,14 @@ export function describeJob(job: TrainingJobMetadata): string[] {
     ["script", [job.registryItemId, job.registryItemVersion].filter(Boolean).join(" ")],
     ["arguments", Object.entries(job.arguments).map((pair) => pair.join("=")).join(" ")],
     ["container", job.containerVersion],
+    ["epochs", number(job.epochs, " at most")],
+    ["seed", number(job.seed)],
+    ["holdout", number(job.holdoutPercent, " %")],
     ["created", optional(job.createdOn)],
     ["started", optional(job.trainingStarted)],
     ["ended", optional(job.trainingEnded)],
     ["took", tookText(job).replace("-", "")],
     ["package", job.syncedModelId],
+    ["measured", measured],
   ]);
 }

@@ -6,16 +6,17 @@ import { Order } from "../../proto/gen/data_pb.ts";
 import type { Dataset } from "../../proto/gen/dataset_pb.ts";
 import { type Package, PackageType } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import { isObject } from "../../lib/base/schema/schema.ts";
+import { type Code, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import type { JsonObject } from "../../lib/wire/proto.ts";
 import { imageOf } from "./preflight.ts";
 import { timeText } from "../table.ts";
 import type { Session } from "./session.ts";
 
 const PAGE_IMAGES = 100n;
+const UNSEEN: readonly Code[] = ["not_found", "permission_denied", "unimplemented"];
 
 /** The dataset with an id or a name; where that is empty, the only one. */
 export async function findDataset(session: Session, wanted: string): Promise<Dataset> {
@@ -62,12 +63,21 @@ export function packageRow({ info, createdOn }: Package): string[] {
   ];
 }
 
-/** How good a model was on images that it had not seen: `accuracy 0.95`; a dash where nobody says. */
-export function measureOf({ info }: Package): string {
-  const metrics = info?.metadata?.metrics;
-  const told = isObject(metrics) ? Object.entries(metrics) : [];
-  const numbers = told.filter((pair): pair is [string, number] => typeof pair[1] === "number");
-  return numbers.map(([name, value]) => `${name} ${Number(value.toPrecision(3))}`).join(", ") || "-";
+/** The model that a job has made; `undefined` where there is none, or none any more. */
+export async function modelOf(
+  session: Session,
+  { syncedModelId: id, modelVersion: version, status }: TrainingJobMetadata,
+): Promise<Package | undefined> {
+  if (status !== TrainingStatus.COMPLETED || id === "") return undefined;
+  const { packages } = await session.services();
+  try {
+    const request = { id, version, type: PackageType.ML_MODEL };
+    return (await packages.getPackage(request, session.limits)).package;
+  } catch (error) {
+    // A job can be looked at where its model cannot.
+    if (UNSEEN.includes(SvcError.from(error).code)) return undefined;
+    throw error;
+  }
 }
 
 /** The name of the only training script of the organization. */

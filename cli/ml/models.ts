@@ -15,7 +15,8 @@ import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { create } from "../../lib/wire/proto.ts";
 import { sizeText, table } from "../table.ts";
 import { type Command, command, EXIT } from "./command.ts";
-import { findPart, measureOf, packageRow, packagesOf } from "./lookup.ts";
+import { findPart, packageRow, packagesOf } from "./lookup.ts";
+import { metricsText, mistakesText } from "./measured.ts";
 import type { Account, Services, Session } from "./session.ts";
 
 const ATTEMPTS = 5;
@@ -45,8 +46,8 @@ export const MODEL_COMMANDS: readonly Command[] = [
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
         table([
-          ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED", "MEASURED"],
-          ...found.map((one) => [...packageRow(one), measureOf(one)]),
+          ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED", "MEASURED", "MISTAKES"],
+          ...found.map((one) => [...packageRow(one), metricsText(one) || "-", mistakesText(one) || "-"]),
         ]),
       );
     },

@@ -8,11 +8,11 @@
 import {
   SubmitCustomTrainingJobRequestSchema,
   SubmitTrainingJobRequestSchema,
-  TrainingJobMetadataSchema,
 } from "../../proto/gen/ml_training_pb.ts";
 import type { Dataset } from "../../proto/gen/dataset_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { isObject } from "../../lib/base/schema/schema.ts";
+import { LEARNING, USUAL_HOLDOUT_PERCENT } from "../../lib/learn/learning.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import {
   type MlTrainingClient,
@@ -31,7 +31,7 @@ import { facts } from "../table.ts";
 import { type Command, command, commaWords, EXIT, newVersion, packageName, pairsOf } from "./command.ts";
 import { useEmbedded } from "./embedded.ts";
 import { detachable, followJob, tellEnd } from "./follow.ts";
-import { describeJob, TIMEOUT } from "./jobs.ts";
+import { printJob, TIMEOUT } from "./jobs.ts";
 import { findDataset, imagesOf, onlyScript } from "./lookup.ts";
 import { describePreflight, labelsIn, preflight } from "./preflight.ts";
 import { removeScript, SCRIPT_FLAGS, scriptNameOf, uploadScript } from "./scripts.ts";
@@ -101,10 +101,40 @@ export const TAGS = [
   { name: "labels", type: "list", default: [], value: "LABEL", help: "The same as --tags." },
 ] as const satisfies readonly Flag[];
 
+const { epochs: EPOCHS, seed: SEED, holdoutPercent: HOLDOUT } = LEARNING;
+/** They are texts, for there is no number that stands for what is left out. */
+const LEARNED = [
+  {
+    name: "epochs",
+    type: "string",
+    default: "",
+    value: "N",
+    help:
+      `Rounds through the images at most, ${EPOCHS.min} to ${EPOCHS.max}; as many as their number suggests where ` +
+      "left out. As --seed and --holdout only svc-cloud takes it.",
+  },
+  {
+    name: "seed",
+    type: "string",
+    default: "",
+    value: "N",
+    help: "The same seed, images and labels give the same model; 1 where left out.",
+  },
+  {
+    name: "holdout",
+    type: "string",
+    default: "",
+    value: "PERCENT",
+    help: `Of the images, so many are held back to measure by, ${HOLDOUT.min} to ${HOLDOUT.max}; ` +
+      `${USUAL_HOLDOUT_PERCENT} where left out.`,
+  },
+] as const satisfies readonly Flag[];
+
 const MANAGED = [
   MODEL_TYPE,
   ...DATASET,
   ...TAGS,
+  ...LEARNED,
   ...MODEL,
   {
     name: "framework",
@@ -170,6 +200,11 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
     ? ModelFramework.UNSPECIFIED
     : parseFramework(flags.framework);
   refuseDoubtful(flags);
+  const learning = {
+    epochs: numberIn("epochs", flags.epochs, EPOCHS),
+    seed: numberIn("seed", flags.seed, SEED),
+    holdoutPercent: numberIn("holdout", flags.holdout, HOLDOUT),
+  };
   await chooseControlPlane(session, flags.embedded);
   const { jobs } = await session.services();
   const dataset = await findDataset(session, flags.datasetId || flags.dataset);
@@ -179,7 +214,13 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
   const target = targetOf(session, dataset, flags);
   const { organizationId, datasetId, modelName, modelVersion } = target;
   if (flags.dryRun) {
-    const request = create(SubmitTrainingJobRequestSchema, { ...target, modelType, modelFramework, tags });
+    const request = create(SubmitTrainingJobRequestSchema, {
+      ...target,
+      modelType,
+      modelFramework,
+      tags,
+      ...learning,
+    });
     const check = preflight(datasetId, modelType, tags, images);
     session.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
       ...facts([
@@ -203,9 +244,12 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
       ["model type", ModelType[job.modelType], ModelType[modelType]],
       ["dataset", job.datasetId, datasetId],
       ["labels", [...job.tags].sort().join(", "), [...tags].sort().join(", ")],
+      ["epochs", `${job.epochs ?? ""}`, `${learning.epochs ?? ""}`],
+      ["seed", `${job.seed ?? ""}`, `${learning.seed ?? ""}`],
+      ["holdout", `${job.holdoutPercent ?? ""}`, `${learning.holdoutPercent ?? ""}`],
     ]);
   return await submitted(session, jobs, target, flags, same, () => {
-    const options = { modelFramework, ...session.limits };
+    const options = { modelFramework, ...learning, ...session.limits };
     return jobs.submitTrainingJob(
       organizationId,
       datasetId,
@@ -216,6 +260,19 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
       options,
     );
   });
+}
+
+/** A whole number that is written behind a flag; `undefined` where it is left out. */
+function numberIn(
+  flag: string,
+  text: string,
+  { min, max }: { min: number; max: number },
+): number | undefined {
+  if (text === "") return undefined;
+  const found = /^\d{1,10}$/.test(text) ? Number(text) : NaN;
+  if (found >= min && found <= max) return found;
+  const wanted = `wanted a whole number from ${min} to ${max}`;
+  throw new SvcError("invalid_argument", `--${flag}: found "${text}", ${wanted}`);
 }
 
 async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Promise<number> {
@@ -348,7 +405,7 @@ async function submitted(
   const job = id;
   return await detachable(session, job, async () => {
     const ended = await followJob(session, jobs, job, { logs: flags.follow, timeoutMs: flags.timeoutMs });
-    session.printMessage(TrainingJobMetadataSchema, ended, flags.follow ? [] : describeJob(ended));
+    await printJob(session, ended, flags.follow);
     return tellEnd(session, ended);
   });
 }

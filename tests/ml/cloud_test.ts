@@ -91,6 +91,33 @@ storeTest("from photographs to a model", (database) =>
   }));
 
 storeTest(
+  "epochs, seed and holdout go with the job, and are part of what is the same",
+  (database) =>
+    withPlace(database, async (place) => {
+      const { ml, executor, env } = place;
+      await addDataset(place);
+      const learning = ["--epochs", "30", "--seed", "0", "--holdout", "25"];
+      const dry = JSON.parse(await ml(...SUBMIT, ...learning, "--dry-run", "--json")).request;
+      assertEquals([dry.epochs, dry.seed, dry.holdoutPercent], [30, 0, 25]);
+      const id = await ml(...SUBMIT, ...learning);
+      const { job, finish } = await executor.next();
+      assertEquals(job.learning, { epochs: 30, seed: 0, holdoutPercent: 25 });
+      assertEquals(await ml(...SUBMIT, ...learning, "--if-not-exists"), id);
+      const others = await svcMl([...SUBMIT, "--if-not-exists", "--seed", "1"], { env });
+      assertEquals(others.code, 5);
+      assertStringIncludes(others.errors, "epochs 30, not none; seed 0, not 1; holdout 25, not none;");
+      await finish();
+      assertStringIncludes(await ml("wait", id.trim()), "epochs        30 at most\n");
+      // What cannot be made at all is refused with why.
+      const tflite = await svcMl(
+        [...SUBMIT, "--model-version", "v2", "--seed", "1", "--framework", "tflite"],
+        { env },
+      );
+      assertStringIncludes(tflite.errors, "found model_framework tflite, which cannot be trained here");
+    }),
+);
+
+storeTest(
   "a job that fails, one that is canceled, and what may not be done",
   (database) =>
     withPlace(database, async (place) => {
@@ -207,6 +234,11 @@ storeTest(
       const { classifications } = JSON.parse(await ml("infer", image, "--model", "things", "--json"));
       const seen = classifications.map(({ label }: { label: string }) => label).sort();
       assertEquals(seen, ["ball", "box", "cone"]);
+      const [{ id }] = JSON.parse(await ml("list", "--json")).jobs;
+      const { metrics, confusion } = JSON.parse(await ml("get", id, "--json"));
+      assertEquals(Object.keys(metrics).sort(), ["accuracy", "macro F1"]);
+      assertEquals(confusion.map(({ label }: { label: string }) => label).sort(), seen);
+      assertMatch(await ml("get", id), /\n\nLABEL +IMAGES +FOUND AS +WRONGLY FOUND\n/);
       assertEquals((await svcMl(["infer", image, "--model", "thing"], { env })).code, 4);
     }, new EmbeddedExecutor(CONTENT, { epochsMax: 1 })),
 );

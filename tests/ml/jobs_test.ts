@@ -153,6 +153,26 @@ const CASES: readonly Case[] = [
     code: 5,
     errors: "labels circle, square, not circle; choose another version",
   },
+  {
+    args: "submit --model-type object-detection --epochs 0",
+    code: 2,
+    errors: '--epochs: found "0", wanted a whole number from 1 to 500',
+  },
+  {
+    args: "submit --model-type object-detection --seed 1e3",
+    code: 2,
+    errors: '--seed: found "1e3", wanted a whole number from 0 to 4294967295',
+  },
+  {
+    args: "submit --model-type object-detection --holdout 0.2",
+    code: 2,
+    errors: '--holdout: found "0.2", wanted a whole number from 5 to 50',
+  },
+  {
+    args: "submit --model-type object-detection --seed 7",
+    code: 1,
+    errors: "this control plane does not train with epochs, seed or holdout_percent, as svc-cloud does",
+  },
   { args: "submit-custom --dataset shapes", code: 4, errors: "there is no training script yet" },
   {
     args: "submit-custom --script-name train --arg epochs",

@@ -3,7 +3,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
 import { SvcError } from "../../lib/base/error.ts";
-import { create } from "../../lib/wire/proto.ts";
+import { TrainingStatus } from "../../lib/cloud_client/training_client.ts";
+import { create, type JsonObject } from "../../lib/wire/proto.ts";
 import { PackageInfoSchema } from "../../proto/gen/packages_pb.ts";
 import { selfSigned } from "../support/echo.ts";
 import { packed, unpacked } from "../../lib/base/files/archive.ts";
@@ -50,11 +51,79 @@ Deno.test("models list", () =>
     const { output } = await svcMl(["models", "list"], { env: envOf(cloud) });
     assertEquals(
       output,
-      "NAME    VERSION  TYPE              FRAMEWORK  CREATED              MEASURED\n" +
-        "shapes  v1       object-detection  onnx       2024-01-02 03:04:05  mAP 0.712, recall 1\n",
+      "NAME    VERSION  TYPE              FRAMEWORK  CREATED              MEASURED             MISTAKES\n" +
+        "shapes  v1       object-detection  onnx       2024-01-02 03:04:05  mAP 0.712, recall 1  -\n",
     );
     const json = JSON.parse((await svcMl(["models", "list", "--json"], { env: envOf(cloud) })).output);
     assertEquals(json.packages[0].info.type, "PACKAGE_TYPE_ML_MODEL");
+  }));
+
+Deno.test("of a classifier, what it takes for what is told with its job and in the list of models", () =>
+  withFakeCloud(async (cloud) => {
+    const env = envOf(cloud);
+    const confusion = [
+      {
+        label: "cat",
+        images: 10,
+        found_as: [{ label: "cat", images: 7 }, { label: "dog", images: 3 }],
+        wrongly_found: 0,
+      },
+      { label: "dog", images: 5, found_as: [{ label: "dog", images: 4 }], wrongly_found: 3 },
+    ];
+    const metadata: JsonObject = { metrics: { accuracy: 0.7335 }, confusion };
+    const info = (version: string, metadata: JsonObject) =>
+      create(PackageInfoSchema, {
+        organizationId: ORGANIZATION.id,
+        name: "pets",
+        version,
+        type: PackageType.ML_MODEL,
+        metadata,
+      });
+    cloud.packages.push({ info: info("v1", metadata), content: PNG, checksum: "" });
+    cloud.addJob({
+      id: "job-1",
+      modelName: "pets",
+      modelVersion: "v1",
+      status: TrainingStatus.COMPLETED,
+      syncedModelId: "org-1/pets",
+      epochs: 30,
+      seed: 0,
+      holdoutPercent: 25,
+    });
+    const { output } = await svcMl(["get", "job-1"], { env });
+    assertStringIncludes(output, "epochs        30 at most\nseed          0\nholdout       25 %\n");
+    assertStringIncludes(
+      output,
+      "measured      accuracy 0.734\n\n" +
+        "LABEL  IMAGES  FOUND AS      WRONGLY FOUND\n" +
+        "cat    10      cat 7, dog 3  0\n" +
+        "dog    5       dog 4         3\n",
+    );
+    const job = JSON.parse((await svcMl(["get", "job-1", "--json"], { env })).output);
+    assertEquals([job.status, job.metrics, job.confusion], [
+      "TRAINING_STATUS_COMPLETED",
+      { accuracy: 0.7335 },
+      confusion,
+    ]);
+    const waited = JSON.parse((await svcMl(["wait", "job-1", "--json"], { env })).output);
+    assertEquals(waited.confusion, confusion);
+    assertStringIncludes(
+      (await svcMl(["models", "list"], { env })).output,
+      "accuracy 0.734  cat as dog 3, dog missed 1\n",
+    );
+    // What others have written in another form is as if it were not there.
+    for (const odd of ["x", [1], [{ label: "cat", images: -1, found_as: [] }], [{ label: 5 }]]) {
+      cloud.packages[0] = { ...cloud.packages[0], info: info("v1", { confusion: odd as JsonObject[] }) };
+      const { code, output } = await svcMl(["get", "job-1"], { env });
+      assertEquals([code, output.includes("FOUND AS"), output.includes("measured")], [0, false, false]);
+    }
+    // A job whose model is gone, or is not for the key, is told as it is.
+    for (const failure of ["not_found", "permission_denied", "unimplemented"] as const) {
+      cloud.failures.push({ method: "getPackage", error: new SvcError(failure, "no") });
+      assertEquals((await svcMl(["get", "job-1"], { env })).code, 0);
+    }
+    cloud.failures.push({ method: "getPackage", error: new SvcError("unavailable", "away") });
+    assertEquals((await svcMl(["get", "job-1"], { env })).code, 1);
   }));
 
 Deno.test("models delete takes the version itself, and only models", () =>
