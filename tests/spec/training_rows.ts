@@ -4,6 +4,7 @@ import { holds, type Section } from "./row.ts";
 
 const TRAINING = "tests/cloud/training_test.ts: ";
 const CLIENT = "lib/cloud_client/training_client_test.ts: ";
+const REQUEST = "lib/cloud/training/training_request_test.ts: ";
 const BOTH = CLIENT + "the published operations are there in both styles of names, and mean the same";
 
 export const TRAINING_SECTIONS: readonly Section[] = [
@@ -33,8 +34,12 @@ export const TRAINING_SECTIONS: readonly Section[] = [
         [
           TRAINING + "a job from its submission to its model",
           TRAINING + "what cannot be trained is refused, and the refusal says why",
+          REQUEST + "one label is enough where there is something else to tell it from",
+          TRAINING +
+          "how a model is to be learned is kept with its job, within bounds, and shown where somebody has said it",
         ],
-        "how many labels it takes, and how parameters are spelt in errors, is under change",
+        "errors name parameters as the published request does. Beyond: `epochs`, `seed` and `holdout_percent` of a job, " +
+          "which travel to svc-cloud alone (`svc-ml submit --epochs --seed --holdout`)",
       ),
       holds(
         "`SubmitCustomTrainingJob`: with `registry_item_id` and `registry_item_version`.",
@@ -42,7 +47,11 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       ),
       holds(
         "`GetTrainingJob`: by `id`, gives its metadata.",
-        TRAINING + "a job from its submission to its model",
+        [
+          TRAINING + "a job from its submission to its model",
+          "tests/ml/models_test.ts: of a classifier, what it takes for what is told with its job and in the list of models",
+        ],
+        "beyond: `svc-ml get` tells how good the model is, of a classifier what it takes for what",
       ),
       holds(
         "`ListTrainingJobs`: of `org_id`, all or those of a status.",
@@ -51,7 +60,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       holds(
         "`TrainingStatus` has `RUNNING`.",
         CLIENT + "names of types, frameworks and statuses are read in every published spelling",
-        "on the wire it is `IN_PROGRESS`, as published; the library's own spelling is under change",
+        "in the library it is another name of `IN_PROGRESS`, which is its name on the wire, as published",
       ),
       holds(
         "`CancelTrainingJob`: by `id`.",
@@ -64,7 +73,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       holds(
         "Owners of the organization alone may do so.",
         "tests/cloud/access_test.ts: each call lets in those whom its rule allows, and nobody else",
-        "who else may is under change",
+        "the list of containers, of which the specification does not tell, is for every key",
       ),
     ],
   },
