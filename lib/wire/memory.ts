@@ -3,12 +3,13 @@
  */
 
 import { SvcError } from "../base/error.ts";
+import { Cancellation } from "./cancellation.ts";
 import type { CallOptions, Channel } from "./channel.ts";
 import { checkSize, framed } from "./grpc/message.ts";
 import { MessageReader } from "./grpc/message_reader.ts";
 import { Metadata } from "./metadata.ts";
 import type { DescMethod } from "./proto.ts";
-import { pathOf, type RawSink, type ServiceTable, type Status } from "./service.ts";
+import { canceledByCaller, pathOf, type RawSink, type ServiceTable, type Status } from "./service.ts";
 
 /** A handler is asked to wait while this much of its answer has not been read. */
 const UNREAD_BYTES = 64 * 1024;
@@ -29,21 +30,23 @@ async function* call(
   requests: AsyncIterable<Uint8Array>,
   options: CallOptions = {},
 ): AsyncGenerator<Uint8Array> {
-  const gone = new AbortController();
-  const sources = [closed, ...(options.signal ? [options.signal] : [])];
-  const signal = AbortSignal.any([gone.signal, ...sources]);
+  const cancellation = new Cancellation();
+  const signal = options.signal ? AbortSignal.any([closed, options.signal]) : closed;
   const path = pathOf(method);
   const answers = new Answers(path, options);
-  const cancel = () => answers.reader.abort(asCanceled(signal.reason, path));
+  const cancel = () => {
+    answers.reader.abort(asCanceled(signal.reason, path));
+    cancellation.cancel(canceledByCaller(path));
+  };
   signal.addEventListener("abort", cancel);
   if (signal.aborted) cancel();
   const { header = new Metadata(), timeoutMs } = options;
-  void table.handle({ path, header, timeoutMs, peer: { kind: "memory" }, signal, requests }, answers);
+  void table.handle({ path, header, timeoutMs, peer: { kind: "memory" }, cancellation, requests }, answers);
   try {
     yield* answers.reader;
   } finally {
     signal.removeEventListener("abort", cancel);
-    gone.abort(new SvcError("canceled", `${path} was given up`));
+    cancellation.cancel(canceledByCaller(path));
   }
 }
 

@@ -3,37 +3,48 @@
  * as base64 text, as it travels.
  */
 
+/** Keys are in lower case. */
+type Pair = readonly [key: string, value: string];
+
 export class Metadata {
-  readonly #values = new Map<string, string[]>();
+  /** A call has a handful of them, too few for a map to be worth its memory. */
+  #pairs: Pair[] = [];
 
   /** From pairs; a key may come more than once. */
-  static from(pairs: Iterable<readonly [string, string]>): Metadata {
+  static from(pairs: Iterable<Pair>): Metadata {
     const metadata = new Metadata();
     for (const [key, value] of pairs) metadata.append(key, value);
     return metadata;
   }
 
+  get isEmpty(): boolean {
+    return this.#pairs.length === 0;
+  }
+
   /** The first value of a key. */
   get(key: string): string | undefined {
-    return this.#values.get(key.toLowerCase())?.[0];
+    const wanted = key.toLowerCase();
+    for (const pair of this.#pairs) if (pair[0] === wanted) return pair[1];
+    return undefined;
   }
 
   all(key: string): readonly string[] {
-    return this.#values.get(key.toLowerCase()) ?? [];
+    const wanted = key.toLowerCase();
+    return this.#pairs.filter((pair) => pair[0] === wanted).map((pair) => pair[1]);
   }
 
   set(key: string, value: string): void {
-    this.#values.set(key.toLowerCase(), [value]);
+    const wanted = key.toLowerCase();
+    this.#pairs = this.#pairs.filter((pair) => pair[0] !== wanted);
+    this.#pairs.push([wanted, value]);
   }
 
   append(key: string, value: string): void {
-    const values = this.#values.get(key.toLowerCase());
-    if (values) values.push(value);
-    else this.set(key, value);
+    this.#pairs.push([key.toLowerCase(), value]);
   }
 
   /** Every pair, a key once per value. */
-  *[Symbol.iterator](): IterableIterator<[string, string]> {
-    for (const [key, values] of this.#values) for (const value of values) yield [key, value];
+  [Symbol.iterator](): IterableIterator<Pair> {
+    return this.#pairs.values();
   }
 }

@@ -16,7 +16,9 @@ import {
   toBinary,
 } from "./proto.ts";
 import { assert, type Code, CODES, messageOf, SvcError } from "../base/error.ts";
-import { type Clock, race } from "../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
+import { Cancellation } from "./cancellation.ts";
+import { Deadlines } from "./deadlines.ts";
 import { Decoder, HeavyTurns } from "./grpc/decoder.ts";
 import type { Weight } from "./grpc/message_weight.ts";
 import { Metadata } from "./metadata.ts";
@@ -126,8 +128,8 @@ export interface RawCall {
   /** The client's time limit, if it gave one. */
   readonly timeoutMs?: number;
   readonly peer: Peer;
-  /** Aborts when the client cancels or its connection ends. */
-  readonly signal: AbortSignal;
+  /** The transport cancels (`canceledByCaller`) when the client does or its connection ends. */
+  readonly cancellation: Cancellation;
   readonly requests: AsyncIterable<Uint8Array>;
   /** Nobody has objected to the header. Before this the transport keeps as little as it can of the messages. */
   admitted?(caller: "known" | "stranger"): void;
@@ -177,6 +179,7 @@ export class ServiceTable {
   readonly #gate: Gate | undefined;
   readonly #decoder = new Decoder();
   readonly #turns: HeavyTurns;
+  readonly #deadlines: Deadlines;
 
   /** `visiting` are services that come and go; those that the table has itself go before them. */
   constructor(
@@ -188,6 +191,7 @@ export class ServiceTable {
     assert(gates.length <= 1, "a table has at most one gate");
     this.#gate = gates[0];
     this.#turns = new HeavyTurns(clock);
+    this.#deadlines = new Deadlines(clock);
   }
 
   get services(): Service[] {
@@ -226,18 +230,18 @@ export class ServiceTable {
       call.released?.();
       return sink.end(unimplemented(call.path, this.#declined.get(call.path)), new Metadata());
     }
-    const ctx = new Context(call, bound.method, this.clock);
+    const ctx = new Context(call, bound.method, this.#deadlines);
     const ends = new Ends();
     try {
-      ctx.signal.throwIfAborted();
+      call.cancellation.throwIfCanceled();
       // What does not wait is not waited for: then the first message goes straight to its reader.
       const entering = this.#authenticate(ctx, ends);
-      if (entering) await race(entering, ctx.signal);
+      if (entering) await call.cancellation.race(entering);
       call.admitted?.(this.#isKnown(ctx) ? "known" : "stranger");
       await this.#serve(call, bound, ctx, sink, ends);
       sink.end({ code: 0, message: "" }, ctx.responseTrailer);
     } catch (thrown) {
-      const error = ctx.signal.aborted ? ctx.signal.reason as SvcError : SvcError.from(thrown);
+      const error = call.cancellation.reason ?? SvcError.from(thrown);
       ends.tell(error);
       ctx.release(error);
       // As clients of gRPC with a policy for retries heed it (gRFC A6).
@@ -252,52 +256,31 @@ export class ServiceTable {
   }
 
   async #serve(call: RawCall, { method, handler }: Bound, ctx: Context, sink: RawSink, ends: Ends) {
-    const requests = this.#decoded(call, method.input, ctx.signal);
+    const requests = new Requests(call, method.input, this.#decoder, this.#turns);
     const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
     const opening = single || method.methodKind === "client_streaming";
     const first = opening ? await this.#first(requests, ctx) : undefined;
+    if (single && !first) {
+      throw new SvcError("internal", `${ctx.path} takes one request message, got none`);
+    }
     if (opening) ctx.heard(first);
     if (!handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
-    await this.#intercept(ctx, first, ends);
+    if (this.interceptors.length > 0) await this.#intercept(ctx, first, ends);
     call.begun?.();
     const rest = opening ? requests : ctx.hearing(requests);
     const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
     await respond(method, answer, ctx, sink, ends);
   }
 
-  async *#decoded(call: RawCall, desc: DescMessage, signal: AbortSignal): AsyncGenerator<Message> {
-    for await (const bytes of call.requests) {
-      const weight = this.#weigh(call, desc, bytes);
-      const decode = () => this.#decoder.decodeWeighed(desc, bytes);
-      yield this.#turns.isHeavy(weight) ? await this.#turns.take(decode, signal) : decode();
-    }
-  }
-
-  #weigh(call: RawCall, desc: DescMessage, bytes: Uint8Array): Weight {
-    try {
-      const weight = this.#decoder.weigh(desc, bytes);
-      if (weight.objectBytes > 0) call.decoding?.(weight.objectBytes);
-      return weight;
-    } catch (error) {
-      call.refused?.(bytes);
-      throw error;
-    }
-  }
-
-  async #first(requests: AsyncGenerator<Message>, ctx: Context): Promise<Message | undefined> {
-    const { method, path } = ctx;
-    const late = () => {
-      const problem = `${path} got no first message within ${
-        FIRST_MESSAGE_MS / 1000
-      } s; send it with the call`;
+  #first(requests: Requests, ctx: Context): Promise<Message | undefined> {
+    const first = ctx.race(requests.first());
+    if (ctx.method.methodKind === "unary") return first;
+    const stop = this.#deadlines.after(FIRST_MESSAGE_MS, () => {
+      const limit = `${FIRST_MESSAGE_MS / 1000} s`;
+      const problem = `${ctx.path} got no first message within ${limit}; send it with the call`;
       ctx.cancel(new SvcError("deadline_exceeded", problem));
-    };
-    const stop = method.methodKind === "unary" ? () => {} : this.clock.after(FIRST_MESSAGE_MS, late);
-    try {
-      return await race(opened(requests, method), ctx.signal);
-    } finally {
-      stop();
-    }
+    });
+    return first.finally(stop);
   }
 
   /** Asks the gate, at once if it answers at once. The interceptors around one that refuses hear of it. */
@@ -321,26 +304,90 @@ export class ServiceTable {
   }
 
   /** Runs the interceptors, or those around `gate`. */
-  async #intercept(ctx: Context, request: Message | undefined, ends: Ends, gate?: Gate) {
+  async #intercept(ctx: Context, request: Message | undefined, ends: Ends, gate?: Gate): Promise<void> {
     for (const interceptor of this.interceptors) {
       if (interceptor === gate) return;
       const around = typeof interceptor === "function" ? interceptor : interceptor.authorize;
-      ends.add(await around?.(ctx, request));
+      const entering = around?.(ctx, request);
+      ends.add(entering instanceof Promise ? await entering : entering);
+    }
+  }
+}
+
+/** The messages of a call, decoded one by one as they are asked for. Has one reader. */
+class Requests implements AsyncIterableIterator<Message> {
+  readonly #encoded: AsyncIterator<Uint8Array>;
+  #over = false;
+
+  constructor(
+    private readonly call: RawCall,
+    private readonly desc: DescMessage,
+    private readonly decoder: Decoder,
+    private readonly turns: HeavyTurns,
+  ) {
+    this.#encoded = call.requests[Symbol.asyncIterator]();
+  }
+
+  /** The first message, if there is one. */
+  async first(): Promise<Message | undefined> {
+    const { value, done } = await this.#encoded.next();
+    return done ? undefined : this.#decode(value);
+  }
+
+  async next(): Promise<IteratorResult<Message>> {
+    if (this.#over) return { done: true, value: undefined };
+    const { value, done } = await this.#encoded.next();
+    this.#over ||= done === true;
+    return done ? { done: true, value: undefined } : { done: false, value: await this.#decode(value) };
+  }
+
+  async return(): Promise<IteratorResult<Message>> {
+    this.#over = true;
+    await this.#encoded.return?.();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #decode(bytes: Uint8Array): Message | Promise<Message> {
+    const weight = this.#weigh(bytes);
+    if (!this.turns.isHeavy(weight)) return this.decoder.decodeWeighed(this.desc, bytes);
+    const decode = () => this.decoder.decodeWeighed(this.desc, bytes);
+    return this.turns.take(decode, this.call.cancellation.signal);
+  }
+
+  #weigh(bytes: Uint8Array): Weight {
+    try {
+      const weight = this.decoder.weigh(this.desc, bytes);
+      if (weight.objectBytes > 0) this.call.decoding?.(weight.objectBytes);
+      return weight;
+    } catch (error) {
+      this.call.refused?.(bytes);
+      throw error;
     }
   }
 }
 
 /** Who hears of a handler's end: once, the innermost first. */
 class Ends {
-  readonly #ends: ((error?: SvcError) => void)[] = [];
+  #ends: ((error?: SvcError) => void)[] | undefined;
 
   add(end: ((error?: SvcError) => void) | void): void {
-    if (end) this.#ends.unshift(end);
+    if (end) (this.#ends ??= []).unshift(end);
   }
 
   tell(error?: SvcError): void {
-    for (const end of this.#ends.splice(0)) end(error);
+    const ends = this.#ends;
+    this.#ends = undefined;
+    for (const end of ends ?? []) end(error);
   }
+}
+
+/** Why a call has ended whose client has gone, or does not want an answer any more. */
+export function canceledByCaller(path: string): SvcError {
+  return new SvcError("canceled", `${path} was canceled by the caller`);
 }
 
 export function pathOf(method: DescMethod): string {
@@ -356,40 +403,59 @@ function unimplemented(path: string, reason = `The server does not implement the
 }
 
 class Context implements CallContext {
-  readonly path: string;
-  readonly requestHeader: Metadata;
-  readonly responseHeader = new Metadata();
-  readonly responseTrailer = new Metadata();
-  readonly peer: Peer;
-  entity?: string;
+  entity: string | undefined;
   unread = false;
-  readonly signal: AbortSignal;
-  readonly #first = Promise.withResolvers<Message | undefined>();
-  readonly #controller = new AbortController();
+  #responseHeader: Metadata | undefined;
+  #responseTrailer: Metadata | undefined;
+  /** What `firstRequest` has been told, and who waits for that. */
+  #heard: { readonly first: Message | undefined } | undefined;
+  #hearing: PromiseWithResolvers<Message | undefined> | undefined;
   readonly #call: RawCall;
-  readonly #cancelTimer: () => void;
+  readonly #stopDeadline: (() => void) | undefined;
 
-  constructor(call: RawCall, readonly method: DescMethod, clock: Clock) {
+  constructor(call: RawCall, readonly method: DescMethod, deadlines: Deadlines) {
     this.#call = call;
-    this.path = call.path;
-    this.requestHeader = call.header;
-    this.peer = call.peer;
     this.entity = call.peer.entity;
-    this.signal = this.#controller.signal;
     const timeoutMs = call.timeoutMs ?? (method.methodKind === "unary" ? UNARY_TIMEOUT_MS : undefined);
-    this.#cancelTimer = timeoutMs === undefined ? () => {} : clock.after(timeoutMs, () => {
+    if (timeoutMs === undefined) return;
+    this.#stopDeadline = deadlines.after(timeoutMs, () => {
       this.cancel(new SvcError("deadline_exceeded", `${this.path} did not end within ${timeoutMs} ms`));
     });
-    call.signal.addEventListener("abort", this.#gone, { once: true });
-    if (call.signal.aborted) this.#gone();
+  }
+
+  get path(): string {
+    return this.#call.path;
+  }
+
+  get requestHeader(): Metadata {
+    return this.#call.header;
+  }
+
+  get responseHeader(): Metadata {
+    return this.#responseHeader ??= new Metadata();
+  }
+
+  get responseTrailer(): Metadata {
+    return this.#responseTrailer ??= new Metadata();
+  }
+
+  get peer(): Peer {
+    return this.#call.peer;
+  }
+
+  get signal(): AbortSignal {
+    return this.#call.cancellation.signal;
   }
 
   get firstRequest(): Promise<Message | undefined> {
-    return this.#first.promise;
+    this.#hearing ??= Promise.withResolvers();
+    if (this.#heard) this.#hearing.resolve(this.#heard.first);
+    return this.#hearing.promise;
   }
 
   heard(first: Message | undefined): void {
-    this.#first.resolve(first);
+    this.#heard ??= { first };
+    this.#hearing?.resolve(first);
   }
 
   /** The same messages; the first one is told when it comes. */
@@ -400,30 +466,29 @@ class Context implements CallContext {
     }
   }
 
-  readonly #gone = () => this.cancel(new SvcError("canceled", `${this.path} was canceled by the caller`));
-
   cancel(reason: SvcError): void {
-    this.#controller.abort(reason);
+    this.#call.cancellation.cancel(reason);
   }
 
-  /** Lets go of timer and listener; with an error, also tells the handler that the call is over. */
+  race<T>(work: Promise<T>): Promise<T> {
+    return this.#call.cancellation.race(work);
+  }
+
+  throwIfCanceled(): void {
+    this.#call.cancellation.throwIfCanceled();
+  }
+
+  /** Lets go of the timer; with an error, also tells the handler that the call is over. */
   release(error?: SvcError): void {
     this.heard(undefined);
-    this.#cancelTimer();
-    this.#call.signal.removeEventListener("abort", this.#gone);
+    this.#stopDeadline?.();
     if (error) this.cancel(error);
+    else this.#call.cancellation.settle();
   }
-}
-
-async function opened(requests: AsyncGenerator<Message>, method: DescMethod): Promise<Message | undefined> {
-  const { value, done } = await requests.next();
-  if (!done) return value;
-  if (method.methodKind === "client_streaming") return undefined;
-  throw new SvcError("internal", `${pathOf(method)} takes one request message, got none`);
 }
 
 /** A stream with its first message before it again. */
-async function* resumed(first: Message, rest: AsyncGenerator<Message>): AsyncGenerator<Message> {
+async function* resumed(first: Message, rest: AsyncIterable<Message>): AsyncGenerator<Message> {
   yield first;
   yield* rest;
 }
@@ -441,7 +506,8 @@ async function respond(
       isMessage(message) ? message : create(method.output, message as Record<string, unknown>),
     );
   if (method.methodKind === "unary" || method.methodKind === "client_streaming") {
-    const message = await race(Promise.resolve(answer), ctx.signal);
+    const message = answer instanceof Promise ? await ctx.race(answer) : answer;
+    ctx.throwIfCanceled();
     sink.header(ctx.responseHeader);
     // The handler has ended: how long its caller takes to read is between the caller and the transport.
     void sink.message(encode(message));
@@ -452,14 +518,14 @@ async function respond(
   let opened = false;
   try {
     for (;;) {
-      const next = await race(messages.next(), ctx.signal);
+      const next = await ctx.race(messages.next());
       if (!opened) sink.header(ctx.responseHeader);
       opened = true;
       if (next.done) return ends.tell();
       const read = sink.message(encode(next.value));
       if (!read) continue;
       ctx.unread = true;
-      await race(read, ctx.signal);
+      await ctx.race(read);
       ctx.unread = false;
     }
   } catch (error) {

@@ -6,8 +6,9 @@ import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { CODES } from "../../base/error.ts";
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { Cancellation } from "../cancellation.ts";
 import { Metadata } from "../metadata.ts";
-import { pathOf, type RawSink, service, ServiceTable, type Status } from "../service.ts";
+import { canceledByCaller, pathOf, type RawSink, service, ServiceTable, type Status } from "../service.ts";
 
 Deno.test("a stream of messages whose first one does not come ends, and one that may wait for the server does not", async () => {
   const clock = new FakeClock();
@@ -20,7 +21,7 @@ Deno.test("a stream of messages whose first one does not come ends, and one that
     },
   }));
   const ended: Record<string, Status> = {};
-  const gone = new AbortController();
+  const cancellations: Record<string, Cancellation> = {};
   const begin = (path: string) => {
     const sink: RawSink = {
       header() {},
@@ -34,7 +35,7 @@ Deno.test("a stream of messages whose first one does not come ends, and one that
       path,
       header: new Metadata(),
       peer: { kind: "grpc" as const },
-      signal: gone.signal,
+      cancellation: cancellations[path] = new Cancellation(),
       requests,
     };
     return table.handle(call, sink);
@@ -49,7 +50,7 @@ Deno.test("a stream of messages whose first one does not come ends, and one that
   await Promise.all(calls.slice(0, 2));
   assertEquals([ended[upload].code, ended[many].code], [CODES.deadline_exceeded, CODES.deadline_exceeded]);
   assertEquals(ended[both], undefined);
-  gone.abort();
+  cancellations[both].cancel(canceledByCaller(both));
   await calls[2];
   assertEquals(clock.pending, 0);
 });

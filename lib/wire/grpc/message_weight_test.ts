@@ -7,6 +7,7 @@ import { FlatTensorDataFloatSchema, FlatTensorDataInt32Schema } from "../../../p
 import { SystemClock } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
+import { Cancellation } from "../cancellation.ts";
 import { Decoder, HeavyTurns } from "./decoder.ts";
 import { DECODED_BYTES_MAX, NESTING_MAX, Scales } from "./message_weight.ts";
 import { Metadata } from "../metadata.ts";
@@ -120,7 +121,7 @@ Deno.test("weight: what a message becomes is charged before it is made, and refu
       path: pathOf(echo),
       header: new Metadata(),
       peer: { kind: "memory" },
-      signal: new AbortController().signal,
+      cancellation: new Cancellation(),
       requests: (async function* () {
         yield await Promise.resolve(bytes);
       })(),

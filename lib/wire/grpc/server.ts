@@ -5,6 +5,7 @@
  */
 
 import { CODES, type SvcError } from "../../base/error.ts";
+import { Cancellation } from "../cancellation.ts";
 import { type Allowance } from "../port/byte_budget.ts";
 import { giveBackAll } from "../given_back.ts";
 import {
@@ -23,7 +24,14 @@ import { MAX_STREAMS } from "../http2/connection.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { admit, MessageReader } from "./message_reader.ts";
 import { Metadata } from "../metadata.ts";
-import type { Peer, RawCall, RawSink, ServiceTable, Status } from "../service.ts";
+import {
+  canceledByCaller,
+  type Peer,
+  type RawCall,
+  type RawSink,
+  type ServiceTable,
+  type Status,
+} from "../service.ts";
 
 const RESPONSE: Fields = [
   [":status", "200"],
@@ -81,7 +89,7 @@ class ServerCall implements RawCall, StreamListener {
   readonly header: Metadata;
   readonly timeoutMs?: number;
   readonly requests: MessageReader;
-  readonly #gone = new AbortController();
+  readonly cancellation = new Cancellation();
 
   constructor(
     stream: Stream,
@@ -106,10 +114,6 @@ class ServerCall implements RawCall, StreamListener {
     } catch (error) {
       this.requests.abort(error as SvcError);
     }
-  }
-
-  get signal(): AbortSignal {
-    return this.#gone.signal;
   }
 
   admitted(caller: "known" | "stranger"): void {
@@ -151,7 +155,7 @@ class ServerCall implements RawCall, StreamListener {
   closed(error: SvcError | undefined): void {
     if (!error) return;
     this.requests.abort(error);
-    this.#gone.abort(error);
+    this.cancellation.cancel(canceledByCaller(this.path));
   }
 }
 

@@ -8,6 +8,7 @@
 
 import { Buffer } from "node:buffer";
 import { messageOf, SvcError } from "../../base/error.ts";
+import { Cancellation } from "../cancellation.ts";
 import type { Allowance } from "./byte_budget.ts";
 import { giveBackAll } from "../given_back.ts";
 import {
@@ -22,7 +23,14 @@ import { CallMark, type Guest } from "./guests.ts";
 import type { Fields } from "../http2/hpack.ts";
 import { admit, ByteQueue, MessageReader } from "../grpc/message_reader.ts";
 import { Metadata } from "../metadata.ts";
-import type { Peer, RawCall, RawSink, ServiceTable, Status } from "../service.ts";
+import {
+  canceledByCaller,
+  type Peer,
+  type RawCall,
+  type RawSink,
+  type ServiceTable,
+  type Status,
+} from "../service.ts";
 
 const TRAILER_FRAME = 0x80;
 const PREFLIGHT_SECONDS = 7200;
@@ -320,7 +328,7 @@ class WebCall implements RawCall, WebBody {
   readonly timeoutMs?: number;
   readonly peer: Peer;
   readonly requests: MessageReader;
-  readonly #gone = new AbortController();
+  readonly cancellation = new Cancellation();
   readonly #base64: Base64Reader | undefined;
   readonly #mark: CallMark;
   /** Bytes that came beyond those that were decoded; below zero for a moment, where a group of base64 came in parts. */
@@ -340,10 +348,6 @@ class WebCall implements RawCall, WebBody {
     if (isText(type)) this.#base64 = new Base64Reader();
     const timeout = field(fields, "grpc-timeout");
     if (timeout !== undefined) this.#guard(() => Object.assign(this, { timeoutMs: parseTimeoutMs(timeout) }));
-  }
-
-  get signal(): AbortSignal {
-    return this.#gone.signal;
   }
 
   admitted(caller: "known" | "stranger"): void {
@@ -391,7 +395,7 @@ class WebCall implements RawCall, WebBody {
 
   gone(error: SvcError): void {
     this.requests.abort(error);
-    this.#gone.abort(error);
+    this.cancellation.cancel(canceledByCaller(this.path));
   }
 
   #guard(run: () => void): void {

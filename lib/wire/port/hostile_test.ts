@@ -197,7 +197,7 @@ Deno.test("hostile: metadata of an answer that repeats what was sent is bounded,
     const echo = client(EchoService, channel);
     const { Metadata } = await import("../metadata.ts");
     const header = Metadata.from(Array.from({ length: 50 }, (_, i) => [`x-${i}`, "y".repeat(1_000)]));
-    const add = (metadata: Iterable<[string, string]>) => {
+    const add = (metadata: Iterable<readonly [string, string]>) => {
       for (const [name, value] of metadata) bytes += name.length + value.length;
     };
     await echo.echo({ message: "" }, { header, onHeader: add, onTrailer: add });

@@ -1,0 +1,75 @@
+/**
+ * The deadlines of many calls, nearly all of which end long before them.
+ *
+ * Deadlines that are close to each other share a timer, which fires a little before the first of them; a call that is
+ * still there by then gets a timer of its own. So a call costs no timer, and a deadline is as exact as the clock.
+ */
+
+import type { Clock } from "../base/clock.ts";
+
+/** Deadlines share a timer if they are as close as this part of the time that is left. */
+const CLOSE_SHIFT = 5;
+/** Sooner deadlines have timers of their own. */
+const SOON_MS = 64;
+const LONGEST_MS = 2 ** 31 - 1;
+
+interface Deadline {
+  readonly atMs: number;
+  readonly run: () => void;
+  /** Calls off what the deadline waits for. */
+  stop: () => void;
+}
+
+export class Deadlines {
+  readonly #groups = new Map<number, Group>();
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Calls `run` once after `ms`; the returned function calls it off. */
+  after(ms: number, run: () => void): () => void {
+    if (!(ms >= SOON_MS)) return this.clock.after(ms, run);
+    const nowMs = this.clock.monotonicMs(), atMs = nowMs + Math.min(ms, LONGEST_MS);
+    const shift = 31 - CLOSE_SHIFT - Math.clz32(atMs - nowMs);
+    const spanMs = 2 ** shift, begin = Math.floor(atMs / spanMs);
+    // No two spans have the same number: there are fewer than 32 widths.
+    const key = begin * 32 + shift;
+    let group = this.#groups.get(key);
+    if (!group) {
+      group = new Group(this.clock, begin * spanMs - nowMs, () => this.#groups.delete(key));
+      this.#groups.set(key, group);
+    }
+    return group.add(atMs, run);
+  }
+}
+
+/** Deadlines that share a timer. */
+class Group {
+  readonly #deadlines = new Set<Deadline>();
+  readonly #stop: () => void;
+
+  /** @param over the group takes no more deadlines */
+  constructor(private readonly clock: Clock, ms: number, private readonly over: () => void) {
+    this.#stop = clock.after(ms, () => this.#split());
+  }
+
+  add(atMs: number, run: () => void): () => void {
+    const deadline: Deadline = { atMs, run, stop: () => this.#remove(deadline) };
+    this.#deadlines.add(deadline);
+    return () => deadline.stop();
+  }
+
+  #remove(deadline: Deadline): void {
+    this.#deadlines.delete(deadline);
+    if (this.#deadlines.size > 0) return;
+    this.#stop();
+    this.over();
+  }
+
+  #split(): void {
+    this.over();
+    const nowMs = this.clock.monotonicMs();
+    for (const deadline of this.#deadlines) {
+      deadline.stop = this.clock.after(deadline.atMs - nowMs, deadline.run);
+    }
+  }
+}
