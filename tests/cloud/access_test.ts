@@ -8,6 +8,8 @@ import { SvcError } from "../../lib/base/error.ts";
 import { RULES } from "../../lib/cloud/access/rules.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
+import { Sequences } from "../../lib/cloud/data/sequences.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { Fragments } from "../../lib/cloud/fleet/fragments.ts";
 import type { Rule } from "../../lib/cloud/access/access.ts";
@@ -217,7 +219,7 @@ async function somethingIn({ store }: ServedCloud, { organization, owner }: Worl
   const item = await store.transaction((sql) =>
     new Packages(sql).createItem(organization, `item-${world.part}`, "module", 0)
   );
-  const { data, dataset } = await store.transaction((sql) => capturedIn(sql, organization, world));
+  const { data, dataset, sequence } = await store.transaction((sql) => capturedIn(sql, organization, world));
   return {
     ...world,
     organization,
@@ -225,13 +227,14 @@ async function somethingIn({ store }: ServedCloud, { organization, owner }: Worl
     fragment,
     data,
     dataset,
+    sequence,
     owner,
     training_job,
     package: `${organization}:${item.name}`,
   };
 }
 
-/** An image of a machine, and a dataset. */
+/** An image of a machine, a dataset and a sequence. */
 async function capturedIn(sql: Sql, organizationId: string, { location, machine, part }: World) {
   const origin = {
     organizationId,
@@ -255,9 +258,11 @@ async function capturedIn(sql: Sql, organizationId: string, { location, machine,
     boxes: [],
     classifications: [],
   };
+  const window = { resources: [{ resourceName: "cam", methodName: "" }], tags: [], startUs: 0, endUs: 1 };
   return {
     data: await new BinaryData(sql).add(image, { sha256: "0".repeat(64), bytes: 0 }, 0),
     dataset: await new Datasets(sql).create(organizationId, part, "images", 0),
+    sequence: await new Sequences(sql).create(await new Fleet(sql).part(part), window, 0),
   };
 }
 

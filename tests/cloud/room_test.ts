@@ -4,9 +4,11 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
+import { DataService } from "../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { MLTrainingService, ModelType } from "../../proto/gen/ml_training_pb.ts";
 import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
@@ -56,6 +58,9 @@ const BOUNDS: Record<string, LimitName | "pages" | "as asked" | "what is served"
   BoundingBoxLabelsByFilter: "labelsPerAnswer",
   BinaryDataByIDs: "as asked",
   ExportTabularData: "one thing",
+  ListSequences: "pages",
+  SequencesByDatasetID: "pages",
+  GetSequenceBinaryData: "pages",
   ListDatasetsByOrganizationID: "datasetsPerOrganization",
   ListDatasetsByIDs: "datasetsPerOrganization",
 };
@@ -211,6 +216,11 @@ const ROOMS: readonly (readonly [LimitName, max: number, taken: number, Add])[] 
   ["datasetsPerOrganization", 2, 2, async ({ cloud, organization: organizationId, owner }, n) => {
     const { createDataset } = client(DatasetService, await cloud.channel(owner));
     return await createDataset({ organizationId, name: `dataset ${n}` });
+  }],
+  ["sequencesPerOrganization", 2, 2, async ({ cloud, part: partId, owner }) => {
+    const { createSequence } = client(DataService, await cloud.channel(owner));
+    const window = { startTime: toTimestamp(0), endTime: toTimestamp(1) };
+    return await createSequence({ partId, resources: [{ resourceName: "cam" }], ...window });
   }],
 ];
 

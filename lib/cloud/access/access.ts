@@ -15,7 +15,16 @@ import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "../fleet/fleet.ts";
 import type { Sql } from "../store/store.ts";
 
-export type Kind = GrantKind | "part" | "key" | "fragment" | "data" | "dataset" | "training_job" | "package";
+export type Kind =
+  | GrantKind
+  | "part"
+  | "key"
+  | "fragment"
+  | "data"
+  | "sequence"
+  | "dataset"
+  | "training_job"
+  | "package";
 
 /** Something that a call is about. */
 export interface Ref {
@@ -101,6 +110,9 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
       o.machine_id AS machine
     FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
     WHERE d.id = ?`,
+  sequence: `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
+      s.machine_id AS machine
+    FROM sequences s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
   dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
   training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",
 };

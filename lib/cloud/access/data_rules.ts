@@ -58,6 +58,16 @@ const RULES: readonly Rule[] = [
   rule(data.removeBinaryDataFromDatasetByIDs, "operator", ["data", IDS], ["dataset", "datasetId"]),
   rule(data.createBinaryDataSignedURL, "operator", ["data", "binaryDataId"]),
 
+  rule(data.createSequence, "operator", ["part", "partId"]),
+  rule(data.getSequence, "operator", ["sequence", "id"]),
+  rule(data.updateSequence, "operator", ["sequence", "id"]),
+  rule(data.deleteSequence, "owner", ["sequence", "id"]),
+  rule(data.listSequences, "operator", ["organization", "organizationId"]),
+  rule(data.sequencesByDatasetID, "operator", ["dataset", "datasetId"]),
+  rule(data.getSequenceBinaryData, "operator", ["sequence", "sequenceId"]),
+  rule(data.addSequencesToDataset, "operator", ["dataset", "datasetId"], ["sequence", "sequenceIds"]),
+  rule(data.removeSequencesFromDataset, "operator", ["dataset", "datasetId"]),
+
   rule(data.exportTabularData, "operator", ["part", "partId"]),
   rule(data.getLatestTabularData, "operator", ["part", "partId"]),
   rule(data.deleteTabularData, "owner", ["organization", "organizationId"]),
@@ -81,6 +91,10 @@ const FOR_JOBS: readonly { readonly name: string }[] = [
   data.tagsByFilter,
   data.boundingBoxLabelsByFilter,
   data.createBinaryDataSignedURL,
+  data.getSequence,
+  data.listSequences,
+  data.sequencesByDatasetID,
+  data.getSequenceBinaryData,
   dataset.listDatasetsByIDs,
   dataset.listDatasetsByOrganizationID,
 ];

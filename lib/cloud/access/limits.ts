@@ -46,6 +46,7 @@ export const limitsRow = object({
   ),
   modulesPerAnswer: amount("modules in one answer: first the caller's own, then those of others", 1_000),
   datasetsPerOrganization: amount("datasets of an organization", 10_000),
+  sequencesPerOrganization: amount("sequences of captured data of an organization", 100_000),
   trainingJobsPerOrganization: amount(
     "training jobs of an organization, those that have ended with them",
     5_000,

@@ -31,6 +31,7 @@ const COUNTS = {
       SELECT LENGTH(p.metadata) FROM packages p JOIN registry_items i ON i.id = p.item_id
         WHERE i.organization_id = ?) AS texts`,
   datasetsPerOrganization: "SELECT COUNT(*) AS amount FROM datasets WHERE organization_id = ?",
+  sequencesPerOrganization: "SELECT COUNT(*) AS amount FROM sequences WHERE organization_id = ?",
   trainingJobsPerOrganization: "SELECT COUNT(*) AS amount FROM training_jobs WHERE organization_id = ?",
 } satisfies { readonly [N in LimitName]?: string };
 

@@ -140,18 +140,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "ListIndexes",
       "DeleteIndex",
     ],
-    [
-      "this control plane keeps no sequences",
-      "AddSequencesToDataset",
-      "RemoveSequencesFromDataset",
-      "CreateSequence",
-      "GetSequence",
-      "UpdateSequence",
-      "DeleteSequence",
-      "ListSequences",
-      "SequencesByDatasetID",
-      "GetSequenceBinaryData",
-    ],
   ],
   "viam.app.dataset.v1.DatasetService": [
     [NO_PARQUET, "StartSequenceDatasetExport", "GetSequenceDatasetExport"],

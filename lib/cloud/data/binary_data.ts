@@ -300,11 +300,11 @@ export function placeOf({ capturedUs, id }: { readonly capturedUs: number; reado
   return `${capturedUs}:${id}`;
 }
 
-/** Throws `invalid_argument`. */
-export function placeIn(last: string): [number, string] {
+/** The place that the field `what` of a request names. Throws `invalid_argument`. */
+export function placeIn(last: string, what = "last"): [number, string] {
   const [capturedUs, id] = last.split(/:(.*)/s);
   if (/^-?\d{1,16}$/.test(capturedUs) && id) return [Number(capturedUs), id];
-  throw new SvcError("invalid_argument", `found last "${last}", wanted one from an earlier page`);
+  throw new SvcError("invalid_argument", `found ${what} "${last}", wanted one from an earlier page`);
 }
 
 /** Throws `invalid_argument` for what is no tag or no label. */

@@ -4,34 +4,25 @@
  * A filter that names something needs a role on it; one that names nothing finds what the caller has a role on.
  */
 
-import {
-  type BinaryDataSchema,
-  type BinaryID,
-  DataService,
-  type Filter,
-  FilterSchema,
-} from "../../../proto/gen/data_pb.ts";
-import { boxFields } from "../../api/shared/captured_file.ts";
+import { type BinaryID, DataService, type Filter, FilterSchema } from "../../../proto/gen/data_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import { create, type MessageInitShape, toJson } from "../../wire/proto.ts";
+import { create, toJson } from "../../wire/proto.ts";
 import { type CallContext, type Service, service, type ServiceImpl } from "../../wire/service.ts";
+import { binaryMessage, fitting, WANTED } from "./binary_message.ts";
+import { sequenceHandlers } from "./sequence_service.ts";
 import { pageOf, tabularHandlers } from "./tabular_service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { requireWithin } from "../access/limits.ts";
-import { BinaryData, type BinaryItem, placeOf } from "./binary_data.ts";
+import { BinaryData, placeOf } from "./binary_data.ts";
 import { binaryConditions, Conditions } from "./data_filter.ts";
 import type { DataLinks } from "./data_links.ts";
-import { captureMetadata } from "./data_origins.ts";
 import { type Box, Datasets } from "./datasets.ts";
 import { releaseFile } from "../store/file_refs.ts";
-import type { FileStore } from "../store/files.ts";
 import type { Role } from "../access/keys.ts";
 import { places, type Sql } from "../store/store.ts";
 
 const IDS_MAX = 1_000;
-/** Bytes of the contents in one answer: a message with them has room for the rest. */
-const CONTENT_BYTES_MAX = 30 * 1024 * 1024;
 const REMOVE_AT_ONCE = 500;
 /** Ids that the audit log has of a change of many. */
 const NAMED_MAX = 10;
@@ -44,6 +35,7 @@ export function dataService(cloud: CloudContext, links: DataLinks): Service {
     ...boxHandlers(cloud),
     ...datasetHandlers(cloud),
     ...tabularHandlers(cloud),
+    ...sequenceHandlers(cloud),
   });
 }
 
@@ -227,54 +219,6 @@ function describe(about: Filter | readonly string[] | undefined): string {
   }
   const more = about.length > NAMED_MAX ? ` and ${about.length - NAMED_MAX} more` : "";
   return about.slice(0, NAMED_MAX).join(" ") + more;
-}
-
-const WANTED = `wanted at most ${CONTENT_BYTES_MAX}: ask without the contents, or for the URL of each`;
-
-/** How many of the items, from the first on, have contents that go into one answer. */
-function fitting(items: readonly BinaryItem[]): number {
-  let bytes = 0;
-  const over = items.findIndex((item) => (bytes += item.bytes) > CONTENT_BYTES_MAX);
-  return over < 0 ? items.length : over;
-}
-
-async function binaryMessage(
-  files: FileStore,
-  item: BinaryItem,
-  includeBinary: boolean,
-): Promise<MessageInitShape<typeof BinaryDataSchema>> {
-  const { id, tags, mimeType } = item;
-  return {
-    binary: includeBinary ? await contentOf(files, item) : undefined,
-    metadata: {
-      id,
-      binaryDataId: id,
-      captureMetadata: { ...captureMetadata(item), tags: [...tags], mimeType },
-      timeRequested: toTimestamp(item.capturedUs / 1000),
-      timeReceived: toTimestamp(item.receivedUs / 1000),
-      fileName: item.fileName,
-      fileExt: item.fileExt,
-      annotations: {
-        bboxes: item.boxes.map((box) => ({ id: box.id, ...boxFields(box) })),
-        classifications: [...item.classifications],
-      },
-      datasetIds: [...item.datasetIds],
-      fileSizeBytes: BigInt(item.bytes),
-    },
-  };
-}
-
-async function contentOf(files: FileStore, { id, sha256, bytes }: BinaryItem): Promise<Uint8Array> {
-  if (bytes > CONTENT_BYTES_MAX) {
-    throw new SvcError("resource_exhausted", `the content of data "${id}" has ${bytes} bytes, ${WANTED}`);
-  }
-  const content = new Uint8Array(bytes);
-  let at = 0;
-  for await (const chunk of files.read(sha256)) {
-    content.set(chunk, at);
-    at += chunk.length;
-  }
-  return content;
 }
 
 interface Corners {

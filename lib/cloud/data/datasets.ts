@@ -11,7 +11,7 @@ import { checkedName } from "../fleet/names.ts";
 import { extensionOf } from "../../cloud_client/mime_types.ts";
 import { places, type Sql } from "../store/store.ts";
 
-/** Sequences are datasets by their type alone: they hold no images. */
+/** What a dataset is of; `sequences.ts` has those of sequences. */
 export type DatasetType = "images" | "sequences";
 
 export interface Dataset {

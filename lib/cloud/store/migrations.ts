@@ -362,4 +362,28 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   [
     `ALTER TABLE training_jobs ADD COLUMN learning TEXT NOT NULL DEFAULT '{}'`,
   ],
+  // Sequences: windows of time in what a part has captured. Where it was then is kept as data origins keep it.
+  [
+    `CREATE TABLE sequences (
+      id TEXT PRIMARY KEY,
+      organization_id TEXT NOT NULL REFERENCES organizations (id),
+      location_id TEXT NOT NULL,
+      machine_id TEXT NOT NULL,
+      part_id TEXT NOT NULL,
+      -- Both as JSON.
+      resources TEXT NOT NULL,
+      tags TEXT NOT NULL,
+      start_us BIGINT NOT NULL,
+      end_us BIGINT NOT NULL,
+      created_ms BIGINT NOT NULL,
+      updated_ms BIGINT NOT NULL
+    )`,
+    `CREATE INDEX sequences_by_organization ON sequences (organization_id, created_ms, id)`,
+    `CREATE TABLE dataset_sequences (
+      dataset_id TEXT NOT NULL REFERENCES datasets (id) ON DELETE CASCADE,
+      sequence_id TEXT NOT NULL REFERENCES sequences (id) ON DELETE CASCADE,
+      PRIMARY KEY (dataset_id, sequence_id)
+    )`,
+    `CREATE INDEX dataset_sequences_by_sequence ON dataset_sequences (sequence_id)`,
+  ],
 ];

@@ -50,7 +50,7 @@ const RECORDS = ["audit", "schema_version"];
 const CLOCKS = ["seen_ms", "at_ms"];
 const WHO = ["owner", "operator", "machine"] as const;
 /** Names of calls that change nothing. */
-const READS = /^(Get|List|Export|Tail|Binary|Tabular|Tags|BoundingBoxLabels|Config$)/;
+const READS = /^(Get|List|Export|Tail|Binary|Tabular|Tags|Sequences|BoundingBoxLabels|Config$)/;
 type Who = typeof WHO[number] | "neighbour" | "nobody";
 
 interface Attempt {
@@ -211,6 +211,7 @@ function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
     [/org/, "organization"],
     [/bbox|bounding_box/, "box"],
     [/dataset/, "dataset"],
+    [/sequence/, "sequence"],
     [/fragment/, "fragment"],
     [/job|training/, "training_job"],
     [/item|module|package|registry/, "package"],

@@ -10,10 +10,11 @@ import { AppService, RobotService } from "../../../proto/gen/app_pb.ts";
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { DataService } from "../../../proto/gen/data_pb.ts";
-import { DatasetService } from "../../../proto/gen/dataset_pb.ts";
+import { DatasetService, DatasetType } from "../../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
 import { MLTrainingService, ModelType, TrainingStatus } from "../../../proto/gen/ml_training_pb.ts";
 import { PackageService, PackageType } from "../../../proto/gen/packages_pb.ts";
+import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { packed } from "../../../lib/base/files/archive.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { type Channel, client } from "../../../lib/wire/channel.ts";
@@ -31,6 +32,7 @@ export const KINDS = [
   "key",
   "fragment",
   "data",
+  "sequence",
   "box",
   "dataset",
   "training_job",
@@ -255,13 +257,30 @@ async function capture(channel: Channel, { organization, part }: Tree, mark: str
   });
   const data = client(DataService, channel);
   await data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids, datasetId: dataset });
+  const window = { startTime: toTimestamp(0), endTime: toTimestamp(1) };
+  const resources = [{ resourceName: `eye of ${mark}`, methodName: "GetImages" }];
+  const { id: sequence } = await data.createSequence({
+    partId: part,
+    resources,
+    sequenceTags: tagsOf(mark),
+    ...window,
+  });
+  const { id: ofSequences } = await client(DatasetService, channel).createDataset({
+    organizationId: organization,
+    name: `sequences of ${mark}`,
+    type: DatasetType.SEQUENCE_DATA,
+  });
+  await data.addSequencesToDataset({ datasetId: ofSequences, sequenceIds: [sequence] });
   const box = { xMinNormalized: 0.1, yMinNormalized: 0.1, xMaxNormalized: 0.9, yMaxNormalized: 0.9 };
   const boxed = await data.addBoundingBoxToImageByID({
     binaryDataId: ids[0],
     label: `label of ${mark}`,
     ...box,
   });
-  return { ids: { dataset, data: ids[0], box: boxed.bboxId }, others: ids.slice(1) };
+  return {
+    ids: { dataset, data: ids[0], sequence, box: boxed.bboxId },
+    others: [...ids.slice(1), ofSequences],
+  };
 }
 
 function tagsOf(mark: string): string[] {

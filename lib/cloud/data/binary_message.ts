@@ -1,0 +1,64 @@
+/**
+ * Images and files as answers tell of them, with as many of their contents as go into one.
+ */
+
+import type { BinaryDataSchema } from "../../../proto/gen/data_pb.ts";
+import { boxFields } from "../../api/shared/captured_file.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
+import { SvcError } from "../../base/error.ts";
+import type { MessageInitShape } from "../../wire/proto.ts";
+import type { FileStore } from "../store/files.ts";
+import type { BinaryItem } from "./binary_data.ts";
+import { captureMetadata } from "./data_origins.ts";
+
+/** Bytes of the contents in one answer: a message with them has room for the rest. */
+const CONTENT_BYTES_MAX = 30 * 1024 * 1024;
+/** What to do where contents are too large for one answer. */
+export const WANTED = `wanted at most ${CONTENT_BYTES_MAX}: ask without the contents, or for the URL of each`;
+
+/** How many of the items, from the first on, have contents that go into one answer. */
+export function fitting(items: readonly BinaryItem[]): number {
+  let bytes = 0;
+  const over = items.findIndex((item) => (bytes += item.bytes) > CONTENT_BYTES_MAX);
+  return over < 0 ? items.length : over;
+}
+
+/** An image or file as an answer tells of it, with its content where that is wanted. */
+export async function binaryMessage(
+  files: FileStore,
+  item: BinaryItem,
+  includeBinary: boolean,
+): Promise<MessageInitShape<typeof BinaryDataSchema>> {
+  const { id, tags, mimeType } = item;
+  return {
+    binary: includeBinary ? await contentOf(files, item) : undefined,
+    metadata: {
+      id,
+      binaryDataId: id,
+      captureMetadata: { ...captureMetadata(item), tags: [...tags], mimeType },
+      timeRequested: toTimestamp(item.capturedUs / 1000),
+      timeReceived: toTimestamp(item.receivedUs / 1000),
+      fileName: item.fileName,
+      fileExt: item.fileExt,
+      annotations: {
+        bboxes: item.boxes.map((box) => ({ id: box.id, ...boxFields(box) })),
+        classifications: [...item.classifications],
+      },
+      datasetIds: [...item.datasetIds],
+      fileSizeBytes: BigInt(item.bytes),
+    },
+  };
+}
+
+async function contentOf(files: FileStore, { id, sha256, bytes }: BinaryItem): Promise<Uint8Array> {
+  if (bytes > CONTENT_BYTES_MAX) {
+    throw new SvcError("resource_exhausted", `the content of data "${id}" has ${bytes} bytes, ${WANTED}`);
+  }
+  const content = new Uint8Array(bytes);
+  let at = 0;
+  for await (const chunk of files.read(sha256)) {
+    content.set(chunk, at);
+    at += chunk.length;
+  }
+  return content;
+}
