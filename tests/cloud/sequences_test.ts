@@ -210,3 +210,25 @@ storeTest(
       assertMatch(await refusal(rover.data.deleteSequence({ id })), /owner of sequence/);
     }),
 );
+
+storeTest(
+  "a sequence outlives its machine, and an organization that has one is not deleted",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part, machine, location: locationId, organization: organizationId } = await newWorld(
+        cloud.store,
+      );
+      const me = await people(cloud, owner);
+      const { deleteRobot, deleteLocation, deleteOrganization } = await cloud.app(owner);
+      const id = await me.sequence(part, 0, 1);
+      await deleteRobot({ id: machine });
+      await deleteLocation({ locationId });
+      assertEquals((await me.data.getSequence({ id })).sequence?.partId, part);
+      assertMatch(
+        await refusal(deleteOrganization({ organizationId })),
+        /has 1 sequences, wanted an empty one/,
+      );
+      await me.data.deleteSequence({ id });
+      await deleteOrganization({ organizationId });
+    }),
+);

@@ -51,6 +51,7 @@ const KEEPS_ORGANIZATION = {
   locations: "locations",
   fragments: "fragments",
   "registry items": "registry_items",
+  sequences: "sequences",
   datasets: "datasets",
   "training jobs": "training_jobs",
   "images and files": "binary_data d JOIN data_origins o ON o.id = d.origin_id",
