@@ -16,7 +16,7 @@ import { type Auth, auth, type KeySource } from "../wire/auth.ts";
 import { field, type Route } from "../wire/port/grpc_web.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
-import { type CallContext, service, ServiceTable } from "../wire/service.ts";
+import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
 import { Access } from "./access/access.ts";
 import { Addresses } from "./addresses.ts";
 import { dataService } from "./data/data_service.ts";
@@ -114,14 +114,8 @@ export function openCloud(options: CloudOptions): Cloud {
   };
   const keys = new Keys(store);
   const shown = keySource(keys, context);
-  const privateKeys = new Map<string, KeyObject>();
-  const guard = auth({
-    handlers: { apiKeys: shown },
-    audience: AUDIENCE,
-    signingKeys: () =>
-      secrets.good("token").map((pem) => privateKeys.getOrInsertComputed(pem, () => createPrivateKey(pem))),
-    clock,
-  });
+  const signingKeys = signingKeysOf(secrets);
+  const guard = auth({ handlers: { apiKeys: shown }, audience: AUDIENCE, signingKeys, clock });
   const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
     audit.refused(actorOf(ctx), refs);
   const told = (ctx: CallContext) => (error?: Error & { code?: string }) => {
@@ -141,14 +135,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const authority = new Authority(secrets, store, clock);
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);
-  const app = {
-    ...fleetHandlers(context),
-    ...metadataHandlers(context),
-    ...partHandlers(context),
-    ...keyHandlers(context),
-    ...registryHandlers(context),
-  };
-  table.add(service(AppService, { ...app, ...logHandlers(logs, clock) }));
+  table.add(appService(context, logs));
   table.add(robotService(context, authority, logs));
   const links = new DataLinks(context);
   for (const one of [dataService(context, links), dataSyncService(context), datasetService(context)]) {
@@ -179,6 +166,24 @@ export function openCloud(options: CloudOptions): Cloud {
       await presence.close();
     },
   };
+}
+
+function appService(context: CloudContext, logs: Logs): Service {
+  return service(AppService, {
+    ...fleetHandlers(context),
+    ...metadataHandlers(context),
+    ...partHandlers(context),
+    ...keyHandlers(context),
+    ...registryHandlers(context),
+    ...logHandlers(logs, context.clock),
+  });
+}
+
+/** The keys that tokens may be signed by; each is read once. */
+function signingKeysOf(secrets: Secrets): () => KeyObject[] {
+  const known = new Map<string, KeyObject>();
+  return () =>
+    secrets.good("token").map((pem) => known.getOrInsertComputed(pem, () => createPrivateKey(pem)));
 }
 
 /** For who opens the address in a browser. */

@@ -31,7 +31,10 @@ const API_KEY = "api-key";
 const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
 
 export function keyHandlers(cloud: CloudContext) {
-  const { store, audit, access, limits } = cloud;
+  return { ...apiKeyHandlers(cloud), ...roleHandlers(cloud) };
+}
+
+function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
   const keys = new Keys(store);
   const onKey = (id: string): Ref => ({ kind: "key", id });
   return {
@@ -83,6 +86,13 @@ export function keyHandlers(cloud: CloudContext) {
       );
       return { apiKeys: (await Promise.all(shown)).map((key) => keyMessage(key, "")) };
     },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function roleHandlers(cloud: CloudContext) {
+  const { store, audit, access, limits } = cloud;
+  const keys = new Keys(store);
+  return {
     async addRole({ authorization }, ctx) {
       const grant = grantOf(authorization!);
       const id = identityOf(authorization!);

@@ -31,7 +31,12 @@ const STATES: { readonly [K in Online]: OnlineState } = {
 const ROBOTS_MAX = 10_000;
 
 export function fleetHandlers(cloud: CloudContext) {
-  return { ...organizationHandlers(cloud), ...locationHandlers(cloud), ...machineHandlers(cloud) };
+  return {
+    ...organizationHandlers(cloud),
+    ...locationHandlers(cloud),
+    ...machineHandlers(cloud),
+    ...machinePartHandlers(cloud),
+  };
 }
 
 /** How published messages tell whether something is online. */
@@ -162,30 +167,9 @@ function locationHandlers({ store, audit, limits }: CloudContext) {
 }
 
 function machineHandlers(cloud: CloudContext) {
-  const { store, audit, presence, limits } = cloud;
+  const { store, audit, limits } = cloud;
   const fleet = new Fleet(store);
-  const robotMessage = async (machine: Machine): Promise<MessageInitShape<typeof RobotSchema>> => {
-    const seen = (await fleet.parts(machine.id)).map(({ id, seenMs }) => presence.seenMs(id, seenMs) ?? 0);
-    const { id, name, locationId: location, createdMs } = machine;
-    return {
-      id,
-      name,
-      location,
-      createdOn: toTimestamp(createdMs),
-      ...onlineMessage(cloud, Math.max(...seen) || undefined),
-    };
-  };
-  const summary = (part: Part) => {
-    const seenMs = presence.seenMs(part.id, part.seenMs);
-    const online = onlineMessage(cloud, seenMs);
-    return {
-      partId: part.id,
-      partName: part.name,
-      isMainPart: part.main === 1,
-      ...online,
-      lastOnline: online.lastAccess,
-    };
-  };
+  const robotMessage = (machine: Machine) => machineMessage(cloud, fleet, machine);
   return {
     async listRobots({ locationId }) {
       return { robots: await Promise.all((await fleet.machines(locationId)).map(robotMessage)) };
@@ -230,6 +214,13 @@ function machineHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), { kind: "machine", id }, (sql) => new Fleet(sql).deleteMachine(id));
       return {};
     },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function machinePartHandlers(cloud: CloudContext) {
+  const { store, audit, limits } = cloud;
+  const fleet = new Fleet(store);
+  return {
     async newRobotPart({ robotId, partName }, ctx) {
       const partId = await audit.change(
         actorOf(ctx),
@@ -261,14 +252,31 @@ function machineHandlers(cloud: CloudContext) {
         const machineIds = [...new Set(own.map(({ machineId }) => machineId))].slice(0, Math.max(0, left));
         left -= machineIds.length;
         const machineSummaries = machineIds.map((machineId) => {
-          const partsOf = own.filter((part) => part.machineId === machineId);
-          return { machineId, machineName: partsOf[0].machineName, partSummaries: partsOf.map(summary) };
+          const parts = own.filter((part) => part.machineId === machineId);
+          const partSummaries = parts.map((part) => partSummary(cloud, part));
+          return { machineId, machineName: parts[0].machineName, partSummaries };
         });
         return { locationId: id, locationName: name, machineSummaries };
       });
       return { locationSummaries };
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+async function machineMessage(
+  cloud: CloudContext,
+  fleet: Fleet,
+  { id, name, locationId: location, createdMs }: Machine,
+): Promise<MessageInitShape<typeof RobotSchema>> {
+  const { presence } = cloud;
+  const seen = (await fleet.parts(id)).map((part) => presence.seenMs(part.id, part.seenMs) ?? 0);
+  const online = onlineMessage(cloud, Math.max(...seen) || undefined);
+  return { id, name, location, createdOn: toTimestamp(createdMs), ...online };
+}
+
+function partSummary(cloud: CloudContext, { id, name, main, seenMs }: Part) {
+  const online = onlineMessage(cloud, cloud.presence.seenMs(id, seenMs));
+  return { partId: id, partName: name, isMainPart: main === 1, ...online, lastOnline: online.lastAccess };
 }
 
 function organizationMessage(

@@ -170,15 +170,7 @@ function fragmentHandlers(cloud: CloudContext) {
       requireWithin(limits, "fragmentsPerOrganization", additionalFragmentIds.length);
       const need = additionalFragmentIds.length > 0 ? "owner" : "insider";
       const show = await viewOf(cloud, ctx, on, need);
-      const parts = await new Fleet(store).parts(machineId);
-      const used = new Map<string, Fragment>();
-      for (const { id, organizationId } of parts) {
-        const { config } = await new PartConfigs(store).get(id);
-        const own = Array.isArray(config.fragments) ? config.fragments : [];
-        const all = { ...config, fragments: [...own, ...additionalFragmentIds] };
-        for (const one of (await fragments.resolve(all, organizationId)).fragments) used.set(one.id, one);
-      }
-      const list = [...used.values()];
+      const list = await fragmentsUsedBy(store, machineId, additionalFragmentIds);
       return {
         fragments: await messages(list, show),
         resolvedFragments: list.map(({ id: fragmentId, config, revision }) => ({
@@ -189,6 +181,20 @@ function fragmentHandlers(cloud: CloudContext) {
       };
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** The fragments of the parts of a machine, and `more` as if each part had them too. */
+async function fragmentsUsedBy(store: Sql, machineId: string, more: readonly string[]): Promise<Fragment[]> {
+  const used = new Map<string, Fragment>();
+  for (const { id, organizationId } of await new Fleet(store).parts(machineId)) {
+    const { config } = await new PartConfigs(store).get(id);
+    const own = Array.isArray(config.fragments) ? config.fragments : [];
+    const all = { ...config, fragments: [...own, ...more] };
+    for (const one of (await new Fragments(store).resolve(all, organizationId)).fragments) {
+      used.set(one.id, one);
+    }
+  }
+  return [...used.values()];
 }
 
 /** Checks and saves a configuration. Throws `invalid_argument` with everything that is wrong with it. */

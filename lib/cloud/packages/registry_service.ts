@@ -52,7 +52,7 @@ const ITEMS_MAX = 1000;
 const LETTERS_MAX = 16 * 1024 ** 2;
 
 export function registryHandlers(cloud: CloudContext) {
-  return { ...itemHandlers(cloud), ...moduleHandlers(cloud) };
+  return { ...itemHandlers(cloud), ...moduleHandlers(cloud), ...moduleLists(cloud) };
 }
 
 function itemHandlers(cloud: CloudContext) {
@@ -171,6 +171,12 @@ function moduleHandlers(cloud: CloudContext) {
       await takePackage(cloud, changeOf(cloud, ctx), whole, contents, { signal: ctx.signal });
       return { url: item.url };
     },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function moduleLists(cloud: CloudContext) {
+  const packages = new Packages(cloud.store);
+  return {
     async getModule({ moduleId, includeMarkdownDocumentation: markdown = false }, ctx) {
       const item = await visible(cloud, moduleId, ctx);
       requireModule(item);
@@ -184,7 +190,7 @@ function moduleHandlers(cloud: CloudContext) {
       const ordered = [...shown.filter(own), ...shown.filter((item) => !own(item))];
       const modules = [];
       let letters = 0;
-      for (const item of ordered.slice(0, limits.modulesPerAnswer)) {
+      for (const item of ordered.slice(0, cloud.limits.modulesPerAnswer)) {
         const versions = await packages.versions(item);
         letters += lettersOf(item, versions);
         if (modules.length > 0 && letters > LETTERS_MAX) break;

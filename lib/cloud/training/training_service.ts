@@ -42,32 +42,11 @@ const PAGE = 100;
 
 /** `runner` is left out where nothing is trained: then jobs that were submitted elsewhere can be looked at. */
 export function mlTrainingServices(context: CloudContext, runner?: TrainingRunner): Service[] {
-  const { store, audit, access, limits } = context;
+  const { store, audit, access } = context;
   const executors = runner?.executors ?? {};
   const jobs = new TrainingJobs(store);
   const submitter = new Submitter(executors);
-  const submit = async (
-    ctx: CallContext,
-    organizationId: string,
-    take: (sql: Sql) => Promise<{ job: NewJob; images: readonly DatasetImage[]; notes: readonly string[] }>,
-  ) => {
-    const on: Ref = { kind: "organization", id: organizationId };
-    // Better told now than when the model is there.
-    await requirePackageRoom(context, organizationId);
-    const id = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
-      const { job, images, notes } = await take(sql);
-      const all = new TrainingJobs(sql);
-      const [queue, runningMax] = [queueOf(job), runner?.runningMax(queueOf(job)) ?? 1];
-      const before = await all.waiting(queue, runningMax);
-      const id = await all.add(job, images, nowMs, runner?.waitingMax);
-      await requireRoom(sql, limits, "trainingJobsPerOrganization", organizationId);
-      await all.log(id, notes.map((message) => ({ atMs: nowMs, level: "info", message })));
-      await tellPlaces(all, before, await all.waiting(queue, runningMax), nowMs, id);
-      return id;
-    });
-    runner?.wake();
-    return { id };
-  };
+  const submit = submission(context, runner);
   const submitTrainingJob = (request: SubmitTrainingJobRequest, ctx: CallContext) =>
     submit(ctx, request.organizationId, (sql) => submitter.managed(sql, request));
   const published = service(MLTrainingService, {
@@ -120,6 +99,36 @@ export function mlTrainingServices(context: CloudContext, runner?: TrainingRunne
     },
   });
   return [published, service(TrainingService, { submitTrainingJob })];
+}
+
+/** What is trained, once it is known to be right. */
+interface Submitted {
+  readonly job: NewJob;
+  readonly images: readonly DatasetImage[];
+  readonly notes: readonly string[];
+}
+
+/** Queues a job of an organization, `take` makes it within the change; answers its id. */
+function submission(context: CloudContext, runner: TrainingRunner | undefined) {
+  const { audit, limits } = context;
+  return async (ctx: CallContext, organizationId: string, take: (sql: Sql) => Promise<Submitted>) => {
+    const on: Ref = { kind: "organization", id: organizationId };
+    // Better told now than when the model is there.
+    await requirePackageRoom(context, organizationId);
+    const id = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
+      const { job, images, notes } = await take(sql);
+      const all = new TrainingJobs(sql);
+      const [queue, runningMax] = [queueOf(job), runner?.runningMax(queueOf(job)) ?? 1];
+      const before = await all.waiting(queue, runningMax);
+      const id = await all.add(job, images, nowMs, runner?.waitingMax);
+      await requireRoom(sql, limits, "trainingJobsPerOrganization", organizationId);
+      await all.log(id, notes.map((message) => ({ atMs: nowMs, level: "info", message })));
+      await tellPlaces(all, before, await all.waiting(queue, runningMax), nowMs, id);
+      return id;
+    });
+    runner?.wake();
+    return { id };
+  };
 }
 
 /** Holds what is asked for against everything that is known. */
