@@ -2,11 +2,11 @@
  * What making a service of a program asks of whoever runs it.
  */
 
+import type { Platform } from "../lib/base/host.ts";
 import { SvcError } from "../lib/base/error.ts";
-import type { Host } from "../lib/base/host.ts";
 
 /** Throws `permission_denied` for anybody but root. */
-export function requireRoot(what: string, host: Pick<Host, "platform">): void {
+export function requireRoot(what: string, host: Platform): void {
   // Windows itself refuses what only an administrator may do.
   if (host.platform().os === "windows") return;
   if (Deno.uid() !== 0) throw new SvcError("permission_denied", `only root can ${what}: run it with sudo`);

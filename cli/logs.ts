@@ -2,8 +2,9 @@
  * Where a program's logs go: to standard output, to a file in its place, or to both.
  */
 
+import type { Environment, Output, Screen } from "../lib/base/host.ts";
+import type { LogFiles } from "../lib/base/files/files.ts";
 import type { Clock } from "../lib/base/clock.ts";
-import type { Host } from "../lib/base/host.ts";
 import { LogFile } from "../lib/base/log/file.ts";
 import { consoleSink, Logs, type Sink } from "../lib/base/log/log.ts";
 
@@ -19,7 +20,12 @@ export interface OpenLogs extends Disposable {
 }
 
 /** `file` takes the place of standard output; where it is empty the environment may name one. */
-export function openLogs(program: string, file: string, host: Host, clock: Clock): OpenLogs {
+export function openLogs(
+  program: string,
+  file: string,
+  host: Environment & Output & Screen & LogFiles,
+  clock: Clock,
+): OpenLogs {
   const besides = FILE_VARIABLES.map((variable) => host.env(variable)).find(Boolean) ?? "";
   const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured() })] : [];
   const path = file || besides;

@@ -5,7 +5,7 @@
  * what was read. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
  */
 
-import type { Host } from "../lib/base/host.ts";
+import type { Environment, Output } from "../lib/base/host.ts";
 import {
   describeFlags,
   describeProblem,
@@ -20,7 +20,7 @@ import { versionLine } from "./version.ts";
 export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 
 /** What a command line needs of the host. */
-export type Terminal = Pick<Host, "env" | "write" | "writeError">;
+export type Terminal = Environment & Output;
 
 export interface Program<T extends readonly Flag[]> {
   /** `svc-server`; of a command `svc-ml dataset create`. */

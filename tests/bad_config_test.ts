@@ -8,8 +8,6 @@ import { MODELS } from "../drivers/mod.ts";
 import { APIS } from "../lib/api/mod.ts";
 import { FakeClock } from "./support/fake_clock.ts";
 import { messageOf } from "../lib/base/error.ts";
-import type { Host } from "../lib/base/host.ts";
-import { DenoHost } from "../lib/base/host_deno.ts";
 import { silentLogs } from "../lib/base/log/log.ts";
 import type { Problem } from "../lib/base/schema/schema.ts";
 import { decodeConfig, formatProblems } from "../lib/machine/config/config.ts";
@@ -17,12 +15,13 @@ import { readConfig } from "../lib/machine/config/config_file.ts";
 import { Machine } from "../lib/machine/graph/machine.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { bytesOf, type Content, ENV, FILES, type Outcome, part, RESOURCES, SETTINGS } from "./bad_configs.ts";
+import { FakeHost } from "./support/fake_host.ts";
 
 const registry = new Registry(APIS, MODELS);
 
 /** Reads a file as the program does and builds its machine; gives what came of it and everything that was told. */
 async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: string[] }> {
-  const host = new FileHost(bytesOf(content));
+  const host = new FakeHost({ env: ENV, files: { "f.json": bytesOf(content) } });
   const problems: Problem[] = [];
   let json;
   try {
@@ -47,25 +46,6 @@ async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: st
   if (unhealthy.length > 0) return { outcome: "unhealthy", told };
   const errors = found.filter((problem) => problem.severity === "error");
   return { outcome: errors.length > 0 ? "left out" : told.length > 0 ? "warned" : "fine", told };
-}
-
-/** A host with one file. */
-class FileHost extends DenoHost implements Host {
-  constructor(private readonly bytes: Uint8Array) {
-    super();
-  }
-
-  override env(name: string): string | undefined {
-    return ENV[name];
-  }
-
-  override readFile(_path: string): Promise<Uint8Array> {
-    return Promise.resolve(this.bytes);
-  }
-
-  override fileSize(_path: string): Promise<number | undefined> {
-    return Promise.resolve(this.bytes.length);
-  }
 }
 
 Deno.test("the table of broken configurations is long", () => {

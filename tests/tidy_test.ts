@@ -95,8 +95,9 @@ Deno.test("an outside package enters through one file, so that it can be changed
   assertEquals(many, []);
 });
 
-Deno.test("only host_deno.ts, device_deno.ts and cli touch Deno, so that everything else runs on any host", () => {
-  assertEquals(having(/(?<!["'])\bDeno\./, /^(lib\/base\/(host|device)_deno\.ts|cli\/)/), []);
+Deno.test("only the ports of base and cli touch Deno, so that everything else runs on any host", () => {
+  const ports = /^(lib\/base\/((host|device|process)_deno|files\/(system_files|watch))\.ts|cli\/)/;
+  assertEquals(having(/(?<!["'])\bDeno\./, ports), []);
 });
 
 Deno.test("only clock.ts has timers and the date, so that every wait can be tested", () => {

@@ -2,7 +2,7 @@
  * Where `svc-cloud` reads what callers may use at most.
  */
 
-import type { Host } from "../../lib/base/host.ts";
+import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
 import type { Flag } from "../flags.ts";
@@ -16,8 +16,8 @@ export const LIMITS = {
   help: "What callers may use at most (JSON): see docs/limits.md.",
 } as const satisfies Flag;
 
-export async function limitsOf(path: string, host: Pick<Host, "readFile">): Promise<Limits> {
+export async function limitsOf(path: string, files: ReadFiles): Promise<Limits> {
   return path === ""
     ? defaultLimits()
-    : parseLimits(parseJsonc(await host.readFile(path), { file: path }), path);
+    : parseLimits(parseJsonc(await files.readFile(path), { file: path }), path);
 }

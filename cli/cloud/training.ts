@@ -2,11 +2,10 @@
  * Who trains models for `svc-cloud serve`: what the command line says of it.
  */
 
+import type { Host } from "../../lib/base/host.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
-import type { ProcessHost } from "../../lib/base/process.ts";
 import type { ContentOptions } from "../../lib/cloud/sandbox/content_process.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
 import type { Executors } from "../../lib/cloud/executors/executor.ts";
@@ -134,7 +133,7 @@ interface Opened {
 }
 
 interface Surroundings {
-  readonly host: Host & ProcessHost;
+  readonly host: Host;
   readonly clock: Clock;
   readonly logger: Logger;
   /** That of this computer, or why there is none. */

@@ -11,10 +11,9 @@ import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
+import type { Host } from "../../lib/base/host.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
-import type { ProcessHost } from "../../lib/base/process.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { MlTrainingClient } from "../../lib/cloud_client/training_client.ts";
@@ -80,7 +79,7 @@ export type CommonValues = Values<typeof COMMON>;
 
 /** The outside of the program. */
 export interface World {
-  readonly host: Host & ProcessHost;
+  readonly host: Host;
   readonly clock: Clock;
   /** Which of the standard streams are a person's. */
   readonly terminal: { readonly input: boolean; readonly output: boolean; readonly errors: boolean };
@@ -115,7 +114,7 @@ export interface Services {
 }
 
 export class Session {
-  readonly host: Host & ProcessHost;
+  readonly host: Host;
   readonly clock: Clock;
   readonly json: boolean;
   readonly profiles: ProfileFile;

@@ -6,10 +6,9 @@ import { resolve } from "node:path";
 import { SystemCommands } from "../../lib/agent/system/commands.ts";
 import { installRuntime, PROGRAM } from "../../lib/agent/system/runtime_service.ts";
 import { systemDisk } from "../../lib/agent/update/disk.ts";
+import type { Host } from "../../lib/base/host.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
-import type { ProcessHost } from "../../lib/base/process.ts";
 import { requireExecutable, requireRoot } from "../install.ts";
 import { openLogs } from "../logs.ts";
 import { VERSION } from "../version.ts";
@@ -18,7 +17,7 @@ import { VERSION } from "../version.ts";
 const CONFIG = "/etc/svc.json";
 
 /** `config`: its configuration file; by default that of the machine. */
-export async function installServer(config: string, host: Host & ProcessHost): Promise<number> {
+export async function installServer(config: string, host: Host): Promise<number> {
   const { os } = host.platform();
   if (os !== "linux") {
     const hint = "svc-agent --install makes one of svc-agent, which runs svc-server";

@@ -7,11 +7,10 @@
  */
 
 import { APIS } from "../../lib/api/mod.ts";
+import type { Host } from "../../lib/base/host.ts";
 import { settle, SystemClock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import type { Host } from "../../lib/base/host.ts";
-import type { ProcessHost } from "../../lib/base/process.ts";
 import { machineSchema } from "../../lib/machine/config/config.ts";
 import { startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
@@ -102,7 +101,7 @@ const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: str
 
 export async function main(
   args: readonly string[],
-  host: Host & ProcessHost,
+  host: Host,
   models: readonly AnyModel[] = MODELS,
 ): Promise<number> {
   const begun = begin(PROGRAM, args, host);

@@ -2,8 +2,8 @@
  * Pictures in files, for the cameras that show them: read anew each time, in the form in which they travel.
  */
 
+import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { type DepthMap, depthToCloud } from "../../lib/geometry/image/depth.ts";
 import {
   type ColorImage,
@@ -19,11 +19,11 @@ import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 
 export class PictureFiles {
-  constructor(private readonly camera: ResourceName, private readonly host: Host) {}
+  constructor(private readonly camera: ResourceName, private readonly files: ReadFiles) {}
 
   async read<T>(path: string, decode: (bytes: Uint8Array) => T): Promise<T> {
     try {
-      return decode(await this.host.readFile(path));
+      return decode(await this.files.readFile(path));
     } catch (cause) {
       const problem = `${this.camera} cannot show the file ${path}: ${chainOf(cause)}`;
       throw new SvcError(SvcError.from(cause).code, problem, { cause });

@@ -6,19 +6,19 @@
  */
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { choice, type Infer, object, text } from "../../lib/base/schema/schema.ts";
 import { MIME } from "../../lib/geometry/image/image.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
-import { jpegOf, PictureFiles } from "./files.ts";
 import { distortionRow, intrinsicsRow } from "./lens.ts";
 import { pictureOf, PICTURES } from "./pictures.ts";
 import { chosenSources } from "./sources.ts";
+import { jpegOf, PictureFiles } from "./files.ts";
 
 const attributes = object({
   colorImageFilePath: text("JPEG or PNG file of the colour image").default(""),
@@ -39,11 +39,11 @@ class ImageFile extends BaseComponent implements Camera {
   constructor(
     name: ResourceName,
     private readonly settings: Attributes,
-    host: Host,
+    files: ReadFiles,
     private readonly clock: Clock,
   ) {
     super(name);
-    this.#files = new PictureFiles(name, host);
+    this.#files = new PictureFiles(name, files);
   }
 
   async getImages(sourceNames: readonly string[] = []): Promise<Images> {

@@ -7,9 +7,10 @@
  */
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import type { Devices } from "../../lib/base/host.ts";
+import type { ReadFolders } from "../../lib/base/files/files.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import {
   bestMode,
@@ -22,10 +23,10 @@ import { choice, type Infer, integer, number, object, text } from "../../lib/bas
 import { imageSize, MIME } from "../../lib/geometry/image/image.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
-import { jpegOf } from "./files.ts";
 import { distortionRow, intrinsicsRow } from "./lens.ts";
 import { pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
 import { chosenSources } from "./sources.ts";
+import { jpegOf } from "./files.ts";
 
 /** Published names of formats, and Video4Linux's. */
 const FORMATS: { readonly [name: string]: CameraFormat } = {
@@ -101,7 +102,7 @@ interface Picture {
 
 class Webcam extends BaseComponent implements Camera {
   readonly #settings: Attributes;
-  readonly #host: Host;
+  readonly #host: Devices & ReadFolders;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #closing = new AbortController();

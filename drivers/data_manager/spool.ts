@@ -6,23 +6,13 @@
  * the oldest goes. What cannot be handed over ever, because it was refused, is set aside and is the first to go.
  */
 
+import type { LogFiles, ReadFiles, WriteFiles } from "../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { LineFile } from "../../lib/base/files/line_file.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { Captured, CapturedFile, CapturedReading, CaptureSource } from "../../lib/resource/uplink.ts";
 
-export type SpoolHost = Pick<
-  Host,
-  | "readFolder"
-  | "readFile"
-  | "writeFile"
-  | "fileSize"
-  | "makeFolder"
-  | "openAppend"
-  | "moveFile"
-  | "removeFile"
->;
+export type SpoolHost = ReadFiles & WriteFiles & LogFiles;
 
 export interface SpoolLimits {
   /** Of all files together. */

@@ -178,7 +178,7 @@ Deno.test("on a disk that is full before the spool is the oldest goes too", asyn
   assertEquals((await drained(spool)).map((one) => one[0]), ["8", "9"]);
   assertEquals(records.length, 1);
   room.left = -5_000;
-  await assertRejects(() => spool.addFile(file("b")), Error, "a fault");
+  await assertRejects(() => spool.addFile(file("b")), Error, "the disk is full");
 });
 
 Deno.test("every so manieth goes where that is wanted, and never what is held", () => {

@@ -3,8 +3,9 @@
  */
 
 import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/discovery.ts";
+import type { Devices, Platform } from "../../lib/base/host.ts";
+import type { ReadFolders } from "../../lib/base/files/files.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import { bestMode, VideoDevice, videoPaths } from "../../lib/device/v4l2.ts";
@@ -16,7 +17,11 @@ import { BaseResource } from "../../lib/resource/resource.ts";
 const STABLE_FOLDER = "/dev/v4l/by-id";
 
 class WebcamDiscovery extends BaseResource implements Discovery {
-  constructor(name: ResourceName, private readonly host: Host, private readonly logger: Logger) {
+  constructor(
+    name: ResourceName,
+    private readonly host: Devices & ReadFolders & Platform,
+    private readonly logger: Logger,
+  ) {
     super(name);
   }
 

@@ -14,9 +14,9 @@ import {
   type TensorInfo,
   type Tensors,
 } from "../../lib/api/ml_model.ts";
+import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { anyObject, type Infer, integer, list, object, Place, text } from "../../lib/base/schema/schema.ts";
 import {
   type OnnxSession,
@@ -96,11 +96,11 @@ export const OnnxCpuMlModel = model({
 });
 
 async function open(
-  host: Host,
+  files: ReadFiles,
   path: string,
   options: { threads?: number; clock: Clock; signal: AbortSignal },
 ): Promise<OnnxSession> {
-  if (await host.fileSize(path) === undefined) {
+  if (await files.fileSize(path) === undefined) {
     throw new SvcError("not_found", `model_path ${path}: there is no such file`);
   }
   try {
@@ -112,8 +112,8 @@ async function open(
 }
 
 /** The path itself, or the one model in the folder that it names. */
-async function modelFile(host: Host, path: string): Promise<string> {
-  const names = await host.readFolder(path).catch(() => undefined);
+async function modelFile(files: ReadFiles, path: string): Promise<string> {
+  const names = await files.readFolder(path).catch(() => undefined);
   if (names === undefined) return path;
   const models = names.filter((name) => name.endsWith(".onnx"));
   const chosen = models.includes("model.onnx") ? "model.onnx" : models[0];
@@ -126,20 +126,23 @@ async function modelFile(host: Host, path: string): Promise<string> {
 }
 
 /** The file of labels, which must be there if it was asked for; absolute, for whoever reads it may stand elsewhere. */
-async function labelsFile(host: Host, asked: string, model: string): Promise<string | undefined> {
+async function labelsFile(files: ReadFiles, asked: string, model: string): Promise<string | undefined> {
   const path = asked || join(dirname(model), "labels.txt");
-  if (await host.fileSize(path) !== undefined) return resolve(path);
+  if (await files.fileSize(path) !== undefined) return resolve(path);
   if (!asked) return undefined;
   throw new SvcError("not_found", `label_path ${asked}: there is no such file`);
 }
 
-async function metadataBeside(host: Host, model: string): Promise<Infer<typeof metadataFile> | undefined> {
+async function metadataBeside(
+  files: ReadFiles,
+  model: string,
+): Promise<Infer<typeof metadataFile> | undefined> {
   const path = join(dirname(model), "metadata.json");
-  if (await host.fileSize(path) === undefined) return undefined;
+  if (await files.fileSize(path) === undefined) return undefined;
   const at = new Place();
   let decoded;
   try {
-    decoded = metadataFile.decode(JSON.parse(await host.readTextFile(path)), at);
+    decoded = metadataFile.decode(JSON.parse(await files.readTextFile(path)), at);
   } catch (cause) {
     throw new SvcError("invalid_argument", `cannot read the model's ${path}: ${messageOf(cause)}`, { cause });
   }

@@ -8,8 +8,8 @@
 
 import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../lib/api/ml_model.ts";
 import { type Classification, type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
+import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import {
   bool,
@@ -236,14 +236,14 @@ class Labels {
 async function labelsFor(
   asked: string,
   { outputs }: MlMetadata,
-  host: Host,
+  files: ReadFiles,
   logger: Logger,
 ): Promise<Labels | undefined> {
   const named = outputs.map(({ extra }) => extra?.labels).find((labels) => typeof labels === "string");
   const path = asked || named;
   if (!path) return undefined;
   try {
-    return new Labels(await host.readTextFile(path as string), path as string);
+    return new Labels(await files.readTextFile(path as string), path as string);
   } catch (cause) {
     if (asked) throw new SvcError(SvcError.from(cause).code, `label_path: ${chainOf(cause)}`, { cause });
     logger.warn(`classes are told by their numbers: the model's labels cannot be read: ${chainOf(cause)}`);

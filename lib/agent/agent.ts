@@ -8,9 +8,9 @@
 
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
 import { toDuration, toMs } from "../api/shared/time.ts";
+import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
 import { type Clock, deadline, race, Waker } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
-import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log/log.ts";
 import type { Json, JsonObject, Problem } from "../base/schema/schema.ts";
 import type { CloudClient } from "../cloud_client/client.ts";
@@ -64,7 +64,7 @@ export interface AgentParts {
   readonly alive: () => void;
   /** Levels of the log. */
   readonly configureLogs: (debug: boolean, deduplicate: boolean) => void;
-  readonly host: Pick<Host, "readFile" | "readTextFile" | "fileSize" | "writeFile" | "makeFolder">;
+  readonly host: ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -16,6 +16,7 @@ import { Agent, type AgentOptions } from "./agent.ts";
 import { Runtime } from "./supervise/runtime.ts";
 import type { AgentSettings } from "./settings/settings.ts";
 import type { Now, Updater, UpdaterStatus } from "./update/updater.ts";
+import { FakeFiles } from "../../tests/support/fake_files.ts";
 
 const BASE = "/opt/svc";
 const BUILD = { key: "1:a", version: "1.0.0", file: "svc-server-1.0.0-a", sha256: "a", sizeBytes: 1 };
@@ -52,7 +53,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logs = new Logs(clock, [memorySink(records)]);
-  const files = new Map<string, string>();
+  const files = new FakeFiles();
   const processes = new FakeProcesses();
   const world = {
     answer: { checkInterval: toDuration(60_000) } as Answer | Error,
@@ -67,16 +68,6 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     unable: undefined as SvcError | undefined,
   };
   const [agent, server] = [new FakeUpdater(), new FakeUpdater()];
-  const host = {
-    readFile: (path: string) => Promise.reject(new SvcError("not_found", path)),
-    readTextFile: (path: string) => Promise.resolve(files.get(path) ?? ""),
-    fileSize: (path: string) => Promise.resolve(files.get(path)?.length),
-    writeFile: (path: string, text: string | Uint8Array) =>
-      Promise.resolve(void files.set(path, String(text))),
-    emptyFile: (path: string) => void files.set(path, ""),
-    removeFile: (path: string) => void files.delete(path),
-    makeFolder: () => Promise.resolve(),
-  };
   const probe = {
     serving: () => Promise.resolve(world.url),
     restartStatus: () => {
@@ -111,7 +102,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     updaters: { agent: agent as unknown as Updater, server: server as unknown as Updater },
     runtime: (settings, boots, changed) =>
       new Runtime({
-        ...{ base: BASE, args: [], boots, probe, processes, host, clock, changed },
+        ...{ base: BASE, args: [], boots, probe, processes, host: files, clock, changed },
         logger: logs.logger("svc-agent"),
         errors: logs.logger("errors"),
       }, settings),
@@ -131,7 +122,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     },
     alive: () => {},
     configureLogs: () => {},
-    host,
+    host: files,
     clock,
     logger: logs.logger("svc-agent"),
   });

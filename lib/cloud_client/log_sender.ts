@@ -6,8 +6,8 @@
 
 import type { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../api/shared/time.ts";
+import type { MachineName } from "../base/host.ts";
 import type { Clock } from "../base/clock.ts";
-import type { Host } from "../base/host.ts";
 import type { Logs } from "../base/log/log.ts";
 import { LogQueue, type LogQueueParts, type QueuedLog } from "../base/log/queue.ts";
 import type { Json, JsonObject } from "../base/schema/schema.ts";
@@ -22,7 +22,7 @@ export interface CloudLogsParts {
   readonly client: Pick<CloudClient, "log" | "partId">;
   /** The program's home folder. */
   readonly home: string;
-  readonly host: LogQueueParts["host"] & Pick<Host, "hostname">;
+  readonly host: LogQueueParts["host"] & MachineName;
   readonly clock: Clock;
   readonly logs: Logs;
 }

@@ -5,15 +5,15 @@
 import { extname } from "node:path";
 import { DataType, type UploadMetadata } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../api/shared/time.ts";
+import type { FoundFile, ReadFiles } from "../base/files/files.ts";
 import { chainOf, SvcError } from "../base/error.ts";
-import type { FoundFile, Host } from "../base/host.ts";
 import type { Logger } from "../base/log/log.ts";
 import type { CloudClient } from "./client.ts";
 import { uploadFile } from "./data_uplink.ts";
 
 export interface PathUploadParts {
   readonly client: Pick<CloudClient, "partId" | "dataSync">;
-  readonly host: Pick<Host, "filesAt" | "readPieces">;
+  readonly host: ReadFiles;
   readonly logger: Logger;
 }
 

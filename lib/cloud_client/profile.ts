@@ -5,8 +5,9 @@
  * or the new; a file that cannot be read is told with its path and never replaced.
  */
 
+import type { Environment } from "../base/host.ts";
+import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
 import { SvcError } from "../base/error.ts";
-import type { Host } from "../base/host.ts";
 import { parseJsonc } from "../base/schema/jsonc.ts";
 import { bool, type Infer, mapOf, object, Place, text } from "../base/schema/schema.ts";
 import { secret } from "../base/secret.ts";
@@ -36,12 +37,12 @@ export interface Profiles {
   readonly profiles: { readonly [name: string]: Profile };
 }
 
-type Files = Pick<Host, "env" | "readFile" | "writeFile" | "makeFolder">;
+type ProfileHost = Environment & ReadFiles & WriteFiles;
 
 export class ProfileFile {
   readonly #folder: string;
 
-  constructor(private readonly host: Files) {
+  constructor(private readonly host: ProfileHost) {
     const user = host.env("HOME") || host.env("USERPROFILE") || ".";
     this.#folder = host.env("SVC_HOME") || `${user}/.svc`;
   }

@@ -2,9 +2,9 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import { FakeFiles } from "../../tests/support/fake_files.ts";
 import { Secret } from "../base/secret.ts";
 import { chosen, type Profile, ProfileFile } from "./profile.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
 
 const PATH = "/home/.svc/profiles.json";
 
@@ -19,22 +19,11 @@ function profile(key: string): Profile {
   };
 }
 
-function fileOn(files: FakeFiles, modes: (number | undefined)[] = []): ProfileFile {
-  return new ProfileFile({
-    env: (name) => name === "HOME" ? "/home" : undefined,
-    readFile: (path) => files.readFile(path),
-    writeFile: (path, content, options) => {
-      modes.push(options?.mode);
-      return files.writeFile(path, content);
-    },
-    makeFolder: () => Promise.resolve(),
-  });
-}
+const HOME = { env: { HOME: "/home" } };
 
 Deno.test("profiles are kept, changed and forgotten, for the user's eyes only", async () => {
-  const modes: (number | undefined)[] = [];
-  const files = new FakeFiles();
-  const file = fileOn(files, modes);
+  const files = new FakeHost(HOME);
+  const file = new ProfileFile(files);
   assertEquals(await file.read(), { current: "default", profiles: {} });
   await file.save("one", profile("key 1"));
   await file.save("two", {
@@ -43,7 +32,7 @@ Deno.test("profiles are kept, changed and forgotten, for the user's eyes only", 
     allowInsecureCreds: true,
     caFile: "/ca",
   });
-  const all = await fileOn(files).read();
+  const all = await new ProfileFile(files).read();
   assertEquals([all.current, Object.keys(all.profiles)], ["two", ["one", "two"]]);
   assertEquals(chosen(all, "one", PATH).key.reveal(), "key 1");
   assertEquals([
@@ -61,7 +50,7 @@ Deno.test("profiles are kept, changed and forgotten, for the user's eyes only", 
   await file.remove("one");
   await file.save("four", profile("key 4"), { stay: true });
   assertEquals((await file.read()).current, "four", "there was none to stay");
-  assertEquals(new Set(modes), new Set([0o600]));
+  assertEquals(files.mode(PATH), 0o600);
   await assertRejects(
     () => file.use("one"),
     SvcError,
@@ -70,10 +59,10 @@ Deno.test("profiles are kept, changed and forgotten, for the user's eyes only", 
 });
 
 Deno.test("a file that cannot be understood is told, and stays as it is", async () => {
-  const files = new FakeFiles();
+  const files = new FakeHost(HOME);
   await files.writeFile(PATH, '{"profiles": {"a": {"key_id": 3}}}');
   const before = files.text(PATH);
-  const error = await assertRejects(() => fileOn(files).save("b", profile("key")), SvcError);
+  const error = await assertRejects(() => new ProfileFile(files).save("b", profile("key")), SvcError);
   assertEquals(error.code, "failed_precondition");
   assertEquals(
     error.message,

@@ -5,8 +5,9 @@
  * stream holds the newest picture, without copying those that nobody asks for.
  */
 
+import type { Device, DeviceMemory, Devices } from "../base/host.ts";
+import type { ReadFolders } from "../base/files/files.ts";
 import { SvcError } from "../base/error.ts";
-import type { Device, DeviceMemory, Host } from "../base/host.ts";
 
 const REQUEST = {
   capability: 0x80685600,
@@ -117,7 +118,7 @@ export class VideoDevice {
   private constructor(private readonly device: Device) {}
 
   /** Throws for what is no Video4Linux device. */
-  static open(host: Host, path: string): VideoDevice {
+  static open(host: Devices, path: string): VideoDevice {
     const device = opened(host, path);
     try {
       new Fields(REQUEST.capability).sendTo(device);
@@ -270,7 +271,7 @@ export class VideoDevice {
   }
 }
 
-function opened(host: Host, path: string): Device {
+function opened(host: Devices, path: string): Device {
   try {
     return host.openDevice(path);
   } catch (cause) {
@@ -283,7 +284,7 @@ function opened(host: Host, path: string): Device {
 }
 
 /** Paths of the devices that may be cameras, by number. */
-export async function videoPaths(host: Host): Promise<string[]> {
+export async function videoPaths(host: ReadFolders): Promise<string[]> {
   const names = await host.readFolder("/dev").catch(() => []);
   const numbers = names.flatMap((name) => name.match(/^video(\d+)$/)?.[1] ?? []).map(Number);
   return numbers.sort((a, b) => a - b).map((number) => `/dev/video${number}`);

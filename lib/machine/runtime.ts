@@ -6,11 +6,11 @@
  * before the resources do.
  */
 
+import type { MachineName, ProcessUsage } from "../base/host.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
-import type { Host } from "../base/host.ts";
 import type { Fields, Logger, Logs } from "../base/log/log.ts";
-import type { AnyApi, Registry } from "../resource/registry.ts";
+import type { AnyApi, ModelHost, Registry } from "../resource/registry.ts";
 import type { Uplink } from "../resource/uplink.ts";
 import type { Auth } from "../wire/auth.ts";
 import { health } from "../wire/grpc/health.ts";
@@ -59,7 +59,7 @@ export interface RuntimeOptions {
 
 export interface RuntimeParts {
   readonly registry: Registry;
-  readonly host: Host;
+  readonly host: ModelHost & MachineName & ProcessUsage;
   readonly clock: Clock;
   readonly logs: Logs;
   readonly version: string;

@@ -4,9 +4,10 @@
  * Both are plain values in explicit lists. `Registry` checks the lists once and answers by name.
  */
 
+import type { Devices, Environment, Platform } from "../base/host.ts";
+import type { Files } from "../base/files/files.ts";
 import type { Clock } from "../base/clock.ts";
 import { assert, SvcError } from "../base/error.ts";
-import type { Host } from "../base/host.ts";
 import type { Logger } from "../base/log/log.ts";
 import type { JsonObject, Row } from "../base/schema/schema.ts";
 import { suggest } from "../base/schema/suggest.ts";
@@ -37,6 +38,9 @@ export interface Api<R extends Resource = Resource> extends Facets<R> {
 // deno-lint-ignore no-explicit-any
 export type AnyApi = Api<any>;
 
+/** What a driver may ask of the machine it runs on. */
+export interface ModelHost extends Files, Devices, Environment, Platform {}
+
 /** What a driver is built from. */
 export interface Construction<A> {
   readonly name: ResourceName;
@@ -44,7 +48,7 @@ export interface Construction<A> {
   readonly dependencies: Dependencies;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly host: Host;
+  readonly host: ModelHost;
   /** Takes captured data; there is none without a control plane. */
   readonly uplink?: Uplink;
   /** Aborts when the machine no longer waits for the resource. */

@@ -25,6 +25,7 @@ import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { create } from "../../lib/wire/proto.ts";
 import { FakeDisk } from "../support/fake_disk.ts";
+import { FakeFiles } from "../support/fake_files.ts";
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 25);
 const ONE = Deno.env.get("SVC_SIM_SEED");
@@ -179,15 +180,8 @@ class Run {
         return { restartAllowed: true, inWindow: this.#window, handledByAgent: true };
       },
     };
-    const host = {
-      readFile: (path: string) => Promise.reject(new SvcError("not_found", path)),
-      readTextFile: () => Promise.resolve(""),
-      fileSize: () => this.#late(20).then(() => undefined),
-      writeFile: () => this.#late(20),
-      emptyFile: () => {},
-      removeFile: () => {},
-      makeFolder: () => this.#late(50),
-    };
+    const host = new FakeFiles();
+    host.late = () => this.#late(20);
     let runtime!: Runtime;
     const agent = new Agent({
       options: { base: BASE, defaultsPath: "/d.json", version: "1.0.0", debug: false, leavesRuntime: true },

@@ -9,6 +9,7 @@ import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { type ServerProcess, startServer } from "../support/server.ts";
+import { FakeFiles } from "../support/fake_files.ts";
 
 const clock = new SystemClock();
 const PROGRAM = new URL("program.ts", import.meta.url).pathname;
@@ -104,6 +105,6 @@ export async function mayRestart(url: string): Promise<boolean> {
 
 /** The same as an agent understands it. */
 export async function restartStatus(url: string): Promise<RestartStatus | undefined> {
-  const host = { readTextFile: () => Promise.resolve(JSON.stringify({ url })) };
-  return await new RuntimeProbe(host, clock, "serving.json").restartStatus();
+  const files = FakeFiles.with({ "serving.json": JSON.stringify({ url }) });
+  return await new RuntimeProbe(files, clock, "serving.json").restartStatus();
 }

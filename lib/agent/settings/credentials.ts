@@ -5,8 +5,9 @@
  * show a secret.
  */
 
+import type { Environment } from "../../base/host.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
 import { isObject, object, Place, show, text } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
@@ -59,7 +60,7 @@ export function parseCredentials(bytes: Uint8Array, file: string): Credentials {
   throw new SvcError("invalid_argument", `${file}: ${told}; ${HINT}`);
 }
 
-type ReadHost = Pick<Host, "readFile" | "env">;
+type ReadHost = ReadFiles & Environment;
 
 /**
  * The credentials in the file or, where there is none, in `SVC_API_KEY_ID`, `SVC_API_KEY`, `SVC_PART_ID` and
@@ -92,7 +93,7 @@ const MODE = 0o600;
 
 /** Writes a document as it is, once it is known to be good: whole or not at all, whatever the power does. */
 export async function writeCredentials(
-  host: Pick<Host, "writeFile">,
+  host: WriteFiles,
   path: string,
   document: string,
 ): Promise<void> {

@@ -1,6 +1,8 @@
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
 import { parseCredentials, readCredentials, writeCredentials } from "./credentials.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
 
 const parse = (text: string) => parseCredentials(new TextEncoder().encode(text), "/etc/svc.json");
 
@@ -43,27 +45,24 @@ Deno.test("what is missing or wrong is named with its file and key; no secret is
 });
 
 Deno.test("without a file the environment is asked; with neither it is told what is wanted", async () => {
-  const env = new Map([["SVC_API_KEY_ID", "k"], ["SVC_API_KEY", "sesame"], ["SVC_PART_ID", "p"]]);
-  const host = {
-    env: (name: string) => env.get(name),
-    readFile: () => Promise.reject(new SvcError("not_found", "it does not exist")),
-  };
+  const env: Record<string, string> = { SVC_API_KEY_ID: "k", SVC_API_KEY: "sesame", SVC_PART_ID: "p" };
+  const host = new FakeHost({ env });
   const error = await assertRejects(
     () => readCredentials(host, "/etc/svc.json"),
     SvcError,
     "SVC_APP_ADDRESS",
   );
   assertEquals(error.code, "not_found");
-  env.set("SVC_APP_ADDRESS", "https://app");
+  env.SVC_APP_ADDRESS = "https://app";
   const { appAddress, id, login } = await readCredentials(host, "/etc/svc.json");
   assertEquals([appAddress, id, login.entity, login.payload.reveal()], ["https://app", "p", "k", "sesame"]);
 });
 
 Deno.test("only good credentials are written, as they are, for the owner alone", async () => {
-  const written: unknown[] = [];
-  const host = { writeFile: (...args: unknown[]) => Promise.resolve(void written.push(args)) };
-  await assertRejects(() => writeCredentials(host, "/etc/svc.json", "{}"), SvcError);
+  const files = new FakeFiles();
+  await assertRejects(() => writeCredentials(files, "/etc/svc.json", "{}"), SvcError);
   const text = '{"cloud": {"app_address": "a", "id": "p", "secret": "s"}} // mine';
-  await writeCredentials(host, "/etc/svc.json", text);
-  assertEquals(written, [["/etc/svc.json", text, { mode: 0o600 }]]);
+  await writeCredentials(files, "/etc/svc.json", text);
+  assertEquals(files.paths, ["/etc/svc.json"]);
+  assertEquals([files.text("/etc/svc.json"), files.mode("/etc/svc.json")], [text, 0o600]);
 });

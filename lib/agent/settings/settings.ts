@@ -6,8 +6,8 @@
  * applies. `decideSettings` is pure; what it says was good is kept in a file that survives a power loss.
  */
 
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
 import {
   isObject,
@@ -212,7 +212,7 @@ const DEFAULTS_BYTES_MAX = 1024 * 1024;
 
 /** Reads the manufacturer's defaults, comments allowed. No file is the same as an empty one; a bad one is told. */
 export async function readDefaults(
-  host: Pick<Host, "readFile" | "fileSize">,
+  host: ReadFiles,
   path: string,
 ): Promise<{ defaults?: Json; problems: Problem[] }> {
   const problems: Problem[] = [];
@@ -233,7 +233,7 @@ export async function readDefaults(
   }
 }
 
-type KeepHost = Pick<Host, "readTextFile" | "writeFile" | "makeFolder">;
+type KeepHost = ReadFiles & WriteFiles;
 
 /** It holds passwords. */
 const MODE = 0o600;

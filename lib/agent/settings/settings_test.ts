@@ -1,5 +1,4 @@
 import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
-import { SvcError } from "../../base/error.ts";
 import type { Json, JsonObject } from "../../base/schema/schema.ts";
 import {
   type AgentSettings,
@@ -10,6 +9,7 @@ import {
   writeLastGood,
 } from "./settings.ts";
 import { SECTIONS } from "./settings_rows.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const built = decideSettings({ defaults: {}, cloud: {} }).settings;
 
@@ -414,14 +414,9 @@ Deno.test("whatever comes in, there are settings", () => {
 });
 
 Deno.test("defaults are read with comments; a file that cannot be read is told, none is not", async () => {
-  const host = (text: string | undefined) => ({
-    fileSize: () => Promise.resolve(text?.length),
-    readFile: () =>
-      text === undefined
-        ? Promise.reject(new SvcError("not_found", "it does not exist"))
-        : Promise.resolve(new TextEncoder().encode(text)),
-  });
-  const read = (text?: string) => readDefaults(host(text), "/etc/svc-defaults.json");
+  const path = "/etc/svc-defaults.json";
+  const read = (text?: string) =>
+    readDefaults(FakeFiles.with(text === undefined ? {} : { [path]: text }), path);
   assertEquals(await read(), { defaults: {}, problems: [] });
   assertEquals((await read('{"model": "m", // ours\n}')).defaults, { model: "m" });
   const { defaults, problems } = await read("{");
@@ -430,22 +425,14 @@ Deno.test("defaults are read with comments; a file that cannot be read is told, 
 });
 
 Deno.test("what was good is kept for the owner alone; what cannot be read is as nothing", async () => {
-  const files = new Map<string, { text: string; mode?: number }>();
-  const host = {
-    makeFolder: () => Promise.resolve(),
-    readTextFile: (path: string) => Promise.resolve(files.get(path)!.text),
-    writeFile: (path: string, text: string | Uint8Array, options?: { mode?: number }) => {
-      files.set(path, { text: String(text), ...options });
-      return Promise.resolve();
-    },
-  };
+  const files = new FakeFiles();
   const { lastGood } = decideSettings({ defaults: {}, cloud: { advanced_settings: { debug: true } } });
-  await writeLastGood(host, "/opt/svc", lastGood);
-  assertEquals(files.get("/opt/svc/state/settings.json")?.mode, 0o600);
-  assertEquals(await readLastGood(host, "/opt/svc"), lastGood);
+  await writeLastGood(files, "/opt/svc", lastGood);
+  assertEquals(files.mode("/opt/svc/state/settings.json"), 0o600);
+  assertEquals(await readLastGood(files, "/opt/svc"), lastGood);
   for (const text of ["", "{", "[]", '{"cloud":{}}']) {
-    files.set("/opt/svc/state/settings.json", { text });
-    assertEquals(await readLastGood(host, "/opt/svc"), undefined);
+    files.put("/opt/svc/state/settings.json", text);
+    assertEquals(await readLastGood(files, "/opt/svc"), undefined);
   }
 });
 

@@ -6,9 +6,9 @@
  */
 
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/health_pb.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import { isObject } from "../../base/schema/schema.ts";
 import { client } from "../../wire/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
@@ -36,7 +36,7 @@ const REFUSALS = ["unimplemented", "unauthenticated", "permission_denied"];
 
 export class RuntimeProbe implements Probe {
   constructor(
-    private readonly host: Pick<Host, "readTextFile">,
+    private readonly host: ReadFiles,
     private readonly clock: Clock,
     /** Where the runtime tells `{"url": …}`. */
     private readonly servingFile: string,

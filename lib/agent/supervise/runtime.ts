@@ -7,9 +7,9 @@
  */
 
 import { createHash } from "node:crypto";
+import type { LogFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import {
   endsWithin,
@@ -47,7 +47,7 @@ export interface RuntimeParts {
   readonly boots: Boots;
   readonly probe: Probe;
   readonly processes: ProcessHost;
-  readonly host: Pick<Host, "readTextFile" | "fileSize" | "emptyFile" | "removeFile" | "makeFolder">;
+  readonly host: ReadFiles & WriteFiles & LogFiles;
   readonly clock: Clock;
   readonly logger: Logger;
   /** What it writes to standard error. */

@@ -4,6 +4,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { MARK, Runtime, type RuntimeSettings } from "./runtime.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const BASE = "/opt/svc";
 const BOOT = { file: "svc-server-1", path: `${BASE}/bin/svc-server`, delayMs: 0 };
@@ -14,7 +15,7 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logs = new Logs(clock, [memorySink(records)]);
-  const files = new Map<string, string>();
+  const files = new FakeFiles();
   const seen = {
     url: undefined as string | undefined,
     settled: 0,
@@ -39,13 +40,7 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
       restartStatus: () => Promise.resolve(undefined),
     },
     processes,
-    host: {
-      readTextFile: (path) => Promise.resolve(files.get(path) ?? ""),
-      fileSize: (path) => Promise.resolve(files.get(path)?.length),
-      emptyFile: (path) => void files.set(path, ""),
-      removeFile: (path) => void files.delete(path),
-      makeFolder: () => Promise.resolve(),
-    },
+    host: files,
     clock,
     logger: logs.logger("svc-agent"),
     errors: logs.logger("svc-server.StdErr"),
@@ -182,7 +177,7 @@ Deno.test("the next agent takes over what the one before has left", async () => 
 Deno.test("what it writes to standard error is told once", async () => {
   const { clock, files, end, messages, processes, runtime } = scene();
   await settle();
-  files.set(`${BASE}/state/svc-server.stderr`, "panic: out of luck\n\n");
+  files.put(`${BASE}/state/svc-server.stderr`, "panic: out of luck\n\n");
   await clock.advance(1000);
   assertEquals(messages().filter((message) => message.includes("luck")), ["panic: out of luck"]);
   processes.started[0].exit(3);

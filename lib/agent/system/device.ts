@@ -2,7 +2,8 @@
  * What the cloud is told of the device: its platform, its distribution, and which computer it is.
  */
 
-import type { Host } from "../../base/host.ts";
+import type { Platform } from "../../base/host.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
 import { osReleaseValue } from "./os_upgrader.ts";
 
 export interface Device {
@@ -16,7 +17,7 @@ export interface Device {
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
-export async function describeDevice(host: Pick<Host, "platform" | "readTextFile">): Promise<Device> {
+export async function describeDevice(host: Platform & ReadFiles): Promise<Device> {
   const { os, arch } = host.platform();
   const read = (path: string) => host.readTextFile(path).catch(() => "");
   const release = await read("/etc/os-release");

@@ -1,15 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { SvcError } from "../../base/error.ts";
 import { describeDevice } from "./device.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
 
 function describe(files: Record<string, string>, arch = "arm64") {
-  return describeDevice({
-    platform: () => ({ os: "linux", arch }),
-    readTextFile: (path) => {
-      const text = files[path];
-      return text === undefined ? Promise.reject(new SvcError("not_found", path)) : Promise.resolve(text);
-    },
-  });
+  return describeDevice(new FakeHost({ arch, files }));
 }
 
 Deno.test("a Raspberry Pi with Debian, and a computer that says nothing", async () => {

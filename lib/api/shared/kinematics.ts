@@ -8,8 +8,8 @@ import {
   type GetKinematicsResponse,
   KinematicsFileFormat,
 } from "../../../proto/gen/common_pb.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import { type KinematicModel, parseModel } from "../../geometry/kinematics.ts";
 import type { CallContext } from "../../wire/service.ts";
 import type { Call } from "../../resource/resource.ts";
@@ -33,9 +33,13 @@ export interface Kinematics {
 /**
  * Reads a model from a file, of the form that the end of its name says.
  *
- * @throws invalid_argument when it is not one; what the host throws when there is no such file
+ * @throws invalid_argument when it is not one; `not_found` when there is no such file
  */
-export async function readModel(host: Host, path: string, componentName: string): Promise<KinematicModel> {
+export async function readModel(
+  files: ReadFiles,
+  path: string,
+  componentName: string,
+): Promise<KinematicModel> {
   const format = path.endsWith(".json") ? "sva" : path.endsWith(".urdf") ? "urdf" : undefined;
   if (!format) {
     const wanted = "only files with .json and .urdf extensions are supported";
@@ -44,7 +48,7 @@ export async function readModel(host: Host, path: string, componentName: string)
       `reading the kinematics of ${componentName} from ${path}: ${wanted}`,
     );
   }
-  return parseModel(await host.readFile(path), format, componentName);
+  return parseModel(await files.readFile(path), format, componentName);
 }
 
 interface Kinematic {

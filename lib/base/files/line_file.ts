@@ -5,7 +5,7 @@
  * one begins after it. Only the last line of a file can be cut short, those before it cannot.
  */
 
-import type { AppendFile, Host } from "../host.ts";
+import type { AppendFile, LogFiles } from "./files.ts";
 
 const ENCODER = new TextEncoder();
 
@@ -14,7 +14,7 @@ export class LineFile {
   #sizeBytes = 0;
 
   /** Does not touch the file: the first `append` opens it, and makes it where there is none. */
-  constructor(private readonly host: Pick<Host, "openAppend">, readonly path: string) {}
+  constructor(private readonly host: LogFiles, readonly path: string) {}
 
   /** As of the last `append`; 0 for what is no regular file. */
   get sizeBytes(): number {

@@ -9,8 +9,8 @@
 
 import type { Clock } from "../clock.ts";
 import { messageOf, SvcError } from "../error.ts";
-import type { Host } from "../host.ts";
 import { LineFile } from "../files/line_file.ts";
+import type { LogFiles } from "../files/files.ts";
 import type { LogRecord, Sink } from "./log.ts";
 import { formatLine } from "./line.ts";
 
@@ -22,7 +22,7 @@ export const LOG_FILES_KEPT = 9;
 const RETRY_MS = 1_000;
 
 export interface LogFileParts {
-  readonly host: Pick<Host, "openAppend" | "moveFile">;
+  readonly host: LogFiles;
   readonly clock: Clock;
   readonly path: string;
   /** Told once when the file cannot be written or renamed, and once when it can again. */

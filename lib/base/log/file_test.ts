@@ -41,7 +41,7 @@ Deno.test("full files are kept beside the one that is written, as many as wanted
   // Three lines fill a file; the last three have just been moved away.
   assertEquals(paths(host), [`${PATH}.3`, `${PATH}.2`, `${PATH}.1`]);
   assertEquals(allMessages(host), [6, 7, 8, 9, 10, 11, 12, 13, 14].map((line) => `line ${line}`));
-  assertEquals([reports, host.open], [[], 0]);
+  assertEquals([reports, host.opened], [[], 0]);
 });
 
 Deno.test("the next start goes on in the same file, after a line that was cut short", () => {
@@ -61,8 +61,8 @@ Deno.test("a process killed at any operation leaves whole lines in order, and th
       const host = new FakeFiles((operation) => operation === at ? { kind: "kill", share } : undefined);
       const { file } = logFile(host, { filesKept: 20 });
       let told = 0;
-      while (told < lines && !host.killed) file.sink(record(`line ${told++}`));
-      if (!host.killed) {
+      while (told < lines && !host.dead) file.sink(record(`line ${told++}`));
+      if (!host.dead) {
         ended = true;
         break;
       }
@@ -107,7 +107,7 @@ Deno.test("a full disk is reported once and never thrown; when there is room the
   ]);
   assertEquals(reports.slice(1), [`the log file "${PATH}" is written again, 52 lines are missing`]);
   file.close();
-  assertEquals(host.open, 0);
+  assertEquals(host.opened, 0);
 });
 
 Deno.test("any single fault of the disk loses nothing but what it hit, and is told", async () => {
@@ -122,7 +122,7 @@ Deno.test("any single fault of the disk loses nothing but what it hit, and is to
     const lost = 20 - allMessages(host).filter((message) => message.startsWith("line")).length;
     assert(lost <= 1, `${lost} lines lost by a fault at ${at}`);
     assertEquals(reports.length > 0, at < host.operations, `fault at ${at}`);
-    assertEquals(host.open, 0);
+    assertEquals(host.opened, 0);
   }
 });
 

@@ -10,8 +10,8 @@
  */
 
 import { SvcError } from "../error.ts";
-import type { Host } from "../host.ts";
 import { LineFile } from "../files/line_file.ts";
+import type { LogFiles, ReadFiles } from "../files/files.ts";
 import type { Level } from "./log.ts";
 import type { JsonObject } from "../schema/schema.ts";
 
@@ -40,7 +40,7 @@ export interface Recovered {
 
 type Line = Partial<StoredLog> & { ack?: number };
 
-export type JournalHost = Pick<Host, "readFolder" | "readFile" | "openAppend" | "removeFile">;
+export type JournalHost = ReadFiles & LogFiles;
 
 const NAME = /^(\d{16})\.jsonl$/;
 

@@ -44,7 +44,7 @@ async function started(cloud: Cloud, host: FakeFiles, limits: Partial<QueueLimit
   const logs = new Logs(clock, [memorySink(own)]);
   // A dead process sends nothing.
   const send = async (batch: readonly QueuedLog[]) => {
-    if (host.killed) await new Promise(() => {});
+    if (host.dead) await new Promise(() => {});
     cloud.receive(batch);
   };
   const queue = await LogQueue.open({ host, clock, folder: FOLDER, send, logger: logs.logger(OWN), limits });
@@ -63,7 +63,7 @@ async function life(cloud: Cloud, host: FakeFiles, limits: Partial<QueueLimits> 
   const logged: string[] = [];
   const say = (count: number) => {
     for (const message of names(logged.length, logged.length + count)) {
-      if (host.killed) return;
+      if (host.dead) return;
       log(message);
       logged.push(message);
     }
@@ -80,11 +80,11 @@ async function life(cloud: Cloud, host: FakeFiles, limits: Partial<QueueLimits> 
     () => say(2),
   ];
   for (const step of steps) {
-    if (host.killed) break;
+    if (host.dead) break;
     await step();
   }
   cloud.online = true;
-  if (!host.killed) await queue.close();
+  if (!host.dead) await queue.close();
   return logged;
 }
 
@@ -119,7 +119,7 @@ Deno.test("entries arrive in order, in batches, and leave nothing but a small jo
   assertEquals(cloud.entries.map(({ message }) => message), logged);
   assertEquals(cloud.batches.every((batch) => batch.length <= 3), true);
   assertEquals(new Set(cloud.entries.map(({ id }) => id)).size, logged.length);
-  assertEquals([host.paths.length, host.open], [1, 0]);
+  assertEquals([host.paths.length, host.opened], [1, 0]);
 });
 
 Deno.test("killed at any operation: nothing is lost, the order is kept, what is recorded is not sent again", async () => {
@@ -133,7 +133,7 @@ Deno.test("killed at any operation: nothing is lost, the order is kept, what is 
     await next.clock.advance(10_000);
     await next.queue.close();
     // The entry whose writing was interrupted may be there or not.
-    const wanted = host.killed && !cloud.messages.includes(logged.at(-1)!) ? logged.slice(0, -1) : logged;
+    const wanted = host.dead && !cloud.messages.includes(logged.at(-1)!) ? logged.slice(0, -1) : logged;
     assertEquals(cloud.messages, [...wanted, "new"], where);
     for (const { id, message } of cloud.batches.slice(before).flat()) {
       assert(Number(id.split("-")[1]) > recorded, `${where}: ${message} was sent again`);
@@ -156,7 +156,7 @@ Deno.test("killed again while taking up what was left: still nothing is lost", a
       const again = await started(cloud, second);
       again.log("second");
       await again.clock.advance(10_000);
-      if (!second.killed) await again.queue.close();
+      if (!second.dead) await again.queue.close();
       const third = await started(cloud, second.restart());
       await third.clock.advance(10_000);
       await third.queue.close();
@@ -178,7 +178,7 @@ Deno.test("any single fault of the disk: everything arrives once and in order, a
     await next.clock.advance(10_000);
     await next.queue.close();
     assertEquals(cloud.entries.length, logged.length, where);
-    assertEquals(host.open, 0, where);
+    assertEquals(host.opened, 0, where);
   });
 });
 
@@ -218,7 +218,7 @@ Deno.test("a full disk is told once, and again when there is room", async () => 
   log("m10");
   assertEquals(disk().length, 2);
   await queue.close();
-  assertEquals(host.open, 0);
+  assertEquals(host.opened, 0);
   cloud.online = true;
   const next = await started(cloud, host.restart());
   await next.clock.advance(10_000);
@@ -272,7 +272,7 @@ Deno.test("killed at any operation while overflowing: what does not arrive is to
     await next.queue.close();
     const missing = logged.filter((message) => !cloud.messages.includes(message));
     assert(
-      missing.length <= cloud.told + (host.killed ? 1 : 0),
+      missing.length <= cloud.told + (host.dead ? 1 : 0),
       `${where}: ${missing} missing, ${cloud.told} told`,
     );
     assertEquals(cloud.messages, logged.filter((message) => !missing.includes(message)), where);

@@ -13,10 +13,10 @@ import { access, mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import type { Platform, WholeEnvironment } from "../../base/host.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import { endProcess, type Exit, type ProcessCommand, type ProcessHost } from "../../base/process.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Environment, Executor, Work } from "./executor.ts";
@@ -65,7 +65,7 @@ const INSTALLS = [
 ];
 const PIP = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"];
 
-type ScriptHost = Pick<ProcessHost, "spawn"> & Pick<Host, "environment" | "platform">;
+type ScriptHost = Pick<ProcessHost, "spawn"> & WholeEnvironment & Platform;
 
 interface Options {
   readonly sandbox: Sandbox;

@@ -10,10 +10,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Platform } from "../../base/host.ts";
 import { bytesOf } from "../../base/files/byte_reader.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { type Code, CODES, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { PipedProcess, PipeHost, ProcessCommand } from "../../base/process.ts";
 import { isObject } from "../../base/schema/schema.ts";
 import { FrameReader, type Head, headBytes } from "./content_frames.ts";
@@ -22,7 +22,7 @@ import type { Cell, Program, Sandbox } from "./sandbox.ts";
 import type { Limits } from "./sandbox_usage.ts";
 
 export interface ContentOptions {
-  readonly host: PipeHost & Pick<Host, "platform">;
+  readonly host: PipeHost & Platform;
   readonly clock: Clock;
   /** Shuts processes in; `NO_SANDBOX` where there is none. */
   readonly sandbox: Sandbox;

@@ -14,10 +14,10 @@
 
 import { chown, lchown, readdir, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { Environment, Platform } from "../../base/host.ts";
 import type { Clock } from "../../base/clock.ts";
 import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { ProcessCommand, ProcessHost, RunningProcess } from "../../base/process.ts";
 import { type Limits, WatchedFolder, watchUsage } from "./sandbox_usage.ts";
 
@@ -64,7 +64,7 @@ export interface Cell {
   close(): void;
 }
 
-type SandboxHost = Pick<ProcessHost, "spawn"> & Pick<Host, "env" | "platform">;
+type SandboxHost = Pick<ProcessHost, "spawn"> & Environment & Platform;
 
 /** Where the folder of a cell is inside. */
 const FOLDER = "/job";

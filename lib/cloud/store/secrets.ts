@@ -8,16 +8,17 @@
 
 import { createHash } from "node:crypto";
 import { chmod, mkdir, stat } from "node:fs/promises";
+import type { Platform } from "../../base/host.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { SECRET_KINDS, type SecretName } from "./secret_kinds.ts";
 import type { Sql, Store } from "./store.ts";
 
 export interface SecretsParts {
   readonly store: Store;
-  readonly host: Pick<Host, "readTextFile" | "writeFile" | "platform">;
+  readonly host: Platform & ReadFiles & WriteFiles;
   /** Made where there is none. */
   readonly folder: string;
   readonly clock: Clock;

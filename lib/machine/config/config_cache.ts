@@ -5,8 +5,8 @@
  * the program or its power while it is written, the file is whole: the old one or the new one.
  */
 
+import type { LogFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { isObject, type JsonObject } from "../../base/schema/schema.ts";
 import { fileNameOf } from "./placeholder.ts";
@@ -17,7 +17,7 @@ export interface ConfigCacheParts {
   /** The program's home folder. */
   readonly home: string;
   readonly partId: string;
-  readonly host: Pick<Host, "readTextFile" | "readFolder" | "writeFile" | "removeFile" | "makeFolder">;
+  readonly host: ReadFiles & WriteFiles & LogFiles;
   readonly logger: Logger;
 }
 

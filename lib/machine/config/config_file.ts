@@ -8,8 +8,9 @@
  * filled in.
  */
 
+import type { Environment } from "../../base/host.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
 import { isObject, type JsonObject, type Problem, show } from "../../base/schema/schema.ts";
 
@@ -36,14 +37,18 @@ export function parseConfig(bytes: Uint8Array, { file, env, problems }: ParseOpt
 }
 
 /** Reads and parses a configuration file; a file that cannot be read is the host's error. */
-export async function readConfig(host: Host, path: string, problems: Problem[] = []): Promise<JsonObject> {
+export async function readConfig(
+  host: Environment & ReadFiles,
+  path: string,
+  problems: Problem[] = [],
+): Promise<JsonObject> {
   const bytes = await readConfigBytes(host, path);
   return parseConfig(bytes, { file: path, env: (name) => host.env(name), problems });
 }
 
 /** Reads a configuration file, unless it is far too large for one. */
 export async function readConfigBytes(
-  host: Pick<Host, "fileSize" | "readFile">,
+  host: ReadFiles,
   path: string,
 ): Promise<Uint8Array> {
   checkSize(await host.fileSize(path) ?? 0, path);

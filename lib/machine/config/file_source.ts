@@ -7,9 +7,10 @@
  */
 
 import { createHash } from "node:crypto";
+import type { Environment } from "../../base/host.ts";
+import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Problem } from "../../base/schema/schema.ts";
 import { parseConfig, readConfigBytes } from "./config_file.ts";
 import type { ConfigSource, Draft } from "./config_source.ts";
@@ -24,7 +25,7 @@ const REVISION_LENGTH = 12;
 
 export interface FileSourceParts {
   readonly path: string;
-  readonly host: Pick<Host, "env" | "fileSize" | "readFile" | "watchFile">;
+  readonly host: Environment & ReadFiles & WatchFiles;
   readonly clock: Clock;
 }
 

@@ -4,42 +4,53 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Draft } from "./config_source.ts";
 import { FileSource } from "./file_source.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
+
+const PATH = "m.json";
+
+/** Counts what is read, and who watches. */
+class WatchedHost extends FakeHost {
+  reads = 0;
+  watchers = 0;
+  /** The system tells of changes. */
+  tells = true;
+
+  override readFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
+    this.reads++;
+    return super.readFile(path);
+  }
+
+  override watchFile(path: string, changed: () => void): () => void {
+    const stop = super.watchFile(path, () => this.tells && changed());
+    this.watchers++;
+    return () => {
+      this.watchers--;
+      stop();
+    };
+  }
+}
 
 /** A source over a file in memory, and everything that is heard of it. */
-async function follow(content: string) {
+async function follow(content: string | undefined) {
   const clock = new FakeClock();
-  const file: { content?: string; watchers: Set<() => void>; reads: number } = {
-    content,
-    watchers: new Set(),
-    reads: 0,
-  };
-  const host = {
-    env: (name: string) => name === "SPEED" ? "fast" : undefined,
-    fileSize: () => Promise.resolve(file.content?.length),
-    readFile: (path: string) => {
-      file.reads++;
-      if (file.content !== undefined) return Promise.resolve(new TextEncoder().encode(file.content));
-      return Promise.reject(new SvcError("not_found", `cannot read "${path}": it does not exist`));
-    },
-    watchFile: (_path: string, changed: () => void) => {
-      file.watchers.add(changed);
-      return () => void file.watchers.delete(changed);
-    },
-  };
-  const source = new FileSource({ path: "m.json", host, clock });
+  const host = new WatchedHost({
+    env: { SPEED: "fast" },
+    files: content === undefined ? {} : { [PATH]: content },
+  });
+  const source = new FileSource({ path: PATH, host, clock });
   const first = await source.first();
   const heard: (Draft | SvcError)[] = [];
   const end = source.follow((news) => heard.push(news));
   await clock.advance(1_000);
   return {
     clock,
-    file,
+    host,
     first,
     end,
     /** Changes the file and says so. */
     write(content: string | undefined) {
-      file.content = content;
-      for (const changed of file.watchers) changed();
+      if (content === undefined) host.removeFile(PATH);
+      else host.put(PATH, content);
     },
     took: () => heard.splice(0).map((news) => news instanceof SvcError ? news.message : news.json),
   };
@@ -106,29 +117,30 @@ Deno.test("what is wrong is told once, and the way back is news", async () => {
 });
 
 Deno.test("a change that the system does not tell of is found by looking", async () => {
-  const { clock, file, took, end } = await follow("{}");
-  file.content = '{"a": 1}';
+  const { clock, host, write, took, end } = await follow("{}");
+  host.tells = false;
+  write('{"a": 1}');
   await clock.advance(6_000);
   assertEquals(took(), [{ a: 1 }]);
   await end();
 });
 
 Deno.test("one watch at a time, none after the end, and no timer", async () => {
-  const { clock, file, write, end } = await follow("{}");
+  const { clock, host, write, end } = await follow("{}");
   for (let n = 0; n < 5; n++) {
     write(`{"n": ${n}}`);
     await clock.advance(1_000);
-    assertEquals(file.watchers.size, 1);
+    assertEquals(host.watchers, 1);
   }
   write('{"late": true}');
   await end();
-  assertEquals([file.watchers.size, clock.pending], [0, 0]);
-  const { reads } = file;
+  assertEquals([host.watchers, clock.pending], [0, 0]);
+  const { reads } = host;
   await settle();
-  assertEquals(file.reads, reads);
+  assertEquals(host.reads, reads);
 });
 
 Deno.test("a file that cannot be read or parsed at the start is an error", async () => {
   await assertRejects(() => follow("nonsense"), SvcError, "m.json:1:1");
-  await assertRejects(() => follow(undefined as unknown as string), SvcError, "it does not exist");
+  await assertRejects(() => follow(undefined), SvcError, "it does not exist");
 });

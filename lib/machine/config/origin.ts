@@ -4,8 +4,9 @@
  */
 
 import { CloudClient } from "../../cloud_client/client.ts";
+import type { Environment, MachineName, Platform } from "../../base/host.ts";
+import type { Files } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { Host } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Registry } from "../../resource/registry.ts";
@@ -27,7 +28,7 @@ export interface OriginParts {
   /** Of this program: `0.1.0` */
   readonly version: string;
   readonly registry: Registry;
-  readonly host: Host;
+  readonly host: Environment & Platform & MachineName & Files;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -4,9 +4,10 @@
  * What is not asked for costs nothing. Nothing in here can stop the machine.
  */
 
+import type { Environment, ProcessUsage } from "../../base/host.ts";
+import type { LogFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Logs } from "../../base/log/log.ts";
 import type { Route } from "../../wire/port/grpc_web.ts";
 import type { Interceptor } from "../../wire/service.ts";
@@ -29,7 +30,7 @@ export interface DiagnosticsOptions {
 
 export interface DiagnosticsParts {
   readonly machine: Pick<Machine, "nodes" | "config" | "registry">;
-  readonly host: Host;
+  readonly host: Environment & ProcessUsage & LogFiles;
   readonly clock: Clock;
   readonly logs: Logs;
   /** `0.1.0` */
@@ -148,7 +149,7 @@ function ownerOf(cloud: MachineConfig["cloud"]): string {
   return cloud?.id ?? "local-config";
 }
 
-function processMetrics(host: Pick<Host, "usage">) {
+function processMetrics(host: ProcessUsage) {
   const { residentBytes, heapUsedBytes, cpuUs } = host.usage();
   return {
     "process.resident_bytes": residentBytes,

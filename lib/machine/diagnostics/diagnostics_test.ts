@@ -129,5 +129,5 @@ Deno.test("tracing begins, changes and ends with the configuration", async () =>
   assertEquals(files.paths, ["/svc/trace/local-config/traces.jsonl"]);
   diagnostics.adopt(disk);
   await diagnostics.close();
-  assertEquals([clock.pending, files.open], [0, 0]);
+  assertEquals([clock.pending, files.opened], [0, 0]);
 });

@@ -5,9 +5,9 @@
  * of the program, and that after a kill the files are whole but for the last seconds.
  */
 
+import type { AppendFile, LogFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
-import type { AppendFile, Host } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { encodeBlock, type Sample } from "./ftdc_format.ts";
 
@@ -37,7 +37,7 @@ export const CAPTURE_SUFFIX = ".jsonl.gz";
 export interface FtdcParts {
   readonly folder: string;
   readonly sources: readonly MetricSource[];
-  readonly host: Pick<Host, "readFolder" | "openAppend" | "removeFile">;
+  readonly host: LogFiles;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly limits?: Partial<FtdcLimits>;

@@ -6,11 +6,12 @@ import { execFile } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { connect } from "node:net";
+import type { Platform } from "../../base/host.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Network, UdpSocket } from "./network_check.ts";
 
-export function systemNetwork(host: Pick<Host, "platform" | "readTextFile">): Network {
+export function systemNetwork(host: Platform & ReadFiles): Network {
   return {
     resolve: async (name) => {
       try {
@@ -56,7 +57,7 @@ function udp(received: (bytes: Uint8Array) => void): Promise<UdpSocket> {
   });
 }
 
-async function gateway(host: Pick<Host, "platform" | "readTextFile">): Promise<string> {
+async function gateway(host: Platform & ReadFiles): Promise<string> {
   const { os } = host.platform();
   if (os !== "linux") throw new SvcError("unavailable", `where it is cannot be found out on ${os}`);
   let routes: string;

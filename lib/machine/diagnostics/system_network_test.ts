@@ -3,11 +3,9 @@ import { createSocket } from "node:dgram";
 import { createServer, type Socket } from "node:net";
 import { SvcError } from "../../base/error.ts";
 import { systemNetwork } from "./system_network.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
 
-const network = systemNetwork({
-  platform: () => ({ os: "linux", arch: "x64" }),
-  readTextFile: (path) => Promise.reject(new SvcError("not_found", `cannot read "${path}"`)),
-});
+const network = systemNetwork(new FakeHost());
 
 /** A server on the loopback that does `serve` with each connection. */
 async function server(serve: (socket: Socket) => void) {

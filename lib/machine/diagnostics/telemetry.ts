@@ -9,9 +9,10 @@
 import type { Span } from "@opentelemetry/api";
 import type { DataPoint, MetricData } from "@opentelemetry/sdk-metrics";
 import type { ReadableSpan } from "@opentelemetry/sdk-trace";
+import type { ProcessUsage } from "../../base/host.ts";
+import type { LogFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import { LineFile } from "../../base/files/line_file.ts";
 import type { Fields, Logger } from "../../base/log/log.ts";
 import type { Message } from "../../wire/proto.ts";
@@ -31,7 +32,7 @@ export interface TelemetryOptions {
 }
 
 export interface TelemetryParts {
-  readonly host: Pick<Host, "openAppend" | "moveFile" | "usage">;
+  readonly host: LogFiles & ProcessUsage;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;

@@ -112,7 +112,7 @@ Deno.test("spans in a file are lines of OTLP in JSON", async () => {
   await clock.advance(5_000);
   await call(10);
   await telemetry.close();
-  assertEquals([files.paths, files.open, clock.pending], [["/svc/trace/a/traces.jsonl"], 0, 0]);
+  assertEquals([files.paths, files.opened, clock.pending], [["/svc/trace/a/traces.jsonl"], 0, 0]);
   const lines = files.text(files.paths[0]).trimEnd().split("\n").map((line) => JSON.parse(line));
   const spans = lines.map(({ resourceSpans: [{ scopeSpans: [{ spans }] }] }) => spans);
   assertEquals(spans.map((some) => some.length), [2, 1]);

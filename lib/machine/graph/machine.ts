@@ -9,12 +9,17 @@
 
 import { type Clock, race } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Logger, Logs } from "../../base/log/log.ts";
 import type { JsonObject, Problem } from "../../base/schema/schema.ts";
 import { UNRESOLVED, wire } from "../../resource/graph.ts";
 import { ResourceName } from "../../resource/name.ts";
-import { type AnyApi, type AnyModel, Dependencies, type Registry } from "../../resource/registry.ts";
+import {
+  type AnyApi,
+  type AnyModel,
+  Dependencies,
+  type ModelHost,
+  type Registry,
+} from "../../resource/registry.ts";
 import type { Resource } from "../../resource/resource.ts";
 import type { Uplink } from "../../resource/uplink.ts";
 import type { DescService } from "../../wire/proto.ts";
@@ -45,7 +50,7 @@ export interface MachineParts {
   readonly registry: Registry;
   readonly logs: Logs;
   readonly clock: Clock;
-  readonly host: Host;
+  readonly host: ModelHost;
   readonly limits?: Partial<MachineLimits>;
   readonly activities?: Activities;
   /** Where captured data goes. */

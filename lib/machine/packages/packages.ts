@@ -12,10 +12,11 @@ import { createReadStream } from "node:fs";
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
+import type { Platform } from "../../base/host.ts";
+import type { WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { fileNameOf, packageFolder } from "../config/placeholder.ts";
@@ -46,7 +47,7 @@ export interface PackagesParts {
   readonly home: string;
   /** The control plane, if there is one. */
   readonly client?: Pick<CloudClient, "package" | "partId">;
-  readonly host: Pick<Host, "platform" | "writeFile">;
+  readonly host: Platform & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
 }

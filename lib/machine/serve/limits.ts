@@ -3,8 +3,8 @@
  * with it.
  */
 
+import type { Environment } from "../../base/host.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Message } from "../../wire/proto.ts";
 import type { CallContext, Interceptor } from "../../wire/service.ts";
 import { resourceNamed, type Types } from "./call.ts";
@@ -20,7 +20,7 @@ const EXEMPT: ReadonlySet<string> = new Set([`/${ROBOT_SERVICE}/Log`, `/${ROBOT_
 const COUNTED = /^viam\.(component|service|robot)\./;
 
 interface RequestLimitParts {
-  readonly host: Pick<Host, "env">;
+  readonly host: Environment;
   readonly registry: Types;
 }
 
@@ -54,7 +54,7 @@ function working(calls: ReadonlySet<CallContext>): number {
   return count;
 }
 
-function limitOf(host: Pick<Host, "env">): number {
+function limitOf(host: Environment): number {
   for (const variable of VARIABLES) {
     const limit = Number(host.env(variable));
     if (Number.isSafeInteger(limit) && limit > 0) return limit;

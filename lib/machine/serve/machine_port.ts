@@ -6,9 +6,9 @@
  * again. Keys come and go while the port is open: tokens and calls of a key that is gone end at once, others go on.
  */
 
+import type { ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { ResourceName } from "../../resource/name.ts";
 import { type Auth, auth, type AuthSettings } from "../../wire/auth.ts";
@@ -36,7 +36,7 @@ export interface MachinePortParts {
   readonly noTls: boolean;
   /** Hears where it serves, whenever that changes. */
   readonly serving: (url: string) => void;
-  readonly host: Pick<Host, "readTextFile">;
+  readonly host: ReadFiles;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -230,7 +230,7 @@ async function doorOf(config: MachineConfig, { noTls, host }: MachinePortParts):
 
 async function tlsOf(
   { network: { tlsCertFile, tlsKeyFile }, cloud }: MachineConfig,
-  host: Pick<Host, "readTextFile">,
+  host: ReadFiles,
 ): Promise<TlsFiles | undefined> {
   if (tlsCertFile !== undefined && tlsKeyFile !== undefined) {
     return {

@@ -17,6 +17,7 @@ import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
 import { decodeConfig, type MachineConfig } from "../config/config.ts";
 import { MachinePort } from "./machine_port.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const clock = new SystemClock();
 
@@ -34,11 +35,11 @@ async function withPort(
   json: JsonObject,
   test: (
     port: MachinePort,
-    bench: { records: LogRecord[]; files: Map<string, string>; clock: FakeClock },
+    bench: { records: LogRecord[]; files: FakeFiles; clock: FakeClock },
   ) => Promise<void>,
 ): Promise<void> {
   const records: LogRecord[] = [];
-  const files = new Map<string, string>();
+  const files = new FakeFiles();
   // Of timers only those of the port's own retries matter here; sockets have the time of the system.
   const fake = new FakeClock();
   const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
@@ -51,14 +52,7 @@ async function withPort(
     http: {},
     noTls: false,
     serving: (url: string) => logger.info("serving", { url }),
-    host: {
-      readTextFile: (path: string) => {
-        const text = files.get(path);
-        return text === undefined
-          ? Promise.reject(new SvcError("not_found", `cannot read "${path}": it does not exist`))
-          : Promise.resolve(text);
-      },
-    },
+    host: files,
     clock: fake,
     logger,
   };
@@ -158,7 +152,8 @@ Deno.test("keys come and go while the port is open: only calls and tokens of tho
       assertEquals(records.length, opened, "the port stays open");
       // Another certificate opens the port anew, and tokens stay good.
       const { certPem, keyPem } = await selfSigned();
-      files.set("cert", certPem).set("key", keyPem);
+      files.put("cert", certPem);
+      files.put("key", keyPem);
       const secure = (config: Record<string, string>) => ({
         ...keys(config),
         ...at("localhost:0", { tls_cert_file: "cert", tls_key_file: "key" }),
@@ -167,7 +162,7 @@ Deno.test("keys come and go while the port is open: only calls and tokens of tho
       assertEquals(await serves(port.url, mine.token), true);
       assert(["unavailable", "canceled"].includes(await mine.rest));
       // What cannot be opened keeps nobody in.
-      files.delete("cert");
+      files.removeFile("cert");
       await changed(port, secure({ third: "d" }), clock);
       assertStringIncludes(port.status!.error!, "the port stays");
       assertEquals(await serves(port.url, mine.token), "unauthenticated");
@@ -189,7 +184,8 @@ Deno.test("a certificate that comes, changes and goes", () =>
   withPort(at("localhost:0"), async (port, { files, clock }) => {
     const tls = { tls_cert_file: "cert", tls_key_file: "key" };
     const put = ({ certPem, keyPem }: { certPem: string; keyPem: string }) => {
-      files.set("cert", certPem).set("key", keyPem);
+      files.put("cert", certPem);
+      files.put("key", keyPem);
     };
     put(await selfSigned());
     await changed(port, at("localhost:0", tls), clock);
@@ -214,13 +210,15 @@ Deno.test("what cannot be opened leaves the port as it is, is told and shown onc
     assertEquals([name.full, state, error], ["rdk-internal:service:web/builtin", "unhealthy", errors[0]]);
     assertEquals(await serves(url), true);
 
-    files.set("cert", "none").set("key", "none");
+    files.put("cert", "none");
+    files.put("key", "none");
     await clock.advance(5_000);
     assertStringIncludes(port.status!.error!, "cannot read cert: wanted a PEM certificate");
     assertEquals(await serves(url), true);
 
     const { certPem, keyPem } = await selfSigned();
-    files.set("cert", certPem).set("key", keyPem);
+    files.put("cert", certPem);
+    files.put("key", keyPem);
     while (port.status) await clock.advance(5_000);
     assertEquals([port.status, port.url.slice(0, 5)], [undefined, "https"]);
     assertEquals(await serves(port.url), true);
@@ -268,7 +266,8 @@ Deno.test("who shows a certificate of a listed name needs no token; all others a
     return response.headers.get("grpc-status") ?? /grpc-status: ?(\d+)/.exec(body)?.[1];
   };
   await withPort(at("localhost:0"), async (port, { files, clock: fake, records }) => {
-    files.set("cert", ours.certPem).set("key", ours.keyPem);
+    files.put("cert", ours.certPem);
+    files.put("key", ours.keyPem);
     await changed(port, config("localhost"), fake);
     assertEquals(await check(port.url, ours), "0");
     assertEquals(await check(port.url), "16");

@@ -10,7 +10,7 @@
  * has all of it; those of this computer have more, as a proxy may stand there for everybody.
  */
 
-import type { Host } from "../../base/host.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
 
 /** Connections of one port, whatever the system allows. */
 const MAX_CONNECTIONS = 4096;
@@ -37,7 +37,7 @@ const STRANGERS_SHARE = 1 / 3;
 export const PROGRESS_BYTES = 64 * 1024;
 
 /** How many connections a port may have. */
-export async function connectionLimit(host: Pick<Host, "readTextFile">): Promise<number> {
+export async function connectionLimit(host: ReadFiles): Promise<number> {
   const limits = await host.readTextFile("/proc/self/limits").catch(() => "");
   const [, soft] = /^Max open files +(\d+|unlimited)/m.exec(limits) ?? [];
   return connectionsWith(soft === "unlimited" ? Infinity : Number(soft ?? DEFAULT_FILES));

@@ -10,6 +10,7 @@ import {
   PROGRESS_BYTES,
   rankToLeave,
 } from "./guests.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 /** A port and who has left it, by name. */
 function port(limit: number) {
@@ -136,11 +137,11 @@ Deno.test("who has left is not counted again", () => {
 });
 
 Deno.test("the limit of connections leaves files for the program", async () => {
-  const limits = (text: string) => connectionLimit({ readTextFile: () => Promise.resolve(text) });
+  const limits = (text: string) => connectionLimit(FakeFiles.with({ "/proc/self/limits": text }));
   const line = (soft: string) =>
     `Limit  Soft  Hard  Units\nMax open files            ${soft}     4096      files\n`;
   assertEquals(await limits(line("64")), 21);
   assertEquals(await limits(line("1024")), 512);
   assertEquals(await limits(line("unlimited")), 4096);
-  assertEquals(await connectionLimit({ readTextFile: () => Promise.reject(new Error("no such file")) }), 512);
+  assertEquals(await connectionLimit(new FakeFiles()), 512);
 });

@@ -1,0 +1,177 @@
+/**
+ * Durable writes, put together from the few things that a file system does.
+ *
+ * A file system promises little: bytes are there for certain only when their file is synced, a name only when its
+ * folder is. The methods below make a whole of them, for the real files and for those of the simulations alike, which
+ * lose what is not synced: temporary file → sync → rename → sync of the folder.
+ */
+
+import { basename, dirname, join } from "node:path";
+import {
+  type AppendFile,
+  type FileFacts,
+  type FileKind,
+  type Files,
+  type FoundFile,
+  type OpenFile,
+  type OpenHow,
+  TEMPORARY,
+} from "./files.ts";
+
+const FILE_MODE = 0o644;
+
+export abstract class DurableFiles implements Files {
+  abstract readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
+  abstract readPieces(path: string, from?: number): AsyncIterable<Uint8Array<ArrayBuffer>>;
+  abstract entries(path: string): Promise<{ readonly name: string; readonly kind: FileKind }[]>;
+  abstract realPath(path: string): Promise<string>;
+  abstract freeBytes(folder: string): Promise<number>;
+  abstract openAppend(path: string): AppendFile;
+  abstract moveFile(from: string, to: string): void;
+  abstract emptyFile(path: string): void;
+  abstract removeFile(path: string): void;
+  abstract open(path: string, how: OpenHow, mode?: number): Promise<OpenFile>;
+  abstract makeFolder(path: string, options?: { readonly mode?: number }): Promise<void>;
+  abstract temporaryFolder(prefix: string): Promise<string>;
+  abstract addName(path: string, name: string): Promise<void>;
+  abstract remove(path: string): Promise<void>;
+  abstract removeTree(path: string): Promise<void>;
+  abstract setMode(path: string, mode: number): Promise<void>;
+  abstract setOwner(path: string, uid: number, gid: number): Promise<void>;
+  abstract syncFile(path: string): Promise<void>;
+  abstract syncFolder(path: string): Promise<void>;
+  abstract readLink(path: string): Promise<string | undefined>;
+  abstract watchFile(path: string, changed: () => void): () => void;
+
+  /** Throws where there is nothing. */
+  protected abstract look(path: string, links: boolean): Promise<FileFacts>;
+  protected abstract rename(from: string, to: string): Promise<void>;
+  /** Throws where there is something. */
+  protected abstract makeLink(path: string, text: string): Promise<void>;
+  /** A name that nobody else has. */
+  protected abstract temporaryName(): string;
+
+  async readTextFile(path: string): Promise<string> {
+    return new TextDecoder().decode(await this.readFile(path));
+  }
+
+  async readFolder(path: string): Promise<string[]> {
+    return (await this.entries(path)).map(({ name }) => name);
+  }
+
+  async fileSize(path: string): Promise<number | undefined> {
+    return (await this.stat(path))?.sizeBytes;
+  }
+
+  async stat(path: string, { links = false } = {}): Promise<FileFacts | undefined> {
+    return await this.look(path, links).catch(() => undefined);
+  }
+
+  async findFile(path: string): Promise<FileFacts | undefined> {
+    const found = await this.stat(path);
+    return found?.kind === "file" ? found : undefined;
+  }
+
+  filesAt(path: string): Promise<readonly FoundFile[]> {
+    return this.#foundAt(path, "");
+  }
+
+  async writeFile(path: string, content: string | Uint8Array, { mode = FILE_MODE } = {}): Promise<void> {
+    await this.#replace(path, mode, content);
+  }
+
+  async writePieces(
+    path: string,
+    pieces: AsyncIterable<Uint8Array>,
+    { mode = FILE_MODE } = {},
+  ): Promise<void> {
+    await this.#replace(path, mode, pieces);
+  }
+
+  async copyFile(from: string, to: string, { mode = FILE_MODE } = {}): Promise<void> {
+    await this.#replace(to, mode, this.readPieces(from));
+  }
+
+  async createFile(
+    path: string,
+    content: string | Uint8Array | AsyncIterable<Uint8Array>,
+    { mode = FILE_MODE } = {},
+  ): Promise<void> {
+    const file = await this.open(path, "exclusive", mode);
+    try {
+      await writeAll(file, content);
+    } finally {
+      file.close();
+    }
+  }
+
+  async moveDurably(from: string, to: string): Promise<void> {
+    await this.rename(from, to);
+    await this.syncFolder(dirname(to));
+  }
+
+  async removeDurably(path: string): Promise<void> {
+    await this.remove(path);
+    await this.syncFolder(dirname(path));
+  }
+
+  async turnLink(path: string, text: string): Promise<void> {
+    const temporary = `${path}${TEMPORARY}`;
+    await this.remove(temporary);
+    await this.makeLink(temporary, text);
+    await this.#giveName(temporary, path);
+  }
+
+  async #replace(
+    path: string,
+    mode: number,
+    content: string | Uint8Array | AsyncIterable<Uint8Array>,
+  ): Promise<void> {
+    const temporary = `${path}.${this.temporaryName()}${TEMPORARY}`;
+    try {
+      const file = await this.open(temporary, "exclusive", mode);
+      try {
+        await writeAll(file, content);
+        await file.sync();
+      } finally {
+        file.close();
+      }
+    } catch (error) {
+      // A full disk needs the space.
+      await this.remove(temporary).catch(() => {});
+      throw error;
+    }
+    await this.#giveName(temporary, path);
+  }
+
+  async #giveName(temporary: string, path: string): Promise<void> {
+    try {
+      await this.rename(temporary, path);
+    } catch (error) {
+      await this.remove(temporary).catch(() => {});
+      throw error;
+    }
+    await this.syncFolder(dirname(path));
+  }
+
+  /** `name`: of what is there, seen from the folder that was asked for; empty for that itself. */
+  async #foundAt(path: string, name: string): Promise<FoundFile[]> {
+    const { kind, sizeBytes, modifiedMs } = await this.look(path, name !== "");
+    if (kind === "file") return [{ path, name: name || basename(path), sizeBytes, modifiedMs }];
+    if (kind !== "folder") return [];
+    const found: FoundFile[] = [];
+    for (const entry of await this.readFolder(path)) {
+      found.push(...await this.#foundAt(join(path, entry), name === "" ? entry : `${name}/${entry}`));
+    }
+    return found;
+  }
+}
+
+async function writeAll(
+  file: OpenFile,
+  content: string | Uint8Array | AsyncIterable<Uint8Array>,
+): Promise<void> {
+  if (typeof content === "string") await file.write(new TextEncoder().encode(content));
+  else if (content instanceof Uint8Array) await file.write(content);
+  else for await (const piece of content) await file.write(piece);
+}

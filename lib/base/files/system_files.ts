@@ -1,0 +1,276 @@
+/**
+ * The files of this computer.
+ *
+ * Nothing it opens exclusively or removes as a tree follows a link. On Windows, where a folder cannot be synced and
+ * needs no such thing, that does nothing.
+ */
+
+import { dirname } from "node:path";
+import { type Code, messageOf } from "../error.ts";
+import { DurableFiles } from "./durable_files.ts";
+import {
+  type AppendFile,
+  FileError,
+  type FileFacts,
+  type FileKind,
+  type OpenFile,
+  type OpenHow,
+} from "./files.ts";
+import { watchFile } from "./watch.ts";
+
+const PIECE_BYTES = 64 * 1024;
+/** Of a file to which lines are added: logs are for administrators, too. */
+const APPEND_MODE = 0o640;
+
+export class SystemFiles extends DurableFiles {
+  readFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
+    return attempt("read", path, () => Deno.readFile(path));
+  }
+
+  override readTextFile(path: string): Promise<string> {
+    return attempt("read", path, () => Deno.readTextFile(path));
+  }
+
+  async *readPieces(path: string, from = 0): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+    using file = await attempt("read", path, () => Deno.open(path));
+    if (from > 0) await attempt("read", path, () => file.seek(from, Deno.SeekMode.Start));
+    const buffer = new Uint8Array(PIECE_BYTES);
+    for (;;) {
+      const length = await attempt("read", path, () => file.read(buffer));
+      if (length === null) return;
+      yield buffer.slice(0, length);
+    }
+  }
+
+  entries(path: string): Promise<{ readonly name: string; readonly kind: FileKind }[]> {
+    return attempt("list", path, async () => {
+      const found = await Array.fromAsync(
+        Deno.readDir(path),
+        (entry) => ({ name: entry.name, kind: kindOf(entry) }),
+      );
+      return found.sort((a, b) => a.name < b.name ? -1 : 1);
+    });
+  }
+
+  realPath(path: string): Promise<string> {
+    return attempt("find", path, () => Deno.realPath(path));
+  }
+
+  freeBytes(folder: string): Promise<number> {
+    return attempt("look for space in", folder, async () => {
+      const { statfs } = await import("node:fs/promises");
+      const { bavail, bsize } = await statfs(folder);
+      return bavail * bsize;
+    });
+  }
+
+  openAppend(path: string): AppendFile {
+    return attemptNow("append to", path, () => {
+      Deno.mkdirSync(dirname(path), { recursive: true });
+      return new SystemAppendFile(path);
+    });
+  }
+
+  moveFile(from: string, to: string): void {
+    attemptNow("rename", from, () => Deno.renameSync(from, to));
+  }
+
+  emptyFile(path: string): void {
+    attemptNow("empty", path, () => Deno.truncateSync(path));
+  }
+
+  removeFile(path: string): void {
+    attemptNow("remove", path, () => Deno.removeSync(path));
+  }
+
+  open(path: string, how: OpenHow, mode = 0o644): Promise<OpenFile> {
+    return attempt("write", path, async () => {
+      const options = how === "new"
+        ? { write: true, create: true, truncate: true }
+        : how === "append"
+        ? { append: true, create: true }
+        : { write: true, createNew: true };
+      const file = await Deno.open(path, { ...options, mode });
+      return {
+        write: (bytes) =>
+          attempt("write", path, async () => {
+            for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+          }),
+        sync: () => attempt("write", path, () => file.sync()),
+        close: () => file.close(),
+      };
+    });
+  }
+
+  makeFolder(path: string, { mode = 0o777 } = {}): Promise<void> {
+    return attempt("make", path, () => Deno.mkdir(path, { recursive: true, mode }));
+  }
+
+  temporaryFolder(prefix: string): Promise<string> {
+    return attempt("make a temporary folder", prefix, () => Deno.makeTempDir({ prefix }));
+  }
+
+  addName(path: string, name: string): Promise<void> {
+    return attempt("give the name", name, () => Deno.link(path, name));
+  }
+
+  remove(path: string): Promise<void> {
+    return attempt("remove", path, () => unlessMissing(Deno.remove(path)));
+  }
+
+  removeTree(path: string): Promise<void> {
+    return attempt("remove", path, () => unlessMissing(Deno.remove(path, { recursive: true })));
+  }
+
+  setMode(path: string, mode: number): Promise<void> {
+    if (onWindows()) return Promise.resolve();
+    return attempt("change the permissions of", path, () => Deno.chmod(path, mode));
+  }
+
+  setOwner(path: string, uid: number, gid: number): Promise<void> {
+    return attempt("change the owner of", path, async () => {
+      const { lchown } = await import("node:fs/promises");
+      await lchown(path, uid, gid);
+    });
+  }
+
+  syncFile(path: string): Promise<void> {
+    return attempt("sync", path, async () => {
+      using file = await Deno.open(path, { read: true, write: onWindows() });
+      await file.sync();
+    });
+  }
+
+  syncFolder(path: string): Promise<void> {
+    return onWindows() ? Promise.resolve() : this.syncFile(path);
+  }
+
+  readLink(path: string): Promise<string | undefined> {
+    return attempt("read", path, async () => {
+      try {
+        return await (onWindows() ? Deno.readTextFile(path) : Deno.readLink(path));
+      } catch (error) {
+        if (error instanceof Deno.errors.NotFound) return undefined;
+        throw error;
+      }
+    });
+  }
+
+  watchFile(path: string, changed: () => void): () => void {
+    return watchFile(path, changed);
+  }
+
+  protected look(path: string, links: boolean): Promise<FileFacts> {
+    return attempt("look at", path, async () => {
+      const info = await (links ? Deno.lstat(path) : Deno.stat(path));
+      return {
+        kind: kindOf(info),
+        sizeBytes: info.size,
+        diskBytes: (info.blocks ?? 0) * 512,
+        modifiedMs: info.mtime?.getTime() ?? 0,
+        mode: onWindows() ? 0 : (info.mode ?? 0) & 0o777,
+      };
+    });
+  }
+
+  protected rename(from: string, to: string): Promise<void> {
+    return attempt("rename", from, () => Deno.rename(from, to));
+  }
+
+  protected makeLink(path: string, text: string): Promise<void> {
+    if (onWindows()) return this.createFile(path, text);
+    return attempt("make the link", path, () => Deno.symlink(text, path));
+  }
+
+  protected temporaryName(): string {
+    return crypto.randomUUID().slice(0, 8);
+  }
+}
+
+class SystemAppendFile implements AppendFile {
+  readonly sizeBytes: number;
+  readonly endsLine: boolean;
+  readonly regular: boolean;
+  readonly #file: Deno.FsFile;
+
+  constructor(private readonly path: string) {
+    this.#file = Deno.openSync(path, { read: true, append: true, create: true, mode: APPEND_MODE });
+    const { size, isFile } = this.#file.statSync();
+    this.sizeBytes = size;
+    this.regular = isFile;
+    const last = new Uint8Array(1);
+    if (size > 0) {
+      this.#file.seekSync(-1, Deno.SeekMode.End);
+      this.#file.readSync(last);
+    }
+    this.endsLine = size === 0 || last[0] === 10;
+  }
+
+  append(bytes: Uint8Array): void {
+    attemptNow("append to", this.path, () => {
+      for (let at = 0; at < bytes.length;) at += this.#file.writeSync(bytes.subarray(at));
+    });
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+}
+
+function onWindows(): boolean {
+  return Deno.build.os === "windows";
+}
+
+function kindOf(info: { isFile: boolean; isDirectory: boolean; isSymlink: boolean }): FileKind {
+  if (info.isFile) return "file";
+  if (info.isDirectory) return "folder";
+  return info.isSymlink ? "link" : "other";
+}
+
+async function unlessMissing(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+async function attempt<T>(verb: string, path: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw failure(verb, path, error);
+  }
+}
+
+function attemptNow<T>(verb: string, path: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw failure(verb, path, error);
+  }
+}
+
+const KNOWN: { readonly [errno: string]: readonly [Code, string?] } = {
+  ENOENT: ["not_found", "it does not exist"],
+  EACCES: ["permission_denied"],
+  EPERM: ["permission_denied"],
+  EROFS: ["permission_denied"],
+  ENOSPC: ["resource_exhausted", "the disk is full"],
+  EDQUOT: ["resource_exhausted", "the disk is full"],
+  EEXIST: ["already_exists", "it is there already"],
+  EISDIR: ["unknown", "it is a folder"],
+};
+
+function failure(verb: string, path: string, error: unknown): FileError {
+  if (error instanceof FileError) return error;
+  const [code, why = messageOf(error)] = KNOWN[errnoOf(error)] ?? ["unknown"];
+  return new FileError(code, `cannot ${verb} "${path}": ${why}`, path, { cause: error });
+}
+
+function errnoOf(error: unknown): string {
+  if (error instanceof Deno.errors.NotFound) return "ENOENT";
+  if (error instanceof Deno.errors.IsADirectory) return "EISDIR";
+  if (error instanceof Deno.errors.PermissionDenied) return "EACCES";
+  return (error as { code?: string }).code ?? "";
+}

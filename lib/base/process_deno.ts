@@ -1,0 +1,235 @@
+/**
+ * Other programs, as this system runs them.
+ */
+
+import { type Code, messageOf, SvcError } from "./error.ts";
+import type { Clock } from "./clock.ts";
+import {
+  type Exit,
+  EXIT_UNKNOWN,
+  type FoundProcess,
+  linesOf,
+  type PipedProcess,
+  type ProcessCommand,
+  type RunningProcess,
+  type Signal,
+} from "./process.ts";
+
+/** See `ProcessHost`. */
+export function spawn(command: ProcessCommand): RunningProcess {
+  return started(command, () => new DenoProcess(command));
+}
+
+/** See `PipeHost`. */
+export function pipe(command: ProcessCommand): PipedProcess {
+  return started(command, () => new DenoPipedProcess(command));
+}
+
+/** See `ProcessHost`. */
+export async function findMarked(
+  name: string,
+  value: string,
+  clock: Clock,
+  until: AbortSignal,
+): Promise<FoundProcess[]> {
+  if (Deno.build.os !== "linux") return [];
+  const found: FoundProcess[] = [];
+  for await (const { name: entry } of Deno.readDir("/proc")) {
+    const pid = Number(entry);
+    if (!Number.isInteger(pid) || pid === Deno.pid) continue;
+    const env = environmentOf(pid);
+    const stat = env?.[name] === value ? procStat(pid) : undefined;
+    if (env && stat?.group === pid) {
+      found.push({ env, process: new FoundDenoProcess(pid, stat.started, clock, until) });
+    }
+  }
+  return found;
+}
+
+/**
+ * Runs its arguments as the leader of its group, beside a watch that kills the group when our end of the pipe closes:
+ * the pipe closes with us, whatever became of us.
+ */
+const LEASH = `exec 3<&0; ( ( cat <&3; kill -KILL 0 ) >/dev/null 2>&1 & ); exec "$@" </dev/null 3<&-`;
+
+class DenoProcess implements RunningProcess {
+  readonly pid: number;
+  readonly stdout: AsyncIterable<string>;
+  readonly stderr: AsyncIterable<string>;
+  readonly exited: Promise<Exit>;
+  readonly #grouped: boolean;
+  #exited = false;
+
+  constructor(wanted: ProcessCommand) {
+    const { command, args = [], env, bare, cwd, ownGroup, inheritOutput } = wanted;
+    const unix = Deno.build.os !== "windows";
+    const leashed = wanted.leash === true && unix;
+    const errorFile = unix ? wanted.errorFile : undefined;
+    this.#grouped = (ownGroup || leashed) && unix;
+    const script = `${leashed ? LEASH : 'exec "$@"'}${errorFile === undefined ? "" : ' 2>>"$0"'}`;
+    const shell = leashed || errorFile !== undefined;
+    const child = new Deno.Command(shell ? "sh" : command, {
+      args: shell ? ["-c", script, errorFile ?? command, command, ...args] : [...args],
+      env: { ...env },
+      clearEnv: bare,
+      cwd,
+      stdin: leashed ? "piped" : "null",
+      stdout: inheritOutput ? "inherit" : "piped",
+      stderr: inheritOutput ? "inherit" : "piped",
+      detached: this.#grouped,
+    }).spawn();
+    this.pid = child.pid;
+    this.stdout = inheritOutput ? NO_LINES : linesOf(child.stdout);
+    this.stderr = inheritOutput ? NO_LINES : linesOf(child.stderr);
+    this.exited = child.status.then(async ({ code, signal }) => {
+      this.#exited = true;
+      if (leashed) await child.stdin.close().catch(() => {});
+      return { code, signal: signal ?? undefined };
+    });
+  }
+
+  signal(name: Signal, { group = false } = {}): void {
+    if (this.#exited && !(group && this.#grouped)) return;
+    try {
+      Deno.kill(group && this.#grouped ? -this.pid : this.pid, name);
+    } catch (error) {
+      // It has exited, and so has its group.
+      if (!(error instanceof Deno.errors.NotFound) && !this.#exited) {
+        throw failure("signal", this.pid, error);
+      }
+    }
+  }
+}
+
+/** Its standard input is a pipe, which closes with us; so it needs no leash. */
+class DenoPipedProcess implements PipedProcess {
+  readonly pid: number;
+  readonly output: AsyncIterable<Uint8Array>;
+  readonly stderr: AsyncIterable<string>;
+  readonly exited: Promise<Exit>;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array>;
+  #exited = false;
+
+  constructor({ command, args = [], env, bare, cwd, ownGroup }: ProcessCommand) {
+    const grouped = ownGroup === true && Deno.build.os !== "windows";
+    const child = new Deno.Command(command, {
+      args: [...args],
+      env: { ...env },
+      clearEnv: bare,
+      cwd,
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+      detached: grouped,
+    }).spawn();
+    this.pid = child.pid;
+    this.output = child.stdout;
+    this.stderr = linesOf(child.stderr);
+    this.#input = child.stdin.getWriter();
+    // A write to a pipe that nobody reads reports the error itself.
+    this.#input.closed.catch(() => {});
+    this.exited = child.status.then(async ({ code, signal }) => {
+      this.#exited = true;
+      await this.#input.close().catch(() => {});
+      return { code, signal: signal ?? undefined };
+    });
+    this.#signal = (name, group) => Deno.kill(group && grouped ? -child.pid : child.pid, name);
+  }
+
+  readonly #signal: (name: Signal, group: boolean) => void;
+
+  async write(bytes: Uint8Array): Promise<void> {
+    try {
+      await this.#input.write(bytes);
+    } catch (cause) {
+      throw new SvcError("unavailable", `cannot write to process ${this.pid}: ${messageOf(cause)}`, {
+        cause,
+      });
+    }
+  }
+
+  signal(name: Signal, { group = false } = {}): void {
+    if (this.#exited && !group) return;
+    try {
+      this.#signal(name, group);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw failure("signal", this.pid, error);
+    }
+  }
+}
+
+const NO_LINES: AsyncIterable<string> = { async *[Symbol.asyncIterator]() {} };
+
+/** How often a process that is not our child is looked at. */
+const LOOK_MS = 500;
+
+/** One that somebody else started: known by its number and its start, for numbers are used again. */
+class FoundDenoProcess implements RunningProcess {
+  readonly stdout = NO_LINES;
+  readonly stderr = NO_LINES;
+  readonly exited: Promise<Exit>;
+
+  constructor(readonly pid: number, private readonly started: string, clock: Clock, until: AbortSignal) {
+    this.exited = this.#watch(clock, until);
+    this.exited.catch(() => {});
+  }
+
+  async #watch(clock: Clock, until: AbortSignal): Promise<Exit> {
+    while (this.#alive()) await clock.sleep(LOOK_MS, until);
+    return { code: EXIT_UNKNOWN };
+  }
+
+  signal(name: Signal, { group = false } = {}): void {
+    if (!this.#alive() && !group) return;
+    try {
+      Deno.kill(group ? -this.pid : this.pid, name);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw failure("signal", this.pid, error);
+    }
+  }
+
+  #alive(): boolean {
+    return procStat(this.pid)?.started === this.started;
+  }
+}
+
+/** What Linux tells of a process: its group, and when it began (proc(5)). Nothing of one that only waits for its parent. */
+function procStat(pid: number): { group: number; started: string } | undefined {
+  try {
+    const text = Deno.readTextFileSync(`/proc/${pid}/stat`);
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    return fields[0] === "Z" ? undefined : { group: Number(fields[2]), started: fields[19] };
+  } catch {
+    return undefined;
+  }
+}
+
+function environmentOf(pid: number): Record<string, string> | undefined {
+  try {
+    const entries = Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0").filter((entry) => entry !== "");
+    return Object.fromEntries(entries.map((entry) => {
+      const equals = entry.indexOf("=");
+      return [entry.slice(0, equals), entry.slice(equals + 1)];
+    }));
+  } catch {
+    return undefined;
+  }
+}
+
+function started<T>({ command }: ProcessCommand, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw failure("run", command, error);
+  }
+}
+
+function failure(verb: string, what: string | number, error: unknown): SvcError {
+  const code: Code = error instanceof Deno.errors.NotFound
+    ? "not_found"
+    : error instanceof Deno.errors.PermissionDenied
+    ? "permission_denied"
+    : "unknown";
+  const why = code === "not_found" ? "it does not exist" : messageOf(error);
+  return new SvcError(code, `cannot ${verb} "${what}": ${why}`, { cause: error });
+}

@@ -1,0 +1,104 @@
+/**
+ * A machine in memory: files that fail when told, and whatever else the test gives it.
+ */
+
+import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Device, Devices, Host } from "../../lib/base/host.ts";
+import type {
+  FoundProcess,
+  PipedProcess,
+  ProcessCommand,
+  ProcessHost,
+  RunningProcess,
+} from "../../lib/base/process.ts";
+import { FakeFiles, type Fault } from "./fake_files.ts";
+
+export interface FakeHostOptions {
+  /** The environment. */
+  readonly env?: { readonly [name: string]: string };
+  readonly hostname?: string;
+  readonly os?: string;
+  readonly arch?: string;
+  readonly devices?: Devices;
+  readonly processes?: ProcessHost;
+  readonly files?: { readonly [path: string]: string | Uint8Array };
+  readonly fault?: (operation: number) => Fault | undefined;
+}
+
+export class FakeHost extends FakeFiles implements Host {
+  /** What was written to standard output, and to standard error. */
+  printed = "";
+  errors = "";
+
+  constructor(private readonly options: FakeHostOptions = {}) {
+    super(options.fault);
+    for (const [path, content] of Object.entries(options.files ?? {})) this.put(path, content);
+  }
+
+  env(name: string): string | undefined {
+    return this.options.env?.[name];
+  }
+
+  environment(): Record<string, string> {
+    return { ...this.options.env };
+  }
+
+  hostname(): string {
+    return this.options.hostname ?? "fake";
+  }
+
+  platform(): { os: string; arch: string } {
+    return { os: this.options.os ?? "linux", arch: this.options.arch ?? "x64" };
+  }
+
+  cwd(): string {
+    return "/";
+  }
+
+  write(text: string): void {
+    this.printed += text;
+  }
+
+  writeError(text: string): void {
+    this.errors += text;
+  }
+
+  draw(text: string): void {
+    this.errors += text;
+  }
+
+  coloured(): boolean {
+    return false;
+  }
+
+  onTermination(): () => void {
+    return () => {};
+  }
+
+  usage(): { residentBytes: number; heapUsedBytes: number; cpuUs: number } {
+    return { residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 };
+  }
+
+  openDevice(path: string): Device {
+    if (!this.options.devices) throw new SvcError("not_found", `cannot open the device "${path}"`);
+    return this.options.devices.openDevice(path);
+  }
+
+  spawn(command: ProcessCommand): RunningProcess {
+    return this.#processes.spawn(command);
+  }
+
+  pipe(command: ProcessCommand): PipedProcess {
+    throw new SvcError("not_found", `cannot run "${command.command}": it does not exist`);
+  }
+
+  findMarked(name: string, value: string, clock: Clock, until: AbortSignal): Promise<FoundProcess[]> {
+    return this.#processes.findMarked(name, value, clock, until);
+  }
+
+  get #processes(): ProcessHost {
+    if (!this.options.processes) throw new SvcError("unavailable", "the test has no processes");
+    return this.options.processes;
+  }
+}
