@@ -21,6 +21,7 @@ const ANSWER_METADATA_BYTES = 16 * 1024;
 export const GRPC_CONTENT_TYPE = "application/grpc";
 
 export function isGrpc(contentType: string | undefined): boolean {
+  if (contentType === GRPC_CONTENT_TYPE) return true;
   return contentType !== undefined && /^application\/grpc(?:$|[+;])/.test(contentType);
 }
 
@@ -115,11 +116,13 @@ const TRANSPORT_FIELDS = new Set([
   "upgrade",
 ]);
 
+const COLON = 0x3a;
+
 /** The metadata among header fields. */
 export function metadataOf(fields: Fields): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of fields) {
-    if (name.startsWith(":") || TRANSPORT_FIELDS.has(name)) continue;
+    if (name.charCodeAt(0) === COLON || TRANSPORT_FIELDS.has(name)) continue;
     if (name.endsWith("-bin") && value.includes(",")) {
       for (const part of value.split(",")) metadata.append(name, part.trim());
     } else metadata.append(name, value);
@@ -129,6 +132,7 @@ export function metadataOf(fields: Fields): Metadata {
 
 /** Metadata as header fields. What cannot travel is left out (names) or replaced by `?` (characters). */
 export function fieldsOf(metadata: Metadata): [string, string][] {
+  if (metadata.isEmpty) return [];
   const fields: [string, string][] = [];
   for (const [name, value] of metadata) {
     if (TRANSPORT_FIELDS.has(name) || !/^[0-9a-z_.-]+$/.test(name)) continue;
@@ -139,6 +143,7 @@ export function fieldsOf(metadata: Metadata): [string, string][] {
 
 /** Metadata of an answer as header fields: as many as every client takes. */
 export function answerFieldsOf(metadata: Metadata): [string, string][] {
+  if (metadata.isEmpty) return [];
   let left = ANSWER_METADATA_BYTES;
   return fieldsOf(metadata).filter(([name, value]) => (left -= name.length + value.length) >= 0);
 }

@@ -8,12 +8,15 @@
 import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
 import type { Allowance, ByteBudget } from "../port/byte_budget.ts";
+import { readUint32 } from "../http2/frame.ts";
 import { MAX_MESSAGE_BYTES, PREFIX_BYTES, PUBLIC_MESSAGE_BYTES } from "./message.ts";
 import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 import { Inflater } from "./inflate.ts";
 
 const COMPRESSED = 1;
 const FIRST_ROOM_BYTES = 512;
+/** Of a queue that holds nothing. */
+const NO_BLOCK = Buffer.from(new ArrayBuffer(0));
 /** A message that is part of more than this many times its size is copied, so that the rest can go. */
 const SPARSE = 4;
 
@@ -211,7 +214,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
   }
 
   #parse(bytes: Uint8Array) {
-    const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+    const length = readUint32(bytes, 1);
     if (bytes[0] > COMPRESSED) {
       throw new SvcError("internal", `a message begins with byte ${bytes[0]}, wanted 0 or 1`);
     }
@@ -277,7 +280,7 @@ class Account {
 
 /** Bytes in one growing block. */
 export class ByteQueue {
-  #block: Buffer<ArrayBuffer> = Buffer.from(new ArrayBuffer(0));
+  #block: Buffer<ArrayBuffer> = NO_BLOCK;
   #start = 0;
   #end = 0;
 
@@ -313,13 +316,13 @@ export class ByteQueue {
   }
 
   clear(): void {
-    giveBack(this.#leave());
+    if (this.#block.length > 0) giveBack(this.#leave());
   }
 
   #leave(): Uint8Array {
     const block = this.#block;
     this.account.give(block.length);
-    this.#block = Buffer.from(new ArrayBuffer(0));
+    this.#block = NO_BLOCK;
     this.#start = this.#end = 0;
     return block;
   }
@@ -330,7 +333,8 @@ export class ByteQueue {
     if (room > this.#block.length) {
       this.account.take(room - this.#block.length);
       // Moves the bytes and frees the old block at once: as garbage, such blocks would pile up to a multiple of them.
-      this.#block = Buffer.from(this.#block.buffer.transfer(room));
+      const { buffer } = this.#block;
+      this.#block = Buffer.from(buffer.byteLength > 0 ? buffer.transfer(room) : new ArrayBuffer(room));
     }
     this.#end -= this.#start;
     this.#start = 0;

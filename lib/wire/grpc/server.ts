@@ -53,21 +53,66 @@ export function acceptGrpc(
   others?: OtherStreams,
   guest?: Pick<Guest, "began" | "ended">,
 ) {
-  let running = 0;
+  let running = 0, peer = connected, scheme: string | undefined, authority: string | undefined;
+  const ended = () => void running--;
   return (stream: Stream, fields: Fields | undefined): StreamListener => {
     if (!fields) return refuse(stream, "the call has more header fields than are taken");
-    const values = new Map(fields);
-    const peer = { ...connected, origin: `${values.get(":scheme")}://${values.get(":authority")}` };
-    if (!isGrpc(values.get("content-type"))) {
+    const request = requestOf(fields);
+    // Calls on one connection nearly always have the same origin.
+    if (request.scheme !== scheme || request.authority !== authority) {
+      ({ scheme, authority } = request);
+      peer = { ...connected, origin: `${scheme}://${authority}` };
+    }
+    if (!isGrpc(request.contentType)) {
       return others?.(stream, fields, peer) ?? refuseHttp(stream, "415");
     }
-    if (values.get(":method") !== "POST") return refuseHttp(stream, "405");
+    if (request.method !== "POST") return refuseHttp(stream, "405");
     if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
-    const call = new ServerCall(stream, fields, values, peer, allowance, new CallMark(guest));
+    const call = new ServerCall(stream, fields, request, peer, allowance, new CallMark(guest));
     running++;
-    table.handle(call, new Reply(stream, call.path)).finally(() => running--);
+    void table.handle(call, new Reply(stream, call.path)).then(ended);
     return call;
   };
+}
+
+/** What the transport reads of a request's header. */
+interface Request {
+  method?: string;
+  scheme?: string;
+  authority?: string;
+  path?: string;
+  contentType?: string;
+  encoding?: string;
+  timeout?: string;
+}
+
+function requestOf(fields: Fields): Request {
+  const request: Request = {};
+  for (const [name, value] of fields) {
+    switch (name) {
+      case ":method":
+        request.method = value;
+        break;
+      case ":scheme":
+        request.scheme = value;
+        break;
+      case ":authority":
+        request.authority = value;
+        break;
+      case ":path":
+        request.path = value;
+        break;
+      case "content-type":
+        request.contentType = value;
+        break;
+      case "grpc-encoding":
+        request.encoding = value;
+        break;
+      case "grpc-timeout":
+        request.timeout = value;
+    }
+  }
+  return request;
 }
 
 /** Hears nothing more of a stream that has been answered. */
@@ -94,20 +139,19 @@ class ServerCall implements RawCall, StreamListener {
   constructor(
     stream: Stream,
     fields: Fields,
-    values: Map<string, string>,
+    { path, encoding, timeout }: Request,
     readonly peer: Peer,
     private readonly allowance: Allowance,
     private readonly mark: CallMark,
   ) {
-    this.path = values.get(":path") ?? "";
+    this.path = path ?? "";
     this.header = metadataOf(fields);
     this.requests = new MessageReader({
-      encoding: values.get("grpc-encoding"),
+      encoding,
       budget: allowance.strangers,
       inflater: allowance.inflater,
       taken: (bytes) => stream.credit(bytes),
     });
-    const timeout = values.get("grpc-timeout");
     if (timeout === undefined) return;
     try {
       this.timeoutMs = parseTimeoutMs(timeout);

@@ -5,7 +5,7 @@
  * plain: static table, a dynamic table that fills up once with fields worth repeating, no Huffman code.
  */
 
-import { huffmanText, latin1 } from "./huffman.ts";
+import { huffmanText, latin1, once } from "./huffman.ts";
 
 /** Header fields in order; names in lower case. Values hold one character per byte. */
 export type Fields = readonly (readonly [name: string, value: string])[];
@@ -249,7 +249,8 @@ export class HpackDecoder {
 /** Encodes header blocks in the order in which they leave on one connection. */
 export class HpackEncoder {
   /** Position of each field, counted from the oldest; the table only grows until it is full. */
-  readonly #dynamic = new Map<string, number>();
+  readonly #dynamic = new Map<string, Map<string, number>>();
+  #dynamicFields = 0;
   #dynamicBytes = 0;
   #tableBytes = TABLE_BYTES;
   #resized = false;
@@ -260,7 +261,7 @@ export class HpackEncoder {
   resize(tableBytes: number): void {
     this.#tableBytes = Math.min(TABLE_BYTES, tableBytes);
     this.#dynamic.clear();
-    this.#dynamicBytes = 0;
+    this.#dynamicFields = this.#dynamicBytes = 0;
     this.#resized = true;
   }
 
@@ -285,10 +286,9 @@ export class HpackEncoder {
       if (nameIndex === 0) this.#string(name);
       return this.#string(value);
     }
-    const key = `${name} ${value}`;
-    const position = this.#dynamic.get(key);
+    const position = this.#dynamic.get(name)?.get(value);
     if (position !== undefined) {
-      return this.#integer(0x80, 7, STATIC.length + this.#dynamic.size - position);
+      return this.#integer(0x80, 7, STATIC.length + this.#dynamicFields - position);
     }
     const size = sizeOf([name, value]);
     const keep = this.#dynamicBytes + size <= this.#tableBytes;
@@ -296,7 +296,8 @@ export class HpackEncoder {
     if (nameIndex === 0) this.#string(name);
     this.#string(value);
     if (!keep) return;
-    this.#dynamic.set(key, this.#dynamic.size);
+    const values = this.#dynamic.get(name) ?? new Map<string, number>();
+    this.#dynamic.set(name, values.set(value, this.#dynamicFields++));
     this.#dynamicBytes += size;
   }
 
@@ -328,27 +329,28 @@ export class HpackEncoder {
 
 /** The static entry of a field; minus that of its name alone, or 0. */
 function staticIndex(name: string, value: string): number {
-  switch (name) {
-    case ":status":
-      return value === "200" ? 8 : scan(name, value);
-    case ":method":
-      return value === "POST" ? 3 : scan(name, value);
-    case "content-type":
-      return -31;
-    default:
-      return scan(name, value);
-  }
+  const known = staticNames().get(name);
+  if (!known) return 0;
+  return known.values.get(value) ?? -known.first;
 }
 
-function scan(name: string, value: string): number {
-  let named = 0;
-  for (let index = 0; index < STATIC.length; index++) {
-    if (STATIC[index][0] !== name) continue;
-    if (STATIC[index][1] === value && value !== "") return index + 1;
-    named ||= index + 1;
-  }
-  return named === 0 ? 0 : -named;
+interface StaticName {
+  /** The first entry with this name. */
+  readonly first: number;
+  /** The entries that have a value. */
+  readonly values: Map<string, number>;
 }
+
+/** The same for all connections; made when the first of them needs it. */
+const staticNames = once(() => {
+  const names = new Map<string, StaticName>();
+  for (const [index, [name, value]] of STATIC.entries()) {
+    const known = names.get(name) ?? { first: index + 1, values: new Map() };
+    if (value !== "") known.values.set(value, index + 1);
+    names.set(name, known);
+  }
+  return names;
+});
 
 /** What a field counts in tables and lists. */
 export function sizeOf([name, value]: readonly [string, string]): number {

@@ -25,6 +25,9 @@ const END_OF_STRING = 256;
 /** Bits of padding that may follow the last symbol. */
 const PADDING_BITS = 7;
 
+/** Text of strings as long as this takes no memory but its own. */
+const SCRATCH_BYTES = 4096;
+
 /** An entry of the table: the state that follows, above it a symbol of 8 bits, above that whether there is one. */
 const SYMBOL_SHIFT = 8;
 const COMPLETE = 1 << 16;
@@ -35,6 +38,8 @@ interface Table {
   readonly steps: Uint32Array;
   /** By state: whether a string may end there. */
   readonly ends: Uint8Array;
+  /** Where the text of a string is put together. */
+  readonly text: Uint8Array;
 }
 
 /** The same for all connections; made when the first of them needs it. */
@@ -42,9 +47,9 @@ const table = once(makeTable);
 
 /** The text of a string; `undefined` if it is broken. One character per byte. */
 export function huffmanText(bytes: Uint8Array): string | undefined {
-  const { steps, ends } = table();
+  const { steps, ends, text: scratch } = table();
   // The shortest code takes 5 bits.
-  const text = new Uint8Array(bytes.length * 8 / 5);
+  const text = bytes.length * 8 / 5 <= scratch.length ? scratch : new Uint8Array(bytes.length * 8 / 5);
   let length = 0, state = 0;
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at];
@@ -96,7 +101,7 @@ function makeTable(): Table {
   }
   // The end of string is all ones, and so is each beginning of it.
   for (let node = 0, bits = 0; bits <= PADDING_BITS; bits++, node = tree[node][1]) ends[node] = 1;
-  return { steps, ends };
+  return { steps, ends, text: new Uint8Array(SCRATCH_BYTES) };
 }
 
 /** Follows four bits from a node. No code is that short, so that at most one symbol is completed on the way. */
@@ -111,7 +116,8 @@ function step(tree: readonly [number, number][], node: number, half: number): nu
   return complete | node;
 }
 
-function once<T>(make: () => T): () => T {
+/** What `make` makes, when it is asked for first. */
+export function once<T>(make: () => T): () => T {
   let made: T | undefined;
   return () => made ??= make();
 }

@@ -87,6 +87,8 @@ export class FrameReader {
 
   /** Takes what has come. */
   push(bytes: Uint8Array): void {
+    // Parts of a Buffer are Buffers, which take the runtime several times as long to make.
+    bytes = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
     const unread = this.#chunk.subarray(this.#at);
     if (unread.length > 0) {
       this.#spent.push(this.#chunk, bytes);
@@ -110,7 +112,7 @@ export class FrameReader {
     if (left >= FRAME_HEADER_BYTES) {
       const end = FRAME_HEADER_BYTES + this.#lengthOf(this.#chunk, this.#at);
       if (left >= end) {
-        this.#take(this.#chunk.subarray(this.#at, this.#at + end));
+        this.#take(this.#chunk, this.#at, this.#at + end);
         this.#at += end;
         return true;
       }
@@ -133,7 +135,7 @@ export class FrameReader {
   #resume(): boolean {
     if (!this.#gather(FRAME_HEADER_BYTES)) return false;
     if (!this.#gather(FRAME_HEADER_BYTES + this.#lengthOf(this.#begun.bytes, 0))) return false;
-    this.#take(this.#begun.bytes);
+    this.#take(this.#begun.bytes, 0, this.#begun.length);
     this.#spent.push(this.#begun.clear());
     return true;
   }
@@ -159,11 +161,12 @@ export class FrameReader {
     return length;
   }
 
-  #take(frame: Uint8Array): void {
-    this.type = frame[3];
-    this.flags = frame[4];
-    this.stream = readUint32(frame, 5) & 0x7fffffff;
-    this.payload = frame.subarray(FRAME_HEADER_BYTES);
+  /** Takes the frame between `at` and `end`. */
+  #take(bytes: Uint8Array, at: number, end: number): void {
+    this.type = bytes[at + 3];
+    this.flags = bytes[at + 4];
+    this.stream = readUint32(bytes, at + 5) & 0x7fffffff;
+    this.payload = bytes.subarray(at + FRAME_HEADER_BYTES, end);
     this.frames++;
   }
 }

@@ -58,8 +58,8 @@ export class Stream {
   /** Whether the connection has this stream in its queue. */
   queued = false;
   /** Of data that waits for the peer, and of messages that the peer has begun. */
-  readonly #unread = new Stay();
-  readonly #owed = new Stay();
+  #unread: Stay | undefined;
+  #owed: Stay | undefined;
   #sentBytes = 0;
   readonly #unsent: Uint8Array[] = [];
   #unsentBytes = 0;
@@ -74,7 +74,7 @@ export class Stream {
   #announcedBytes: number | undefined;
   #receivedBytes = 0;
   /** Small pieces of data that nobody has heard of yet. */
-  #gathered: Uint8Array[] = [];
+  #gathered: Uint8Array[] | undefined;
   #receiveWindow = STREAM_WINDOW_BYTES;
   #owedBytes = 0;
   #drained: { promise: Promise<void>; resolve: () => void } | undefined;
@@ -142,6 +142,8 @@ export class Stream {
 
   /** Resets the stream if nothing has moved on it for too long. */
   endStalled(nowMs: number): void {
+    this.#unread ??= new Stay();
+    this.#owed ??= new Stay();
     const unread = this.#unread.ms(this.waiting ? this.#sentBytes : undefined, nowMs) >= STALL_MS;
     const owed = this.#owed.ms(this.listener?.owed ? this.#receivedBytes : undefined, nowMs) >= STALL_MS;
     if (!unread && !owed) return;
@@ -166,7 +168,7 @@ export class Stream {
     this.connection.unread?.give(this.#unsentBytes);
     this.#unsent.length = 0;
     this.#unsentBytes = 0;
-    this.#gathered = [];
+    this.#gathered = undefined;
     this.#drained?.resolve();
     this.connection.remove(this);
     this.listener?.closed(error, untouched);
@@ -231,7 +233,7 @@ export class Stream {
     this.#receivedBytes += bytes.length;
     const announced = this.#announcedBytes;
     if (announced !== undefined && this.#receivedBytes > announced) return this.#wrongLength();
-    if (bytes.length >= SMALL_BYTES || (ended && this.#gathered.length === 0)) {
+    if (bytes.length >= SMALL_BYTES || (ended && !this.#gathered)) {
       this.handOn();
       if (bytes.length > 0 && !this.closed) this.listener?.data(bytes);
     } else if (bytes.length > 0) this.#gather(bytes);
@@ -255,16 +257,17 @@ export class Stream {
   }
 
   #gather(bytes: Uint8Array): void {
-    if (this.#gathered.length === 0) this.connection.gathers(this);
-    this.#gathered.push(bytes);
+    if (this.#gathered) return void this.#gathered.push(bytes);
+    this.#gathered = [bytes];
+    this.connection.gathers(this);
   }
 
   /** Hands on the pieces of data that have been gathered, as one. */
   handOn(): void {
-    if (this.#gathered.length === 0) return;
     const pieces = this.#gathered;
-    this.#gathered = [];
-    this.listener?.data(joined(pieces));
+    if (!pieces) return;
+    this.#gathered = undefined;
+    this.listener?.data(pieces.length === 1 ? pieces[0] : joined(pieces));
   }
 
   receiveReset(code: number): void {

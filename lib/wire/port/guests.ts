@@ -144,7 +144,7 @@ export class CallMark {
 type Address = string | undefined;
 
 export class Guests {
-  /** The guests of each rank and address, those without progress for longest first. */
+  /** The guests of each rank and address, those without progress for longest first; none, where there have been some. */
   readonly #ranks: Readonly<Record<Rank, Map<Address, Set<Guest>>>> = {
     silent: new Map(),
     stranger: new Map(),
@@ -173,12 +173,19 @@ export class Guests {
 
   /** Idempotent. */
   remove(guest: Guest): void {
-    if (this.#here.delete(guest)) this.#quit(guest);
+    if (!this.#here.delete(guest)) return;
+    this.#quit(guest);
+    if (this.#countsOf(guest.address).total > 0) return;
+    for (const rank of RANKS) this.#ranks[rank].delete(guest.address);
   }
 
   /** Notes the progress of a guest, and what it has shown by it. */
   rise(guest: Guest, rank: Rank): void {
     if (!this.#here.has(guest)) return;
+    if (rank === guest.rank && this.#ranks[rank].get(guest.address)!.size === 1) {
+      guest.progress = ++this.#progress;
+      return;
+    }
     this.#quit(guest);
     guest.rank = rank;
     this.#enter(guest);
@@ -214,10 +221,7 @@ export class Guests {
   }
 
   #quit(guest: Guest): void {
-    const addresses = this.#ranks[guest.rank];
-    const guests = addresses.get(guest.address)!;
-    guests.delete(guest);
-    if (guests.size === 0) addresses.delete(guest.address);
+    this.#ranks[guest.rank].get(guest.address)!.delete(guest);
     this.#counts[guest.rank]--;
   }
 }
@@ -228,12 +232,12 @@ function first(guests: ReadonlySet<Guest> | undefined): Guest | undefined {
 
 /** The first guest of the address that has most; of two such addresses the one without progress for longer. */
 function firstOfMost(addresses: ReadonlyMap<Address, ReadonlySet<Guest>>): Guest | undefined {
-  let most = 0;
+  let most = 1;
   let found: Guest | undefined;
   for (const guests of addresses.values()) {
     if (guests.size < most) continue;
     const guest = first(guests)!;
-    if (guests.size > most || guest.progress < found!.progress) found = guest;
+    if (!found || guests.size > most || guest.progress < found.progress) found = guest;
     most = guests.size;
   }
   return found;
