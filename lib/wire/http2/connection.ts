@@ -241,7 +241,7 @@ export class Connection {
         at === 0 ? TYPE.headers : TYPE.continuation,
         flags,
         stream,
-        block.subarray(at, at + size),
+        block.length <= size ? block : block.subarray(at, at + size),
       );
     }
     if (ended) this.#earn();
