@@ -2,7 +2,7 @@
  * The house rules, held as a test. Each rule says why it is there.
  */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -24,7 +24,33 @@ const ORDER = [
   "cli",
 ];
 
+/** The folders that two of the programs may reach: they stay small, and work where no machine is. */
+const ROOMS: { readonly [program: string]: readonly string[] } = {
+  "cli/agent/main.ts": [
+    "proto/gen",
+    "lib/base",
+    "lib/wire",
+    "lib/api",
+    "lib/cloud_client",
+    "lib/agent",
+    "cli",
+  ],
+  "cli/ml/main.ts": [
+    "proto/gen",
+    "lib/base",
+    "lib/wire",
+    "lib/geometry",
+    "lib/learn",
+    "lib/resource",
+    "lib/api",
+    "lib/cloud_client",
+    "lib/cloud",
+    "cli",
+  ],
+};
+
 const FILE_LINES_MAX = 700;
+const FUNCTION_LINES_MAX = 70;
 
 interface Source {
   readonly path: string;
@@ -61,13 +87,20 @@ Deno.test("every module is part of a program: what only tests use is in tests/su
   assertEquals([...reached].filter((path) => path.startsWith("tests/")), []);
 });
 
-Deno.test("svc-agent and svc-ml reach no drivers, no slam and no machine, whatever they import", () => {
-  for (const program of ["cli/agent/main.ts", "cli/ml/main.ts"]) {
-    const wrong = [...reachedFrom([program], ({ imports }) => imports)].filter((path) =>
-      /^(drivers|lib\/slam|lib\/machine)\//.test(path)
-    );
+Deno.test("svc-agent and svc-ml reach no drivers and no machine, whatever they import", () => {
+  for (const [program, rooms] of Object.entries(ROOMS)) {
+    const reached = reachedFrom([program], ({ imports }) => imports);
+    const wrong = [...reached].filter((path) => {
+      const room = folderOf(path);
+      return room !== undefined && !rooms.includes(room);
+    });
     assertEquals(wrong, [], program);
   }
+});
+
+Deno.test("the rules name folders that exist", async () => {
+  for (const folder of ORDER) assert((await Deno.stat(new URL(folder, ROOT))).isDirectory, folder);
+  assertEquals(Object.values(ROOMS).flat().filter((room) => !ORDER.includes(room)), []);
 });
 
 Deno.test("a driver never imports a driver of another type: what it needs it asks for by name", () => {
@@ -125,6 +158,44 @@ Deno.test(`no file is longer than ${FILE_LINES_MAX} lines: past that it is two t
   assertEquals(long, []);
 });
 
+Deno.test(`no function is longer than ${FUNCTION_LINES_MAX} lines: past that it is two things`, () => {
+  const fixtures = sources.filter(({ path }) => path.startsWith("tests/support/"));
+  const long = [...product, ...fixtures].flatMap(({ path, text }) =>
+    functionsOf(text).filter(({ lines }) => lines > FUNCTION_LINES_MAX && path !== "cli/cloud/main.ts").map((
+      { line, lines },
+    ) => `${path}:${line} has ${lines} lines`)
+  );
+  assertEquals(long, []);
+});
+
+Deno.test("a function is found where it begins and ends", () => {
+  const text = [
+    "export async function first(", //          1
+    "  one: number,",
+    "): Promise<void> {",
+    "  await all.map((one) => {", //             4
+    "    one();",
+    "  });",
+    "}",
+    "const second = {", //                       8
+    "  third: (one) =>",
+    "    service({",
+    "      one,",
+    "    }),",
+    "  fourth() {", //                          13
+    "    if (one) {",
+    "    }",
+    "  },",
+    "};",
+  ].join("\n");
+  assertEquals(functionsOf(text), [
+    { line: 1, lines: 7 },
+    { line: 4, lines: 3 },
+    { line: 9, lines: 4 },
+    { line: 13, lines: 4 },
+  ]);
+});
+
 Deno.test("every file opens with what it is", () => {
   const bare = product.filter(({ text }) => !text.startsWith("/**")).map(({ path }) => path);
   assertEquals(bare, []);
@@ -134,6 +205,29 @@ Deno.test("nothing is left open", () => {
   const marks = new RegExp(["TO" + "DO", "FIX" + "ME", "XX" + "X"].join("|"));
   assertEquals(sources.filter(({ text }) => marks.test(text)).map(({ path }) => path), []);
 });
+
+/** A line that begins a block and is no function. */
+const OTHER_BLOCK =
+  /^\s*(\} )?(else|if|for|while|do|switch|try|catch|finally|case|(export )?(abstract )?class|interface)\b/;
+
+/** The functions of a formatted text, by their first line: their end is the next line that is indented no further. */
+function functionsOf(text: string): { readonly line: number; readonly lines: number }[] {
+  const lines = text.split("\n");
+  const indent = (line: string) => line.length - line.trimStart().length;
+  return lines.flatMap((line, at) => {
+    const opens = /\)(: .*)? \{$/.test(line) || /=>( .*[({[])?$/.test(line);
+    if (!opens || OTHER_BLOCK.test(line)) return [];
+    let first = at;
+    // The parameters stand on lines of their own.
+    if (line.trimStart().startsWith(")")) {
+      do first--; while (first > 0 && indent(lines[first]) > indent(line));
+    }
+    const further = lines.slice(at + 1).findIndex((one) => one !== "" && indent(one) <= indent(line));
+    // A closing bracket belongs to it.
+    const ends = /^\s*[)}\]]/.test(lines[at + 1 + further]) ? at + 1 + further : at + further;
+    return [{ line: first + 1, lines: ends - first + 1 }];
+  });
+}
 
 /** Modules and what they lead to by `targetsOf`, step by step. */
 function reachedFrom(

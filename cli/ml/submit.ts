@@ -200,11 +200,7 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
     ? ModelFramework.UNSPECIFIED
     : parseFramework(flags.framework);
   refuseDoubtful(flags);
-  const learning = {
-    epochs: numberIn("epochs", flags.epochs, EPOCHS),
-    seed: numberIn("seed", flags.seed, SEED),
-    holdoutPercent: numberIn("holdout", flags.holdout, HOLDOUT),
-  };
+  const learning = learningOf(flags);
   await chooseControlPlane(session, flags.embedded);
   const { jobs } = await session.services();
   const dataset = await findDataset(session, flags.datasetId || flags.dataset);
@@ -260,6 +256,14 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
       options,
     );
   });
+}
+
+function learningOf({ epochs, seed, holdout }: Values<typeof MANAGED>) {
+  return {
+    epochs: numberIn("epochs", epochs, EPOCHS),
+    seed: numberIn("seed", seed, SEED),
+    holdoutPercent: numberIn("holdout", holdout, HOLDOUT),
+  };
 }
 
 /** A whole number that is written behind a flag; `undefined` where it is left out. */

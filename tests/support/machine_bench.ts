@@ -133,11 +133,26 @@ function configOf(json: JsonObject, registry: Registry): MachineConfig {
 
 type Scene = Pick<Bench, "diary" | "faults" | "joints">;
 
-function registryOf({ diary, faults, joints }: Scene): Registry {
+function registryOf(scene: Scene): Registry {
   const doc = "for tests";
   const name = "rdk:builtin:test";
   const attributes = anyObject().default({});
-  class TestMotor extends BaseComponent {
+  const construct = <R>(Class: new (name: BaseComponent["name"]) => BaseComponent) => {
+    return ({ name, attributes }: { name: BaseComponent["name"]; attributes: JsonObject }) => {
+      if (attributes.broken) throw new SvcError("unavailable", `${name.short} is broken`);
+      return new Class(name) as unknown as R;
+    };
+  };
+  return new Registry([ArmApi, GenericApi, MotorApi], [
+    model({ api: ArmApi, name, doc, attributes, construct: construct<Arm>(armOf(scene)) }),
+    model({ api: GenericApi, name, doc, attributes, construct: construct(partOf(scene)) }),
+    model({ api: MotorApi, name, doc, attributes, construct: construct<Motor>(motorOf(scene)) }),
+  ]);
+}
+
+/** Turns until its call is aborted; cannot stop while it has a fault. */
+function motorOf({ diary, faults }: Scene) {
+  return class extends BaseComponent {
     setPower(): Promise<void> {
       return Promise.resolve();
     }
@@ -161,8 +176,12 @@ function registryOf({ diary, faults, joints }: Scene): Registry {
     isMoving(): Promise<boolean> {
       return Promise.resolve(true);
     }
-  }
-  class TestArm extends BaseComponent {
+  };
+}
+
+/** Has one joint, where the scene says. */
+function armOf({ diary, faults, joints }: Scene) {
+  return class extends BaseComponent {
     getKinematics() {
       if (faults.has(`${this.name.short} kinematics`)) throw new SvcError("unavailable", "no answer");
       return Promise.resolve(armModel("fake", this.name.short).source);
@@ -185,8 +204,12 @@ function registryOf({ diary, faults, joints }: Scene): Registry {
     isMoving(): Promise<boolean> {
       return Promise.resolve(true);
     }
-  }
-  class TestPart extends BaseComponent {
+  };
+}
+
+/** A ball that does what it is told. */
+function partOf({ diary }: Scene) {
+  return class extends BaseComponent {
     override doCommand(command: JsonObject): Promise<JsonObject> {
       diary.push(`do ${this.name.short} ${JSON.stringify(command)}`);
       return Promise.resolve(command);
@@ -196,16 +219,5 @@ function registryOf({ diary, faults, joints }: Scene): Registry {
       const shape = { type: "sphere", radiusMm: 7 } as const;
       return Promise.resolve([{ center: IDENTITY_POSE, label: this.name.short, shape }]);
     }
-  }
-  const construct = <R>(Class: new (name: BaseComponent["name"]) => BaseComponent) => {
-    return ({ name, attributes }: { name: BaseComponent["name"]; attributes: JsonObject }) => {
-      if (attributes.broken) throw new SvcError("unavailable", `${name.short} is broken`);
-      return new Class(name) as unknown as R;
-    };
   };
-  return new Registry([ArmApi, GenericApi, MotorApi], [
-    model({ api: ArmApi, name, doc, attributes, construct: construct<Arm>(TestArm) }),
-    model({ api: GenericApi, name, doc, attributes, construct: construct(TestPart) }),
-    model({ api: MotorApi, name, doc, attributes, construct: construct<Motor>(TestMotor) }),
-  ]);
 }
