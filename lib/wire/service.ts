@@ -20,6 +20,7 @@ import type { Clock } from "../base/clock.ts";
 import { Cancellation } from "./cancellation.ts";
 import { Deadlines } from "./deadlines.ts";
 import { Decoder, HeavyTurns } from "./grpc/decoder.ts";
+import { MAX_MESSAGE_BYTES } from "./grpc/message.ts";
 import type { Weight } from "./grpc/message_weight.ts";
 import { Metadata } from "./metadata.ts";
 
@@ -148,7 +149,10 @@ export interface RawCall {
  * throws `resource_exhausted` where the caller has left too much unread.
  */
 export interface RawSink {
+  /** How many bytes of answers may wait for their reader on top of those that do; more than any has, where nothing is said. */
+  readonly roomBytes?: number;
   header(header: Metadata): void;
+  /** Takes over the bytes, which nobody else looks at again. */
   message(bytes: Uint8Array): Promise<void> | undefined;
   end(status: Status, trailer: Metadata): void;
 }
@@ -164,6 +168,9 @@ export interface Bound {
   readonly method: DescMethod;
   readonly handler: AnyHandler | undefined;
 }
+
+/** Whether answers of this size fit is seen when they are there. */
+const SMALL_ANSWER_BYTES = 16 * 1024;
 
 /** Without a deadline of the client's, a unary call ends after this long (the published limit). */
 const UNARY_TIMEOUT_MS = 10 * 60 * 1000;
@@ -500,11 +507,13 @@ async function respond(
   sink: RawSink,
   ends: Ends,
 ): Promise<void> {
-  const encode = (message: unknown) =>
-    toBinary(
+  const encode = (message: unknown) => {
+    if (sink.roomBytes !== undefined && sink.roomBytes < MAX_MESSAGE_BYTES) checkRoom(sink.roomBytes, message);
+    return toBinary(
       method.output,
       isMessage(message) ? message : create(method.output, message as Record<string, unknown>),
     );
+  };
   if (method.methodKind === "unary" || method.methodKind === "client_streaming") {
     const message = answer instanceof Promise ? await ctx.race(answer) : answer;
     ctx.throwIfCanceled();
@@ -533,6 +542,24 @@ async function respond(
     void messages.return?.()?.catch(() => {});
     throw error;
   }
+}
+
+/** Refuses an answer that does not fit before it is encoded: that takes as much memory again, and time from everybody. */
+function checkRoom(roomBytes: number, message: unknown): void {
+  const bytes = bytesAtLeast(message);
+  if (bytes <= Math.max(roomBytes, SMALL_ANSWER_BYTES)) return;
+  throw new SvcError(
+    "resource_exhausted",
+    `an answer of ${bytes} bytes finds room for ${Math.max(0, roomBytes)}: earlier answers of this server have not been ` +
+      "read; read them, or try again later",
+  );
+}
+
+/** How many bytes of texts and of plain bytes are in a message and what it is made of. */
+function bytesAtLeast(value: unknown, depth = 3): number {
+  if (value instanceof Uint8Array || typeof value === "string") return value.length;
+  if (depth === 0 || typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 0;
+  return Object.values(value).reduce<number>((sum, part) => sum + bytesAtLeast(part, depth - 1), 0);
 }
 
 function isMessage(value: unknown): value is Message {

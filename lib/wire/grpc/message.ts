@@ -36,6 +36,11 @@ export function framed(message: Uint8Array, flags = 0): Uint8Array {
   return frame;
 }
 
+/** What goes before a message of so many bytes. */
+export function prefixOf(bytes: number): Uint8Array {
+  return Uint8Array.of(0, bytes >>> 24, bytes >>> 16, bytes >>> 8, bytes);
+}
+
 /** Refuses to send what the other side would refuse to take. */
 export function checkSize(message: Uint8Array, path: string): void {
   if (message.length <= MAX_MESSAGE_BYTES) return;

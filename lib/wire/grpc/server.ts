@@ -17,6 +17,7 @@ import {
   isGrpc,
   metadataOf,
   parseTimeoutMs,
+  prefixOf,
 } from "./message.ts";
 import { CallMark, type Guest } from "../port/guests.ts";
 import type { Fields } from "../http2/hpack.ts";
@@ -38,6 +39,9 @@ const RESPONSE: Fields = [
   ["content-type", GRPC_CONTENT_TYPE],
   ["grpc-accept-encoding", "identity,deflate,gzip"],
 ];
+
+/** A message from here on goes out as it is, without a copy that has its prefix before it. */
+const GIVEN_BYTES = 16 * 1024;
 
 /** A stream that is no gRPC call, for somebody else; `undefined` if nobody else wants it. */
 export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => StreamListener | undefined;
@@ -215,9 +219,14 @@ class Reply implements RawSink {
     this.stream.headers([...RESPONSE, ...answerFieldsOf(header)], false);
   }
 
+  get roomBytes(): number | undefined {
+    return this.stream.roomBytes;
+  }
+
   message(bytes: Uint8Array): Promise<void> | undefined {
     checkSize(bytes, this.path);
-    return this.stream.send(framed(bytes));
+    if (bytes.length < GIVEN_BYTES) return this.stream.send(framed(bytes));
+    return this.stream.give(prefixOf(bytes.length), bytes);
   }
 
   end(status: Status, trailer: Metadata): void {

@@ -11,7 +11,6 @@ import { nextTick } from "node:process";
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { ByteBudget } from "../port/byte_budget.ts";
 import { Share } from "../port/fair_socket.ts";
 import { type Fields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
 import { type BudgetName, Budgets } from "./budget.ts";
@@ -34,7 +33,7 @@ import {
 import { FrameReader, HeaderBlock } from "./input.ts";
 import { PastStreams } from "./past.ts";
 import { readSettings, settingsIn, settingsPayload } from "./settings.ts";
-import { Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.ts";
+import { Stream, STREAM_WINDOW_BYTES, type StreamListener, type Unread } from "./stream.ts";
 import { Watch } from "./watch.ts";
 
 export { WITH_TLS } from "./input.ts";
@@ -74,7 +73,7 @@ export interface ConnectionOptions {
   /** A client's: `open` or `hasRoom` may have changed. */
   readonly changed?: () => void;
   /** Charged with answers that wait to be sent; throws where there are too many. */
-  readonly unread?: Pick<ByteBudget, "take" | "give">;
+  readonly unread?: Unread;
   /** So many bytes have come, or have been taken by the peer's system. */
   readonly moved?: (bytes: number) => void;
   /** The peer has shown that it speaks HTTP/2. */
@@ -141,7 +140,7 @@ export class Connection {
     return this.options.maxStreams ?? MAX_STREAMS;
   }
 
-  get unread(): Pick<ByteBudget, "take" | "give"> | undefined {
+  get unread(): Unread | undefined {
     return this.options.unread;
   }
 

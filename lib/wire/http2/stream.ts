@@ -6,6 +6,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { ByteBudget } from "../port/byte_budget.ts";
+import { giveBackAll } from "../given_back.ts";
 import type { Fields } from "./hpack.ts";
 import { contentLength, problemOf } from "./fields.ts";
 import { STALL_MS, Stay } from "./watch.ts";
@@ -33,6 +34,9 @@ export interface StreamListener {
   closed(error: SvcError | undefined, untouched?: boolean): void;
 }
 
+/** A budget for answers that wait. */
+export type Unread = Pick<ByteBudget, "take" | "give" | "roomBytes">;
+
 /** What a stream needs of its connection. */
 interface Carrier {
   readonly isServer: boolean;
@@ -41,7 +45,7 @@ interface Carrier {
   sendReset(stream: number, code: number): void;
   sendCredit(stream: number, bytes: number): void;
   /** Charged with data that waits to be sent. */
-  readonly unread?: Pick<ByteBudget, "take" | "give">;
+  readonly unread?: Unread;
   /** Says that a stream has something to send. */
   enqueue(stream: Stream): void;
   /** Says that a stream has gathered data, to be handed on once what has come is read. */
@@ -63,6 +67,8 @@ export class Stream {
   #sentBytes = 0;
   readonly #unsent: Uint8Array[] = [];
   #unsentBytes = 0;
+  /** The memory among it that is given back when it is out. */
+  #given: Set<ArrayBufferLike> | undefined;
   #trailers: Fields | undefined;
   #endWanted = false;
   #sentEnd = false;
@@ -112,7 +118,26 @@ export class Stream {
     if (this.closed || this.#endWanted) return undefined;
     this.connection.unread?.take(bytes.length);
     this.#unsent.push(bytes);
-    this.#unsentBytes += bytes.length;
+    return this.#added(bytes.length);
+  }
+
+  /** The same with `head` before it, and with bytes that are the stream's from now on: it gives back their memory. */
+  give(head: Uint8Array, bytes: Uint8Array): Promise<void> | undefined {
+    if (this.closed || this.#endWanted) return undefined;
+    this.connection.unread?.take(head.length + bytes.length);
+    this.#unsent.push(head, bytes);
+    this.#given ??= new Set();
+    this.#given.add(bytes.buffer);
+    return this.#added(head.length + bytes.length);
+  }
+
+  /** How much more may wait to be sent. */
+  get roomBytes(): number | undefined {
+    return this.connection.unread?.roomBytes;
+  }
+
+  #added(bytes: number): Promise<void> | undefined {
+    this.#unsentBytes += bytes;
     this.#enqueue();
     if (this.#unsentBytes < HIGH_WATER_BYTES) return undefined;
     this.#drained ??= Promise.withResolvers<void>();
@@ -166,7 +191,7 @@ export class Stream {
     if (this.closed) return;
     this.closed = true;
     this.connection.unread?.give(this.#unsentBytes);
-    this.#unsent.length = 0;
+    for (const bytes of this.#unsent.splice(0)) this.#out(bytes);
     this.#unsentBytes = 0;
     this.#gathered = undefined;
     this.#drained?.resolve();
@@ -304,9 +329,14 @@ export class Stream {
       const part = first.length <= bytes ? first : first.subarray(0, bytes);
       out.append(part);
       bytes -= part.length;
-      if (part === first) this.#unsent.shift();
-      else this.#unsent[0] = first.subarray(part.length);
+      if (part !== first) this.#unsent[0] = first.subarray(part.length);
+      else this.#out(this.#unsent.shift()!);
     }
+  }
+
+  /** Some bytes are out, or never will be. */
+  #out(bytes: Uint8Array): void {
+    if (this.#given?.delete(bytes.buffer)) giveBackAll(bytes);
   }
 
   #localEnd(): void {

@@ -52,6 +52,12 @@ export class ByteBudget {
     return this.#usedBytes;
   }
 
+  /** How many bytes still fit, in one large piece. */
+  get roomBytes(): number {
+    if (this.within) return Math.min(this.limitBytes - this.#usedBytes, this.within.roomBytes);
+    return this.limitBytes * (1 - SMALL_SHARE) - this.#usedBytes;
+  }
+
   /** Charges `bytes`. Throws `resource_exhausted`, and charges nothing, where they do not fit. */
   take(bytes: number): void {
     this.#check(bytes);

@@ -50,6 +50,8 @@ export interface WebRequest {
 }
 
 export interface WebResponse {
+  /** How many more bytes may wait for the client. */
+  readonly roomBytes?: number;
   start(status: number, fields: Fields): void;
   /** Sends a part of the body; a returned promise asks to wait. Throws `resource_exhausted` where too much waits. */
   send(bytes: Uint8Array): Promise<void> | undefined;
@@ -446,6 +448,10 @@ class WebReply implements RawSink {
       ["cache-control", "no-store"],
       ...custom,
     ]);
+  }
+
+  get roomBytes(): number | undefined {
+    return this.response.roomBytes;
   }
 
   message(bytes: Uint8Array): Promise<void> | undefined {

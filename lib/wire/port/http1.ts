@@ -15,7 +15,7 @@ import {
 import type { Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Allowance } from "./byte_budget.ts";
+import type { Allowance, ByteBudget } from "./byte_budget.ts";
 import type { Turns } from "./fair_socket.ts";
 import type { WebBody, WebRequest, WebResponse, WebServer } from "./grpc_web.ts";
 import { type Guest, PROGRESS_BYTES } from "./guests.ts";
@@ -141,7 +141,7 @@ class Http1Connection {
         if (unread <= BODY_BYTES) message.resume();
       },
     };
-    const body = this.parts.web.open(request, new HttpResponse(response, this.parts.closing, stall));
+    const body = this.parts.web.open(request, new HttpResponse(response, this.parts.closing, stall, client.allowance.unread));
     message.on("data", (bytes: Uint8Array) => {
       unread += bytes.length;
       client.turns.piece();
@@ -228,12 +228,22 @@ export function refusal(status: string, line: string): string {
 }
 
 class HttpResponse implements WebResponse {
+  /** What the client's system has not taken. */
+  #waitingBytes = 0;
+
   /** `stall` cuts the client off in a while; the function that it returns calls that off. */
   constructor(
     private readonly response: ServerResponse,
     private readonly closing: () => boolean,
     private readonly stall: () => () => void,
-  ) {}
+    private readonly unread: ByteBudget,
+  ) {
+    response.once("close", () => this.#written(this.#waitingBytes));
+  }
+
+  get roomBytes(): number {
+    return this.unread.roomBytes;
+  }
 
   start(status: number, fields: Fields): void {
     if (this.response.headersSent || this.response.destroyed) return;
@@ -244,7 +254,10 @@ class HttpResponse implements WebResponse {
 
   send(bytes: Uint8Array): Promise<void> | undefined {
     const { response } = this;
-    if (response.destroyed || response.writableEnded || response.write(bytes)) return undefined;
+    if (response.destroyed || response.writableEnded) return undefined;
+    this.unread.take(bytes.length);
+    this.#waitingBytes += bytes.length;
+    if (response.write(bytes, () => this.#written(bytes.length))) return undefined;
     return new Promise((resolve) => {
       const read = this.stall();
       const go = () => {
@@ -258,6 +271,13 @@ class HttpResponse implements WebResponse {
 
   end(): void {
     if (!this.response.destroyed) this.response.end();
+  }
+
+  /** Also once the connection is over, when nothing of it waits any more. */
+  #written(bytes: number): void {
+    const written = Math.min(bytes, this.#waitingBytes);
+    this.#waitingBytes -= written;
+    this.unread.give(written);
   }
 
   abort(): void {

@@ -352,6 +352,9 @@ class OpenPort implements Port {
     };
     const body = this.#web.open(request, {
       start: (status, answer) => stream.headers([[":status", String(status)], ...answer], false),
+      get roomBytes() {
+        return stream.roomBytes;
+      },
       send: (bytes) => stream.send(bytes),
       end: () => stream.end(),
       abort: () => stream.fail(H2.internal, "the answer broke off"),
