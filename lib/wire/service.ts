@@ -508,7 +508,9 @@ async function respond(
   ends: Ends,
 ): Promise<void> {
   const encode = (message: unknown) => {
-    if (sink.roomBytes !== undefined && sink.roomBytes < MAX_MESSAGE_BYTES) checkRoom(sink.roomBytes, message);
+    if (sink.roomBytes !== undefined && sink.roomBytes < MAX_MESSAGE_BYTES) {
+      checkRoom(sink.roomBytes, message);
+    }
     return toBinary(
       method.output,
       isMessage(message) ? message : create(method.output, message as Record<string, unknown>),
@@ -550,7 +552,9 @@ function checkRoom(roomBytes: number, message: unknown): void {
   if (bytes <= Math.max(roomBytes, SMALL_ANSWER_BYTES)) return;
   throw new SvcError(
     "resource_exhausted",
-    `an answer of ${bytes} bytes finds room for ${Math.max(0, roomBytes)}: earlier answers of this server have not been ` +
+    `an answer of ${bytes} bytes finds room for ${
+      Math.max(0, roomBytes)
+    }: earlier answers of this server have not been ` +
       "read; read them, or try again later",
   );
 }

@@ -139,6 +139,7 @@ export class Notes implements StreamListener {
 
 export function server(
   more: Partial<ConnectionOptions> = {},
+  clock?: FakeClock,
 ): { wire: Wire; streams: Stream[]; notes: Notes[] } {
   const streams: Stream[] = [], notes: Notes[] = [];
   const accept = (stream: Stream, fields: Fields | undefined) => {
@@ -147,7 +148,7 @@ export function server(
     notes.at(-1)!.headers(fields ?? []);
     return notes.at(-1)!;
   };
-  return { wire: new Wire({ role: "server", accept, ...more }), streams, notes };
+  return { wire: new Wire({ role: "server", accept, ...more }, clock), streams, notes };
 }
 
 export const GET: Fields = [[":method", "GET"], [":scheme", "http"], [":path", "/"]];

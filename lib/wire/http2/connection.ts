@@ -11,9 +11,10 @@ import { nextTick } from "node:process";
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
+import { giveBack } from "../given_back.ts";
 import { Share } from "../port/fair_socket.ts";
 import { type Fields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
-import { type BudgetName, Budgets } from "./budget.ts";
+import { type BudgetName, Budgets, type PortBudgets } from "./budget.ts";
 import { fitting, listBytes, problemOf } from "./fields.ts";
 import {
   checkPriority,
@@ -74,6 +75,8 @@ export interface ConnectionOptions {
   readonly changed?: () => void;
   /** Charged with answers that wait to be sent; throws where there are too many. */
   readonly unread?: Unread;
+  /** A server's: what all its connections may do together. */
+  readonly budgets?: PortBudgets;
   /** So many bytes have come, or have been taken by the peer's system. */
   readonly moved?: (bytes: number) => void;
   /** The peer has shown that it speaks HTTP/2. */
@@ -115,7 +118,7 @@ export class Connection {
     const { role, clock } = options;
     this.#input = new FrameReader(role);
     this.#share = new Share(socket, clock);
-    this.#budgets = new Budgets(clock);
+    this.#budgets = new Budgets(clock, options.budgets);
     if (role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
     this.#settings();
     this.#out.frame(TYPE.window, 0, 0, uint32(CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES));
@@ -403,7 +406,7 @@ export class Connection {
       this.#farewellBytes += bytes.length;
       if (this.#farewellBytes > FAREWELL_BYTES) this.socket.pause();
       else if (!this.#share.spend(bytes.length) && !this.#share.resting) this.#share.rest(() => {});
-      return;
+      return giveBack(bytes);
     }
     this.#share.came();
     this.options.moved?.(bytes.length);
@@ -524,6 +527,7 @@ export class Connection {
     if (!(flags & FLAG.endHeaders)) return;
     this.#block = undefined;
     this.#fields(block.stream, block.bytes, block.ended);
+    block.release();
   }
 
   #fields(id: number, block: Uint8Array, ended: boolean): void {

@@ -6,6 +6,7 @@
  */
 
 import { Buffer } from "node:buffer";
+import { giveBack } from "../given_back.ts";
 
 /** Bits of each symbol's code; the code is canonical, so lengths say it all. */
 // deno-fmt-ignore
@@ -61,7 +62,9 @@ export function huffmanText(bytes: Uint8Array): string | undefined {
     if (second & COMPLETE) text[length++] = second >> SYMBOL_SHIFT;
     state = second & 0xff;
   }
-  return ends[state] === 1 ? latin1(text, 0, length) : undefined;
+  const whole = ends[state] === 1 ? latin1(text, 0, length) : undefined;
+  giveBack(text);
+  return whole;
 }
 
 /** Below this many bytes the engine is quicker than a call into the runtime. */

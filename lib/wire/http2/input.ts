@@ -45,6 +45,7 @@ class Gathered {
       // Memory is given for what has come, never for what a peer only promises.
       const grown = Buffer.allocUnsafeSlow(Math.max(length, Math.min(wanted, FIRST_BYTES + 2 * length)));
       grown.set(this.bytes);
+      giveBack(this.#bytes);
       this.#bytes = grown;
     }
     this.#bytes.set(bytes, this.length);
@@ -193,5 +194,10 @@ export class HeaderBlock {
     this.#frameBytes += part.length + FRAME_HEADER_BYTES;
     if (this.#frameBytes > MAX_BLOCK_BYTES) throw new ProtocolError(H2.calm, "header block too large");
     this.#parts.append(part, MAX_BLOCK_BYTES);
+  }
+
+  /** The fields have been read: the bytes are given back. */
+  release(): void {
+    giveBack(this.#parts.clear());
   }
 }

@@ -141,7 +141,10 @@ class Http1Connection {
         if (unread <= BODY_BYTES) message.resume();
       },
     };
-    const body = this.parts.web.open(request, new HttpResponse(response, this.parts.closing, stall, client.allowance.unread));
+    const body = this.parts.web.open(
+      request,
+      new HttpResponse(response, this.parts.closing, stall, client.allowance.unread),
+    );
     message.on("data", (bytes: Uint8Array) => {
       unread += bytes.length;
       client.turns.piece();

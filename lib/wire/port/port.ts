@@ -19,6 +19,7 @@ import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
 import { DEFAULT_CONNECTIONS, type Guest, Guests, waitingWith } from "./guests.ts";
 import type { Fields } from "../http2/hpack.ts";
 import { Http1, refusal } from "./http1.ts";
+import { PortBudgets } from "../http2/budget.ts";
 import { Connection } from "../http2/connection.ts";
 import { H2 } from "../http2/frame.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
@@ -114,6 +115,7 @@ class OpenPort implements Port {
   readonly #connections = new Set<Connection>();
   readonly #scheme: string;
   readonly #allowance: PortAllowance;
+  readonly #budgets: PortBudgets;
   #nextClient = 0;
   #closing: Promise<void> | undefined;
   #changed = () => {};
@@ -121,6 +123,7 @@ class OpenPort implements Port {
   constructor(private readonly serving: Serving, tls?: TlsFiles) {
     this.#scheme = tls ? "https" : "http";
     this.#allowance = new PortAllowance(serving.byteLimits);
+    this.#budgets = new PortBudgets(serving.clock);
     this.#web = new WebServer(serving.table, serving.http ?? {});
     const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
     this.#http1 = new Http1({
@@ -315,6 +318,7 @@ class OpenPort implements Port {
         return calls(stream, fields);
       },
       unread: allowance.unread,
+      budgets: this.#budgets,
       moved: (bytes) => guest.moved(bytes),
       ready: () => {
         visit.spoke();
