@@ -150,7 +150,7 @@ Deno.test("only the host prints, and draws for those who show progress: so that 
     having(/\bstd(out|err)\.write/, /^lib\/base\/host_deno\.ts$|^cli\/build\/|^cli\/cloud\/content\.ts$/),
     [],
   );
-  assertEquals(having(/\.draw\(/, /^cli\/ml\/(follow|models|datasets)\.ts$/), []);
+  assertEquals(having(/\.draw\(/, /^cli\/ml\/(follow|models|transfer)\.ts$/), []);
 });
 
 Deno.test(`no file is longer than ${FILE_LINES_MAX} lines: past that it is two things`, () => {

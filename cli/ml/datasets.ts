@@ -5,28 +5,21 @@
  */
 
 import { basename, join } from "node:path";
-import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../../proto/gen/datasync_pb.ts";
 import { ListDatasetsByOrganizationIDResponseSchema } from "../../proto/gen/dataset_pb.ts";
-import { boxFields } from "../../lib/api/shared/captured_file.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
 import { datasetLine } from "../../lib/cloud/data/jsonl.ts";
 import { ModelType, parseModelType } from "../../lib/cloud_client/training_client.ts";
-import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
+import { create } from "../../lib/wire/proto.ts";
 import { sizeText, table, timeText } from "../table.ts";
 import { type Command, command, commaWords, EXIT } from "./command.ts";
-import { type LocalImage, localImages, OUTSIDE, type Skipped } from "./local_images.ts";
+import { localImages, OUTSIDE } from "./local_images.ts";
 import { findDataset, findPart, imagesOf } from "./lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
 import type { Services, Session } from "./session.ts";
 import { MODEL_TYPE, TAGS } from "./submit.ts";
-
-/** Images on their way at the same time. */
-const PARALLEL = 4;
-const CHUNK_BYTES = 256 * 1024;
-const TRANSFER_MS = 5 * 60 * 1000;
-const EXTENSIONS: { readonly [mimeType: string]: string } = { "image/jpeg": ".jpg", "image/png": ".png" };
+import { eachOf, EXTENSIONS, tellSkipped, TRANSFER_MS, upload } from "./transfer.ts";
 
 export const DATASET_COMMANDS: readonly Command[] = [
   command("dataset create", ["NAME"], "Makes an empty dataset.", [], async (session, [name]) => {
@@ -135,12 +128,12 @@ export const DATASET_COMMANDS: readonly Command[] = [
       }
       const services = await session.services();
       const dataset = await findDataset(session, wanted);
-      const partId = await findPart(session, part, { optional: true });
+      const partId = await findPart(session, part);
       const ids = await eachOf(
         session,
         "added",
         images,
-        (image) => upload(session, services, image, partId, dataset.id),
+        (image) => upload(session, services, image, { partId, datasetId: dataset.id }),
       );
       tellSkipped(session, skipped);
       session.print({ datasetId: dataset.id, binaryDataIds: ids, skipped }, [
@@ -216,50 +209,6 @@ function labelsText(
   return [...whole, ...[...counts].map(([label, all]) => `${label} ${all.length}x`)].join(", ") || "-";
 }
 
-/** One image with all that is known of it. The same file again is the same image there. */
-async function upload(
-  session: Session,
-  { dataSync }: Services,
-  { path, fileName, mimeType, labels, boxes, capturedMs }: LocalImage,
-  partId: string,
-  datasetId: string,
-): Promise<string> {
-  const content = await session.host.readFile(path);
-  const uploadMetadata = {
-    partId,
-    type: DataType.BINARY_SENSOR,
-    fileName,
-    fileExtension: /\.[A-Za-z0-9]+$/.exec(fileName)?.[0] ?? EXTENSIONS[mimeType] ?? "",
-    mimeType,
-    tags: labels.filter(({ confidence }) => confidence === undefined).map(({ label }) => label),
-    datasetIds: [datasetId],
-  };
-  const annotations = {
-    bboxes: boxes.map(boxFields),
-    classifications: labels.filter(({ confidence }) => confidence !== undefined),
-  };
-  const sensorMetadata = {
-    timeRequested: toTimestamp(capturedMs),
-    timeReceived: toTimestamp(capturedMs),
-    annotations,
-  };
-  async function* packets(): AsyncGenerator<Packet> {
-    yield { uploadPacket: { case: "metadata", value: { uploadMetadata, sensorMetadata } } };
-    for (let at = 0; at < content.length; at += CHUNK_BYTES) {
-      yield { uploadPacket: { case: "data", value: content.subarray(at, at + CHUNK_BYTES) } };
-    }
-  }
-  const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
-  try {
-    return (await dataSync.streamingDataCaptureUpload(packets(), limits)).binaryDataId;
-  } catch (cause) {
-    const { code, message } = SvcError.from(cause);
-    throw new SvcError(code, `cannot add ${path}: ${message}; run the command again to go on`, { cause });
-  }
-}
-
-type Packet = MessageInitShape<typeof StreamingDataCaptureUploadRequestSchema>;
-
 async function contentOf(session: Session, { data }: Services, image: DatasetImage): Promise<Uint8Array> {
   const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
   const request = { binaryDataIds: [image.id], includeBinary: true };
@@ -278,34 +227,4 @@ function imagePath({ id, fileName, mimeType }: DatasetImage): string {
 
 function fileNameOf(text: string): string {
   return text.replace(/[^\w.-]+/g, "_").replace(/^\.+/, "");
-}
-
-/** Works on a few at a time and tells how far it is; the answers are in the order of the items. */
-async function eachOf<T, R>(
-  session: Session,
-  verb: string,
-  items: readonly T[],
-  work: (item: T) => Promise<R>,
-): Promise<R[]> {
-  const results: R[] = [];
-  let [next, done] = [0, 0];
-  const worker = async () => {
-    for (let at = next++; at < items.length; at = next++) {
-      session.signal.throwIfAborted();
-      results[at] = await work(items[at]);
-      done++;
-      if (session.lively) session.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
-    }
-  };
-  try {
-    await Promise.all(Array.from({ length: PARALLEL }, worker));
-  } finally {
-    next = items.length;
-    if (session.lively && items.length > 0) session.host.draw("\r\x1b[2K");
-  }
-  return results;
-}
-
-function tellSkipped(session: Session, skipped: readonly Skipped[]): void {
-  for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
 }

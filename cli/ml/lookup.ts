@@ -106,34 +106,13 @@ export async function imagesOf(session: Session, datasetId: string): Promise<Dat
   return images.sort((a, b) => a.capturedMs - b.capturedMs || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
 }
 
-/**
- * The part that uploads are said to come from: the one that is given, or the only machine's. Where there is no such
- * one, what is `optional` comes from none.
- */
-export async function findPart(session: Session, wanted: string, { optional = false } = {}): Promise<string> {
+/** The part that uploads are said to come from: the one that is given, or the only machine's; else none. */
+export async function findPart(session: Session, wanted: string): Promise<string> {
   if (wanted !== "") return wanted;
   const { app } = await session.services();
   const organizationId = await session.organization();
   const { locationSummaries } = await app.listMachineSummaries({ organizationId }, session.limits);
   const machines = locationSummaries.flatMap((location) => location.machineSummaries);
-  if (machines.length !== 1 && optional) return "";
-  if (machines.length === 0) {
-    throw new SvcError(
-      "failed_precondition",
-      "what is uploaded belongs to a machine and there is none yet: svc-cloud machine create NAME makes one",
-    );
-  }
-  const parts = machines.flatMap(({ machineName, partSummaries }) =>
-    partSummaries.map((part) => ({ ...part, machineName }))
-  );
-  if (machines.length > 1 || parts.length === 0) {
-    const listed = parts.slice(0, 10).map(({ partId, machineName }) => `${partId} (${machineName})`).join(
-      ", ",
-    );
-    throw new SvcError(
-      "invalid_argument",
-      `there are ${machines.length} machines: tell with --part-id whose data it is to be: ${listed}`,
-    );
-  }
-  return (parts.find(({ isMainPart }) => isMainPart) ?? parts[0]).partId;
+  const parts = machines.length === 1 ? machines[0].partSummaries : [];
+  return (parts.find(({ isMainPart }) => isMainPart) ?? parts[0])?.partId ?? "";
 }

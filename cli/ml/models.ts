@@ -6,8 +6,6 @@ import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import { ListPackagesResponseSchema, type Package, PackageType } from "../../proto/gen/packages_pb.ts";
 import { type Annotations, AnnotationsSchema } from "../../proto/gen/data_pb.ts";
-import { DataType } from "../../proto/gen/datasync_pb.ts";
-import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { unpackInto } from "../../lib/base/files/archive.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
@@ -18,6 +16,7 @@ import { type Command, command, EXIT } from "./command.ts";
 import { findPart, packageRow, packagesOf } from "./lookup.ts";
 import { metricsText, mistakesText } from "./measured.ts";
 import type { Account, Services, Session } from "./session.ts";
+import { upload } from "./transfer.ts";
 
 const ATTEMPTS = 5;
 const RETRY_MS = 1_000;
@@ -120,9 +119,14 @@ export const MODEL_COMMANDS: readonly Command[] = [
         type: "string",
         default: "",
         value: "PART",
-        help: "The part that the image is said to come from; may be left out where there is one machine.",
+        help: "The part that the image is said to come from; left out, the only machine's, or none.",
       },
-      { name: "keep", type: "bool", default: false, help: "Leave the image with the data of that part." },
+      {
+        name: "keep",
+        type: "bool",
+        default: false,
+        help: "Leave the image with the data of that part or the organization.",
+      },
     ],
     async (session, [file], { model, modelVersion, partId, keep }) => {
       if (model === "") {
@@ -130,9 +134,16 @@ export const MODEL_COMMANDS: readonly Command[] = [
       }
       const services = await session.services();
       const organizationId = await session.organization();
-      const content = await session.host.readFile(file);
-      const part = await findPart(session, partId);
-      const binaryDataId = await uploadOne(session, services, part, file, content);
+      const from = await findPart(session, partId);
+      const image = { path: file, fileName: basename(file), mimeType: "", labels: [], boxes: [] };
+      // The time makes it an image of its own, which can be removed.
+      const capturedMs = session.clock.nowMs();
+      const binaryDataId = await upload(
+        session,
+        services,
+        { ...image, capturedMs },
+        from === "" ? { partId: "", organizationId } : { partId: from },
+      );
       try {
         const { annotations } = await services.inference.getInference({
           registryItemId: model.includes(":") ? model : `${organizationId}:${model}`,
@@ -294,29 +305,6 @@ async function* contentOf(path: string): AsyncGenerator<Uint8Array> {
 
 function safe(name: string): string {
   return name.replace(/[^\w.+-]/g, "_");
-}
-
-async function uploadOne(
-  session: Session,
-  { dataSync }: Services,
-  partId: string,
-  file: string,
-  binary: Uint8Array,
-): Promise<string> {
-  const time = toTimestamp(session.clock.nowMs());
-  const { binaryDataId } = await dataSync.dataCaptureUpload({
-    metadata: {
-      partId,
-      type: DataType.BINARY_SENSOR,
-      fileName: basename(file),
-      fileExtension: /\.[A-Za-z0-9]+$/.exec(file)?.[0] ?? "",
-    },
-    sensorContents: [{
-      metadata: { timeRequested: time, timeReceived: time },
-      data: { case: "binary", value: binary },
-    }],
-  }, session.limits);
-  return binaryDataId;
 }
 
 function describeSeen({ bboxes, classifications }: Annotations): string[] {

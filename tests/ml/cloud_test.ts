@@ -1,6 +1,7 @@
 /** `svc-ml` against the control plane itself: from files on this computer to a model on this computer. */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { DataService } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
@@ -11,9 +12,9 @@ import { PNG } from "./fake_cloud.ts";
 import { svcMl } from "./program.ts";
 import { storeTest, type TestDatabase } from "../cloud/stores.ts";
 import { FakeExecutor } from "../cloud/training_world.ts";
-import { CONTENT, newWorld, withCloud, type World } from "../cloud/world.ts";
+import { CONTENT, newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 
-interface Place {
+interface Place extends Pick<ServedCloud, "app" | "channel"> {
   readonly world: World;
   readonly folder: string;
   readonly executor: FakeExecutor;
@@ -29,7 +30,7 @@ async function withPlace(
 ): Promise<void> {
   const executor = new FakeExecutor();
   const executors = { managed: managed ?? executor, custom: executor };
-  await withCloud(database, async ({ store, url }) => {
+  await withCloud(database, async ({ store, url, app, channel }) => {
     const world = await newWorld(store);
     const { id, key } = world.owner;
     const env = { SVC_BASE_URL: url, SVC_API_KEY_ID: id, SVC_API_KEY: key, SVC_HOME: database.folder };
@@ -38,7 +39,7 @@ async function withPlace(
       assertEquals(code, 0, `svc-ml ${args.join(" ")}: ${errors}`);
       return output;
     };
-    await run({ world, folder: database.folder, executor, ml, env });
+    await run({ world, folder: database.folder, executor, ml, env, app, channel });
   }, { training: executors });
 }
 
@@ -216,7 +217,7 @@ storeTest(
 storeTest(
   "a model that has learned here is tried on an image",
   (database) =>
-    withPlace(database, async ({ ml, folder, env }) => {
+    withPlace(database, async ({ ml, folder, env, world, app, channel }) => {
       await Deno.mkdir(`${folder}/pictures`);
       const lines = exampleImages(16, 3, { things: [1, 1] }).map((picture, at) => {
         Deno.writeFileSync(`${folder}/pictures/${at}.png`, pngOf(picture));
@@ -240,6 +241,14 @@ storeTest(
       assertEquals(confusion.map(({ label }: { label: string }) => label).sort(), seen);
       assertMatch(await ml("get", id), /\n\nLABEL +IMAGES +FOUND AS +WRONGLY FOUND\n/);
       assertEquals((await svcMl(["infer", image, "--model", "thing"], { env })).code, 4);
+      // The key of an organization without machines will do, and nothing stays behind.
+      const data = client(DataService, await channel(world.owner));
+      const count = async () => (await data.binaryDataByFilter({ countOnly: true })).count;
+      const before = await count();
+      await (await app(world.owner)).deleteRobot({ id: world.machine });
+      const again = JSON.parse(await ml("infer", image, "--model", "things", "--json"));
+      assertEquals(again.classifications.length, 3);
+      assertEquals(await count(), before);
     }, new EmbeddedExecutor(CONTENT, { epochsMax: 1 })),
 );
 
@@ -273,9 +282,14 @@ storeTest(
       const [here, there] = [await added(mine), await added(other)];
       // The very same files, of two organizations.
       assertEquals(new Set([...here.ids, ...there.ids]).size, 32);
-      const upload = async (datasetIds: string[]) => {
+      const upload = async (datasetIds: string[], organizationId = "") => {
         async function* packets() {
-          const uploadMetadata = { type: DataType.BINARY_SENSOR, fileName: "a.png", datasetIds };
+          const uploadMetadata = {
+            type: DataType.BINARY_SENSOR,
+            fileName: "a.png",
+            datasetIds,
+            organizationId,
+          };
           yield { uploadPacket: { case: "metadata", value: { uploadMetadata } } } as const;
           yield { uploadPacket: { case: "data", value: PNG } } as const;
         }
@@ -289,6 +303,14 @@ storeTest(
       for (const ids of [[there.dataset], [here.dataset, there.dataset]]) {
         assertMatch(await upload(ids), /^permission_denied: /);
       }
+      assertEquals(await upload([], mine.organization), "ok");
+      for (
+        const [ids, organization] of [
+          [[], other.organization],
+          [[here.dataset], other.organization],
+          [[there.dataset], mine.organization],
+        ] as const
+      ) assertMatch(await upload([...ids], organization), /^permission_denied: /);
       assertMatch(
         await upload([]),
         /^invalid_argument: .*metadata.upload_metadata.part_id is empty, wanted the id of a part, or metadata.+dataset_ids/,

@@ -53,6 +53,10 @@ export class FakeCloud {
   /** Calls that came, by the name of their method, with their first message. */
   readonly calls: { readonly method: string; readonly request: unknown }[] = [];
   readonly organizations = [ORGANIZATION];
+  /** Their names; each has one part. */
+  readonly machines = ["rover"];
+  /** Where each upload is said to come from: its part, or else its organization. */
+  readonly sources: string[] = [];
   readonly jobs: TrainingJobMetadata[] = [];
   readonly logs: Log[] = [];
   /** Each look at a job takes one of them and does it. */
@@ -151,10 +155,10 @@ function servicesOf(cloud: FakeCloud) {
       listOrganizations: () => ({ organizations: cloud.organizations }),
       listMachineSummaries: () => ({
         locationSummaries: [{
-          machineSummaries: [{
-            machineName: "rover",
-            partSummaries: [{ partId: "part-1", isMainPart: true }],
-          }],
+          machineSummaries: cloud.machines.map((machineName, at) => ({
+            machineName,
+            partSummaries: [{ partId: `part-${at + 1}`, isMainPart: true }],
+          })),
         }],
       }),
     }),
@@ -273,6 +277,7 @@ function data(cloud: FakeCloud) {
           if (uploadPacket.case === "data") content.push(...uploadPacket.value);
           if (uploadPacket.case !== "metadata") continue;
           const { uploadMetadata, sensorMetadata } = uploadPacket.value;
+          cloud.sources.push(uploadMetadata!.partId || uploadMetadata!.organizationId);
           image = {
             name: uploadMetadata!.fileName,
             tags: uploadMetadata!.tags,
@@ -287,7 +292,6 @@ function data(cloud: FakeCloud) {
         cloud.images.set(binaryDataId, { ...image!, content: Uint8Array.from(content) });
         return { binaryDataId };
       },
-      dataCaptureUpload: ({ metadata }) => ({ binaryDataId: `uploaded ${metadata!.fileName}` }),
     }),
     service(MLInferenceService, {
       getInference: () => ({

@@ -245,7 +245,6 @@ Deno.test("infer uploads an image, tells what is seen on it, and removes it", ()
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {
       await Deno.writeFile(`${folder}/a.png`, PNG);
-      cloud.addImage("uploaded a.png", "none", {});
       const { code, output, errors } = await svcMl(["infer", `${folder}/a.png`, "--model", "shapes"], {
         env: envOf(cloud),
       });
@@ -257,9 +256,15 @@ Deno.test("infer uploads an image, tells what is seen on it, and removes it", ()
       const [asked] = cloud.of("getInference") as Record<string, unknown>[];
       assertEquals(
         [asked.registryItemId, asked.registryItemVersion, asked.binaryDataId],
-        ["org-1:shapes", "latest", "uploaded a.png"],
+        ["org-1:shapes", "latest", "a.png"],
       );
-      assertEquals(cloud.images.size, 0);
+      assertEquals([cloud.sources, cloud.images.size], [["part-1"], 0]);
+      // With several machines, or none, it is the organization's.
+      cloud.machines.push("another");
+      await svcMl(["infer", `${folder}/a.png`, "--model", "shapes", "--keep"], { env: envOf(cloud) });
+      cloud.machines.splice(0);
+      await svcMl(["infer", `${folder}/a.png`, "--model", "shapes"], { env: envOf(cloud) });
+      assertEquals([cloud.sources.slice(1), cloud.images.size], [["org-1", "org-1"], 0]);
     })
   ));
 

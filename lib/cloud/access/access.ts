@@ -56,8 +56,8 @@ export interface Rule {
   readonly need: Need;
   /** The first one is always there; others where their field is not empty. */
   readonly on: readonly Place[];
-  /** What counts where the first of them is empty: all that it names. */
-  readonly instead?: Place;
+  /** What counts where the first of them is empty: all that these name. */
+  readonly instead?: readonly Place[];
   /** The keys of training jobs may make the call, too. */
   readonly forJobs?: boolean;
   /** Nothing need be named: the handler keeps to what the caller has (`Access.reach`). */
@@ -311,16 +311,16 @@ function missing(kind: Kind, id: string): SvcError {
 }
 
 /** What a request is about. Throws `invalid_argument` where it does not say. */
-function refsOf({ on, instead, path, method, open }: Rule, request: unknown): Ref[] {
+function refsOf({ on, instead = [], path, method, open }: Rule, request: unknown): Ref[] {
   const refs: Ref[] = [];
   for (const [index, place] of on.entries()) {
     refs.push(...refsAt(place, method.input, request));
     if (index > 0 || refs.length > 0 || open) continue;
-    if (instead) refs.push(...refsAt(instead, method.input, request));
+    for (const other of instead) refs.push(...refsAt(other, method.input, request));
     if (refs.length > 0) continue;
     const { kind, field } = place;
     const wanted = kind === "authorized" ? "an authorization" : `the id of a ${kind.replaceAll("_", " ")}`;
-    const or = instead ? `, or ${publishedName(method.input, instead.field)}` : "";
+    const or = instead.map(({ field }) => `, or ${publishedName(method.input, field)}`).join("");
     const name = publishedName(method.input, field);
     throw new SvcError("invalid_argument", `${path}: ${name} is empty, wanted ${wanted}${or}`);
   }

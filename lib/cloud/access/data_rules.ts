@@ -27,15 +27,19 @@ const within = (filter: string) => ({
   ] satisfies Place[],
 });
 
-const datasetsIn = (metadata: string): Place => ({ kind: "dataset", field: `${metadata}.datasetIds` });
+/** Whose an upload is that comes from no part. */
+const ownersIn = (metadata: string): readonly Place[] => [
+  { kind: "dataset", field: `${metadata}.datasetIds` },
+  { kind: "organization", field: `${metadata}.organizationId` },
+];
 
 const RULES: readonly Rule[] = [
   rule(sync.dataCaptureUpload, "operator", ["part", "metadata.partId"]),
-  // What a person adds to a dataset need not come from a machine.
-  { ...rule(sync.fileUpload, "operator", ["part", "metadata.partId"]), instead: datasetsIn("metadata") },
+  // What a person uploads need not come from a machine.
+  { ...rule(sync.fileUpload, "operator", ["part", "metadata.partId"]), instead: ownersIn("metadata") },
   {
     ...rule(sync.streamingDataCaptureUpload, "operator", ["part", "metadata.uploadMetadata.partId"]),
-    instead: datasetsIn("metadata.uploadMetadata"),
+    instead: ownersIn("metadata.uploadMetadata"),
   },
 
   { ...rule(data.binaryDataByFilter, "operator"), ...within("dataRequest.filter") },

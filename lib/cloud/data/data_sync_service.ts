@@ -85,10 +85,12 @@ export function dataSyncService(cloud: CloudContext): Service {
   });
 }
 
-/** The part that an upload comes from; where it names none, nothing but the organization of its datasets. */
-async function sourceOf({ store }: CloudContext, { partId, datasetIds }: UploadMetadata): Promise<Source> {
+/** The part that an upload comes from; where it names none, nothing but its organization, or that of its datasets. */
+async function sourceOf({ store }: CloudContext, metadata: UploadMetadata): Promise<Source> {
+  const { partId, datasetIds } = metadata;
   if (partId !== "") return await new Fleet(store).part(partId);
-  const { organizationId } = await new Datasets(store).get(datasetIds[0]);
+  const organizationId = metadata.organizationId ||
+    (await new Datasets(store).get(datasetIds[0])).organizationId;
   return { organizationId, locationId: "", machineId: "", machineName: "", id: "", name: "" };
 }
 

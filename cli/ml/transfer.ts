@@ -1,0 +1,107 @@
+/**
+ * Images on their way to the control plane and from there: one with all that is known of it, and many at once.
+ */
+
+import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../../proto/gen/datasync_pb.ts";
+import { boxFields } from "../../lib/api/shared/captured_file.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { MessageInitShape } from "../../lib/wire/proto.ts";
+import type { LocalImage, Skipped } from "./local_images.ts";
+import type { Services, Session } from "./session.ts";
+
+/** For one image. */
+export const TRANSFER_MS = 5 * 60 * 1000;
+export const EXTENSIONS: { readonly [mimeType: string]: string } = {
+  "image/jpeg": ".jpg",
+  "image/png": ".png",
+};
+/** Images on their way at the same time. */
+const PARALLEL = 4;
+const CHUNK_BYTES = 256 * 1024;
+
+/** Where an image is said to come from, and whose it is. */
+interface Destination {
+  /** Empty where it comes from no machine; then the dataset or the organization tells whose it is. */
+  readonly partId: string;
+  readonly datasetId?: string;
+  readonly organizationId?: string;
+}
+
+type Packet = MessageInitShape<typeof StreamingDataCaptureUploadRequestSchema>;
+
+/** One image with all that is known of it; gives its id. The same file again is the same image there. */
+export async function upload(
+  session: Session,
+  { dataSync }: Services,
+  { path, fileName, mimeType, labels, boxes, capturedMs }: LocalImage,
+  { partId, datasetId, organizationId }: Destination,
+): Promise<string> {
+  const content = await session.host.readFile(path);
+  const uploadMetadata = {
+    partId,
+    organizationId,
+    type: DataType.BINARY_SENSOR,
+    fileName,
+    fileExtension: /\.[A-Za-z0-9]+$/.exec(fileName)?.[0] ?? EXTENSIONS[mimeType] ?? "",
+    mimeType,
+    tags: labels.filter(({ confidence }) => confidence === undefined).map(({ label }) => label),
+    datasetIds: datasetId === undefined ? [] : [datasetId],
+  };
+  const annotations = {
+    bboxes: boxes.map(boxFields),
+    classifications: labels.filter(({ confidence }) => confidence !== undefined),
+  };
+  const sensorMetadata = {
+    timeRequested: toTimestamp(capturedMs),
+    timeReceived: toTimestamp(capturedMs),
+    annotations,
+  };
+  async function* packets(): AsyncGenerator<Packet> {
+    yield { uploadPacket: { case: "metadata", value: { uploadMetadata, sensorMetadata } } };
+    for (let at = 0; at < content.length; at += CHUNK_BYTES) {
+      yield { uploadPacket: { case: "data", value: content.subarray(at, at + CHUNK_BYTES) } };
+    }
+  }
+  const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
+  try {
+    return (await dataSync.streamingDataCaptureUpload(packets(), limits)).binaryDataId;
+  } catch (cause) {
+    const { code, message } = SvcError.from(cause);
+    throw new SvcError(code, `cannot add ${path}: ${message}; run the command again to go on`, { cause });
+  }
+}
+
+/**
+ * Works on a few at a time and tells how far it is; the answers are in the order of the items. When one fails, those
+ * under way are finished, and no other is begun.
+ */
+export async function eachOf<T, R>(
+  session: Session,
+  verb: string,
+  items: readonly T[],
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = [];
+  let [next, done] = [0, 0];
+  const worker = async () => {
+    try {
+      for (let at = next++; at < items.length; at = next++) {
+        session.signal.throwIfAborted();
+        results[at] = await work(items[at]);
+        done++;
+        if (session.lively) session.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
+      }
+    } finally {
+      next = items.length;
+    }
+  };
+  const ended = await Promise.allSettled(Array.from({ length: PARALLEL }, worker));
+  if (session.lively && items.length > 0) session.host.draw("\r\x1b[2K");
+  for (const one of ended) if (one.status === "rejected") throw one.reason;
+  return results;
+}
+
+export function tellSkipped(session: Session, skipped: readonly Skipped[]): void {
+  for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
+}
