@@ -31,6 +31,16 @@ export interface Candidate {
   readonly about?: string;
 }
 
+/** A place of a command line that is to be filled in. */
+export interface Blank {
+  /** What the usage line has there: `JOB`. */
+  readonly placeholder: string;
+  /** The words of the command. */
+  readonly command: string;
+  /** The name of the flag whose value it is. */
+  readonly flag?: string;
+}
+
 /** What the manual page tells beside the commands. */
 export interface Manual {
   /** What the program does, as after its name. */
@@ -54,8 +64,8 @@ export interface CommandProgram<W extends World> {
   readonly manual?: Manual;
   /** Which exit code an error is; 1 where it does not say. */
   readonly exitCodeOf?: (error: unknown) => number;
-  /** The words that may stand where the usage line has `placeholder`. `values` are those of the flags of every command. */
-  candidates?(world: W, values: never, placeholder: string): Promise<readonly Candidate[]>;
+  /** The words that may stand at a blank. `values` are those of the flags of every command. */
+  candidates?(world: W, values: never, blank: Blank): Promise<readonly Candidate[]>;
 }
 
 /** The command that a command line calls, where its words stand, and the words up to the next flag. */

@@ -18,6 +18,9 @@ import { type Flag, parseFlags } from "./flags.ts";
 
 const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
 
+/** A placeholder that lists what may stand there: `token|links`. */
+const CHOICES = /^[a-z-]+(?:\|[a-z-]+)+$/;
+
 export function completionCommand(program: string): Command<World> {
   return {
     words: "completion",
@@ -60,16 +63,18 @@ async function candidatesFor<W extends World>(
   const open = flags.find(({ name, short, type }) => {
     return type !== "bool" && (before === `--${name}` || before === `-${short}`);
   });
-  const valuesOf = async (placeholder: string) => {
+  const valuesOf = async (placeholder: string, flag?: string) => {
     if (placeholder === "SHELL") return SHELLS.map((word) => ({ word }));
+    if (CHOICES.test(placeholder)) return placeholder.split("|").map((word) => ({ word }));
     const { values } = parseFlags(program.flags, "gnu", words, (name) => world.host.env(name));
     try {
-      return await program.candidates?.(world, values as never, placeholder) ?? [];
+      const blank = { placeholder, command: found?.words ?? "", flag };
+      return await program.candidates?.(world, values as never, blank) ?? [];
     } catch {
       return [];
     }
   };
-  if (open) return await valuesOf(open.value ?? "");
+  if (open) return await valuesOf(open.value ?? "", open.name);
   if (last.startsWith("-")) {
     const help: Candidate = { word: "--help", about: "Print this help and exit." };
     return [...flags.map(({ name, help }) => ({ word: `--${name}`, about: help })), help];

@@ -153,6 +153,11 @@ Deno.test("only the host prints, and draws for those who show progress: so that 
   assertEquals(having(/\.draw\(/, /^cli\/ml\/(follow|models|transfer)\.ts$/), []);
 });
 
+Deno.test("programs hold no SQL: each room of the control plane owns its tables", () => {
+  const sql = /\bsql`|\.(query|transaction|exclusive)\b|\b(SELECT|INSERT INTO|UPDATE|DELETE FROM) [a-z"(*]/;
+  assertEquals(having(sql, /^(?!cli\/)/), []);
+});
+
 Deno.test(`no file is longer than ${FILE_LINES_MAX} lines: past that it is two things`, () => {
   const long = sources.filter(({ text }) => text.split("\n").length > FILE_LINES_MAX).map(({ path }) => path);
   assertEquals(long, []);

@@ -6,16 +6,18 @@
 
 import { resolve } from "node:path";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { chainOf, SvcError } from "../../lib/base/error.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { askRollback, askStatus, socketOf } from "../../lib/agent/supervise/control.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { install, runService, uninstall } from "./install.ts";
 import { type AgentPace, runAgent } from "./run.ts";
 import { statusLines } from "./status.ts";
+import type { Command, CommandProgram } from "../command.ts";
+import { runCommand } from "../dispatch.ts";
 import type { Flag, Values } from "../flags.ts";
-import { columns } from "../flags.ts";
-import { begin } from "../program.ts";
+import { EXIT } from "../program.ts";
+import { printResult } from "../table.ts";
 import { versionLine } from "../version.ts";
 
 const FLAGS = [
@@ -80,80 +82,102 @@ const FLAGS = [
 
 export type AgentFlags = Values<typeof FLAGS>;
 
-const COMMANDS = [
-  { left: "(none)", right: "Runs the agent until it is told to stop." },
-  { left: "status", right: "Tells how the agent in the folder does, and the versions that it keeps." },
-  { left: "rollback [PROGRAM]", right: "Goes back to the version before: of svc-server, or of svc-agent." },
-  { left: "service", right: "What Windows runs as the service that --install makes." },
-  { left: "uninstall", right: "Stops and removes the service, svc-server, and what they have kept." },
-  { left: "version", right: "Prints the version." },
-];
-
-const PROGRAM = {
-  name: "svc-agent",
-  summary: "Installs, runs, watches and updates svc-server on this machine.",
-  style: "gnu",
-  usage: "[COMMAND] [flags]",
-  flags: FLAGS,
-  more: `\nCommands:\n${columns(COMMANDS)}`,
-} as const;
+/** What the commands work with. */
+interface World {
+  readonly host: DenoHost;
+  readonly pace: AgentPace;
+}
 
 const BASES: Readonly<Record<string, string>> = { windows: "C:\\opt\\svc" };
 
+const COMMANDS: readonly Command<World>[] = [
+  command("", [], "Runs the agent until it is told to stop.", (options, { host, pace }) => {
+    return options.install ? install(options, host) : runAgent(options, host, pace);
+  }),
+  command(
+    "status",
+    [],
+    "Tells how the agent in the folder does, and the versions that it keeps.",
+    status,
+  ),
+  command(
+    "rollback",
+    ["[PROGRAM]"],
+    "Goes back to the version before: of svc-server, or of svc-agent.",
+    rollback,
+  ),
+  command(
+    "service",
+    [],
+    "What Windows runs as the service that --install makes.",
+    (options, { host }) => runService(options, host),
+  ),
+  command(
+    "uninstall",
+    [],
+    "Stops and removes the service, svc-server, and what they have kept.",
+    (options, { host }) => uninstall(options, host),
+  ),
+  command("version", [], "Prints the version.", (_, { host }) => {
+    host.write(`${versionLine(PROGRAM.name)}\n`);
+    return Promise.resolve(EXIT.ok);
+  }),
+];
+
+const PROGRAM: CommandProgram<World> = {
+  name: "svc-agent",
+  summary: "Installs, runs, watches and updates svc-server on this machine.",
+  flags: FLAGS,
+  commands: COMMANDS,
+};
+
 /** Runs the program; gives its exit code. */
 export async function main(args: readonly string[], host: DenoHost, pace: AgentPace = {}): Promise<number> {
-  const begun = begin(PROGRAM, args, host);
-  if (begun.exitCode !== undefined) return begun.exitCode;
-  const { values, rest: [command = "", ...rest] } = begun;
-  const wanted = command === "rollback" ? 1 : 0;
-  if (rest.length > wanted) {
-    host.writeError(`svc-agent: found "${rest[wanted]}" after ${command}, wanted nothing more; see --help\n`);
-    return 2;
-  }
-  const { os } = host.platform();
-  const home = values.devMode ? `${host.cwd()}/svc-agent` : BASES[os] ?? "/opt/svc";
-  // The runtime is started in another folder.
+  return await runCommand(PROGRAM, args, { host, pace });
+}
+
+/** All of them have the same flags. */
+function command(
+  words: string,
+  takes: readonly string[],
+  summary: string,
+  run: (options: AgentFlags, world: World, words: readonly string[]) => Promise<number>,
+): Command<World> {
+  return {
+    words,
+    takes,
+    summary,
+    flags: [],
+    run: (world, given, values: AgentFlags) => run(located(values, world.host), world, given),
+  };
+}
+
+/** Paths from the root on: the runtime is started in another folder. */
+function located(values: AgentFlags, host: DenoHost): AgentFlags {
+  const home = values.devMode ? `${host.cwd()}/svc-agent` : BASES[host.platform().os] ?? "/opt/svc";
   const absolute = (path: string) => resolve(host.cwd(), path);
-  const options = {
+  return {
     ...values,
     config: absolute(values.config),
     defaults: absolute(values.defaults),
     dir: absolute(values.dir || home),
   };
-  try {
-    switch (command) {
-      case "":
-        return values.install ? await install(options, host) : await runAgent(options, host, pace);
-      case "status":
-        return await status(options, host);
-      case "rollback":
-        return await rollback(options, rest[0] ?? "svc-server", host);
-      case "service":
-        return await runService(options, host);
-      case "uninstall":
-        return await uninstall(options, host);
-      case "version":
-        host.write(`${versionLine(PROGRAM.name)}\n`);
-        return 0;
-    }
-    host.writeError(`svc-agent: unknown command "${command}"; see --help\n`);
-    return 2;
-  } catch (error) {
-    host.writeError(`svc-agent: ${chainOf(error)}\n`);
-    return 1;
-  }
 }
 
-async function status({ dir, json }: AgentFlags, host: DenoHost): Promise<number> {
+async function status({ dir, json }: AgentFlags, { host }: World): Promise<number> {
   const found = await askStatus(socketOf(dir, host.platform().os), new SystemClock());
-  host.write(json ? `${JSON.stringify(found)}\n` : `${statusLines(found).join("\n")}\n`);
-  return 0;
+  printResult(host, json, found, statusLines(found));
+  return EXIT.ok;
 }
 
-async function rollback({ dir }: AgentFlags, name: string, host: DenoHost): Promise<number> {
+async function rollback(
+  { dir }: AgentFlags,
+  { host }: World,
+  [name = "svc-server"]: readonly string[],
+): Promise<number> {
   if (name !== "svc-server" && name !== "svc-agent") {
-    host.writeError(`svc-agent: rollback: found "${name}", wanted svc-server or svc-agent\n`);
-    return 2;
+    host.writeError(`svc-agent rollback: found "${name}", wanted svc-server or svc-agent\n`);
+    return EXIT.usage;
   }
   try {
     await askRollback(socketOf(dir, host.platform().os), name satisfies BinaryName, new SystemClock());
@@ -164,7 +188,7 @@ async function rollback({ dir }: AgentFlags, name: string, host: DenoHost): Prom
     });
   }
   host.write(`${name} goes back to the version before; see svc-agent status\n`);
-  return 0;
+  return EXIT.ok;
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

@@ -5,7 +5,7 @@
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { DenoHost } from "../../lib/base/host_deno.ts";
+import type { Host } from "../../lib/base/host.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { type ContentOptions, MEMORY_BYTES_MIN } from "../../lib/cloud/sandbox/content_process.ts";
 import { serveContent } from "../../lib/cloud/sandbox/content_worker.ts";
@@ -38,7 +38,7 @@ export const INFERENCE_FLAGS = [
 /** How content processes are shut in; `sandbox` is that of this computer, or why there is none. */
 export function openInference(
   values: Values<typeof INFERENCE_FLAGS>,
-  { host, clock, logger }: { host: DenoHost; clock: Clock; logger: Logger },
+  { host, clock, logger }: { host: Host; clock: Clock; logger: Logger },
   sandbox: Sandbox | string,
 ): InferenceOptions {
   const memoryBytes = values.inferenceMemoryMib * MIB;

@@ -1,12 +1,13 @@
 /**
- * The control plane's own keys from the command line: which there are, and new ones in their place.
+ * Commands on the control plane's own keys: which there are, and new ones in their place.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
 import { Authority } from "../../lib/cloud/store/authority.ts";
 import { SECRET_KINDS, type SecretName, secretsNamed } from "../../lib/cloud/store/secret_kinds.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
-import { type Command, command, table, timeOf } from "./commands.ts";
+import { table } from "../table.ts";
+import { type Command, command, timeOf } from "./desk.ts";
 
 const NAMES = Object.keys(SECRET_KINDS) as SecretName[];
 const NOW = {

@@ -10,17 +10,17 @@ import {
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
 import { PackageType } from "../../proto/gen/packages_pb.ts";
-import type { Candidate } from "../command.ts";
+import type { Blank, Candidate } from "../command.ts";
 import { type CommonValues, Session, type World } from "./session.ts";
 
 /** Nobody waits longer for a completion. */
 const LOOKUP_MS = 2_000;
 
-/** What can stand where the usage line has `placeholder`. */
+/** What can stand at a blank. */
 export async function candidates(
   world: World,
   values: CommonValues,
-  placeholder: string,
+  { placeholder }: Blank,
 ): Promise<readonly Candidate[]> {
   const session = new Session(world, { ...values, output: "table" }, new AbortController().signal);
   try {

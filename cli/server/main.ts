@@ -19,7 +19,7 @@ import { MODELS } from "../../drivers/mod.ts";
 import { makeOffer } from "../../lib/wire/webrtc.ts";
 import { networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "../logs.ts";
-import { begin } from "../program.ts";
+import { begin, EXIT } from "../program.ts";
 import { installServer } from "./install.ts";
 import type { Values } from "../flags.ts";
 import { revision, VERSION } from "../version.ts";
@@ -111,7 +111,7 @@ export async function main(
     host.writeError(
       `svc-server: unexpected argument "${rest[0]}", every option begins with a dash; see -help\n`,
     );
-    return 2;
+    return EXIT.usage;
   }
   const registry = new Registry(APIS, models);
   try {
@@ -119,22 +119,22 @@ export async function main(
     if (options.dumpResources !== "") return await dumpResources(options.dumpResources, registry, host);
     if (options.configSchema) {
       host.write(`${JSON.stringify(machineSchema(registry), null, 2)}\n`);
-      return 0;
+      return EXIT.ok;
     }
     if (options.networkCheck) return await networkCheck(options.config, registry, host);
     if (options.ftdcRead !== "") {
       await printCapture(options.ftdcRead, options.ftdcFormat, options.ftdcMetrics, host);
-      return 0;
+      return EXIT.ok;
     }
     if (options.aixInstall) return await installServer(options.config, host);
     if (options.config === "") {
       host.writeError("svc-server: no configuration; give one with -config FILE; see -help\n");
-      return 2;
+      return EXIT.usage;
     }
     return await profiled(options.cpuprofile, host, () => serve(options, registry, host));
   } catch (error) {
     host.writeError(`svc-server: ${chainOf(error)}\n`);
-    return 1;
+    return EXIT.failed;
   }
 }
 
@@ -157,7 +157,7 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
     if (++signals === 1) return stopped.resolve(signal);
     forced.abort(new SvcError("canceled", `${signal} came again`));
     // Even if it has not come as far as to have something to close.
-    void settle().then(() => end.resolve(1));
+    void settle().then(() => end.resolve(EXIT.failed));
   });
   const run = async () => {
     const { config: configPath, debug, noTls, revealSensitiveConfigDiffs: showConfigDiffs } = options;
@@ -181,7 +181,7 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
     );
     const reason = await stopped.promise;
     logger.info(`shutting down: ${reason}`);
-    return await runtime.close(forced.signal, reason) ? 0 : 1;
+    return await runtime.close(forced.signal, reason) ? EXIT.ok : EXIT.failed;
   };
   try {
     return await Promise.race([run(), end.promise]);
@@ -192,13 +192,13 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
 
 async function dumpResources(path: string, registry: Registry, host: Host): Promise<number> {
   await host.writeFile(path, `${JSON.stringify(registry.dump(), null, "\t")}\n`, { mode: 0o600 });
-  return 0;
+  return EXIT.ok;
 }
 
 /** Shows that the WebRTC addon of this executable loads and works: prints an offer. */
 async function offer(host: Host): Promise<number> {
   host.write(`${await makeOffer()}\n`);
-  return 0;
+  return EXIT.ok;
 }
 
 function flag<const N extends string, T extends "bool" | "string", D extends boolean | string>(

@@ -20,7 +20,7 @@ const PRECISION_MIN = 0.85;
 const RECALL_MIN = 0.75;
 const OVERLAP_MIN = 0.5;
 const CONFIDENCE_MIN = 0.5;
-/** As the example's camera shows them (cli/cloud/example.ts). */
+/** As the example's camera shows them (lib/cloud/example.ts). */
 const CAMERA = { images: 24, seed: 2 };
 const SERVED_MS = 60_000;
 

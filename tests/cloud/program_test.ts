@@ -5,7 +5,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
-import { makeExample } from "../../cli/cloud/example.ts";
+import { makeExample } from "../../lib/cloud/example.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";

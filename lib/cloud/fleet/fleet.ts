@@ -254,6 +254,23 @@ export class Fleet {
     await this.#named("part", name, "UPDATE parts SET name = ? WHERE id = ?", checkedName(name), id);
   }
 
+  /** Orders the program of a part to restart, once. */
+  async orderRestart(id: string): Promise<void> {
+    await this.sql.query("UPDATE parts SET restart = 1 WHERE id = ?", id);
+  }
+
+  async restartOrdered(id: string): Promise<boolean> {
+    const [row] = await this.sql.query<{ restart: number }>("SELECT restart FROM parts WHERE id = ?", id);
+    return row?.restart === 1;
+  }
+
+  /** Whether a restart was ordered; whoever hears of it first carries it out. */
+  async takeRestart(id: string): Promise<boolean> {
+    const ordered = await this.restartOrdered(id);
+    await this.sql.query("UPDATE parts SET restart = 0 WHERE id = ?", id);
+    return ordered;
+  }
+
   async makeMain(id: string): Promise<void> {
     const { machineId } = await this.part(id);
     const text = "UPDATE parts SET main = CASE WHEN id = ? THEN 1 ELSE 0 END WHERE machine_id = ?";

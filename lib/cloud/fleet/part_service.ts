@@ -107,7 +107,7 @@ function writeHandlers(cloud: CloudContext) {
       await audit.change(
         actorOf(ctx),
         { kind: "part", id },
-        (sql) => sql.query("UPDATE parts SET restart = 1 WHERE id = ?", id),
+        (sql) => new Fleet(sql).orderRestart(id),
       );
       return {};
     },

@@ -72,14 +72,8 @@ export function robotService(cloud: CloudContext, authority: Authority, logs: Lo
     },
     async needsRestart({ id }) {
       presence.saw(id);
-      const find = "SELECT restart FROM parts WHERE id = ?";
-      const [row] = await store.query<{ restart: number }>(find, id);
-      const mustRestart = row?.restart === 1 && await store.transaction(async (sql) => {
-        const [now] = await sql.query<{ restart: number }>(find, id);
-        // An order is for one restart: whoever hears of it first carries it out.
-        await sql.query("UPDATE parts SET restart = 0 WHERE id = ?", id);
-        return now?.restart === 1;
-      });
+      const mustRestart = await fleet.restartOrdered(id) &&
+        await store.transaction((sql) => new Fleet(sql).takeRestart(id));
       return { id, mustRestart, restartCheckInterval: toDuration(RESTART_CHECK_MS) };
     },
     async log({ id, logs: entries }) {

@@ -5,25 +5,25 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { Clock } from "../../lib/base/clock.ts";
-import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
-import { Datasets } from "../../lib/cloud/data/datasets.ts";
-import { keepFile } from "../../lib/cloud/store/file_refs.ts";
-import type { FileStore } from "../../lib/cloud/store/files.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
-import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
-import type { Validate } from "../../lib/cloud/context.ts";
-import type { Store } from "../../lib/cloud/store/store.ts";
-import { MIME } from "../../lib/geometry/image/image.ts";
-import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
-import { cloudSection, createMachine } from "./commands.ts";
+import type { Clock } from "../base/clock.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
+import { BinaryData } from "./data/binary_data.ts";
+import { Datasets } from "./data/datasets.ts";
+import { keepFile } from "./store/file_refs.ts";
+import type { FileStore } from "./store/files.ts";
+import { Fleet } from "./fleet/fleet.ts";
+import { Keys, newKeySecret } from "./access/keys.ts";
+import { savePartConfig } from "./fleet/part_service.ts";
+import type { Validate } from "./context.ts";
+import type { Store } from "./store/store.ts";
+import { MIME } from "../geometry/image/image.ts";
+import { exampleImages, pngOf } from "../learn/example_scene.ts";
+import { cloudSection, createMachine } from "./fleet/new_machine.ts";
 
 /** What the example's model is called, in the machine's configuration too. */
 export const EXAMPLE_MODEL = "things";
-const DATASET = "things";
-const DATASET_IMAGES = 240;
+export const EXAMPLE_DATASET = "things";
+export const EXAMPLE_IMAGES = 240;
 /** Of them, those with nothing to find: what is not there is to be learnt, too. */
 const EMPTY_IMAGES = 30;
 const DATASET_SEED = 1;
@@ -83,53 +83,17 @@ export async function makeExample(
     const part = await fleet.part(machine.partId);
     const config = machineConfig(organizationId, pictures);
     await savePartConfig(parts, sql, part, config, "svc-cloud", nowMs);
-    const datasetId = await new Datasets(sql).create(organizationId, DATASET, "images", nowMs);
+    const datasetId = await new Datasets(sql).create(organizationId, EXAMPLE_DATASET, "images", nowMs);
     return { ...made, datasetId };
   });
   if (!made) return undefined;
   const { machine: { id: machineId, partId, key }, ...example } = made;
   if (example.datasetId !== undefined) {
-    tell(`making an example: ${DATASET_IMAGES} pictures to train from, which takes some seconds`);
+    tell(`making an example: ${EXAMPLE_IMAGES} pictures to train from, which takes some seconds`);
     await fillDataset(parts, partId, example.datasetId, tell);
     await writePictures(pictures);
   }
   return { url, ...example, machineId, partId, config: cloudSection(partId, key, url) };
-}
-
-export function describeExample({ url, ...example }: Example): string {
-  const { organizationId, locationId, machineId, partId, datasetId, ownerKey, config } = example;
-  const insecure = url.startsWith("http:") ? " -allow-insecure-creds" : "";
-  return [
-    "An example has been made. Its keys are shown this once.",
-    "",
-    `control plane  ${url}`,
-    `organization   ${organizationId}`,
-    `location       ${locationId}`,
-    `machine        ${machineId}`,
-    `part           ${partId}`,
-    ...(datasetId
-      ? [`dataset        ${datasetId} (${DATASET_IMAGES} pictures of ${EXAMPLE_LABELS.join(", ")})`]
-      : []),
-    `owner's key    id ${ownerKey.id}`,
-    `               key ${ownerKey.key}`,
-    "",
-    ...(datasetId ? trainingHint(url, ownerKey) : []),
-    `For the file of the machine (svc-server -config FILE${insecure}):`,
-    "",
-    JSON.stringify(config, null, 2),
-    "",
-    "",
-  ].join("\n");
-}
-
-function trainingHint(url: string, { id, key }: Example["ownerKey"]): string[] {
-  return [
-    "To train a model that the machine then uses in its vision service:",
-    "",
-    `  export SVC_BASE_URL=${url} SVC_API_KEY_ID=${id} SVC_API_KEY=${key}`,
-    `  svc-ml submit --model-type object-detection --dataset ${DATASET} --follow`,
-    "",
-  ];
 }
 
 /** A camera with pictures, and the model that will be there once it has been trained. */
@@ -178,7 +142,7 @@ async function fillDataset(
     },
   };
   const pictures = [
-    ...exampleImages(DATASET_IMAGES - EMPTY_IMAGES, DATASET_SEED, { things: [1, 4] }),
+    ...exampleImages(EXAMPLE_IMAGES - EMPTY_IMAGES, DATASET_SEED, { things: [1, 4] }),
     ...exampleImages(EMPTY_IMAGES, DATASET_SEED + 2, { things: [0, 0] }),
   ];
   for (const [index, picture] of pictures.entries()) {
@@ -201,7 +165,7 @@ async function fillDataset(
       (file) => store.transaction((sql) => new BinaryData(sql).add(upload, file, nowMs)),
     );
     const made = index + 1;
-    if (made % TOLD_EVERY === 0) tell(`making an example: ${made} of ${DATASET_IMAGES} pictures`);
+    if (made % TOLD_EVERY === 0) tell(`making an example: ${made} of ${EXAMPLE_IMAGES} pictures`);
   }
 }
 

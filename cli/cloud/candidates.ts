@@ -1,0 +1,81 @@
+/**
+ * What the words of a command line of `svc-cloud` may become: the words that it knows, and what is in the control plane
+ * that it would work on. Nothing is changed for it, the version of the database included.
+ */
+
+import { SystemClock } from "../../lib/base/clock.ts";
+import { Keys, ROLES } from "../../lib/cloud/access/keys.ts";
+import { ORGANIZATION_MAKERS } from "../../lib/cloud/context.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { PACKAGE_KINDS, VISIBILITIES } from "../../lib/cloud/packages/packages.ts";
+import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/releases.ts";
+import { connect, type Store } from "../../lib/cloud/store/store.ts";
+import type { Blank, Candidate } from "../command.ts";
+import { databaseOf, located, type Place, requireFolder, type World } from "./desk.ts";
+import { LOG_LEVELS } from "./logs.ts";
+
+const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
+  ROLE: ROLES,
+  LEVEL: LOG_LEVELS,
+  CHANNEL: CHANNELS,
+  TYPE: PACKAGE_KINDS,
+  "OS/ARCH": RELEASE_PLATFORMS,
+};
+
+/** What can stand at a blank. Throws where there is no control plane to ask. */
+export async function candidates(
+  { host }: World,
+  values: Place,
+  blank: Blank,
+): Promise<readonly Candidate[]> {
+  const { placeholder, command, flag } = blank;
+  const plain = placeholder === "WHO"
+    ? flag === "organizations" ? ORGANIZATION_MAKERS : VISIBILITIES
+    : placeholder === "NAME" && /^release /.test(command)
+    ? PROGRAMS
+    : PLAIN[placeholder];
+  if (plain) return plain.map((word) => ({ word }));
+  const find = LOOKUPS[flag ?? ""] ?? LOOKUPS[placeholder] ??
+    LOOKUPS[`${command.split(" ")[0]} ${placeholder}`];
+  if (!find) return [];
+  const place = located(values, host);
+  await requireFolder(place, host);
+  const store = connect(databaseOf(place), new SystemClock());
+  try {
+    return await find(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** By the name of a flag, a placeholder, or the kind of thing that a command is about. */
+const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]> } = {
+  org: async (store) => (await new Fleet(store).organizations()).map(named),
+  location: async (store) => {
+    const all = await ofOrganizations(store, (fleet, id) => fleet.locations(id));
+    return all.map(named);
+  },
+  PART: async (store) => {
+    const all = await ofOrganizations(store, (fleet, id) => fleet.partsOfOrganization(id));
+    return all.map(({ id, name, machineName }) => ({ word: id, about: `${name} of ${machineName}` }));
+  },
+  "machine ID": async (store) => {
+    const all = await ofOrganizations(store, (fleet, id) => fleet.machinesOfOrganization(id));
+    return all.map(({ id, name }) => ({ word: id, about: name }));
+  },
+  "key ID": async (store) => (await new Keys(store).all()).map(({ id, name }) => ({ word: id, about: name })),
+};
+
+async function ofOrganizations<T>(
+  store: Store,
+  list: (fleet: Fleet, organizationId: string) => Promise<readonly T[]>,
+): Promise<T[]> {
+  const fleet = new Fleet(store);
+  const lists = await Promise.all((await fleet.organizations()).map(({ id }) => list(fleet, id)));
+  return lists.flat();
+}
+
+/** A name with a space would be two words. */
+function named({ id, name }: { readonly id: string; readonly name: string }): Candidate {
+  return /^[\w.-]+$/.test(name) ? { word: name, about: id } : { word: id, about: name };
+}

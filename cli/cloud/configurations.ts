@@ -1,0 +1,101 @@
+/**
+ * Commands on the configurations of parts: one is checked before it is saved, and an earlier one can be restored.
+ */
+
+import { SvcError } from "../../lib/base/error.ts";
+import { jsonDiff } from "../../lib/base/schema/json_secrets.ts";
+import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
+import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { personActing } from "../../lib/cloud/context.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { PartConfigs } from "../../lib/cloud/fleet/part_config.ts";
+import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
+import type { Sql } from "../../lib/cloud/store/store.ts";
+import { type Command, command, type Desk, timeOf } from "./desk.ts";
+
+export const CONFIGURATION_COMMANDS: readonly Command[] = [
+  command(
+    "config show",
+    ["PART"],
+    "Prints a part's configuration.",
+    [{ name: "revision", type: "int", default: -1, help: "An earlier one." }],
+    async ({ store, print }, [part], { revision }) => {
+      const configs = new PartConfigs(store);
+      const config = revision < 0 ? (await configs.get(part)).config : await configs.at(part, revision);
+      print(config, [JSON.stringify(config, null, 2)]);
+    },
+  ),
+  command(
+    "config set",
+    ["PART", "FILE"],
+    "Checks a configuration and makes it the part's next revision.",
+    [],
+    async (desk, [part, file]) => {
+      const json = parseJsonc(await desk.host.readFile(file), { file });
+      if (!isObject(json)) {
+        throw new SvcError(
+          "invalid_argument",
+          `${file}: wanted an object such as {"components": []}`,
+        );
+      }
+      await saveConfig(desk, "config set", part, () => Promise.resolve(json as JsonObject));
+    },
+  ),
+  command(
+    "config history",
+    ["PART"],
+    "Tells who changed what and when, newest first.",
+    [{ name: "limit", type: "int", default: 20, help: "How many changes." }],
+    async ({ store, print }, [part], { limit }) => {
+      const configs = new PartConfigs(store);
+      const changes = await Promise.all(
+        (await configs.history(part, { limit })).map(async ({ old, ...change }) => ({
+          ...change,
+          diff: jsonDiff(old, await configs.at(part, change.revision)),
+        })),
+      );
+      print(
+        changes,
+        changes.flatMap(({ revision, atMs, who, diff }) => [
+          `revision ${revision}  ${timeOf(atMs)}  ${who}`,
+          ...diff.map((line) => `  ${line}`),
+        ]),
+      );
+    },
+  ),
+  command(
+    "config restore",
+    ["PART", "REVISION"],
+    "Makes an earlier revision the next one.",
+    [],
+    async (desk, [part, revision]) => {
+      if (!/^\d+$/.test(revision)) {
+        throw new SvcError(
+          "invalid_argument",
+          `"${revision}" is no revision, wanted a number`,
+        );
+      }
+      await saveConfig(
+        desk,
+        "config restore",
+        part,
+        (sql) => new PartConfigs(sql).at(part, Number(revision)),
+      );
+    },
+  ),
+];
+
+async function saveConfig(
+  desk: Desk,
+  action: string,
+  id: string,
+  config: (sql: Sql) => Promise<JsonObject>,
+): Promise<void> {
+  const { revision } = await desk.change(action, { kind: "part", id }, async (sql, nowMs) => {
+    const part = await new Fleet(sql).part(id);
+    const who = personActing(desk.host.env("USER") || "unknown", action).who;
+    await savePartConfig(desk, sql, part, await config(sql), who, nowMs);
+    return await new PartConfigs(sql).get(id);
+  });
+  desk.print({ id, revision }, [`revision ${revision}`]);
+}

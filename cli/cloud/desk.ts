@@ -1,0 +1,271 @@
+/**
+ * What a command of `svc-cloud` works with: the database of a control plane, its files and keys, and where results go.
+ *
+ * Each command works on the database itself, whether or not a control plane is being served from it. It prints text
+ * for people, or with --json one value; hints go to standard error. Changes are noted in the audit log.
+ */
+
+import { createReadStream } from "node:fs";
+import { resolve } from "node:path";
+import { settingsProblems } from "../../lib/agent/settings/settings.ts";
+import { APIS } from "../../lib/api/mod.ts";
+import { type Clock, SystemClock } from "../../lib/base/clock.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import type { ReadFiles } from "../../lib/base/files/files.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
+import { isObject } from "../../lib/base/schema/schema.ts";
+import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
+import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
+import { personActing, type Validate } from "../../lib/cloud/context.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
+import { FileStore } from "../../lib/cloud/store/files.ts";
+import type { SecretsParts } from "../../lib/cloud/store/secrets.ts";
+import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
+import { decodeConfig } from "../../lib/machine/config/config.ts";
+import { Registry } from "../../lib/resource/registry.ts";
+import { MODELS } from "../../drivers/mod.ts";
+import type { Command as AnyCommand } from "../command.ts";
+import type { Flag, Values } from "../flags.ts";
+import { printResult } from "../table.ts";
+
+/** The outside of the program. */
+export interface World {
+  readonly host: Host;
+}
+
+export type Command = AnyCommand<World>;
+
+/** What a command works with. */
+export interface Desk {
+  readonly store: Store;
+  /** What has been uploaded. */
+  readonly files: () => Promise<FileStore>;
+  /** Of the control plane's own keys. */
+  readonly secrets: SecretsParts;
+  readonly clock: Clock;
+  readonly host: Host;
+  readonly validate: Validate;
+  /** Prints a result: the value with --json, else the lines. */
+  print(value: unknown, lines: readonly string[]): void;
+  /** Runs a change and notes in the audit log who made it. */
+  change<T>(action: string, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T>;
+}
+
+/** Flags of every command. */
+export const COMMON = [
+  {
+    name: "data",
+    type: "string",
+    default: "svc-cloud-data",
+    value: "FOLDER",
+    env: "SVC_CLOUD_DATA",
+    help: "Where everything is kept.",
+  },
+  {
+    name: "database",
+    type: "string",
+    default: "",
+    value: "URL",
+    env: "SVC_CLOUD_DATABASE",
+    help: "A database of PostgreSQL instead of the one in the folder: postgres://user:password@host/name",
+  },
+  {
+    name: "keys",
+    type: "string",
+    default: "",
+    value: "FOLDER",
+    env: "SVC_CLOUD_KEYS",
+    help:
+      "The folder of the control plane's own keys; left out, keys in the data folder. Control planes on one database " +
+      "have the same keys.",
+  },
+] as const satisfies readonly Flag[];
+
+export type Place = Values<typeof COMMON>;
+
+/** An upload that is older was left behind by a process that is no more. */
+const UNFINISHED_MS = 24 * 3600 * 1000;
+
+export const JSON_FLAG = {
+  name: "json",
+  type: "bool",
+  default: false,
+  help: "Print one JSON value.",
+} as const;
+
+export const ORG = {
+  name: "org",
+  type: "string",
+  default: "",
+  value: "NAME|ID",
+  help: "Organization; may be left out where there is one.",
+} as const;
+export const LOCATION = {
+  name: "location",
+  type: "string",
+  default: "",
+  value: "NAME|ID",
+  help: "Location; may be left out where there is one.",
+} as const;
+
+export const LIMITS = {
+  name: "limits",
+  type: "string",
+  default: "",
+  value: "FILE",
+  env: "SVC_CLOUD_LIMITS",
+  help: "What callers may use at most (JSON): see docs/limits.md.",
+} as const satisfies Flag;
+
+export async function limitsOf(path: string, files: ReadFiles): Promise<Limits> {
+  return path === ""
+    ? defaultLimits()
+    : parseLimits(parseJsonc(await files.readFile(path), { file: path }), path);
+}
+
+/** A command that works at a desk. */
+export function command<const F extends readonly Flag[]>(
+  words: string,
+  takes: readonly string[],
+  summary: string,
+  flags: F,
+  run: (desk: Desk, words: readonly string[], flags: Values<F>) => Promise<void>,
+): Command {
+  const atDesk = async (
+    { host }: World,
+    given: readonly string[],
+    values: Values<F> & Place & { readonly json: boolean },
+  ) => {
+    const place = located(values, host);
+    await requireFolder(place, host);
+    await withStore(place, (store) => run(deskOf(store, place, values.json, host), given, values));
+  };
+  return { words, takes, summary, flags: [...flags, JSON_FLAG], run: atDesk };
+}
+
+function deskOf(store: Store, place: Place, json: boolean, host: Host): Desk {
+  const clock = new SystemClock();
+  const user = host.env("USER") || host.env("USERNAME") || "unknown";
+  return {
+    store,
+    files: () => filesIn(place.data, clock),
+    secrets: secretsOf(place, store, host),
+    clock,
+    host,
+    validate: validator(),
+    print: (value, lines) => printResult(host, json, value, lines),
+    change: (action, on, work) => new Audit(store, clock).change(personActing(user, action), on, work),
+  };
+}
+
+/** The data folder from the root on: programs that this one starts work in other folders. */
+export function located<T extends Place>(values: T, host: Host): T {
+  return { ...values, data: resolve(host.cwd(), values.data) };
+}
+
+/** Only `init` and `serve` make a folder: a command in the wrong place would otherwise see an empty control plane. */
+export async function requireFolder(
+  { data, database }: Place,
+  host: Host,
+): Promise<void> {
+  const there = database === ""
+    ? await host.fileSize(`${data}/cloud.db`) !== undefined
+    : await host.readFolder(data).then(() => true, () => false);
+  if (there) return;
+  throw new SvcError(
+    "not_found",
+    `found no control plane in ${
+      resolve(data)
+    }: give its folder with --data (or SVC_CLOUD_DATA), run this where ` +
+      "svc-cloud serves, or make a new one with svc-cloud init",
+  );
+}
+
+/** Opens the database of a control plane while `run` runs, and makes it where there is none. */
+export async function withStore<T>(place: Place, run: (store: Store) => Promise<T>): Promise<T> {
+  // What is in there is nobody else's business.
+  await Deno.mkdir(place.data, { recursive: true, mode: 0o700 });
+  const store = await openStore(databaseOf(place), new SystemClock());
+  try {
+    return await run(store);
+  } finally {
+    await store.close();
+  }
+}
+
+export function databaseOf({ data, database }: Place): StorePlace {
+  return { file: `${data}/cloud.db`, url: database };
+}
+
+/** Of the control plane's own keys; what is to be said of them goes to standard error. */
+export function secretsOf({ data, keys }: Place, store: Store, host: Host): SecretsParts {
+  const tell = (text: string) => host.writeError(`svc-cloud: ${text}\n`);
+  const logger = { info: tell, warn: tell, error: tell };
+  return { store, host, folder: keys || `${data}/keys`, clock: new SystemClock(), logger };
+}
+
+/** What is uploaded, beside the database. Control planes that share a database share this folder too. */
+export function filesIn(data: string, clock: Clock): Promise<FileStore> {
+  return FileStore.open(`${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS });
+}
+
+/** What the machine itself and its agent would say of a configuration. Only they know its environment. */
+export function validator(): Validate {
+  const registry = new Registry(APIS, MODELS);
+  return (json) => [
+    ...decodeConfig(json, registry, { env: () => "" }).problems,
+    ...settingsProblems(isObject(json) ? json.agent : undefined),
+  ];
+}
+
+export async function organizationOf(store: Store, wanted: string) {
+  return only("organization", "org", wanted, await new Fleet(store).organizations());
+}
+
+export async function locationOf(store: Store, org: string, wanted: string) {
+  const { id } = await organizationOf(store, org);
+  return only("location", "location", wanted, await new Fleet(store).locations(id));
+}
+
+/** The one that is meant, by id or by name. */
+function only<T extends { id: string; name: string }>(
+  what: string,
+  flag: string,
+  wanted: string,
+  all: T[],
+): T {
+  const found = wanted === "" ? all : all.filter(({ id, name }) => id === wanted || name === wanted);
+  if (found.length === 1) return found[0];
+  if (wanted !== "") throw new SvcError("not_found", `there is no ${what} "${wanted}"`);
+  if (found.length === 0) {
+    throw new SvcError("failed_precondition", `there is no ${what} yet: make one first`);
+  }
+  throw new SvcError("invalid_argument", `there are ${found.length} ${what}s: tell which one with --${flag}`);
+}
+
+/** `2024-01-02T03:04:05.678Z` */
+export function timeOf(ms: number): string {
+  try {
+    return new Date(ms).toISOString();
+  } catch (error) {
+    return `${ms} (${messageOf(error)})`;
+  }
+}
+
+/** Reads a file that is to be uploaded. */
+export async function contentOf({ host }: Desk, file: string): Promise<AsyncIterable<Uint8Array>> {
+  if (await host.fileSize(file) === undefined) throw new SvcError("not_found", `there is no file ${file}`);
+  return createReadStream(file);
+}
+
+/** Removes contents that no row refers to any more. */
+export async function letGo(desk: Desk, contents: readonly string[]): Promise<void> {
+  const files = await desk.files();
+  for (const sha256 of contents) await releaseFile(desk.store, files, sha256);
+}
+
+export function unknown(what: string, found: string, wanted: readonly string[]): SvcError {
+  return new SvcError("invalid_argument", `${what}: found "${found}", wanted one of ${wanted.join(", ")}`);
+}

@@ -1,0 +1,118 @@
+/**
+ * `svc-cloud init`: what there is to begin with, and how an example is told.
+ */
+
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { checkedAddress, noteAddress } from "../../lib/cloud/addresses.ts";
+import { type Example, EXAMPLE_DATASET, EXAMPLE_IMAGES, makeExample } from "../../lib/cloud/example.ts";
+import { EXAMPLE_LABELS } from "../../lib/learn/example_scene.ts";
+import type { Flag, Values } from "../flags.ts";
+import {
+  type Command,
+  filesIn,
+  JSON_FLAG,
+  located,
+  type Place,
+  validator,
+  withStore,
+  type World,
+} from "./desk.ts";
+
+export const LISTEN = {
+  name: "listen",
+  type: "string",
+  default: "localhost:8090",
+  value: "HOST:PORT",
+  help: "Where to serve; port 0 takes a free one.",
+} as const;
+
+const PUBLIC_URL = {
+  name: "public-url",
+  type: "string",
+  default: "",
+  value: "URL",
+  env: "SVC_CLOUD_PUBLIC_URL",
+  help: "The address that people and machines will reach it by; left out, the one of --listen.",
+} as const;
+
+const FLAGS = [
+  LISTEN,
+  PUBLIC_URL,
+  {
+    name: "example",
+    type: "bool",
+    default: false,
+    help: "Make a dataset to train from, too, and a machine that uses the model.",
+  },
+  JSON_FLAG,
+] as const satisfies readonly Flag[];
+
+export const INIT: Command = {
+  words: "init",
+  takes: [],
+  summary:
+    "Makes what there is to begin with: an organization, a location, a machine, and keys for a person and for the " +
+    "machine.",
+  flags: FLAGS,
+  run: init,
+};
+
+async function init(
+  { host }: World,
+  _: readonly string[],
+  given: Values<typeof FLAGS> & Place,
+): Promise<void> {
+  const values = located(given, host);
+  await withStore(values, async (store) => {
+    const clock = new SystemClock();
+    const { data, publicUrl, listen } = values;
+    const url = publicUrl === "" ? `http://${listen}` : checkedAddress(publicUrl);
+    const parts = { store, files: await filesIn(data, clock), validate: validator(), data, clock };
+    const example = await makeExample(parts, url, {
+      withData: values.example,
+      tell: (text) => host.writeError(`${text}\n`),
+    });
+    if (!example) {
+      throw new SvcError("failed_precondition", "there is an organization already: init is for a new folder");
+    }
+    if (publicUrl !== "") await noteAddress(store, url);
+    host.write(values.json ? `${JSON.stringify(example)}\n` : describeExample(example));
+  });
+}
+
+export function describeExample({ url, ...example }: Example): string {
+  const { organizationId, locationId, machineId, partId, datasetId, ownerKey, config } = example;
+  const insecure = url.startsWith("http:") ? " -allow-insecure-creds" : "";
+  return [
+    "An example has been made. Its keys are shown this once.",
+    "",
+    `control plane  ${url}`,
+    `organization   ${organizationId}`,
+    `location       ${locationId}`,
+    `machine        ${machineId}`,
+    `part           ${partId}`,
+    ...(datasetId
+      ? [`dataset        ${datasetId} (${EXAMPLE_IMAGES} pictures of ${EXAMPLE_LABELS.join(", ")})`]
+      : []),
+    `owner's key    id ${ownerKey.id}`,
+    `               key ${ownerKey.key}`,
+    "",
+    ...(datasetId ? trainingHint(url, ownerKey) : []),
+    `For the file of the machine (svc-server -config FILE${insecure}):`,
+    "",
+    JSON.stringify(config, null, 2),
+    "",
+    "",
+  ].join("\n");
+}
+
+function trainingHint(url: string, { id, key }: Example["ownerKey"]): string[] {
+  return [
+    "To train a model that the machine then uses in its vision service:",
+    "",
+    `  export SVC_BASE_URL=${url} SVC_API_KEY_ID=${id} SVC_API_KEY=${key}`,
+    `  svc-ml submit --model-type object-detection --dataset ${EXAMPLE_DATASET} --follow`,
+    "",
+  ];
+}

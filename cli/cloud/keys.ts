@@ -1,0 +1,125 @@
+/**
+ * Commands on API keys: whose they are, and what they may do.
+ */
+
+import { SvcError } from "../../lib/base/error.ts";
+import { type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "../../lib/cloud/access/keys.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
+import { table } from "../table.ts";
+import { type Command, command, ORG, organizationOf } from "./desk.ts";
+
+const ROLE = {
+  name: "role",
+  type: "string",
+  default: "operator",
+  value: "ROLE",
+  help: "owner or operator",
+} as const;
+const ON = {
+  name: "on",
+  type: "string",
+  default: "",
+  value: "KIND:ID",
+  help:
+    "What the role is on: organization:ID, location:ID or machine:ID; where left out, the one organization.",
+} as const;
+
+export const KEY_COMMANDS: readonly Command[] = [
+  command(
+    "key create",
+    [],
+    "Makes an API key and prints it: this is the only time that it can be seen.",
+    [
+      ROLE,
+      ON,
+      { name: "name", type: "string", default: "", value: "NAME", help: "What to call it." },
+    ],
+    async (desk, _, { role, on, name }) => {
+      const grant = await grantOf(desk.store, role, on);
+      const secret = await newKeySecret();
+      const key = await desk.change(
+        "key create",
+        { kind: grant.kind, id: grant.resourceId },
+        (sql, nowMs) => new Keys(sql).create(secret, name, [grant], nowMs),
+      );
+      desk.print({ ...key, ...grant }, [`id:  ${key.id}`, `key: ${key.key}`]);
+    },
+  ),
+  command(
+    "key list",
+    [],
+    "Lists the API keys with whose they are and what they may do.",
+    [],
+    async ({ store, print }) => {
+      const all = await new Keys(store).all();
+      const may = (grants: readonly Grant[]) =>
+        grants.map((one) => `${one.role} of ${one.kind} ${one.resourceId}`).join(", ");
+      const rows = all.map((
+        key,
+      ) => [key.id, key.name, `of ${key.organizationId ?? "nobody"}`, may(key.grants)]);
+      print(all, table(rows));
+    },
+  ),
+  command(
+    "key grant",
+    ["ID"],
+    "Gives an API key a role, on what belongs to another organization than the key too.",
+    [ROLE, ON],
+    async (desk, [id], { role, on }) => {
+      const grant = await grantOf(desk.store, role, on);
+      await desk.change("key grant", { kind: "key", id }, (sql) => new Keys(sql).grant(id, grant));
+      desk.print({ id, ...grant }, []);
+    },
+  ),
+  command(
+    "key own",
+    ["ID"],
+    "Makes an API key that of an organization, whose owners then rename, replace and delete it.",
+    [ORG],
+    async (desk, [id], { org }) => {
+      const { id: organizationId } = await organizationOf(desk.store, org);
+      await desk.change("key own", { kind: "key", id }, (sql) => new Keys(sql).own(id, organizationId));
+      desk.print({ id, organizationId }, []);
+    },
+  ),
+  command(
+    "key rotate",
+    ["ID"],
+    "Replaces an API key by a new one with the same id.",
+    [],
+    async ({ change, print }, [id]) => {
+      const secret = await newKeySecret();
+      const key = await change("key rotate", { kind: "key", id }, (sql) => new Keys(sql).rotate(id, secret));
+      print(key, [`id:  ${key.id}`, `key: ${key.key}`]);
+    },
+  ),
+  command(
+    "key revoke",
+    ["ID"],
+    "Takes an API key out of use, at once.",
+    [],
+    async ({ change, print }, [id]) => {
+      await change("key revoke", { kind: "key", id }, (sql) => new Keys(sql).delete(id));
+      print({ id }, []);
+    },
+  ),
+];
+
+async function grantOf(store: Store, role: string, on: string): Promise<Grant> {
+  const known = ROLES.find((one) => one === role);
+  if (!known) throw new SvcError("invalid_argument", `--role: found "${role}", wanted ${ROLES.join(" or ")}`);
+  if (on === "") {
+    return { role: known, kind: "organization", resourceId: (await organizationOf(store, "")).id };
+  }
+  const [kind, id = ""] = on.split(":");
+  const fleet = new Fleet(store);
+  const found = GRANT_KINDS.find((one) => one === kind);
+  if (!found) throw new SvcError("invalid_argument", `--on: found "${on}", wanted for example machine:ID`);
+  const { id: resourceId } = await {
+    organization: () => fleet.organization(id),
+    location: () => fleet.location(id),
+    machine: () => fleet.machine(id),
+  }[found]();
+  return { role: known, kind: found, resourceId };
+}

@@ -1,0 +1,100 @@
+/**
+ * Commands on what was noted: the logs of parts, and who changed or tried what.
+ */
+
+import type { LogEntry } from "../../proto/gen/common_pb.ts";
+import { toMs } from "../../lib/api/shared/time.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { escapedLine } from "../../lib/base/escape.ts";
+import { Audit } from "../../lib/cloud/access/audit.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Logs } from "../../lib/cloud/logs/logs.ts";
+import { fieldsOf, fieldsText } from "../../lib/cloud_client/log_fields.ts";
+import { table } from "../table.ts";
+import { type Command, command, timeOf } from "./desk.ts";
+
+export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
+
+export const LOG_COMMANDS: readonly Command[] = [
+  command(
+    "logs",
+    ["PART"],
+    "Prints a part's newest logs, oldest first.",
+    [
+      { name: "filter", type: "string", default: "", value: "TEXT", help: "Only entries that contain this." },
+      {
+        name: "level",
+        type: "string",
+        default: "",
+        value: "LEVEL",
+        help: `Only entries of this level: ${LOG_LEVELS.join(", ")}.`,
+      },
+      { name: "limit", type: "int", default: 100, help: "How many entries." },
+      {
+        name: "follow",
+        short: "f",
+        type: "bool",
+        default: false,
+        help: "Go on with what comes in, until told to stop.",
+      },
+    ],
+    async ({ store, clock, host, print }, [part], { filter, level, limit, follow }) => {
+      await new Fleet(store).part(part);
+      const levels = level === "" ? [] : [logLevelOf(level)];
+      if (limit < 1) throw new SvcError("invalid_argument", `--limit: found ${limit}, wanted 1 or more`);
+      const logs = new Logs(store, clock);
+      const tell = (entries: readonly LogEntry[]) => {
+        const plain = entries.map(plainEntry);
+        print(
+          plain,
+          entries.map((entry, index) => {
+            const { time, level, logger, message } = plain[index];
+            const head = [time, level.toUpperCase(), logger].map(escapedLine);
+            const fields = fieldsText(entry);
+            return [...head, message.replaceAll("\n", "\n\t"), ...fields ? [escapedLine(fields)] : []].join(
+              "\t",
+            );
+          }),
+        );
+      };
+      const found = await logs.find(part, { filter, levels, limit, order: "newest first" });
+      const after = found.at(0)?.number;
+      tell(found.reverse().map(({ entry }) => entry));
+      if (!follow) return;
+      const stop = new AbortController();
+      const ignore = host.onTermination(() => stop.abort());
+      try {
+        for await (const entries of logs.follow(part, { filter, levels, after }, stop.signal)) tell(entries);
+      } catch (error) {
+        if (!stop.signal.aborted) throw error;
+      } finally {
+        ignore();
+      }
+    },
+  ),
+  command(
+    "audit",
+    [],
+    "Tells who changed or tried what, newest first.",
+    [{ name: "limit", type: "int", default: 50, help: "How many entries." }],
+    async ({ store, clock, print }, _, { limit }) => {
+      const entries = await new Audit(store, clock).newest(limit);
+      print(
+        entries,
+        table(entries.map((one) => [timeOf(one.atMs), one.who, one.action, one.resource, one.outcome])),
+      );
+    },
+  ),
+];
+
+function plainEntry(entry: LogEntry) {
+  const { time, level, loggerName: logger, message } = entry;
+  return { time: timeOf(toMs(time)), level, logger, message, fields: fieldsOf(entry) };
+}
+
+/** A level that machines log at. Modules may log `fatal`, `panic` and `dpanic`. */
+function logLevelOf(text: string): string {
+  const level = /^warning$/i.test(text) ? "warn" : text.toLowerCase();
+  if (LOG_LEVELS.includes(level)) return level;
+  throw new SvcError("invalid_argument", `--level: found "${text}", wanted one of ${LOG_LEVELS.join(", ")}`);
+}

@@ -1,0 +1,120 @@
+/**
+ * Commands on machines: what there is, what runs on it, and orders to restart.
+ */
+
+import { silentLogs } from "../../lib/base/log/log.ts";
+import { formatDuration } from "../../lib/base/schema/schema.ts";
+import { newKeySecret } from "../../lib/cloud/access/keys.ts";
+import { notedAddress } from "../../lib/cloud/addresses.ts";
+import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { cloudSection, createMachine } from "../../lib/cloud/fleet/new_machine.ts";
+import { Presence } from "../../lib/cloud/fleet/presence.ts";
+import { table } from "../table.ts";
+import { type Command, command, LOCATION, locationOf, ORG, organizationOf, timeOf } from "./desk.ts";
+
+const MINUTE_MS = 60_000;
+/** The address that machines get before the first `serve`: the default of its `--listen`. */
+const NOBODY_SERVED = "http://localhost:8090";
+
+export const MACHINE_COMMANDS: readonly Command[] = [
+  command(
+    "machine create",
+    ["NAME"],
+    "Makes a machine with a key of its own, and prints the cloud section for its file.",
+    [ORG, LOCATION, {
+      name: "address",
+      type: "string",
+      default: "",
+      value: "URL",
+      help:
+        "Where the machine reaches the control plane; left out, the address that serve was last given or had.",
+    }],
+    async (desk, [name], { org, location, address }) => {
+      const { id: on } = await locationOf(desk.store, org, location);
+      const url = address || await notedAddress(desk.store) || NOBODY_SERVED;
+      const secret = await newKeySecret();
+      const made = await desk.change(
+        "machine create",
+        { kind: "location", id: on },
+        (sql, nowMs) => createMachine(sql, secret, on, name, nowMs),
+      );
+      const section = cloudSection(made.partId, made.key, url);
+      desk.print({ ...made, config: section }, [JSON.stringify(section, null, 2)]);
+    },
+  ),
+  command(
+    "machine list",
+    [],
+    "Lists the machines of an organization, with their parts.",
+    [ORG],
+    async (desk, _, { org }) => {
+      const all = await new Fleet(desk.store).partsOfOrganization((await organizationOf(desk.store, org)).id);
+      const seen = (ms: number | null) => ms === null ? "never seen" : `seen ${timeOf(ms)}`;
+      desk.print(
+        all,
+        table(all.map((one) => [one.machineId, one.machineName, one.id, one.name, seen(one.seenMs)])),
+      );
+    },
+  ),
+  command(
+    "machine delete",
+    ["ID"],
+    "Removes a machine, its parts and their history.",
+    [],
+    async ({ change, print }, [id]) => {
+      await change("machine delete", { kind: "machine", id }, async (sql) => {
+        await new Fleet(sql).machine(id);
+        await new Fleet(sql).deleteMachine(id);
+      });
+      print({ id }, []);
+    },
+  ),
+  command("restart", ["PART"], "Orders a part's program to restart.", [], async ({ change, print }, [id]) => {
+    await change("restart", { kind: "part", id }, async (sql) => {
+      await new Fleet(sql).part(id);
+      await new Fleet(sql).orderRestart(id);
+    });
+    print({ id }, []);
+  }),
+  command(
+    "fleet",
+    [],
+    "Tells which machines are there and what runs on them.",
+    [ORG],
+    async ({ store, clock, print }, _, { org }) => {
+      const { id } = await organizationOf(store, org);
+      const parts = await new Fleet(store).partsOfOrganization(id);
+      const reports = await agentReports(store, parts.map((one) => one.id));
+      const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
+      const rows = parts.map((part) => ({
+        partId: part.id,
+        part: part.name,
+        machine: part.machineName,
+        state: presence.state(part.seenMs ?? undefined),
+        seenMs: part.seenMs,
+        ...JSON.parse(part.info),
+        agent: reports.get(part.id) ?? null,
+      }));
+      await presence.close();
+      const head = ["PART", "STATE", "AGENT", "SVC-SERVER", "UPTIME", "PLATFORM"];
+      const lines = rows.map(({ part, state, agent, version = "", platform = "" }) => [
+        part,
+        state,
+        runs(agent?.agentRunning ?? "", agent?.agentInstalled ?? ""),
+        runs(agent?.serverRunning || version, agent?.serverInstalled ?? ""),
+        agent?.serverUptimeMs
+          ? formatDuration(Math.floor(agent.serverUptimeMs / MINUTE_MS) * MINUTE_MS)
+          : "-",
+        agent?.platform || platform || "-",
+      ]);
+      print(rows, table([head, ...lines]));
+    },
+  ),
+];
+
+/** What runs, and what will after a restart if that is something else. */
+function runs(running: string, installed: string): string {
+  const next = installed !== "" && installed !== running ? ` (${installed} installed)` : "";
+  return `${running || "-"}${next}`;
+}

@@ -1,0 +1,54 @@
+/**
+ * Commands on organizations and their locations.
+ */
+
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
+import { table } from "../table.ts";
+import { type Command, command, ORG, organizationOf } from "./desk.ts";
+
+export const ORGANIZATION_COMMANDS: readonly Command[] = [
+  command("org create", ["NAME"], "Makes an organization.", [], async ({ change, print }, [name]) => {
+    const id = await change(
+      "org create",
+      { kind: "organization", id: name },
+      (sql, nowMs) => new Fleet(sql).createOrganization(name, nowMs),
+    );
+    print({ id, name }, [id]);
+  }),
+  command("org list", [], "Lists the organizations.", [], async ({ store, print }) => {
+    const all = await new Fleet(store).organizations();
+    print(all, table(all.map(({ id, name }) => [id, name])));
+  }),
+  command(
+    "location create",
+    ["NAME"],
+    "Makes a location in an organization.",
+    [ORG],
+    async (desk, [name], { org }) => {
+      const { id: on } = await organizationOf(desk.store, org);
+      const id = await desk.change(
+        "location create",
+        { kind: "organization", id: on },
+        (sql, nowMs) => new Fleet(sql).createLocation(on, name, "", nowMs),
+      );
+      desk.print({ id, name, organizationId: on }, [id]);
+    },
+  ),
+  command("location list", [], "Lists the locations of an organization.", [ORG], async (desk, _, { org }) => {
+    const all = await new Fleet(desk.store).locations((await organizationOf(desk.store, org)).id);
+    desk.print(all, table(all.map(({ id, name, machines }) => [id, name, `${machines} machines`])));
+  }),
+  command(
+    "org namespace",
+    ["NAMESPACE"],
+    "Gives an organization the public name under which it shares packages, for good.",
+    [ORG],
+    async (desk, [namespace], { org }) => {
+      const { id } = await organizationOf(desk.store, org);
+      const on = { kind: "organization", id } as const;
+      await desk.change("org namespace", on, (sql) => new Packages(sql).setNamespace(id, namespace));
+      desk.print({ id, namespace }, [namespace]);
+    },
+  ),
+];

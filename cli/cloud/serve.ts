@@ -1,0 +1,306 @@
+/**
+ * `svc-cloud serve`: the control plane on a port, until it is told to stop.
+ */
+
+import { randomBytes } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { type Clock, SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Host } from "../../lib/base/host.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { Addresses, noteAddress } from "../../lib/cloud/addresses.ts";
+import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
+import { ORGANIZATION_MAKERS, type OrganizationMakers } from "../../lib/cloud/context.ts";
+import { makeExample } from "../../lib/cloud/example.ts";
+import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { FileStore } from "../../lib/cloud/store/files.ts";
+import { Secrets } from "../../lib/cloud/store/secrets.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
+import type { Route } from "../../lib/wire/port/grpc_web.ts";
+import { connectionLimit } from "../../lib/wire/port/guests.ts";
+import { openPort, type Port, type TlsFiles } from "../../lib/wire/port/port.ts";
+import type { Flag, Values } from "../flags.ts";
+import { openLogs } from "../logs.ts";
+import { VERSION } from "../version.ts";
+import { INFERENCE_FLAGS, openInference } from "./content.ts";
+import {
+  type Command,
+  filesIn,
+  LIMITS,
+  limitsOf,
+  located,
+  type Place,
+  secretsOf,
+  validator,
+  withStore,
+  type World,
+} from "./desk.ts";
+import { describeExample, LISTEN } from "./init.ts";
+import { openTraining, TRAINING_FLAGS } from "./training.ts";
+
+const SHUTDOWN_MS = 5_000;
+const METRICS_KEY_BYTES = 24;
+const METRICS_KEY_CHARS_MIN = 16;
+
+const FLAGS = [
+  LISTEN,
+  {
+    name: "demo",
+    type: "bool",
+    default: false,
+    help: "At the first start, make an example as init --example does.",
+  },
+  {
+    name: "public-url",
+    type: "list",
+    default: [],
+    value: "URL",
+    env: "SVC_CLOUD_PUBLIC_URL",
+    help:
+      "The address that people and machines reach it by, for installers, links and what commands print; may " +
+      "stand several times, the main one first. Left out, only this computer's own addresses are believed.",
+  },
+  {
+    name: "organizations",
+    type: "string",
+    default: "operator",
+    value: "WHO",
+    help:
+      "Who makes organizations by a call: operator (nobody; svc-cloud org create does) or anybody with a " +
+      "key of a person. Keys of machines never do.",
+  },
+  {
+    name: "tls",
+    type: "bool",
+    default: false,
+    help: "Serve over TLS, with a certificate of the local authority.",
+  },
+  LIMITS,
+  {
+    name: "metrics-key-file",
+    type: "string",
+    default: "",
+    value: "FILE",
+    env: "SVC_CLOUD_METRICS_KEY_FILE",
+    help:
+      "The key that /metrics is shown for, as `Authorization: Bearer KEY`; metrics.key in the data folder where " +
+      "left out. It is made where there is none.",
+  },
+  {
+    name: "localhost-certificates",
+    type: "bool",
+    default: false,
+    help:
+      "Make certificates of machines good for localhost, too: for programs beside them that connect over TLS.",
+  },
+  {
+    name: "tls-cert",
+    type: "string",
+    default: "",
+    value: "FILE",
+    help: "Serve over TLS with this certificate (PEM).",
+  },
+  {
+    name: "tls-key",
+    type: "string",
+    default: "",
+    value: "FILE",
+    help: "The key of that certificate (PEM).",
+  },
+  {
+    name: "log-file",
+    type: "string",
+    default: "",
+    value: "FILE",
+    help: "Write logs to a file with rotation.",
+  },
+  ...TRAINING_FLAGS,
+  ...INFERENCE_FLAGS,
+  { name: "debug", type: "bool", default: false, help: "Write debug-level logs." },
+] as const satisfies readonly Flag[];
+
+type Options = Values<typeof FLAGS> & Place;
+
+export const SERVE: Command = {
+  words: "serve",
+  takes: [],
+  summary: "Serves the control plane until it is told to stop.",
+  flags: FLAGS,
+  run: serve,
+};
+
+/** What serving works with. */
+interface Parts {
+  readonly options: Options;
+  readonly organizations: OrganizationMakers;
+  readonly addresses: Addresses;
+  readonly store: Store;
+  readonly files: FileStore;
+  readonly secrets: Secrets;
+  readonly host: Host;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+async function serve({ host }: World, _: readonly string[], given: Options): Promise<void> {
+  const options = located(given, host);
+  const organizations = organizationMakers(options.organizations);
+  const clock = new SystemClock();
+  using open = openLogs("svc-cloud", options.logFile, host, clock);
+  open.logs.configure([], options.debug);
+  const logger = open.logs.logger("cloud");
+  const { promise: stopped, resolve } = Promise.withResolvers<string>();
+  const ignore = host.onTermination(resolve);
+  try {
+    await withStore(options, async (store) => {
+      logger.info("svc-cloud", { version: VERSION });
+      const files = await filesIn(options.data, clock);
+      const addresses = new Addresses(options.publicUrl, host.hostname());
+      const secrets = await Secrets.open({ ...secretsOf(options, store, host), logger });
+      const over = new AbortController();
+      const following = secrets.follow(over.signal);
+      try {
+        const parts = { options, organizations, addresses, store, files, secrets, host, clock, logger };
+        await serveParts(parts, stopped);
+      } finally {
+        over.abort();
+        await following;
+      }
+    });
+  } finally {
+    ignore();
+  }
+}
+
+/** Serves until `stopped` says why not to. */
+async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void> {
+  const { options, addresses, store, files, host, clock, logger } = parts;
+  const { cloud, routes } = await openParts(parts);
+  try {
+    const port = await openCloudPort(parts, cloud, routes);
+    const url = addresses.main ?? port.url.replace(/(?<=:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, host.hostname());
+    await noteAddress(store, url);
+    if (options.demo) {
+      const tell = (text: string) => logger.info(text);
+      const around = { store, files, validate: validator(), data: options.data, clock };
+      const example = await makeExample(around, url, { withData: true, tell });
+      if (example) host.write(describeExample(example));
+    }
+    logger.info("serving", { url: port.url });
+    logger.info(`stopping: ${await stopped}`);
+    await port.close(SHUTDOWN_MS);
+  } finally {
+    await cloud.close();
+  }
+}
+
+/** The control plane, and the pages that those who train need. */
+async function openParts(parts: Parts): Promise<{ cloud: Cloud; routes: ReadonlyMap<string, Route> }> {
+  const { options, organizations, addresses, store, files, secrets, host, clock, logger } = parts;
+  const around = { host, clock, logger };
+  const sandbox = await openSandbox(host, clock, [options.data]);
+  const inference = openInference(options, around, sandbox);
+  const { training, routes } = await openTraining(
+    { ...options, publicUrl: addresses.main ?? "" },
+    { ...around, sandbox },
+    inference.content,
+  );
+  const cloud = openCloud({
+    secrets,
+    store,
+    files,
+    clock,
+    logger,
+    addresses,
+    organizations,
+    validate: validator(),
+    limits: await limitsOf(options.limits, host),
+    metricsKey: await metricsKeyOf(options, host),
+    localhostCertificates: options.localhostCertificates,
+    installers: await installers(host),
+    training,
+    inference,
+  });
+  return { cloud, routes };
+}
+
+async function openCloudPort(
+  { options, host, clock, logger }: Parts,
+  cloud: Cloud,
+  routes: ReadonlyMap<string, Route>,
+): Promise<Port> {
+  const bind = addressOf(options.listen);
+  const pem = () => ({
+    status: 200,
+    contentType: "application/x-pem-file",
+    body: cloud.authority.certificate,
+  });
+  return await openPort({
+    table: cloud.table,
+    bind,
+    tls: await tlsOf(options, bind.host, cloud, host),
+    http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", pem]]) },
+    clock,
+    logger,
+    connections: await connectionLimit(host),
+  });
+}
+
+function organizationMakers(found: string): OrganizationMakers {
+  const makers = ORGANIZATION_MAKERS.find((one) => one === found);
+  if (makers) return makers;
+  const wanted = ORGANIZATION_MAKERS.join(" or ");
+  throw new SvcError("invalid_argument", `--organizations: found "${found}", wanted ${wanted}`);
+}
+
+/** Reads the key for the figures, made where there is none. */
+async function metricsKeyOf(
+  { metricsKeyFile, data }: Options,
+  host: Host,
+): Promise<string> {
+  const path = metricsKeyFile || `${data}/metrics.key`;
+  if (await host.fileSize(path) === undefined) {
+    await host.writeFile(path, `${randomBytes(METRICS_KEY_BYTES).toString("base64url")}\n`, { mode: 0o600 });
+  }
+  const key = (await host.readTextFile(path)).trim();
+  if (key.length >= METRICS_KEY_CHARS_MIN) return key;
+  throw new SvcError(
+    "invalid_argument",
+    `${path}: found a metrics key of ${key.length} letters, wanted at least ${METRICS_KEY_CHARS_MIN}`,
+  );
+}
+
+async function tlsOf(
+  { tls, tlsCert, tlsKey }: Options,
+  name: string,
+  { authority }: Cloud,
+  host: Host,
+): Promise<TlsFiles | undefined> {
+  if (tlsCert !== "" || tlsKey !== "") {
+    const [certPem, keyPem] = [await host.readTextFile(tlsCert), await host.readTextFile(tlsKey)];
+    return { certPem, keyPem, certName: tlsCert, keyName: tlsKey };
+  }
+  if (!tls) return undefined;
+  const names = new Set([name, host.hostname(), "localhost", "127.0.0.1"].filter((one) => one !== "0.0.0.0"));
+  const { certificate, privateKey } = await authority.issue([...names]);
+  return { certPem: certificate, keyPem: privateKey };
+}
+
+function addressOf(listen: string): { host: string; port: number } {
+  const { v6, host = v6, port } =
+    /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d+)$/.exec(listen)?.groups ?? {};
+  if (port !== undefined) return { host: host || "0.0.0.0", port: Number(port) };
+  throw new SvcError(
+    "invalid_argument",
+    `--listen: found "${listen}", wanted host:port such as localhost:8090`,
+  );
+}
+
+/** Scripts that install agents; the build puts them into the executable. */
+async function installers(host: Host): Promise<Map<string, string>> {
+  const scripts = ["install.sh", "install.ps1"].map(async (name) => {
+    const path = fileURLToPath(new URL(`../../install/${name}`, import.meta.url));
+    return [`/${name}`, await host.readTextFile(path)] as const;
+  });
+  return new Map(await Promise.all(scripts));
+}

@@ -1,0 +1,62 @@
+/** Completion of svc-cloud's command lines: the words that it knows, and what is in the control plane. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { main } from "../../cli/cloud/main.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { svcCloud } from "./program.ts";
+
+/** The words that are proposed for the last word of a command line. */
+async function proposed(line: string, data: string): Promise<string[]> {
+  const host = new DenoHost();
+  let [output, errors] = ["", ""];
+  host.write = (text) => void (output += text);
+  host.writeError = (text) => void (errors += text);
+  host.env = (name) => name === "SVC_CLOUD_DATA" ? data : undefined;
+  assertEquals([await main(["__complete", "--", ...line.split(" ")], host), errors], [0, ""]);
+  return output.split("\n").filter(Boolean).map((one) => one.split("\t")[0]);
+}
+
+Deno.test("commands, flags, and the words of flags are proposed where there is no control plane", async () => {
+  const data = `${await Deno.makeTempDir()}/none`;
+  assertEquals(await proposed("mac", data), ["machine"]);
+  assertEquals(await proposed("machine ", data), ["create", "list", "delete"]);
+  assertEquals(await proposed("--data /x machine cr", data), ["create"]);
+  assertEquals(await proposed("machine create --lo", data), ["--location"]);
+  assertEquals(await proposed("key create --role o", data), ["operator", "owner"]);
+  assertEquals(await proposed("serve --organizations ", data), ["operator", "anybody"]);
+  assertEquals(await proposed("package upload --visibility pub", data), ["public", "public_unlisted"]);
+  assertEquals(await proposed("release publish ", data), ["svc-agent", "svc-server"]);
+  assertEquals(await proposed("secret rotate ", data), ["token", "authority", "release", "links"]);
+  assertEquals(await proposed("completion z", data), ["zsh"]);
+  assertEquals(await proposed("logs ", data), []);
+  assertEquals(await Deno.stat(data).then(() => true, () => false), false);
+});
+
+Deno.test("what is in the control plane is proposed", async () => {
+  const data = await Deno.makeTempDir();
+  const place = ["--data", data, "--json"];
+  await svcCloud("init", ...place);
+  const [machine] = JSON.parse(await svcCloud("machine", "list", ...place));
+  assertEquals(await proposed("location list --org ", data), ["example"]);
+  assertEquals(await proposed("machine create --location ", data), ["home"]);
+  assertEquals(await proposed("machine delete ", data), [machine.machineId]);
+  assertEquals(await proposed("logs ", data), [machine.id]);
+  assertEquals((await proposed("key revoke ", data)).length, 2);
+  await Deno.remove(data, { recursive: true });
+});
+
+Deno.test("bash completes svc-cloud with its script", async () => {
+  const script = await svcCloud("completion", "bash");
+  // In place of the program, what it would print.
+  const test = `${script}
+svc-cloud() { printf 'export\\tWrites it\\nexamine\\n'; }
+COMP_WORDS=(svc-cloud dataset ex)
+COMP_CWORD=2
+_svc_cloud
+printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { success, stdout } = await new Deno.Command("bash", { args: ["-c", test] }).output();
+  assertEquals([success, new TextDecoder().decode(stdout)], [true, "export\nexamine\n"]);
+  for (const shell of ["zsh", "fish", "powershell"]) {
+    assertStringIncludes(await svcCloud("completion", shell), "svc-cloud __complete -- ");
+  }
+});
