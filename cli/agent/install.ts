@@ -10,7 +10,6 @@ import { installLoader } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
 import { AGENT, agentUnit, SERVICE } from "../../lib/agent/system/service_unit.ts";
 import { installService, removeService, type ServiceParts } from "../../lib/agent/system/systemd.ts";
-import { copyDurably, systemDisk } from "../../lib/agent/update/disk.ts";
 import { type AgentHostParts, hostAgent } from "../../lib/agent/system/windows_host.ts";
 import {
   installWindowsService,
@@ -40,23 +39,23 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
   const clock = new SystemClock();
   using open = openLogs("svc-agent", "", host, clock);
   const logger = open.logs.logger("svc-agent");
-  const disk = systemDisk(os);
+  const files = host;
   const { dir: base, config: configPath, defaults: defaultsPath } = options;
   const updater = updaterOf({
-    ...{ base, disk, host, clock, name: "svc-agent", manages: true },
+    ...{ base, files, host, clock, name: "svc-agent", manages: true },
     logs: open.logs,
   });
   await updater.open();
-  const file = await copyIn(disk, updater, base, Deno.execPath(), VERSION);
+  const file = await copyIn(files, updater, base, Deno.execPath(), VERSION);
   await updater.install(file, VERSION);
   const commands = new SystemCommands(host, clock);
   const unit = { base, configPath, defaultsPath };
   if (os === "windows") {
-    const place = () => copyDurably(disk, Deno.execPath(), servicePath(base));
+    const place = () => files.copyFile(Deno.execPath(), servicePath(base), { mode: 0o755 });
     await installWindowsService(unit, place, { commands, clock, logger });
   } else {
-    await installLoader(disk, base);
-    const parts: ServiceParts = { disk, commands, logger };
+    await installLoader(files, base);
+    const parts: ServiceParts = { files, commands, logger };
     await installService(agentUnit(unit), parts);
     await removeRuntime(parts);
   }
@@ -80,7 +79,7 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   const commands = new SystemCommands(host, clock);
   const logger = open.logs.logger("svc-agent");
   if (os === "windows") await removeWindowsService({ commands, clock, logger });
-  else await removeService(AGENT, { disk: systemDisk(os), commands, logger });
+  else await removeService(AGENT, { files: host, commands, logger });
   for (const path of paths) {
     await Deno.remove(path, { recursive: true }).catch((cause) => {
       if (cause instanceof Deno.errors.NotFound) return;
@@ -104,15 +103,15 @@ export async function runService(options: AgentFlags, host: DenoHost): Promise<n
   await host.makeFolder(dirname(log));
   using open = openLogs("svc-agent", log, host, clock);
   const { logs } = open;
-  const disk = systemDisk(os);
+  const files = host;
   // What is counted there is for as long as the system runs.
   const run = join(base, "run");
-  await disk.makeFolder(run);
-  for (const left of await disk.list(run)) await disk.remove(join(run, left));
+  await files.makeFolder(run);
+  for (const left of await files.readFolder(run).catch(() => [])) await files.remove(join(run, left));
   const written = logs.logger("svc-agent.output");
   const parts: AgentHostParts = {
     ...{ processes: host, clock, logger: logs.logger("svc-agent.service") },
-    boots: updaterOf({ base, disk, host, clock, logs, name: "svc-agent", manages: true }),
+    boots: updaterOf({ base, files, host, clock, logs, name: "svc-agent", manages: true }),
     output: (line) => written.info(line),
     args: ["--dir", base, "--config", config, "--defaults", defaults],
     ask: () => askStop(socketOf(base, os), clock),

@@ -16,8 +16,8 @@ import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
 import { Runtime, servingFile } from "../../lib/agent/supervise/runtime.ts";
 import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
-import { type Disk, systemDisk, writeDurably } from "../../lib/agent/update/disk.ts";
 import { ownFile } from "../../lib/agent/update/updater.ts";
+import type { Files } from "../../lib/base/files/files.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
@@ -44,7 +44,7 @@ interface Workshop {
   readonly pace: Clock;
   readonly logs: Logs;
   readonly logger: Logger;
-  readonly disk: Disk;
+  readonly files: Files;
   readonly commands: Commands;
   /** Has the agent end. */
   readonly stop: (reason: string) => void;
@@ -78,9 +78,9 @@ export async function runAgent(
     stop.abort(new SvcError("canceled", `the agent was told to stop by ${reason}`));
   };
   const ignore = host.onTermination(end);
-  const disk = systemDisk(host.platform().os);
+  const files = host;
   const workshop: Workshop = {
-    ...{ options, host, clock, logs, logger, disk },
+    ...{ options, host, clock, logs, logger, files },
     pace: paceOf(clock),
     commands: new SystemCommands(host, clock),
     stop: end,
@@ -173,11 +173,11 @@ async function partsOf(
   queue: LogQueue,
   args: readonly string[],
 ): Promise<AgentParts> {
-  const { options, host, clock, pace, logs, logger, disk, commands } = workshop;
+  const { options, host, clock, pace, logs, logger, files, commands } = workshop;
   const { dir: base, defaults, debug, wait, fastStart } = options;
   const own = ownFile(real(base), real(Deno.execPath()));
   const probe = new RuntimeProbe(host, clock, servingFile(base));
-  const update = { base, disk, host, clock, pace, logs };
+  const update = { base, files, host, clock, pace, logs };
   const updaters = {
     agent: updaterOf({ ...update, name: "svc-agent", manages: own !== undefined }),
     server: updaterOf({ ...update, name: "svc-server", manages: true }),
@@ -199,7 +199,7 @@ async function partsOf(
         errors: logs.logger("svc-server.StdErr"),
       }, settings),
     subsystems: subsystemsOf(workshop, queue, probe, reboot),
-    reboots: countIn(disk, join(base, "state", "offline_reboots")),
+    reboots: countIn(files, join(base, "state", "offline_reboots")),
     alive: watchdog(host, commands, clock),
     configureLogs: (debugging, deduplicate) => void logs.configure([], debugging, deduplicate),
   };
@@ -207,13 +207,13 @@ async function partsOf(
 
 /** What the agent does to the system: only as a service, on Linux. */
 function subsystemsOf(
-  { options, host, clock, logger, disk, commands }: Workshop,
+  { options, host, clock, logger, files, commands }: Workshop,
   queue: LogQueue,
   probe: RuntimeProbe,
   reboot: AgentParts["reboot"],
 ): Subsystem[] {
   if (!reboot || host.platform().os !== "linux") return [];
-  const parts = { disk, commands, logger };
+  const parts = { files, commands, logger };
   const mayInterrupt = async () => (await probe.restartStatus())?.restartAllowed ?? false;
   const own = ["svc-agent", "svc-agent-loader"];
   return [
@@ -233,17 +233,17 @@ function real(path: string): string {
 }
 
 /** A number in a file that survives a power loss; 0 where there is none. */
-function countIn(disk: Disk, path: string): AgentParts["reboots"] {
+function countIn(files: Files, path: string): AgentParts["reboots"] {
   let known: number | undefined;
   const get = async () => {
-    known ??= Number(new TextDecoder().decode(await disk.read(path).catch(() => new Uint8Array()))) || 0;
+    known ??= Number(await files.readTextFile(path).catch(() => "")) || 0;
     return known;
   };
   return {
     get,
     set: async (count) => {
       if (await get() === count) return;
-      await writeDurably(disk, path, new TextEncoder().encode(String(count)));
+      await files.writeFile(path, String(count));
       known = count;
     },
   };

@@ -7,9 +7,9 @@ import { Download, sha256Of } from "../../lib/agent/update/download.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { ReleaseCheck } from "../../lib/agent/update/release_check.ts";
 import { ReleaseKeys } from "../../lib/agent/update/release_keys.ts";
-import { copyDurably, type Disk } from "../../lib/agent/update/disk.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { Updater } from "../../lib/agent/update/updater.ts";
+import type { Files } from "../../lib/base/files/files.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logs } from "../../lib/base/log/log.ts";
@@ -20,7 +20,7 @@ export interface UpdaterOptions {
   readonly base: string;
   /** Whether versions are switched, and not only fetched. */
   readonly manages: boolean;
-  readonly disk: Disk;
+  readonly files: Files;
   readonly host: DenoHost;
   readonly clock: Clock;
   /** By which pauses go, where that is another clock. */
@@ -29,30 +29,30 @@ export interface UpdaterOptions {
 }
 
 export function updaterOf(
-  { name, base, manages, disk, host, clock, pace = clock, logs }: UpdaterOptions,
+  { name, base, manages, files, host, clock, pace = clock, logs }: UpdaterOptions,
 ): Updater {
   const logger = logs.logger("svc-agent.update");
   // What the service gives us is empty after a power loss; the loader counts in the same place.
   const run = host.env("RUNTIME_DIRECTORY")?.split(":")[0] || join(base, "run");
-  const keys = new ReleaseKeys(join(base, "etc", "release_keys.json"), disk);
+  const keys = new ReleaseKeys(join(base, "etc", "release_keys.json"), files);
   return new Updater({
-    ...{ name, disk, clock: pace, logger, manages },
-    record: new UpdateRecord({ name, base, run, disk, sumOf: (path) => sha256Of(disk, path) }),
-    fetcher: new Download({ base, disk, clock, logger, keys }),
-    checker: new ReleaseCheck({ name, disk, clock, platform: host.platform(), processes: host }),
+    ...{ name, files, clock: pace, logger, manages },
+    record: new UpdateRecord({ name, base, run, files, sumOf: (path) => sha256Of(files, path) }),
+    fetcher: new Download({ base, files, clock, logger, keys }),
+    checker: new ReleaseCheck({ name, files, clock, platform: host.platform(), processes: host }),
   });
 }
 
 /** Puts a file into the cache, whole and for good; gives its name there. */
 export async function copyIn(
-  disk: Disk,
+  files: Files,
   updater: Updater,
   base: string,
   path: string,
   version: string,
 ): Promise<string> {
-  const file = updater.fileOf(version, await sha256Of(disk, path));
+  const file = updater.fileOf(version, await sha256Of(files, path));
   const to = join(base, "cache", file);
-  if (!await disk.stat(to)) await copyDurably(disk, path, to);
+  if (!await files.findFile(to)) await files.copyFile(path, to, { mode: 0o755 });
   return file;
 }

@@ -5,7 +5,6 @@
 import { resolve } from "node:path";
 import { SystemCommands } from "../../lib/agent/system/commands.ts";
 import { installRuntime, PROGRAM } from "../../lib/agent/system/runtime_service.ts";
-import { systemDisk } from "../../lib/agent/update/disk.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -30,7 +29,7 @@ export async function installServer(config: string, host: Host): Promise<number>
   using open = openLogs("svc-server", "", host, clock);
   const commands = new SystemCommands(host, clock);
   const logger = open.logs.logger("svc-server");
-  await installRuntime(Deno.execPath(), configPath, { disk: systemDisk(os), commands, logger });
+  await installRuntime(Deno.execPath(), configPath, { files: host, commands, logger });
   const start = "systemctl restart svc-server";
   if (await host.fileSize(configPath) === undefined) {
     host.write(

@@ -14,17 +14,16 @@ import { Agent } from "../../lib/agent/agent.ts";
 import { sha256Of } from "../../lib/agent/update/download.ts";
 import { fileNameOf } from "../../lib/agent/update/release.ts";
 import { Runtime } from "../../lib/agent/supervise/runtime.ts";
-import type { Disk } from "../../lib/agent/update/disk.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { type Fetcher, Updater } from "../../lib/agent/update/updater.ts";
 import { toDuration } from "../../lib/api/shared/time.ts";
 import { FakeClock } from "../support/fake_clock.ts";
+import type { Files } from "../../lib/base/files/files.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type FakeProcess, FakeProcesses } from "../support/fake_processes.ts";
 import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { create } from "../../lib/wire/proto.ts";
-import { FakeDisk } from "../support/fake_disk.ts";
 import { FakeFiles } from "../support/fake_files.ts";
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 25);
@@ -72,7 +71,7 @@ class Run {
   updates = 0;
   readonly #random: () => number;
   readonly #clock = new FakeClock();
-  readonly #disk: FakeDisk;
+  readonly #files: FakeFiles;
   readonly #wrong: string[] = [];
   #latest = 1;
   #pinned = false;
@@ -86,7 +85,7 @@ class Run {
 
   constructor(seed: number) {
     this.#random = randomFrom(seed);
-    this.#disk = new FakeDisk(this.#random);
+    this.#files = new FakeFiles(undefined, this.#random);
     this.processes = new FakeProcesses((process) => this.#started(process));
   }
 
@@ -140,7 +139,7 @@ class Run {
   }
 
   #put(version: string): void {
-    this.#disk.put(pathOf(version), bytesOf(version));
+    this.#files.put(pathOf(version), bytesOf(version));
   }
 
   async #again(began: Began, together: boolean): Promise<Began> {
@@ -164,8 +163,9 @@ class Run {
   async #begin(): Promise<Began> {
     const records = (record: LogRecord) => this.#heard(record);
     const logger = new Logs(this.#clock, [records]).logger("svc-agent");
-    const disk = slow(this.#disk, () => this.#late(30));
-    const updaters = { agent: this.#updater("svc-agent", disk), server: this.#updater("svc-server", disk) };
+    const files = this.#files;
+    files.late = () => this.#late(30);
+    const updaters = { agent: this.#updater("svc-agent", files), server: this.#updater("svc-server", files) };
     if (this.#startedMs.size === 0) {
       await this.#inTime(updaters.server.open());
       await this.#inTime(updaters.server.install(fileOf("1.0.0"), "1.0.0"));
@@ -212,7 +212,7 @@ class Run {
     return { agent, stop, done };
   }
 
-  #updater(name: "svc-agent" | "svc-server", disk: Disk): Updater {
+  #updater(name: "svc-agent" | "svc-server", files: Files): Updater {
     const fetcher: Fetcher = {
       fetch: async ({ version, key }) => {
         await this.#late(20_000);
@@ -223,10 +223,10 @@ class Run {
       stamp: () => Promise.resolve(undefined),
       clean: () => Promise.resolve([]),
     };
-    const sumsOf = (path: string) => sha256Of(disk, path);
+    const sumsOf = (path: string) => sha256Of(files, path);
     return new Updater({
-      ...{ name, disk, fetcher, clock: this.#clock, manages: true, random: this.#random },
-      record: new UpdateRecord({ name, base: BASE, run: "/run/svc", disk, sumOf: sumsOf }),
+      ...{ name, files, fetcher, clock: this.#clock, manages: true, random: this.#random },
+      record: new UpdateRecord({ name, base: BASE, run: "/run/svc", files, sumOf: sumsOf }),
       checker: { check: () => this.#late(5_000) },
       logger: new Logs(this.#clock, [(record) => this.#tell(`  ${record.message}`)]).logger("updates"),
     });
@@ -288,19 +288,3 @@ const bytesOf = (version: string) => new TextEncoder().encode(`svc-server ${vers
 const sumOf = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
 const fileOf = (version: string) => fileNameOf("svc-server", version, sumOf(bytesOf(version)));
 const pathOf = (version: string) => `${BASE}/cache/${fileOf(version)}`;
-
-/** A disk on which everything takes its time. */
-function slow(disk: FakeDisk, late: () => Promise<void>): Disk {
-  return new Proxy(disk, {
-    get: (_, name) => {
-      const found = Reflect.get(disk, name);
-      if (typeof found !== "function") return found;
-      const run = found.bind(disk);
-      if (name === "chunks") return run;
-      return async (...args: unknown[]) => {
-        await late();
-        return await run(...args);
-      };
-    },
-  });
-}

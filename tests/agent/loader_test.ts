@@ -6,8 +6,8 @@
 import { assertEquals } from "@std/assert";
 import { installLoader, LOADER } from "../../lib/agent/update/loader.ts";
 import { bootPlan, type Count, type Links, type PassingCount } from "../../lib/agent/update/boot.ts";
-import { systemDisk } from "../../lib/agent/update/disk.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 const CASES = 40;
 const POSIX = Deno.build.os !== "windows";
@@ -106,7 +106,7 @@ Deno.test({
 });
 
 async function lay(base: string, { links, count, passing, files }: Case): Promise<void> {
-  await installLoader(systemDisk("linux"), base);
+  await installLoader(new SystemFiles(), base);
   await Deno.mkdir(`${base}/cache`);
   await Deno.mkdir(`${base}/run`);
   for (const file of files) {

@@ -18,7 +18,7 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Logs } from "../../lib/base/log/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
-import { FakeDisk } from "../support/fake_disk.ts";
+import { FakeFiles } from "../support/fake_files.ts";
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 1000);
 const ONE = Deno.env.get("SVC_SIM_SEED");
@@ -72,7 +72,7 @@ class Run {
   readonly history: string[] = [];
   cuts = 0;
   readonly #random: () => number;
-  readonly #disk: FakeDisk;
+  readonly #files: FakeFiles;
   readonly #clock = new JumpingClock();
   readonly #alone: boolean;
   #updater!: Updater;
@@ -85,12 +85,12 @@ class Run {
 
   constructor(seed: number) {
     this.#random = randomFrom(seed);
-    this.#disk = new FakeDisk(this.#random);
+    this.#files = new FakeFiles(undefined, this.#random);
     // Whether the one who updates is itself what is updated, and gone when that does not run.
     this.#alone = this.#random() < 0.5;
-    this.#disk.fault = (operation) => {
-      if (operation >= this.#cutAt) return "cut";
-      return this.#flaky && this.#random() < 0.005 ? "error" : undefined;
+    this.#files.fault = (operation) => {
+      if (operation >= this.#cutAt) return { kind: "cut" };
+      return this.#flaky && this.#random() < 0.005 ? { kind: "error" } : undefined;
     };
   }
 
@@ -101,7 +101,7 @@ class Run {
       await this.#step();
     }
     this.#flaky = false;
-    this.#disk.full = false;
+    this.#files.full = false;
     this.#cutAt = Infinity;
     this.#tell("nothing goes wrong any more");
     let calm = "";
@@ -124,7 +124,7 @@ class Run {
 
   async #install(): Promise<void> {
     this.#flaky = false;
-    this.#disk.put(`${BASE}/cache/${fileOf("1.0.0")}`, bytesOf("1.0.0"));
+    this.#files.put(`${BASE}/cache/${fileOf("1.0.0")}`, bytesOf("1.0.0"));
     await this.#begin();
     await this.#updater.install(fileOf("1.0.0"), "1.0.0");
     this.#flaky = true;
@@ -132,21 +132,21 @@ class Run {
 
   /** A new process. */
   async #begin(): Promise<void> {
-    const { disk, clock } = { disk: this.#disk, clock: this.#clock };
+    const { files, clock } = { files: this.#files, clock: this.#clock };
     const logger = new Logs(clock, [(record) => this.#tell(`  ${record.message}`)]).logger("updates");
-    const record = recordOn(disk);
+    const record = recordOn(files);
     const fetcher = new Download({
       base: BASE,
-      disk,
+      files,
       clock,
       logger,
       fetch: (url, init) => this.#serve(url, init),
     });
-    const checker: Checker = { check: (path, build) => check(disk, path, build) };
+    const checker: Checker = { check: (path, build) => check(files, path, build) };
     const parts = {
       name: "svc-server",
       record,
-      disk,
+      files,
       fetcher,
       checker,
       clock,
@@ -166,16 +166,16 @@ class Run {
       this.#tell(`wanted: ${this.#target}`);
       this.#updater.aim(release(this.#target));
     } else if (dice < 0.22) {
-      this.#disk.full = !this.#disk.full;
-      this.#tell(this.#disk.full ? "the disk is full" : "there is space");
-    } else if (dice < 0.4) this.#cutAt = this.#disk.operations + Math.floor(this.#random() * 20);
+      this.#files.full = !this.#files.full;
+      this.#tell(this.#files.full ? "the disk is full" : "there is space");
+    } else if (dice < 0.4) this.#cutAt = this.#files.operations + Math.floor(this.#random() * 20);
     else if (dice < 0.45) {
       this.#clock.date = this.#random() < 0.5 ? 0 : 4e12 * this.#random();
       this.#tell(`the clock says ${new Date(this.#clock.date).toISOString()}`);
     } else if (dice < 0.47) {
       // One copy of it: both at once is a matter of the model.
       const copy = this.#random() < 0.5 ? "" : ".previous";
-      this.#disk.spoil(`${BASE}/state/versions_svc-server${copy}.json`);
+      this.#files.spoil(`${BASE}/state/versions_svc-server${copy}.json`);
       this.#tell(`the record${copy} is damaged`);
     } else if (dice < 0.5) {
       this.#tell("what runs dies");
@@ -189,14 +189,14 @@ class Run {
     try {
       await this.#live();
     } catch (error) {
-      if (!this.#disk.dead && !this.#flaky) throw error;
+      if (!this.#files.dead && !this.#flaky) throw error;
       this.#tell(`  ${SvcError.from(error).message}`);
     }
-    if (!this.#disk.dead) return;
+    if (!this.#files.dead) return;
     this.#tell("power cut");
     this.cuts++;
     this.#cutAt = Infinity;
-    this.#disk.cut();
+    this.#files.cut();
     this.#running = undefined;
     await this.#startsWell();
     await this.#restart();
@@ -248,18 +248,24 @@ class Run {
 
   /** From here on, starts alone come to something that works. */
   async #startsWell(): Promise<void> {
-    const disk = this.#disk.copy();
+    const files = this.#files.copy();
     const tried: string[] = [];
     for (let boots = 0; boots <= 3 * STARTS_MAX; boots++) {
       const logger = new Logs(this.#clock, []).logger("boot");
       const nothing = { fetch: never, stamp: never, clean: never };
-      const parts = { name: "svc-server", record: recordOn(disk), disk, clock: this.#clock, logger } as const;
+      const parts = {
+        name: "svc-server",
+        record: recordOn(files),
+        files,
+        clock: this.#clock,
+        logger,
+      } as const;
       const updater = new Updater({ ...parts, fetcher: nothing, checker: { check: never }, manages: true });
       const booted = await updater.boot();
       assert(booted, "nothing can be started");
       const version = FILES.get(booted.file)!;
       tried.push(version);
-      assertEquals(await sha256Of(disk, booted.path), sumOf(bytesOf(version)), `${version} is damaged`);
+      assertEquals(await sha256Of(files, booted.path), sumOf(bytesOf(version)), `${version} is damaged`);
       if (VERSIONS[version] === "good") return;
     }
     throw new Error(`nothing that works is started: ${tried.join(", ")}`);
@@ -287,9 +293,9 @@ class Run {
   }
 }
 
-function recordOn(disk: FakeDisk): UpdateRecord {
-  const sumOf = (path: string) => sha256Of(disk, path);
-  return new UpdateRecord({ name: "svc-server", base: BASE, run: "/run/svc", disk, sumOf });
+function recordOn(files: FakeFiles): UpdateRecord {
+  const sumOf = (path: string) => sha256Of(files, path);
+  return new UpdateRecord({ name: "svc-server", base: BASE, run: "/run/svc", files, sumOf });
 }
 
 function release(version: Version): Release {
@@ -298,8 +304,8 @@ function release(version: Version): Release {
   return { name: "svc-server", version, url, sha256, custom: false, key: keyOf(version, sha256) };
 }
 
-async function check(disk: FakeDisk, path: string, { sha256, version }: Build): Promise<void> {
-  if (await sha256Of(disk, path) !== sha256) throw new SvcError("data_loss", "it is damaged");
+async function check(files: FakeFiles, path: string, { sha256, version }: Build): Promise<void> {
+  if (await sha256Of(files, path) !== sha256) throw new SvcError("data_loss", "it is damaged");
   if (VERSIONS[version as Version] === "wrong") throw new SvcError("failed_precondition", "it is no program");
 }
 

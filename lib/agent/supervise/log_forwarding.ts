@@ -5,17 +5,17 @@
  * that journal. The place up to which it went is kept, so that a restart neither loses nor repeats; bursts are cut.
  */
 
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Level, Logger, Sink } from "../../base/log/log.ts";
 import { endProcess, type ProcessHost, type RunningProcess } from "../../base/process.ts";
 import { isObject } from "../../base/schema/schema.ts";
-import { type Disk, writeDurably } from "../update/disk.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
 
 export interface ForwardingParts {
-  readonly disk: Disk;
+  readonly files: ReadFiles & WriteFiles;
   readonly processes: ProcessHost;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -82,8 +82,8 @@ export class LogForwarding implements Subsystem {
 
   /** From where it went the last time; at first, from now on. */
   async #start(): Promise<RunningProcess> {
-    const { disk, processes, base } = this.parts;
-    const cursor = await disk.read(cursorAt(base)).then((bytes) => new TextDecoder().decode(bytes), () => "");
+    const { files, processes, base } = this.parts;
+    const cursor = await files.readTextFile(cursorAt(base)).catch(() => "");
     const from = cursor === "" ? ["--lines=0"] : [`--after-cursor=${cursor}`];
     const args = ["--follow", "--output=json", "--no-pager", ...from];
     return processes.spawn({ command: "journalctl", args, ownGroup: true });
@@ -119,9 +119,9 @@ export class LogForwarding implements Subsystem {
   }
 
   async #save(cursor: string): Promise<void> {
-    const { disk, base, logger } = this.parts;
+    const { files, base, logger } = this.parts;
     if (cursor === "") return;
-    await writeDurably(disk, cursorAt(base), new TextEncoder().encode(cursor), 0o600).catch((error) =>
+    await files.writeFile(cursorAt(base), cursor, { mode: 0o600 }).catch((error) =>
       logger.warn(`cannot keep the place in the system's journal: ${chainOf(error)}`)
     );
   }

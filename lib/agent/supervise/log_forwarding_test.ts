@@ -5,7 +5,7 @@ import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { LogForwarding, readEntry, wanted } from "./log_forwarding.ts";
 import { decideSettings } from "../settings/settings.ts";
-import { systemDisk } from "../update/disk.ts";
+import { SystemFiles } from "../../base/files/system_files.ts";
 
 Deno.test("filters: names, exclusions, all, blanks, repeats, the agent itself", () => {
   const names = ["sshd", "kernel", "svc-agent"];
@@ -52,8 +52,8 @@ Deno.test("the journal goes to the cloud from where it was left, and not all of 
   const processes = new FakeProcesses();
   const [sent, own]: LogRecord[][] = [[], []];
   const logger = new Logs(clock, [memorySink(own)]).logger("svc-agent");
-  const disk = systemDisk("linux");
-  const parts = { disk, processes, clock, logger, send: memorySink(sent), base, own: ["svc-agent"] };
+  const files = new SystemFiles();
+  const parts = { files, processes, clock, logger, send: memorySink(sent), base, own: ["svc-agent"] };
   const forwarding = new LogForwarding(parts);
   const settings =
     decideSettings({ cloud: { system_configuration: { forward_system_logs: "all" } } }).settings;

@@ -3,16 +3,20 @@
  */
 
 import { dirname } from "node:path";
-import { type Disk, removeDurably, writeDurably } from "../update/disk.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 
 /** Makes a file say `text`, or be gone; whether it was changed. A power loss leaves the old or the new. */
-export async function settle(disk: Disk, path: string, text: string | undefined): Promise<boolean> {
-  const there = await disk.stat(path) && new TextDecoder().decode(await disk.read(path));
+export async function settle(
+  files: ReadFiles & WriteFiles,
+  path: string,
+  text: string | undefined,
+): Promise<boolean> {
+  const there = await files.findFile(path) && await files.readTextFile(path);
   if (there === text) return false;
-  if (text === undefined) await removeDurably(disk, path);
+  if (text === undefined) await files.removeDurably(path);
   else {
-    await disk.makeFolder(dirname(path));
-    await writeDurably(disk, path, new TextEncoder().encode(text));
+    await files.makeFolder(dirname(path));
+    await files.writeFile(path, text);
   }
   return true;
 }

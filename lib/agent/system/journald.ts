@@ -2,17 +2,17 @@
  * The space that the system's journal may take, as a drop-in of journald's configuration (journald.conf(5)).
  */
 
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "./commands.ts";
 import { settle } from "./drop_in.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
-import type { Disk } from "../update/disk.ts";
 
 const DROP_IN = "/etc/systemd/journald.conf.d/90-svc.conf";
 
 export interface SystemParts {
-  readonly disk: Disk;
+  readonly files: ReadFiles & WriteFiles;
   readonly commands: Commands;
   readonly logger: Logger;
   /** What stands before the paths of the system's files; nothing, but for tests. */
@@ -26,11 +26,11 @@ export class Journald implements Subsystem {
   constructor(private readonly parts: SystemParts) {}
 
   async apply({ advanced, system }: AgentSettings, signal: AbortSignal): Promise<void> {
-    const { disk, commands, logger, root = "" } = this.parts;
+    const { files, commands, logger, root = "" } = this.parts;
     if (advanced.disableSystemConfiguration) return;
     const wanted = dropIn(system);
     if (wanted !== undefined && !await this.#isThere(signal)) return;
-    if (!await settle(disk, `${root}${DROP_IN}`, wanted)) return;
+    if (!await settle(files, `${root}${DROP_IN}`, wanted)) return;
     logger.info(
       wanted === undefined
         ? "the limits of the journal are those of the system again"

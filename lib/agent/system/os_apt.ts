@@ -54,13 +54,13 @@ export class AptUpgrades implements SystemUpgrades {
   }
 
   async needsReboot(): Promise<boolean> {
-    const { disk, root = "" } = this.parts;
-    return await disk.stat(`${root}/var/run/reboot-required`) !== undefined;
+    const { files, root = "" } = this.parts;
+    return await files.findFile(`${root}/var/run/reboot-required`) !== undefined;
   }
 
   #settle(path: string, text: string): Promise<boolean> {
-    const { disk, root = "" } = this.parts;
-    return settle(disk, `${root}${path}`, text);
+    const { files, root = "" } = this.parts;
+    return settle(files, `${root}${path}`, text);
   }
 }
 

@@ -22,10 +22,10 @@ export class DnfUpgrades implements SystemUpgrades {
   constructor(private readonly parts: UpgradeParts) {}
 
   async turnOff(signal: AbortSignal): Promise<boolean> {
-    const { commands, disk, root = "" } = this.parts;
+    const { commands, files, root = "" } = this.parts;
     // Without the package there is nothing to turn off.
     const path = `${root}${SETTINGS}`;
-    const changed = await disk.stat(path) ? await settle(disk, path, settings("all", false)) : false;
+    const changed = await files.findFile(path) ? await settle(files, path, settings("all", false)) : false;
     for (const timer of [...TIMERS, FORCING_TIMER]) {
       if (await this.#isThere(timer, signal)) {
         await commands.run("systemctl", ["disable", "--now", timer], { signal });
@@ -35,9 +35,9 @@ export class DnfUpgrades implements SystemUpgrades {
   }
 
   async turnOn(kind: UpgradeKind, signal: AbortSignal): Promise<boolean> {
-    const { commands, disk, root = "" } = this.parts;
+    const { commands, files, root = "" } = this.parts;
     const timer = await this.#timer(signal) ?? await this.#install(signal);
-    const changed = await settle(disk, `${root}${SETTINGS}`, settings(kind, true));
+    const changed = await settle(files, `${root}${SETTINGS}`, settings(kind, true));
     await commands.run("systemctl", ["enable", "--now", timer], { signal });
     return changed;
   }

@@ -4,7 +4,7 @@
 
 import type { SystemParts } from "./journald.ts";
 
-export type UpgradeParts = Pick<SystemParts, "disk" | "commands" | "root">;
+export type UpgradeParts = Pick<SystemParts, "files" | "commands" | "root">;
 
 /** Every package, or those that mend security alone. */
 export type UpgradeKind = "all" | "security";

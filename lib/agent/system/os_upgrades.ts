@@ -62,8 +62,8 @@ export class OsUpgrades implements Subsystem {
 
   /** What upgrades this system. Throws `unimplemented` where nothing does that is known here. */
   async #find(type: string): Promise<SystemUpgrades> {
-    const { disk, root = "" } = this.#parts;
-    const release = await disk.read(`${root}${RELEASE}`)
+    const { files, root = "" } = this.#parts;
+    const release = await files.readFile(`${root}${RELEASE}`)
       .then((bytes) => new TextDecoder().decode(bytes), () => "");
     switch (familyOf(release)) {
       case "debian":

@@ -17,7 +17,6 @@ import {
   type ServiceParts,
   type Unit,
 } from "./systemd.ts";
-import { copyDurably, removeDurably } from "../update/disk.ts";
 
 const SERVICE = "svc-server";
 /** Where the executable is then. */
@@ -59,14 +58,14 @@ export async function installRuntime(
   configPath: string,
   parts: ServiceParts,
 ): Promise<void> {
-  const { disk, root = "" } = parts;
+  const { files, root = "" } = parts;
   if (await hasService(AGENT, parts)) {
     const hint =
       "it runs svc-server; the version it takes is in the configuration, under agent.version_control";
     throw new SvcError("failed_precondition", `svc-agent is installed here, and ${hint}`);
   }
-  await disk.makeFolder(dirname(`${root}${PROGRAM}`));
-  if (executable !== PROGRAM) await copyDurably(disk, executable, `${root}${PROGRAM}`);
+  await files.makeFolder(dirname(`${root}${PROGRAM}`));
+  if (executable !== PROGRAM) await files.copyFile(executable, `${root}${PROGRAM}`, { mode: 0o755 });
   await installService(runtimeUnit(configPath), parts);
 }
 
@@ -74,5 +73,5 @@ export async function installRuntime(
 export async function removeRuntime(parts: ServiceParts): Promise<void> {
   if (!await hasService(SERVICE, parts)) return;
   await removeService(RUNTIME, parts);
-  await removeDurably(parts.disk, `${parts.root ?? ""}${PROGRAM}`);
+  await parts.files.removeDurably(`${parts.root ?? ""}${PROGRAM}`);
 }

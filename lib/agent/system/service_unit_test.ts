@@ -6,7 +6,7 @@ import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { installRuntime, PROGRAM, removeRuntime, runtimeUnit } from "./runtime_service.ts";
 import { AGENT, agentUnit } from "./service_unit.ts";
 import { installService, removeService, type ServiceParts } from "./systemd.ts";
-import { systemDisk } from "../update/disk.ts";
+import { SystemFiles } from "../../base/files/system_files.ts";
 
 const OPTIONS = { base: "/opt/svc", configPath: "/etc/svc.json", defaultsPath: "/etc/svc-defaults.json" };
 const UNIT = agentUnit(OPTIONS);
@@ -30,7 +30,7 @@ async function scene(known: string, work: (scene: Scene) => Promise<void>): Prom
   const link = `${root}${ETC}/multi-user.target.wants/svc-agent.service`;
   const enabled = () => Deno.readLink(link).catch(() => undefined);
   try {
-    await work({ parts: { disk: systemDisk("linux"), commands, logger, root }, commands, unit, enabled });
+    await work({ parts: { files: new SystemFiles(), commands, logger, root }, commands, unit, enabled });
   } finally {
     await Deno.remove(root, { recursive: true });
   }

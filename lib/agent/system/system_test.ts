@@ -9,7 +9,7 @@ import { patternsOf } from "./os_apt.ts";
 import { familyOf } from "./os_upgrader.ts";
 import { OsUpgrades } from "./os_upgrades.ts";
 import { decideSettings } from "../settings/settings.ts";
-import { systemDisk } from "../update/disk.ts";
+import { SystemFiles } from "../../base/files/system_files.ts";
 
 const { signal } = new AbortController();
 
@@ -26,7 +26,7 @@ const POLICY = `Package files:
 /** A Debian system in a folder, whose programs answer as the test says. */
 async function withSystem(
   run: (system: {
-    parts: { disk: ReturnType<typeof systemDisk>; commands: FakeCommands; logger: never; root: string };
+    parts: { files: SystemFiles; commands: FakeCommands; logger: never; root: string };
     clock: FakeClock;
     read: (path: string) => Promise<string | undefined>;
     write: (path: string, text: string) => Promise<void>;
@@ -45,7 +45,7 @@ async function withSystem(
   try {
     await write("/etc/os-release", 'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n');
     await run({
-      parts: { disk: systemDisk("linux"), commands, logger, root },
+      parts: { files: new SystemFiles(), commands, logger, root },
       clock,
       read: (path) => Deno.readTextFile(`${root}${path}`).catch(() => undefined),
       write,

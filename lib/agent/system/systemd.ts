@@ -4,10 +4,10 @@
  * Promises that installing again changes nothing that is right already, and leaves alone what somebody has disabled.
  */
 
+import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "./commands.ts";
-import { type Disk, linkDurably, removeDurably, writeDurably } from "../update/disk.ts";
 
 export interface Service {
   readonly name: string;
@@ -23,7 +23,7 @@ export interface Unit {
 }
 
 export interface ServiceParts {
-  readonly disk: Disk;
+  readonly files: ReadFiles & WriteFiles & LinkFiles;
   readonly commands: Commands;
   readonly logger: Logger;
   /** What stands before every path, for tests. */
@@ -47,7 +47,7 @@ export function commandLine(words: readonly string[]): string {
 /** Writes the unit, enabled if it is new. Throws `failed_precondition` where there is no systemd. */
 export async function installService(
   { name, text }: Unit,
-  { disk, commands, logger, root = "" }: ServiceParts,
+  { files, commands, logger, root = "" }: ServiceParts,
 ): Promise<void> {
   await requireSystemd(name, commands);
   const known = (await commands.run("systemd-path", ["systemd-search-system-unit"]).catch(() => "")).split(
@@ -56,21 +56,21 @@ export async function installService(
   const folder = FOLDERS.find((one) => known.includes(one)) ?? FOLDERS[1];
   const paths = pathsOf(name, root);
   const path = paths[FOLDERS.indexOf(folder)];
-  const found = await Promise.all(paths.map((one) => disk.stat(one)));
+  const found = await Promise.all(paths.map((one) => files.findFile(one)));
   const isNew = found.every((one) => one === undefined);
-  const there = await disk.read(path).catch(() => undefined);
+  const there = await files.readFile(path).catch(() => undefined);
   const changed = !there || new TextDecoder().decode(there) !== text;
   if (isNew) {
     // Before the unit, which is what tells that it was installed: should the power go now, it is done again.
-    await disk.makeFolder(`${root}${WANTS}`);
-    await linkDurably(disk, `${root}${WANTS}/${name}.service`, `${folder}/${name}.service`);
+    await files.makeFolder(`${root}${WANTS}`);
+    await files.turnLink(`${root}${WANTS}/${name}.service`, `${folder}/${name}.service`);
   }
   if (changed) {
-    await disk.makeFolder(`${root}${folder}`);
-    await writeDurably(disk, path, new TextEncoder().encode(text));
+    await files.makeFolder(`${root}${folder}`);
+    await files.writeFile(path, text);
   }
   for (const other of paths.filter((one) => one !== path)) {
-    if (await disk.stat(other)) await removeDurably(disk, other);
+    if (await files.findFile(other)) await files.removeDurably(other);
   }
   if (changed) await commands.run("systemctl", ["daemon-reload"]);
   logger.info(changed ? `the service is installed: ${path}` : `the service is as it should be: ${path}`);
@@ -79,9 +79,9 @@ export async function installService(
 /** Whether a unit of that name was installed. */
 export async function hasService(
   name: string,
-  { disk, root = "" }: Pick<ServiceParts, "disk" | "root">,
+  { files, root = "" }: Pick<ServiceParts, "files" | "root">,
 ): Promise<boolean> {
-  const found = await Promise.all(pathsOf(name, root).map((path) => disk.stat(path)));
+  const found = await Promise.all(pathsOf(name, root).map((path) => files.findFile(path)));
   return found.some((one) => one !== undefined);
 }
 
@@ -90,11 +90,11 @@ export async function removeService(
   { name, stopMs }: Service,
   parts: ServiceParts,
 ): Promise<void> {
-  const { disk, commands, logger, root = "" } = parts;
+  const { files, commands, logger, root = "" } = parts;
   await requireSystemd(name, commands);
   if (!await hasService(name, parts)) return logger.info(`there is no service ${name} to remove`);
   await commands.run("systemctl", ["disable", "--now", name], { timeoutMs: stopMs });
-  for (const path of pathsOf(name, root)) if (await disk.stat(path)) await removeDurably(disk, path);
+  for (const path of pathsOf(name, root)) if (await files.findFile(path)) await files.removeDurably(path);
   await commands.run("systemctl", ["daemon-reload"]);
   await commands.try("systemctl", ["reset-failed", name]);
   logger.info(`the service ${name} is removed`);

@@ -10,18 +10,18 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { fileNameOf, type Release } from "./release.ts";
 import type { ReleaseKeys } from "./release_keys.ts";
-import { type Disk, type DiskFile, writeDurably } from "./disk.ts";
 import type { Build } from "./state.ts";
 import type { Fetcher, Progress } from "./updater.ts";
 
 export interface DownloadParts {
   readonly base: string;
-  readonly disk: Disk;
+  readonly files: ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Keys that releases have to be signed with; without any, the sum that the cloud gave has to do. */
@@ -58,7 +58,7 @@ export class Download implements Fetcher {
     const found = await this.#inCache(release);
     if (found) return found;
     const part = join(this.#folder, `${partName(release.url)}${PART_SUFFIX}`);
-    await this.#parts.disk.makeFolder(this.#folder);
+    await this.#parts.files.makeFolder(this.#folder);
     try {
       await (release.url.startsWith("file:")
         ? this.#copy(release, part, progress, signal)
@@ -71,7 +71,7 @@ export class Download implements Fetcher {
 
   async stamp({ url }: Release, signal: AbortSignal): Promise<string | undefined> {
     if (url.startsWith("file:")) {
-      const found = await this.#parts.disk.stat(fileURLToPath(url));
+      const found = await this.#parts.files.findFile(fileURLToPath(url));
       return found && String(Math.round(found.modifiedMs));
     }
     const answer = await this.#ask(url, { method: "HEAD" }, signal);
@@ -81,14 +81,14 @@ export class Download implements Fetcher {
   }
 
   async clean(keepMs: number): Promise<string[]> {
-    const { disk, clock } = this.#parts;
+    const { files, clock } = this.#parts;
     const removed: string[] = [];
-    for (const name of await disk.list(this.#folder)) {
-      const found = await disk.stat(join(this.#folder, name));
+    for (const name of await files.readFolder(this.#folder).catch(() => [])) {
+      const found = await files.findFile(join(this.#folder, name));
       const ageMs = clock.nowMs() - (found?.modifiedMs ?? 0);
       // An age below nothing is a clock that was set: the next look is soon enough.
       if (ageMs < keepMs) continue;
-      await disk.remove(join(this.#folder, name)).then(() => removed.push(name), () => {});
+      await files.remove(join(this.#folder, name)).then(() => removed.push(name), () => {});
     }
     return removed;
   }
@@ -102,8 +102,8 @@ export class Download implements Fetcher {
     if (sha256 === undefined) return undefined;
     const file = fileNameOf(name, version, sha256);
     const path = join(this.#parts.base, "cache", file);
-    const found = await this.#parts.disk.stat(path);
-    if (!found || await sha256Of(this.#parts.disk, path) !== sha256) return undefined;
+    const found = await this.#parts.files.findFile(path);
+    if (!found || await sha256Of(this.#parts.files, path) !== sha256) return undefined;
     return { key, version, file, sha256, sizeBytes: found.sizeBytes };
   }
 
@@ -113,10 +113,10 @@ export class Download implements Fetcher {
     progress: (progress: Progress) => void,
     signal: AbortSignal,
   ): Promise<void> {
-    const { disk, logger } = this.#parts;
+    const { files, logger } = this.#parts;
     const note = await this.#note(part);
     const have = note?.url === release.url && note.key === release.key && note.etag !== undefined
-      ? (await disk.stat(part))?.sizeBytes ?? 0
+      ? (await files.findFile(part))?.sizeBytes ?? 0
       : 0;
     const resumed: Record<string, string> = have > 0
       ? { range: `bytes=${have}-`, "if-range": note!.etag! }
@@ -151,13 +151,13 @@ export class Download implements Fetcher {
     progress: (progress: Progress) => void,
     signal: AbortSignal,
   ): Promise<void> {
-    const { disk } = this.#parts;
+    const { files } = this.#parts;
     const path = fileURLToPath(release.url);
-    const found = await disk.stat(path);
+    const found = await files.findFile(path);
     if (!found) throw new SvcError("not_found", `there is no file ${path}`);
-    await disk.remove(`${part}${NOTE_SUFFIX}`);
+    await files.remove(`${part}${NOTE_SUFFIX}`);
     const chunks = (async function* () {
-      for await (const chunk of disk.chunks(path)) {
+      for await (const chunk of files.readPieces(path)) {
         signal.throwIfAborted();
         yield chunk;
       }
@@ -172,9 +172,9 @@ export class Download implements Fetcher {
     chunks: AsyncIterable<Uint8Array>,
     progress: (progress: Progress) => void,
   ): Promise<void> {
-    const { disk } = this.#parts;
+    const { files } = this.#parts;
     await this.#mustFit((totalBytes ?? 0) - from);
-    const file: DiskFile = await disk.open(part, from > 0 ? "append" : "new", 0o755);
+    const file = await files.open(part, from > 0 ? "append" : "new", 0o755);
     let doneBytes = from;
     try {
       let lookedBytes = from;
@@ -190,10 +190,10 @@ export class Download implements Fetcher {
         progress({ doneBytes, totalBytes });
         await this.#mustFit((totalBytes ?? 0) - doneBytes);
       }
-      await disk.makeExecutable(part);
+      await files.setMode(part, 0o755);
       await file.sync();
     } finally {
-      await file.close();
+      file.close();
     }
     if (totalBytes !== undefined && doneBytes !== totalBytes) {
       throw new SvcError("unavailable", `it was cut off after ${doneBytes} of ${totalBytes} bytes`);
@@ -202,10 +202,10 @@ export class Download implements Fetcher {
 
   /** From a part that is whole to a file of `cache`. */
   async #accept(release: Release, part: string, signal: AbortSignal): Promise<Build> {
-    const { disk, base, keys } = this.#parts;
+    const { files, base, keys } = this.#parts;
     const { name, version, key } = release;
-    const sizeBytes = (await disk.stat(part))?.sizeBytes ?? 0;
-    const sha256 = await sha256Of(disk, part);
+    const sizeBytes = (await files.findFile(part))?.sizeBytes ?? 0;
+    const sha256 = await sha256Of(files, part);
     if (release.sha256 !== undefined && sha256 !== release.sha256) {
       throw new SvcError(
         "data_loss",
@@ -219,19 +219,18 @@ export class Download implements Fetcher {
       });
     }
     const file = fileNameOf(name, version, sha256);
-    await disk.rename(part, join(base, "cache", file));
-    await disk.syncFolder(join(base, "cache"));
-    await disk.remove(`${part}${NOTE_SUFFIX}`);
+    await files.moveDurably(part, join(base, "cache", file));
+    await files.remove(`${part}${NOTE_SUFFIX}`);
     return { key, version, file, sha256, sizeBytes };
   }
 
   /** What to tell of a failure; what cannot be used is removed. */
   async #mended(thrown: unknown, part: string, { url }: Release): Promise<SvcError> {
-    const { disk, clock } = this.#parts;
+    const { files, clock } = this.#parts;
     const error = SvcError.from(thrown);
     if (error.code === "resource_exhausted" || error.code === "data_loss") {
-      await disk.remove(part).catch(() => {});
-      await disk.remove(`${part}${NOTE_SUFFIX}`).catch(() => {});
+      await files.remove(part).catch(() => {});
+      await files.remove(`${part}${NOTE_SUFFIX}`).catch(() => {});
     }
     return new SvcError(error.code, `${url}: ${chainOf(error)}${clockHint(chainOf(error), clock.nowMs())}`, {
       cause: error,
@@ -239,7 +238,7 @@ export class Download implements Fetcher {
   }
 
   async #mustFit(moreBytes: number): Promise<void> {
-    const freeBytes = await this.#parts.disk.freeBytes(this.#folder);
+    const freeBytes = await this.#parts.files.freeBytes(this.#folder);
     const wantedBytes = Math.max(0, moreBytes) + RESERVE_BYTES;
     if (freeBytes >= wantedBytes) return;
     const wanted = `${megabytes(wantedBytes)} MB with what has to stay free`;
@@ -248,7 +247,7 @@ export class Download implements Fetcher {
 
   async #note(part: string): Promise<Note | undefined> {
     try {
-      return JSON.parse(new TextDecoder().decode(await this.#parts.disk.read(`${part}${NOTE_SUFFIX}`)));
+      return JSON.parse(new TextDecoder().decode(await this.#parts.files.readFile(`${part}${NOTE_SUFFIX}`)));
     } catch {
       return undefined;
     }
@@ -256,7 +255,7 @@ export class Download implements Fetcher {
 
   async #mark(part: string, note: Note): Promise<void> {
     const bytes = new TextEncoder().encode(JSON.stringify(note));
-    await writeDurably(this.#parts.disk, `${part}${NOTE_SUFFIX}`, bytes, 0o600);
+    await this.#parts.files.writeFile(`${part}${NOTE_SUFFIX}`, bytes, { mode: 0o600 });
   }
 
   async #json(url: string, signal: AbortSignal): Promise<unknown> {
@@ -299,15 +298,17 @@ export class Download implements Fetcher {
         const limit = deadline(this.#parts.clock, STALL_MS, late, signal);
         const stop = () => void reader.cancel(limit.signal.reason).catch(() => {});
         limit.signal.addEventListener("abort", stop, { once: true });
+        let read: ReadableStreamReadResult<Uint8Array>;
         try {
-          const { done, value } = await reader.read();
+          read = await reader.read();
           if (limit.signal.aborted) throw limit.signal.reason;
-          if (done) return;
-          yield value;
         } finally {
           limit.signal.removeEventListener("abort", stop);
           limit.done();
         }
+        if (read.done) return;
+        // A slow disk is not a silent server: the time runs while bytes are waited for, not while they are written.
+        yield read.value;
       }
     } catch (error) {
       throw error instanceof SvcError || signal.aborted
@@ -320,9 +321,9 @@ export class Download implements Fetcher {
 }
 
 /** The SHA-256 of a file, hexadecimal. */
-export async function sha256Of(disk: Disk, path: string): Promise<string> {
+export async function sha256Of(files: ReadFiles, path: string): Promise<string> {
   const hash = createHash("sha256");
-  for await (const chunk of disk.chunks(path)) hash.update(chunk);
+  for await (const chunk of files.readPieces(path)) hash.update(chunk);
   return hash.digest("hex");
 }
 

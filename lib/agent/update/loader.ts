@@ -7,20 +7,20 @@
  */
 
 import { join } from "node:path";
-import { type Disk, writeDurably } from "./disk.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { STARTS_MAX } from "./boot.ts";
 
 /** The script's name in `bin`. */
 export const LOADER = "svc-agent-loader";
 
 /** Writes the script where it is missing or another. */
-export async function installLoader(disk: Disk, base: string): Promise<void> {
+export async function installLoader(files: ReadFiles & WriteFiles, base: string): Promise<void> {
   const path = join(base, "bin", LOADER);
   const wanted = new TextEncoder().encode(loaderScript());
-  const found = await disk.read(path).catch(() => undefined);
+  const found = await files.readFile(path).catch(() => undefined);
   if (found && new TextDecoder().decode(found) === loaderScript()) return;
-  await disk.makeFolder(join(base, "bin"));
-  await writeDurably(disk, path, wanted, 0o755);
+  await files.makeFolder(join(base, "bin"));
+  await files.writeFile(path, wanted, { mode: 0o755 });
 }
 
 /** The script; its arguments are the agent's. `SVC_LOADER_DRY=1` tells what would be run and waits for nothing. */

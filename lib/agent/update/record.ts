@@ -10,6 +10,7 @@
  */
 
 import { basename, join } from "node:path";
+import { type LinkFiles, type ReadFiles, TEMPORARY, type WriteFiles } from "../../base/files/files.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import {
   bool,
@@ -23,7 +24,6 @@ import {
 } from "../../base/schema/schema.ts";
 import { type BinaryName, keyOf, versionIn } from "./release.ts";
 import type { Count, LinkName, Links, PassingCount } from "./boot.ts";
-import { type Disk, linkDurably, removeDurably, writeDurably } from "./disk.ts";
 import type { Build, Op, Slot } from "./state.ts";
 
 const wishShape = { key: text().required(), version: text().required() };
@@ -79,7 +79,7 @@ export interface UpdateRecordParts {
   readonly base: string;
   /** A folder that a full disk does not matter to, and that is empty after a power loss. */
   readonly run: string;
-  readonly disk: Disk;
+  readonly files: ReadFiles & WriteFiles & LinkFiles;
   /** The SHA-256 of a file, hexadecimal. */
   readonly sumOf: (path: string) => Promise<string>;
 }
@@ -100,13 +100,14 @@ export class UpdateRecord {
 
   /** Makes the folders, and reads the record. `problems` says what could not be read. */
   async open(): Promise<{ slot: Slot; problems: string[] }> {
-    const { base, run, disk } = this.#parts;
-    for (const folder of ["bin", "cache", "cache/part", "state"]) await disk.makeFolder(join(base, folder));
-    await disk.makeFolder(run).catch(() => {});
+    const { base, run, files } = this.#parts;
+    for (const folder of ["bin", "cache", "cache/part", "state"]) await files.makeFolder(join(base, folder));
+    await files.makeFolder(run).catch(() => {});
+    await this.#clear(join(base, "state"));
     const problems: string[] = [];
     for (const path of [this.#recordPath, this.#copyPath]) {
       try {
-        const bytes = await disk.read(path);
+        const bytes = await files.readFile(path);
         const slot = parseSlot(new TextDecoder().decode(bytes), path);
         if (path === this.#recordPath) this.#text = new TextDecoder().decode(bytes);
         return { slot, problems };
@@ -122,53 +123,53 @@ export class UpdateRecord {
   async links(): Promise<Links> {
     const links: { -readonly [L in LinkName]?: string } = {};
     for (const link of Object.keys(LINKS) as LinkName[]) {
-      const text = await this.#parts.disk.readLink(this.#linkPath(link));
+      const text = await this.#parts.files.readLink(this.#linkPath(link));
       if (text !== undefined && text.trim() !== "") links[link] = basename(text.trim());
     }
     return links;
   }
 
   async counts(): Promise<{ count?: Count; passing?: PassingCount }> {
-    const { disk } = this.#parts;
+    const { files } = this.#parts;
     const [count, passing] = await Promise.all(
-      [this.#startsPath, this.#passingPath].map((path) => disk.readLink(path).catch(() => undefined)),
+      [this.#startsPath, this.#passingPath].map((path) => files.readLink(path).catch(() => undefined)),
     );
     return { count: parseCount(count), passing: parsePassing(passing) };
   }
 
   /** Counts a start in both places; that one of them takes it is enough. */
   async count({ file, starts, failures }: Count): Promise<void> {
-    const { disk } = this.#parts;
+    const { files } = this.#parts;
     const text = `${starts} ${failures} ${file}`;
     let failure: unknown;
-    await linkDurably(disk, this.#startsPath, text).catch((error) => failure = error);
+    await files.turnLink(this.#startsPath, text).catch((error) => failure = error);
     try {
       const { current } = await this.links();
-      await linkDurably(disk, this.#passingPath, `${text} ${current ?? ""}`);
+      await files.turnLink(this.#passingPath, `${text} ${current ?? ""}`);
     } catch (error) {
       if (failure) throw error;
     }
   }
 
   async apply(op: Op): Promise<void> {
-    const { disk } = this.#parts;
+    const { files } = this.#parts;
     switch (op.op) {
       case "save":
         return await this.#save(op.slot);
       case "link":
-        return await linkDurably(disk, this.#linkPath(op.link), `../cache/${op.file}`);
+        return await files.turnLink(this.#linkPath(op.link), `../cache/${op.file}`);
       case "unlink":
-        return await removeDurably(disk, this.#linkPath(op.link));
+        return await files.removeDurably(this.#linkPath(op.link));
       case "forget_count":
-        await disk.remove(this.#passingPath);
-        return await removeDurably(disk, this.#startsPath);
+        await files.remove(this.#passingPath);
+        return await files.removeDurably(this.#startsPath);
     }
   }
 
   /** A file of `cache` as a build; `undefined` where it is not there. */
   async buildOf(file: string): Promise<Build | undefined> {
-    const { disk, sumOf, name } = this.#parts;
-    const found = await disk.stat(this.pathOf(file));
+    const { files, sumOf, name } = this.#parts;
+    const found = await files.findFile(this.pathOf(file));
     if (!found) return undefined;
     const sha256 = await sumOf(this.pathOf(file));
     const version = versionIn(name, file);
@@ -182,12 +183,20 @@ export class UpdateRecord {
     return rebuilt(links, (file) => builds.get(file));
   }
 
+  /** Removes what writes of the record that did not end have left behind. */
+  async #clear(folder: string): Promise<void> {
+    const { files, name } = this.#parts;
+    for (const left of await files.readFolder(folder).catch(() => [])) {
+      const ours = left.startsWith(`versions_${name}.`) && left.endsWith(TEMPORARY);
+      if (ours) await files.remove(join(folder, left)).catch(() => {});
+    }
+  }
+
   async #save(slot: Slot): Promise<void> {
-    const { disk } = this.#parts;
+    const { files } = this.#parts;
     const text = JSON.stringify(slot, undefined, 1);
-    const encoder = new TextEncoder();
-    if (this.#text !== undefined) await writeDurably(disk, this.#copyPath, encoder.encode(this.#text));
-    await writeDurably(disk, this.#recordPath, encoder.encode(text));
+    if (this.#text !== undefined) await files.writeFile(this.#copyPath, this.#text);
+    await files.writeFile(this.#recordPath, text);
     this.#text = text;
   }
 

@@ -4,20 +4,20 @@
  * runtime's program as its own next version.)
  */
 
+import type { ReadFiles } from "../../base/files/files.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { endProcess, type ProcessHost, type RunningProcess } from "../../base/process.ts";
 import { sha256Of } from "./download.ts";
 import { binaryNameIn, HEAD_BYTES, notAProgram, notTheProgram } from "./release.ts";
 import type { BinaryName } from "./release.ts";
-import type { Disk } from "./disk.ts";
 import type { Build } from "./state.ts";
 import type { Checker } from "./updater.ts";
 
 export interface ReleaseCheckParts {
   readonly name: BinaryName;
   readonly platform: { readonly os: string; readonly arch: string };
-  readonly disk: Disk;
+  readonly files: ReadFiles;
   readonly processes: Pick<ProcessHost, "spawn">;
   readonly clock: Clock;
 }
@@ -32,9 +32,9 @@ export class ReleaseCheck implements Checker {
 
   /** Throws `data_loss` for a damaged file, `failed_precondition` for one that is not what is wanted. */
   async check(path: string, { sha256, sizeBytes }: Build, signal: AbortSignal): Promise<void> {
-    const { disk, name, platform } = this.parts;
-    const found = await disk.stat(path);
-    const sum = found && await sha256Of(disk, path);
+    const { files, name, platform } = this.parts;
+    const found = await files.findFile(path);
+    const sum = found && await sha256Of(files, path);
     if (found?.sizeBytes !== sizeBytes || sum !== sha256) {
       const wanted = `${sizeBytes} bytes with sum ${sha256}`;
       throw new SvcError("data_loss", `${path}: read back ${found?.sizeBytes ?? 0} bytes, wanted ${wanted}`);
@@ -45,7 +45,7 @@ export class ReleaseCheck implements Checker {
   }
 
   async #head(path: string): Promise<Uint8Array> {
-    for await (const chunk of this.parts.disk.chunks(path)) return chunk.subarray(0, HEAD_BYTES);
+    for await (const chunk of this.parts.files.readPieces(path)) return chunk.subarray(0, HEAD_BYTES);
     return new Uint8Array();
   }
 

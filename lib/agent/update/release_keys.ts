@@ -7,10 +7,10 @@
  */
 
 import { dirname } from "node:path";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { KeyRing, pinnedKey, type ReleaseKey } from "../../base/release_signature.ts";
 import { isObject } from "../../base/schema/schema.ts";
-import { type Disk, writeDurably } from "./disk.ts";
 
 export interface SignedFile {
   readonly name: string;
@@ -26,11 +26,11 @@ const KEYS_PATH = "/releases/keys.json";
 
 export class ReleaseKeys {
   readonly #path: string;
-  readonly #disk: Disk;
+  readonly #files: ReadFiles & WriteFiles;
 
-  constructor(path: string, disk: Disk) {
+  constructor(path: string, files: ReadFiles & WriteFiles) {
     this.#path = path;
-    this.#disk = disk;
+    this.#files = files;
   }
 
   /**
@@ -80,7 +80,7 @@ export class ReleaseKeys {
   async #ring(): Promise<KeyRing | undefined> {
     let bytes: Uint8Array;
     try {
-      bytes = await this.#disk.read(this.#path);
+      bytes = await this.#files.readFile(this.#path);
     } catch (error) {
       if (SvcError.from(error).code === "not_found") return undefined;
       throw error;
@@ -100,9 +100,9 @@ export class ReleaseKeys {
   }
 
   async #keep(keys: readonly ReleaseKey[]): Promise<void> {
-    await this.#disk.makeFolder(dirname(this.#path));
+    await this.#files.makeFolder(dirname(this.#path));
     const text = JSON.stringify(keys.map(({ public_key }) => public_key), undefined, 1);
-    await writeDurably(this.#disk, this.#path, new TextEncoder().encode(text));
+    await this.#files.writeFile(this.#path, text);
   }
 }
 

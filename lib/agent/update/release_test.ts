@@ -7,7 +7,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { sha256Of } from "./download.ts";
 import { type BinaryName, binaryNameIn, fileNameOf, notAProgram, releaseOf, versionIn } from "./release.ts";
 import { ReleaseCheck } from "./release_check.ts";
-import { systemDisk } from "./disk.ts";
+import { SystemFiles } from "../../base/files/system_files.ts";
 
 const info = (more: object) => ({
   version: "1.2.3",
@@ -107,7 +107,7 @@ async function checked(
   },
 ): Promise<string> {
   const path = await Deno.makeTempFile({ prefix: "svc-" });
-  const disk = systemDisk("linux");
+  const files = new SystemFiles();
   const clock = new FakeClock();
   const processes = new FakeProcesses((process) => {
     assertEquals(process.command.args, ["--version"]);
@@ -116,9 +116,9 @@ async function checked(
   });
   try {
     await Deno.writeFile(path, bytes);
-    const sha256 = damaged ? "00" : await sha256Of(disk, path);
+    const sha256 = damaged ? "00" : await sha256Of(files, path);
     const build = { key: "k", version: "1", file: "f", sha256, sizeBytes: bytes.length };
-    const check = new ReleaseCheck({ name, platform: { os: "linux", arch: "x64" }, disk, processes, clock });
+    const check = new ReleaseCheck({ name, platform: { os: "linux", arch: "x64" }, files, processes, clock });
     await check.check(path, build, new AbortController().signal);
     await settle();
     return "passes";

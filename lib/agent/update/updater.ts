@@ -6,13 +6,13 @@
  * promise, as long as whoever drives it says truly what runs and whether it is well.
  */
 
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { basename } from "node:path";
 import { type BinaryName, fileNameOf, keyOf, type Release } from "./release.ts";
 import { bootPlan, startedInstead } from "./boot.ts";
-import { type Disk, TEMPORARY } from "./disk.ts";
 import { inUse, type UpdateRecord } from "./record.ts";
 import {
   type Build,
@@ -29,6 +29,7 @@ import {
   verified,
   type Wish,
 } from "./state.ts";
+import { TEMPORARY } from "../../base/files/files.ts";
 
 /** Gets a release into a file of `cache`, whole and for good. Throws what `isFinal` tells apart. */
 export interface Fetcher {
@@ -53,7 +54,7 @@ export interface Progress {
 export interface UpdaterParts {
   readonly name: BinaryName;
   readonly record: UpdateRecord;
-  readonly disk: Disk;
+  readonly files: ReadFiles & WriteFiles;
   readonly fetcher: Fetcher;
   readonly checker: Checker;
   readonly clock: Clock;
@@ -199,11 +200,11 @@ export class Updater {
 
   /** Counts a start and says what to start; gives up by itself what does not start. */
   async boot(): Promise<{ file: string; path: string; delayMs: number } | undefined> {
-    const { record, disk, logger, name } = this.#parts;
+    const { record, files, logger, name } = this.#parts;
     const links = await record.links();
     const runnable = new Set<string>();
     for (const file of Object.values(links)) {
-      if ((await disk.stat(record.pathOf(file)))?.sizeBytes) runnable.add(file);
+      if ((await files.findFile(record.pathOf(file)))?.sizeBytes) runnable.add(file);
     }
     const seen = { links, ...await record.counts(), runnable: (file: string) => runnable.has(file) };
     const { file, ops, delayMs } = bootPlan(seen);
@@ -250,16 +251,16 @@ export class Updater {
 
   /** Removes the versions nothing points to, and what was left of writes; the names of what it removed. */
   async clean(keepMs: number): Promise<string[]> {
-    const { record, disk, name, fetcher, logger } = this.#parts;
+    const { record, files, name, fetcher, logger } = this.#parts;
     if (this.#work) return [];
     const used = inUse(this.#slot, await record.links(), this.#now.running);
     const removed: string[] = [];
     const folder = record.pathOf("");
-    for (const file of await disk.list(folder)) {
+    for (const file of await files.readFolder(folder).catch(() => [])) {
       const leftover = file.endsWith(TEMPORARY);
       if (!file.startsWith(`${name}-`) || (used.has(file) && !leftover)) continue;
       try {
-        await disk.remove(record.pathOf(file));
+        await files.remove(record.pathOf(file));
         removed.push(file);
       } catch (error) {
         logger.warn(`${name}: ${chainOf(error)}`);
@@ -276,20 +277,20 @@ export class Updater {
   }
 
   async #look(now: Now): Promise<Seen> {
-    const { record, disk, clock } = this.#parts;
+    const { record, files, clock } = this.#parts;
     const links = await record.links();
     const counts = await record.counts();
     const { good, previous, trial } = this.#slot;
-    const files = new Set<string>();
+    const whole = new Set<string>();
     for (const build of [good, previous, trial?.build]) {
       if (!build) continue;
-      const found = await disk.stat(record.pathOf(build.file));
-      if (found?.sizeBytes === build.sizeBytes) files.add(build.file);
+      const found = await files.findFile(record.pathOf(build.file));
+      if (found?.sizeBytes === build.sizeBytes) whole.add(build.file);
     }
     return {
       target: await this.#target(now.atStart),
       links,
-      files,
+      files: whole,
       counted: counts.count !== undefined || counts.passing !== undefined,
       gaveUp: startedInstead({ links, passing: counts.passing }) !== undefined,
       running: now.running,
@@ -368,7 +369,7 @@ export class Updater {
   }
 
   async #check(build: Build, signal: AbortSignal): Promise<void> {
-    const { checker, record, disk } = this.#parts;
+    const { checker, record, files } = this.#parts;
     try {
       await checker.check(record.pathOf(build.file), build, signal);
     } catch (error) {
@@ -376,7 +377,7 @@ export class Updater {
       const { trial: _, ...without } = this.#slot;
       const kept = [this.#slot.good, this.#slot.previous].some((one) => one?.file === build.file);
       if (SvcError.from(error).code === "data_loss" && !kept) {
-        await disk.remove(record.pathOf(build.file)).catch(() => {});
+        await files.remove(record.pathOf(build.file)).catch(() => {});
         await this.#apply([{ op: "save", slot: without }]);
       }
       return await this.#refuseOrRetry(`${build.version} does not pass`, build, error, signal);

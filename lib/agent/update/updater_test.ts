@@ -4,10 +4,10 @@ import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { sha256Of } from "./download.ts";
 import { fileNameOf, keyOf, type Release } from "./release.ts";
-import { systemDisk } from "./disk.ts";
 import { UpdateRecord } from "./record.ts";
 import type { Build } from "./state.ts";
 import { type Fetcher, type Now, ownFile, Updater } from "./updater.ts";
+import { SystemFiles } from "../../base/files/system_files.ts";
 
 const NAME = "svc-server";
 const never = new AbortController().signal;
@@ -24,9 +24,9 @@ class Bench {
 
   /** The next process. */
   async begin(manages = true): Promise<void> {
-    const disk = systemDisk("linux");
-    const sumOf = (path: string) => sha256Of(disk, path);
-    const record = new UpdateRecord({ name: NAME, base: this.base, run: `${this.base}/run`, disk, sumOf });
+    const files = new SystemFiles();
+    const sumOf = (path: string) => sha256Of(files, path);
+    const record = new UpdateRecord({ name: NAME, base: this.base, run: `${this.base}/run`, files, sumOf });
     const fetcher: Fetcher = {
       fetch: async ({ version, key }) => {
         this.fetched++;
@@ -41,7 +41,7 @@ class Bench {
     const parts = {
       name: NAME,
       record,
-      disk,
+      files,
       fetcher,
       checker: { check },
       clock: this.clock,
@@ -56,10 +56,10 @@ class Bench {
 
   /** Puts a version into the cache. */
   async put(version: string): Promise<Build> {
-    const disk = systemDisk("linux");
+    const files = new SystemFiles();
     await Deno.mkdir(`${this.base}/cache`, { recursive: true });
     await Deno.writeTextFile(`${this.base}/new`, `version ${version} ${this.stamp ?? ""}`);
-    const sha256 = await sha256Of(disk, `${this.base}/new`);
+    const sha256 = await sha256Of(files, `${this.base}/new`);
     const file = fileNameOf(NAME, version, sha256);
     const { size: sizeBytes } = await Deno.stat(`${this.base}/new`);
     await Deno.rename(`${this.base}/new`, `${this.base}/cache/${file}`);
