@@ -25,6 +25,7 @@ import { datasetService } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
+import { locationHandlers } from "./fleet/location_service.ts";
 import { metadataHandlers } from "./fleet/metadata_service.ts";
 import { partHandlers } from "./fleet/part_service.ts";
 import { addressOf, type Attempt, Attempts } from "./access/attempts.ts";
@@ -171,6 +172,7 @@ export function openCloud(options: CloudOptions): Cloud {
 function appService(context: CloudContext, logs: Logs): Service {
   return service(AppService, {
     ...fleetHandlers(context),
+    ...locationHandlers(context),
     ...metadataHandlers(context),
     ...partHandlers(context),
     ...keyHandlers(context),

@@ -6,6 +6,7 @@
  * is taken from it is gone at once.
  */
 
+import { AppService } from "../../../proto/gen/app_pb.ts";
 import { type DescMessage, type DescMethod, type MessageShape } from "../../wire/proto.ts";
 import type { Clock } from "../../base/clock.ts";
 import { type Code, SvcError } from "../../base/error.ts";
@@ -75,6 +76,14 @@ export function rule<M extends DescMethod & { input: DescMessage }>(
   ...on: [Place["kind"], Field<M>][]
 ): Rule {
   return { path: pathOf(method), method, need, on: on.map(([kind, field]) => ({ kind, field })) };
+}
+
+interface Caller {
+  readonly grants: readonly Grant[];
+  /** Roles on locations that are shared with its organizations. */
+  readonly asGuest: readonly Grant[];
+  /** It is the key of a training job. */
+  readonly ofJob: boolean;
 }
 
 /** How much of the tree something is in. */
@@ -148,9 +157,10 @@ export class Access {
         const refs = rule.need === "anybody" ? [] : refsOf(rule, request);
         // Not before the request is here: a key may have lost its roles while the call was waiting for it.
         const check = async () => {
-          const { grants, ofJob } = await this.#callerOf(ctx.entity);
+          const { grants, asGuest, ofJob } = await this.#callerOf(ctx.entity);
           if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
-          for (const ref of refs) await this.#require(grants, rule.need as Role, ref);
+          const held = isForGuests(rule) ? [...grants, ...asGuest] : grants;
+          for (const ref of refs) await this.#require(held, rule.need as Role, ref);
         };
         try {
           await check();
@@ -172,24 +182,27 @@ export class Access {
     return found;
   }
 
-  /** What a key may do. Throws `unauthenticated` where there is no such key (any more). */
-  async grantsOf(keyId: string | undefined): Promise<Grant[]> {
+  /** The roles of a key. Throws `unauthenticated` where there is no such key (any more). */
+  async grantsOf(keyId: string | undefined): Promise<readonly Grant[]> {
     return (await this.#callerOf(keyId)).grants;
   }
 
-  /** `ofJob`: it is the key of a training job. */
-  async #callerOf(keyId: string | undefined): Promise<{ grants: Grant[]; ofJob: boolean }> {
-    const rows = await this.sql.query<Partial<Grant> & { id: string; jobs: number }>(
-      `SELECT k.id, g.role, g.kind, g.resource_id AS "resourceId",
+  async #callerOf(keyId: string = ""): Promise<Caller> {
+    const rows = await this.sql.query<Partial<Grant> & { jobs: number; guest: number }>(
+      `SELECT g.role, g.kind, g.resource_id AS "resourceId", 0 AS guest,
          (SELECT COUNT(*) FROM training_jobs j WHERE j.key_id = k.id) AS jobs
-       FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
-      keyId ?? "",
+       FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?
+       UNION ALL
+       SELECT 'operator', 'location', s.location_id, 1, 0
+       FROM grants g JOIN location_shares s ON s.organization_id = g.resource_id
+       WHERE g.key_id = ? AND g.kind = 'organization'`,
+      keyId,
+      keyId,
     );
     if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
-    return {
-      grants: rows.filter((row): row is Grant & { id: string; jobs: number } => Boolean(row.role)),
-      ofJob: Number(rows[0].jobs) > 0,
-    };
+    const grants = (guest: number) =>
+      rows.filter((row): row is Grant & typeof row => Boolean(row.role) && Number(row.guest) === guest);
+    return { grants: grants(0), asGuest: grants(1), ofJob: rows.some(({ jobs }) => Number(jobs) > 0) };
   }
 
   /** Whether a key may be a person's: one that only opens machines is a machine's, and training jobs have their own. */
@@ -213,7 +226,8 @@ export class Access {
 
   /** Whether a key may do on something what `need` may. */
   async may(keyId: string | undefined, need: Closeness, ref: Ref): Promise<boolean> {
-    const grants = await this.grantsOf(keyId);
+    const { grants: own, asGuest } = await this.#callerOf(keyId);
+    const grants = [...own, ...asGuest];
     try {
       await this.#require(grants, need, ref);
       return true;
@@ -263,6 +277,11 @@ export class Access {
     const own = (await Promise.all(opened)).flat().filter((scope) => scope.organization === organization);
     return own.length > 0 ? own : [{ organization, locations: [] }];
   }
+}
+
+/** What machines and services of data take is for the people of the organization alone (`sharing.ts`). */
+function isForGuests({ method }: Rule): boolean {
+  return method.parent.typeName === AppService.typeName;
 }
 
 /** Ends a call when `check` refuses it; the returned function stops looking. */

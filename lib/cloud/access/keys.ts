@@ -181,7 +181,7 @@ export class Keys {
     return row?.hash;
   }
 
-  /** The hashes of the keys of those who may use a machine. A training script's key is for nothing of the kind. */
+  /** The hashes of the keys of those who may use a machine, guests of its location among them. A training script's key is for nothing of the kind. */
   async hashesFor({ machineId, locationId, organizationId }: MachinePlace): Promise<KeyHash[]> {
     return await this.sql.query<KeyHash>(
       `WITH RECURSIVE above (id) AS (
@@ -191,7 +191,8 @@ export class Keys {
        SELECT DISTINCT k.id, k.hash FROM grants g JOIN api_keys k ON k.id = g.key_id
        WHERE ((g.kind = 'machine' AND g.resource_id = ?)
          OR (g.kind = 'location' AND g.resource_id IN (SELECT id FROM above))
-         OR (g.kind = 'organization' AND g.resource_id = ?))
+         OR (g.kind = 'organization' AND (g.resource_id = ? OR g.resource_id IN (
+           SELECT organization_id FROM location_shares WHERE location_id IN (SELECT id FROM above)))))
        AND NOT EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id)
        ORDER BY k.id`,
       locationId,

@@ -51,6 +51,7 @@ export const limitsRow = object({
     "training jobs of an organization, those that have ended with them",
     5_000,
   ),
+  guestsPerLocation: amount("organizations that a location is shared with", 100),
   metadataLetters: amount("letters of the metadata of an organization, location, machine or part", MI / 16),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });

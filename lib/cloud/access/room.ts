@@ -15,6 +15,7 @@ const COUNTS = {
   locationsPerOrganization: "SELECT COUNT(*) AS amount FROM locations WHERE organization_id = ?",
   machinesPerOrganization: `SELECT COUNT(*) AS amount FROM ${MACHINES}`,
   partsPerMachine: "SELECT COUNT(*) AS amount FROM parts WHERE machine_id = ?",
+  guestsPerLocation: "SELECT COUNT(*) AS amount FROM location_shares WHERE location_id = ?",
   keysPerOrganization: "SELECT COUNT(*) AS amount FROM api_keys WHERE organization_id = ?",
   rolesPerKey: "SELECT COUNT(*) AS amount FROM grants WHERE key_id = ?",
   rolesPerOrganization: `SELECT COUNT(*) AS amount FROM grants WHERE resource_id = ?

@@ -54,6 +54,10 @@ export const RULES: readonly Rule[] = [
   rule(app.createLocation, "owner", ["organization", "organizationId"], ["location", "parentLocationId"]),
   rule(app.updateLocation, "owner", ["location", "locationId"], ["location", "parentLocationId"]),
   rule(app.deleteLocation, "owner", ["location", "locationId"]),
+  // It takes the word of both: the machines there get to know the guest's keys, and its people the location.
+  rule(app.shareLocation, "owner", ["location", "locationId"], ["organization", "organizationId"]),
+  rule(app.unshareLocation, "owner", ["location", "locationId"]),
+  rule(app.getOrganizationsWithAccessToLocation, "operator", ["location", "locationId"]),
 
   rule(app.listRobots, "operator", ["location", "locationId"]),
   rule(app.listRobotsForLocations, "operator", ["location", "locationIds"]),

@@ -20,8 +20,6 @@ const NO_PARQUET =
   "this control plane writes no Parquet files; read with GetSequenceBinaryData and ExportTabularData";
 const NO_SECRETS =
   "this control plane knows API keys, no secrets of locations and parts: make a key with CreateKey";
-const NO_SHARING =
-  "a location belongs to one organization here: give others an API key for it with CreateKey";
 const NO_TAGS = "fragments have no tags here; name a revision";
 const NO_DEPRECATION = "this control plane marks nothing as deprecated; hide it with UpdateRegistryItem";
 const NO_PIPELINES = "this control plane has no data pipelines; read with ExportTabularData";
@@ -83,7 +81,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "CreateRobotPartSecret",
       "DeleteRobotPartSecret",
     ],
-    [NO_SHARING, "ShareLocation", "UnshareLocation", "GetOrganizationsWithAccessToLocation"],
     [NO_TAGS, "SetFragmentTag", "DeleteFragmentTag"],
     [
       NO_DEPRECATION,

@@ -7,7 +7,7 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "./names.ts";
-import type { Sql, SqlValue } from "../store/store.ts";
+import { places, type Sql, type SqlValue } from "../store/store.ts";
 
 interface Named {
   readonly id: string;
@@ -59,7 +59,8 @@ const KEEPS_ORGANIZATION = {
 };
 
 const ORGANIZATIONS = `SELECT id, name, created_ms AS "createdMs", namespace FROM organizations`;
-const LOCATIONS = `SELECT l.id, l.name, l.created_ms AS "createdMs", l.organization_id AS "organizationId",
+export const LOCATIONS =
+  `SELECT l.id, l.name, l.created_ms AS "createdMs", l.organization_id AS "organizationId",
     l.parent_id AS "parentId", (SELECT COUNT(*) FROM machines m WHERE m.location_id = l.id) AS machines
   FROM locations l`;
 const MACHINES = `SELECT m.id, m.name, m.created_ms AS "createdMs", m.location_id AS "locationId",
@@ -223,6 +224,14 @@ export class Fleet {
 
   parts(machineId: string): Promise<Part[]> {
     return this.sql.query(`${PARTS} WHERE p.machine_id = ? ORDER BY p.main DESC, p.name`, machineId);
+  }
+
+  async partsIn(locationIds: readonly string[]): Promise<Part[]> {
+    if (locationIds.length === 0) return [];
+    return await this.sql.query(
+      `${PARTS} WHERE m.location_id IN (${places(locationIds)}) ORDER BY m.name, p.main DESC, p.name`,
+      ...locationIds,
+    );
   }
 
   partsOfOrganization(organizationId: string): Promise<Part[]> {

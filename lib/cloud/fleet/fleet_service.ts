@@ -6,7 +6,6 @@
 
 import {
   type AppService,
-  type LocationSchema,
   OnlineState,
   type OrganizationSchema,
   type RobotSchema,
@@ -16,7 +15,9 @@ import type { MessageInitShape } from "../../wire/proto.ts";
 import { SvcError } from "../../base/error.ts";
 import type { CallContext, ServiceImpl } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
-import { Fleet, type Location, type Machine, type Organization, type Part } from "./fleet.ts";
+import { Fragments } from "./fragments.ts";
+import { Shares } from "./sharing.ts";
+import { Fleet, type Machine, type Organization, type Part } from "./fleet.ts";
 import { Keys } from "../access/keys.ts";
 import { Packages } from "../packages/packages.ts";
 import type { Online } from "./presence.ts";
@@ -33,7 +34,6 @@ const ROBOTS_MAX = 10_000;
 export function fleetHandlers(cloud: CloudContext) {
   return {
     ...organizationHandlers(cloud),
-    ...locationHandlers(cloud),
     ...machineHandlers(cloud),
     ...machinePartHandlers(cloud),
   };
@@ -131,59 +131,28 @@ async function requireMaker(
   throw new SvcError("permission_denied", problem);
 }
 
-function locationHandlers({ store, audit, limits }: CloudContext) {
-  const fleet = new Fleet(store);
-  return {
-    async listLocations({ organizationId }) {
-      return { locations: (await fleet.locations(organizationId)).map(locationMessage) };
-    },
-    async getLocation({ locationId }) {
-      return { location: locationMessage(await fleet.location(locationId)) };
-    },
-    async createLocation({ organizationId: on, name, parentLocationId = "" }, ctx) {
-      const id = await audit.change(
-        actorOf(ctx),
-        { kind: "organization", id: on },
-        async (sql, nowMs) => {
-          const id = await new Fleet(sql).createLocation(on, name, parentLocationId, nowMs);
-          await requireRoom(sql, limits, "locationsPerOrganization", on);
-          return id;
-        },
-      );
-      return { location: locationMessage(await fleet.location(id)) };
-    },
-    async updateLocation({ locationId: id, name, parentLocationId }, ctx) {
-      await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
-        if (name !== undefined) await new Fleet(sql).renameLocation(id, name);
-        if (parentLocationId) await new Fleet(sql).moveLocation(id, parentLocationId);
-      });
-      return { location: locationMessage(await fleet.location(id)) };
-    },
-    async deleteLocation({ locationId: id }, ctx) {
-      await audit.change(actorOf(ctx), { kind: "location", id }, (sql) => new Fleet(sql).deleteLocation(id));
-      return {};
-    },
-  } satisfies ServiceImpl<typeof AppService>;
-}
-
 function machineHandlers(cloud: CloudContext) {
   const { store, audit, limits } = cloud;
   const fleet = new Fleet(store);
-  const robotMessage = (machine: Machine) => machineMessage(cloud, fleet, machine);
+  const robotMessage = async (id: string) =>
+    (await machineMessages(cloud, fleet, [await fleet.machine(id)]))[0];
+  const robotMessages = (machines: readonly Machine[]) => machineMessages(cloud, fleet, machines);
   return {
     async listRobots({ locationId }) {
-      return { robots: await Promise.all((await fleet.machines(locationId)).map(robotMessage)) };
+      return { robots: await robotMessages(await fleet.machines(locationId)) };
     },
     async listRobotsForLocations({ locationIds }) {
       const lists = await Promise.all([...new Set(locationIds)].map((id) => fleet.machines(id)));
-      return { robots: await Promise.all(lists.flat().map(robotMessage)) };
+      return { robots: await robotMessages(lists.flat()) };
     },
     async listRobotsForOrg({ orgId }) {
-      const machines = await fleet.machinesOfOrganization(orgId);
-      return { robots: await Promise.all(machines.map(robotMessage)) };
+      const shared = await new Shares(store).locationsFor(orgId);
+      const own = await fleet.machinesOfOrganization(orgId);
+      const lists = await Promise.all(shared.map(({ id }) => fleet.machines(id)));
+      return { robots: await robotMessages([...own, ...lists.flat()]) };
     },
     async getRobot({ id }) {
-      return { robot: await robotMessage(await fleet.machine(id)) };
+      return { robot: await robotMessage(id) };
     },
     async newRobot({ location, name }, ctx) {
       const { id } = await audit.change(
@@ -208,7 +177,7 @@ function machineHandlers(cloud: CloudContext) {
         await requireRoom(sql, limits, "machinesPerOrganization", organizationId);
         await requireRoom(sql, limits, "rolesPerOrganization", organizationId);
       });
-      return { robot: await robotMessage(await fleet.machine(id)) };
+      return { robot: await robotMessage(id) };
     },
     async deleteRobot({ id }, ctx) {
       await audit.change(actorOf(ctx), { kind: "machine", id }, (sql) => new Fleet(sql).deleteMachine(id));
@@ -241,11 +210,16 @@ function machinePartHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), { kind: "part", id }, (sql) => new Fleet(sql).makeMain(id));
       return {};
     },
-    async listMachineSummaries({ organizationId, locationIds, limit = ROBOTS_MAX }) {
-      const every = await fleet.partsOfOrganization(organizationId);
-      const locations = (await fleet.locations(organizationId)).filter(({ id }) =>
+    async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit = ROBOTS_MAX }) {
+      const own = await fleet.locations(organizationId);
+      const locations = [...own, ...await new Shares(store).locationsFor(organizationId)].filter(({ id }) =>
         locationIds.length === 0 || locationIds.includes(id)
       );
+      const users = await Promise.all(fragmentIds.map((id) => new Fragments(store).users(id)));
+      const using = new Set(users.flat());
+      const found = await fleet.partsIn(locations.map(({ id }) => id));
+      const machines = new Set(found.filter(({ id }) => using.has(id)).map(({ machineId }) => machineId));
+      const every = fragmentIds.length === 0 ? found : found.filter((part) => machines.has(part.machineId));
       let left = Math.min(limit, ROBOTS_MAX);
       const locationSummaries = locations.map(({ id, name }) => {
         const own = every.filter(({ locationId }) => locationId === id);
@@ -263,15 +237,18 @@ function machinePartHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-async function machineMessage(
+async function machineMessages(
   cloud: CloudContext,
   fleet: Fleet,
-  { id, name, locationId: location, createdMs }: Machine,
-): Promise<MessageInitShape<typeof RobotSchema>> {
-  const { presence } = cloud;
-  const seen = (await fleet.parts(id)).map((part) => presence.seenMs(part.id, part.seenMs) ?? 0);
-  const online = onlineMessage(cloud, Math.max(...seen) || undefined);
-  return { id, name, location, createdOn: toTimestamp(createdMs), ...online };
+  machines: readonly Machine[],
+): Promise<MessageInitShape<typeof RobotSchema>[]> {
+  const parts = await fleet.partsIn([...new Set(machines.map(({ locationId }) => locationId))]);
+  const ofMachine = Map.groupBy(parts, ({ machineId }) => machineId);
+  return machines.map(({ id, name, locationId: location, createdMs }) => {
+    const seen = (ofMachine.get(id) ?? []).map((part) => cloud.presence.seenMs(part.id, part.seenMs) ?? 0);
+    const online = onlineMessage(cloud, Math.max(0, ...seen) || undefined);
+    return { id, name, location, createdOn: toTimestamp(createdMs), ...online };
+  });
 }
 
 function partSummary(cloud: CloudContext, { id, name, main, seenMs }: Part) {
@@ -283,16 +260,4 @@ function organizationMessage(
   { id, name, createdMs, namespace }: Organization,
 ): MessageInitShape<typeof OrganizationSchema> {
   return { id, name, createdOn: toTimestamp(createdMs), publicNamespace: namespace ?? "" };
-}
-
-function locationMessage(location: Location): MessageInitShape<typeof LocationSchema> {
-  const { id, name, createdMs, organizationId, parentId, machines } = location;
-  return {
-    id,
-    name,
-    parentLocationId: parentId ?? "",
-    createdOn: toTimestamp(createdMs),
-    organizations: [{ organizationId, primary: true }],
-    robotCount: machines,
-  };
 }

@@ -53,9 +53,7 @@ function readHandlers(cloud: CloudContext) {
       return { part, configJson: part.robotConfigJson };
     },
     async getRobotPartByNameAndLocation({ name, locationId }, ctx) {
-      const { organizationId } = await fleet.location(locationId);
-      const found = (await fleet.partsOfOrganization(organizationId))
-        .find((part) => part.locationId === locationId && part.name === name);
+      const found = (await fleet.partsIn([locationId])).find((part) => part.name === name);
       if (!found) throw new SvcError("not_found", `there is no part "${name}" in location ${locationId}`);
       const show = await viewOf(cloud, ctx, { kind: "part", id: found.id });
       return { part: await partMessage(cloud, found, show) };

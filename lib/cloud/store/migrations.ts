@@ -386,4 +386,13 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX dataset_sequences_by_sequence ON dataset_sequences (sequence_id)`,
   ],
+  // The organizations that a location is for beside its own one.
+  [
+    `CREATE TABLE location_shares (
+      location_id TEXT NOT NULL REFERENCES locations (id) ON DELETE CASCADE,
+      organization_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+      PRIMARY KEY (location_id, organization_id)
+    )`,
+    `CREATE INDEX location_shares_by_organization ON location_shares (organization_id)`,
+  ],
 ];

@@ -126,6 +126,9 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     await configure(channel, tree.part, secret);
     await certify(place, machine.key, tree.part);
     await note(channel, tree, secret);
+    const guest = (await host("org", "create", `guest of ${secret}`)).id;
+    await host("key", "grant", owner.id, "--role", "owner", "--on", `organization:${guest}`);
+    await client(AppService, channel).shareLocation({ locationId: location, organizationId: guest });
     const fragment = await addFragment(channel, organization, secret);
     const third = ["--name", `third of ${secret}`, "--on", `location:${location}`];
     const key = (await host("key", "create", ...third)).id;
@@ -136,7 +139,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
       mark,
       shared,
       secret,
-      hidden: [owner.id, operator.id, machine.key.id, ...captured.others],
+      hidden: [owner.id, operator.id, machine.key.id, guest, ...captured.others],
       ids: { ...tree, key, fragment, ...captured.ids, training_job: trained, package: packages.id },
       words: [packages.other],
       owner,

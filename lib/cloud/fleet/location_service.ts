@@ -1,0 +1,121 @@
+/**
+ * AppService, locations and with whom they are shared. Thin, as `fleet_service.ts`.
+ *
+ * Whoever is a guest in a location sees it among those of their organization, and of the other guests nothing.
+ */
+
+import type { AppService, LocationSchema } from "../../../proto/gen/app_pb.ts";
+import { toTimestamp } from "../../api/time.ts";
+import type { MessageInitShape } from "../../wire/proto.ts";
+import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import { requireRoom } from "../access/room.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { Fleet, type Location } from "./fleet.ts";
+import { Shares } from "./sharing.ts";
+
+export function locationHandlers(cloud: CloudContext) {
+  const { store, audit, limits } = cloud;
+  const fleet = new Fleet(store);
+  const shown = async (id: string, ctx: CallContext) => ({
+    location: (await locationMessages(cloud, [await fleet.location(id)], ctx))[0],
+  });
+  return {
+    async listLocations({ organizationId }, ctx) {
+      const own = await fleet.locations(organizationId);
+      const shared = await new Shares(store).locationsFor(organizationId);
+      return { locations: await locationMessages(cloud, [...own, ...shared], ctx) };
+    },
+    getLocation: ({ locationId }, ctx) => shown(locationId, ctx),
+    async createLocation({ organizationId: on, name, parentLocationId = "" }, ctx) {
+      const id = await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id: on },
+        async (sql, nowMs) => {
+          const id = await new Fleet(sql).createLocation(on, name, parentLocationId, nowMs);
+          await requireRoom(sql, limits, "locationsPerOrganization", on);
+          return id;
+        },
+      );
+      return await shown(id, ctx);
+    },
+    async updateLocation({ locationId: id, name, parentLocationId }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
+        if (name !== undefined) await new Fleet(sql).renameLocation(id, name);
+        if (parentLocationId) await new Fleet(sql).moveLocation(id, parentLocationId);
+      });
+      return await shown(id, ctx);
+    },
+    async deleteLocation({ locationId: id }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "location", id }, (sql) => new Fleet(sql).deleteLocation(id));
+      return {};
+    },
+    async shareLocation({ locationId: id, organizationId }, ctx) {
+      await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
+        await new Shares(sql).share(id, organizationId);
+        await requireRoom(sql, limits, "guestsPerLocation", id);
+      });
+      return {};
+    },
+    async unshareLocation({ locationId: id, organizationId }, ctx) {
+      await audit.change(
+        actorOf(ctx),
+        { kind: "location", id },
+        (sql) => new Shares(sql).unshare(id, organizationId),
+      );
+      return {};
+    },
+    async getOrganizationsWithAccessToLocation({ locationId }, ctx) {
+      const shown = await organizationsShown(cloud, [await fleet.location(locationId)], ctx.entity);
+      const found = await Promise.all(shown.get(locationId)!.map((id) => fleet.organization(id)));
+      return { organizationIdentities: found.map(({ id, name }) => ({ id, name })) };
+    },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+type LocationMessage = MessageInitShape<typeof LocationSchema>;
+
+async function locationMessages(
+  cloud: CloudContext,
+  locations: readonly Location[],
+  { entity }: CallContext,
+): Promise<LocationMessage[]> {
+  const { store, access } = cloud;
+  const shown = await organizationsShown(cloud, locations, entity);
+  const listed = new Set(locations.map(({ id }) => id));
+  const names = new Map<string, string>();
+  const messages: LocationMessage[] = [];
+  for (const { id, name, createdMs, organizationId, parentId, machines } of locations) {
+    if (!names.has(organizationId)) {
+      names.set(organizationId, (await new Fleet(store).organization(organizationId)).name);
+    }
+    const above = parentId !== null &&
+      (listed.has(parentId) || await access.may(entity, "operator", { kind: "location", id: parentId }));
+    messages.push({
+      id,
+      name,
+      parentLocationId: above ? parentId : "",
+      createdOn: toTimestamp(createdMs),
+      organizations: shown.get(id)!.map((one) => ({ organizationId: one, primary: one === organizationId })),
+      robotCount: machines,
+      primaryOrgIdentity: { id: organizationId, name: names.get(organizationId) },
+    });
+  }
+  return messages;
+}
+
+/** The organization of each location, then its guests; to guests only those that the caller belongs to. */
+async function organizationsShown(
+  { store, access }: CloudContext,
+  locations: readonly Location[],
+  entity: string | undefined,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const guests = await new Shares(store).guestsIn(locations.map(({ id }) => id));
+  const mine = guests.size > 0 ? await access.organizationsOf(entity) : [];
+  return new Map(locations.map(({ id, organizationId }) => {
+    const all = guests.get(id) ?? [];
+    return [id, [
+      organizationId,
+      ...mine.includes(organizationId) ? all : all.filter((one) => mine.includes(one)),
+    ]];
+  }));
+}

@@ -1,0 +1,136 @@
+/**
+ * Calls made from the table of rules: about something that is there, as whoever is connected.
+ */
+
+import { assert } from "@std/assert";
+import { AuthorizationSchema } from "../../proto/gen/app_pb.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Rule } from "../../lib/cloud/access/access.ts";
+import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
+import { Datasets } from "../../lib/cloud/data/datasets.ts";
+import { Sequences } from "../../lib/cloud/data/sequences.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fragments } from "../../lib/cloud/fleet/fragments.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
+import type { Sql } from "../../lib/cloud/store/store.ts";
+import { TrainingJobs } from "../../lib/cloud/training/training.ts";
+import type { Channel } from "../../lib/wire/channel.ts";
+import { create, type DescMessage, type Message, toBinary } from "../../lib/wire/proto.ts";
+import { newJob } from "./training_world.ts";
+import { newKey, newWorld, type ServedCloud, type World } from "./world.ts";
+
+const DEADLINE_MS = 60_000;
+
+/** Names of things to call about; new ones for each rule, whose call may remove them. */
+export async function somethingIn({ store }: ServedCloud, { organization, owner }: World) {
+  const world = await newWorld(store);
+  await store.transaction(async (sql) => {
+    await sql.query(
+      "UPDATE locations SET organization_id = ?, name = ? WHERE id = ?",
+      organization,
+      world.location,
+      world.location,
+    );
+  });
+  const key = (await newKey(store, "operator", "organization", organization)).id;
+  const fragment = await store.transaction((sql) =>
+    new Fragments(sql).create(organization, world.part, {}, 0)
+  );
+  const training_job = await store.transaction(async (sql) => {
+    const jobs = new TrainingJobs(sql);
+    const id = await jobs.add(newJob(organization), [], 0);
+    // One that may be deleted; that it cannot be cancelled is no refusal.
+    await jobs.cancel(id, 0);
+    return id;
+  });
+  const item = await store.transaction((sql) =>
+    new Packages(sql).createItem(organization, `item-${world.part}`, "module", 0)
+  );
+  const { data, dataset, sequence } = await store.transaction((sql) => capturedIn(sql, organization, world));
+  return {
+    ...world,
+    organization,
+    key,
+    fragment,
+    data,
+    dataset,
+    sequence,
+    owner,
+    training_job,
+    package: `${organization}:${item.name}`,
+  };
+}
+
+/** An image of a machine, a dataset and a sequence. */
+async function capturedIn(sql: Sql, organizationId: string, { location, machine, part }: World) {
+  const origin = {
+    organizationId,
+    locationId: location,
+    machineId: machine,
+    machineName: "rover",
+    partId: part,
+    partName: "rover-main",
+    componentType: "camera",
+    componentName: "cam",
+    methodName: "GetImages",
+    parameters: "{}",
+  };
+  const image = {
+    origin,
+    fileName: "",
+    fileExt: ".jpg",
+    mimeType: "image/jpeg",
+    tags: [],
+    datasetIds: [],
+    boxes: [],
+    classifications: [],
+  };
+  const window = { resources: [{ resourceName: "cam", methodName: "" }], tags: [], startUs: 0, endUs: 1 };
+  return {
+    data: await new BinaryData(sql).add(image, { sha256: "0".repeat(64), bytes: 0 }, 0),
+    dataset: await new Datasets(sql).create(organizationId, part, "images", 0),
+    sequence: await new Sequences(sql).create(await new Fleet(sql).part(part), window, 0),
+  };
+}
+
+export async function codeOf(
+  channel: Channel,
+  { method, on }: Rule,
+  something: Awaited<ReturnType<typeof somethingIn>>,
+): Promise<string> {
+  const authorization = create(AuthorizationSchema, {
+    authorizationId: "organization_operator",
+    resourceType: "organization",
+    resourceId: something.organization,
+    identityId: something.key,
+  });
+  const message = create(method.input as DescMessage);
+  for (const { kind, field } of on) {
+    const value = kind === "authorized" ? authorization : something[kind as keyof typeof something];
+    put(method.input, message, field, value);
+  }
+  const request = toBinary(method.input, message);
+  try {
+    const requests = async function* () {
+      yield request;
+    };
+    for await (const _ of channel.call(method, requests(), { timeoutMs: DEADLINE_MS })) break;
+    return "ok";
+  } catch (error) {
+    assert(error instanceof SvcError);
+    return error.code;
+  }
+}
+
+/** Sets a field, as one of a list where it is one; `metadata.partId` is one of a message inside. */
+function put(desc: DescMessage, message: Message, path: string, value: unknown): void {
+  const [name, ...rest] = path.split("|")[0].split(".");
+  const field = desc.field[name];
+  const there = (message as unknown as Record<string, unknown>)[name] as Message | undefined;
+  const inside = rest.length > 0 ? there ?? create(field.message!) : undefined;
+  if (inside) put(field.message!, inside, rest.join("."), value);
+  const set = inside ?? (field.fieldKind === "list" ? [value] : value);
+  const target = message as unknown as Record<string, unknown>;
+  if (field.oneof) target[field.oneof.localName] = { case: name, value: set };
+  else target[name] = set;
+}
