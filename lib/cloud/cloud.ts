@@ -28,7 +28,7 @@ import { logHandlers } from "./logs/log_service.ts";
 import { locationHandlers } from "./fleet/location_service.ts";
 import { metadataHandlers } from "./fleet/metadata_service.ts";
 import { partHandlers } from "./fleet/part_service.ts";
-import { addressOf, type Attempt, Attempts } from "./access/attempts.ts";
+import { addressOf, type Attempt, Attempts, type KeyBook } from "./access/attempts.ts";
 import { Audit } from "./access/audit.ts";
 import { Authority } from "./store/authority.ts";
 import { agentService } from "./fleet/agent_service.ts";
@@ -47,6 +47,7 @@ import { Presence } from "./fleet/presence.ts";
 import { Logs } from "./logs/logs.ts";
 import { robotService } from "./fleet/robot_service.ts";
 import { RULES } from "./access/rules.ts";
+import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
 import type { Secrets } from "./store/secrets.ts";
 import type { Store } from "./store/store.ts";
 import { type InferenceOptions, mlInferenceService } from "./sandbox/inference_service.ts";
@@ -116,7 +117,8 @@ export function openCloud(options: CloudOptions): Cloud {
   const keys = new Keys(store);
   const shown = keySource(keys, context);
   const signingKeys = signingKeysOf(secrets);
-  const guard = auth({ handlers: { apiKeys: shown }, audience: AUDIENCE, signingKeys, clock });
+  const handlers = { apiKeys: shown, robotSecrets: robotSecrets(context) };
+  const guard = auth({ handlers, audience: AUDIENCE, signingKeys, clock });
   const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
     audit.refused(actorOf(ctx), refs);
   const told = (ctx: CallContext) => (error?: Error & { code?: string }) => {
@@ -200,25 +202,46 @@ const greeting: Route = ({ method }) => {
 };
 
 /** The API keys, with a limit to the wrong ones that are shown. */
-function keySource(keys: Keys, { audit, clock, limits, logger }: CloudContext): KeySource {
-  const book = {
-    // No database holds a zero byte.
-    hash: (id: string) => id.includes("\0") ? Promise.resolve(undefined) : keys.hash(id),
-    isHashOf,
-  };
-  const episode = async ({ address, id }: Attempt) => {
-    const key = escapedLine(id.slice(0, KEY_ID_CHARS_MAX));
-    logger.warn("too many wrong API keys; the caller is slowed down", { address, key });
-    await audit.refused({ who: `address ${address}`, action: "Authenticate" }, [{ kind: "key", id: key }]);
-  };
-  const attempts = new Attempts({ book, limits, clock, episode });
+function keySource(keys: Keys, context: CloudContext): KeySource {
+  // No database holds a zero byte.
+  const attempts = attemptsAt(
+    context,
+    (id) => id.includes("\0") ? Promise.resolve(undefined) : keys.hash(id),
+  );
   return {
     check: async (id, key, { remoteAddress }) => {
       const hash = await attempts.check({ id, key, address: addressOf(remoteAddress) });
       return hash === undefined ? undefined : fingerprintOf(hash);
     },
-    generation: (id) => keys.generation(id),
+    isCurrent: async (id, generation) => await keys.generation(id) === generation,
   };
+}
+
+/** The secrets of parts, with the same limit for each of them. */
+function robotSecrets(context: CloudContext): KeySource {
+  const secrets = new SharedSecrets(context.store);
+  const attempts = attemptsAt(context, (id) => {
+    const space = id.lastIndexOf(" ");
+    const known = !id.includes("\0") && secrets.hashOf(id.slice(0, space), id.slice(space + 1));
+    return known || Promise.resolve(undefined);
+  });
+  return {
+    check: async (partId, key, { remoteAddress }) => {
+      const id = `${partId} ${idIn(key)}`;
+      const hash = await attempts.check({ id, key, address: addressOf(remoteAddress) });
+      return hash === undefined ? undefined : fingerprintOf(hash);
+    },
+    isCurrent: (partId, generation) => secrets.isCurrent(partId, generation),
+  };
+}
+
+function attemptsAt({ audit, clock, limits, logger }: CloudContext, hash: KeyBook["hash"]): Attempts {
+  const episode = async ({ address, id }: Attempt) => {
+    const key = escapedLine(id.slice(0, KEY_ID_CHARS_MAX));
+    logger.warn("too many wrong API keys; the caller is slowed down", { address, key });
+    await audit.refused({ who: `address ${address}`, action: "Authenticate" }, [{ kind: "key", id: key }]);
+  };
+  return new Attempts({ book: { hash, isHashOf }, limits, clock, episode });
 }
 
 /** By a token, or as published downloaders show who they are: by the headers `key_id` and `key`. */

@@ -26,17 +26,18 @@ import {
   type Claims,
   EXTERNAL,
   LOCATION_SECRET,
+  ROBOT_SECRET,
   Tokens,
   unauthenticated,
   unknownType,
 } from "./tokens.ts";
 
-/** API keys that are kept elsewhere. A generation is another one for every other key of an id, and tells nothing of it. */
+/** Keys that are kept elsewhere, those of APIs or of robots. A generation is another one for every other key of an id, and tells nothing of it. */
 export interface KeySource {
   /** The generation of a key if it is the one of this id; `peer` shows it. */
   check(id: string, key: string, peer: Peer): Promise<string | undefined>;
-  /** The generation that is good now; `undefined` for an id without a key. */
-  generation(id: string): Promise<string | undefined>;
+  /** Whether a generation is good now. */
+  isCurrent(id: string, generation: string): Promise<boolean>;
 }
 
 /** Who is let in. */
@@ -44,7 +45,9 @@ export interface AuthSettings {
   readonly handlers: {
     /** Key or its hash (`key_hash.ts`) by key id, or where they are asked for. */
     readonly apiKeys?: Readonly<Record<string, string>> | KeySource;
-    /** Secrets that speak for any of the server's names. */
+    /** Secrets of robots by the robot's id. */
+    readonly robotSecrets?: KeySource;
+    /** Secrets, or their hashes, that speak for any of the server's names. */
     readonly locationSecrets?: readonly string[];
     /** Public keys (RSA, with `kid`) of somebody else who may issue tokens for this server. */
     readonly externalKeys?: readonly JsonWebKey[];
@@ -209,9 +212,10 @@ class Credentials {
   readonly #secrets: ReadonlySet<string>;
 
   constructor(private readonly settings: AuthSettings, private readonly salt: Uint8Array) {
-    const { apiKeys, locationSecrets, externalKeys } = settings.handlers;
+    const { apiKeys, robotSecrets, locationSecrets, externalKeys } = settings.handlers;
     this.types = [
       ...apiKeys ? [API_KEY] : [],
+      ...robotSecrets ? [ROBOT_SECRET] : [],
       ...locationSecrets ? [LOCATION_SECRET] : [],
       ...externalKeys ? [EXTERNAL] : [],
     ];
@@ -228,10 +232,11 @@ class Credentials {
     if (type === EXTERNAL) {
       throw new SvcError("unimplemented", `direct authentication not supported for "${type}"`);
     }
+    const source = type === ROBOT_SECRET ? this.settings.handlers.robotSecrets : this.#keys;
     const found = type === LOCATION_SECRET
-      ? this.#isSecret(entity, secret) ? this.#generation("", secret) : undefined
-      : this.#keys
-      ? await this.#keys.check(entity, secret, peer)
+      ? await this.#ofLocationSecret(entity, secret)
+      : source
+      ? await source.check(entity, secret, peer)
       : await isListed(this.#listed, entity, secret)
       ? this.#generations.get(entity)
       : undefined;
@@ -244,14 +249,19 @@ class Credentials {
     if (type === EXTERNAL) return true;
     if (generation === undefined) return false;
     if (type === LOCATION_SECRET) return this.#secrets.has(generation);
-    if (this.#keys) return this.#keys.generation(sub).then((current) => current === generation);
+    const source = type === ROBOT_SECRET ? this.settings.handlers.robotSecrets : this.#keys;
+    if (source) return source.isCurrent(sub, generation);
     return this.#generations.get(sub) === generation;
   }
 
-  #isSecret(entity: string, secret: string): boolean {
+  /** The generation of the secret, which speaks for any of the server's names, and for nobody else. */
+  async #ofLocationSecret(entity: string, secret: string): Promise<string | undefined> {
     const { handlers: { locationSecrets = [] }, audience } = this.settings;
-    const matches = locationSecrets.map((wanted) => wanted !== "" && isSame(secret, wanted));
-    return matches.includes(true) && audience.includes(entity);
+    const isRight = (wanted: string) =>
+      isKeyHash(wanted) ? isHashOf(wanted, secret) : wanted !== "" && isSame(secret, wanted);
+    const matches = await Promise.all(locationSecrets.map(isRight));
+    const found = locationSecrets[matches.indexOf(true)];
+    return found !== undefined && audience.includes(entity) ? this.#generation("", found) : undefined;
   }
 
   #generation(id: string, secret: string): string {

@@ -5,6 +5,7 @@ import { Buffer } from "node:buffer";
 import { generateKeyPairSync, sign } from "node:crypto";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
+import { hashOfKey } from "../base/key_hash.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { auth, type AuthOptions } from "./auth.ts";
@@ -90,6 +91,30 @@ Deno.test("auth: a location secret speaks for the server's names only", () =>
     assertEquals(await refusal(login(channel, "other.com", "robot-location-secret", "old")), invalid);
     assertEquals(await refusal(login(channel, HOST, "robot-location-secret", "")), invalid);
   }));
+
+Deno.test("auth: a location secret may be known by its hash, which is no secret itself", async () => {
+  const hash = await hashOfKey("sesame");
+  const guard = auth({
+    handlers: { locationSecrets: ["other", hash] },
+    audience: [HOST],
+    clock: new FakeClock(),
+  });
+  const { table } = echoTable([guard.gate]);
+  table.add(guard.service);
+  await withChannel({ table }, async (channel) => {
+    const type = "robot-location-secret";
+    const { accessToken } = await login(channel, HOST, type, "sesame");
+    const header = bearer(accessToken);
+    assertEquals((await client(EchoService, channel).echo({ message: "in" }, { header })).message, "in");
+    const invalid = ["unauthenticated", "invalid credentials"] as [string, string];
+    for (const secret of [hash, "", "Sesame"]) {
+      assertEquals(await refusal(login(channel, HOST, type, secret)), invalid);
+    }
+    assertEquals(await refusal(login(channel, "other.com", type, "sesame")), invalid);
+    guard.change({ handlers: { locationSecrets: ["other"] }, audience: [HOST] });
+    assertEquals((await refusal(client(EchoService, channel).echo({}, { header })))[0], "unauthenticated");
+  });
+});
 
 Deno.test("auth: refusals to authenticate", () =>
   withAuth({}, async (channel) => {
@@ -177,7 +202,8 @@ Deno.test("auth: another key of the same id ends the tokens of the one before it
   const keys = new Map([["id-1", "key-1"], ["id-2", "key-2"]]);
   const apiKeys = {
     check: (id: string, key: string) => Promise.resolve(keys.get(id) === key ? `of ${key}` : undefined),
-    generation: (id: string) => Promise.resolve(keys.has(id) ? `of ${keys.get(id)}` : undefined),
+    isCurrent: (id: string, generation: string) =>
+      Promise.resolve(keys.has(id) && generation === `of ${keys.get(id)}`),
   };
   await withAuth({ handlers: { apiKeys } }, async (channel) => {
     const { accessToken: mine } = await login(channel, "id-1", "api-key", "key-1");

@@ -11,6 +11,7 @@ import type { Clock } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 
 export const API_KEY = "api-key";
+export const ROBOT_SECRET = "robot-secret";
 export const LOCATION_SECRET = "robot-location-secret";
 export const EXTERNAL = "external";
 

@@ -78,8 +78,11 @@ export function rule<M extends DescMethod & { input: DescMessage }>(
   return { path: pathOf(method), method, need, on: on.map(([kind, field]) => ({ kind, field })) };
 }
 
+/** A role that a caller has: one of its key's, or as the part whose secret it has shown. */
+export type Held = Omit<Grant, "kind"> & { readonly kind: GrantKind | "part" };
+
 interface Caller {
-  readonly grants: readonly Grant[];
+  readonly grants: readonly Held[];
   /** Roles on locations that are shared with its organizations. */
   readonly asGuest: readonly Grant[];
   /** It is the key of a training job. */
@@ -91,6 +94,7 @@ interface Scope {
   readonly organization: string;
   readonly locations: readonly string[];
   readonly machine?: string;
+  readonly part?: string;
 }
 
 interface Enclosing {
@@ -99,6 +103,7 @@ interface Enclosing {
   /** What the location is in. */
   readonly parent?: string | null;
   readonly machine?: string;
+  readonly part?: string;
 }
 
 const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
@@ -107,7 +112,8 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
     FROM locations WHERE id = ?`,
   machine: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
     FROM machines m JOIN locations l ON l.id = m.location_id WHERE m.id = ?`,
-  part: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
+  part: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine,
+      p.id AS part
     FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
   // By each of the ids that `Packages.item` takes.
   package: `SELECT i.organization_id AS organization FROM registry_items i
@@ -116,7 +122,7 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
   // Data may have outlived the location that it comes from.
   data: `SELECT o.organization_id AS organization, o.location_id AS location, l.parent_id AS parent,
-      o.machine_id AS machine
+      o.machine_id AS machine, o.part_id AS part
     FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
     WHERE d.id = ?`,
   sequence: `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
@@ -183,7 +189,7 @@ export class Access {
   }
 
   /** The roles of a key. Throws `unauthenticated` where there is no such key (any more). */
-  async grantsOf(keyId: string | undefined): Promise<readonly Grant[]> {
+  async grantsOf(keyId: string | undefined): Promise<readonly Held[]> {
     return (await this.#callerOf(keyId)).grants;
   }
 
@@ -199,20 +205,27 @@ export class Access {
       keyId,
       keyId,
     );
-    if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
+    if (rows.length === 0) return await this.#asPart(keyId);
     const grants = (guest: number) =>
       rows.filter((row): row is Grant & typeof row => Boolean(row.role) && Number(row.guest) === guest);
     return { grants: grants(0), asGuest: grants(1), ofJob: rows.some(({ jobs }) => Number(jobs) > 0) };
   }
 
+  /** Whoever has shown the secret of a part is this part, and nothing beside it. */
+  async #asPart(id: string): Promise<Caller> {
+    const rows = await this.sql.query("SELECT id FROM parts WHERE id = ?", id);
+    if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
+    return { grants: [{ role: "operator", kind: "part", resourceId: id }], asGuest: [], ofJob: false };
+  }
+
   /** Whether a key may be a person's: one that only opens machines is a machine's, and training jobs have their own. */
   async isPersonal(keyId: string | undefined): Promise<boolean> {
     const { grants, ofJob } = await this.#callerOf(keyId);
-    return !ofJob && grants.some(({ kind }) => kind !== "machine");
+    return !ofJob && grants.some(({ kind }) => kind !== "machine" && kind !== "part");
   }
 
   /** On what a key has a role, in so far as it is enough for `need`. */
-  async reach(keyId: string | undefined, need: Role): Promise<Grant[]> {
+  async reach(keyId: string | undefined, need: Role): Promise<Held[]> {
     return (await this.grantsOf(keyId)).filter(({ role }) => need === "operator" || role === "owner");
   }
 
@@ -237,7 +250,7 @@ export class Access {
     }
   }
 
-  async #require(grants: readonly Grant[], need: Closeness, ref: Ref): Promise<void> {
+  async #require(grants: readonly Held[], need: Closeness, ref: Ref): Promise<void> {
     for (const scope of await this.#scopes(ref)) {
       if (grants.some((grant) => isEnough(grant, need, scope))) continue;
       throw new SvcError(
@@ -252,9 +265,9 @@ export class Access {
     if (kind === "key") return await this.#scopesOfKey(id);
     const [row] = await this.sql.query<Enclosing>(ENCLOSING[kind], id);
     if (!row) throw missing(kind, id);
-    const { organization, location, parent, machine } = row;
+    const { organization, location, parent, machine, part } = row;
     const above = parent ? await locationsAbove(this.sql, parent) : [];
-    return [{ organization, machine, locations: location ? [location, ...above] : [] }];
+    return [{ organization, machine, part, locations: location ? [location, ...above] : [] }];
   }
 
   /**
@@ -306,9 +319,10 @@ function watched(ctx: CallContext, clock: Clock, check: () => Promise<void>): ()
   };
 }
 
-function reaches({ kind, resourceId }: Grant, { organization, locations, machine }: Scope): boolean {
+function reaches({ kind, resourceId }: Held, { organization, locations, machine, part }: Scope): boolean {
   if (kind === "organization") return resourceId === organization;
-  return kind === "location" ? locations.includes(resourceId) : resourceId === machine;
+  if (kind === "location") return locations.includes(resourceId);
+  return resourceId === (kind === "machine" ? machine : part);
 }
 
 const NEEDED: { readonly [N in Closeness]: string } = {
@@ -318,11 +332,11 @@ const NEEDED: { readonly [N in Closeness]: string } = {
   insider: "owner, or the machine's own, of",
 };
 
-function isEnough(grant: Grant, need: Closeness, scope: Scope): boolean {
+function isEnough(grant: Held, need: Closeness, scope: Scope): boolean {
   if (!reaches(grant, scope)) return false;
   if (need === "operator") return true;
   if (need !== "machine" && grant.role === "owner") return true;
-  return need !== "owner" && grant.kind === "machine";
+  return need !== "owner" && (grant.kind === "machine" || grant.kind === "part");
 }
 
 function missing(kind: Kind, id: string): SvcError {

@@ -52,6 +52,8 @@ export const limitsRow = object({
     5_000,
   ),
   guestsPerLocation: amount("organizations that a location is shared with", 100),
+  secretsPerLocation: amount("secrets of a location", 5),
+  secretsPerPart: amount("secrets of a part of a machine", 5),
   metadataLetters: amount("letters of the metadata of an organization, location, machine or part", MI / 16),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });

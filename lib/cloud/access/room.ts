@@ -16,6 +16,8 @@ const COUNTS = {
   machinesPerOrganization: `SELECT COUNT(*) AS amount FROM ${MACHINES}`,
   partsPerMachine: "SELECT COUNT(*) AS amount FROM parts WHERE machine_id = ?",
   guestsPerLocation: "SELECT COUNT(*) AS amount FROM location_shares WHERE location_id = ?",
+  secretsPerLocation: "SELECT COUNT(*) AS amount FROM shared_secrets WHERE location_id = ?",
+  secretsPerPart: "SELECT COUNT(*) AS amount FROM shared_secrets WHERE part_id = ?",
   keysPerOrganization: "SELECT COUNT(*) AS amount FROM api_keys WHERE organization_id = ?",
   rolesPerKey: "SELECT COUNT(*) AS amount FROM grants WHERE key_id = ?",
   rolesPerOrganization: `SELECT COUNT(*) AS amount FROM grants WHERE resource_id = ?

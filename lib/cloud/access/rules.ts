@@ -57,6 +57,9 @@ export const RULES: readonly Rule[] = [
   // It takes the word of both: the machines there get to know the guest's keys, and its people the location.
   rule(app.shareLocation, "owner", ["location", "locationId"], ["organization", "organizationId"]),
   rule(app.unshareLocation, "owner", ["location", "locationId"]),
+  rule(app.locationAuth, "owner", ["location", "locationId"]),
+  rule(app.createLocationSecret, "owner", ["location", "locationId"]),
+  rule(app.deleteLocationSecret, "owner", ["location", "locationId"]),
   rule(app.getOrganizationsWithAccessToLocation, "operator", ["location", "locationId"]),
 
   rule(app.listRobots, "operator", ["location", "locationId"]),
@@ -74,6 +77,8 @@ export const RULES: readonly Rule[] = [
   rule(app.newRobotPart, "owner", ["machine", "robotId"]),
   rule(app.deleteRobotPart, "owner", ["part", "partId"]),
   rule(app.markPartAsMain, "owner", ["part", "partId"]),
+  rule(app.createRobotPartSecret, "owner", ["part", "partId"]),
+  rule(app.deleteRobotPartSecret, "owner", ["part", "partId"]),
   rule(app.markPartForRestart, "operator", ["part", "partId"]),
 
   rule(app.updateRobotPart, "owner", ["part", "id"]),

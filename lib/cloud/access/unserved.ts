@@ -18,8 +18,6 @@ const NO_QUERIES =
 const NO_DATABASE = "this control plane opens its database to nobody; read with ExportTabularData";
 const NO_PARQUET =
   "this control plane writes no Parquet files; read with GetSequenceBinaryData and ExportTabularData";
-const NO_SECRETS =
-  "this control plane knows API keys, no secrets of locations and parts: make a key with CreateKey";
 const NO_TAGS = "fragments have no tags here; name a revision";
 const NO_DEPRECATION = "this control plane marks nothing as deprecated; hide it with UpdateRegistryItem";
 const NO_PIPELINES = "this control plane has no data pipelines; read with ExportTabularData";
@@ -72,14 +70,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "SetFirebaseConfig",
       "GetFirebaseConfig",
       "DeleteFirebaseConfig",
-    ],
-    [
-      NO_SECRETS,
-      "LocationAuth",
-      "CreateLocationSecret",
-      "DeleteLocationSecret",
-      "CreateRobotPartSecret",
-      "DeleteRobotPartSecret",
     ],
     [NO_TAGS, "SetFragmentTag", "DeleteFragmentTag"],
     [

@@ -8,7 +8,7 @@
 import { type Filter, type TagsFilter, TagsFilterType } from "../../../proto/gen/data_pb.ts";
 import { toMs } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Grant } from "../access/keys.ts";
+import type { Held } from "../access/access.ts";
 import { places, type SqlValue } from "../store/store.ts";
 
 /** The fields of a filter that say where data comes from. */
@@ -47,7 +47,7 @@ export class Conditions {
 }
 
 /** Images and files that a filter finds among those in reach. */
-export function binaryConditions(filter: Filter | undefined, reach: readonly Grant[]): Conditions {
+export function binaryConditions(filter: Filter | undefined, reach: readonly Held[]): Conditions {
   const found = originConditions(filter ?? {}, reach).is("d.mime_type", filter?.mimeType);
   const tagged = "EXISTS (SELECT 1 FROM data_tags t WHERE t.data_id = d.id";
   const tags = wantedTags(filter?.tagsFilter);
@@ -70,7 +70,7 @@ export function binaryConditions(filter: Filter | undefined, reach: readonly Gra
 /** Readings that a filter finds among those in reach. */
 export function tabularConditions(
   filter: OriginFilter & { readonly tagsFilter?: TagsFilter },
-  reach: readonly Grant[],
+  reach: readonly Held[],
 ): Conditions {
   const found = originConditions(filter, reach);
   const tags = wantedTags(filter.tagsFilter);
@@ -102,7 +102,7 @@ export function toMicros(timeMs: number): number {
   return Math.round(timeMs * 1000);
 }
 
-function originConditions(filter: OriginFilter, reach: readonly Grant[]): Conditions {
+function originConditions(filter: OriginFilter, reach: readonly Held[]): Conditions {
   const { start, end } = filter.interval ?? {};
   const found = onlyType(within(reach), filter.componentType ?? "")
     .is("o.component_name", filter.componentName)
@@ -119,13 +119,15 @@ function originConditions(filter: OriginFilter, reach: readonly Grant[]): Condit
 }
 
 /** What roles reach: a role on a location holds for the locations inside it. */
-function within(reach: readonly Grant[]): Conditions {
-  const of = (kind: Grant["kind"]) => reach.filter((one) => one.kind === kind).map((one) => one.resourceId);
+function within(reach: readonly Held[]): Conditions {
+  const of = (kind: Held["kind"]) => reach.filter((one) => one.kind === kind).map((one) => one.resourceId);
   const [organizations, locations, machines] = [of("organization"), of("location"), of("machine")];
+  const parts = of("part");
   const none = "CAST(NULL AS TEXT)";
   const list = (ids: readonly string[]) => ids.length > 0 ? places(ids) : none;
   return new Conditions().only(
     `(o.organization_id IN (${list(organizations)}) OR o.machine_id IN (${list(machines)})
+      OR o.part_id IN (${list(parts)})
       OR o.location_id IN (
         WITH RECURSIVE inside (id) AS (
           SELECT id FROM locations WHERE id IN (${list(locations)})
@@ -133,6 +135,7 @@ function within(reach: readonly Grant[]): Conditions {
         ) SELECT id FROM inside))`,
     ...organizations,
     ...machines,
+    ...parts,
     ...locations,
   );
 }

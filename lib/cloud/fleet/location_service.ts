@@ -1,14 +1,25 @@
 /**
- * AppService, locations and with whom they are shared. Thin, as `fleet_service.ts`.
+ * AppService, locations, with whom they are shared, and their secrets. Thin, as `fleet_service.ts`.
  *
  * Whoever is a guest in a location sees it among those of their organization, and of the other guests nothing.
  */
 
-import type { AppService, LocationSchema } from "../../../proto/gen/app_pb.ts";
-import { toTimestamp } from "../../api/time.ts";
+import {
+  type AppService,
+  type LocationSchema,
+  SharedSecret_State,
+  type SharedSecretSchema,
+} from "../../../proto/gen/app_pb.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/service.ts";
 import { requireRoom } from "../access/room.ts";
+import {
+  type NewSharedSecret,
+  newSharedSecret,
+  type SharedSecret,
+  SharedSecrets,
+} from "../access/shared_secrets.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet, type Location } from "./fleet.ts";
 import { Shares } from "./sharing.ts";
@@ -69,7 +80,38 @@ export function locationHandlers(cloud: CloudContext) {
       const found = await Promise.all(shown.get(locationId)!.map((id) => fleet.organization(id)));
       return { organizationIdentities: found.map(({ id, name }) => ({ id, name })) };
     },
+    locationAuth: async ({ locationId: id }) => ({ auth: await authMessage(cloud, id) }),
+    async createLocationSecret({ locationId: id }, ctx) {
+      const made = await newSharedSecret();
+      await audit.change(actorOf(ctx), { kind: "location", id }, async (sql, nowMs) => {
+        await new SharedSecrets(sql).add("location", id, made, nowMs);
+        await requireRoom(sql, limits, "secretsPerLocation", id);
+      });
+      return { auth: await authMessage(cloud, id, made) };
+    },
+    async deleteLocationSecret({ locationId: id, secretId }, ctx) {
+      await audit.change(
+        actorOf(ctx),
+        { kind: "location", id },
+        (sql) => new SharedSecrets(sql).delete("location", id, secretId),
+      );
+      return {};
+    },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** The secrets of a location; only the text of the one that has just been made is known. */
+async function authMessage({ store }: CloudContext, locationId: string, made?: NewSharedSecret) {
+  const secrets = await new SharedSecrets(store).of("location", locationId);
+  return { locationId, secret: made?.secret ?? "", secrets: secrets.map((one) => secretMessage(one, made)) };
+}
+
+export function secretMessage(
+  { id, createdMs }: SharedSecret,
+  made?: NewSharedSecret,
+): MessageInitShape<typeof SharedSecretSchema> {
+  const secret = made?.id === id ? made.secret : "";
+  return { id, secret, createdOn: toTimestamp(createdMs), state: SharedSecret_State.ENABLED };
 }
 
 type LocationMessage = MessageInitShape<typeof LocationSchema>;

@@ -17,7 +17,9 @@ import type { Ref } from "../access/access.ts";
 import { agentReports } from "./agent_service.ts";
 import { versionProblems } from "./agent_versions.ts";
 import { onlineMessage } from "./fleet_service.ts";
+import { type NewSharedSecret, newSharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import { actorOf, type CloudContext, isPerson, pageStart } from "../context.ts";
+import { secretMessage } from "./location_service.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { type Fragment, Fragments } from "./fragments.ts";
 import { requireWithin } from "../access/limits.ts";
@@ -77,7 +79,7 @@ function readHandlers(cloud: CloudContext) {
 }
 
 function writeHandlers(cloud: CloudContext) {
-  const { store, audit } = cloud;
+  const { store, audit, limits } = cloud;
   const fleet = new Fleet(store);
   return {
     async updateRobotPart({ id, name, robotConfig, robotConfigJson, lastKnownUpdate }, ctx) {
@@ -100,6 +102,22 @@ function writeHandlers(cloud: CloudContext) {
         if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name);
       });
       return { part: await partMessage(cloud, await fleet.part(id), asItIs) };
+    },
+    async createRobotPartSecret({ partId: id }, ctx) {
+      const made = await newSharedSecret();
+      await audit.change(actorOf(ctx), { kind: "part", id }, async (sql, nowMs) => {
+        await new SharedSecrets(sql).add("part", id, made, nowMs);
+        await requireRoom(sql, limits, "secretsPerPart", id);
+      });
+      return { part: await partMessage(cloud, await fleet.part(id), asItIs, made) };
+    },
+    async deleteRobotPartSecret({ partId: id, secretId }, ctx) {
+      await audit.change(
+        actorOf(ctx),
+        { kind: "part", id },
+        (sql) => new SharedSecrets(sql).delete("part", id, secretId),
+      );
+      return {};
     },
     async markPartForRestart({ partId: id }, ctx) {
       await audit.change(
@@ -253,12 +271,22 @@ async function viewOf(
   return await access.may(entity, need, on) ? asItIs : starred;
 }
 
-async function partMessage(cloud: CloudContext, part: Part, show: View): Promise<PartMessage> {
+/** The text of a secret is known once, when it has been `made`. */
+async function partMessage(
+  cloud: CloudContext,
+  part: Part,
+  show: View,
+  made?: NewSharedSecret,
+): Promise<PartMessage> {
   const { config: real, updatedMs } = await new PartConfigs(cloud.store).get(part.id);
   const config = show(real);
   const seenMs = cloud.presence.seenMs(part.id, part.seenMs);
   return {
     ...plainPart(part, part.name, config),
+    secret: made?.secret ?? "",
+    secrets: show === asItIs
+      ? (await new SharedSecrets(cloud.store).of("part", part.id)).map((one) => secretMessage(one, made))
+      : [],
     robotConfigJson: JSON.stringify(config),
     lastUpdated: toTimestamp(updatedMs || part.createdMs),
     userSuppliedInfo: JSON.parse(part.info),

@@ -28,6 +28,7 @@ import { type KeyHash, Keys } from "../access/keys.ts";
 import type { Logs } from "../logs/logs.ts";
 import { Packages } from "../packages/packages.ts";
 import { PartConfigs } from "./part_config.ts";
+import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import { places } from "../store/store.ts";
 
 /** How often machines ask whether to restart. */
@@ -124,10 +125,11 @@ class ConfigMessages {
       id,
     );
     const keys = await new Keys(this.cloud.store).hashesFor(part);
-    const stamp = JSON.stringify([revision, name, machineId, locationId, organizationId, keys]);
+    const secrets = await new SharedSecrets(this.cloud.store).of("location", locationId);
+    const stamp = JSON.stringify([revision, name, machineId, locationId, organizationId, keys, secrets]);
     const kept = this.#kept.get(id);
     if (kept?.stamp === stamp && await this.#isCurrent(kept, organizationId)) return kept.response;
-    const made = await this.#make(part, keys, stamp);
+    const made = await this.#make(part, keys, secrets, stamp);
     if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
     this.#kept.set(id, made);
     return made.response;
@@ -156,7 +158,12 @@ class ConfigMessages {
     }
   }
 
-  async #make(part: Part, keys: readonly KeyHash[], stamp: string): Promise<Kept> {
+  async #make(
+    part: Part,
+    keys: readonly KeyHash[],
+    secrets: readonly SharedSecret[],
+    stamp: string,
+  ): Promise<Kept> {
     const { store, logger } = this.cloud;
     const { config, revision } = await new PartConfigs(store).get(part.id);
     const { organizationId } = part;
@@ -186,7 +193,15 @@ class ConfigMessages {
           error: `${path}: ${message}`,
         })),
         auth: message.auth?.handlers.length ? message.auth : { ...message.auth, handlers: [handlerOf(keys)] },
-        cloud: { id, ...partNames(part), primaryOrgId: organizationId, locationId, machineId },
+        cloud: {
+          id,
+          ...partNames(part),
+          primaryOrgId: organizationId,
+          locationId,
+          machineId,
+          // As with keys, the hashes do.
+          locationSecrets: secrets.map(({ id, hash }) => ({ id, secret: hash })),
+        },
       },
     });
     return { stamp, fragments, packages, response };

@@ -395,4 +395,16 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX location_shares_by_organization ON location_shares (organization_id)`,
   ],
+  [
+    // Each is either a location's or a part's.
+    `CREATE TABLE shared_secrets (
+      id TEXT PRIMARY KEY,
+      location_id TEXT REFERENCES locations (id) ON DELETE CASCADE,
+      part_id TEXT REFERENCES parts (id) ON DELETE CASCADE,
+      hash TEXT NOT NULL,
+      created_ms BIGINT NOT NULL
+    )`,
+    `CREATE INDEX shared_secrets_by_location ON shared_secrets (location_id)`,
+    `CREATE INDEX shared_secrets_by_part ON shared_secrets (part_id)`,
+  ],
 ];

@@ -126,6 +126,8 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     await configure(channel, tree.part, secret);
     await certify(place, machine.key, tree.part);
     await note(channel, tree, secret);
+    await client(AppService, channel).createLocationSecret({ locationId: location });
+    await client(AppService, channel).createRobotPartSecret({ partId: tree.part });
     const guest = (await host("org", "create", `guest of ${secret}`)).id;
     await host("key", "grant", owner.id, "--role", "owner", "--on", `organization:${guest}`);
     await client(AppService, channel).shareLocation({ locationId: location, organizationId: guest });

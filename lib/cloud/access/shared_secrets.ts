@@ -1,0 +1,85 @@
+/**
+ * Secrets of locations and parts, an older form of credentials than API keys.
+ *
+ * The secret of a part speaks for this part alone, to the control plane. That of a location opens the machines in the
+ * location, at the machines themselves. A thing may have several, so that a new one is in use before the old one goes.
+ * A secret is shown once, when it is made; kept is its hash. Its text begins with its id, so that one hash is compared.
+ */
+
+import { randomBytes, randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import { fingerprintOf, hashOfKey } from "../../base/key_hash.ts";
+import type { Sql } from "../store/store.ts";
+
+export type SecretOwner = "location" | "part";
+
+export interface SharedSecret {
+  readonly id: string;
+  readonly hash: string;
+  readonly createdMs: number;
+}
+
+export interface NewSharedSecret {
+  readonly id: string;
+  readonly hash: string;
+  readonly secret: string;
+}
+
+const SECRET_BYTES = 24;
+const COLUMNS: { readonly [O in SecretOwner]: string } = { location: "location_id", part: "part_id" };
+
+export class SharedSecrets {
+  constructor(private readonly sql: Sql) {}
+
+  async add(owner: SecretOwner, ownerId: string, made: NewSharedSecret, nowMs: number): Promise<void> {
+    await this.sql.query(
+      `INSERT INTO shared_secrets (id, ${COLUMNS[owner]}, hash, created_ms) VALUES (?, ?, ?, ?)`,
+      made.id,
+      ownerId,
+      made.hash,
+      nowMs,
+    );
+  }
+
+  /** The oldest first. */
+  of(owner: SecretOwner, ownerId: string): Promise<SharedSecret[]> {
+    return this.sql.query(
+      `SELECT id, hash, created_ms AS "createdMs" FROM shared_secrets WHERE ${COLUMNS[owner]} = ?
+       ORDER BY created_ms, id`,
+      ownerId,
+    );
+  }
+
+  async delete(owner: SecretOwner, ownerId: string, id: string): Promise<void> {
+    const text = `DELETE FROM shared_secrets WHERE ${COLUMNS[owner]} = ? AND id = ? RETURNING id`;
+    if ((await this.sql.query(text, ownerId, id)).length > 0) return;
+    throw new SvcError("not_found", `${owner} ${ownerId} has no secret "${id}"`);
+  }
+
+  /** The hash of a secret of a part; `undefined` where the part has none of this id. */
+  async hashOf(partId: string, id: string): Promise<string | undefined> {
+    const [row] = await this.sql.query<{ hash: string }>(
+      "SELECT hash FROM shared_secrets WHERE part_id = ? AND id = ?",
+      partId,
+      id,
+    );
+    return row?.hash;
+  }
+
+  /** Whether one of the part's secrets is of this generation (`KeySource`). */
+  async isCurrent(partId: string, generation: string): Promise<boolean> {
+    return (await this.of("part", partId)).some(({ hash }) => fingerprintOf(hash) === generation);
+  }
+}
+
+/** The id that the text of a secret begins with. */
+export function idIn(secret: string): string {
+  return secret.split(".", 1)[0];
+}
+
+/** Makes up a secret. It takes a moment: not to be done in a transaction. */
+export async function newSharedSecret(): Promise<NewSharedSecret> {
+  const id = randomUUID();
+  const secret = `${id}.${randomBytes(SECRET_BYTES).toString("base64url")}`;
+  return { id, secret, hash: await hashOfKey(secret) };
+}
