@@ -114,8 +114,7 @@ export function openCloud(options: CloudOptions): Cloud {
     limits,
     usage: new Usage(store, limits, clock),
   };
-  const keys = new Keys(store);
-  const shown = keySource(keys, context);
+  const shown = keySource(new Keys(store), context);
   const signingKeys = signingKeysOf(secrets);
   const handlers = { apiKeys: shown, robotSecrets: robotSecrets(context) };
   const guard = auth({ handlers, audience: AUDIENCE, signingKeys, clock });

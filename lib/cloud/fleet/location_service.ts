@@ -25,6 +25,10 @@ import { Fleet, type Location } from "./fleet.ts";
 import { Shares } from "./sharing.ts";
 
 export function locationHandlers(cloud: CloudContext) {
+  return { ...treeHandlers(cloud), ...shareHandlers(cloud), ...secretHandlers(cloud) };
+}
+
+function treeHandlers(cloud: CloudContext) {
   const { store, audit, limits } = cloud;
   const fleet = new Fleet(store);
   const shown = async (id: string, ctx: CallContext) => ({
@@ -60,6 +64,13 @@ export function locationHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), { kind: "location", id }, (sql) => new Fleet(sql).deleteLocation(id));
       return {};
     },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function shareHandlers(cloud: CloudContext) {
+  const { store, audit, limits } = cloud;
+  const fleet = new Fleet(store);
+  return {
     async shareLocation({ locationId: id, organizationId }, ctx) {
       await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
         await new Shares(sql).share(id, organizationId);
@@ -80,6 +91,12 @@ export function locationHandlers(cloud: CloudContext) {
       const found = await Promise.all(shown.get(locationId)!.map((id) => fleet.organization(id)));
       return { organizationIdentities: found.map(({ id, name }) => ({ id, name })) };
     },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function secretHandlers(cloud: CloudContext) {
+  const { audit, limits } = cloud;
+  return {
     locationAuth: async ({ locationId: id }) => ({ auth: await authMessage(cloud, id) }),
     async createLocationSecret({ locationId: id }, ctx) {
       const made = await newSharedSecret();
