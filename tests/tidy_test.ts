@@ -201,6 +201,20 @@ Deno.test("a function is found where it begins and ends", () => {
   ]);
 });
 
+Deno.test("a test that cannot run is ignored and says why: it does not return early", () => {
+  const early = sources.filter(({ path }) => path.endsWith("_test.ts")).flatMap(({ path, text }) => {
+    const lines = text.split("\n");
+    const functions = functionsOf(text);
+    return lines.flatMap((line, at) => {
+      if (!/\breturn( console\.\w+\(.*)?;$/.test(line)) return [];
+      const around = functions.filter((one) => one.line <= at + 1 && at + 1 < one.line + one.lines).at(-1);
+      const isTest = around && /(\btest|Test|\.step)\(|\bfn(:|\()/.test(lines[around.line - 1]);
+      return isTest ? [`${path}:${at + 1}`] : [];
+    });
+  });
+  assertEquals(early, []);
+});
+
 Deno.test("every file opens with what it is", () => {
   const bare = product.filter(({ text }) => !text.startsWith("/**")).map(({ path }) => path);
   assertEquals(bare, []);

@@ -1,33 +1,41 @@
 /**
  * The way to a camera without a camera: real foreign calls, to a library that answers as the kernel's header says.
- * Where there is no C compiler the test is left out.
+ * Where there is no C compiler the test is ignored.
  */
 
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DenoDevice } from "../lib/base/device_deno.ts";
 import { SvcError } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
+import { type Needed, needingTest } from "./support/needing.ts";
 import { VideoDevice } from "../lib/device/v4l2.ts";
 
 const SOURCE = new URL("data/v4l2/camera.c", import.meta.url).pathname;
 
-async function compiled(folder: string): Promise<string | undefined> {
+async function compilerProgram(): Promise<Needed<string>> {
+  if (Deno.build.os !== "linux") return { missing: "this is not Linux" };
+  const compiler = new Deno.Command("cc", { args: ["--version"], stdout: "null", stderr: "null" });
+  const isThere = await compiler.output().then(({ success }) => success, () => false);
+  return isThere ? { found: "cc" } : { missing: "there is no C compiler (cc) here" };
+}
+
+async function compiled(compiler: string, folder: string): Promise<string> {
   const library = `${folder}/camera.so`;
   const args = ["-shared", "-fPIC", "-o", library, SOURCE];
-  const outcome = await new Deno.Command("cc", { args, stderr: "piped" }).output().catch(() => undefined);
-  return outcome?.success ? library : undefined;
+  const { success, stderr } = await new Deno.Command(compiler, { args, stderr: "piped" }).output();
+  assert(success, new TextDecoder().decode(stderr));
+  return library;
 }
 
 const linux = { ignore: Deno.build.os !== "linux" };
 
-Deno.test(
+needingTest(
   "a camera's pictures through control calls and shared memory, until it is unplugged",
-  linux,
-  async () => {
+  await compilerProgram(),
+  async (compiler) => {
     const folder = await Deno.makeTempDir({ prefix: "svc_v4l2_" });
     try {
-      const library = await compiled(folder);
-      if (!library) return;
+      const library = await compiled(compiler, folder);
       const host = { openDevice: (path: string) => new DenoDevice(path, library) } as unknown as Host;
       const camera = VideoDevice.open(host, "/dev/video7");
       assertEquals(camera.identity(), { card: "Camera of the tests", bus: "usb-test", captures: true });

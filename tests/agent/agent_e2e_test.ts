@@ -5,28 +5,24 @@
  */
 
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { type Needed, needingTest } from "../support/needing.ts";
 import { canBuild, TestDevice } from "./device.ts";
 
-const hasCompiler = await canBuild();
+const ready: Needed<true> = await canBuild()
+  ? { found: true }
+  : { missing: "it makes programs for Linux, and there is no C compiler (cc)" };
 
 function deviceTest(name: string, work: (device: TestDevice) => Promise<void>): void {
-  if (!hasCompiler) {
-    console.log(`not run: "${name}" makes programs for Linux, and there is no C compiler (cc)`);
-  }
-  Deno.test({
-    name,
-    ignore: !hasCompiler,
-    fn: async () => {
-      const device = await TestDevice.make();
-      try {
-        await work(device);
-      } catch (error) {
-        console.log(await device.log());
-        throw error;
-      } finally {
-        await device.close();
-      }
-    },
+  needingTest(name, ready, async () => {
+    const device = await TestDevice.make();
+    try {
+      await work(device);
+    } catch (error) {
+      console.log(await device.log());
+      throw error;
+    } finally {
+      await device.close();
+    }
   });
 }
 

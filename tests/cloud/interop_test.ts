@@ -4,6 +4,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
+import { needingTest } from "../support/needing.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
@@ -27,33 +28,35 @@ Deno.test("the published TypeScript SDK in Deno", () =>
     judgeData(await tour([...deno, `${HERE}data_tour.mjs`, url, id, key]), "grpc-web");
   }));
 
-Deno.test("the published Python SDK", () =>
-  withExample(async (url, { ownerKey: { id, key } }) => {
-    const python = await pythonProgram();
-    if (python === undefined) return;
-    assertEquals(await tour([python, `${HERE}cloud_tour.py`, new URL(url).host, id, key]), {
-      organization: "example",
-      changed: { name: "renamed", maxRpm: 20 },
-      history: 2,
-      logs: 0,
-      robotsLeft: 0,
-    });
-    assertEquals(await tour([python, `${HERE}data_tour.py`, new URL(url).host, id, key]), {
-      again: true,
-      pages: [["zero", "one"], ["streamed"], []],
-      count: 3,
-      file: ["a file", "notes", "text/plain"],
-      untagged: 1,
-      tags: ["blue", "green", "red"],
-      labels: ["cat"],
-      renamed: true,
-      inDataset: 2,
-      latest: [21.5, true],
-      exported: [[20, ["warm"]], [21.5, ["warm"]]],
-      tabular: [21.5, 20],
-      deleted: [4, 2],
-    });
-  }));
+needingTest(
+  "the published Python SDK",
+  await pythonProgram(),
+  (python) =>
+    withExample(async (url, { ownerKey: { id, key } }) => {
+      assertEquals(await tour([python, `${HERE}cloud_tour.py`, new URL(url).host, id, key]), {
+        organization: "example",
+        changed: { name: "renamed", maxRpm: 20 },
+        history: 2,
+        logs: 0,
+        robotsLeft: 0,
+      });
+      assertEquals(await tour([python, `${HERE}data_tour.py`, new URL(url).host, id, key]), {
+        again: true,
+        pages: [["zero", "one"], ["streamed"], []],
+        count: 3,
+        file: ["a file", "notes", "text/plain"],
+        untagged: 1,
+        tags: ["blue", "green", "red"],
+        labels: ["cat"],
+        renamed: true,
+        inDataset: 2,
+        latest: [21.5, true],
+        exported: [[20, ["warm"]], [21.5, ["warm"]]],
+        tabular: [21.5, 20],
+        deleted: [4, 2],
+      });
+    }),
+);
 
 async function withExample(use: (url: string, example: Example) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });

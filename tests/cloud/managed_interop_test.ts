@@ -5,6 +5,7 @@
 
 import { assertEquals } from "@std/assert";
 import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
+import { needingTest } from "../support/needing.ts";
 import { startServer } from "../support/server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
@@ -14,7 +15,22 @@ const CONFIG = {
   components: [{ name: "m", api: "rdk:component:motor", model: "fake" }],
 };
 
-Deno.test("a managed machine, with the published TypeScript and Python SDKs", async () => {
+Deno.test("a managed machine, with the published TypeScript SDK", () =>
+  withManaged(async (url, key) => {
+    const node = await nodeFolder();
+    await Deno.copyFile(`${HERE}managed_tour.mjs`, `${node}/managed_tour.mjs`);
+    return ["grpc", "grpc-web"].map((way) => ["node", `${node}/managed_tour.mjs`, url, ...key, way]);
+  }));
+
+needingTest(
+  "a managed machine, with the published Python SDK",
+  await pythonProgram(),
+  (python) => withManaged((url, key) => [[python, `${HERE}managed_tour.py`, new URL(url).host, ...key]]),
+);
+
+type Tours = (url: string, key: readonly string[]) => string[][] | Promise<string[][]>;
+
+async function withManaged(tours: Tours): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const data = ["--data", `${folder}/data`];
   const { partId, config, ownerKey }: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
@@ -28,15 +44,7 @@ Deno.test("a managed machine, with the published TypeScript and Python SDKs", as
   const server = await startServer(`${folder}/machine.json`, { args: ["-allow-insecure-creds"], env });
   try {
     await server.wrote("machine is running");
-    const node = await nodeFolder();
-    await Deno.copyFile(`${HERE}managed_tour.mjs`, `${node}/managed_tour.mjs`);
-    const key = [ownerKey.id, ownerKey.key];
-    const tours = ["grpc", "grpc-web"].map((
-      transport,
-    ) => ["node", `${node}/managed_tour.mjs`, server.url, ...key, transport]);
-    const python = await pythonProgram();
-    if (python) tours.push([python, `${HERE}managed_tour.py`, new URL(server.url).host, ...key]);
-    for (const command of tours) {
+    for (const command of await tours(server.url, [ownerKey.id, ownerKey.key])) {
       const trust = { NODE_EXTRA_CA_CERTS: `${folder}/ca.pem`, SSL_CERT_FILE: `${folder}/ca.pem` };
       const { code, stdout, stderr } = await run(command, trust);
       assertEquals(code, 0, `${command[0]} failed:\n${stderr}`);
@@ -48,4 +56,4 @@ Deno.test("a managed machine, with the published TypeScript and Python SDKs", as
     await cloud.stop();
     await Deno.remove(folder, { recursive: true });
   }
-});
+}

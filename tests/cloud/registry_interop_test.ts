@@ -4,6 +4,7 @@
 
 import { assertEquals } from "@std/assert";
 import { pythonProgram, run } from "../interop/programs.ts";
+import { needingTest } from "../support/needing.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
@@ -26,17 +27,19 @@ Deno.test("the published TypeScript SDK and the registry", () =>
     });
   }));
 
-Deno.test("the published Python SDK and the registry", () =>
-  withTour(async (tour) => {
-    const python = await pythonProgram();
-    if (python === undefined) return;
-    assertEquals(await tour([python, `${HERE}registry_tour.py`], (url) => new URL(url).host), {
-      uploaded: "https://example.com",
-      versions: [["1.0.0", "run.sh", "linux/amd64"]],
-      modules: ["arms"],
-      items: ["arms"],
-    });
-  }));
+needingTest(
+  "the published Python SDK and the registry",
+  await pythonProgram(),
+  (python) =>
+    withTour(async (tour) => {
+      assertEquals(await tour([python, `${HERE}registry_tour.py`], (url) => new URL(url).host), {
+        uploaded: "https://example.com",
+        versions: [["1.0.0", "run.sh", "linux/amd64"]],
+        modules: ["arms"],
+        items: ["arms"],
+      });
+    }),
+);
 
 type Tour = (command: string[], address?: (url: string) => string) => Promise<Record<string, unknown>>;
 

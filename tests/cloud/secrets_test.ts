@@ -85,8 +85,8 @@ storeTest(
     for (const name of NAMES) assertEquals(secrets.good(name), [old[name]]);
     const rows = await store.query<{ name: string; value: string }>("SELECT name, value FROM secrets");
     assertEquals(rows.map(({ name }) => name).sort(), NAMES.map((name) => `id of ${name}`).sort());
-    if (database.kind !== "sqlite") return;
-    for (const file of ["cloud.db", "cloud.db-wal"]) {
+    // PostgreSQL keeps its files elsewhere.
+    for (const file of database.kind === "sqlite" ? ["cloud.db", "cloud.db-wal"] : []) {
       const bytes = new TextDecoder("latin1").decode(await Deno.readFile(`${database.folder}/${file}`));
       for (const name of NAMES) {
         const secret = /-----BEGIN PRIVATE KEY-----(?:\\n|\n)([\w+/]+)/.exec(old[name])?.[1] ?? old[name];

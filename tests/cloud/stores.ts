@@ -2,9 +2,10 @@
  * Databases for tests: every test of the control plane runs over SQLite and over PostgreSQL.
  *
  * The PostgreSQL server is Debian's, started by the first test that needs it and stopped with the process, in a
- * folder of its own. Where it is not installed, its tests say so and are skipped.
+ * folder of its own. Where it is not installed, its tests are ignored, and their names say so.
  */
 
+import { type Needed, needingTest } from "../support/needing.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { connect, openStore, type Store } from "../../lib/cloud/store/store.ts";
 
@@ -27,13 +28,19 @@ export interface TestDatabase {
 /** Registers the test once for each kind of database. Stores that it opened are closed behind it. */
 export function storeTest(name: string, run: (database: TestDatabase) => Promise<void>): void {
   for (const kind of KINDS) {
-    const ignore = kind === "postgres" && postgresPrograms() === undefined;
-    if (ignore) console.log(`skipped on PostgreSQL, which is not installed here: ${name}`);
-    Deno.test({ name: `${kind}: ${name}`, ignore, fn: () => withDatabase(kind, run) });
+    const isMissing = kind === "postgres" && postgresPrograms() === undefined;
+    const needed: Needed<Kind> = isMissing
+      ? { missing: "PostgreSQL is not installed here" }
+      : { found: kind };
+    needingTest(`${kind}: ${name}`, needed, (kind) => withDatabase(kind, run));
   }
 }
 
-async function withDatabase(kind: Kind, run: (database: TestDatabase) => Promise<void>): Promise<void> {
+/** Runs with a database of its own, whose stores are closed behind it. */
+export async function withDatabase(
+  kind: Kind,
+  run: (database: TestDatabase) => Promise<void>,
+): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const opened: Store[] = [];
   const keep = (store: Store) => {

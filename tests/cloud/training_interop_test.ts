@@ -7,7 +7,8 @@ import { writeFile } from "node:fs/promises";
 import { packed } from "../../lib/base/files/archive.ts";
 import type { Executor } from "../../lib/cloud/executors/executor.ts";
 import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
-import { sqliteTest } from "./stores.ts";
+import { needingTest } from "../support/needing.ts";
+import { sqliteTest, type TestDatabase, withDatabase } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset, newScript } from "./training_world.ts";
 import { newWorld, withCloud } from "./world.ts";
 
@@ -42,19 +43,31 @@ trainingTest("training with the published TypeScript SDK in Deno", (url, given) 
   return tour([...deno, `${HERE}training_tour.mjs`, url, ...given, "grpc-web"]);
 });
 
-trainingTest("training with the published Python SDK", async (url, given) => {
-  const python = await pythonProgram();
-  if (python !== undefined) await tour([python, `${HERE}training_tour.py`, new URL(url).host, ...given]);
-});
+needingTest(
+  "training with the published Python SDK",
+  await pythonProgram(),
+  (python) =>
+    withDatabase(
+      "sqlite",
+      (database) =>
+        withTraining(database, (url, given) =>
+          tour([python, `${HERE}training_tour.py`, new URL(url).host, ...given])),
+    ),
+);
 
-function trainingTest(name: string, use: (url: string, given: string[]) => Promise<void>): void {
-  sqliteTest(name, (database) =>
-    withCloud(database, async ({ store, files, url }) => {
-      const world = await newWorld(store);
-      const dataset = await newDataset(store, files, world, catsAndDogs());
-      const script = await newScript(store, files, world.organization, packed([]));
-      await use(url, [world.owner.id, world.owner.key, world.organization, dataset, script]);
-    }, { training: { managed: executor, custom: executor } }));
+type Use = (url: string, given: string[]) => Promise<void>;
+
+function trainingTest(name: string, use: Use): void {
+  sqliteTest(name, (database) => withTraining(database, use));
+}
+
+function withTraining(database: TestDatabase, use: Use): Promise<void> {
+  return withCloud(database, async ({ store, files, url }) => {
+    const world = await newWorld(store);
+    const dataset = await newDataset(store, files, world, catsAndDogs());
+    const script = await newScript(store, files, world.organization, packed([]));
+    await use(url, [world.owner.id, world.owner.key, world.organization, dataset, script]);
+  }, { training: { managed: executor, custom: executor } });
 }
 
 async function tour(command: string[]): Promise<void> {

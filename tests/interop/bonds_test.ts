@@ -8,34 +8,50 @@ import { MotorService } from "../../proto/gen/motor_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { needingTest } from "../support/needing.ts";
 import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";
+import { until, within } from "../support/until.ts";
 import { pythonProgram } from "./programs.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-Deno.test("a motor stops when the published Python client that holds it is killed", () =>
-  withPython("hold", async ({ host, python }) => {
-    await python.wrote("holding");
-    assert(await isMoving(host));
-    python.kill();
-    await stops(host);
-  }));
+const python = await pythonProgram();
 
-Deno.test("a motor stops when the published Python client gives its call up", () =>
-  withPython("give-up", async ({ host, python }) => {
-    await python.wrote("given up");
-    await stops(host);
-    python.kill();
-  }));
+needingTest(
+  "a motor stops when the published Python client that holds it is killed",
+  python,
+  (program) =>
+    withPython(program, "hold", async ({ host, python }) => {
+      await python.wrote("holding");
+      assert(await isMoving(host));
+      python.kill();
+      await stops(host);
+    }),
+);
 
-Deno.test("the published Python client finds a machine that was started again", () =>
-  withPython("reconnect", async ({ python, restart }) => {
-    await python.wrote("connected");
-    await restart();
-    await python.say("\n");
-    await python.wrote("connected again");
-    assertEquals(await python.ended, 0);
-  }));
+needingTest(
+  "a motor stops when the published Python client gives its call up",
+  python,
+  (program) =>
+    withPython(program, "give-up", async ({ host, python }) => {
+      await python.wrote("given up");
+      await stops(host);
+      python.kill();
+    }),
+);
+
+needingTest(
+  "the published Python client finds a machine that was started again",
+  python,
+  (program) =>
+    withPython(program, "reconnect", async ({ python, restart }) => {
+      await python.wrote("connected");
+      await restart();
+      await python.say("\n");
+      await python.wrote("connected again");
+      assertEquals(await within("the client ends", python.ended), 0);
+    }),
+);
 
 interface Tied {
   readonly host: string;
@@ -44,9 +60,11 @@ interface Tied {
   restart(): Promise<void>;
 }
 
-async function withPython(way: string, use: (tied: Tied) => Promise<void>): Promise<void> {
-  const program = await pythonProgram();
-  if (program === undefined) return;
+async function withPython(
+  program: string,
+  way: string,
+  use: (tied: Tied) => Promise<void>,
+): Promise<void> {
   const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
   let server = await serve({ ...demo, network: {} });
   const { host } = new URL(server.url);
@@ -83,8 +101,7 @@ async function isMoving(host: string): Promise<boolean> {
 
 /** Resolves when the motor stands still. It would turn on for ever. */
 async function stops(host: string): Promise<void> {
-  const clock = new SystemClock();
-  while (await isMoving(host)) await clock.sleep(50);
+  await until("the motor stands still", async () => !await isMoving(host));
 }
 
 /** A program that says how far it is, a line each. */
@@ -115,7 +132,7 @@ class Python {
   /** Resolves when it has written the line. */
   async wrote(line: string): Promise<void> {
     while (!this.#text.includes(`${line}\n`)) {
-      const { done, value } = await this.#lines.read();
+      const { done, value } = await within(`the client writes "${line}"`, this.#lines.read());
       if (done) throw new Error(`it ended before it wrote "${line}"; it wrote "${this.#text}"`);
       this.#text += value;
     }

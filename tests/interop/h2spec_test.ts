@@ -2,33 +2,32 @@
  * h2spec, the conformance tests of HTTP/2, against the port: every one of them has to pass.
  *
  * The program is written in Go. Where it is not installed, a Go toolchain makes it, once, in the folder for temporary
- * files; where there is no toolchain either, the test is skipped.
+ * files; where there is no toolchain either, the test is ignored.
  */
 
 import { assertEquals } from "@std/assert";
 import { withPort } from "../support/echo.ts";
+import { needingTest } from "../support/needing.ts";
 import { h2specProgram, run } from "./programs.ts";
 
 const TESTS = 145;
 
-const program = await h2specProgram();
-
-Deno.test({
-  name: `h2spec: all ${TESTS} tests pass, and those of its strict mode`,
-  ignore: program === undefined,
-  fn: () =>
+needingTest(
+  `h2spec: all ${TESTS} tests pass, and those of its strict mode`,
+  await h2specProgram(),
+  (program) =>
     withPort({}, async (port) => {
-      assertEquals(await results(["-p", String(port.port)]), {
+      assertEquals(await results(program, ["-p", String(port.port)]), {
         summary: `${TESTS} tests, ${TESTS} passed, 0 skipped, 0 failed`,
         failures: "",
       });
-      const strict = await results(["-p", String(port.port), "--strict"]);
+      const strict = await results(program, ["-p", String(port.port), "--strict"]);
       assertEquals(strict.failures, "");
     }),
-});
+);
 
-async function results(args: string[]): Promise<{ summary: string; failures: string }> {
-  const { stdout, stderr } = await run([program!, "--timeout", "10", ...args]);
+async function results(program: string, args: string[]): Promise<{ summary: string; failures: string }> {
+  const { stdout, stderr } = await run([program, "--timeout", "10", ...args]);
   const [, failures = ""] = stdout.split("Failures:");
   const summary = /\d+ tests, .*/.exec(stdout)?.[0] ?? `no summary: ${stdout}${stderr}`;
   console.log(`h2spec ${args.slice(2).join(" ")}: ${summary}`);

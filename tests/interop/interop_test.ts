@@ -3,6 +3,7 @@
  */
 
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
+import { needingTest } from "../support/needing.ts";
 import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { browserProgram, browserTour, nodeFolder, pythonProgram, run } from "./programs.ts";
 
@@ -48,16 +49,13 @@ Deno.test("the published TypeScript SDK in Deno, over gRPC-web", async () => {
   await withServer((server) => tour(server, denoTour(server.url, "grpc-web")));
 });
 
-Deno.test("the published TypeScript SDK in a browser, from a page of another origin", async () => {
-  const browser = await browserProgram();
-  if (browser === undefined) return;
+const inBrowser = "the published TypeScript SDK in a browser, from a page of another origin";
+needingTest(inBrowser, await browserProgram(), async (browser) => {
   const script = await browserTour();
   await withServer(async (server) => judge(await browserSees(browser, script, server.url)));
 });
 
-Deno.test("the published Python SDK, over gRPC", async () => {
-  const python = await pythonProgram();
-  if (python === undefined) return;
+needingTest("the published Python SDK, over gRPC", await pythonProgram(), async (python) => {
   await withServer((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
 });
 

@@ -3,8 +3,11 @@
  * Python SDK, a browser.
  *
  * The libraries come from their registries and are kept in the folder for temporary files. Where a program cannot be
- * had, its function says so and gives `undefined`, and the test is skipped.
+ * had, its function says why, and `needingTest` ignores the test.
  */
+
+import { SystemClock } from "../../lib/base/clock.ts";
+import type { Needed } from "../support/needing.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
 const ESBUILD = "esbuild@0.28.2";
@@ -34,56 +37,43 @@ export async function browserTour(): Promise<string> {
   return await succeed([esbuild, `${folder}/browser_tour.mjs`, "--bundle", "--format=esm"]);
 }
 
-/** A Python that has the SDK, in a virtual environment that is kept; `undefined` where none can be had. */
-export async function pythonProgram(): Promise<string | undefined> {
+/** A Python that has the SDK, in a virtual environment that is kept. */
+export async function pythonProgram(): Promise<Needed<string>> {
   const folder = `${cacheFolder()}/svc-interop-python`;
   const python = `${folder}/bin/python3`;
   const wanted = `import importlib.metadata as all; assert all.version("viam-sdk") == "${PYTHON_SDK}"`;
   try {
     const there = await run([python, "-c", wanted]).then(({ code }) => code === 0, () => false);
-    if (there) return python;
+    if (there) return { found: python };
     await succeed(["python3", "-m", "venv", folder]);
     await succeed([python, "-m", "pip", "install", "--quiet", `viam-sdk==${PYTHON_SDK}`]);
-    return python;
+    return { found: python };
   } catch (error) {
-    console.log(`skipped: the Python SDK cannot be installed here: ${error}`);
-    return undefined;
+    return { missing: `the Python SDK cannot be installed here: ${error}` };
   }
 }
 
-/** A browser of the Chromium family; `undefined` where there is none. */
-export async function browserProgram(): Promise<string | undefined> {
-  for (const program of ["chromium", "chromium-browser", "google-chrome"]) {
-    try {
-      await succeed([program, "--version"]);
-      return program;
-    } catch {
-      // The next one, then.
-    }
-  }
-  console.log("skipped: there is no chromium, chromium-browser or google-chrome here");
-  return undefined;
+/** A browser of the Chromium family. */
+export async function browserProgram(): Promise<Needed<string>> {
+  const found = await first(["chromium", "chromium-browser", "google-chrome"], "--version");
+  return found ? { found } : { missing: "there is no chromium, chromium-browser or google-chrome here" };
 }
 
-/** h2spec, the conformance tests of HTTP/2, as it is or as Go makes it; `undefined` where there is neither. */
-export async function h2specProgram(): Promise<string | undefined> {
+/** h2spec, the conformance tests of HTTP/2, as it is or as Go makes it. */
+export async function h2specProgram(): Promise<Needed<string>> {
   const folder = `${cacheFolder()}/svc-interop-go`;
   const found = await first(
     ["h2spec", `${Deno.env.get("GOBIN") ?? folder}/h2spec`, `${folder}/h2spec`],
     "--version",
   );
-  if (found) return found;
+  if (found) return { found };
   const go = await first(["go", "/usr/local/go/bin/go"], "version");
-  if (!go) {
-    console.log("skipped: there is neither h2spec nor a Go toolchain here");
-    return undefined;
-  }
+  if (!go) return { missing: "there is neither h2spec nor a Go toolchain here" };
   try {
     await succeed([go, "install", `github.com/summerwind/h2spec/cmd/h2spec@${H2SPEC}`], { GOBIN: folder });
-    return `${folder}/h2spec`;
+    return { found: `${folder}/h2spec` };
   } catch (error) {
-    console.log(`skipped: h2spec cannot be installed here: ${error}`);
-    return undefined;
+    return { missing: `h2spec cannot be installed here: ${error}` };
   }
 }
 
@@ -96,9 +86,16 @@ async function first(programs: string[], argument: string): Promise<string | und
   return undefined;
 }
 
-/** Runs a program to its end. */
+/** How long a program may run: a tour, or the installation of a library. */
+const RUN_MS = 10 * 60_000;
+
+/** Runs a program to its end; one that does not come to it is killed. */
 export async function run([program, ...args]: string[], env: Record<string, string> = {}) {
-  const { code, stdout, stderr } = await new Deno.Command(program, { args, env, stdin: "null" }).output();
+  const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "piped", stderr: "piped" })
+    .spawn();
+  const cancel = new SystemClock().after(RUN_MS, () => child.kill("SIGKILL"));
+  const { code, stdout, stderr } = await child.output();
+  cancel();
   const text = new TextDecoder();
   return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
 }

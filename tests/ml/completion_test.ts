@@ -4,6 +4,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { ModelType, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import { withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
+import { type Needed, needingTest } from "../support/needing.ts";
 
 /** The words that are proposed for the last word of a command line. */
 async function proposed(
@@ -43,21 +44,31 @@ Deno.test("what is in the control plane is proposed", () =>
     assertEquals(await proposed("list --org-id ", env), ["org-1"]);
   }));
 
-const CHECKS: Record<string, { program: string; args: (file: string) => string[] }> = {
+interface Check {
+  readonly program: string;
+  readonly args: (file: string) => string[];
+}
+
+const CHECKS: Record<string, Check> = {
   bash: { program: "bash", args: (file) => ["-n", file] },
   zsh: { program: "zsh", args: (file) => ["-n", file] },
   fish: { program: "fish", args: (file) => ["--no-execute", file] },
 };
 
 for (const shell of ["bash", "zsh", "fish", "powershell"]) {
-  Deno.test(`the script for ${shell} asks the program, and the shell can read it`, async () => {
+  Deno.test(`the script for ${shell} asks the program`, async () => {
     const { code, output } = await svcMl(["completion", shell]);
     assertEquals(code, 0);
     assertStringIncludes(output, "svc-ml __complete -- ");
-    const check = CHECKS[shell];
-    if (check === undefined || !await installed(check.program)) {
-      return console.log(`skipped: ${shell} is not here to read it`);
-    }
+  });
+}
+
+for (const [shell, check] of Object.entries(CHECKS)) {
+  const needed: Needed<Check> = await installed(check.program)
+    ? { found: check }
+    : { missing: `${shell} is not here` };
+  needingTest(`${shell} can read its script`, needed, async (check) => {
+    const { output } = await svcMl(["completion", shell]);
     const file = await Deno.makeTempFile();
     await Deno.writeTextFile(file, output);
     const { success, stderr } = await new Deno.Command(check.program, { args: check.args(file) }).output();
@@ -66,7 +77,9 @@ for (const shell of ["bash", "zsh", "fish", "powershell"]) {
   });
 }
 
-Deno.test("bash completes with it", { ignore: !await installed("bash") }, async () => {
+const bash = await installed("bash") ? { found: "bash" } : { missing: "bash is not here" };
+
+needingTest("bash completes with it", bash, async () => {
   const { output: script } = await svcMl(["completion", "bash"]);
   // In place of the program, what it would print.
   const test = `${script}

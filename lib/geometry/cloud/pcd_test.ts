@@ -3,6 +3,7 @@ import { SvcError } from "../../base/error.ts";
 import { type PcdEncoding, readPcd, writePcd } from "./pcd.ts";
 import { boundingBox, createCloud, withoutMissing } from "./point_cloud.ts";
 import { randomFrom } from "../random.ts";
+import { type Needed, needingTest } from "../../../tests/support/needing.ts";
 
 const SAMPLES = new URL("../../../../shared/data/depth/pcd/", import.meta.url);
 const SEED = 5;
@@ -30,13 +31,13 @@ function header(changes: Record<string, string> = {}): string {
   );
 }
 
-/** A file from the sample folder, or `undefined` (said on the console) where that folder is not present. */
-function sample(name: string): Uint8Array | undefined {
+/** Files from the sample folder, which is not beside every checkout. */
+function samples(...names: string[]): Needed<Uint8Array[]> {
   try {
-    return Deno.readFileSync(new URL(name, SAMPLES));
+    return { found: names.map((name) => Deno.readFileSync(new URL(name, SAMPLES))) };
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
-    console.log(`skipped: no sample ${name} (the folder shared/data is not beside this checkout)`);
+    return { missing: `no samples ${names.join(", ")}: the folder shared/data is not beside this checkout` };
   }
 }
 
@@ -166,9 +167,9 @@ Deno.test("any cut and any flipped byte of a good file is read or refused, never
   }
 });
 
-Deno.test("real clouds: organised, compressed, with labels", () => {
-  const file = sample("mosd_test0_organised_lzf.pcd");
-  if (!file) return;
+const labelled = samples("mosd_test0_organised_lzf.pcd");
+
+needingTest("real clouds: organised, compressed, with labels", labelled, ([file]) => {
   const cloud = readPcd(file);
   assertEquals([cloud.width, cloud.height], [640, 480]);
   const dense = withoutMissing(cloud);
@@ -180,10 +181,9 @@ Deno.test("real clouds: organised, compressed, with labels", () => {
   assert(cloud.rgb!.some((word) => word !== 0));
 });
 
-Deno.test("real clouds: a table scene, and two small ascii files", () => {
-  const [table, octants, plane] = ["milk_cartoon_all_small_clorox", "octants", "sac_plane_test"]
-    .map((name) => sample(`pcl_${name}.pcd`));
-  if (!table || !octants || !plane) return;
+const scenes = samples("pcl_milk_cartoon_all_small_clorox.pcd", "pcl_octants.pcd", "pcl_sac_plane_test.pcd");
+
+needingTest("real clouds: a table scene, and two small ascii files", scenes, ([table, octants, plane]) => {
   assertEquals(withoutMissing(readPcd(table)).x.length, 241_407);
   const eight = readPcd(octants);
   assertEquals([eight.x.length, eight.x[0], eight.y[0], eight.z[0]], [8, -9, -9, -9]);

@@ -1,0 +1,17 @@
+/**
+ * Tests that need what a computer may lack: a program of others, a compiler, a folder of samples. Where it is missing
+ * the test is ignored, and its name says why.
+ */
+
+/** What a test needs, or why it is not here. */
+export type Needed<T> = { readonly found: T } | { readonly missing: string };
+
+/** Registers a test that runs with what it needs. */
+export function needingTest<T>(
+  name: string,
+  needed: Needed<T>,
+  run: (found: T, t: Deno.TestContext) => void | Promise<void>,
+): void {
+  if ("found" in needed) Deno.test(name, (t) => run(needed.found, t));
+  else Deno.test({ name: `${name} (not run: ${needed.missing})`, ignore: true, fn: () => {} });
+}
