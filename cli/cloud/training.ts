@@ -116,6 +116,15 @@ export const TRAINING_FLAGS = [
       "python3 and pip.",
   },
   {
+    name: "kubernetes-registries",
+    type: "string",
+    default: "",
+    value: "LIST",
+    help:
+      "How the names of images begin that organizations may register as containers for their scripts, separated " +
+      "by commas: registry.example.com/team/. The cluster pulls them. Left out, none.",
+  },
+  {
     name: "kubernetes-capacity",
     type: "int",
     default: 4,
@@ -239,7 +248,14 @@ async function openKubernetes(
     if (key) return { key, uri, framework: "python", description: `${uri}, on a Kubernetes cluster` };
     throw new SvcError("invalid_argument", `--kubernetes-images: found "${pair}", wanted KEY=IMAGE`);
   });
+  const images = values.kubernetesRegistries.split(",").map((one) => one.trim()).filter((one) => one !== "");
+  for (const one of images) {
+    if (/^[a-z0-9][a-z0-9.-]*(:\d+)?\/([a-z0-9._-]+\/)*$/.test(one)) continue;
+    const wanted = "wanted the beginning of names of images up to a /, such as registry.example.com/team/";
+    throw new SvcError("invalid_argument", `--kubernetes-registries: found "${one}", ${wanted}`);
+  }
   const cluster = await openCluster(values.kubernetesNamespace, clock, values.kubeconfig || undefined);
   const capacity = values.kubernetesCapacity;
-  return new KubernetesExecutor({ cluster, url, environments, capacity, limits: limitsOf(values), clock });
+  const limits = limitsOf(values);
+  return new KubernetesExecutor({ cluster, url, environments, images, capacity, limits, clock });
 }

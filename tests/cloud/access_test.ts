@@ -71,6 +71,40 @@ storeTest(
     }, { organizations: "anybody" }),
 );
 
+/** What the specification keeps for owners, and the calls on the same jobs and containers that it does not name. */
+const FOR_OWNERS = [
+  "SubmitTrainingJob",
+  "SubmitCustomTrainingJob",
+  "GetTrainingJob",
+  "ListTrainingJobs",
+  "CancelTrainingJob",
+  "DeleteCompletedTrainingJob",
+  "GetTrainingJobLogs",
+  "ListContainers",
+  "RegisterCustomTrainingContainer",
+  "DeleteCustomTrainingContainer",
+];
+
+storeTest(
+  "training is for owners of the organization: an operator, or an owner of less, is refused",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { store, channel } = served;
+      const world = await newWorld(store);
+      const ofLess = await newKey(store, "owner", "location", world.location);
+      const something = await somethingIn(served, world);
+      const training = RULES.filter(({ method }) => FOR_OWNERS.includes(method.name));
+      const paths = (typeName: string) =>
+        training.filter(({ method }) => method.parent.typeName === typeName).map(({ method }) => method.name);
+      assertEquals(paths("viam.app.mltraining.v1.MLTrainingService").sort(), FOR_OWNERS.toSorted());
+      for (const key of [world.operator, ofLess]) {
+        const connection = await channel(key);
+        const codes = await Promise.all(training.map((rule) => codeOf(connection, rule, something)));
+        assertEquals(codes, training.map(() => "permission_denied"));
+      }
+    }),
+);
+
 storeTest(
   "the key of a training job reads captured data, and does nothing else",
   (database) =>

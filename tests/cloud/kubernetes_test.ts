@@ -212,6 +212,37 @@ Deno.test("kubernetes: what the pod says is in the log once, and a cluster that 
   });
 });
 
+Deno.test("kubernetes: a job runs in the image of its container as long as it is allowed", async () => {
+  const images: string[] = [];
+  const cluster: Cluster = {
+    create: ({ image }) => Promise.resolve(void images.push(image)),
+    remove: () => Promise.resolve(),
+    state: () => Promise.resolve({ phase: "failed", reason: "as the test says" }),
+    logs: () => Promise.resolve([]),
+  };
+  await withExecutor(() => Promise.resolve(cluster), "", async ({ work }) => {
+    const { job } = work;
+    const image = "registry.example.com/team/trainer:1";
+    const own = { ...work, job: { ...job, script: { ...job.script!, container: "the id", image } } };
+    const options = {
+      cluster,
+      url: "http://x",
+      environments: [ENVIRONMENT],
+      capacity: 1,
+      limits: SCRIPT_LIMITS,
+      clock,
+    };
+    const failure = async (allowed?: string[]) =>
+      (await assertRejects(() => new KubernetesExecutor({ ...options, images: allowed }).run(own), SvcError))
+        .message;
+    assertStringIncludes(await failure(["registry.example.com/team/"]), "as the test says");
+    assertEquals(images, [image]);
+    assertStringIncludes(await failure(["registry.example.com/others/"]), `"${image}" is not here any more`);
+    assertStringIncludes(await failure(), `"${image}" is not here any more`);
+    assertEquals(images, [image]);
+  });
+});
+
 Deno.test("kubernetes: a pod has no rights, and limits", () => {
   const job = { name: "a", image: "i", command: ["c"], env: {}, labels: {}, ...ONE, memoryBytes: 1024 };
   const { template } = manifestOf(job).spec!;

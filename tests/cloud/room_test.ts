@@ -48,6 +48,7 @@ const BOUNDS: Record<string, LimitName | "pages" | "as asked" | "what is served"
   ListTrainingJobs: "trainingJobsPerOrganization",
   GetTrainingJobLogs: "pages",
   ListSupportedContainers: "what is served",
+  ListContainers: "containersPerOrganization",
   ListPackages: "packagesPerOrganization",
   ListRegistryItems: "pages",
   ListModules: "modulesPerAnswer",

@@ -13,6 +13,7 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Fragments } from "../../lib/cloud/fleet/fragments.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
+import { TrainingContainers } from "../../lib/cloud/training/containers.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
 import type { Channel } from "../../lib/wire/channel.ts";
 import { create, type DescMessage, type Message, toBinary } from "../../lib/wire/proto.ts";
@@ -46,6 +47,9 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
   const item = await store.transaction((sql) =>
     new Packages(sql).createItem(organization, `item-${world.part}`, "module", 0)
   );
+  const container = await store.transaction((sql) =>
+    new TrainingContainers(sql).register(organization, "registry.example.com/team/trainer", "", 0)
+  );
   const { data, dataset, sequence } = await store.transaction((sql) => capturedIn(sql, organization, world));
   return {
     ...world,
@@ -57,6 +61,7 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
     sequence,
     owner,
     training_job,
+    container,
     package: `${organization}:${item.name}`,
   };
 }

@@ -72,7 +72,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       ),
       holds(
         "Owners of the organization alone may do so.",
-        "tests/cloud/access_test.ts: each call lets in those whom its rule allows, and nobody else",
+        "tests/cloud/access_test.ts: training is for owners of the organization: an operator, or an owner of less, is refused",
         "the list of containers, of which the specification does not tell, is for every key",
       ),
     ],

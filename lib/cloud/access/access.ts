@@ -25,6 +25,7 @@ export type Kind =
   | "sequence"
   | "dataset"
   | "training_job"
+  | "container"
   | "package";
 
 /** Something that a call is about. */
@@ -129,6 +130,7 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
       s.machine_id AS machine
     FROM sequences s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
   dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
+  container: "SELECT organization_id AS organization FROM training_containers WHERE id = ?",
   training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",
 };
 

@@ -55,6 +55,10 @@ export const limitsRow = object({
   secretsPerLocation: amount("secrets of a location", 5),
   secretsPerPart: amount("secrets of a part of a machine", 5),
   metadataLetters: amount("letters of the metadata of an organization, location, machine or part", MI / 16),
+  containersPerOrganization: amount(
+    "containers that an organization has registered for its training scripts",
+    100,
+  ),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });
 

@@ -36,6 +36,7 @@ const COUNTS = {
   datasetsPerOrganization: "SELECT COUNT(*) AS amount FROM datasets WHERE organization_id = ?",
   sequencesPerOrganization: "SELECT COUNT(*) AS amount FROM sequences WHERE organization_id = ?",
   trainingJobsPerOrganization: "SELECT COUNT(*) AS amount FROM training_jobs WHERE organization_id = ?",
+  containersPerOrganization: "SELECT COUNT(*) AS amount FROM training_containers WHERE organization_id = ?",
 } satisfies { readonly [N in LimitName]?: string };
 
 export type Room = keyof typeof COUNTS;

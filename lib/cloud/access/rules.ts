@@ -115,6 +115,11 @@ export const RULES: readonly Rule[] = [
   rule(training.deleteCompletedTrainingJob, "owner", ["training_job", "id"]),
   rule(training.getTrainingJobLogs, "owner", ["training_job", "id"]),
   rule(training.listSupportedContainers, "anybody"),
+  rule(training.listContainers, "owner", ["organization", "organizationId"]),
+  // Those that come with the control plane are everybody's.
+  rule(training.getContainer, "anybody"),
+  rule(training.registerCustomTrainingContainer, "owner", ["organization", "organizationId"]),
+  rule(training.deleteCustomTrainingContainer, "owner", ["container", "id"]),
   rule(MLInferenceService.method.getInference, "operator", ["organization", "organizationId"]),
 
   // Who finds what in the registry is a matter of each item's visibility.

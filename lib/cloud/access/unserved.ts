@@ -131,15 +131,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
   "viam.app.dataset.v1.DatasetService": [
     [NO_PARQUET, "StartSequenceDatasetExport", "GetSequenceDatasetExport"],
   ],
-  "viam.app.mltraining.v1.MLTrainingService": [
-    [
-      "whoever runs this control plane chooses its containers; list them with ListSupportedContainers",
-      "ListContainers",
-      "GetContainer",
-      "RegisterCustomTrainingContainer",
-      "DeleteCustomTrainingContainer",
-    ],
-  ],
   "viam.app.datapipelines.v1.DataPipelinesService": [
     [
       NO_PIPELINES,

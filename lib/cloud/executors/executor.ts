@@ -37,6 +37,8 @@ export interface Executor {
   readonly capacity: number;
   /** Those of custom scripts; the first one is taken where nobody says. */
   readonly environments: readonly Environment[];
+  /** How the names of images begin that organizations may bring, each with a `/` at its end; none where it runs no images. */
+  readonly images?: readonly string[];
   /** Whether what it runs can call the control plane, and so gets a key. */
   readonly reachesUs: boolean;
   /**

@@ -16,6 +16,8 @@ import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/grpc_web.
 import type { Environment, Executor, Work } from "./executor.ts";
 import { datasetLine } from "../data/jsonl.ts";
 import type { Cluster, ClusterState } from "./kubernetes.ts";
+import { isAllowedImage } from "../training/containers.ts";
+import type { JobScript } from "../training/training.ts";
 import { PACKAGE_BYTES_MAX } from "../packages/packages.ts";
 import type { Limits } from "../sandbox/sandbox_usage.ts";
 import { POD_FOLDER, POD_PROGRAM } from "./pod_program.ts";
@@ -37,6 +39,8 @@ interface Options {
   readonly url: string;
   /** The first one is taken where nobody says. */
   readonly environments: readonly Environment[];
+  /** How the names of images begin that organizations may bring; none where left out. */
+  readonly images?: readonly string[];
   readonly capacity: number;
   /** Of each pod. */
   readonly limits: Pick<Limits, "memoryBytes" | "folderBytes">;
@@ -58,6 +62,10 @@ export class KubernetesExecutor implements Executor {
     return this.options.environments;
   }
 
+  get images(): readonly string[] {
+    return this.options.images ?? [];
+  }
+
   /** Where pods fetch and bring; to be served. */
   get routes(): ReadonlyMap<string, Route> {
     return new Map([[`${PATH}/*`, (request: RouteRequest) => this.#answer(request)]]);
@@ -65,11 +73,8 @@ export class KubernetesExecutor implements Executor {
 
   async run(work: Work): Promise<JsonObject> {
     const { job } = work;
-    const { cluster, environments, url, limits } = this.options;
-    const environment = environments.find(({ key }) => key === job.script!.container);
-    if (!environment) {
-      throw new SvcError("failed_precondition", `"${job.script!.container}" is not here any more`);
-    }
+    const { cluster, url, limits } = this.options;
+    const imageUri = this.#imageOf(job.script!);
     const secret = randomBytes(32).toString("hex");
     const mine = { ...work, uploaded: false };
     const name = nameOf(job.id);
@@ -77,7 +82,7 @@ export class KubernetesExecutor implements Executor {
     try {
       await cluster.create({
         name,
-        image: environment.uri,
+        image: imageUri,
         command: ["python3", "-c", POD_PROGRAM],
         env: {
           HOME: POD_FOLDER,
@@ -89,7 +94,7 @@ export class KubernetesExecutor implements Executor {
         memoryBytes: limits.memoryBytes,
         diskBytes: limits.folderBytes,
       });
-      work.log("info", `the cluster has it as job ${name}, in ${environment.uri}`);
+      work.log("info", `the cluster has it as job ${name}, in ${imageUri}`);
       await this.#follow(name, work);
       if (!mine.uploaded) {
         throw new SvcError("failed_precondition", "the job has ended without sending a model");
@@ -99,6 +104,14 @@ export class KubernetesExecutor implements Executor {
       await cluster.remove(name).catch((error) => work.log("warn", messageOf(error)));
     }
     return { model_type: job.modelType, model_framework: job.modelFramework };
+  }
+
+  /** What was allowed when the job was submitted need not be now. */
+  #imageOf({ container, image }: JobScript): string {
+    const environment = this.environments.find(({ key }) => key === container);
+    const found = image ?? environment?.uri;
+    if (found && (!image || isAllowedImage(image, this.images))) return found;
+    throw new SvcError("failed_precondition", `"${image ?? container}" is not here any more`);
   }
 
   async abandon(id: string): Promise<void> {

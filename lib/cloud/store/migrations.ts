@@ -407,4 +407,15 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE INDEX shared_secrets_by_location ON shared_secrets (location_id)`,
     `CREATE INDEX shared_secrets_by_part ON shared_secrets (part_id)`,
   ],
+  // Containers that organizations have registered for their training scripts.
+  [
+    `CREATE TABLE training_containers (
+      id TEXT PRIMARY KEY,
+      organization_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+      image_uri TEXT NOT NULL,
+      description TEXT NOT NULL,
+      created_ms BIGINT NOT NULL
+    )`,
+    `CREATE INDEX training_containers_by_organization ON training_containers (organization_id, created_ms, id)`,
+  ],
 ];

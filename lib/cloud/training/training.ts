@@ -24,8 +24,10 @@ export interface JobScript {
   readonly version: string;
   readonly sha256: string;
   readonly arguments: { readonly [name: string]: string };
-  /** The environment that it runs in. */
+  /** The environment that it runs in, or the id of a container that its organization had registered. */
   readonly container: string;
+  /** The image of that container, when the job was submitted. */
+  readonly image?: string;
 }
 
 export interface NewJob {

@@ -26,7 +26,9 @@ import { checkNamed, type Package, Packages, splitId } from "../packages/package
 import type { Sql } from "../store/store.ts";
 import { requirePackageRoom } from "../packages/package_content.ts";
 import { requireRoom } from "../access/room.ts";
-import { type NewJob, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
+import { containerHandlers, requireAllowed } from "./container_service.ts";
+import { TrainingContainers } from "./containers.ts";
+import { type JobScript, type NewJob, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
 import {
   checkArguments,
   checkImages,
@@ -93,10 +95,7 @@ export function mlTrainingServices(context: CloudContext, runner?: TrainingRunne
         nextPageToken: found.length > PAGE ? String(page[PAGE - 1].number) : "",
       };
     },
-    listSupportedContainers() {
-      const environments = executors.custom?.environments ?? [];
-      return { containerMap: Object.fromEntries(environments.map((one) => [one.key, one])) };
-    },
+    ...containerHandlers(context, executors),
   });
   return [published, service(TrainingService, { submitTrainingJob })];
 }
@@ -182,7 +181,11 @@ class Submitter {
       throw new SvcError("failed_precondition", "the dataset has no images, wanted some");
     }
     const { metadata, version, sha256 } = script;
-    const container = this.#environment(request.containerVersion || request.containerId);
+    const runsIn = await this.#container(
+      sql,
+      organizationId,
+      request.containerId || request.containerVersion,
+    );
     const job: NewJob = {
       organizationId,
       datasetId,
@@ -191,10 +194,10 @@ class Submitter {
       modelType: MODEL_KINDS.find((kind) => kind === String(metadata.model_type).toLowerCase()) ?? "",
       modelFramework: String(metadata.model_framework ?? "").toLowerCase(),
       labels: [],
-      script: { id: registryItemId, version, sha256, arguments: { ...request.arguments }, container },
+      script: { id: registryItemId, version, sha256, arguments: { ...request.arguments }, ...runsIn },
     };
     const notes = [
-      `script "${registryItemId}", version "${version}", in ${container}`,
+      `script "${registryItemId}", version "${version}", in ${runsIn.image ?? runsIn.container}`,
       `the dataset has ${images.length} images`,
     ];
     return { job, images, notes };
@@ -221,18 +224,31 @@ class Submitter {
     }
   }
 
-  #environment(key: string): string {
+  /** What a script runs in: one of the executor's environments, or a container of the organization's own. */
+  async #container(
+    sql: Sql,
+    organizationId: string,
+    key: string,
+  ): Promise<Pick<JobScript, "container" | "image">> {
     const known = this.executors.custom?.environments ?? [];
     const found = key === "" ? known[0] : known.find((one) => one.key === key);
-    if (found) return found.key;
+    if (found) return { container: found.key };
     if (known.length === 0) {
       throw new SvcError(
         "unimplemented",
         this.executors.noScripts ?? "this control plane runs no training scripts",
       );
     }
+    const own = await new TrainingContainers(sql).find(key);
+    if (own?.organizationId === organizationId) {
+      requireAllowed(this.executors, own.imageUri);
+      return { container: own.id, image: own.imageUri };
+    }
     const wanted = known.map((one) => one.key).join(", ");
-    throw new SvcError("invalid_argument", `found container_version "${key}", wanted one of ${wanted}`);
+    throw new SvcError(
+      "invalid_argument",
+      `found container_version "${key}", wanted one of ${wanted}, or the id of one of the organization's own`,
+    );
   }
 }
 
@@ -296,6 +312,7 @@ function metadataOf(job: TrainingJob): MessageInitShape<typeof TrainingJobMetada
     registryItemVersion: script?.version,
     arguments: script?.arguments,
     containerVersion: script?.container,
+    containerId: script?.container,
     status: STATUS_OF[job.state],
     errorStatus: error && { code: CODES[error.code], message: error.message },
     createdOn: toTimestamp(job.createdMs),

@@ -213,6 +213,7 @@ function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
     [/dataset/, "dataset"],
     [/sequence/, "sequence"],
     [/fragment/, "fragment"],
+    [/container/, "container"],
     [/job|training/, "training_job"],
     [/item|module|package|registry/, "package"],
     [/binary|file_id|image/, "data"],

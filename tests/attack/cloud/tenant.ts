@@ -17,6 +17,8 @@ import { PackageService, PackageType } from "../../../proto/gen/packages_pb.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { packed } from "../../../lib/base/files/archive.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
+import { connect } from "../../../lib/cloud/store/store.ts";
+import { TrainingContainers } from "../../../lib/cloud/training/containers.ts";
 import { type Channel, client } from "../../../lib/wire/channel.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../../lib/wire/metadata.ts";
@@ -36,6 +38,7 @@ export const KINDS = [
   "box",
   "dataset",
   "training_job",
+  "container",
   "package",
 ] as const;
 export type Kind = typeof KINDS[number];
@@ -136,13 +139,22 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     const key = (await host("key", "create", ...third)).id;
     const packages = await addPackage(channel, organization, mark);
     const captured = await capture(channel, tree, secret);
+    const container = await register(place, organization, secret);
     const trained = await train(channel, organization, captured.ids.dataset, secret);
     return {
       mark,
       shared,
       secret,
       hidden: [owner.id, operator.id, machine.key.id, guest, ...captured.others],
-      ids: { ...tree, key, fragment, ...captured.ids, training_job: trained, package: packages.id },
+      ids: {
+        ...tree,
+        key,
+        fragment,
+        ...captured.ids,
+        training_job: trained,
+        container,
+        package: packages.id,
+      },
       words: [packages.other],
       owner,
       operator,
@@ -290,6 +302,23 @@ async function capture(channel: Channel, { organization, part }: Tree, mark: str
 
 function tagsOf(mark: string): string[] {
   return [`tag of ${mark}`, `other tag of ${mark}`];
+}
+
+/** Written into the database: no cluster is here that runs images. */
+async function register({ flags }: Place, organization: string, mark: string): Promise<string> {
+  const store = connect({ file: `${flags[1]}/cloud.db` }, new SystemClock());
+  try {
+    return await store.transaction((sql) =>
+      new TrainingContainers(sql).register(
+        organization,
+        "registry.example.com/team/image",
+        `container of ${mark}`,
+        0,
+      )
+    );
+  } finally {
+    await store.close();
+  }
 }
 
 /** A job that has come to its end: no image here can be read. */
