@@ -127,7 +127,7 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
     FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
     WHERE d.id = ?`,
   sequence: `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
-      s.machine_id AS machine
+      s.machine_id AS machine, s.part_id AS part
     FROM sequences s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
   dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
   container: "SELECT organization_id AS organization FROM training_containers WHERE id = ?",
