@@ -4,6 +4,7 @@
  */
 
 import type { Environment } from "../../base/host.ts";
+import { nextTurn } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Message } from "../../wire/proto.ts";
 import type { CallContext, Interceptor } from "../../wire/service.ts";
@@ -24,27 +25,42 @@ interface RequestLimitParts {
   readonly registry: Types;
 }
 
+/**
+ * So many turns of the program a call waits for others to end: those that came with it, in the same moment, are not
+ * under way for long.
+ */
+const TURNS = 4;
+
 /** Refuses, as `resource_exhausted`, a call beyond the limit on its resource. Keys are resource and service. */
 export function requestLimit({ host, registry }: RequestLimitParts): Interceptor {
   const limit = limitOf(host);
   const underWay = new Map<string, Set<CallContext>>();
-  return (ctx, request) => {
-    const key = keyOf(registry, ctx, request);
-    if (key === undefined) return;
+  const enter = (key: string, ctx: CallContext) => {
     const calls = underWay.getOrInsertComputed(key, () => new Set());
-    if (calls.size >= limit && working(calls) >= limit) {
-      throw new SvcError(
-        "resource_exhausted",
-        `exceeded request limit ${limit} on resource ${key} with ${ctx.method.name}; ` +
-          `wait for earlier calls to end, or set ${VARIABLES[0]} to more`,
-      );
-    }
+    if (calls.size >= limit && working(calls) >= limit) return undefined;
     calls.add(ctx);
     return () => {
       calls.delete(ctx);
-      if (calls.size === 0) underWay.delete(key);
+      if (calls.size === 0 && underWay.get(key) === calls) underWay.delete(key);
     };
   };
+  return (ctx, request) => {
+    const key = keyOf(registry, ctx, request);
+    return key === undefined ? undefined : enter(key, ctx) ?? wait(key, ctx);
+  };
+
+  async function wait(key: string, ctx: CallContext): Promise<() => void> {
+    for (let turn = 0; turn < TURNS; turn++) {
+      await new Promise<void>((resolve) => void nextTurn(resolve));
+      const end = enter(key, ctx);
+      if (end) return end;
+    }
+    throw new SvcError(
+      "resource_exhausted",
+      `exceeded request limit ${limit} on resource ${key} with ${ctx.method.name}; ` +
+        `wait for earlier calls to end, or set ${VARIABLES[0]} to more`,
+    );
+  }
 }
 
 /** Calls that keep the resource busy. One that waits for its reader does not: else a reader could block the resource. */

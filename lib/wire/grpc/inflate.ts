@@ -10,6 +10,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip, createInflate } from "node:zlib";
 import { nextTurn } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
+import { giveBack } from "../given_back.ts";
 
 /** Messages that are inflated at the same time, over all connections; of one connection it is one. */
 export const INFLATED_AT_ONCE = 4;
@@ -20,7 +21,7 @@ const OUTPUT_BYTES = 64 * 1024;
 export interface InflatedTo {
   /** Whether anybody still waits for it. */
   wanted(): boolean;
-  /** Keeps what comes out; throws when it is too much. */
+  /** Copies what comes out; throws when it is too much. */
   append(bytes: Uint8Array): void;
 }
 
@@ -77,6 +78,7 @@ async function run(inflating: ReturnType<typeof createGunzip>, bytes: Uint8Array
       for await (const piece of pieces) {
         if (!to.wanted()) throw new SvcError("canceled", "nobody waits for a compressed message any more");
         to.append(piece);
+        giveBack(piece);
         await turn();
       }
     });
