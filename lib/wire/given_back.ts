@@ -26,5 +26,5 @@ export function giveBack(bytes: Uint8Array): void {
 
 /** Gives back all the memory that `bytes` are a part of. */
 export function giveBackAll(bytes: Uint8Array): void {
-  giveBack(new Uint8Array(bytes.buffer));
+  if (isLent(bytes)) giveBack(new Uint8Array(bytes.buffer));
 }

@@ -5,7 +5,6 @@
  * what has really arrived, never with what a prefix promises. All of it is charged to a budget.
  */
 
-import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
 import type { Allowance, ByteBudget } from "../port/byte_budget.ts";
 import { readUint32 } from "../http2/frame.ts";
@@ -14,9 +13,9 @@ import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 import { Inflater } from "./inflate.ts";
 
 const COMPRESSED = 1;
-const FIRST_ROOM_BYTES = 512;
-/** Of a queue that holds nothing. */
-const NO_BLOCK = Buffer.from(new ArrayBuffer(0));
+/** The first piece of what waits to be whole, and the largest. */
+const FIRST_PIECE_BYTES = 512;
+const PIECE_BYTES = 256 * 1024;
 /** A message that is part of more than this many times its size is copied, so that the rest can go. */
 const SPARSE = 4;
 
@@ -278,66 +277,90 @@ class Account {
   }
 }
 
-/** Bytes in one growing block. */
+/**
+ * Bytes in pieces, the next one as large as all before it up to a limit. Nothing is moved when there are more of them,
+ * and what is put together takes the place of its pieces one by one: so a large message never takes twice its size.
+ */
 export class ByteQueue {
-  #block: Buffer<ArrayBuffer> = NO_BLOCK;
+  readonly #pieces: Uint8Array<ArrayBuffer>[] = [];
+  /** Where the bytes begin in the first piece, and end in the last one. */
   #start = 0;
   #end = 0;
+  #length = 0;
 
   constructor(private readonly account: Pick<ByteBudget, "take" | "give">) {}
 
   get length(): number {
-    return this.#end - this.#start;
+    return this.#length;
   }
 
-  /** `wanted` is how many there will be at most, as it seems: room doubles, but not beyond. */
+  /** `wanted` is how many there will be at most, as it seems: there is no more room than that. */
   append(bytes: Uint8Array, wanted = Infinity): void {
-    const length = this.length + bytes.length;
-    if (this.#end + bytes.length > this.#block.length) this.#grow(length, wanted);
-    this.#block.set(bytes, this.#end);
-    this.#end += bytes.length;
+    for (let at = 0; at < bytes.length;) {
+      const left = bytes.length - at;
+      const piece = this.#pieces.at(-1);
+      const room = piece ? piece.length - this.#end : 0;
+      if (room === 0) {
+        this.#grow(left, wanted);
+        continue;
+      }
+      const part = left <= room ? bytes.subarray(at) : bytes.subarray(at, at + room);
+      piece!.set(part, this.#end);
+      this.#end += part.length;
+      this.#length += part.length;
+      at += part.length;
+    }
   }
 
   /** The first `length` bytes, which nobody else touches again. */
   take(length: number): Uint8Array {
-    const bytes = this.#block.subarray(this.#start, this.#start + length);
-    this.#start += length;
-    const left = this.length;
-    if (left >= length || this.#block.length > SPARSE * length) {
-      const copy = new Uint8Array(bytes);
-      if (left === 0 && this.#block.length > FIRST_ROOM_BYTES) this.clear();
-      return copy;
+    const [first] = this.#pieces;
+    if (length === this.#length && this.#pieces.length === 1 && first.length <= SPARSE * length) {
+      // The piece goes with the bytes.
+      const bytes = first.subarray(this.#start, this.#end);
+      this.#leave();
+      return bytes;
     }
-    // The block goes with the bytes, and what is left moves to another one.
-    const rest = this.#block.subarray(this.#start, this.#end);
-    this.#leave();
-    if (left > 0) this.append(rest);
+    const bytes = new Uint8Array(length);
+    for (let at = 0; at < length;) {
+      const piece = this.#pieces[0];
+      const end = Math.min(this.#pieces.length === 1 ? this.#end : piece.length, this.#start + length - at);
+      bytes.set(piece.subarray(this.#start, end), at);
+      at += end - this.#start;
+      this.#length -= end - this.#start;
+      this.#start = end;
+      if (end === piece.length) this.#drop();
+    }
+    if (this.#length === 0 && this.#pieces[0]?.length > FIRST_PIECE_BYTES) this.clear();
     return bytes;
   }
 
   clear(): void {
-    if (this.#block.length > 0) giveBack(this.#leave());
+    for (const piece of this.#leave()) giveBack(piece);
   }
 
-  #leave(): Uint8Array {
-    const block = this.#block;
-    this.account.give(block.length);
-    this.#block = NO_BLOCK;
-    this.#start = this.#end = 0;
-    return block;
+  #leave(): Uint8Array[] {
+    const pieces = this.#pieces.splice(0);
+    for (const { length } of pieces) this.account.give(length);
+    this.#start = this.#end = this.#length = 0;
+    return pieces;
   }
 
-  #grow(length: number, wanted: number): void {
-    const room = Math.max(length, Math.min(Math.max(2 * length, FIRST_ROOM_BYTES), wanted));
-    if (this.#start > 0) this.#block.copyWithin(0, this.#start, this.#end);
-    if (room > this.#block.length) {
-      this.account.take(room - this.#block.length);
-      // Moves the bytes and frees the old block at once: as garbage, such blocks would pile up to a multiple of them.
-      const { buffer } = this.#block;
-      this.#block = Buffer.from(buffer.byteLength > 0 ? buffer.transfer(room) : new ArrayBuffer(room));
-    }
-    this.#end -= this.#start;
+  /** Lets go of the first piece. */
+  #drop(): void {
+    const piece = this.#pieces.shift()!;
+    this.account.give(piece.length);
+    giveBack(piece);
     this.#start = 0;
+    if (this.#pieces.length === 0) this.#end = 0;
+  }
+
+  #grow(bytes: number, wanted: number): void {
+    const usual = Math.min(Math.max(this.#length, bytes, FIRST_PIECE_BYTES), PIECE_BYTES);
+    const room = Math.max(Math.min(usual, wanted - this.#length), Math.min(bytes, PIECE_BYTES));
+    this.account.take(room);
+    this.#pieces.push(new Uint8Array(room));
+    this.#end = 0;
   }
 }
 

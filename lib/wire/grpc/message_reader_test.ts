@@ -181,3 +181,24 @@ Deno.test("what is cleared is given back at once", () => {
   whole.clear();
   assertEquals(block.byteLength, 100_000);
 });
+
+Deno.test("bytes that wait in pieces are the same when they are put together, whatever is taken, and cost what they are", () => {
+  for (const step of [1, 7, 600, 5_000, 300_000]) {
+    const budget = new ByteBudget("messages", 10_000_000);
+    const queue = new ByteQueue(budget);
+    const sent = Uint8Array.from({ length: 700_000 }, (_, at) => at * at % 251);
+    let read = 0;
+    for (let at = 0; at < sent.length; at += step) {
+      queue.append(sent.subarray(at, at + step), sent.length - read);
+      assert(budget.usedBytes <= 2 * queue.length + 300_000, `${budget.usedBytes} for ${queue.length}`);
+      if (at % 3 === 0) continue;
+      const bytes = queue.take(Math.ceil(queue.length / 2));
+      assertEquals(bytes.every((byte, index) => byte === sent[read + index]), true, `step ${step}, at ${at}`);
+      read += bytes.length;
+    }
+    const rest = queue.take(queue.length);
+    assertEquals([read + rest.length, rest.at(-1)], [sent.length, sent.at(-1)]);
+    queue.clear();
+    assertEquals(budget.usedBytes, 0);
+  }
+});

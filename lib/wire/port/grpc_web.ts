@@ -62,6 +62,7 @@ export interface WebResponse {
 
 /** Takes the body of a request as it comes. */
 export interface WebBody {
+  /** Bytes that are lent for the call: whoever keeps them copies them. */
   data(bytes: Uint8Array): void;
   ended(): void;
   /** The client went away before its answer was complete. */

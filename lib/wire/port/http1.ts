@@ -15,6 +15,7 @@ import {
 import type { Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
+import { giveBack } from "../given_back.ts";
 import type { Allowance, ByteBudget } from "./byte_budget.ts";
 import type { Turns } from "./fair_socket.ts";
 import type { WebBody, WebRequest, WebResponse, WebServer } from "./grpc_web.ts";
@@ -152,6 +153,7 @@ class Http1Connection {
       watch.arrived(bytes.length);
       if (unread > BODY_BYTES) message.pause();
       body.data(bytes);
+      giveBack(bytes);
     });
     message.on("end", () => body.ended());
     message.on("error", (error) => this.parts.debug(`request of ${client.name}: ${error.message}`));
