@@ -12,7 +12,7 @@ import type { Duplex } from "node:stream";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { giveBack } from "../given_back.ts";
-import { Share } from "../port/fair_socket.ts";
+import { type Round, Share } from "../port/fair_socket.ts";
 import { type Fields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
 import { type BudgetName, Budgets, type PortBudgets } from "./budget.ts";
 import { fitting, listBytes, problemOf } from "./fields.ts";
@@ -73,6 +73,8 @@ export interface ConnectionOptions {
   readonly maxStreams?: number;
   /** A client's: `open` or `hasRoom` may have changed. */
   readonly changed?: () => void;
+  /** The connections that it has turns with. */
+  readonly round?: Round;
   /** Charged with answers that wait to be sent; throws where there are too many. */
   readonly unread?: Unread;
   /** A server's: what all its connections may do together. */
@@ -117,7 +119,7 @@ export class Connection {
   constructor(private readonly socket: Duplex, private readonly options: ConnectionOptions) {
     const { role, clock } = options;
     this.#input = new FrameReader(role);
-    this.#share = new Share(socket, clock);
+    this.#share = new Share(socket, clock, options.round);
     this.#budgets = new Budgets(clock, options.budgets);
     if (role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
     this.#settings();

@@ -9,8 +9,10 @@ import { type Clock, nextTurn } from "../../base/clock.ts";
 import type { Duplex } from "node:stream";
 import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 
-/** What a connection may cost before it is the others' turn, as much as handling so many bytes does. */
+/** What a connection may cost before it is the others' turn, at least, as much as handling so many bytes does. */
 const SHARE_COST = 16 * 1024;
+/** What one connection may cost if no other one waits for its turn: a few dozen calls, whose answers leave in one write. */
+const ROUND_COST = 64 * 1024;
 /** What is read in a turn where requests begin, a dozen or two of the shortest; it doubles with every turn without one. */
 const SLICE_BYTES = 512;
 /** Of the body of a request, which costs little, this much is read in a turn. */
@@ -63,13 +65,32 @@ class Rest {
   }
 }
 
+/** The connections that have turns after each other. The fewer of them wait for one, the more of it each has. */
+export class Round {
+  #waiting = 0;
+
+  enter(): void {
+    this.#waiting++;
+  }
+
+  leave(): void {
+    this.#waiting--;
+  }
+
+  /** What a connection may cost in its turn, while the others wait. */
+  get share(): number {
+    return Math.max(SHARE_COST, ROUND_COST / (1 + this.#waiting));
+  }
+}
+
 /** A connection's share of each turn. */
 export class Share {
   readonly #rest: Rest;
-  #left = SHARE_COST;
+  #left: number;
 
-  constructor(private readonly socket: Duplex, clock: Clock) {
+  constructor(private readonly socket: Duplex, clock: Clock, private readonly round = new Round()) {
     this.#rest = new Rest(clock);
+    this.#left = round.share;
   }
 
   /** Whether the connection waits for its next turn. */
@@ -91,14 +112,17 @@ export class Share {
   /** Stops reading until the next turn, which begins with `go` and a new share. */
   rest(go: () => void): void {
     this.socket.pause();
+    this.round.enter();
     this.#rest.begin(() => {
-      this.#left = SHARE_COST;
+      this.round.leave();
+      this.#left = this.round.share;
       go();
       if (!this.resting) this.socket.resume();
     });
   }
 
   stop(): void {
+    if (this.resting) this.round.leave();
     this.#rest.stop();
   }
 }

@@ -10,7 +10,7 @@ import { nextTurn, settle, SystemClock } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { selfSigned } from "../../../tests/support/echo.ts";
-import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
+import { holdBelowTls, readInTurns, Round, type Turns } from "./fair_socket.ts";
 import { HpackEncoder } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import { PREFACE, TYPE } from "../http2/frame.ts";
@@ -56,30 +56,52 @@ Deno.test("fairness: a connection of HTTP/2 that never stops sending leaves turn
   await settle();
 });
 
-Deno.test("fairness: calls are fewer in a turn than their few bytes say", async () => {
-  let calls = 0;
-  const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
-  const connection = new Connection(socket, {
-    role: "server",
-    clock: new FakeClock(),
-    accept: () => {
-      calls++;
-      return { headers() {}, data() {}, ended() {}, closed() {} };
-    },
-  });
+/** How many calls of each connection are taken in a turn, at most, where so many connections are busy. */
+async function callsInTurn(connections: number): Promise<number[]> {
+  const round = new Round();
   const block = new HpackEncoder().encode([[":method", "POST"], [":scheme", "http"], [":path", "/"]]);
   const headers = Array.from({ length: 500 }, (_, i) => frameBytes(TYPE.headers, 4, 1 + 2 * i, block));
-  socket.push(Buffer.concat([BEGINNING, ...headers]));
-  const counts: number[] = [];
+  const busy = Array.from({ length: connections }, () => {
+    const made = { calls: 0, most: 0, before: 0 };
+    const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+    const connection = new Connection(socket, {
+      role: "server",
+      clock: new FakeClock(),
+      round,
+      accept: () => {
+        made.calls++;
+        return { headers() {}, data() {}, ended() {}, closed() {} };
+      },
+    });
+    socket.push(Buffer.concat([BEGINNING, ...headers]));
+    return { connection, made };
+  });
   for (let turn = 0; turn < 100; turn++) {
     await new Promise<void>((resolve) => void nextTurn(resolve));
-    counts.push(calls);
+    for (const { made } of busy) {
+      // What comes first has a share of its own.
+      if (turn > 0) made.most = Math.max(made.most, made.calls - made.before);
+      made.before = made.calls;
+    }
   }
-  const most = Math.max(...counts.slice(1).map((count, i) => count - counts[i]));
-  assert(most < 100, `${most} calls in a turn`);
-  assertEquals(calls, 500);
-  connection.destroy(new SvcError("canceled", "the test is over"));
+  for (const { connection, made } of busy) {
+    assertEquals(made.calls, 500);
+    connection.destroy(new SvcError("canceled", "the test is over"));
+  }
   await settle();
+  assertEquals(round.share, new Round().share);
+  return busy.map(({ made }) => made.most);
+}
+
+Deno.test("fairness: calls are fewer in a turn than their few bytes say", async () => {
+  const [most] = await callsInTurn(1);
+  assert(most < 100, `${most} calls in a turn`);
+});
+
+Deno.test("fairness: the more connections wait for their turn, the less of it each has", async () => {
+  const [alone] = await callsInTurn(1);
+  const each = Math.max(...await callsInTurn(8));
+  assert(each <= alone / 3, `${each} calls in a turn of one of many, ${alone} of the only one`);
 });
 
 /** Reads all that a socket has, slice by slice; answers what came and how much of it came in one turn. */

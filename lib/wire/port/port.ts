@@ -15,7 +15,7 @@ import type { Logger } from "../../base/log/log.ts";
 import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "../grpc/server.ts";
 import { type HttpOptions, type WebRequest, WebServer } from "./grpc_web.ts";
-import { holdBelowTls, readInTurns, type Turns } from "./fair_socket.ts";
+import { holdBelowTls, readInTurns, Round, type Turns } from "./fair_socket.ts";
 import { DEFAULT_CONNECTIONS, type Guest, Guests, waitingWith } from "./guests.ts";
 import type { Fields } from "../http2/hpack.ts";
 import { Http1, refusal } from "./http1.ts";
@@ -116,6 +116,7 @@ class OpenPort implements Port {
   readonly #scheme: string;
   readonly #allowance: PortAllowance;
   readonly #budgets: PortBudgets;
+  readonly #round = new Round();
   #nextClient = 0;
   #closing: Promise<void> | undefined;
   #changed = () => {};
@@ -317,6 +318,7 @@ class OpenPort implements Port {
         guest.progressed();
         return calls(stream, fields);
       },
+      round: this.#round,
       unread: allowance.unread,
       budgets: this.#budgets,
       moved: (bytes) => guest.moved(bytes),
