@@ -98,6 +98,16 @@ Deno.test("svc-agent and svc-ml reach no drivers and no machine, whatever they i
   }
 });
 
+Deno.test("svc-server answers -version and -help without loading anything of a machine", () => {
+  const dynamic = /await import\(\s*"([^"]+)"/g;
+  const reached = reachedFrom(["cli/server/main.ts"], ({ imports, text }) => {
+    const later = [...text.matchAll(dynamic), ...text.matchAll(/import type .*? from "([^"]+)"/g)];
+    return imports.filter((target) => !later.some((match) => match[1] === target));
+  });
+  assertEquals([...reached].filter((path) => !/^(?:cli\/|lib\/base\/|deno\.json$)/.test(path)), []);
+  assert(!reached.has("cli/server/serve.ts"));
+});
+
 Deno.test("the rules name folders that exist", async () => {
   for (const folder of ORDER) assert((await Deno.stat(new URL(folder, ROOT))).isDirectory, folder);
   assertEquals(Object.values(ROOMS).flat().filter((room) => !ORDER.includes(room)), []);

@@ -63,7 +63,7 @@ export function huffmanText(bytes: Uint8Array): string | undefined {
     state = second & 0xff;
   }
   const whole = ends[state] === 1 ? latin1(text, 0, length) : undefined;
-  giveBack(text);
+  if (text !== scratch) giveBack(text);
   return whole;
 }
 

@@ -1,0 +1,133 @@
+/**
+ * What `svc-server` does once its command line is read: it serves a machine, or answers about one.
+ *
+ * Owns the choice of APIs, models and host. Promises: a configuration that cannot be used is told whole and ends with 1;
+ * otherwise it serves until it is told to stop.
+ */
+
+import { APIS } from "../../lib/api/mod.ts";
+import type { Host } from "../../lib/base/host.ts";
+import { settle, SystemClock } from "../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import { machineSchema } from "../../lib/machine/config/config.ts";
+import { startRuntime } from "../../lib/machine/runtime.ts";
+import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
+import { type AnyModel, Registry } from "../../lib/resource/registry.ts";
+import { MODELS } from "../../drivers/mod.ts";
+import { makeOffer } from "../../lib/wire/webrtc.ts";
+import { networkCheck, printCapture, profiled } from "./diagnostics.ts";
+import { openLogs } from "../logs.ts";
+import { installServer } from "./install.ts";
+import { revision, VERSION } from "../version.ts";
+import { EXIT } from "../program.ts";
+import type { Options } from "./main.ts";
+
+const NAME = "svc-server";
+
+/** The same options, told in the log when they are used. */
+const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: string }[] = [
+  { given: (options) => options.webrtc, what: "-webrtc: clients connect directly, over gRPC or gRPC-web" },
+  { given: (options) => options.disableMdns, what: "-disable-mdns: nothing is announced in any case" },
+  {
+    given: (options) => options.untrustedEnv,
+    what: "-untrusted-env: there are no processes or shell to disable",
+  },
+  {
+    given: (options) => options.shareddir !== "",
+    what: "-shareddir: there are no static web assets to serve",
+  },
+];
+
+/** Does what `options` say, and gives the exit code. */
+export async function run(
+  options: Options,
+  host: Host,
+  models: readonly AnyModel[] = MODELS,
+): Promise<number> {
+  const registry = new Registry(APIS, models);
+  try {
+    if (host.env("SVC_SELFTEST") === "webrtc") return await offer(host);
+    if (options.dumpResources !== "") return await dumpResources(options.dumpResources, registry, host);
+    if (options.configSchema) {
+      host.write(`${JSON.stringify(machineSchema(registry), null, 2)}\n`);
+      return EXIT.ok;
+    }
+    if (options.networkCheck) return await networkCheck(options.config, registry, host);
+    if (options.ftdcRead !== "") {
+      await printCapture(options.ftdcRead, options.ftdcFormat, options.ftdcMetrics, host);
+      return EXIT.ok;
+    }
+    if (options.aixInstall) return await installServer(options.config, host);
+    if (options.config === "") {
+      host.writeError("svc-server: no configuration; give one with -config FILE; see -help\n");
+      return EXIT.usage;
+    }
+    return await profiled(options.cpuprofile, host, () => serve(options, registry, host));
+  } catch (error) {
+    host.writeError(`svc-server: ${chainOf(error)}\n`);
+    return EXIT.failed;
+  }
+}
+
+async function serve(options: Options, registry: Registry, host: Host): Promise<number> {
+  const clock = new SystemClock();
+  using open = openLogs(NAME, options.logFile, host, clock);
+  const { logs } = open;
+  logs.configure([], options.debug);
+  const logger = logs.logger("rdk");
+  logger.info("svc-server", { version: VERSION, git_rev: revision() ?? "built from source" });
+  for (const { given, what } of WITHOUT_ENGINE) {
+    if (given(options)) logger.info(`${what} (not in this version)`);
+  }
+
+  const stopped = Promise.withResolvers<string>();
+  const forced = new AbortController();
+  const end = Promise.withResolvers<number>();
+  let signals = 0;
+  const ignore = host.onTermination((signal) => {
+    if (++signals === 1) return stopped.resolve(signal);
+    forced.abort(new SvcError("canceled", `${signal} came again`));
+    // Even if it has not come as far as to have something to close.
+    void settle().then(() => end.resolve(EXIT.failed));
+  });
+  const run = async () => {
+    const { config: configPath, debug, noTls, revealSensitiveConfigDiffs: showConfigDiffs } = options;
+    const { allowInsecureCreds: allowInsecureCredentials } = options;
+    const { resolve: stop } = stopped;
+    const parts = { registry, host, clock, logs, version: VERSION };
+    const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
+    const diagnostics = { ftdc, webProfile, telemetry };
+    const runtime = await startRuntime(
+      {
+        configPath,
+        debug,
+        noTls,
+        allowInsecureCredentials,
+        showConfigDiffs,
+        diagnostics,
+        network: systemNetwork(host),
+        stop,
+      },
+      parts,
+    );
+    const reason = await stopped.promise;
+    logger.info(`shutting down: ${reason}`);
+    return await runtime.close(forced.signal, reason) ? EXIT.ok : EXIT.failed;
+  };
+  try {
+    return await Promise.race([run(), end.promise]);
+  } finally {
+    ignore();
+  }
+}
+
+async function dumpResources(path: string, registry: Registry, host: Host): Promise<number> {
+  await host.writeFile(path, `${JSON.stringify(registry.dump(), null, "\t")}\n`, { mode: 0o600 });
+  return EXIT.ok;
+}
+
+/** Shows that the WebRTC addon of this executable loads and works: prints an offer. */
+async function offer(host: Host): Promise<number> {
+  host.write(`${await makeOffer()}\n`);
+  return EXIT.ok;
+}
