@@ -1,0 +1,91 @@
+/**
+ * Everything that README and docs show to be typed, run or configured: each block is run by a test, or the test that
+ * runs the same is named here.
+ */
+
+import { assertEquals } from "@std/assert";
+import { APIS } from "../../lib/api/mod.ts";
+import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
+import { decodeConfig } from "../../lib/machine/config/config.ts";
+import { Registry } from "../../lib/resource/registry.ts";
+import { MODELS } from "../../drivers/mod.ts";
+import { type Block, blocks, commandsOf, ROOT } from "./pages.ts";
+import { SESSIONS } from "./sessions.ts";
+
+const ALL = await blocks();
+
+/** Sections of a machine's file; a block that has one of them is such a file. */
+const SECTIONS = ["components", "services", "remotes", "maintenance", "network", "packages"];
+
+/** How commands begin that no session runs, and what runs the same. */
+const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
+  "npx --yes deno@2.9.6 task demo": "tests/interop/interop_test.ts",
+  "npx --yes deno@2.9.6 task test": "tests/docs/blocks_test.ts",
+  "npx --yes deno@2.9.6 task compile": "cli/build/check.ts",
+  "svc-server -config machine.json": "tests/e2e/reload_test.ts",
+  "svc-cloud serve --demo": "tests/docs/sessions_test.ts",
+  "svc-ml submit --embedded --model-type object-detection --follow": "tests/accuracy/demo.ts",
+  "curl -fsSL http://CLOUD:8090/install.sh": "tests/cloud/install_test.ts",
+  "deno run -A examples/obstacles.ts": "tests/contract/contract_test.ts",
+  "deno task accuracy:depth": "tests/accuracy/depth.ts",
+};
+
+Deno.test("every JSON block can be read, and every machine's file in one is right", () => {
+  const registry = new Registry(APIS, MODELS);
+  for (const block of ALL.filter(({ language }) => /^jsonc?$/.test(language))) {
+    const json = parseJsonc(new TextEncoder().encode(block.text), { file: placeOf(block) });
+    if (!isObject(json) || !SECTIONS.some((section) => section in json)) continue;
+    assertEquals(problemsOf(registry, json), [], placeOf(block));
+  }
+});
+
+Deno.test("every command in a block is run by a session, or by a test that is named", async () => {
+  const shown = ALL.filter(({ language }) => language === "sh").flatMap((block) =>
+    commandsOf(block).map((command) => ({ block, command }))
+  );
+  const elsewhere = Object.keys(RUN_ELSEWHERE);
+  const unknown = shown.filter(({ block, command }) =>
+    !elsewhere.some((begin) => command.startsWith(begin)) && !SESSIONS.some(({ page }) => page === block.page)
+  );
+  assertEquals(unknown.map(({ block, command }) => `${placeOf(block)}: ${command}`), []);
+  const gone = elsewhere.filter((begin) => !shown.some(({ command }) => command.startsWith(begin)));
+  assertEquals(gone, [], "are no longer shown");
+  for (const path of Object.values(RUN_ELSEWHERE)) await Deno.stat(ROOT + path);
+});
+
+Deno.test("blocks are in languages that a test runs", () => {
+  const others = ALL.filter(({ language }) =>
+    !["sh", "ts", "python", "json", "jsonc", ""].includes(language)
+  );
+  assertEquals(others.map(placeOf), []);
+});
+
+Deno.test("links between pages lead somewhere", async () => {
+  const broken: string[] = [];
+  for (
+    const page of [
+      "README.md",
+      ...[...Deno.readDirSync(`${ROOT}docs`)].map(({ name }) => `docs/${name}`),
+    ]
+  ) {
+    if (!page.endsWith(".md")) continue;
+    const text = await Deno.readTextFile(ROOT + page);
+    for (const [, link] of text.matchAll(/\]\(([^)#\s]+\.md)[^)]*\)/g)) {
+      if (link.startsWith("http")) continue;
+      await Deno.stat(new URL(link, `file://${ROOT}${page}`)).catch(() => broken.push(`${page}: ${link}`));
+    }
+  }
+  assertEquals(broken, []);
+});
+
+function problemsOf(registry: Registry, json: JsonObject): string[] {
+  // The package that a model comes in is not here.
+  return decodeConfig(json, registry, { env: () => "" }).problems.map(({ path, message }) =>
+    `${path}: ${message}`
+  );
+}
+
+function placeOf({ page, line }: Block): string {
+  return `${page}:${line}`;
+}

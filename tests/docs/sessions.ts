@@ -1,0 +1,159 @@
+/**
+ * Sessions: a page's shell blocks, run from top to bottom by a shell, beside a control plane that serves.
+ *
+ * A session has a folder of its own, the programs on its PATH (from source), and the files that its page assumes. What
+ * a reader would fill in (`PART`, `FILE`) is filled in.
+ */
+
+import { encodePng } from "../../lib/geometry/image/png.ts";
+import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
+import { startServer, writeConfig } from "../support/server.ts";
+import { type Block, blocks, commandsOf, ROOT } from "./pages.ts";
+
+export interface Session {
+  readonly page: string;
+  /** Makes what the page assumes; gives what the reader fills in, with what it stands for. */
+  prepare(desk: Desk): Promise<Readonly<Record<string, string>>>;
+}
+
+/** Where a session works. */
+export interface Desk {
+  readonly folder: string;
+  readonly cloud: CloudProcess;
+  readonly example: Example;
+}
+
+export const SESSIONS: readonly Session[] = [
+  {
+    page: "docs/cloud.md",
+    async prepare({ folder, example }) {
+      await Deno.writeTextFile(`${folder}/machine.json`, JSON.stringify({ components: [] }));
+      return { PART: example.partId, FILE: "machine.json", REVISION: "1" };
+    },
+  },
+  {
+    page: "docs/keys.md",
+    prepare: ({ example }) => Promise.resolve({ "<its id>": example.organizationId }),
+  },
+  {
+    page: "docs/ftdc.md",
+    prepare: async ({ folder }) => ({ FILE: await capture(folder) }),
+  },
+  {
+    page: "docs/limits.md",
+    prepare: ({ cloud }) => Promise.resolve({ "http://localhost:8090": cloud.url }),
+  },
+  {
+    page: "docs/training.md",
+    async prepare({ folder }) {
+      for (const [label, color] of [["apple", 0], ["lime", 1]] as const) {
+        await Deno.mkdir(`${folder}/photos/${label}`, { recursive: true });
+        for (let index = 0; index < 10; index++) {
+          await Deno.writeFile(`${folder}/photos/${label}/${index}.png`, photograph(color, index));
+        }
+      }
+      return {};
+    },
+  },
+];
+
+/** Works beside a fresh control plane that has the example of `svc-cloud init`. */
+export async function withDesk(use: (desk: Desk) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-docs-" });
+  try {
+    const data = `${folder}/svc-cloud-data`;
+    const example: Example = JSON.parse(await svcCloud("init", "--data", data, "--json"));
+    const cloud = await serveCloud(["--data", data]);
+    try {
+      await use({ folder, cloud, example });
+    } finally {
+      await cloud.stop();
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Runs the shell blocks of a session's page. Throws with what was written if one fails. */
+export async function runSession({ page, prepare }: Session, desk: Desk, skip: (command: string) => boolean) {
+  const meant = await prepare(desk);
+  for (const block of (await blocks()).filter((one) => one.page === page && one.language === "sh")) {
+    const commands = commandsOf(block).filter((command) => !skip(command));
+    if (commands.length > 0) await runShell(block, filledIn(commands.join("\n"), meant), desk);
+  }
+}
+
+function filledIn(text: string, meant: Readonly<Record<string, string>>): string {
+  return Object.entries(meant).reduce((all, [blank, meaning]) => all.replaceAll(blank, meaning), text);
+}
+
+async function runShell({ page, line }: Block, script: string, desk: Desk): Promise<void> {
+  const { folder, cloud, example } = desk;
+  const { code, stdout, stderr } = await new Deno.Command("bash", {
+    args: ["-euo", "pipefail", "-c", script],
+    cwd: folder,
+    env: {
+      PATH: `${await programs(folder)}:${Deno.env.get("PATH")}`,
+      HOME: folder,
+      NO_COLOR: "1",
+      SVC_BASE_URL: cloud.url,
+      SVC_API_KEY_ID: example.ownerKey.id,
+      SVC_API_KEY: example.ownerKey.key,
+      SVC_ORG_ID: example.organizationId,
+    },
+    stdin: "null",
+  }).output();
+  if (code === 0) return;
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  throw new Error(`${page}:${line} ended with ${code}\n${script}\n${text(stdout)}\n${text(stderr)}`);
+}
+
+/** A folder with the programs, run from source. */
+async function programs(folder: string): Promise<string> {
+  const bin = `${folder}/bin`;
+  await Deno.mkdir(bin, { recursive: true });
+  for (const name of ["server", "agent", "cloud", "ml"]) {
+    const start = `"${Deno.execPath()}" run -A --config "${ROOT}deno.json" "${ROOT}cli/${name}/main.ts"`;
+    await Deno.writeTextFile(`${bin}/svc-${name}`, `#!/bin/sh\nexec ${start} "$@"\n`, { mode: 0o755 });
+  }
+  return bin;
+}
+
+/** A capture of diagnostics: a machine writes what it has when it ends, if that is anything yet. */
+async function capture(folder: string): Promise<string> {
+  const config = await writeConfig({ network: { bind_address: "127.0.0.1:0" } });
+  const home = `${folder}/home`;
+  try {
+    for (let seconds = 2; seconds <= 32; seconds *= 2) {
+      const server = await startServer(config, { env: { SVC_HOME: home } });
+      await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
+      await server.stop();
+      const found = (await filesIn(home)).find((path) => path.endsWith(".jsonl.gz"));
+      if (found) return found;
+    }
+    throw new Error(`there is no capture in ${home}`);
+  } finally {
+    await Deno.remove(config);
+  }
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  const found: string[] = [];
+  await Deno.mkdir(folder, { recursive: true });
+  for await (const entry of Deno.readDir(folder)) {
+    const path = `${folder}/${entry.name}`;
+    if (entry.isDirectory) found.push(...await filesIn(path));
+    else found.push(path);
+  }
+  return found;
+}
+
+/** A picture of 32 by 32 pixels in which `channel` is bright. */
+function photograph(channel: number, seed: number): Uint8Array {
+  const [width, height, channels] = [32, 32, 3] as const;
+  const samples = Uint8Array.from(
+    { length: width * height * channels },
+    (_, at) => at % channels === channel ? 200 + (at * 7 + seed * 13) % 50 : (at * 11 + seed * 17) % 60,
+  );
+  return encodePng({ width, height, channels, samples });
+}

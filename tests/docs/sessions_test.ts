@@ -1,0 +1,106 @@
+/** README and docs, run: shell sessions, and the programs in TypeScript and Python. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { pythonProgram, run } from "../interop/programs.ts";
+import { startServer, writeConfig } from "../support/server.ts";
+import { blockWith, ROOT } from "./pages.ts";
+import { type Desk, runSession, SESSIONS, withDesk } from "./sessions.ts";
+
+const PACKAGES = `${ROOT}tests/interop/packages.json`;
+const python = await pythonProgram();
+
+for (const session of SESSIONS) {
+  Deno.test(`the commands of ${session.page} do what the page says`, async () => {
+    await withDesk((desk) => runSession(session, desk, (command) => command === "svc-cloud serve --demo"));
+  });
+}
+
+Deno.test("the README's program in TypeScript moves the demo's motor", async () => {
+  const { text } = await blockWith("README.md", "MotorClient");
+  await withDemo(async (url) => {
+    assertStringIncludes(await runScript(text.replace("http://localhost:8080", url)), "motor1");
+  });
+});
+
+Deno.test({
+  name: "the README's program in Python lists the demo's resources",
+  ignore: python === undefined,
+  fn: async () => {
+    const { text } = await blockWith("README.md", "RobotClient.at_address");
+    const imports = text.split("\n").filter((line) => line.startsWith("from"));
+    const body = text.split("\n").filter((line) => !line.startsWith("from"));
+    await withDemo(async (url) => {
+      const main = [...body, "await robot.close()"].map((line) => `    ${line}`).join("\n");
+      const program = [...imports, "import asyncio", "async def main():", main, "asyncio.run(main())"].join(
+        "\n",
+      );
+      const { code, stdout, stderr } = await run([
+        python!,
+        "-c",
+        program.replace("localhost:8080", new URL(url).host),
+      ]);
+      assertEquals(code, 0, stderr);
+      assertStringIncludes(stdout, "motor1");
+    });
+  },
+});
+
+Deno.test("the README's program for a control plane lists its organizations", async () => {
+  const { text } = await blockWith("README.md", "createViamClient");
+  await withDesk(async ({ cloud, example }: Desk) => {
+    const program = text.replace("http://localhost:8090", cloud.url)
+      .replace("<key id>", example.ownerKey.id).replace("<key>", example.ownerKey.key);
+    assertStringIncludes(await runScript(program), example.organizationId);
+  });
+});
+
+Deno.test("the program in docs/training.md submits a job", async () => {
+  const { text } = await blockWith("docs/training.md", "MlTrainingClient");
+  await withDesk(async ({ cloud, example }: Desk) => {
+    const imports = [
+      ["{ connectApp }", "lib/cloud_client/app_channel.ts"],
+      ["{ MlTrainingClient, ModelType }", "lib/cloud_client/training_client.ts"],
+      ["{ SystemClock }", "lib/base/clock.ts"],
+      ["{ Secret }", "lib/base/secret.ts"],
+    ].map(([names, file]) => `import ${names} from "${ROOT}${file}";`);
+    const { id, key } = example.ownerKey;
+    const given = { keyId: id, key, org: example.organizationId, dataset: "no-such-dataset" };
+    const values = Object.entries(given).map(([name, value]) => `const ${name} = ${JSON.stringify(value)};`);
+    const program = [...imports, ...values, text.replace("http://localhost:8090", cloud.url)].join("\n");
+    // The example has no images, so the furthest that the program gets is the control plane's answer.
+    const { stderr } = await runDeno(program, `${ROOT}deno.json`);
+    assertStringIncludes(stderr, "no-such-dataset");
+  });
+});
+
+/** Runs a program for the published SDK; gives what it prints. */
+async function runScript(program: string): Promise<string> {
+  // Imports are evaluated in their order: the SDK must not see Deno's Worker.
+  const { code, stdout, stderr } = await runDeno(`import "./no_worker.mjs";\n${program}`, PACKAGES);
+  assertEquals(code, 0, stderr);
+  return stdout;
+}
+
+async function runDeno(program: string, config: string) {
+  const folder = await Deno.makeTempDir({ prefix: "svc-docs-" });
+  try {
+    await Deno.writeTextFile(`${folder}/no_worker.mjs`, "delete globalThis.Worker;\n");
+    await Deno.writeTextFile(`${folder}/program.ts`, program);
+    return await run([Deno.execPath(), "run", "-A", "--no-lock", "--config", config, `${folder}/program.ts`]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function withDemo(use: (url: string) => Promise<void>): Promise<void> {
+  const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
+  const config = await writeConfig({ ...demo, network: {} });
+  const server = await startServer(config);
+  try {
+    await server.wrote("machine is running");
+    await use(server.url);
+  } finally {
+    await server.stop();
+    await Deno.remove(config);
+  }
+}
