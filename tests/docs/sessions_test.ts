@@ -2,12 +2,12 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { pythonProgram, run } from "../interop/programs.ts";
+import { needingTest } from "../support/needing.ts";
 import { startServer, writeConfig } from "../support/server.ts";
 import { blockWith, ROOT } from "./pages.ts";
 import { type Desk, runSession, SESSIONS, withDesk } from "./sessions.ts";
 
 const PACKAGES = `${ROOT}tests/interop/packages.json`;
-const python = await pythonProgram();
 
 for (const session of SESSIONS) {
   Deno.test(`the commands of ${session.page} do what the page says`, async () => {
@@ -22,28 +22,23 @@ Deno.test("the README's program in TypeScript moves the demo's motor", async () 
   });
 });
 
-Deno.test({
-  name: "the README's program in Python lists the demo's resources",
-  ignore: python === undefined,
-  fn: async () => {
+needingTest(
+  "the README's program in Python lists the demo's resources",
+  await pythonProgram(),
+  async (python) => {
     const { text } = await blockWith("README.md", "RobotClient.at_address");
     const imports = text.split("\n").filter((line) => line.startsWith("from"));
     const body = text.split("\n").filter((line) => !line.startsWith("from"));
     await withDemo(async (url) => {
-      const main = [...body, "await robot.close()"].map((line) => `    ${line}`).join("\n");
-      const program = [...imports, "import asyncio", "async def main():", main, "asyncio.run(main())"].join(
-        "\n",
-      );
-      const { code, stdout, stderr } = await run([
-        python!,
-        "-c",
-        program.replace("localhost:8080", new URL(url).host),
-      ]);
+      const main = [...body, "await robot.close()"].map((line) => `    ${line}`);
+      const lines = [...imports, "import asyncio", "async def main():", ...main, "asyncio.run(main())"];
+      const program = lines.join("\n").replace("localhost:8080", new URL(url).host);
+      const { code, stdout, stderr } = await run([python, "-c", program]);
       assertEquals(code, 0, stderr);
       assertStringIncludes(stdout, "motor1");
     });
   },
-});
+);
 
 Deno.test("the README's program for a control plane lists its organizations", async () => {
   const { text } = await blockWith("README.md", "createViamClient");
