@@ -44,7 +44,9 @@ const ROOMS: { readonly [program: string]: readonly string[] } = {
     "lib/resource",
     "lib/api",
     "lib/cloud_client",
-    "lib/cloud",
+    // What runs training scripts, so that people can try theirs at home.
+    "lib/cloud/executors",
+    "lib/cloud/sandbox",
     "cli",
   ],
 };
@@ -87,12 +89,11 @@ Deno.test("every module is part of a program: what only tests use is in tests/su
   assertEquals([...reached].filter((path) => path.startsWith("tests/")), []);
 });
 
-Deno.test("svc-agent and svc-ml reach no drivers and no machine, whatever they import", () => {
+Deno.test("svc-agent and svc-ml reach no drivers, no machine and no store, whatever they import", () => {
   for (const [program, rooms] of Object.entries(ROOMS)) {
     const reached = reachedFrom([program], ({ imports }) => imports);
     const wrong = [...reached].filter((path) => {
-      const room = folderOf(path);
-      return room !== undefined && !rooms.includes(room);
+      return folderOf(path) !== undefined && !rooms.some((room) => path.startsWith(`${room}/`));
     });
     assertEquals(wrong, [], program);
   }
@@ -109,8 +110,9 @@ Deno.test("svc-server answers -version and -help without loading anything of a m
 });
 
 Deno.test("the rules name folders that exist", async () => {
-  for (const folder of ORDER) assert((await Deno.stat(new URL(folder, ROOT))).isDirectory, folder);
-  assertEquals(Object.values(ROOMS).flat().filter((room) => !ORDER.includes(room)), []);
+  for (const folder of [...ORDER, ...Object.values(ROOMS).flat()]) {
+    assert((await Deno.stat(new URL(folder, ROOT))).isDirectory, folder);
+  }
 });
 
 Deno.test("a driver never imports a driver of another type: what it needs it asks for by name", () => {

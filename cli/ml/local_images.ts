@@ -22,7 +22,7 @@ import {
   text,
 } from "../../lib/base/schema/schema.ts";
 import { isPng } from "../../lib/geometry/image/png.ts";
-import type { Box, Label } from "../../lib/cloud/data/datasets.ts";
+import type { Box, Label } from "../../lib/cloud_client/dataset.ts";
 import type { Session } from "./session.ts";
 
 export interface LocalImage {

@@ -8,7 +8,7 @@ import { type Package, PackageType } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { type Code, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
-import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import type { JsonObject } from "../../lib/wire/proto.ts";
 import { imageOf } from "./preflight.ts";

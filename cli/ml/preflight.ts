@@ -8,7 +8,7 @@ import { type BinaryData, BinaryDataSchema } from "../../proto/gen/data_pb.ts";
 import { boxOf } from "../../lib/api/shared/captured_file.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { messageOf } from "../../lib/base/error.ts";
-import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 import { ModelType } from "../../lib/cloud_client/training_client.ts";
 import {
   checkImages,
@@ -16,7 +16,7 @@ import {
   countLabels,
   labelsOf,
   type ModelKind,
-} from "../../lib/cloud/training/training_request.ts";
+} from "../../lib/cloud_client/training_request.ts";
 import { create } from "../../lib/wire/proto.ts";
 import { table } from "../table.ts";
 

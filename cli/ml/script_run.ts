@@ -7,10 +7,10 @@ import { cp, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { isAbsolute, join, relative } from "node:path";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
-import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
+import type { Task } from "../../lib/cloud/executors/executor.ts";
 import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
-import type { TrainingJob } from "../../lib/cloud/training/training.ts";
 import { type LocalImage, localImages } from "./local_images.ts";
 import { scriptArchive } from "./script_folder.ts";
 import type { Session } from "./session.ts";
@@ -52,7 +52,7 @@ export async function testLocal(session: Session, run: LocalRun): Promise<string
   try {
     await mkdir(output);
     const work = {
-      job: jobOf(run, containerOf(executor, run.container), clock.nowMs()),
+      job: taskOf(run, containerOf(executor, run.container)),
       images: images.map(imageOf),
       folder,
       read: (content: string) => content === SCRIPT ? contentOf(run.script) : createReadStream(content),
@@ -98,11 +98,10 @@ function containerOf({ environments }: ScriptExecutor, wanted: string): string {
   throw new SvcError("invalid_argument", `--container-version: found "${wanted}", here is ${there}`);
 }
 
-function jobOf(run: LocalRun, container: string, nowMs: number): TrainingJob {
+function taskOf(run: LocalRun, container: string): Task {
   const script = { id: run.script, version: "local", sha256: SCRIPT, arguments: run.arguments, container };
   return {
     id: "local",
-    organizationId: "",
     datasetId: "",
     modelName: "",
     modelVersion: "",
@@ -110,9 +109,6 @@ function jobOf(run: LocalRun, container: string, nowMs: number): TrainingJob {
     modelFramework: "",
     labels: [],
     script,
-    state: "in_progress",
-    createdMs: nowMs,
-    modifiedMs: nowMs,
   };
 }
 

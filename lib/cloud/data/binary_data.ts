@@ -11,14 +11,8 @@ import { SvcError } from "../../base/error.ts";
 import { escapedLine, hasHidden } from "../../base/escape.ts";
 import { Conditions } from "./data_filter.ts";
 import { noteOrigin, type Origin, ORIGIN_COLUMNS, plainText } from "./data_origins.ts";
-import {
-  ANNOTATION_COLUMNS,
-  type AnnotationRow,
-  type Box,
-  Datasets,
-  type Label,
-  sorted,
-} from "./datasets.ts";
+import { ANNOTATION_COLUMNS, type AnnotationRow, Datasets, sorted } from "./datasets.ts";
+import type { Box, Label } from "../../cloud_client/dataset.ts";
 import type { StoredFile } from "../store/files.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
 

@@ -9,7 +9,7 @@ import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData } from "./binary_data.ts";
 import { contentAnswer, isSameText } from "../packages/downloads.ts";
-import { fileNameOf } from "./datasets.ts";
+import { fileNameOf } from "../../cloud_client/dataset.ts";
 
 const PATH = "/data/v1/files";
 const MINUTES = { usual: 15, max: 7 * 24 * 60 };

@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "../fleet/names.ts";
-import { extensionOf } from "../../cloud_client/mime_types.ts";
+import { type Box, type DatasetImage, fileNameOf, type Label } from "../../cloud_client/dataset.ts";
 import { places, type Sql } from "../store/store.ts";
 
 /** What a dataset is of; `sequences.ts` has those of sequences. */
@@ -20,38 +20,6 @@ export interface Dataset {
   readonly name: string;
   readonly type: DatasetType;
   readonly createdMs: number;
-}
-
-export interface Label {
-  readonly label: string;
-  readonly confidence?: number;
-}
-
-/** Corners are from 0 to 1. */
-export interface Box extends Label {
-  readonly id: string;
-  readonly xMin: number;
-  readonly yMin: number;
-  readonly xMax: number;
-  readonly yMax: number;
-}
-
-export interface DatasetImage {
-  readonly id: string;
-  readonly sha256: string;
-  readonly bytes: number;
-  readonly mimeType: string;
-  /** Without folders, with its extension, never empty; not unique. */
-  readonly fileName: string;
-  readonly tags: readonly string[];
-  readonly classifications: readonly Label[];
-  readonly boxes: readonly Box[];
-  readonly capturedMs: number;
-  readonly partId: string;
-  readonly componentName: string;
-  readonly organizationId: string;
-  readonly locationId: string;
-  readonly machineId: string;
 }
 
 /** An annotation as it is kept: a box where it has corners. */
@@ -232,11 +200,4 @@ export function sorted(
     else boxes.push({ ...known, xMin, yMin, xMax, yMax });
   }
   return { boxes, classifications };
-}
-
-/** Without folders, with its extension. */
-export function fileNameOf(id: string, name: string, extension: string, mimeType: string): string {
-  const last = name.split(/[/\\]/).at(-1)!.replace(/^\.+/, "") || id;
-  const wanted = extension || (last.includes(".") ? "" : extensionOf(mimeType));
-  return last.endsWith(wanted) ? last : last + wanted;
 }

@@ -14,9 +14,9 @@ import { USUAL_HOLDOUT_PERCENT } from "../../learn/learning.ts";
 import { type Example, type TrainedModel, type TrainingTask, trainInWorker } from "../../learn/trainer.ts";
 import { type ContentOptions, ContentProcess } from "../sandbox/content_process.ts";
 import { IMAGE_BYTES_MAX } from "../sandbox/content_worker.ts";
-import type { DatasetImage } from "../data/datasets.ts";
+import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import { type Executor, progressLine, type Work } from "./executor.ts";
-import { labelsOf, type ModelKind } from "../training/training_request.ts";
+import { labelsOf, type ModelKind } from "../../cloud_client/training_request.ts";
 
 /** The class of images that have none of the labels; the last one. */
 export const UNKNOWN = "UNKNOWN";

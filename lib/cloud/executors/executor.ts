@@ -6,12 +6,41 @@
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
-import type { DatasetImage } from "../data/datasets.ts";
-import type { NewKey } from "../access/keys.ts";
-import type { LogLevel, TrainingJob } from "../training/training.ts";
+import type { DatasetImage } from "../../cloud_client/dataset.ts";
+import type { ModelKind } from "../../cloud_client/training_request.ts";
+import type { Learning } from "../../learn/learning.ts";
+
+/** The script of a custom job, as it was when the job was submitted. */
+export interface JobScript {
+  readonly id: string;
+  readonly version: string;
+  readonly sha256: string;
+  readonly arguments: { readonly [name: string]: string };
+  /** The environment that it runs in, or the id of a container that its organization had registered. */
+  readonly container: string;
+  /** The image of that container, when the job was submitted. */
+  readonly image?: string;
+}
+
+/** What a job is about. */
+export interface Task {
+  readonly id: string;
+  readonly datasetId: string;
+  readonly modelName: string;
+  readonly modelVersion: string;
+  /** Empty where a script does not say. */
+  readonly modelType: ModelKind | "";
+  readonly modelFramework: string;
+  readonly labels: readonly string[];
+  readonly script?: JobScript;
+  /** Of a model that is made here. */
+  readonly learning?: Learning;
+}
+
+export type LogLevel = "info" | "warn" | "error";
 
 export interface Work {
-  readonly job: TrainingJob;
+  readonly job: Task;
   readonly images: readonly DatasetImage[];
   /** Its own, empty but for an empty folder `output`, and removed behind it. */
   readonly folder: string;
@@ -19,7 +48,7 @@ export interface Work {
   readonly read: (sha256: string) => AsyncIterable<Uint8Array>;
   readonly log: (level: LogLevel, message: string) => void;
   /** What a script may call the control plane with, for as long as the job lasts; none where it cannot. */
-  readonly apiKey?: NewKey;
+  readonly apiKey?: { readonly id: string; readonly key: string };
   readonly signal: AbortSignal;
 }
 

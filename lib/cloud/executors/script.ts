@@ -20,7 +20,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { endProcess, type Exit, type ProcessCommand, type ProcessHost } from "../../base/process.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Environment, Executor, Work } from "./executor.ts";
-import { datasetLine } from "../data/jsonl.ts";
+import { datasetLine } from "../../cloud_client/dataset.ts";
 import type { Cell, Program, Sandbox } from "../sandbox/sandbox.ts";
 import type { Limits } from "../sandbox/sandbox_usage.ts";
 

@@ -10,38 +10,15 @@
 
 import { randomUUID } from "node:crypto";
 import { type Code, CODES, SvcError } from "../../base/error.ts";
-import type { DatasetImage } from "../data/datasets.ts";
+import type { DatasetImage } from "../../cloud_client/dataset.ts";
+import type { LogLevel, Task } from "../executors/executor.ts";
 import { Keys } from "../access/keys.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
 import { type FairOrder, fairOrder, type Share, type Waiting } from "./training_queue.ts";
-import type { Learning } from "../../learn/learning.ts";
-import type { ModelKind } from "./training_request.ts";
 import { hasEnded, next, spoken, type TrainingEvent, type TrainingState } from "./training_state.ts";
 
-/** The script of a custom job, as it was when the job was submitted. */
-export interface JobScript {
-  readonly id: string;
-  readonly version: string;
-  readonly sha256: string;
-  readonly arguments: { readonly [name: string]: string };
-  /** The environment that it runs in, or the id of a container that its organization had registered. */
-  readonly container: string;
-  /** The image of that container, when the job was submitted. */
-  readonly image?: string;
-}
-
-export interface NewJob {
+export interface NewJob extends Omit<Task, "id"> {
   readonly organizationId: string;
-  readonly datasetId: string;
-  readonly modelName: string;
-  readonly modelVersion: string;
-  /** Empty where a script does not say. */
-  readonly modelType: ModelKind | "";
-  readonly modelFramework: string;
-  readonly labels: readonly string[];
-  readonly script?: JobScript;
-  /** Of a model that is made here. */
-  readonly learning?: Learning;
 }
 
 export interface TrainingJob extends NewJob {
@@ -72,7 +49,6 @@ export interface JobLog {
   readonly message: string;
 }
 
-export type LogLevel = "info" | "warn" | "error";
 export type NewLog = Omit<JobLog, "number">;
 
 /** Of one organization. */

@@ -9,7 +9,8 @@ import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Store } from "../store/store.ts";
-import { type LogLevel, type NewLog, TrainingJobs } from "./training.ts";
+import type { LogLevel } from "../executors/executor.ts";
+import { type NewLog, TrainingJobs } from "./training.ts";
 
 const COLLECT_MS = 500;
 /** Of one job; more are not kept. */

@@ -20,7 +20,8 @@ import type { MessageInitShape } from "../../wire/proto.ts";
 import { type CallContext, type Service, service } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
-import { type DatasetImage, Datasets } from "../data/datasets.ts";
+import { Datasets } from "../data/datasets.ts";
+import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import type { Executors } from "../executors/executor.ts";
 import { checkNamed, type Package, Packages, splitId } from "../packages/packages.ts";
 import type { Sql } from "../store/store.ts";
@@ -28,7 +29,8 @@ import { requirePackageRoom } from "../packages/package_content.ts";
 import { requireRoom } from "../access/room.ts";
 import { containerHandlers, requireAllowed } from "./container_service.ts";
 import { TrainingContainers } from "./containers.ts";
-import { type JobScript, type NewJob, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
+import type { JobScript } from "../executors/executor.ts";
+import { type NewJob, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
 import {
   checkArguments,
   checkImages,
@@ -36,7 +38,7 @@ import {
   described,
   MODEL_KINDS,
   type ModelKind,
-} from "./training_request.ts";
+} from "../../cloud_client/training_request.ts";
 import { letGo, logEnd, tellPlaces, type TrainingRunner } from "./training_runner.ts";
 import { hasEnded, STATES } from "./training_state.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { SvcError } from "../../base/error.ts";
-import type { DatasetImage } from "../data/datasets.ts";
+import { SvcError } from "../base/error.ts";
+import type { DatasetImage } from "./dataset.ts";
 import { checkImages, checkLabels, countLabels, described, type ModelKind } from "./training_request.ts";
 
 function image(

@@ -4,10 +4,10 @@
  * The numbers are the published ones.
  */
 
-import { SvcError } from "../../base/error.ts";
-import { hasHidden } from "../../base/escape.ts";
-import { EXAMPLES_MAX, LABELS_MAX, TASK_KINDS } from "../../learn/example.ts";
-import type { DatasetImage } from "../data/datasets.ts";
+import { SvcError } from "../base/error.ts";
+import { hasHidden } from "../base/escape.ts";
+import { EXAMPLES_MAX, LABELS_MAX, TASK_KINDS } from "../learn/example.ts";
+import type { DatasetImage } from "./dataset.ts";
 
 export const MODEL_KINDS = TASK_KINDS;
 export type ModelKind = typeof MODEL_KINDS[number];

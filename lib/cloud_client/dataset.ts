@@ -1,8 +1,41 @@
 /**
- * The published form of a dataset: one line of JSON for each image, as training scripts read it.
+ * What a dataset holds, as a control plane and its clients speak of it: images with their labels and boxes, and the
+ * published form, one line of JSON for each image, as training scripts read it. Pure.
  */
 
-import type { DatasetImage } from "./datasets.ts";
+import { extensionOf } from "./mime_types.ts";
+
+export interface Label {
+  readonly label: string;
+  readonly confidence?: number;
+}
+
+/** Corners are from 0 to 1. */
+export interface Box extends Label {
+  readonly id: string;
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+export interface DatasetImage {
+  readonly id: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly mimeType: string;
+  /** Without folders, with its extension, never empty; not unique. */
+  readonly fileName: string;
+  readonly tags: readonly string[];
+  readonly classifications: readonly Label[];
+  readonly boxes: readonly Box[];
+  readonly capturedMs: number;
+  readonly partId: string;
+  readonly componentName: string;
+  readonly organizationId: string;
+  readonly locationId: string;
+  readonly machineId: string;
+}
 
 /**
  * The line of one image, without the line end. Tags and classifications are one list of labels there; a
@@ -48,4 +81,11 @@ function goTime(timeMs: number): string {
   const [date, time] = new Date(seconds * 1000).toISOString().slice(0, 19).split("T");
   const fraction = String(micros - seconds * 1e6).padStart(6, "0").replace(/0+$/, "");
   return `${date} ${time}${fraction && `.${fraction}`} +0000 UTC`;
+}
+
+/** Without folders, with its extension. */
+export function fileNameOf(id: string, name: string, extension: string, mimeType: string): string {
+  const last = name.split(/[/\\]/).at(-1)!.replace(/^\.+/, "") || id;
+  const wanted = extension || (last.includes(".") ? "" : extensionOf(mimeType));
+  return last.endsWith(wanted) ? last : last + wanted;
 }
