@@ -20,14 +20,16 @@ if (transport === "grpc") {
   };
 }
 
-const { appClient: app, dataClient: data } = await createViamClient({
-  serviceHost,
-  credentials: { type: "api-key", authEntity, payload },
-});
+const { appClient: app, dataClient: data, billingClient: billing, provisioningClient: devices } =
+  await createViamClient({
+    serviceHost,
+    credentials: { type: "api-key", authEntity, payload },
+  });
 const text = (bytes) => new TextDecoder().decode(bytes);
 const bytes = (content) => new TextEncoder().encode(content);
 const at = (number) => new Date(1_700_000_000_000 + number);
 const codeOf = (run) => run.then(() => "done", ({ code }) => code);
+const answerOf = (run) => run.then(() => "done", ({ code, rawMessage }) => `${code}: ${rawMessage}`);
 const seen = {};
 
 const [{ id: organizationId }] = await app.listOrganizations();
@@ -74,6 +76,9 @@ seen.metadata = {
 await data.addTagsToBinaryDataByIds(["blue", "green"], [ids[1], ids[2]]);
 seen.untagged = Number(await data.removeTagsFromBinaryDataByIds(["green"], [ids[1]]));
 seen.tags = await data.tagsByFilter(mine);
+await data.addTagsToBinaryDataByFilter(["all"], mine);
+seen.taggedAll = (await data.tagsByFilter(mine)).includes("all");
+seen.untaggedAll = Number(await data.removeTagsFromBinaryDataByFilter(["all"], mine));
 const box = await data.addBoundingBoxToImageById(ids[0], "cat", 0.1, 0.2, 0.5, 0.6, 0.75);
 await data.updateBoundingBox(ids[0], box, "dog", 0.1, 0.2, 0.5, 0.7);
 seen.labels = await data.boundingBoxLabelsByFilter(mine);
@@ -90,6 +95,7 @@ await data.removeBinaryDataFromDatasetByIds([ids[2]], dataset);
 await data.renameDataset(dataset, `felines ${transport}`);
 seen.datasets = (await data.listDatasetsByOrganizationID(organizationId)).map(({ name }) => name)
   .filter((name) => name.endsWith(` ${transport}`));
+seen.all = (await data.listDatasetsByIds([])).some(({ id }) => id === dataset);
 seen.inDataset =
   (await data.binaryDataByFilter(data.constructor.createFilter({ datasetId: dataset }))).data.length;
 await data.deleteDataset(dataset);
@@ -127,6 +133,13 @@ seen.deleted = [
     ),
   ) >= 2,
   Number(await data.deleteTabularData(organizationId, 0)),
+];
+seen.unserved = [
+  await answerOf(data.tabularDataBySQL(organizationId, "SELECT 1")),
+  await answerOf(data.getDatabaseConnection(organizationId)),
+  await answerOf(data.listDataPipelines(organizationId)),
+  await answerOf(billing.getCurrentMonthUsage(organizationId)),
+  await answerOf(devices.getNetworkList()),
 ];
 console.log(JSON.stringify(seen));
 process.exit(0);

@@ -8,8 +8,10 @@ import json
 import sys
 from datetime import datetime, timedelta, timezone
 
+from grpclib import GRPCError
 from viam.app.viam_client import ViamClient
-from viam.proto.app.data import Filter, Order
+from viam.proto.app.data import DeleteTabularFilter, Filter, Order, SequenceResourceFilter
+from viam.proto.app.dataset import DatasetType
 from viam.rpc.dial import DialOptions
 
 START = datetime(2024, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
@@ -17,6 +19,15 @@ START = datetime(2024, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
 def at(number):
     return START + timedelta(milliseconds=number)
+
+
+async def answer_of(run):
+    """What a call is refused with, in the words of whoever serves it."""
+    try:
+        await run
+        return "done"
+    except GRPCError as error:
+        return f"{error.status.value}: {error.message}"
 
 
 async def main(address, key_id, key):
@@ -78,6 +89,8 @@ async def main(address, key_id, key):
     await data.rename_dataset(dataset, "felines python")
     names = [one.name for one in await data.list_datasets_by_organization_id(organization.id)]
     seen["renamed"] = "felines python" in names
+    seen["all"] = "felines python" in [one.name for one in await data.list_dataset_by_ids([])]
+    seen["sequences"] = await sequences(data, organization.id, part.id, ids)
     images, _, _ = await data.binary_data_by_filter(Filter(dataset_id=dataset))
     seen["inDataset"] = len(images)
     await data.delete_dataset(dataset)
@@ -100,10 +113,43 @@ async def main(address, key_id, key):
     seen["tabular"] = [one.data["readings"]["celsius"] for one in tabular]
     seen["deleted"] = [
         await data.delete_binary_data_by_ids(ids),
+        await data.delete_tabular_data(organization.id, 0, DeleteTabularFilter(component_name="barometer")),
+        await data.delete_tabular_data(organization.id, 36500, DeleteTabularFilter(part_id=part.id)),
         await data.delete_tabular_data(organization.id, 0),
+    ]
+    seen["unserved"] = [
+        await answer_of(data.tabular_data_by_sql(organization.id, "SELECT 1")),
+        await answer_of(data.get_database_connection(organization.id)),
+        await answer_of(data.start_sequence_dataset_export("any")),
+        await answer_of(data.list_data_pipelines(organization.id)),
+        await answer_of(client.billing_client.get_current_month_usage(organization.id)),
+        await answer_of(client.provisioning_client.get_network_list()),
     ]
     client.close()
     print(json.dumps(seen))
+
+
+async def sequences(data, organization, part, ids):
+    """The images of a window of time, and a dataset of such windows."""
+    resource = SequenceResourceFilter(resource_name="cam", method_name="GetImages")
+    sequence = await data.create_sequence(part, [resource], at(0), at(1), sequence_tags=["pick"])
+    found, _ = await data.get_sequence_binary_data(sequence)
+    seen = [[one.metadata.binary_data_id for one in found] == ids[:2]]
+    await data.update_sequence(sequence, end_time=at(0) + timedelta(microseconds=500), sequence_tags=[])
+    found, more = await data.get_sequence_binary_data(sequence, page_size=1)
+    seen.append([len(found), more])
+    listed, _ = await data.list_sequences(organization)
+    seen.append([one.id for one in listed] == [sequence])
+    dataset = await data.create_dataset("demos python", organization, type=DatasetType.DATASET_TYPE_SEQUENCE_DATA)
+    await data.add_sequences_to_dataset(dataset, [sequence])
+    inside, _, count = await data.sequences_by_dataset_id(dataset)
+    seen.append([len(inside), count, list((await data.get_sequence(sequence)).dataset_ids) == [dataset]])
+    await data.remove_sequences_from_dataset(dataset, [sequence])
+    _, _, count = await data.sequences_by_dataset_id(dataset, count_only=True)
+    seen.append(count)
+    await data.delete_sequence(sequence)
+    await data.delete_dataset(dataset)
+    return seen
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -10,6 +10,16 @@ import { type Example, serveCloud, svcCloud } from "./program.ts";
 const HERE = new URL("./", import.meta.url).pathname;
 const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
 
+/** What calls are refused with that a control plane does not serve. */
+const [SQL, DATABASE, PARQUET, PIPELINES, BILLING, DEVICES] = [
+  "this control plane runs no queries in SQL or MQL; read with TabularDataByFilter or ExportTabularData",
+  "this control plane opens its database to nobody; read with ExportTabularData",
+  "this control plane writes no Parquet files; read with GetSequenceBinaryData and ExportTabularData",
+  "this control plane has no data pipelines; read with ExportTabularData",
+  "this control plane has no billing",
+  "a device is provisioned at the device itself, not at its control plane",
+];
+
 for (const transport of ["grpc", "grpc-web"]) {
   Deno.test(`the published TypeScript SDK in Node, over ${transport}`, () =>
     withExample(async (url, { ownerKey: { id, key } }) => {
@@ -49,13 +59,38 @@ needingTest(
         tags: ["blue", "green", "red"],
         labels: ["cat"],
         renamed: true,
+        all: true,
+        sequences: [true, [1, ""], true, [1, 1, true], 0],
         inDataset: 2,
         latest: [21.5, true],
         exported: [[20, ["warm"]], [21.5, ["warm"]]],
         tabular: [21.5, 20],
-        deleted: [4, 2],
+        deleted: [4, 0, 0, 2],
+        unserved: [SQL, DATABASE, PARQUET, PIPELINES, BILLING, DEVICES].map((reason) => `12: ${reason}`),
       });
     }),
+);
+
+/** Calls of machines and agents, which no client library makes. */
+const MACHINES_OWN = ["viam.app.v1.RobotService", "viam.app.agent.v1.AgentDeviceService"];
+/** Services that only the TypeScript SDK and the published command line know. */
+const NOT_IN_PYTHON = ["viam.app.build.v1.BuildService"];
+
+needingTest(
+  "the list of published calls is that of the published Python SDK",
+  await pythonProgram(),
+  async (python) => {
+    const { stdout } = await run([python, `${HERE}published_calls.py`]);
+    const published = Object.entries<string[]>(JSON.parse(stdout)).filter(([name]) =>
+      !MACHINES_OWN.includes(name)
+    );
+    const listed = Object.entries<string[]>(
+      JSON.parse(await Deno.readTextFile(`${HERE}../golden/published_calls.json`)),
+    ).filter(([name]) => !NOT_IN_PYTHON.includes(name));
+    const sorted = (services: [string, string[]][]) =>
+      services.map(([name, calls]) => [name, calls.toSorted()]).toSorted();
+    assertEquals(sorted(listed), sorted(published));
+  },
 );
 
 async function withExample(use: (url: string, example: Example) => Promise<void>): Promise<void> {
@@ -122,10 +157,13 @@ function judgeData({ file, ...seen }: Record<string, unknown>, transport: string
     },
     untagged: 1,
     tags: ["blue", "green", "red"],
+    taggedAll: true,
+    untaggedAll: 3,
     labels: ["dog"],
     boxes: [{ label: "dog", yMax: 0.7, confidence: 0.75 }],
     outside: 3,
     datasets: [`felines ${transport}`],
+    all: true,
     inDataset: 2,
     noDataset: 5,
     link: "one",
@@ -137,5 +175,6 @@ function judgeData({ file, ...seen }: Record<string, unknown>, transport: string
     tabular: [[21.5, "thermometer"], [20, "thermometer"]],
     nothing: null,
     deleted: [1, true, 2],
+    unserved: [SQL, DATABASE, PIPELINES, BILLING, DEVICES].map((reason) => `12: ${reason}`),
   });
 }

@@ -20,6 +20,7 @@ const executor: Executor = {
   reachesUs: true,
   capacity: 1,
   environments: new FakeExecutor().environments,
+  images: ["registry.example.com/team/"],
   async run({ job, folder, signal }) {
     if (job.modelVersion === "finish") await writeFile(`${folder}/output/model`, "");
     else await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
@@ -51,7 +52,12 @@ needingTest(
       "sqlite",
       (database) =>
         withTraining(database, (url, given) =>
-          tour([python, `${HERE}training_tour.py`, new URL(url).host, ...given])),
+          tour([python, `${HERE}training_tour.py`, new URL(url).host, ...given], {
+            container: ["registry.example.com/team/trainer:1.0", "ours"],
+            containers: ["python3", "python2", "registry.example.com/team/trainer:1.0"],
+            contained: "COMPLETED",
+            noContainer: 5,
+          })),
     ),
 );
 
@@ -70,7 +76,7 @@ function withTraining(database: TestDatabase, use: Use): Promise<void> {
   }, { training: { managed: executor, custom: executor } });
 }
 
-async function tour(command: string[]): Promise<void> {
+async function tour(command: string[], more: Record<string, unknown> = {}): Promise<void> {
   const { code, stdout, stderr } = await run(command);
   assertEquals(code, 0, `${command[0]} failed:\n${stderr}`);
   assertEquals(JSON.parse(stdout.trim().split("\n").at(-1)!), {
@@ -83,5 +89,6 @@ async function tour(command: string[]): Promise<void> {
     again: 6,
     wrong: 9,
     gone: 5,
+    ...more,
   });
 }

@@ -13,6 +13,9 @@ from viam.proto.app.mltraining import ModelType, TrainingStatus
 from viam.rpc.dial import DialOptions
 
 
+IMAGE = "registry.example.com/team/trainer:1.0"
+
+
 async def main(address, key_id, key, organization, dataset, script):
     options = DialOptions.with_api_key(key, key_id)
     options.insecure = True
@@ -50,6 +53,18 @@ async def main(address, key_id, key, organization, dataset, script):
         organization, dataset, script, "1.0.0", "own-python", "finish"
     )
     seen["custom"] = await until(custom, "COMPLETED")
+
+    container = await training.register_custom_training_container(organization, IMAGE, "ours")
+    found = await training.get_container(container)
+    seen["container"] = [found.uri, found.description]
+    seen["containers"] = [one.uri for one in await training.list_containers(organization)]
+    job = await training.submit_custom_training_job(
+        organization, dataset, script, "1.0.0", "contained-python", "finish", container_id=container
+    )
+    seen["contained"] = await until(job, "COMPLETED")
+    await training.delete_completed_training_job(job)
+    await training.delete_custom_training_container(container)
+    seen["noContainer"] = await code_of(training.get_container(container))
 
     async def mine(status=None):
         jobs = await training.list_training_jobs(organization, status)

@@ -10,6 +10,11 @@ import { UNSERVED } from "../../lib/cloud/access/unserved.ts";
 
 const CLOUD_TESTS = new URL("../cloud/", import.meta.url);
 const CALLS = new URL("../golden/published_calls.json", import.meta.url);
+/** What libraries call one call, beside its own name. */
+const OTHER_NAMES: { readonly [name: string]: readonly string[] } = {
+  DataCaptureUpload: ["binaryDataCaptureUpload", "tabularDataCaptureUpload"],
+  ListDatasetsByIDs: ["listDatasetByIds"],
+};
 /** Test files that are named where no tour makes a call. */
 const NAMED_MAX = 2;
 
@@ -57,7 +62,10 @@ export async function publishedCalls(): Promise<PublishedCall[]> {
   return Object.entries(services).flatMap(([service, names]) =>
     names.map((name) => {
       const path = `/${service}/${name}`;
-      const files = made.filter(({ calls }) => calls.has(name.toLowerCase())).map(({ file }) => file);
+      const spellings = [name, ...OTHER_NAMES[name] ?? []].map((one) => one.toLowerCase());
+      const files = made.filter(({ calls }) => spellings.some((one) => calls.has(one))).map(({ file }) =>
+        file
+      );
       return { service, name, path, served: rules.has(path), reason: UNSERVED.get(path), madeIn: files };
     })
   );
