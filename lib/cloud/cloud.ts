@@ -25,6 +25,7 @@ import { datasetService } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
+import { fragmentHandlers } from "./fleet/fragment_service.ts";
 import { locationHandlers } from "./fleet/location_service.ts";
 import { metadataHandlers } from "./fleet/metadata_service.ts";
 import { partHandlers } from "./fleet/part_service.ts";
@@ -176,6 +177,7 @@ function appService(context: CloudContext, logs: Logs): Service {
     ...locationHandlers(context),
     ...metadataHandlers(context),
     ...partHandlers(context),
+    ...fragmentHandlers(context),
     ...keyHandlers(context),
     ...registryHandlers(context),
     ...logHandlers(logs, context.clock),

@@ -38,6 +38,8 @@ export const limitsRow = object({
   rolesPerKey: amount("roles of one API key", 1_000),
   rolesPerOrganization: amount("roles of API keys on an organization and what is in it", 40_000),
   fragmentsPerOrganization: amount("fragments of an organization", 1_000),
+  revisionsPerFragment: amount("revisions of a fragment that are kept, beside those with a tag", 1_000),
+  tagsPerFragment: amount("tags of a fragment", 100),
   fragmentLettersPerOrganization: amount("letters of the fragments of an organization together", 16 * MI),
   registryItemsPerOrganization: amount("registry items of an organization", 5_000),
   registryLettersPerOrganization: amount(

@@ -24,6 +24,7 @@ const COUNTS = {
     OR resource_id IN (SELECT id FROM locations WHERE organization_id = ?)
     OR resource_id IN (SELECT m.id FROM ${MACHINES})`,
   fragmentsPerOrganization: "SELECT COUNT(*) AS amount FROM fragments WHERE organization_id = ?",
+  tagsPerFragment: "SELECT COUNT(*) AS amount FROM fragment_tags WHERE fragment_id = ?",
   fragmentLettersPerOrganization:
     "SELECT CAST(COALESCE(SUM(LENGTH(config)), 0) AS BIGINT) AS amount FROM fragments WHERE organization_id = ?",
   registryItemsPerOrganization: "SELECT COUNT(*) AS amount FROM registry_items WHERE organization_id = ?",

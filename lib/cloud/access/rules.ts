@@ -91,6 +91,17 @@ export const RULES: readonly Rule[] = [
   rule(app.createFragment, "owner", ["organization", "organizationId"]),
   rule(app.updateFragment, "owner", ["fragment", "id"]),
   rule(app.deleteFragment, "owner", ["fragment", "id"]),
+  rule(app.getFragmentHistory, "operator", ["fragment", "id"]),
+  rule(app.getFragmentUsage, "operator", ["fragment", "fragmentId"]),
+  rule(app.setFragmentTag, "owner", ["fragment", "fragmentId"]),
+  rule(app.deleteFragmentTag, "owner", ["fragment", "fragmentId"]),
+  {
+    ...rule(app.listNestedFragments, "operator", ["fragment", "fragmentId"], [
+      "fragment",
+      "additionalFragments.fragmentId",
+    ]),
+    instead: [{ kind: "fragment", field: "additionalFragments.fragmentId" }],
+  },
   rule(app.listMachineFragments, "operator", ["machine", "machineId"]),
 
   rule(app.createKey, "owner", ["authorized", "authorizations"]),

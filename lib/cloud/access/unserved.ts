@@ -18,7 +18,6 @@ const NO_QUERIES =
 const NO_DATABASE = "this control plane opens its database to nobody; read with ExportTabularData";
 const NO_PARQUET =
   "this control plane writes no Parquet files; read with GetSequenceBinaryData and ExportTabularData";
-const NO_TAGS = "fragments have no tags here; name a revision";
 const NO_DEPRECATION = "this control plane marks nothing as deprecated; hide it with UpdateRegistryItem";
 const NO_PIPELINES = "this control plane has no data pipelines; read with ExportTabularData";
 const NO_MAPPING = "this control plane makes no maps: a machine does, with its own SLAM service";
@@ -71,7 +70,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "GetFirebaseConfig",
       "DeleteFirebaseConfig",
     ],
-    [NO_TAGS, "SetFragmentTag", "DeleteFragmentTag"],
     [
       NO_DEPRECATION,
       "DeprecateRegistryItem",
@@ -81,12 +79,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
     ],
     ["nobody rents machines from this control plane", "GetRoverRentalRobots"],
     ["this control plane has no such properties", "SetConfigProperty"],
-    [
-      "this control plane does not tell of fragments",
-      "ListNestedFragments",
-      "GetFragmentHistory",
-      "GetFragmentUsage",
-    ],
     ["what is published keeps its name and owner here", "RenameRegistryItem", "TransferRegistryItem"],
   ],
   "viam.app.v1.BillingService": [

@@ -3,14 +3,15 @@
  *
  * A configuration lists them under `fragments`, by id or as `{"id", "variables"}`, and says in `fragment_mods` what is
  * different for it. Resolving gives one configuration with all of it: lists are joined, of anything else the outer one
- * wins. What cannot be resolved is told and left out, so that one bad fragment does not take a machine's others along.
+ * wins. `version` in such an entry is a revision or a tag, and stays with it; without one it is the newest.
+ * What cannot be resolved is told and left out, so that one bad fragment does not take a machine's others along.
  */
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "./names.ts";
 import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
-import type { Sql } from "../store/store.ts";
+import { places, type Sql } from "../store/store.ts";
 
 export interface Fragment {
   readonly id: string;
@@ -20,6 +21,30 @@ export interface Fragment {
   readonly revision: number;
   readonly createdMs: number;
   readonly updatedMs: number;
+  /** Another one for each change of the fragment or its tags. */
+  readonly stamp: number;
+}
+
+/** A revision, and the one before it: what its change was made of. */
+export interface FragmentChange {
+  readonly revision: number;
+  readonly atMs: number;
+  readonly who: string;
+  readonly config: JsonObject;
+  readonly oldName: string;
+  readonly old: JsonObject;
+}
+
+export interface Tag {
+  readonly tag: string;
+  readonly revision: number;
+}
+
+/** A part whose own configuration names a fragment, and the version that it names; empty for the newest. */
+export interface FragmentUse {
+  readonly partId: string;
+  readonly machineId: string;
+  readonly version: string;
 }
 
 /** A configuration with its fragments in it. */
@@ -33,7 +58,9 @@ export interface Resolved {
 /** Fragments within fragments. */
 const DEPTH_MAX = 5;
 const COLUMNS = `SELECT id, organization_id AS "organizationId", name, config, revision,
-  created_ms AS "createdMs", updated_ms AS "updatedMs" FROM fragments`;
+  created_ms AS "createdMs", updated_ms AS "updatedMs", stamp FROM fragments`;
+const NUMBER = /^[1-9]\d{0,14}$/;
+const TAG = /^(?!\d+$)[\w.-]{1,60}$/;
 
 type Row = Omit<Fragment, "config"> & { config: string };
 
@@ -56,7 +83,30 @@ export class Fragments {
     return found;
   }
 
-  async create(organizationId: string, name: string, config: JsonObject, nowMs: number): Promise<string> {
+  /** A fragment as it was in a version, a revision or a tag of one; `undefined` where there is no such version. */
+  async at(id: string, version: string): Promise<Fragment | undefined> {
+    const now = await this.find(id);
+    if (!now || version === "") return now;
+    const revision = NUMBER.test(version)
+      ? Number(version)
+      : (await this.tags(id)).find(({ tag }) => tag === version)?.revision;
+    const [row] = await this.sql.query<{ name: string; config: string; atMs: number }>(
+      `SELECT name, config, at_ms AS "atMs" FROM fragment_revisions WHERE fragment_id = ? AND revision = ?`,
+      id,
+      revision ?? null,
+    );
+    return row && revision !== undefined
+      ? { ...now, revision, name: row.name, config: JSON.parse(row.config), updatedMs: row.atMs }
+      : undefined;
+  }
+
+  async create(
+    organizationId: string,
+    name: string,
+    config: JsonObject,
+    nowMs: number,
+    who = "",
+  ): Promise<string> {
     const id = randomUUID();
     await this.sql.query(
       `INSERT INTO fragments (id, organization_id, name, config, revision, created_ms, updated_ms)
@@ -68,17 +118,115 @@ export class Fragments {
       nowMs,
       nowMs,
     );
+    await this.#keep(id, who);
     return id;
   }
 
-  async update(id: string, name: string, config: JsonObject, nowMs: number): Promise<void> {
+  async update(id: string, name: string, config: JsonObject, nowMs: number, who = ""): Promise<void> {
     await this.sql.query(
-      "UPDATE fragments SET name = ?, config = ?, revision = revision + 1, updated_ms = ? WHERE id = ?",
+      `UPDATE fragments SET name = ?, config = ?, revision = revision + 1, stamp = stamp + 1, updated_ms = ?
+       WHERE id = ?`,
       checkedName(name),
       JSON.stringify(config),
       nowMs,
       id,
     );
+    await this.#keep(id, who);
+  }
+
+  /** Notes the newest revision for good. */
+  async #keep(id: string, who: string): Promise<void> {
+    await this.sql.query(
+      `INSERT INTO fragment_revisions (fragment_id, revision, at_ms, who, name, config)
+       SELECT id, revision, updated_ms, CAST(? AS TEXT), name, config FROM fragments WHERE id = ?`,
+      who,
+      id,
+    );
+  }
+
+  /** Forgets the oldest revisions, so that so many stay beside those that have a tag or that parts name. */
+  async keepNewest(id: string, count: number): Promise<void> {
+    const named = (await this.uses(id)).map(({ version }) => version).filter((one) => NUMBER.test(one));
+    await this.sql.query(
+      `DELETE FROM fragment_revisions WHERE fragment_id = ?
+         AND revision <= (SELECT revision FROM fragments WHERE id = ?) - ?
+         AND revision NOT IN (SELECT revision FROM fragment_tags WHERE fragment_id = ?)
+         AND revision NOT IN (${places([0, ...named])})`,
+      id,
+      id,
+      count,
+      id,
+      0,
+      ...named.map(Number),
+    );
+  }
+
+  /** The revisions that are kept, newest first. */
+  revisions(id: string): Promise<{ readonly revision: number; readonly atMs: number }[]> {
+    return this.sql.query(
+      `SELECT revision, at_ms AS "atMs" FROM fragment_revisions WHERE fragment_id = ? ORDER BY revision DESC`,
+      id,
+    );
+  }
+
+  tags(id: string): Promise<Tag[]> {
+    return this.sql.query("SELECT tag, revision FROM fragment_tags WHERE fragment_id = ? ORDER BY tag", id);
+  }
+
+  /** Gives a revision a tag, and takes the tag from the one that had it. */
+  async tag(id: string, tag: string, revision: string): Promise<void> {
+    if (!TAG.test(tag)) {
+      throw new SvcError(
+        "invalid_argument",
+        `found the tag "${tag}", wanted 1 to 60 letters, digits, "_", "." and "-", and not only digits`,
+      );
+    }
+    const found = NUMBER.test(revision) ? await this.at(id, revision) : undefined;
+    if (!found) throw new SvcError("not_found", `fragment "${id}" has no revision "${revision}"`);
+    await this.sql.query(
+      `INSERT INTO fragment_tags (fragment_id, tag, revision) VALUES (?, ?, ?)
+       ON CONFLICT (fragment_id, tag) DO UPDATE SET revision = excluded.revision`,
+      id,
+      tag,
+      found.revision,
+    );
+    await this.#changed(id);
+  }
+
+  /** Throws `failed_precondition` for a tag that parts name. */
+  async untag(id: string, tag: string): Promise<void> {
+    const uses = (await this.uses(id)).filter(({ version }) => version === tag);
+    if (uses.length > 0) {
+      throw new SvcError(
+        "failed_precondition",
+        `tag "${tag}" of fragment "${id}" is named by ${uses.length} parts, wanted none`,
+      );
+    }
+    const text = "DELETE FROM fragment_tags WHERE fragment_id = ? AND tag = ? RETURNING tag";
+    if ((await this.sql.query(text, id, tag)).length === 0) {
+      throw new SvcError("not_found", `fragment "${id}" has no tag "${tag}"`);
+    }
+    await this.#changed(id);
+  }
+
+  async #changed(id: string): Promise<void> {
+    await this.sql.query("UPDATE fragments SET stamp = stamp + 1 WHERE id = ?", id);
+  }
+
+  /** The newest changes, newest first; those before revision `before`. */
+  async history(id: string, limit: number, before = Number.MAX_SAFE_INTEGER): Promise<FragmentChange[]> {
+    const rows = await this.sql.query<
+      Omit<FragmentChange, "config" | "old"> & { config: string; old: string }
+    >(
+      `SELECT r.revision, r.at_ms AS "atMs", r.who, r.config, b.name AS "oldName", b.config AS old
+       FROM fragment_revisions r
+       JOIN fragment_revisions b ON b.fragment_id = r.fragment_id AND b.revision = r.revision - 1
+       WHERE r.fragment_id = ? AND r.revision < ? ORDER BY r.revision DESC LIMIT ?`,
+      id,
+      before,
+      limit,
+    );
+    return rows.map((row) => ({ ...row, config: JSON.parse(row.config), old: JSON.parse(row.old) }));
   }
 
   /** Removes one that no part's own configuration names. */
@@ -95,22 +243,26 @@ export class Fragments {
 
   /** The ids of the parts whose own configuration names a fragment. */
   async users(id: string): Promise<string[]> {
-    const rows = await this.sql.query<{ id: string; config: string }>(
-      "SELECT id, config FROM parts WHERE config LIKE ?",
+    return [...new Set((await this.uses(id)).map(({ partId }) => partId))];
+  }
+
+  async uses(id: string): Promise<FragmentUse[]> {
+    const rows = await this.sql.query<{ id: string; machineId: string; config: string }>(
+      `SELECT id, machine_id AS "machineId", config FROM parts WHERE config LIKE ?`,
       `%${id}%`,
     );
-    return rows.filter(({ config }) =>
-      importsOf(JSON.parse(config), new Place()).some((one) => one.id === id)
-    )
-      .map((row) => row.id);
+    return rows.flatMap(({ id: partId, machineId, config }) =>
+      importsOf(JSON.parse(config), new Place()).filter((one) => one.id === id)
+        .map(({ version }) => ({ partId, machineId, version }))
+    );
   }
 
   /** Fills in the fragments of an organization; those of another one count as missing. */
   async resolve(config: JsonObject, organizationId: string): Promise<Resolved> {
     const fragments: Fragment[] = [];
     const at = new Place();
-    const find = async (id: string) => {
-      const found = await this.find(id);
+    const find = async (id: string, version: string) => {
+      const found = await this.at(id, version);
       return found?.organizationId === organizationId ? found : undefined;
     };
     const resolved = await fill(config, at, [], find, fragments);
@@ -124,6 +276,8 @@ function parsed({ config, ...row }: Row): Fragment {
 
 interface Import {
   readonly id: string;
+  /** A revision or a tag; empty for the newest. */
+  readonly version: string;
   readonly variables: JsonObject;
 }
 
@@ -131,10 +285,14 @@ function importsOf({ fragments }: JsonObject, at: Place): Import[] {
   if (fragments === undefined || fragments === null) return [];
   if (!Array.isArray(fragments)) return at.wanted("a list of fragments", fragments) ?? [];
   return fragments.flatMap((one, index): Import[] => {
-    if (typeof one === "string") return [{ id: one, variables: {} }];
+    if (typeof one === "string") return [{ id: one, version: "", variables: {} }];
     if (isObject(one) && typeof one.id === "string") {
-      const { id, variables } = one as JsonObject;
-      return [{ id: id as string, variables: isObject(variables) ? variables as JsonObject : {} }];
+      const { id, version, variables } = one as JsonObject;
+      return [{
+        id: id as string,
+        version: typeof version === "string" || typeof version === "number" ? String(version) : "",
+        variables: isObject(variables) ? variables as JsonObject : {},
+      }];
     }
     return at.at(index).wanted('the id of a fragment or {"id": …}', one) ?? [];
   });
@@ -144,19 +302,20 @@ async function fill(
   config: JsonObject,
   at: Place,
   within: readonly string[],
-  find: (id: string) => Promise<Fragment | undefined>,
+  find: (id: string, version: string) => Promise<Fragment | undefined>,
   used: Fragment[],
 ): Promise<JsonObject> {
   const { fragments: _, fragment_mods: mods, ...own } = config;
   let merged: JsonObject = own;
-  for (const { id, variables } of importsOf(config, at.at("fragments"))) {
+  for (const { id, version, variables } of importsOf(config, at.at("fragments"))) {
     const place = at.at("fragments").at(id);
     if (within.includes(id)) place.error("is in itself");
     else if (within.length >= DEPTH_MAX) place.error(`is more than ${DEPTH_MAX} fragments deep`);
     else {
-      const fragment = await find(id);
+      const fragment = await find(id, version);
       if (!fragment) {
-        place.error("there is no such fragment in this organization");
+        const which = version === "" ? "there is no such fragment" : `there is no version "${version}" of it`;
+        place.error(`${which} in this organization`);
         continue;
       }
       used.push(fragment);

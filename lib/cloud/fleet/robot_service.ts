@@ -100,6 +100,7 @@ function handlerOf(keys: readonly KeyHash[]): MessageInitShape<typeof AuthHandle
 interface Kept {
   /** Everything that the message is made of but the fragments. */
   readonly stamp: string;
+  /** By id the stamp of each. */
   readonly fragments: ReadonlyMap<string, number>;
   /** Packages whose version is not written out, and the one that it stands for. */
   readonly packages: readonly Floating[];
@@ -140,11 +141,11 @@ class ConfigMessages {
       if (await this.#versionOf(id, wanted, organizationId) !== version) return false;
     }
     if (fragments.size === 0) return true;
-    const rows = await this.cloud.store.query<{ id: string; revision: number }>(
-      `SELECT id, revision FROM fragments WHERE id IN (${places([...fragments])})`,
+    const rows = await this.cloud.store.query<{ id: string; stamp: number }>(
+      `SELECT id, stamp FROM fragments WHERE id IN (${places([...fragments])})`,
       ...fragments.keys(),
     );
-    return rows.length === fragments.size && rows.every(({ id, revision }) => fragments.get(id) === revision);
+    return rows.length === fragments.size && rows.every(({ id, stamp }) => fragments.get(id) === stamp);
   }
 
   /** The version of a package that is meant, if there is one that the organization may have. */
@@ -171,7 +172,7 @@ class ConfigMessages {
     for (const { path, message } of resolved.problems) {
       logger.warn(`configuration of part ${part.id}: ${path}: ${message}`);
     }
-    const fragments = new Map(resolved.fragments.map((one) => [one.id, one.revision]));
+    const fragments = new Map(resolved.fragments.map((one) => [one.id, one.stamp]));
     const message = robotConfigMessage(resolved.config);
     const packages: Floating[] = [];
     for (const one of message.packages) {
@@ -183,7 +184,7 @@ class ConfigMessages {
       one.version = version ?? wanted;
     }
     const floating = packages.map(({ id, version }) => `${id}@${version ?? "none"}`);
-    const inIt = [...fragments].map(([id, number]) => `${id.slice(0, 8)}.${number}`);
+    const inIt = resolved.fragments.map(({ id, revision }) => `${id.slice(0, 8)}.${revision}`);
     const { id, locationId, machineId } = part;
     const response = create(ConfigResponseSchema, {
       config: {

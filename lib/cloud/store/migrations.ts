@@ -418,4 +418,26 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX training_containers_by_organization ON training_containers (organization_id, created_ms, id)`,
   ],
+  // Fragments as each revision had them.
+  [
+    // Another one for each change of what a configuration may get of a fragment.
+    `ALTER TABLE fragments ADD COLUMN stamp BIGINT NOT NULL DEFAULT 0`,
+    `CREATE TABLE fragment_revisions (
+      fragment_id TEXT NOT NULL REFERENCES fragments (id) ON DELETE CASCADE,
+      revision BIGINT NOT NULL,
+      at_ms BIGINT NOT NULL,
+      who TEXT NOT NULL,
+      name TEXT NOT NULL,
+      config TEXT NOT NULL,
+      PRIMARY KEY (fragment_id, revision)
+    )`,
+    `INSERT INTO fragment_revisions (fragment_id, revision, at_ms, who, name, config)
+      SELECT id, revision, updated_ms, '', name, config FROM fragments`,
+    `CREATE TABLE fragment_tags (
+      fragment_id TEXT NOT NULL REFERENCES fragments (id) ON DELETE CASCADE,
+      tag TEXT NOT NULL,
+      revision BIGINT NOT NULL,
+      PRIMARY KEY (fragment_id, tag)
+    )`,
+  ],
 ];

@@ -219,6 +219,7 @@ async function addFragment(channel: Channel, organizationId: string, mark: strin
     name: `fragment of ${mark}`,
     config: { note: mark },
   });
+  await app.setFragmentTag({ fragmentId: made.fragment!.id, tag: "stable", revision: "1" });
   return made.fragment!.id;
 }
 

@@ -1,0 +1,181 @@
+/**
+ * Fragments over time: their history, versions that configurations name, tags, and who uses them.
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { storeTest } from "./stores.ts";
+
+const network = (bind_address: string): JsonObject => ({ network: { bind_address } });
+
+storeTest(
+  "the history of a fragment tells who changed what, page by page",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world } = await withFragment(served);
+      for (const at of [2, 3, 4]) {
+        await owner.updateFragment({ id, name: `shared ${at}`, config: network(`localhost:${at}`) });
+      }
+      const first = await owner.getFragmentHistory({ id, pageLimit: 2n });
+      const row = (one: typeof first.history[number]) => [
+        one.fragment === id,
+        one.revision,
+        one.old?.name,
+        one.old?.revision,
+        bindOf(one.old?.fragment),
+        bindOf(one.config),
+        one.editedBy?.value,
+      ];
+      const me = world.owner.id;
+      assertEquals(first.history.map(row), [
+        [true, "4", "shared 3", "3", "localhost:3", "localhost:4", me],
+        [true, "3", "shared 2", "2", "localhost:2", "localhost:3", me],
+      ]);
+      const rest = await owner.getFragmentHistory({ id, pageLimit: 2n, pageToken: first.nextPageToken });
+      assertEquals(rest.history.map(row), [[
+        true,
+        "2",
+        "shared",
+        "1",
+        "localhost:1",
+        "localhost:2",
+        me,
+      ]]);
+      assertEquals(rest.nextPageToken, "");
+      // Python's library sends an empty token for the first page.
+      assertEquals((await owner.getFragmentHistory({ id, pageToken: "", pageLimit: 10n })).history.length, 3);
+      assertEquals(await codeOf(owner.getFragmentHistory({ id, pageToken: "x" })), "invalid_argument");
+      const { fragment, revisions } = await owner.getFragment({ id });
+      assertEquals([fragment?.revision, revisions.map(({ revision }) => revision)], ["4", [
+        "4",
+        "3",
+        "2",
+        "1",
+      ]]);
+    }),
+);
+
+storeTest(
+  "operators see the history with stars for secrets, strangers see nothing",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world } = await withFragment(served);
+      const secret: JsonObject = {
+        components: [{ name: "a", api: "rdk:component:generic", attributes: { password: "sesame" } }],
+      };
+      await owner.updateFragment({ id, config: secret });
+      await owner.updateFragment({ id, config: network("localhost:2") });
+      const told = async (key: World["owner"]) =>
+        JSON.stringify(
+          (await (await served.app(key)).getFragmentHistory({ id })).history.map((one) => one.old?.fragment),
+        );
+      assertMatch(await told(world.owner), /sesame/);
+      assertEquals((await told(world.operator)).includes("sesame"), false);
+      const stranger = await served.app((await newWorld(served.store)).owner);
+      for (
+        const call of [
+          () => stranger.getFragmentHistory({ id }),
+          () => stranger.getFragmentUsage({ fragmentId: id }),
+          () => stranger.setFragmentTag({ fragmentId: id, tag: "mine", revision: "1" }),
+          () => stranger.listNestedFragments({ fragmentId: id }),
+          () => stranger.listNestedFragments({ additionalFragments: [{ fragmentId: id }] }),
+        ]
+      ) assertEquals(await codeOf(call()), "permission_denied");
+    }),
+);
+
+storeTest(
+  "a configuration names a revision or a tag of a fragment, and the machine gets that one",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world } = await withFragment(served);
+      const robot = await served.robot(world.owner);
+      const bound = async () => (await robot.config({ id: world.part })).config?.network?.bindAddress;
+      const use = (version?: string) =>
+        owner.updateRobotPart({
+          id: world.part,
+          robotConfig: { fragments: [version === undefined ? id : { id, version }] },
+        });
+      await use();
+      await owner.updateFragment({ id, config: network("localhost:2") });
+      assertEquals(await bound(), "localhost:2");
+      await use("1");
+      assertEquals(await bound(), "localhost:1");
+      assertMatch(await use("stable").then(() => "saved", ({ message }) => message), /no version "stable"/);
+      const { tags } = await owner.setFragmentTag({ fragmentId: id, tag: "stable", revision: "1" });
+      assertEquals(tags.map(({ tag, revision }) => [tag, revision]), [["stable", "1"]]);
+      await use("stable");
+      assertEquals(await bound(), "localhost:1");
+      // The machine hears of it when the tag moves.
+      await owner.setFragmentTag({ fragmentId: id, tag: "stable", revision: "2" });
+      assertEquals(await bound(), "localhost:2");
+      await owner.updateFragment({ id, config: network("localhost:3") });
+      assertEquals(await bound(), "localhost:2");
+      const { fragment } = await owner.getFragment({ id, version: "stable" });
+      assertEquals([fragment?.revision, bindOf(fragment?.fragment)], ["2", "localhost:2"]);
+      const { versionUsages } = await owner.getFragmentUsage({ fragmentId: id });
+      assertEquals(versionUsages.map(({ version, machines }) => [version, machines]), [["stable", 1]]);
+      const untag = () => owner.deleteFragmentTag({ fragmentId: id, tag: "stable" });
+      assertEquals(await codeOf(untag()), "failed_precondition");
+      await use();
+      assertEquals((await untag()).tags, []);
+      assertEquals(await codeOf(untag()), "not_found");
+      for (const tag of ["", "7", "a b", "x".repeat(61)]) {
+        const wrong = owner.setFragmentTag({ fragmentId: id, tag, revision: "1" });
+        assertEquals(await codeOf(wrong), "invalid_argument");
+      }
+      const none = owner.setFragmentTag({ fragmentId: id, tag: "new", revision: "9" });
+      assertEquals(await codeOf(none), "not_found");
+      assertEquals(await codeOf(owner.getFragment({ id, version: "nothing" })), "not_found");
+    }),
+);
+
+storeTest(
+  "fragments within fragments are listed, and those that a machine would have with others",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world } = await withFragment(served);
+      const make = async (name: string, config: JsonObject) =>
+        (await owner.createFragment({ organizationId: world.organization, name, config })).fragment!.id;
+      const middle = await make("middle", { fragments: [{ id, version: "1" }] });
+      const outer = await make("outer", { fragments: [middle] });
+      const nested = await owner.listNestedFragments({ fragmentId: outer });
+      assertEquals(nested.fragments.map(({ name }) => name).sort(), ["middle", "shared"]);
+      assertEquals(nested.resolvedFragments.length, 2);
+      const added = await owner.listNestedFragments({ additionalFragments: [{ fragmentId: middle }] });
+      assertEquals(added.fragments.map(({ name }) => name).sort(), ["middle", "shared"]);
+      assertEquals(await codeOf(owner.listNestedFragments({})), "invalid_argument");
+      await owner.updateFragment({ id, config: network("localhost:2") });
+      const { resolvedFragments } = await owner.listMachineFragments({
+        machineId: world.machine,
+        additionalFragments: [{ fragmentId: id, version: "1" }],
+      });
+      assertEquals(resolvedFragments.map((one) => [one.revision, bindOf(one.resolvedConfig)]), [[
+        "1",
+        "localhost:1",
+      ]]);
+      const { locationSummaries } = await owner.listMachineSummaries({
+        organizationId: world.organization,
+        fragmentIds: [id],
+      });
+      assertEquals(locationSummaries.flatMap(({ machineSummaries }) => machineSummaries), []);
+    }),
+);
+
+async function withFragment(served: ServedCloud) {
+  const world = await newWorld(served.store);
+  const owner = await served.app(world.owner);
+  const config = network("localhost:1");
+  const made = await owner.createFragment({ organizationId: world.organization, name: "shared", config });
+  return { world, owner, id: made.fragment!.id };
+}
+
+function bindOf(config: unknown): unknown {
+  return (config as { network?: { bind_address?: string } } | undefined)?.network?.bind_address;
+}
+
+async function codeOf(call: Promise<unknown>): Promise<string> {
+  return await call.then(() => "ok", (error) => SvcError.from(error).code);
+}
