@@ -16,7 +16,7 @@ import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
-import type { Route } from "../../lib/wire/port/grpc_web.ts";
+import type { Route } from "../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../lib/wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../lib/wire/port/port.ts";
 import type { Flag, Values } from "../flags.ts";

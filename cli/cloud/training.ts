@@ -16,7 +16,7 @@ import { NO_SANDBOX, type Sandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { Limits } from "../../lib/cloud/sandbox/sandbox_usage.ts";
 import { WAITING_MAX } from "../../lib/cloud/training/training.ts";
 import type { TrainingOptions } from "../../lib/cloud/training/training_runner.ts";
-import type { Route } from "../../lib/wire/port/grpc_web.ts";
+import type { Route } from "../../lib/wire/port/routes.ts";
 import type { Flag, Values } from "../flags.ts";
 
 const MIB = 1024 ** 2;

@@ -9,7 +9,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { RobotService } from "../../proto/gen/app_pb.ts";
 import { messageOf } from "../base/error.ts";
-import { field, type Route } from "../wire/port/grpc_web.ts";
+import { field } from "../wire/port/exchange.ts";
+import type { Route } from "../wire/port/routes.ts";
 import { type Interceptor, pathOf } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
 import { Fleet } from "./fleet/fleet.ts";

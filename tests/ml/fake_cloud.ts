@@ -24,7 +24,7 @@ import { type PackageInfo, PackageService, PackageType } from "../../proto/gen/p
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Route } from "../../lib/wire/port/grpc_web.ts";
+import type { Route } from "../../lib/wire/port/routes.ts";
 import { openPort, type TlsFiles } from "../../lib/wire/port/port.ts";
 import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
 import { type CallContext, service, ServiceTable } from "../../lib/wire/service.ts";

@@ -4,7 +4,7 @@
 
 import { createHmac } from "node:crypto";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/grpc_web.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
 import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData } from "./binary_data.ts";

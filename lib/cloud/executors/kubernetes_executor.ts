@@ -12,7 +12,7 @@ import { type ArchiveFile, packed, unpacked, unpackInto } from "../../base/files
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/grpc_web.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
 import type { Environment, Executor, JobScript, Work } from "./executor.ts";
 import { datasetLine } from "../../cloud_client/dataset.ts";
 import type { Cluster, ClusterState } from "./kubernetes.ts";

@@ -6,7 +6,8 @@
  */
 
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import { field, type Route, type RouteAnswer } from "../../wire/port/grpc_web.ts";
+import { field } from "../../wire/port/exchange.ts";
+import type { Route, RouteAnswer } from "../../wire/port/routes.ts";
 import { powershellQuoted, shellQuoted } from "../addresses.ts";
 import type { CloudContext } from "../context.ts";
 import type { Identify } from "./downloads.ts";

@@ -9,7 +9,7 @@ import type { LogFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logs } from "../../base/log/log.ts";
-import type { Route } from "../../wire/port/grpc_web.ts";
+import type { Route } from "../../wire/port/routes.ts";
 import type { Interceptor } from "../../wire/service.ts";
 import { CallStats } from "../serve/call_stats.ts";
 import type { MachineConfig } from "../config/config.ts";

@@ -7,7 +7,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/grpc_web.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
 import type { Machine, Node, NodeState } from "../graph/machine.ts";
 import { heapSnapshot, recordAllocations, recordCpu, type Recording } from "./profiler.ts";
 

@@ -12,7 +12,7 @@ import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { ResourceName } from "../../resource/name.ts";
 import { type Auth, auth, type AuthSettings } from "../../wire/auth.ts";
-import type { HttpOptions } from "../../wire/port/grpc_web.ts";
+import type { RouteOptions } from "../../wire/port/routes.ts";
 import { connectionLimit } from "../../wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../wire/port/port.ts";
 import type { ServiceTable } from "../../wire/service.ts";
@@ -32,7 +32,7 @@ const NODE_NAME = ResourceName.of("rdk-internal:service:web", "builtin");
 export interface MachinePortParts {
   /** The services; `guard` is left out where everyone may call. */
   readonly tableFor: (guard?: Auth) => ServiceTable;
-  readonly http: HttpOptions;
+  readonly http: RouteOptions;
   readonly noTls: boolean;
   /** Hears where it serves, whenever that changes. */
   readonly serving: (url: string) => void;

@@ -1,15 +1,10 @@
 /**
- * gRPC-web and the few plain HTTP answers of the port, blind to the version of HTTP that carries them.
- *
- * Owns the layout of gRPC-web (binary and text; trailers as the last frame of the body), what browsers ask
- * across origins, and which path and method gets which answer. Whoever has the exchange hands it over as a
- * `WebRequest` and a `WebResponse` and feeds the returned `WebBody`.
+ * gRPC-web, binary and text: the calls of browsers, with the trailers as the last frame of the body.
  */
 
 import { Buffer } from "node:buffer";
-import { messageOf, SvcError } from "../../base/error.ts";
+import { SvcError } from "../../base/error.ts";
 import { Cancellation } from "../cancellation.ts";
-import type { Allowance } from "./byte_budget.ts";
 import { giveBackAll } from "../given_back.ts";
 import {
   answerFieldsOf,
@@ -19,9 +14,9 @@ import {
   metadataOf,
   parseTimeoutMs,
 } from "../grpc/message.ts";
-import { CallMark, type Guest } from "./guests.ts";
-import type { Fields } from "../http2/hpack.ts";
-import { admit, ByteQueue, MessageReader } from "../grpc/message_reader.ts";
+import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+import { CallMark } from "./guests.ts";
+import { admit, MessageReader } from "../grpc/message_reader.ts";
 import { Metadata } from "../metadata.ts";
 import {
   canceledByCaller,
@@ -33,296 +28,26 @@ import {
 } from "../service.ts";
 
 const TRAILER_FRAME = 0x80;
-const PREFLIGHT_SECONDS = 7200;
 
-export interface WebRequest {
-  readonly method: string;
-  /** Path and query, as they came. */
-  readonly target: string;
-  readonly fields: Fields;
-  readonly peer: Peer;
-  /** Hears of bytes of the body that have been read. */
-  taken(bytes: number): void;
-  /** What its connection may use. */
-  readonly allowance: Allowance;
-  /** Hears of calls that begin, and of their ends. */
-  readonly guest?: Pick<Guest, "began" | "ended">;
+/** A call as it comes, handed to the service that it names. */
+export function openWebCall(
+  table: ServiceTable,
+  type: string,
+  request: WebRequest,
+  response: WebResponse,
+): WebBody {
+  const [path] = request.target.split("?", 1);
+  const call = new WebCall(path, type, request);
+  void table.handle(call, new WebReply(response, path, type));
+  return call;
 }
 
-export interface WebResponse {
-  /** How many more bytes may wait for the client. */
-  readonly roomBytes?: number;
-  start(status: number, fields: Fields): void;
-  /** Sends a part of the body; a returned promise asks to wait. Throws `resource_exhausted` where too much waits. */
-  send(bytes: Uint8Array): Promise<void> | undefined;
-  end(): void;
-  /** Breaks off, so that the client can tell that the body is not whole. */
-  abort(): void;
-}
-
-/** Takes the body of a request as it comes. */
-export interface WebBody {
-  /** Bytes that are lent for the call: whoever keeps them copies them. */
-  data(bytes: Uint8Array): void;
-  ended(): void;
-  /** The client went away before its answer was complete. */
-  gone(error: SvcError): void;
-}
-
-/** A page of the port. */
-export type Route = (request: RouteRequest) => RouteAnswer | Promise<RouteAnswer>;
-
-export interface RouteRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly query: URLSearchParams;
-  readonly fields: Fields;
-  readonly peer: Peer;
-  /** What the client sends, to be read once; it waits for as long as nobody reads on. */
-  readonly body: AsyncIterable<Uint8Array>;
-  /** Aborts when the client goes away. */
-  readonly signal: AbortSignal;
-}
-
-export interface RouteAnswer {
-  readonly status: number;
-  readonly contentType: string;
-  /** A stream is read as fast as the client takes it, and not at all for HEAD. */
-  readonly body: string | Uint8Array | AsyncIterable<Uint8Array>;
-  /** How long a stream is. */
-  readonly bytes?: number;
-  readonly fields?: Fields;
-}
-
-export interface HttpOptions {
-  /** What `GET /restart_status` answers, as JSON, to callers on this machine. */
-  readonly restartStatus?: () => unknown;
-  /** Further pages by path, `/files/*` for all beneath a folder; each decides on its methods. */
-  readonly routes?: ReadonlyMap<string, Route>;
-}
-
-/** Where everything goes that is not gRPC proper. */
-export class WebServer {
-  constructor(private readonly table: ServiceTable, private readonly options: HttpOptions) {}
-
-  open(request: WebRequest, response: WebResponse): WebBody {
-    const { method, target, fields } = request;
-    const [path, query] = split(target);
-    const type = field(fields, "content-type") ?? "";
-    if (method === "OPTIONS") return preflight(fields, response);
-    if (method === "POST" && isGrpcWeb(type)) return this.#call(path, type, request, response);
-    const { peer } = request;
-    const body = new RouteBody(request);
-    const asked = {
-      method,
-      path,
-      query: new URLSearchParams(query),
-      fields,
-      peer,
-      body,
-      signal: body.signal,
-    };
-    this.#answer(asked, type)
-      .catch((error) => text(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
-      .then((answer) => send(response, answer, asked))
-      .finally(() => body.over());
-    return body;
-  }
-
-  #call(path: string, type: string, request: WebRequest, response: WebResponse): WebBody {
-    const call = new WebCall(path, type, request);
-    void this.table.handle(call, new WebReply(response, path, type));
-    return call;
-  }
-
-  async #answer(request: RouteRequest, type: string): Promise<RouteAnswer> {
-    const { method, path, peer } = request;
-    const route = this.#routeFor(path);
-    if (route) return await route(request);
-    const isPage = path === "/" || (path === "/restart_status" && this.options.restartStatus !== undefined);
-    if (isPage && method !== "GET" && method !== "HEAD") {
-      return text(405, `${path} answers GET, not ${method}`);
-    }
-    if (path === "/") {
-      return text(200, "This is svc-server, a machine; reach it with a client library at this address.");
-    }
-    if (isPage) return await this.#restartStatus(peer);
-    if (!/^\/[\w.]+\/\w+$/.test(path)) return text(404, `there is nothing at ${path}`);
-    if (method !== "POST") {
-      return text(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
-    }
-    if (type.startsWith("application/grpc")) {
-      return text(415, "gRPC takes HTTP/2; over this connection use gRPC-web");
-    }
-    return text(415, `content type is "${type}", wanted application/grpc-web or application/grpc-web-text`);
-  }
-
-  #routeFor(path: string): Route | undefined {
-    const { routes } = this.options;
-    const exact = routes?.get(path);
-    if (exact) return exact;
-    for (let end = path.lastIndexOf("/"); end >= 0; end = end === 0 ? -1 : path.lastIndexOf("/", end - 1)) {
-      const route = routes?.get(`${path.slice(0, end)}/*`);
-      if (route) return route;
-    }
-    return undefined;
-  }
-
-  async #restartStatus(peer: Peer): Promise<RouteAnswer> {
-    if (!isOnThisMachine(peer)) return text(403, "/restart_status answers only callers on the same machine");
-    return {
-      status: 200,
-      contentType: "application/json",
-      body: JSON.stringify(await this.options.restartStatus!()),
-    };
-  }
-}
-
-const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
-
-function isGrpcWeb(type: string): boolean {
+export function isGrpcWeb(type: string): boolean {
   return /^application\/grpc-web(?:-text)?(?:\+proto)?\s*(?:;|$)/i.test(type);
 }
 
 function isText(type: string): boolean {
   return /^application\/grpc-web-text/i.test(type);
-}
-
-function split(target: string): [path: string, query: string] {
-  const at = target.indexOf("?");
-  return at < 0 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
-}
-
-/** The first value of a header field; names are in lower case. */
-export function field(fields: Fields, name: string): string | undefined {
-  return fields.find(([key]) => key === name)?.[1];
-}
-
-function text(status: number, line: string): RouteAnswer {
-  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
-}
-
-async function send(response: WebResponse, answer: RouteAnswer, request: RouteRequest): Promise<void> {
-  const { status, contentType, body, bytes, fields = [] } = answer;
-  const whole = typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body) : undefined;
-  const length = whole?.length ?? bytes;
-  response.start(status, [
-    ["content-type", contentType],
-    ...(length === undefined || status === 304
-      ? []
-      : [["content-length", String(length)] as [string, string]]),
-    ["access-control-allow-origin", "*"],
-    ["x-content-type-options", "nosniff"],
-    ...fields,
-  ]);
-  try {
-    if (request.method !== "HEAD") await sendBody(response, whole ?? body, request.signal);
-    response.end();
-  } catch {
-    // The answer has begun: all that is left to say is that it is not complete.
-    response.abort();
-  }
-}
-
-async function sendBody(
-  response: WebResponse,
-  body: RouteAnswer["body"],
-  signal: AbortSignal,
-): Promise<void> {
-  if (typeof body === "string" || body instanceof Uint8Array) {
-    if (body.length > 0) response.send(Buffer.from(body));
-    return;
-  }
-  for await (const chunk of body) {
-    if (signal.aborted) return;
-    await response.send(chunk);
-  }
-}
-
-/** Lets pages of every origin call: who may do what is a matter of tokens, which browsers do not add by themselves. */
-function preflight(fields: Fields, response: WebResponse): WebBody {
-  const answer: [string, string][] = [
-    ["access-control-allow-origin", "*"],
-    ["access-control-allow-methods", "GET, POST, OPTIONS"],
-    // A wildcard would leave out `authorization`, so what is asked for is repeated.
-    ["access-control-allow-headers", field(fields, "access-control-request-headers") ?? "*"],
-    ["access-control-max-age", String(PREFLIGHT_SECONDS)],
-    ["vary", "access-control-request-headers"],
-  ];
-  if (field(fields, "access-control-request-private-network") === "true") {
-    answer.push(["access-control-allow-private-network", "true"]);
-  }
-  response.start(204, answer);
-  response.end();
-  return IGNORED;
-}
-
-/** Loopback, or a connection from an address of this machine to itself. */
-function isOnThisMachine({ remoteAddress, localAddress }: Peer): boolean {
-  const address = remoteAddress?.replace(/^::ffff:/, "");
-  if (address === undefined) return false;
-  return address === "::1" || address.startsWith("127.") || address === localAddress?.replace(/^::ffff:/, "");
-}
-
-/** What a client sends to a page. */
-class RouteBody implements WebBody, AsyncIterable<Uint8Array> {
-  readonly #gone = new AbortController();
-  readonly #waiting: ByteQueue;
-  #ended = false;
-  #over = false;
-  #news = Promise.withResolvers<void>();
-
-  constructor(private readonly request: WebRequest) {
-    this.#waiting = new ByteQueue(request.allowance.known);
-  }
-
-  get signal(): AbortSignal {
-    return this.#gone.signal;
-  }
-
-  data(bytes: Uint8Array): void {
-    if (this.#over) return this.request.taken(bytes.length);
-    try {
-      this.#waiting.append(bytes);
-    } catch (error) {
-      this.gone(SvcError.from(error));
-    }
-    this.#news.resolve();
-  }
-
-  ended(): void {
-    this.#ended = true;
-    this.#news.resolve();
-  }
-
-  gone(error: SvcError): void {
-    this.over();
-    this.#gone.abort(error);
-    this.#news.resolve();
-  }
-
-  /** Nobody reads any more. */
-  over(): void {
-    this.#over = true;
-    const { length } = this.#waiting;
-    this.#waiting.clear();
-    if (length > 0) this.request.taken(length);
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    for (;;) {
-      const { length } = this.#waiting;
-      if (length > 0) {
-        yield this.#waiting.take(length);
-        this.request.taken(length);
-        continue;
-      }
-      this.signal.throwIfAborted();
-      if (this.#ended) return;
-      this.#news = Promise.withResolvers();
-      await this.#news.promise;
-    }
-  }
 }
 
 /** The client's half of a call. */

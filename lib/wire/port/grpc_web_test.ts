@@ -8,7 +8,8 @@ import { EchoRequestSchema, EchoResponseSchema } from "../../../proto/gen/echo_p
 import { selfSigned, withPort } from "../../../tests/support/echo.ts";
 import { PortAllowance } from "./byte_budget.ts";
 import { framed, MAX_MESSAGE_BYTES } from "../grpc/message.ts";
-import { type Route, WebServer } from "./grpc_web.ts";
+import type { Route } from "./routes.ts";
+import { WebServer } from "./web_server.ts";
 import type { Fields } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import type { Port } from "./port.ts";

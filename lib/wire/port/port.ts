@@ -14,7 +14,9 @@ import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "../grpc/server.ts";
-import { type HttpOptions, type WebRequest, WebServer } from "./grpc_web.ts";
+import type { RouteOptions } from "./routes.ts";
+import type { WebRequest } from "./exchange.ts";
+import { WebServer } from "./web_server.ts";
 import { holdBelowTls, readInTurns, Round, type Turns } from "./fair_socket.ts";
 import { DEFAULT_CONNECTIONS, type Guest, Guests, waitingWith } from "./guests.ts";
 import type { Fields } from "../http2/hpack.ts";
@@ -55,7 +57,7 @@ interface Serving {
   readonly table: ServiceTable;
   readonly clock: Clock;
   readonly logger?: Logger;
-  readonly http?: HttpOptions;
+  readonly http?: RouteOptions;
   /** How much callers may make the program keep, where that is not the default. */
   readonly byteLimits?: Partial<ByteLimits>;
   /** How many may be connected at once (`connectionLimit`), where that is not the default. */

@@ -1,0 +1,226 @@
+/**
+ * The pages of a port: which path gets which answer, and how answers and what clients send travel as streams.
+ *
+ * Owns the two pages of every port, `/` and `/restart_status`, and what is said of paths that are none.
+ */
+
+import { Buffer } from "node:buffer";
+import { messageOf, SvcError } from "../../base/error.ts";
+import { ByteQueue } from "../grpc/message_reader.ts";
+import type { Fields } from "../http2/hpack.ts";
+import type { Peer } from "../service.ts";
+import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+
+/** A page of the port. */
+export type Route = (request: RouteRequest) => RouteAnswer | Promise<RouteAnswer>;
+
+export interface RouteRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly fields: Fields;
+  readonly peer: Peer;
+  /** What the client sends, to be read once; it waits for as long as nobody reads on. */
+  readonly body: AsyncIterable<Uint8Array>;
+  /** Aborts when the client goes away. */
+  readonly signal: AbortSignal;
+}
+
+export interface RouteAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  /** A stream is read as fast as the client takes it, and not at all for HEAD. */
+  readonly body: string | Uint8Array | AsyncIterable<Uint8Array>;
+  /** How long a stream is. */
+  readonly bytes?: number;
+  readonly fields?: Fields;
+}
+
+export interface RouteOptions {
+  /** What `GET /restart_status` answers, as JSON, to callers on this machine. */
+  readonly restartStatus?: () => unknown;
+  /** Further pages by path, `/files/*` for all beneath a folder; each decides on its methods. */
+  readonly routes?: ReadonlyMap<string, Route>;
+}
+
+/** Answers what is no call. */
+export class Routes {
+  constructor(private readonly options: RouteOptions) {}
+
+  open(request: WebRequest, response: WebResponse): WebBody {
+    const { method, fields, peer } = request;
+    const [path, query] = split(request.target);
+    const body = new RouteBody(request);
+    const asked = {
+      method,
+      path,
+      query: new URLSearchParams(query),
+      fields,
+      peer,
+      body,
+      signal: body.signal,
+    };
+    this.#answer(asked)
+      .catch((error) => text(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
+      .then((answer) => send(response, answer, asked))
+      .finally(() => body.over());
+    return body;
+  }
+
+  async #answer(request: RouteRequest): Promise<RouteAnswer> {
+    const { method, path, peer } = request;
+    const route = this.#routeFor(path);
+    if (route) return await route(request);
+    const isPage = path === "/" || (path === "/restart_status" && this.options.restartStatus !== undefined);
+    if (isPage && method !== "GET" && method !== "HEAD") {
+      return text(405, `${path} answers GET, not ${method}`);
+    }
+    if (path === "/") {
+      return text(200, "This is svc-server, a machine; reach it with a client library at this address.");
+    }
+    if (isPage) return await this.#restartStatus(peer);
+    if (!/^\/[\w.]+\/\w+$/.test(path)) return text(404, `there is nothing at ${path}`);
+    if (method !== "POST") {
+      return text(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
+    }
+    const type = field(request.fields, "content-type") ?? "";
+    if (type.startsWith("application/grpc")) {
+      return text(415, "gRPC takes HTTP/2; over this connection use gRPC-web");
+    }
+    return text(415, `content type is "${type}", wanted application/grpc-web or application/grpc-web-text`);
+  }
+
+  #routeFor(path: string): Route | undefined {
+    const { routes } = this.options;
+    const exact = routes?.get(path);
+    if (exact) return exact;
+    for (let end = path.lastIndexOf("/"); end >= 0; end = end === 0 ? -1 : path.lastIndexOf("/", end - 1)) {
+      const route = routes?.get(`${path.slice(0, end)}/*`);
+      if (route) return route;
+    }
+    return undefined;
+  }
+
+  async #restartStatus(peer: Peer): Promise<RouteAnswer> {
+    if (!isOnThisMachine(peer)) return text(403, "/restart_status answers only callers on the same machine");
+    return {
+      status: 200,
+      contentType: "application/json",
+      body: JSON.stringify(await this.options.restartStatus!()),
+    };
+  }
+}
+
+function split(target: string): [path: string, query: string] {
+  const at = target.indexOf("?");
+  return at < 0 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
+}
+
+function text(status: number, line: string): RouteAnswer {
+  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
+}
+
+async function send(response: WebResponse, answer: RouteAnswer, request: RouteRequest): Promise<void> {
+  const { status, contentType, body, bytes, fields = [] } = answer;
+  const whole = typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body) : undefined;
+  const length = whole?.length ?? bytes;
+  response.start(status, [
+    ["content-type", contentType],
+    ...(length === undefined || status === 304
+      ? []
+      : [["content-length", String(length)] as [string, string]]),
+    ["access-control-allow-origin", "*"],
+    ["x-content-type-options", "nosniff"],
+    ...fields,
+  ]);
+  try {
+    if (request.method !== "HEAD") await sendBody(response, whole ?? body, request.signal);
+    response.end();
+  } catch {
+    // The answer has begun: all that is left to say is that it is not complete.
+    response.abort();
+  }
+}
+
+async function sendBody(
+  response: WebResponse,
+  body: RouteAnswer["body"],
+  signal: AbortSignal,
+): Promise<void> {
+  if (typeof body === "string" || body instanceof Uint8Array) {
+    if (body.length > 0) response.send(Buffer.from(body));
+    return;
+  }
+  for await (const chunk of body) {
+    if (signal.aborted) return;
+    await response.send(chunk);
+  }
+}
+
+/** Loopback, or a connection from an address of this machine to itself. */
+function isOnThisMachine({ remoteAddress, localAddress }: Peer): boolean {
+  const address = remoteAddress?.replace(/^::ffff:/, "");
+  if (address === undefined) return false;
+  return address === "::1" || address.startsWith("127.") || address === localAddress?.replace(/^::ffff:/, "");
+}
+
+/** What a client sends to a page. */
+class RouteBody implements WebBody, AsyncIterable<Uint8Array> {
+  readonly #gone = new AbortController();
+  readonly #waiting: ByteQueue;
+  #ended = false;
+  #over = false;
+  #news = Promise.withResolvers<void>();
+
+  constructor(private readonly request: WebRequest) {
+    this.#waiting = new ByteQueue(request.allowance.known);
+  }
+
+  get signal(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  data(bytes: Uint8Array): void {
+    if (this.#over) return this.request.taken(bytes.length);
+    try {
+      this.#waiting.append(bytes);
+    } catch (error) {
+      this.gone(SvcError.from(error));
+    }
+    this.#news.resolve();
+  }
+
+  ended(): void {
+    this.#ended = true;
+    this.#news.resolve();
+  }
+
+  gone(error: SvcError): void {
+    this.over();
+    this.#gone.abort(error);
+    this.#news.resolve();
+  }
+
+  /** Nobody reads any more. */
+  over(): void {
+    this.#over = true;
+    const { length } = this.#waiting;
+    this.#waiting.clear();
+    if (length > 0) this.request.taken(length);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      const { length } = this.#waiting;
+      if (length > 0) {
+        yield this.#waiting.take(length);
+        this.request.taken(length);
+        continue;
+      }
+      this.signal.throwIfAborted();
+      if (this.#ended) return;
+      this.#news = Promise.withResolvers();
+      await this.#news.promise;
+    }
+  }
+}

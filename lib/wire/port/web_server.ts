@@ -1,0 +1,47 @@
+/**
+ * Where everything goes that is not gRPC proper: calls of gRPC-web, pages, and what browsers ask across origins.
+ */
+
+import type { ServiceTable } from "../service.ts";
+import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
+import { type RouteOptions, Routes } from "./routes.ts";
+import type { Fields } from "../http2/hpack.ts";
+
+const PREFLIGHT_SECONDS = 7200;
+
+export class WebServer {
+  readonly #routes: Routes;
+
+  constructor(private readonly table: ServiceTable, options: RouteOptions) {
+    this.#routes = new Routes(options);
+  }
+
+  open(request: WebRequest, response: WebResponse): WebBody {
+    const { method, fields } = request;
+    if (method === "OPTIONS") return preflight(fields, response);
+    const type = field(fields, "content-type") ?? "";
+    if (method === "POST" && isGrpcWeb(type)) return openWebCall(this.table, type, request, response);
+    return this.#routes.open(request, response);
+  }
+}
+
+const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
+
+/** Lets pages of every origin call: who may do what is a matter of tokens, which browsers do not add by themselves. */
+function preflight(fields: Fields, response: WebResponse): WebBody {
+  const answer: [string, string][] = [
+    ["access-control-allow-origin", "*"],
+    ["access-control-allow-methods", "GET, POST, OPTIONS"],
+    // A wildcard would leave out `authorization`, so what is asked for is repeated.
+    ["access-control-allow-headers", field(fields, "access-control-request-headers") ?? "*"],
+    ["access-control-max-age", String(PREFLIGHT_SECONDS)],
+    ["vary", "access-control-request-headers"],
+  ];
+  if (field(fields, "access-control-request-private-network") === "true") {
+    answer.push(["access-control-allow-private-network", "true"]);
+  }
+  response.start(204, answer);
+  response.end();
+  return IGNORED;
+}
