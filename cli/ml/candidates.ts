@@ -11,6 +11,7 @@ import {
 } from "../../lib/cloud_client/training_client.ts";
 import { PackageType } from "../../proto/gen/packages_pb.ts";
 import type { Blank, Candidate } from "../command.ts";
+import { FORMAT_NAMES } from "./import.ts";
 import { type CommonValues, Session, type World } from "./session.ts";
 
 /** Nobody waits longer for a completion. */
@@ -45,6 +46,8 @@ async function candidatesIn(session: Session, placeholder: string): Promise<read
       return plain(["debug", "info", "warn", "error"]);
     case "FORM":
       return plain(["table", "json"]);
+    case "FORMAT":
+      return plain(FORMAT_NAMES);
     case "WHO":
       return plain(["private", "public", "public-unlisted"]);
     case "PROFILE":

@@ -15,6 +15,7 @@ import { create } from "../../lib/wire/proto.ts";
 import { sizeText, table, timeText } from "../table.ts";
 import { type Command, command, commaWords, EXIT } from "./command.ts";
 import { localImages, OUTSIDE } from "./local_images.ts";
+import { IMPORT_COMMAND } from "./import.ts";
 import { findDataset, findPart, imagesOf } from "./lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
 import type { Services, Session } from "./session.ts";
@@ -143,6 +144,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
       ]);
     },
   ),
+  IMPORT_COMMAND,
   command(
     "dataset check",
     ["[DATASET]"],

@@ -21,6 +21,7 @@ import {
   type Row,
   text,
 } from "../../lib/base/schema/schema.ts";
+import { PICTURE_BYTES_MAX } from "../../lib/learn/example.ts";
 import { isPng } from "../../lib/geometry/image/png.ts";
 import type { Box, Label } from "../../lib/cloud_client/dataset.ts";
 import type { Session } from "./session.ts";
@@ -80,7 +81,14 @@ export async function localImages(
   tags: readonly string[],
   { outside = false }: { readonly outside?: boolean } = {},
 ): Promise<{ images: LocalImage[]; skipped: Skipped[] }> {
-  const found = (await Promise.all(paths.map((path) => filesIn(session, path, outside)))).flat();
+  return await looked((await Promise.all(paths.map((path) => filesIn(session, path, outside)))).flat(), tags);
+}
+
+/** Those of the files that are images, each with `tags` beside its own labels, and the others. */
+export async function looked(
+  found: readonly Found[],
+  tags: readonly string[],
+): Promise<{ images: LocalImage[]; skipped: Skipped[] }> {
   const images: LocalImage[] = [];
   const skipped: Skipped[] = [];
   for (const { path, outside, labels, boxes, capturedMs } of found) {
@@ -88,9 +96,10 @@ export async function localImages(
       skipped.push({ path, reason: `it is a link out of the folder, which only --${OUTSIDE} follows` });
       continue;
     }
-    const { mimeType, modifiedMs } = await look(path);
-    if (mimeType === undefined) {
-      skipped.push({ path, reason: "it is no JPEG or PNG" });
+    const { mimeType, modifiedMs, bytes } = await look(path);
+    if (mimeType === undefined || bytes > PICTURE_BYTES_MAX) {
+      const large = `it has ${bytes} bytes, wanted at most ${PICTURE_BYTES_MAX}: make it smaller`;
+      skipped.push({ path, reason: mimeType === undefined ? "it is no JPEG or PNG" : large });
       continue;
     }
     const all = [...tags.map((label) => ({ label })), ...labels];
@@ -261,14 +270,14 @@ async function stat(path: string): Promise<Deno.FileInfo> {
   }
 }
 
-async function look(path: string): Promise<{ mimeType: string | undefined; modifiedMs: number }> {
-  const { mtime, isFile } = await stat(path);
+async function look(path: string): Promise<{ mimeType?: string; modifiedMs: number; bytes: number }> {
+  const { mtime, isFile, size: bytes } = await stat(path);
   // Whoever opens a pipe waits for somebody at its other end.
-  if (!isFile) return { mimeType: undefined, modifiedMs: 0 };
+  if (!isFile) return { modifiedMs: 0, bytes };
   using file = await Deno.open(path);
   const head = new Uint8Array(HEAD_BYTES);
   await file.read(head);
   const isJpeg = head[0] === 0xff && head[1] === 0xd8 && head[2] === 0xff;
   const mimeType = isPng(head) ? "image/png" : isJpeg ? "image/jpeg" : undefined;
-  return { mimeType, modifiedMs: mtime?.getTime() ?? 0 };
+  return { mimeType, modifiedMs: mtime?.getTime() ?? 0, bytes };
 }

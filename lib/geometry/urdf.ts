@@ -3,13 +3,12 @@
  *
  * URDF measures in metres and radians and puts a joint's place on the joint; the JSON form measures in millimetres
  * and degrees and has places on links only. So each moving joint becomes a link `<joint>_origin` and a joint after
- * it. Bodies are taken from the first `collision` of a link; mesh files are not read. The only file that knows the
- * XML parser.
+ * it. Bodies are taken from the first `collision` of a link; mesh files are not read.
  */
 
-import { DOMParser, type Element } from "@xmldom/xmldom";
-import { SvcError } from "../base/error.ts";
+import { messageOf, SvcError } from "../base/error.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
+import { childOf, childrenOf, type Element, parseXml } from "../base/xml.ts";
 import { degrees } from "./pose.ts";
 
 const MM_PER_M = 1000;
@@ -23,13 +22,15 @@ const ENDLESS_DEG = 36_000;
  */
 export function svaFromUrdf(xml: string): JsonObject {
   const robot = parse(xml);
-  const joints = children(robot, "joint");
+  const joints = childrenOf(robot, "joint");
   const parentOf = new Map(joints.map((joint) => [linkOf(joint, "child"), attribute(joint, "name")]));
-  const links = children(robot, "link").filter((link) => attribute(link, "name") !== "world").map((link) => {
-    const id = attribute(link, "name");
-    const geometry = geometryOf(link);
-    return { id, parent: parentOf.get(id) ?? "world", ...(geometry ? { geometry } : {}) };
-  });
+  const links = childrenOf(robot, "link").filter((link) => attribute(link, "name") !== "world").map(
+    (link) => {
+      const id = attribute(link, "name");
+      const geometry = geometryOf(link);
+      return { id, parent: parentOf.get(id) ?? "world", ...(geometry ? { geometry } : {}) };
+    },
+  );
   const placed = joints.map((joint) => convert(joint));
   return {
     name: robot.getAttribute("name") ?? "",
@@ -49,11 +50,11 @@ function convert(joint: Element): { link: JsonObject; joint?: JsonObject } {
     throw invalid(`joint ${id} is of type ${type}, wanted fixed, revolute, continuous or prismatic`);
   }
   const toPublished = moving === "revolute" ? degrees : (metres: number) => metres * MM_PER_M;
-  const limit = child(joint, "limit");
-  const mimic = child(joint, "mimic");
+  const limit = childOf(joint, "limit");
+  const mimic = childOf(joint, "mimic");
   if (!limit && !mimic && type !== "continuous") throw invalid(`joint ${id} has no limit`);
   const endless = type === "continuous";
-  const [x, y, z] = triple(child(joint, "axis"), "xyz", [1, 0, 0]);
+  const [x, y, z] = triple(childOf(joint, "axis"), "xyz", [1, 0, 0]);
   const origin = `${id}_origin`;
   return {
     link: { id: origin, parent, ...place },
@@ -78,22 +79,22 @@ function mimicOf(mimic: Element, toPublished: (value: number) => number): JsonOb
 }
 
 function placeOf(holder: Element): JsonObject {
-  const origin = child(holder, "origin");
+  const origin = childOf(holder, "origin");
   const [x, y, z] = triple(origin, "xyz", [0, 0, 0]).map((metres) => metres * MM_PER_M);
   const [roll, pitch, yaw] = triple(origin, "rpy", [0, 0, 0]);
   return { translation: { x, y, z }, orientation: { type: "euler_angles", value: { roll, pitch, yaw } } };
 }
 
 function geometryOf(link: Element): JsonObject | undefined {
-  const collision = child(link, "collision");
-  const shape = collision && child(collision, "geometry");
+  const collision = childOf(link, "collision");
+  const shape = collision && childOf(collision, "geometry");
   const body = shape && bodyOf(shape);
   return body && { ...body, ...placeOf(collision) };
 }
 
 /** A cylinder is given the capsule around it: the JSON form has no cylinders, and too large is the safe side. */
 function bodyOf(shape: Element): JsonObject | undefined {
-  const [box, sphere, cylinder] = ["box", "sphere", "cylinder"].map((tag) => child(shape, tag));
+  const [box, sphere, cylinder] = ["box", "sphere", "cylinder"].map((tag) => childOf(shape, tag));
   if (box) {
     const [x, y, z] = triple(box, "size", [0, 0, 0]).map((metres) => metres * MM_PER_M);
     return { type: "box", x, y, z };
@@ -105,29 +106,14 @@ function bodyOf(shape: Element): JsonObject | undefined {
 }
 
 function parse(xml: string): Element {
-  const refuse = (_level: string, message: string) => {
-    throw invalid(message.trim());
-  };
+  let root: Element;
   try {
-    const root = new DOMParser({ onError: refuse }).parseFromString(xml, "text/xml").documentElement;
-    if (root?.tagName === "robot") return root;
-    throw invalid(`found <${root?.tagName}>, wanted <robot>`);
+    root = parseXml(xml);
   } catch (cause) {
-    if (cause instanceof SvcError) throw cause;
-    throw new SvcError("invalid_argument", "reading URDF: not well-formed XML", { cause });
+    throw new SvcError("invalid_argument", `reading URDF: ${messageOf(cause)}`, { cause });
   }
-}
-
-function children(of: Element, tag: string): Element[] {
-  const found: Element[] = [];
-  for (let node = of.firstChild; node; node = node.nextSibling) {
-    if (node.nodeType === node.ELEMENT_NODE && node.nodeName === tag) found.push(node as Element);
-  }
-  return found;
-}
-
-function child(of: Element, tag: string): Element | undefined {
-  return children(of, tag)[0];
+  if (root.tagName === "robot") return root;
+  throw invalid(`found <${root.tagName}>, wanted <robot>`);
 }
 
 function attribute(of: Element, name: string): string {
@@ -135,7 +121,7 @@ function attribute(of: Element, name: string): string {
 }
 
 function linkOf(joint: Element, end: "parent" | "child"): string {
-  const found = child(joint, end);
+  const found = childOf(joint, end);
   return found ? attribute(found, "link") : refuseMissing(joint, end);
 }
 

@@ -71,6 +71,8 @@ export interface Sample {
 export const EXAMPLES_MIN = 10;
 export const EXAMPLES_MAX = 5_000;
 export const LABELS_MAX = 200;
+/** Of the file that a picture comes in. */
+export const PICTURE_BYTES_MAX = 64 * 1024 * 1024;
 /** Networks halve the picture four times. */
 const [SIDE_STEP, SIDE_MAX] = [16, 128];
 /**

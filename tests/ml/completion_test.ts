@@ -18,11 +18,12 @@ async function proposed(
 
 Deno.test("commands, flags and the values of flags are proposed", async () => {
   assertEquals(await proposed("da"), ["dataset"]);
-  const ofDatasets = ["create", "list", "rename", "delete", "images", "add", "check", "export"];
+  const ofDatasets = ["create", "list", "rename", "delete", "images", "add", "import", "check", "export"];
   assertEquals(await proposed("dataset "), ofDatasets);
   assertEquals(await proposed("dataset ex"), ["export"]);
   assertEquals(await proposed("submit --mod"), ["--model-type", "--model-name", "--model-version"]);
   assertEquals(await proposed("submit --model-type o"), ["object-detection"]);
+  assertEquals(await proposed("dataset import --format "), ["coco", "yolo", "voc"]);
   assertEquals(await proposed("list --status r"), ["running"]);
   assertEquals(await proposed("list -o "), ["table", "json"]);
   assertEquals(await proposed("--json li"), ["list"]);

@@ -10,10 +10,10 @@ import { join } from "node:path";
 import { deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
+import { PICTURE_BYTES_MAX } from "../../learn/example.ts";
 import { USUAL_HOLDOUT_PERCENT } from "../../learn/learning.ts";
 import { type Example, type TrainedModel, type TrainingTask, trainInWorker } from "../../learn/trainer.ts";
 import { type ContentOptions, ContentProcess } from "../sandbox/content_process.ts";
-import { IMAGE_BYTES_MAX } from "../sandbox/content_worker.ts";
 import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import { type Executor, progressLine, type Work } from "./executor.ts";
 import { labelsOf, type ModelKind } from "../../cloud_client/training_request.ts";
@@ -113,8 +113,8 @@ class Decoder {
   constructor(private readonly content: ContentOptions, private readonly signal: AbortSignal) {}
 
   async picture({ sha256, bytes }: DatasetImage, read: Work["read"]) {
-    if (bytes > IMAGE_BYTES_MAX) {
-      throw new SvcError("invalid_argument", `it has ${bytes} bytes, wanted at most ${IMAGE_BYTES_MAX}`);
+    if (bytes > PICTURE_BYTES_MAX) {
+      throw new SvcError("invalid_argument", `it has ${bytes} bytes, wanted at most ${PICTURE_BYTES_MAX}`);
     }
     const tooLong = () => {
       return new SvcError("deadline_exceeded", `it is not decoded within ${PICTURE_MS_MAX / 1000} s`);

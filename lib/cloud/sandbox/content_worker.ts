@@ -45,9 +45,8 @@ export interface InferenceFacts {
   readonly classes: readonly { readonly label: string; readonly confidence: number }[];
 }
 
-/** Of a request's bytes, of those of a picture, of a model in its package, and of an answer's tensors. */
+/** Of a request's bytes, of a model in its package, and of an answer's tensors. */
 export const REQUEST_BYTES_MAX = 2 ** 32;
-export const IMAGE_BYTES_MAX = 64 * 1024 * 1024;
 export const MODEL_FILES = { filesMax: 1_000, bytesMax: 512 * 1024 * 1024 };
 export const TENSORS_BYTES_MAX = 32 * 1024 * 1024;
 /** Of boxes, or of classes, in an answer; the surest of them. */

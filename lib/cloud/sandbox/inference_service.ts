@@ -7,12 +7,13 @@
  */
 
 import { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";
+import { PICTURE_BYTES_MAX } from "../../learn/example.ts";
 import { type OnnxType, tensorData } from "../../learn/onnx/session.ts";
 import { type Tensors, toTensorsMessage } from "../../api/ml_model.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Service, service } from "../../wire/service.ts";
 import { type ContentAnswer, type ContentOptions, withContent } from "./content_process.ts";
-import { IMAGE_BYTES_MAX, type InferenceFacts } from "./content_worker.ts";
+import type { InferenceFacts } from "./content_worker.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryItem } from "../data/binary_data.ts";
 import { type Package, Packages } from "../packages/packages.ts";
@@ -105,7 +106,7 @@ async function imageOf({ store }: CloudContext, organizationId: string, id: stri
   if (id === "") throw new SvcError("invalid_argument", "binary_data_id is empty, wanted an image");
   const [image] = await new BinaryData(store).get([id]);
   if (image.organizationId !== organizationId) throw new SvcError("not_found", `there is no data "${id}"`);
-  if (image.bytes > IMAGE_BYTES_MAX) {
+  if (image.bytes > PICTURE_BYTES_MAX) {
     throw new SvcError("failed_precondition", `data "${id}" has ${image.bytes} bytes, wanted an image`);
   }
   return image;

@@ -1,0 +1,249 @@
+/**
+ * A folder with annotated images that somebody else has made, and what was found in it.
+ *
+ * Owns the limits. Promises: what annotations name is looked up in the list of the folder's own files, so that nothing
+ * outside of it is ever read, whatever paths and links are in there; nothing is waited for that is no file.
+ */
+
+import { join, normalize } from "node:path";
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
+import type { Box, Label } from "../../../lib/cloud_client/dataset.ts";
+import { imageSize } from "../../../lib/geometry/image/image.ts";
+import type { Skipped } from "../local_images.ts";
+
+const FILES_MAX = 400_000;
+/** Folders within each other that are looked into. */
+const DEPTH_MAX = 8;
+const IMAGES_MAX = 100_000;
+/** Of one image. */
+const BOXES_MAX = 1_000;
+/** Of an image, as much tells its size: what cameras write before it takes up to a few hundred kilobytes. */
+const HEAD_BYTES = 512 * 1024;
+/** Problems that are kept to be told; the others are counted. */
+const TOLD_MAX = 1_000;
+/** Sides of a box may be as much outside of the image without a word: numbers have been rounded. */
+const ROUNDING = 0.002;
+/** Images whose shape differs by less have been made larger or smaller, and boxes fit them. */
+const SHAPE_SHARE = 0.02;
+
+const IMAGE = /\.(jpe?g|png)$/i;
+
+/** Problems by the file that they are in. */
+export class Problems {
+  readonly all: Skipped[] = [];
+  count = 0;
+
+  add(path: string, reason: string): void {
+    this.count++;
+    if (this.all.length < TOLD_MAX) this.all.push({ path, reason });
+  }
+}
+
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** The sides of a box as shares of the image, not yet checked. */
+export interface Sides {
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+export interface Annotated {
+  readonly path: string;
+  readonly labels: readonly Label[];
+  readonly boxes: readonly Omit<Box, "id">[];
+}
+
+/** What annotations say of one image, as it is put together. */
+export class Annotations {
+  readonly boxes: Omit<Box, "id">[] = [];
+  readonly labels = new Set<string>();
+  /** Why the image is left out: one with half of its annotations would teach that the other things are not there. */
+  fault: string | undefined;
+
+  spoil(fault: string): undefined {
+    this.fault ??= fault;
+  }
+
+  /** Takes a box, cut to the image where it reaches out of it; gives what is to be warned of. */
+  addBox(label: string, { xMin, yMin, xMax, yMax }: Sides, confidence?: number): string | undefined {
+    if (![xMin, yMin, xMax, yMax].every(Number.isFinite)) {
+      return this.spoil(`a box "${label}" has sides that are no numbers: mend or remove it`);
+    }
+    const cut = (side: number) => Math.min(1, Math.max(0, side));
+    const box = { label, xMin: cut(xMin), yMin: cut(yMin), xMax: cut(xMax), yMax: cut(yMax) };
+    if (box.xMin >= box.xMax || box.yMin >= box.yMax) {
+      return `a box "${label}" has no part in the image and is left out: mend or remove it`;
+    }
+    if (this.boxes.length === BOXES_MAX) {
+      return this.spoil(`it has more than ${BOXES_MAX} boxes, wanted fewer`);
+    }
+    this.boxes.push(confidence === undefined ? box : { ...box, confidence });
+    const outside = Math.max(-xMin, -yMin, xMax - 1, yMax - 1);
+    return outside > ROUNDING ? `a box "${label}" reaches out of the image and is cut to it` : undefined;
+  }
+}
+
+export class Folder {
+  readonly images = new Map<string, Annotated>();
+  readonly leftOut = new Problems();
+  readonly warnings = new Problems();
+
+  private constructor(
+    readonly path: string,
+    /** Paths from the folder, with `/` between their parts. */
+    readonly files: ReadonlySet<string>,
+  ) {}
+
+  static async open(path: string, signal: AbortSignal): Promise<Folder> {
+    const [files, links]: Set<string>[] = [new Set(), new Set()];
+    await list(path, "", 0, { files, links, signal });
+    const folder = new Folder(path, files);
+    for (const name of links) {
+      folder.warnings.add(
+        folder.at(name),
+        "it is a link and is not followed: put what it leads to in its place",
+      );
+    }
+    return folder;
+  }
+
+  /** Where a file of the folder is on this computer. */
+  at(name: string): string {
+    return join(this.path, name);
+  }
+
+  /** The first of these names that is a file in the folder. */
+  find(...names: readonly string[]): string | undefined {
+    for (const name of names) {
+      if (name === "" || name.includes("\0")) continue;
+      const plain = normalize(name.replaceAll("\\", "/")).replaceAll("\\", "/");
+      if (this.files.has(plain)) return plain;
+    }
+    return undefined;
+  }
+
+  /** Those in a folder of it, or all; sorted. */
+  named(pattern: RegExp): string[] {
+    return [...this.files].filter((name) => pattern.test(name)).sort();
+  }
+
+  imageNames(): string[] {
+    return this.named(IMAGE);
+  }
+
+  /** A text of the folder. Throws what is wrong with it, without its name. */
+  async text(name: string, bytesMax: number): Promise<string> {
+    const path = this.at(name);
+    const { size, isFile } = await Deno.lstat(path);
+    if (!isFile) throw new SvcError("invalid_argument", "it is no file");
+    if (size > bytesMax) {
+      const wanted = `wanted at most ${bytesMax}: divide it into several`;
+      throw new SvcError("invalid_argument", `it has ${size} bytes, ${wanted}`);
+    }
+    try {
+      return new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+    } catch (cause) {
+      if (!(cause instanceof TypeError)) throw cause;
+      throw new SvcError("invalid_argument", "it is not in UTF-8: save it as that", { cause });
+    }
+  }
+
+  /** Takes an image with what is said of it, or tells why not. */
+  add(name: string, { boxes, labels, fault }: Annotations): void {
+    const path = this.at(name);
+    if (fault !== undefined) return this.leftOut.add(path, fault);
+    if (this.images.has(name)) {
+      return this.leftOut.add(path, "it is annotated twice, and the first time counts: keep one of the two");
+    }
+    if (this.images.size === IMAGES_MAX) {
+      throw new SvcError("invalid_argument", `${this.path} has more than ${IMAGES_MAX} images: divide it`);
+    }
+    this.images.set(name, { path, boxes, labels: [...labels].map((label) => ({ label })) });
+  }
+
+  /** Why a name is none of the folder's images. */
+  missing(name: string): string {
+    const plain = normalize(name.replaceAll("\\", "/"));
+    const leaves = /^([/\\]|[A-Za-z]:|\.\.([/\\]|$))/.test(plain);
+    return leaves
+      ? `it names the image "${name}", which is outside of ${this.path}: put the image into the folder`
+      : `there is no image "${name}" in ${this.path}: add it, or remove what is said of it`;
+  }
+
+  /** Why boxes in pixels of an image of this size do not fit the file, if they do not. */
+  async misfit(name: string, { width, height }: Size): Promise<string | undefined> {
+    const real = await this.sizeOf(name);
+    if (!real || Math.abs(real.width * height / (real.height * width) - 1) <= SHAPE_SHARE) return undefined;
+    const found = `${this.at(name)} is ${real.width} x ${real.height} pixels, and ${width} x ${height} here`;
+    return `${found}: has it been turned or replaced?`;
+  }
+
+  /** Width and height of an image as its own first bytes tell; `undefined` where they do not. */
+  async sizeOf(name: string): Promise<Size | undefined> {
+    try {
+      using file = await Deno.open(this.at(name));
+      const head = new Uint8Array(HEAD_BYTES);
+      let length = 0;
+      for (let read: number | null = 1; read && length < head.length; length += read ?? 0) {
+        read = await file.read(head.subarray(length));
+      }
+      return imageSize(head.subarray(0, length));
+    } catch {
+      // What is no image is told of later, by all forms alike.
+      return undefined;
+    }
+  }
+}
+
+/** Regular files alone: what links lead to may be anywhere. */
+async function list(
+  root: string,
+  below: string,
+  depth: number,
+  found: { readonly files: Set<string>; readonly links: Set<string>; readonly signal: AbortSignal },
+): Promise<void> {
+  const { files, links, signal } = found;
+  signal.throwIfAborted();
+  const folder = join(root, below);
+  if (depth > DEPTH_MAX) {
+    throw new SvcError("invalid_argument", `${folder} is ${depth} folders deep, wanted ${DEPTH_MAX}`);
+  }
+  const folders: string[] = [];
+  try {
+    for await (const { name, isFile, isDirectory, isSymlink } of Deno.readDir(folder)) {
+      if (name.startsWith(".")) continue;
+      const path = below === "" ? name : `${below}/${name}`;
+      if (isDirectory) folders.push(path);
+      if (isSymlink) links.add(path);
+      if (!isFile) continue;
+      if (files.size === FILES_MAX) {
+        throw new SvcError("invalid_argument", `${root} has more than ${FILES_MAX} files: divide it`);
+      }
+      files.add(path);
+    }
+  } catch (cause) {
+    if (cause instanceof SvcError) throw cause;
+    throw new SvcError("not_found", `cannot read ${folder}: ${messageOf(cause)}`, { cause });
+  }
+  for (const path of folders) await list(root, path, depth + 1, found);
+}
+
+/** The name of a file without its folders and its extension. */
+export function stemOf(name: string): string {
+  return name.slice(name.lastIndexOf("/") + 1).replace(/\.[^.]*$/, "");
+}
+
+/** The folder that a file is in, empty for the outermost one. */
+export function folderOf(name: string): string {
+  return name.slice(0, Math.max(0, name.lastIndexOf("/")));
+}
+
+/** Parts of a path, those that are empty left out. */
+export function path(...parts: readonly string[]): string {
+  return parts.filter((part) => part !== "").join("/");
+}

@@ -1,0 +1,204 @@
+/**
+ * `dataset import`: images with annotations in the forms that other tools write, into a dataset.
+ *
+ * Everything is read and checked before anything is uploaded. An image whose annotations cannot all be read is left out.
+ */
+
+import { relative, resolve } from "node:path";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Flag } from "../flags.ts";
+import { table } from "../table.ts";
+import { type Command, command, commaWords } from "./command.ts";
+import { cocoFiles, readCoco } from "./formats/coco.ts";
+import { Folder, type Problems } from "./formats/folder.ts";
+import { readVoc, vocFiles } from "./formats/voc.ts";
+import { readYolo, yoloFiles } from "./formats/yolo.ts";
+import { type LocalImage, looked } from "./local_images.ts";
+import { findDataset, findPart } from "./lookup.ts";
+import type { Session } from "./session.ts";
+import { TAGS } from "./submit.ts";
+import { eachOf, upload } from "./transfer.ts";
+
+/** Problems that are listed one by one. */
+const LISTED_MAX = 20;
+
+interface Format {
+  /** By what it is recognized, for people. */
+  readonly sign: string;
+  /** The files that hold annotations, or name classes; none where the folder is of another form. */
+  files(folder: Folder): string[];
+  read(folder: Folder, files: readonly string[]): Promise<void>;
+}
+
+const FORMATS: { readonly [name: string]: Format } = {
+  coco: {
+    sign: "instances*.json, _annotations.coco.json or a single .json",
+    files: cocoFiles,
+    read: readCoco,
+  },
+  yolo: {
+    sign: "data.yaml or classes.txt",
+    files: yoloFiles,
+    read: (folder, [file]) => readYolo(folder, file),
+  },
+  voc: { sign: "Annotations/*.xml", files: vocFiles, read: readVoc },
+};
+export const FORMAT_NAMES = Object.keys(FORMATS);
+
+const FLAGS = [
+  {
+    name: "format",
+    type: "string",
+    default: "",
+    value: "FORMAT",
+    help: `${FORMAT_NAMES.join(", ")}; what the folder looks like where left out.`,
+  },
+  {
+    name: "annotations",
+    type: "string",
+    default: "",
+    value: "FILE",
+    help: "The file in the folder that tells of the images (coco) or names the classes (yolo).",
+  },
+  ...TAGS.map((flag) => ({
+    ...flag,
+    help: flag.help.replace(/^Labels.*$/, "Labels of all of these images."),
+  })),
+  {
+    name: "part-id",
+    type: "string",
+    default: "",
+    value: "PART",
+    help: "The part that they are said to come from; left out, the only machine's, or none.",
+  },
+  { name: "dry-run", type: "bool", default: false, help: "Only tell what would be added." },
+] as const satisfies readonly Flag[];
+
+export const IMPORT_COMMAND: Command = command(
+  "dataset import",
+  ["DATASET", "FOLDER"],
+  "Uploads images with their boxes into a dataset, from a folder in the form of COCO, YOLO or Pascal VOC.",
+  FLAGS,
+  async (session, [wanted, path], flags) => {
+    const { format: chosen, annotations, partId: part, dryRun } = flags;
+    const { tags, labels } = flags as unknown as { tags: string[]; labels: string[] };
+    const folder = await Folder.open(path, session.signal);
+    const { format, files } = formOf(folder, chosen, annotations);
+    await FORMATS[format].read(folder, files);
+    const { images, skipped } = await looked([...folder.images.values()], commaWords(tags, labels));
+    for (const { path, reason } of skipped) folder.leftOut.add(path, reason);
+    tell(session, "left out", folder.leftOut);
+    tell(session, "warning:", folder.warnings);
+    if (images.length === 0) {
+      throw new SvcError("invalid_argument", `there is no image to add in ${path}, in the form of ${format}`);
+    }
+    const dataset = await findDataset(session, wanted);
+    const ids = dryRun ? [] : await uploaded(session, images, dataset.id, part);
+    const about = aboutOf(images, folder);
+    session.print({
+      datasetId: dataset.id,
+      format,
+      ...about,
+      binaryDataIds: ids,
+      skipped: folder.leftOut.all,
+      warnings: folder.warnings.all,
+    }, describe(about, `${dryRun ? "would be" : "are"} in ${dataset.name}`));
+    if (dryRun) session.note("nothing has been uploaded");
+  },
+);
+
+function formOf(folder: Folder, chosen: string, given: string): { format: string; files: readonly string[] } {
+  const spelled = chosen.toLowerCase();
+  if (chosen !== "" && !FORMAT_NAMES.includes(spelled)) {
+    throw new SvcError("invalid_argument", `--format: found "${chosen}", wanted ${FORMAT_NAMES.join(", ")}`);
+  }
+  const named = given === "" ? undefined : fileIn(folder, given);
+  const byEnding = /\.json$/i.test(named ?? "")
+    ? "coco"
+    : /\.(ya?ml|txt|names)$/i.test(named ?? "")
+    ? "yolo"
+    : "";
+  const possible = FORMAT_NAMES.map((format) => ({ format, files: FORMATS[format].files(folder) }))
+    .filter(({ format, files }) => spelled || byEnding ? format === (spelled || byEnding) : files.length > 0);
+  const signs = FORMAT_NAMES.map((name) => `${FORMATS[name].sign} (${name})`).join(", ");
+  if (possible.length > 1) {
+    const found = possible.map(({ format, files }) => `${files[0]} of ${format}`).join(" and ");
+    throw new SvcError("invalid_argument", `${folder.path} has ${found}: tell which one with --format`);
+  }
+  const [{ format, files } = { format: "", files: [] }] = possible;
+  if (format === "") {
+    throw new SvcError(
+      "invalid_argument",
+      `${folder.path} has no annotations that are known: wanted ${signs}`,
+    );
+  }
+  if (named !== undefined) return { format, files: [named] };
+  if (files.length > 0) return { format, files };
+  const wanted = `wanted ${FORMATS[format].sign}, or the file by --annotations`;
+  throw new SvcError("invalid_argument", `${folder.path} is not in the form of ${format}: ${wanted}`);
+}
+
+/** A file by its path from here, or from the folder. */
+function fileIn(folder: Folder, given: string): string {
+  const fromHere = relative(resolve(folder.path), resolve(given));
+  const found = folder.find(fromHere, given);
+  if (found !== undefined) return found;
+  throw new SvcError("not_found", `--annotations: there is no file "${given}" in ${folder.path}`);
+}
+
+async function uploaded(
+  session: Session,
+  images: readonly LocalImage[],
+  datasetId: string,
+  part: string,
+): Promise<string[]> {
+  const services = await session.services();
+  const partId = await findPart(session, part);
+  return await eachOf(
+    session,
+    "added",
+    images,
+    (image) => upload(session, services, image, { partId, datasetId }),
+  );
+}
+
+interface About {
+  readonly images: number;
+  readonly imagesWithBoxes: number;
+  /** Boxes by label. */
+  readonly boxes: { readonly [label: string]: number };
+  readonly imagesLeftOut: number;
+  readonly warningsInAll: number;
+}
+
+function aboutOf(images: readonly LocalImage[], { leftOut, warnings }: Folder): About {
+  const boxes = images.flatMap((image) => image.boxes.map(({ label }) => label)).sort();
+  return {
+    images: images.length,
+    imagesWithBoxes: images.filter((image) => image.boxes.length > 0).length,
+    boxes: Object.fromEntries(
+      [...Map.groupBy(boxes, (label) => label)].map(([label, all]) => [label, all.length]),
+    ),
+    imagesLeftOut: leftOut.count,
+    warningsInAll: warnings.count,
+  };
+}
+
+function describe(
+  { images, imagesWithBoxes, boxes, imagesLeftOut, warningsInAll }: About,
+  where: string,
+): string[] {
+  const rows = Object.entries(boxes).map(([label, count]) => [label, String(count)]);
+  return [
+    ...rows.length > 0 ? table([["LABEL", "BOXES"], ...rows]) : [],
+    `${images} images ${where}, ${imagesWithBoxes} of them with boxes` +
+    `${imagesLeftOut > 0 ? `; ${imagesLeftOut} left out` : ""}${
+      warningsInAll > 0 ? `; ${warningsInAll} warnings` : ""
+    }`,
+  ];
+}
+
+function tell(session: Session, what: string, { all, count }: Problems): void {
+  for (const { path, reason } of all.slice(0, LISTED_MAX)) session.note(`${what} ${path}: ${reason}`);
+  if (count > LISTED_MAX) session.note(`${what} ${count - LISTED_MAX} more; see --json`);
+}

@@ -1,0 +1,51 @@
+/**
+ * XML as a tree of elements. The only file that knows the XML parser.
+ *
+ * Promises: nothing is fetched and nothing is expanded. A document type, in which entities are declared, is refused.
+ */
+
+import { DOMParser, type Element } from "@xmldom/xmldom";
+import { messageOf, SvcError } from "./error.ts";
+
+export type { Element };
+
+const MESSAGE_LENGTH_MAX = 200;
+
+/** The root of a document. Throws `invalid_argument` where it is not well-formed, or has a document type. */
+export function parseXml(xml: string): Element {
+  if (/<!(DOCTYPE|ENTITY)/i.test(xml)) {
+    throw invalid("it has a document type (<!DOCTYPE>), which is not read: remove it");
+  }
+  const refuse = (_level: string, message: string) => {
+    throw invalid(message.trim());
+  };
+  try {
+    const root = new DOMParser({ onError: refuse }).parseFromString(xml, "text/xml").documentElement;
+    if (root) return root;
+  } catch (cause) {
+    throw invalid(`it is not well-formed XML: ${messageOf(cause).slice(0, MESSAGE_LENGTH_MAX)}`, cause);
+  }
+  throw invalid("it has no element");
+}
+
+/** The elements right in another one that have this name, in their order. */
+export function childrenOf(element: Element, name: string): Element[] {
+  const found: Element[] = [];
+  for (let node = element.firstChild; node; node = node.nextSibling) {
+    if (node.nodeType === node.ELEMENT_NODE && node.nodeName === name) found.push(node as Element);
+  }
+  return found;
+}
+
+export function childOf(element: Element, name: string): Element | undefined {
+  return childrenOf(element, name)[0];
+}
+
+/** What is written in the first element of this name right in another one, without the space about it. */
+export function textIn(element: Element, name: string): string | undefined {
+  return childOf(element, name)?.textContent?.trim();
+}
+
+function invalid(message: string, cause?: unknown): SvcError {
+  return new SvcError("invalid_argument", message, { cause });
+}

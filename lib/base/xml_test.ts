@@ -1,0 +1,31 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { SvcError } from "./error.ts";
+import { childOf, childrenOf, parseXml, textIn } from "./xml.ts";
+
+Deno.test("elements, their names and their texts", () => {
+  const root = parseXml(
+    '<?xml version="1.0"?><!-- a --><list><one> 1 &lt; 2 </one><two/><one>3</one></list>',
+  );
+  assertEquals([root.tagName, childrenOf(root, "one").length, childOf(root, "three")], [
+    "list",
+    2,
+    undefined,
+  ]);
+  assertEquals([textIn(root, "one"), textIn(root, "two"), textIn(root, "three")], ["1 < 2", "", undefined]);
+});
+
+Deno.test("what is not well-formed is refused, and so is whatever could be expanded or fetched", () => {
+  for (
+    const [xml, told] of [
+      ["", "it is not well-formed XML"],
+      ["<a><b></a>", "it is not well-formed XML"],
+      ["<a>&b;</a>", "it is not well-formed XML"],
+      ['<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "it has a document type"],
+      ['<!doctype a SYSTEM "file:///etc/passwd"><a/>', "it has a document type"],
+      ["<a>".repeat(1000), "it is not well-formed XML"],
+    ]
+  ) {
+    const { code, message } = assertThrows(() => parseXml(xml), SvcError, told);
+    assertEquals([code, message.length < 300], ["invalid_argument", true], xml.slice(0, 100));
+  }
+});
