@@ -170,6 +170,18 @@ Deno.test("programs hold no SQL: each room of the control plane owns its tables"
   assertEquals(having(sql, /^(?!cli\/)/), []);
 });
 
+Deno.test("a double is never cast: code asks for a port that a test can give whole", () => {
+  // The parts of that machine answer only the calls that its tests make.
+  const allowed = ["tests/support/machine_bench.ts"];
+  const ports = "Host|Machine|CallContext|Updater|Clock|Logger|Files|Resource|Registry";
+  const cast = new RegExp(`[})] as unknown as|(as unknown|\\{\\}) as (${ports})\\b`);
+  const tests = sources.filter(({ path }) =>
+    /_test\.ts$|^tests\//.test(path) && path !== "tests/tidy_test.ts"
+  );
+  const wrong = tests.filter(({ text }) => cast.test(text)).map(({ path }) => path);
+  assertEquals(wrong.filter((path) => !allowed.includes(path)), []);
+});
+
 Deno.test(`no file is longer than ${FILE_LINES_MAX} lines: past that it is two things`, () => {
   const long = sources.filter(({ text }) => text.split("\n").length > FILE_LINES_MAX).map(({ path }) => path);
   assertEquals(long, []);

@@ -6,7 +6,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DenoDevice } from "../lib/base/device_deno.ts";
 import { SvcError } from "../lib/base/error.ts";
-import type { Host } from "../lib/base/host.ts";
 import { type Needed, needingTest } from "./support/needing.ts";
 import { VideoDevice } from "../lib/device/v4l2.ts";
 
@@ -36,7 +35,7 @@ needingTest(
     const folder = await Deno.makeTempDir({ prefix: "svc_v4l2_" });
     try {
       const library = await compiled(compiler, folder);
-      const host = { openDevice: (path: string) => new DenoDevice(path, library) } as unknown as Host;
+      const host = { openDevice: (path: string) => new DenoDevice(path, library) };
       const camera = VideoDevice.open(host, "/dev/video7");
       assertEquals(camera.identity(), { card: "Camera of the tests", bus: "usb-test", captures: true });
       const [mode, ...others] = camera.modes();
@@ -60,7 +59,7 @@ needingTest(
 );
 
 Deno.test("what is no camera says so", linux, () => {
-  const host = { openDevice: (path: string) => new DenoDevice(path) } as unknown as Host;
+  const host = { openDevice: (path: string) => new DenoDevice(path) };
   const error = assertThrows(() => VideoDevice.open(host, "/dev/null"), SvcError, 'the device "/dev/null"');
   assertEquals(error.code, "unimplemented");
   const device = new DenoDevice("/dev/null");

@@ -1,12 +1,12 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { decodeDepth } from "../../lib/geometry/image/depth.ts";
 import { encodeImage, imageSize, MIME, mimeTypeOf } from "../../lib/geometry/image/image.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { ImageFileCamera } from "./image_file.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
 
 const LENS = { width_px: 4, height_px: 2, fx: 2, fy: 2, ppx: 1.5, ppy: 0.5 };
 
@@ -23,10 +23,8 @@ const depth = {
 };
 
 /** A machine with these files and no others. */
-function hostWith(files: Record<string, Uint8Array>): Host {
-  const readFile = (path: string) =>
-    files[path] ? Promise.resolve(files[path]) : Promise.reject(new SvcError("not_found", `no file ${path}`));
-  return { readFile } as unknown as Host;
+function hostWith(files: Record<string, Uint8Array>): FakeHost {
+  return new FakeHost({ files });
 }
 
 Deno.test("image_file: colour and depth, in this order; the colour as JPEG", async () => {
@@ -45,11 +43,10 @@ Deno.test("image_file: colour and depth, in this order; the colour as JPEG", asy
 
 Deno.test("image_file: a JPEG goes out as it is, and a new file is seen at once", async () => {
   const files = { "c.jpg": encodeImage(color(), MIME.jpeg) };
-  const camera = await construct(ImageFileCamera, { color_image_file_path: "c.jpg" }, {
-    host: hostWith(files),
-  });
-  assert((await camera.getImages()).images[0].image === files["c.jpg"]);
-  files["c.jpg"] = encodeImage(color(8, 8), MIME.jpeg);
+  const host = hostWith(files);
+  const camera = await construct(ImageFileCamera, { color_image_file_path: "c.jpg" }, { host });
+  assertEquals((await camera.getImages()).images[0].image, files["c.jpg"]);
+  host.put("c.jpg", encodeImage(color(8, 8), MIME.jpeg));
   assertEquals(imageSize((await camera.getImages()).images[0].image), { width: 8, height: 8 });
 });
 

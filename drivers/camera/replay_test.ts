@@ -1,13 +1,13 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { decodeDepth } from "../../lib/geometry/image/depth.ts";
 import { encodeImage, imageSize, MIME } from "../../lib/geometry/image/image.ts";
 import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { ReplayCamera } from "./replay.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
 
 const LENS = { width_px: 2, height_px: 1, fx: 2, fy: 2, ppx: 0.5, ppy: 0 };
 
@@ -26,14 +26,9 @@ function color(width: number, height = 1): Uint8Array {
 }
 
 /** A machine whose folder `frames` has these files. */
-function hostWith(files: Record<string, Uint8Array>): Host {
-  return {
-    readFolder: (path: string) =>
-      path === "frames"
-        ? Promise.resolve(Object.keys(files).sort())
-        : Promise.reject(new SvcError("not_found", `no folder ${path}`)),
-    readFile: (path: string) => Promise.resolve(files[path.slice("frames/".length)]),
-  } as unknown as Host;
+function hostWith(files: Record<string, Uint8Array>): FakeHost {
+  const paths = Object.entries(files).map(([name, bytes]) => [`frames/${name}`, bytes]);
+  return new FakeHost({ files: Object.fromEntries(paths) });
 }
 
 function replay(files: Record<string, Uint8Array>, attributes: JsonObject = {}, clock = new FakeClock()) {
@@ -105,10 +100,14 @@ Deno.test("replay: a folder of plain pictures is colours", async () => {
 });
 
 Deno.test("replay: folders that cannot be shown are refused with the reason", async () => {
-  await assertRejects(() => replay({}), SvcError, "replaying frames: found no pictures");
+  await assertRejects(
+    () => replay({ "notes.txt": new Uint8Array() }),
+    SvcError,
+    "replaying frames: found no pictures",
+  );
   const uneven = { "a_color.png": color(2), "a_depth.png": depth(1), "b_color.png": color(2) };
   await assertRejects(() => replay(uneven), SvcError, 'frame "b" has no depth image, while others have');
-  await assertRejects(() => replay(DEPTHS, { folder: "gone" }), SvcError, "no folder gone");
+  await assertRejects(() => replay(DEPTHS, { folder: "gone" }), SvcError, 'cannot list "gone"');
   assertEquals(problemsOf(ReplayCamera, {}), ["folder: missing required field, wanted a string"]);
   const camera = await replay(DEPTHS);
   await assertRejects(() => camera.getImages(["color"]), SvcError, 'it has: "depth"');

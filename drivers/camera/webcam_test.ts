@@ -3,21 +3,18 @@ import { settle } from "../../lib/base/clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { FakeVideo, type FakeVideoOptions, FakeVideos } from "../../tests/support/fake_video.ts";
-import type { Host } from "../../lib/base/host.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
 import { WebcamCamera } from "./webcam.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
 
 const PATH = "/dev/video0";
 
-function hostOf(videos: FakeVideos, os = "linux"): Host {
-  const platform = () => ({ os, arch: "x64" });
-  const { openDevice, readFolder, realPath } = videos;
-  const bound = { openDevice: openDevice.bind(videos), readFolder: readFolder.bind(videos) };
-  return { platform, ...bound, realPath: realPath.bind(videos) } as unknown as Host;
+function hostOf(devices: FakeVideos, os = "linux"): FakeHost {
+  return new FakeHost({ devices, os });
 }
 
 /** A camera plugged in, and what a test needs around it. */

@@ -5,8 +5,6 @@ import { APIS } from "../../lib/api/mod.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { FakeFiles } from "../../tests/support/fake_files.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
@@ -14,6 +12,7 @@ import { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, type Resource } from "../../lib/resource/resource.ts";
 import type { Captured } from "../../lib/resource/uplink.ts";
 import { BuiltinDataManager } from "./builtin.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
@@ -48,7 +47,10 @@ class Eye extends BaseComponent implements Camera {
 }
 
 /** A data manager among resources, on a clock and a disk of the test's own. */
-async function bench(attributes: JsonObject = {}, { files = new FakeFiles(), clock = new FakeClock() } = {}) {
+async function bench(
+  attributes: JsonObject = {},
+  { files = new FakeHost({ env: { SVC_HOME: "/home" } }), clock = new FakeClock() } = {},
+) {
   const records: LogRecord[] = [];
   const sent: Captured[] = [];
   const resources = new Map<Resource, JsonObject[]>();
@@ -74,7 +76,7 @@ async function bench(attributes: JsonObject = {}, { files = new FakeFiles(), clo
     dependencies: new Dependencies(name, [], view),
     logger: new Logs(clock, [memorySink(records)]).logger("data"),
     clock,
-    host: Object.assign(files, { env: () => "/home" }) as unknown as Host,
+    host: files,
     uplink: {
       // deno-lint-ignore require-await
       send: async (data) => {

@@ -2,17 +2,12 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { FakeVideo, FakeVideos } from "../../tests/support/fake_video.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { construct } from "../../tests/support/construct.ts";
 import { WebcamDiscoveryModel } from "./webcam.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
 
-function hostOf(videos: FakeVideos, os: string): Host {
-  return {
-    platform: () => ({ os, arch: "x64" }),
-    openDevice: (path: string) => videos.openDevice(path),
-    readFolder: (path: string) => videos.readFolder(path),
-    realPath: (path: string) => videos.realPath(path),
-  } as unknown as Host;
+function hostOf(devices: FakeVideos, os: string): FakeHost {
+  return new FakeHost({ devices, os });
 }
 
 Deno.test("webcam discovery: every camera once, by its stable path, and nothing that is none", async () => {

@@ -13,7 +13,6 @@ import {
 } from "../../lib/api/motion.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
@@ -26,6 +25,7 @@ import { FakeGantry } from "../gantry/fake.ts";
 import { FakeGeneric } from "../generic/fake.ts";
 import { FakeGripper } from "../gripper/fake.ts";
 import { BuiltinMotion } from "./builtin.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
 
 const APIS = [ArmApi, GantryApi, GenericApi, GripperApi, MotionApi];
 const registry = new Registry(APIS, [FakeArm, FakeGantry, FakeGeneric, FakeGripper, BuiltinMotion]);
@@ -70,7 +70,7 @@ async function withCell(
   services: readonly JsonObject[] = [],
 ): Promise<void> {
   const clock = new SystemClock();
-  const host = { env: () => undefined } as unknown as Host;
+  const host = new FakeHost();
   const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
   const json = { components: [...CELL, ...more], services };
   const { config, problems } = decodeConfig(json, registry, host);

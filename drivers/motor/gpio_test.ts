@@ -1,13 +1,11 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import type { Board } from "../../lib/api/board.ts";
-import type { Encoder } from "../../lib/api/encoder.ts";
 import type { Motor } from "../../lib/api/motor.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { ResourceName } from "../../lib/resource/name.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeBoard } from "../board/fake.ts";
 import { FakeEncoder } from "../encoder/fake.ts";
@@ -409,10 +407,8 @@ Deno.test("a single and a fake encoder learn from the motor which way it turns",
 
 Deno.test("an encoder of angles is refused", async () => {
   const board = await construct(FakeBoard, {}, { name: "b" });
-  const encoder = {
-    name: ResourceName.of("rdk:component:encoder", "e"),
-    getProperties: () => Promise.resolve({ ticksCountSupported: false, angleDegreesSupported: true }),
-  } as unknown as Encoder;
+  const encoder = await construct(FakeEncoder, {}, { name: "e" });
+  encoder.getProperties = () => Promise.resolve({ ticksCountSupported: false, angleDegreesSupported: true });
   await assertRejects(
     () =>
       construct(GpioMotor, { board: "b", encoder: "e", pins: { a: "1", b: "2" }, ticks_per_rotation: 1 }, {

@@ -31,7 +31,7 @@ import {
 } from "./settings/settings.ts";
 import type { AgentStatus } from "./supervise/status.ts";
 import type { Subsystem } from "./settings/subsystem.ts";
-import type { Now, Updater } from "./update/updater.ts";
+import type { Now, Updates } from "./update/updater.ts";
 
 export interface AgentOptions {
   /** The agent's folder. */
@@ -51,7 +51,7 @@ export interface AgentParts {
   readonly options: AgentOptions;
   readonly device: Device;
   readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
-  readonly updaters: { readonly agent: Updater; readonly server: Updater };
+  readonly updaters: { readonly agent: Updates; readonly server: Updates };
   /** Makes the runtime, which starts what `boots` says; `changed` is to be called with every change of its state. */
   readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => Runtime;
   readonly probe: Probe;

@@ -15,7 +15,7 @@ import { create, type MessageInitShape } from "../wire/proto.ts";
 import { Agent, type AgentOptions } from "./agent.ts";
 import { Runtime } from "./supervise/runtime.ts";
 import type { AgentSettings } from "./settings/settings.ts";
-import type { Now, Updater, UpdaterStatus } from "./update/updater.ts";
+import type { Now, UpdaterStatus } from "./update/updater.ts";
 import { FakeFiles } from "../../tests/support/fake_files.ts";
 
 const BASE = "/opt/svc";
@@ -99,7 +99,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
         return Promise.resolve({ mustRestart, intervalMs: 0 });
       },
     },
-    updaters: { agent: agent as unknown as Updater, server: server as unknown as Updater },
+    updaters: { agent, server },
     runtime: (settings, boots, changed) =>
       new Runtime({
         ...{ base: BASE, args: [], boots, probe, processes, host: files, clock, changed },

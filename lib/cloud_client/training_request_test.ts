@@ -2,15 +2,17 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import type { DatasetImage } from "./dataset.ts";
 import { checkImages, checkLabels, countLabels, described, type ModelKind } from "./training_request.ts";
+import { datasetImage } from "../../../tests/support/dataset_image.ts";
 
 function image(
   { tags = [], classes = [], boxes = [] }: { tags?: string[]; classes?: string[]; boxes?: string[] },
-) {
+): DatasetImage {
   return {
+    ...datasetImage(),
     tags,
-    classifications: classes.map((label) => ({ label })),
+    classifications: classes.map((label) => ({ id: "", label })),
     boxes: boxes.map((label) => ({ id: "", label, xMin: 0, yMin: 0, xMax: 1, yMax: 1 })),
-  } as unknown as DatasetImage;
+  };
 }
 
 const times = (count: number, one: DatasetImage) => Array.from({ length: count }, () => one);

@@ -8,14 +8,13 @@ import { Health } from "../../proto/gen/health_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { UNSERVED } from "../../lib/cloud/access/unserved.ts";
 import type { Channel } from "../../lib/wire/channel.ts";
-import type { DescMethod } from "../../lib/wire/proto.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 
 /** What an empty request for a path is answered with. */
 async function answerTo(channel: Channel, path: string): Promise<string> {
   const [, typeName, name] = path.split("/");
-  const method = { ...Health.method.check, name, parent: { typeName } } as unknown as DescMethod;
+  const method = { ...Health.method.check, name, parent: { ...Health, typeName } };
   try {
     for await (const _ of channel.call(method, empty())) return "an answer";
     return "nothing";

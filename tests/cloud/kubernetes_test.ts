@@ -18,7 +18,6 @@ import {
   openCluster,
 } from "../../lib/cloud/executors/kubernetes.ts";
 import { POD_FOLDER } from "../../lib/cloud/executors/pod_program.ts";
-import type { TrainingJob } from "../../lib/cloud/training/training.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import { ServiceTable } from "../../lib/wire/service.ts";
 import { type ApiServer, fakeApi, jobsOf, REAL, realApi, runJob } from "./kubernetes_api.ts";
@@ -40,6 +39,7 @@ json.dump(result, open(os.path.join(a.model_output_directory, "model.json"), "w"
 os.makedirs(os.path.join(a.model_output_directory, "tmp"))
 open(os.path.join(a.model_output_directory, "tmp", "scratch"), "w").close()
 `;
+import { datasetImage } from "../support/dataset_image.ts";
 
 interface Bench {
   readonly executor: KubernetesExecutor;
@@ -64,18 +64,17 @@ async function withExecutor(
     arguments: { note },
     container: ENVIRONMENT.key,
   };
-  const image = {
-    sha256: "image",
-    bytes: 3,
-    fileName: "eye.png",
-    tags: [],
-    classifications: [],
-    boxes: [],
-    capturedMs: 0,
-  };
+  const image = datasetImage();
   const work: Work = {
-    job: { ...newJob("org"), id: crypto.randomUUID(), script } as unknown as TrainingJob,
-    images: [image, image] as unknown as Work["images"],
+    job: {
+      ...newJob("org"),
+      id: crypto.randomUUID(),
+      script,
+      state: "in_progress",
+      createdMs: 0,
+      modifiedMs: 0,
+    },
+    images: [image, image],
     folder,
     read: (sha256) => sha256 === "script" ? scriptArchive(SCRIPT) : stream(Uint8Array.of(1, 2, 3)),
     log: (level, message) => void lines.push(`${level} ${message}`),

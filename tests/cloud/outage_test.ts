@@ -11,8 +11,6 @@ import { FakeSensor } from "../../drivers/sensor/fake.ts";
 import { DataManagerApi } from "../../lib/api/data_manager.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import { FakeClock } from "../support/fake_clock.ts";
-import { FakeFiles } from "../support/fake_files.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { Logs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
@@ -25,6 +23,7 @@ import { Machine } from "../../lib/machine/graph/machine.ts";
 import { Registry } from "../../lib/resource/registry.ts";
 import { newWorld, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { FakeHost } from "../support/fake_host.ts";
 
 const SECOND_MS = 1_000;
 const HOUR_MS = 3_600 * SECOND_MS;
@@ -71,8 +70,7 @@ storeTest("the cloud may vanish for an hour: logs and data arrive once, in order
 
 /** A machine that logs when told to and captures a sensor every ten seconds. */
 async function startRover({ part, owner }: World, port: number, clock: FakeClock) {
-  const files = Object.assign(new FakeFiles(), { env: () => "/home", hostname: () => "rover" });
-  const host = files as unknown as Host;
+  const host = new FakeHost({ env: { SVC_HOME: "/home" }, hostname: "rover" });
   const registry = new Registry([SensorApi, DataManagerApi], [FakeSensor, BuiltinDataManager]);
   const { config, problems } = decodeConfig(CONFIG, registry, { env: () => undefined });
   assertEquals(problems, []);

@@ -8,7 +8,6 @@ import { GenericServiceApi } from "../../lib/api/generic_service.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import { anyObject, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
@@ -22,6 +21,7 @@ import type { GrpcOptions } from "../../lib/wire/grpc/grpc_channel.ts";
 import { memoryChannel } from "../../lib/wire/memory.ts";
 import { service, ServiceTable } from "../../lib/wire/service.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { FakeHost } from "../support/fake_host.ts";
 
 export const APIS: readonly AnyApi[] = [GenericApi, SensorApi, GenericServiceApi];
 
@@ -81,7 +81,10 @@ export class World {
     const connect = (_address: string, options: GrpcOptions) => this.#connect(far!, options);
     const remotes = far && new Remotes({ registry, clock, logger: logs.logger("remotes"), connect });
     const limits = { concurrentBuilds: CONCURRENT_BUILDS, buildTimeoutMs: BUILD_TIMEOUT_MS };
-    return { machine: new Machine({ registry, logs, clock, host: {} as Host, remotes, limits }), building };
+    return {
+      machine: new Machine({ registry, logs, clock, host: new FakeHost(), remotes, limits }),
+      building,
+    };
   }
 
   /** What the link to the other machine does from now on; a change of it ends the connections there are. */

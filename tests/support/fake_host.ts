@@ -4,7 +4,7 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Device, Devices, Host } from "../../lib/base/host.ts";
+import type { Device, Devices, Host, ProcessUsage } from "../../lib/base/host.ts";
 import type {
   FoundProcess,
   PipedProcess,
@@ -13,6 +13,7 @@ import type {
   RunningProcess,
 } from "../../lib/base/process.ts";
 import { FakeFiles, type Fault } from "./fake_files.ts";
+import type { ReadFolders } from "../../lib/base/files/files.ts";
 
 export interface FakeHostOptions {
   /** The environment. */
@@ -20,9 +21,11 @@ export interface FakeHostOptions {
   readonly hostname?: string;
   readonly os?: string;
   readonly arch?: string;
-  readonly devices?: Devices;
+  /** Cameras and the like: what is below `/dev`. */
+  readonly devices?: Devices & ReadFolders;
   readonly processes?: ProcessHost;
   readonly files?: { readonly [path: string]: string | Uint8Array };
+  readonly usage?: ReturnType<ProcessUsage["usage"]>;
   readonly fault?: (operation: number) => Fault | undefined;
 }
 
@@ -77,7 +80,15 @@ export class FakeHost extends FakeFiles implements Host {
   }
 
   usage(): { residentBytes: number; heapUsedBytes: number; cpuUs: number } {
-    return { residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 };
+    return this.options.usage ?? { residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 };
+  }
+
+  override readFolder(path: string): Promise<string[]> {
+    return (path.startsWith("/dev") && this.options.devices?.readFolder(path)) || super.readFolder(path);
+  }
+
+  override realPath(path: string): Promise<string> {
+    return (path.startsWith("/dev") && this.options.devices?.realPath(path)) || super.realPath(path);
   }
 
   openDevice(path: string): Device {

@@ -9,7 +9,6 @@ import { type Motor, MotorApi } from "../../lib/api/motor.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { FakeClock } from "./fake_clock.ts";
 import { assert, SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import { anyObject, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { armModel } from "../../lib/geometry/arm_models.ts";
@@ -28,6 +27,7 @@ import { Machine } from "../../lib/machine/graph/machine.ts";
 import { Operations } from "../../lib/machine/serve/operations.ts";
 import { robotService } from "../../lib/machine/serve/service.ts";
 import { Sessions } from "../../lib/machine/serve/sessions.ts";
+import { FakeHost } from "./fake_host.ts";
 
 /** Who a test's call says it comes from. */
 export const ENTITY = "test-entity";
@@ -61,7 +61,7 @@ export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logs = new Logs(clock, [memorySink(records)]);
-  const host = { env: (name: string) => env[name] } as Host;
+  const host = new FakeHost({ env });
   const scene = { diary: [] as string[], faults: new Set<string>(), joints: new Map<string, number>() };
   const registry = registryOf(scene);
   const machine = new Machine({ registry, logs, clock, host });

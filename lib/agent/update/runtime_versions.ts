@@ -9,14 +9,14 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Probe } from "../supervise/probe.ts";
 import type { Boots, Runtime, RuntimeState } from "../supervise/runtime.ts";
-import type { Now, Updater } from "./updater.ts";
+import type { Now, Updates } from "./updater.ts";
 
 /** A version is believed when it has been well for this long, and given up when it was not within the other. */
 export const PROBATION_MS = 60_000;
 export const PROBATION_LIMIT_MS = 15 * 60_000;
 
 export interface RuntimeVersionsParts {
-  readonly updater: Updater;
+  readonly updater: Updates;
   readonly probe: Probe;
   readonly clock: Clock;
   /** As it is set now. */

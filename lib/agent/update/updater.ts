@@ -100,6 +100,9 @@ const RETRY_MAX_MS = 3600_000;
 /** A custom URL is asked this often whether it has other bytes now. */
 const STAMP_MS = 120_000;
 
+/** What an updater does, for those who work with one. */
+export type Updates = { readonly [K in Exclude<keyof Updater, "install" | "fileOf">]: Updater[K] };
+
 export class Updater {
   readonly #parts: UpdaterParts;
   #slot: Slot = {};

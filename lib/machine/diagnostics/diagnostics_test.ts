@@ -1,32 +1,30 @@
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { FakeFiles } from "../../../tests/support/fake_files.ts";
-import type { Host } from "../../base/host.ts";
 import { silentLogs } from "../../base/log/log.ts";
-import { Metadata } from "../../wire/metadata.ts";
 import type { CallContext } from "../../wire/service.ts";
 import { SvcError } from "../../base/error.ts";
 import { CallStats } from "../serve/call_stats.ts";
 import type { MachineConfig } from "../config/config.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
 import { decodeCapture } from "./ftdc_format.ts";
-import type { Machine } from "../graph/machine.ts";
+import type { Node } from "../graph/node.ts";
+import { fakeCall } from "../../../tests/support/fake_call.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
+import { Registry } from "../../resource/registry.ts";
+import { MotorService } from "../../../proto/gen/motor_pb.ts";
 
 const MACHINE = {
-  nodes: [{ state: "ready" }, { state: "ready" }, { state: "unhealthy" }],
-} as unknown as Machine;
+  nodes: (["ready", "ready", "unhealthy"] as const).map((state) => ({ state }) as Node),
+  config: undefined,
+  registry: new Registry([], []),
+};
 
 /** Diagnostics on a fake host that runs with `env`. */
 function diagnosticsOn(
-  files: FakeFiles,
-  env: Record<string, string>,
+  host: FakeHost,
   options: Partial<DiagnosticsOptions> = {},
 ) {
   const clock = new FakeClock();
-  const host = Object.assign(files, {
-    env: (name: string) => env[name],
-    usage: () => ({ residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 }),
-  }) as unknown as Host;
   const parts = { machine: MACHINE, host, clock, logs: silentLogs(clock), version: "1.2.3" };
   return {
     clock,
@@ -40,18 +38,14 @@ function configOf(more: Partial<MachineConfig> = {}): MachineConfig {
 
 /** A call that has begun; the function ends it. */
 async function begun({ interceptors }: Diagnostics): Promise<() => void> {
-  const ctx = {
-    path: "/a.B/C",
-    requestHeader: new Metadata(),
-    peer: { kind: "memory" },
-  } as unknown as CallContext;
+  const ctx = fakeCall({ method: MotorService.method.stop, path: "/a.B/C" });
   const ends = await Promise.all(interceptors.map((around) => around(ctx, undefined)));
   return () => ends.forEach((end) => end?.());
 }
 
 Deno.test("the capture holds the process, the resources and the calls, under the part's id", async () => {
-  const files = new FakeFiles();
-  const { clock, diagnostics } = diagnosticsOn(files, { SVC_HOME: "/svc", HOME: "/root" });
+  const files = new FakeHost({ env: { SVC_HOME: "/svc", HOME: "/root" } });
+  const { clock, diagnostics } = diagnosticsOn(files);
   await diagnostics.begin(configOf({ cloud: { id: "part-1" } as MachineConfig["cloud"] }));
   const end = await begun(diagnostics);
   await clock.advance(1_000);
@@ -80,8 +74,8 @@ Deno.test("the capture holds the process, the resources and the calls, under the
 });
 
 Deno.test("what is turned off is not there", async () => {
-  const files = new FakeFiles();
-  const { clock, diagnostics } = diagnosticsOn(files, { HOME: "/root" }, { ftdc: false });
+  const files = new FakeHost({ env: { HOME: "/root" } });
+  const { clock, diagnostics } = diagnosticsOn(files, { ftdc: false });
   await diagnostics.begin(configOf());
   (await begun(diagnostics))();
   assertEquals(clock.pending, 0);
@@ -111,8 +105,8 @@ Deno.test("calls are counted by method, with their failures and their time", asy
 });
 
 Deno.test("tracing begins, changes and ends with the configuration", async () => {
-  const files = new FakeFiles();
-  const { clock, diagnostics } = diagnosticsOn(files, { SVC_HOME: "/svc" }, { ftdc: false });
+  const files = new FakeHost({ env: { SVC_HOME: "/svc" } });
+  const { clock, diagnostics } = diagnosticsOn(files, { ftdc: false });
   await diagnostics.begin(configOf());
   const disk = configOf({ tracing: { enabled: true, disk: true, console: false, otlpendpoint: undefined } });
   diagnostics.adopt(disk);

@@ -3,23 +3,22 @@ import { MotorService } from "../../../proto/gen/motor_pb.ts";
 import { MotorApi } from "../../api/motor.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Registry } from "../../resource/registry.ts";
 import { Metadata } from "../../wire/metadata.ts";
-import type { Message } from "../../wire/proto.ts";
-import type { CallContext } from "../../wire/service.ts";
 import { startTelemetry, type TelemetryOptions, tracesUrl } from "./telemetry.ts";
+import { fakeCall } from "../../../tests/support/fake_call.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
+import { create } from "../../wire/proto.ts";
 
 const PATH = "/viam.component.motor.v1.MotorService/GoFor";
 
 async function scene(options: Partial<TelemetryOptions>, post?: typeof fetch) {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
-  const files = new FakeFiles();
-  const usage = () => ({ residentBytes: 4096, heapUsedBytes: 0, cpuUs: 1_500_000 });
+  const files = new FakeHost({ usage: { residentBytes: 4096, heapUsedBytes: 0, cpuUs: 1_500_000 } });
   const telemetry = await startTelemetry({ metrics: false, console: false, ...options }, {
-    host: Object.assign(files, { usage }),
+    host: files,
     clock,
     logger: new Logs(clock, [memorySink(records)]).logger("rdk.telemetry"),
     version: "1.2.3",
@@ -28,14 +27,10 @@ async function scene(options: Partial<TelemetryOptions>, post?: typeof fetch) {
   });
   /** One call of `ms`. */
   const call = async (ms: number, error?: SvcError, header = new Metadata()) => {
-    const peer = { kind: "grpc", remoteAddress: "192.0.2.7" };
-    const ctx = {
-      method: MotorService.method.goFor,
-      path: PATH,
-      requestHeader: header,
-      peer,
-    } as unknown as CallContext;
-    const end = await telemetry.interceptor(ctx, { name: "m" } as unknown as Message);
+    const peer = { kind: "grpc", remoteAddress: "192.0.2.7" } as const;
+    const method = MotorService.method.goFor;
+    const ctx = fakeCall({ method, path: PATH, requestHeader: header, peer });
+    const end = await telemetry.interceptor(ctx, create(method.input, { name: "m" }));
     await clock.advance(ms);
     end!(error);
   };

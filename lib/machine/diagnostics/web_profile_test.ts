@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { ResourceName } from "../../resource/name.ts";
-import type { Machine, Node } from "../graph/machine.ts";
+import type { Node } from "../graph/machine.ts";
 import { heapSnapshot, recordAllocations, recordCpu } from "./profiler.ts";
 import { type Audience, graphText, profileRoutes } from "./web_profile.ts";
 
@@ -11,7 +11,7 @@ function node(type: string, name: string, more: Partial<Node> = {}): Node {
 }
 
 function pages(audience: Audience, signal = new AbortController().signal) {
-  const machine = { nodes: [node("motor", "m")] } as unknown as Machine;
+  const machine = { nodes: [node("motor", "m")] };
   const clock = new SystemClock();
   const routes = profileRoutes({ machine, clock, audience: () => audience, signal });
   return async (target: string, remoteAddress = "127.0.0.1", method = "GET") => {

@@ -4,7 +4,6 @@ import { GenericServiceApi } from "../../api/generic_service.ts";
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Host } from "../../base/host.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { anyObject, type JsonObject } from "../../base/schema/schema.ts";
 import { ResourceName } from "../../resource/name.ts";
@@ -13,6 +12,8 @@ import { BaseComponent } from "../../resource/resource.ts";
 import type { MachineConfig, ResourceConfig } from "../config/config.ts";
 import { Machine } from "./machine.ts";
 import { GraphNode } from "./node.ts";
+import { emptyConfig } from "../../../tests/support/configs.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
 
 const API = "rdk:component:generic";
 const SERVICE = "rdk:service:generic";
@@ -66,7 +67,7 @@ function bench({ limits = {} } = {}) {
   });
   const logs = new Logs(clock, [memorySink(records)]);
   const registry = new Registry([GenericApi, single], [part, watcher]);
-  const machine = new Machine({ registry, logs, clock, host: {} as Host, limits });
+  const machine = new Machine({ registry, logs, clock, host: new FakeHost(), limits });
   const took = () => diary.splice(0).join(", ");
   const said = (level: string) =>
     records.filter((record) => record.level === level).map((one) => one.message);
@@ -96,7 +97,7 @@ function configOf(parts: Record<string, JsonObject>, revision = "r"): MachineCon
       problems: [],
     };
   });
-  return { resources, remotes: [], revision } as unknown as MachineConfig;
+  return { ...emptyConfig(), resources, revision };
 }
 
 function states(machine: Machine): Record<string, string> {

@@ -5,9 +5,9 @@ import { SvcError } from "../../base/error.ts";
 import { MotorApi } from "../../api/motor.ts";
 import { Registry } from "../../resource/registry.ts";
 import { create } from "../../wire/proto.ts";
-import { type CallContext, pathOf } from "../../wire/service.ts";
 import { requestLimit } from "./limits.ts";
 import { bench, component } from "../../../tests/support/machine_bench.ts";
+import { fakeCall } from "../../../tests/support/fake_call.ts";
 
 Deno.test("a call beyond the limit of its resource is refused, other resources and later calls are not", async () => {
   const { robot, motors, apply, close } = bench({ env: { VIAM_RESOURCE_REQUESTS_LIMIT: "2" } });
@@ -51,8 +51,7 @@ Deno.test("a call that waits for its reader does not keep others from the resour
   const around = requestLimit({ host: { env: () => "2" }, registry: new Registry([MotorApi], []) });
   const method = MotorService.method.goFor;
   const request = create(method.input, { name: "m" });
-  type Waiting = CallContext & { unread: boolean };
-  const call = () => ({ method, path: pathOf(method), unread: false }) as unknown as Waiting;
+  const call = () => Object.assign(fakeCall({ method }), { unread: false });
   const waiting = [1, 2].map(() => call());
   const ends = waiting.map((ctx) => around(ctx, request) as () => void);
   await assertRejects(async () => void await around(call(), request), SvcError, "exceeded request limit 2");

@@ -167,7 +167,7 @@ interface Handle {
  * layer, goes on reading the socket, and keeps everything that comes (measured: 375 MB for a reader that had paused).
  * What TLS has taken is given back.
  */
-export function holdBelowTls(socket: Duplex): void {
+export function holdBelowTls(socket: object): void {
   const { _handle: handle } = socket as { _handle?: Handle };
   const below = handle?._parent;
   if (!handle || !below) return;

@@ -1,0 +1,11 @@
+/**
+ * Configurations of machines for tests.
+ */
+
+import { decodeConfig, type MachineConfig } from "../../lib/machine/config/config.ts";
+import { Registry } from "../../lib/resource/registry.ts";
+
+/** The configuration of a file with nothing in it. */
+export function emptyConfig(): MachineConfig {
+  return decodeConfig({}, new Registry([], []), { env: () => undefined }).config;
+}
