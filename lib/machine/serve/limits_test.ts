@@ -64,7 +64,7 @@ Deno.test("calls that come in the same moment are not refused if each of them is
   const around = requestLimit({ host: { env: () => "2" }, registry: new Registry([MotorApi], []) });
   const method = MotorService.method.goFor;
   const request = create(method.input, { name: "m" });
-  const ctx = () => ({ method, path: pathOf(method), unread: false }) as unknown as CallContext;
+  const ctx = () => fakeCall({ method });
   const call = async () => {
     const end = await around(ctx(), request) as () => void;
     await Promise.resolve();
