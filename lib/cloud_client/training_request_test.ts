@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import type { DatasetImage } from "./dataset.ts";
 import { checkImages, checkLabels, countLabels, described, type ModelKind } from "./training_request.ts";
-import { datasetImage } from "../../../tests/support/dataset_image.ts";
+import { datasetImage } from "../../tests/support/dataset_image.ts";
 
 function image(
   { tags = [], classes = [], boxes = [] }: { tags?: string[]; classes?: string[]; boxes?: string[] },

@@ -2,7 +2,7 @@
  * An image of a dataset, for tests of what is made of images.
  */
 
-import type { DatasetImage } from "../../lib/cloud/data/datasets.ts";
+import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 
 /** Without labels; what the test names is as it says. */
 export function datasetImage(more: Partial<DatasetImage> = {}): DatasetImage {
