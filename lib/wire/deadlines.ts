@@ -15,7 +15,8 @@ const LONGEST_MS = 2 ** 31 - 1;
 
 interface Deadline {
   readonly atMs: number;
-  readonly run: () => void;
+  /** Nothing once the deadline is called off, so that nothing of the call is kept with it. */
+  run: (() => void) | undefined;
   /** Calls off what the deadline waits for. */
   stop: () => void;
 }
@@ -60,6 +61,7 @@ class Group {
 
   #remove(deadline: Deadline): void {
     this.#deadlines.delete(deadline);
+    deadline.run = undefined;
     if (this.#deadlines.size > 0) return;
     this.#stop();
     this.over();
@@ -69,7 +71,7 @@ class Group {
     this.over();
     const nowMs = this.clock.monotonicMs();
     for (const deadline of this.#deadlines) {
-      deadline.stop = this.clock.after(deadline.atMs - nowMs, deadline.run);
+      deadline.stop = this.clock.after(deadline.atMs - nowMs, deadline.run!);
     }
   }
 }

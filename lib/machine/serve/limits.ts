@@ -3,6 +3,7 @@
  * with it.
  */
 
+import { BriefMap } from "../../base/brief_map.ts";
 import type { Environment } from "../../base/host.ts";
 import { nextTurn } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
@@ -34,13 +35,15 @@ const TURNS = 4;
 /** Refuses, as `resource_exhausted`, a call beyond the limit on its resource. Keys are resource and service. */
 export function requestLimit({ host, registry }: RequestLimitParts): Interceptor {
   const limit = limitOf(host);
-  const underWay = new Map<string, Set<CallContext>>();
+  const underWay = new Map<string, BriefMap<number, CallContext>>();
+  let calledBefore = 0;
   const enter = (key: string, ctx: CallContext) => {
-    const calls = underWay.getOrInsertComputed(key, () => new Set());
+    const calls = underWay.getOrInsertComputed(key, () => new BriefMap());
     if (calls.size >= limit && working(calls) >= limit) return undefined;
-    calls.add(ctx);
+    const call = calledBefore++;
+    calls.set(call, ctx);
     return () => {
-      calls.delete(ctx);
+      calls.delete(call);
       if (calls.size === 0 && underWay.get(key) === calls) underWay.delete(key);
     };
   };
@@ -64,10 +67,8 @@ export function requestLimit({ host, registry }: RequestLimitParts): Interceptor
 }
 
 /** Calls that keep the resource busy. One that waits for its reader does not: else a reader could block the resource. */
-function working(calls: ReadonlySet<CallContext>): number {
-  let count = 0;
-  for (const call of calls) if (!call.unread) count++;
-  return count;
+function working(calls: BriefMap<number, CallContext>): number {
+  return calls.values().filter(({ unread }) => !unread).length;
 }
 
 function limitOf(host: Environment): number {

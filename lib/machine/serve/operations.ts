@@ -6,6 +6,7 @@
  * call, is canceled with it, and the operation ends with the last of its calls.
  */
 
+import { BriefMap } from "../../base/brief_map.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -48,7 +49,7 @@ const EXEMPT_SERVICES: ReadonlySet<string> = new Set([
 const EXEMPT_PATH = "/viam.robot.v1.RobotService/StreamStatus";
 
 export class Operations {
-  readonly #running = new Map<string, Running>();
+  readonly #running = new BriefMap<string, Running>();
 
   constructor(private readonly clock: Clock) {}
 
@@ -95,7 +96,7 @@ export class Operations {
   }
 
   #others(asking: CallContext | undefined): Running[] {
-    return [...this.#running.values()].filter(({ calls }) => !asking || !calls.includes(asking));
+    return this.#running.values().filter(({ calls }) => !asking || !calls.includes(asking));
   }
 
   #leave({ id, calls, ended }: Running, ctx: CallContext): void {

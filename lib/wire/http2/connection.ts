@@ -9,6 +9,7 @@
 import { Buffer } from "node:buffer";
 import { nextTick } from "node:process";
 import type { Duplex } from "node:stream";
+import { BriefMap } from "../../base/brief_map.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { giveBack } from "../given_back.ts";
@@ -88,7 +89,7 @@ export interface ConnectionOptions {
 }
 
 export class Connection {
-  readonly #streams = new Map<number, Stream>();
+  readonly #streams = new BriefMap<number, Stream>();
   readonly #decoder = new HpackDecoder(MAX_HEADER_BYTES);
   readonly #encoder = new HpackEncoder();
   readonly #out = new Outbox();
@@ -209,7 +210,7 @@ export class Connection {
   destroy(error: SvcError, farewell?: Uint8Array): void {
     if (this.#over) return;
     this.#over = error;
-    const streams = [...this.#streams.values()];
+    const streams = this.#streams.values();
     this.#streams.clear();
     this.#ready.length = 0;
     this.#watch?.stop();
@@ -375,7 +376,7 @@ export class Connection {
         write: this.#writing,
       }),
       endStalled: (nowMs) => {
-        for (const stream of [...this.#streams.values()]) stream.endStalled(nowMs);
+        for (const stream of this.#streams.values()) stream.endStalled(nowMs);
       },
       ask: () => void this.ping(),
       cut: (reason) => {
@@ -656,7 +657,7 @@ export class Connection {
     const last = readUint32(payload, 0) & 0x7fffffff;
     const debug = Buffer.from(payload.subarray(8)).toString();
     const reason = `the server is closing the connection${debug && `: ${debug}`}`;
-    for (const stream of [...this.#streams.values()]) {
+    for (const stream of this.#streams.values()) {
       if (stream.id > last) stream.finish(new SvcError("unavailable", reason), true);
     }
     this.options.changed?.();
