@@ -210,7 +210,9 @@ storeTest(
       // dataset list --org-id, dataset list --dataset-ids
       const byOrganization = await datasets.listDatasetsByOrganizationID({ organizationId });
       const byIds = await datasets.listDatasetsByIDs({ ids: [datasetId] });
-      for (const { datasets: [one] } of [byOrganization, byIds]) {
+      // It names no id where it wants all.
+      const all = await datasets.listDatasetsByIDs({ ids: [] });
+      for (const { datasets: [one] } of [byOrganization, byIds, all]) {
         assertEquals([one.name, one.id, one.organizationId], ["apples", datasetId, organizationId]);
       }
       // dataset export and data export binary filter: pages until one is empty, then each file.
