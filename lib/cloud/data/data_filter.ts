@@ -97,9 +97,22 @@ export function onlyType(found: Conditions, type: string): Conditions {
   return found.is("o.component_type", [type, short]);
 }
 
-/** An instant of a message, or the one `timeMs`, as captured data have it. */
+/** Microseconds that both databases keep and give back as they are: until the year 2255. */
+const MICROS_MAX = Number.MAX_SAFE_INTEGER;
+
+/** The instant `timeMs` as captured data have it, to compare with; those of later times are none. */
 export function toMicros(timeMs: number): number {
-  return Math.round(timeMs * 1000);
+  return Math.max(-MICROS_MAX, Math.min(MICROS_MAX, Math.round(timeMs * 1000)));
+}
+
+/** The instant in the field `what` of a message, to keep. Throws `invalid_argument`. */
+export function keptMicros(what: string, time: { seconds: bigint; nanos: number }): number {
+  const micros = Math.round(toMs(time) * 1000);
+  if (Math.abs(micros) <= MICROS_MAX) return micros;
+  throw new SvcError(
+    "invalid_argument",
+    `${what}: found ${time.seconds} seconds since 1970, wanted a time before the year 2255`,
+  );
 }
 
 function originConditions(filter: OriginFilter, reach: readonly Held[]): Conditions {

@@ -14,12 +14,11 @@ import {
   type UploadMetadata,
 } from "../../../proto/gen/datasync_pb.ts";
 import { boxOf, MIME_TYPES } from "../../api/shared/captured_file.ts";
-import { toMs } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Service, service } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryUpload, checkedLabels } from "./binary_data.ts";
-import { toMicros } from "./data_filter.ts";
+import { keptMicros, toMicros } from "./data_filter.ts";
 import { originOf, plainText, type Source } from "./data_origins.ts";
 import { type Reading, TabularData } from "./tabular_data.ts";
 import { Datasets } from "./datasets.ts";
@@ -123,7 +122,7 @@ async function addReadings(
   const nowMs = clock.nowMs();
   const readings = contents.map(({ data, metadata: sensor }): Reading => {
     const capturedUs = capturedAt(sensor) ?? toMicros(nowMs);
-    const receivedUs = sensor?.timeReceived ? toMicros(toMs(sensor.timeReceived)) : capturedUs;
+    const receivedUs = sensor?.timeReceived ? keptMicros("time_received", sensor.timeReceived) : capturedUs;
     return { capturedUs, receivedUs, payload: data.case === "struct" ? data.value : {} };
   });
   const origin = originOf(part, metadata);
@@ -152,14 +151,14 @@ async function addBinary(
 function uploadOf(part: Source, metadata: UploadMetadata, sensor?: SensorMetadata): BinaryUpload {
   const { fileName, fileCreateTime, fileModifyTime } = metadata;
   const fileTime = fileCreateTime ?? fileModifyTime;
-  const capturedUs = capturedAt(sensor) ?? (fileTime && toMicros(toMs(fileTime)));
+  const capturedUs = capturedAt(sensor) ?? (fileTime && keptMicros("file_create_time", fileTime));
   const given = metadata.mimeType || MIME_TYPES[sensor?.mimeType ?? 0] || "";
   const fileExt = extension(metadata.fileExtension) || /\.[A-Za-z0-9]{1,20}$/.exec(fileName)?.[0] ||
     extensionOf(given);
   return {
     origin: originOf(part, metadata),
     capturedUs,
-    receivedUs: sensor?.timeReceived && toMicros(toMs(sensor.timeReceived)),
+    receivedUs: sensor?.timeReceived && keptMicros("time_received", sensor.timeReceived),
     fileName: plainText("file_name", fileName),
     fileExt,
     mimeType: plainText("mime_type", given || mimeTypeOf(fileExt)),
@@ -180,7 +179,7 @@ function extension(given: string): string {
 
 function capturedAt(sensor: SensorMetadata | undefined): number | undefined {
   const time = sensor?.timeRequested ?? sensor?.timeReceived;
-  return time && toMicros(toMs(time));
+  return time && keptMicros("time_requested", time);
 }
 
 function noMetadata(): SvcError {

@@ -8,7 +8,7 @@ import type {
   SequenceSchema,
   UpdateSequenceRequest,
 } from "../../../proto/gen/data_pb.ts";
-import { toMs, toTimestamp } from "../../api/shared/time.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
@@ -17,7 +17,7 @@ import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import { BinaryData, placeIn, placeOf } from "./binary_data.ts";
 import { binaryMessage } from "./binary_message.ts";
-import { binaryConditions, toMicros } from "./data_filter.ts";
+import { binaryConditions, keptMicros } from "./data_filter.ts";
 import { ofSequence, type Sequence, type SequenceFields, type SequencePage, Sequences } from "./sequences.ts";
 
 const PAGE = 50;
@@ -125,12 +125,7 @@ function changesIn(
 
 function microsOf(what: string, time: SequenceMessage["startTime"]): number {
   if (!time) throw new SvcError("invalid_argument", `${what} is not given, wanted a time`);
-  const micros = toMicros(toMs(time));
-  if (Math.abs(micros) <= Number.MAX_SAFE_INTEGER) return micros;
-  throw new SvcError(
-    "invalid_argument",
-    `${what}: found ${time.seconds} seconds since 1970, wanted a time before the year 2255`,
-  );
+  return keptMicros(what, time);
 }
 
 function pageMessage({ sequences, next }: SequencePage) {

@@ -440,4 +440,15 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       PRIMARY KEY (fragment_id, tag)
     )`,
   ],
+  // Times of captures that SQLite keeps and cannot give back (after the year 2255) hid all captured data behind them.
+  [
+    `UPDATE binary_data SET captured_us = 9007199254740991 WHERE captured_us > 9007199254740991`,
+    `UPDATE binary_data SET received_us = 9007199254740991 WHERE received_us > 9007199254740991`,
+    // Of the very same reading at several such times one stays.
+    `DELETE FROM tabular_data WHERE captured_us > 9007199254740991 AND EXISTS (
+      SELECT 1 FROM tabular_data AS t WHERE t.origin_id = tabular_data.origin_id
+        AND t.entry_id = tabular_data.entry_id AND t.captured_us >= 9007199254740991
+        AND t.captured_us < tabular_data.captured_us)`,
+    `UPDATE tabular_data SET captured_us = 9007199254740991 WHERE captured_us > 9007199254740991`,
+  ],
 ];
