@@ -165,6 +165,19 @@ Deno.test("only the host prints, and draws for those who show progress: so that 
   assertEquals(having(/\.draw\(/, /^cli\/ml\/(follow|models|transfer)\.ts$/), []);
 });
 
+Deno.test("x_service.ts exports xHandlers, which cloud.ts alone makes a service of", () => {
+  const cloud = product.filter(({ path }) => path.startsWith("lib/cloud/"));
+  const wrong: string[] = [];
+  for (const { path, text } of cloud) {
+    const [, stem] = /\/(\w+)_service\.ts$/.exec(path) ?? [];
+    const wanted = stem && `${stem.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())}Handlers`;
+    const found = [...text.matchAll(/export function (\w+Handlers)\b/g)].map(([, name]) => name);
+    if (found.join() !== (wanted ?? "")) wrong.push(`${path}: ${found.join() || "none"}`);
+  }
+  assertEquals(wrong, []);
+  assertEquals(having(/(?<!\.)\bservice\(/, /^(?!lib\/cloud\/)|^lib\/cloud\/cloud\.ts$/), []);
+});
+
 Deno.test("programs hold no SQL: each room of the control plane owns its tables", () => {
   const sql = /\bsql`|\.(query|transaction|exclusive)\b|\b(SELECT|INSERT INTO|UPDATE|DELETE FROM) [a-z"(*]/;
   assertEquals(having(sql, /^(?!cli\/)/), []);

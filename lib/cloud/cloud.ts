@@ -6,7 +6,15 @@
  */
 
 import { createPrivateKey, type KeyObject } from "node:crypto";
-import { AppService } from "../../proto/gen/app_pb.ts";
+import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
+import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
+import { DataService } from "../../proto/gen/data_pb.ts";
+import { DatasetService } from "../../proto/gen/dataset_pb.ts";
+import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
+import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
+import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
+import { PackageService } from "../../proto/gen/packages_pb.ts";
+import { TrainingService } from "../../proto/gen/training_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import { escapedLine } from "../base/escape.ts";
@@ -20,9 +28,9 @@ import { reflection } from "../wire/grpc/reflection.ts";
 import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
 import { Access } from "./access/access.ts";
 import { Addresses } from "./addresses.ts";
-import { dataService } from "./data/data_service.ts";
-import { dataSyncService } from "./data/data_sync_service.ts";
-import { datasetService } from "./data/dataset_service.ts";
+import { dataHandlers } from "./data/data_service.ts";
+import { dataSyncHandlers } from "./data/data_sync_service.ts";
+import { datasetHandlers } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
@@ -33,7 +41,7 @@ import { partHandlers } from "./fleet/part_service.ts";
 import { addressOf, type Attempt, Attempts, type KeyBook } from "./access/attempts.ts";
 import { Audit } from "./access/audit.ts";
 import { Authority } from "./store/authority.ts";
-import { agentService } from "./fleet/agent_service.ts";
+import { agentHandlers } from "./fleet/agent_service.ts";
 import { registryHandlers } from "./packages/registry_service.ts";
 import { actorOf, type CloudContext, type OrganizationMakers, type Validate } from "./context.ts";
 import { Downloads, type Identify } from "./packages/downloads.ts";
@@ -44,16 +52,16 @@ import { installPages } from "./packages/install_pages.ts";
 import { Keys } from "./access/keys.ts";
 import { defaultLimits, type Limits } from "./access/limits.ts";
 import { Metrics } from "./metrics.ts";
-import { packageService } from "./packages/package_service.ts";
+import { packageHandlers } from "./packages/package_service.ts";
 import { Presence } from "./fleet/presence.ts";
 import { Logs } from "./logs/logs.ts";
-import { robotService } from "./fleet/robot_service.ts";
+import { robotHandlers } from "./fleet/robot_service.ts";
 import { RULES } from "./access/rules.ts";
 import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
 import type { Secrets } from "./store/secrets.ts";
 import type { Store } from "./store/store.ts";
-import { type InferenceOptions, mlInferenceService } from "./sandbox/inference_service.ts";
-import { mlTrainingServices } from "./training/training_service.ts";
+import { inferenceHandlers, type InferenceOptions } from "./sandbox/inference_service.ts";
+import { trainingHandlers } from "./training/training_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training/training_runner.ts";
 import { UNSERVED } from "./access/unserved.ts";
 import { Usage } from "./access/usage.ts";
@@ -139,18 +147,11 @@ export function openCloud(options: CloudOptions): Cloud {
   const authority = new Authority(secrets, store, clock);
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);
-  table.add(appService(context, logs));
-  table.add(robotService(context, authority, logs));
   const links = new DataLinks(context);
-  for (const one of [dataService(context, links), dataSyncService(context), datasetService(context)]) {
-    table.add(one);
-  }
   const trainings = options.training &&
     new TrainingRunner({ ...options, ...options.training, usage: context.usage });
-  for (const one of mlTrainingServices(context, trainings)) table.add(one);
-  table.add(mlInferenceService(context, options.inference));
-  table.add(packageService(context, downloads));
-  table.add(agentService(context, downloads, logs));
+  const parts = { authority, logs, links, downloads, trainings, inference: options.inference };
+  for (const one of servicesOf(context, parts)) table.add(one);
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
   const sweep = sweepOf(context, logs, trainings);
@@ -172,8 +173,19 @@ export function openCloud(options: CloudOptions): Cloud {
   };
 }
 
-function appService(context: CloudContext, logs: Logs): Service {
-  return service(AppService, {
+interface Handled {
+  readonly authority: Authority;
+  readonly logs: Logs;
+  readonly links: DataLinks;
+  readonly downloads: Downloads;
+  readonly trainings?: TrainingRunner;
+  readonly inference?: InferenceOptions;
+}
+
+/** What answers which service. */
+function servicesOf(context: CloudContext, parts: Handled): Service[] {
+  const { authority, logs, links, downloads, trainings, inference } = parts;
+  const app = {
     ...fleetHandlers(context),
     ...locationHandlers(context),
     ...metadataHandlers(context),
@@ -182,7 +194,20 @@ function appService(context: CloudContext, logs: Logs): Service {
     ...keyHandlers(context),
     ...registryHandlers(context),
     ...logHandlers(logs, context.clock),
-  });
+  };
+  const training = trainingHandlers(context, trainings);
+  return [
+    service(AppService, app),
+    service(RobotService, robotHandlers(context, authority, logs)),
+    service(AgentDeviceService, agentHandlers(context, downloads, logs)),
+    service(DataService, dataHandlers(context, links)),
+    service(DataSyncService, dataSyncHandlers(context)),
+    service(DatasetService, datasetHandlers(context)),
+    service(PackageService, packageHandlers(context, downloads)),
+    service(MLTrainingService, training),
+    service(TrainingService, { submitTrainingJob: training.submitTrainingJob }),
+    service(MLInferenceService, inferenceHandlers(context, inference)),
+  ];
 }
 
 /** The keys that tokens may be signed by; each is read once. */

@@ -4,11 +4,11 @@
  * A filter that names something needs a role on it; one that names nothing finds what the caller has a role on.
  */
 
-import { type BinaryID, DataService, type Filter, FilterSchema } from "../../../proto/gen/data_pb.ts";
+import { type BinaryID, type DataService, type Filter, FilterSchema } from "../../../proto/gen/data_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import { create, toJson } from "../../wire/proto.ts";
-import { type CallContext, type Service, service, type ServiceImpl } from "../../wire/service.ts";
+import { type CallContext, type ServiceImpl } from "../../wire/service.ts";
 import { binaryMessage, fitting, WANTED } from "./binary_message.ts";
 import { sequenceHandlers } from "./sequence_service.ts";
 import { pageOf, tabularHandlers } from "./tabular_service.ts";
@@ -28,8 +28,8 @@ const REMOVE_AT_ONCE = 500;
 /** Ids that the audit log has of a change of many. */
 const NAMED_MAX = 10;
 
-export function dataService(cloud: CloudContext, links: DataLinks): Service {
-  return service(DataService, {
+export function dataHandlers(cloud: CloudContext, links: DataLinks) {
+  return {
     ...findHandlers(cloud, links),
     ...removeHandlers(cloud),
     ...tagHandlers(cloud),
@@ -37,7 +37,7 @@ export function dataService(cloud: CloudContext, links: DataLinks): Service {
     ...datasetHandlers(cloud),
     ...tabularHandlers(cloud),
     ...sequenceHandlers(cloud),
-  });
+  } satisfies ServiceImpl<typeof DataService>;
 }
 
 function findHandlers(cloud: CloudContext, links: DataLinks) {

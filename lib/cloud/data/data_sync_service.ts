@@ -7,7 +7,7 @@
 
 import {
   type DataCaptureUploadRequest,
-  DataSyncService,
+  type DataSyncService,
   DataType,
   type SensorData,
   type SensorMetadata,
@@ -15,7 +15,7 @@ import {
 } from "../../../proto/gen/datasync_pb.ts";
 import { boxOf, MIME_TYPES } from "../../api/shared/captured_file.ts";
 import { SvcError } from "../../base/error.ts";
-import { type Service, service } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryUpload, checkedLabels } from "./binary_data.ts";
 import { keptMicros, toMicros } from "./data_filter.ts";
@@ -31,9 +31,9 @@ import { extensionOf, mimeTypeOf } from "../../cloud_client/mime_types.ts";
 const FILE_BYTES_MAX = 4 * 1024 ** 3;
 const READINGS_MAX = 10_000;
 
-export function dataSyncService(cloud: CloudContext): Service {
+export function dataSyncHandlers(cloud: CloudContext) {
   const fleet = new Fleet(cloud.store);
-  return service(DataSyncService, {
+  return {
     async dataCaptureUpload(request) {
       const part = await fleet.part(request.metadata!.partId);
       if (isTabular(request)) {
@@ -82,7 +82,7 @@ export function dataSyncService(cloud: CloudContext): Service {
       const id = await addBinary(cloud, upload, content());
       return { fileId: id, binaryDataId: id };
     },
-  });
+  } satisfies ServiceImpl<typeof DataSyncService>;
 }
 
 /** The part that an upload comes from; where it names none, nothing but its organization, or that of its datasets. */

@@ -2,9 +2,9 @@
  * DatasetService. Thin, as `fleet/fleet_service.ts`.
  */
 
-import { DatasetService, DatasetType as Type } from "../../../proto/gen/dataset_pb.ts";
+import { type DatasetService, DatasetType as Type } from "../../../proto/gen/dataset_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
-import { type Service, service } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { type Dataset, Datasets, type DatasetType } from "./datasets.ts";
 import { requireWithin } from "../access/limits.ts";
@@ -15,9 +15,9 @@ const TYPES: { readonly [K in DatasetType]: Type } = {
   sequences: Type.SEQUENCE_DATA,
 };
 
-export function datasetService({ store, access, audit, limits }: CloudContext): Service {
+export function datasetHandlers({ store, access, audit, limits }: CloudContext) {
   const datasets = new Datasets(store);
-  return service(DatasetService, {
+  return {
     async createDataset({ organizationId: on, name, type }, ctx) {
       const id = await audit.change(
         actorOf(ctx),
@@ -67,7 +67,7 @@ export function datasetService({ store, access, audit, limits }: CloudContext): 
       );
       return { datasetId };
     },
-  });
+  } satisfies ServiceImpl<typeof DatasetService>;
 }
 
 function typeOf(type: Type | undefined): DatasetType | undefined {

@@ -10,14 +10,14 @@ import {
   PackageFormat,
   type UpdateInfoSchema,
 } from "../../../proto/gen/agent_pb.ts";
-import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
+import type { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toDuration, toMs, toTimestamp } from "../../api/shared/time.ts";
 import { messageOf, type SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { parseVersion } from "../../base/semver.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
-import { type Peer, type Service, service } from "../../wire/service.ts";
+import { type Peer, type ServiceImpl } from "../../wire/service.ts";
 import { isUrl, versionOf } from "./agent_versions.ts";
 import type { CloudContext } from "../context.ts";
 import type { Downloads } from "../packages/downloads.ts";
@@ -49,11 +49,11 @@ const SAVE_MS = 60_000;
 const KEPT_MAX = 10_000;
 const PROCESSORS: { readonly [name: string]: string } = { x86_64: "amd64", aarch64: "arm64" };
 
-export function agentService(cloud: CloudContext, downloads: Downloads, logs: Logs): Service {
+export function agentHandlers(cloud: CloudContext, downloads: Downloads, logs: Logs) {
   const { store, clock, presence } = cloud;
   const reports = new Reports(store);
   const complaints = new Complaints(logs);
-  return service(AgentDeviceService, {
+  return {
     async deviceAgentConfig(request, { peer }) {
       const { id } = request;
       const nowMs = clock.nowMs();
@@ -87,7 +87,7 @@ export function agentService(cloud: CloudContext, downloads: Downloads, logs: Lo
         versionProblems: problems,
       };
     },
-  });
+  } satisfies ServiceImpl<typeof AgentDeviceService>;
 }
 
 /** What the agents of these parts last told, and when. */

@@ -13,12 +13,12 @@ import {
   type ConfigResponse,
   ConfigResponseSchema,
   CredentialsType,
-  RobotService,
+  type RobotService,
 } from "../../../proto/gen/app_pb.ts";
 import { toDuration } from "../../api/shared/time.ts";
 import type { SvcError } from "../../base/error.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
-import { type Service, service } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/service.ts";
 import type { Authority } from "../store/authority.ts";
 import { robotConfigMessage } from "./config_message.ts";
 import type { CloudContext } from "../context.ts";
@@ -39,11 +39,11 @@ const LOCALHOST = ["localhost", "127.0.0.1"];
 /** Under which all names of machines are; not a name of the outside world. */
 const DOMAIN = "svc.internal";
 
-export function robotService(cloud: CloudContext, authority: Authority, logs: Logs): Service {
+export function robotHandlers(cloud: CloudContext, authority: Authority, logs: Logs) {
   const { store, presence, clock } = cloud;
   const fleet = new Fleet(store);
   const messages = new ConfigMessages(cloud);
-  return service(RobotService, {
+  return {
     async config({ id, agentInfo }) {
       const part = await fleet.part(id);
       const { host, os, ips, version, gitRevision, platform } = agentInfo ?? {};
@@ -82,7 +82,7 @@ export function robotService(cloud: CloudContext, authority: Authority, logs: Lo
       await logs.add(id, entries, clock.nowMs());
       return {};
     },
-  });
+  } satisfies ServiceImpl<typeof RobotService>;
 }
 
 /** Under which names a part is reached. */

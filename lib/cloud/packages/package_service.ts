@@ -8,7 +8,7 @@
 import {
   type CreatePackageRequest,
   type PackageInfo,
-  PackageService,
+  type PackageService,
   PackageType,
 } from "../../../proto/gen/packages_pb.ts";
 import { ModelFramework, ModelType } from "../../../proto/gen/ml_training_pb.ts";
@@ -16,7 +16,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { unpacked } from "../../base/files/archive.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Json, JsonObject } from "../../base/schema/schema.ts";
-import { type CallContext, type Service, service } from "../../wire/service.ts";
+import { type CallContext, type ServiceImpl } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { type Downloads, requireVisible } from "./downloads.ts";
@@ -47,7 +47,7 @@ export const PACKAGE_TYPES: { readonly [K in PackageKind]: PackageType } = {
 /** Unpacked. */
 const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
 
-export function packageService(cloud: CloudContext, downloads: Downloads): Service {
+export function packageHandlers(cloud: CloudContext, downloads: Downloads) {
   const { store, files, audit } = cloud;
   const packages = new Packages(store);
   const message = (one: Package, ctx: CallContext, withUrl = false) => ({
@@ -64,7 +64,7 @@ export function packageService(cloud: CloudContext, downloads: Downloads): Servi
     checksum: one.sha256,
     id: `${one.item.organizationId}/${one.item.name}`,
   });
-  return service(PackageService, {
+  return {
     async createPackage(requests, ctx) {
       const { info, contents } = await opened(requests);
       const more = { listed: info.files, signal: ctx.signal };
@@ -95,7 +95,7 @@ export function packageService(cloud: CloudContext, downloads: Downloads): Servi
       for (const sha256 of gone) await releaseFile(store, files, sha256);
       return {};
     },
-  });
+  } satisfies ServiceImpl<typeof PackageService>;
 }
 
 /** Runs a change and notes who made it. */

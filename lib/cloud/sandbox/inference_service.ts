@@ -6,12 +6,12 @@
  * out, `labels.txt` beside it.
  */
 
-import { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";
+import type { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";
 import { PICTURE_BYTES_MAX } from "../../learn/example.ts";
 import { type OnnxType, tensorData } from "../../learn/onnx/session.ts";
 import { type Tensors, toTensorsMessage } from "../../api/ml_model.ts";
 import { SvcError } from "../../base/error.ts";
-import { type Service, service } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/service.ts";
 import { type ContentAnswer, type ContentOptions, withContent } from "./content_process.ts";
 import type { InferenceFacts } from "./content_worker.ts";
 import type { CloudContext } from "../context.ts";
@@ -30,10 +30,10 @@ const TURNS = { turnsMax: 2, waitingMax: 64, waitingOfGroupMax: 16, what: "infer
 /** Of a package: a model of the most that is unpacked, and a little beside it. */
 const ARCHIVE_BYTES_MAX = 600 * 1024 * 1024;
 
-export function mlInferenceService(context: CloudContext, options: InferenceOptions | undefined): Service {
+export function inferenceHandlers(context: CloudContext, options: InferenceOptions | undefined) {
   const { store, files, access } = context;
   const turns = new Turns(TURNS, context.clock);
-  return service(MLInferenceService, {
+  return {
     async getInference(request, { entity, signal }) {
       if (!options) throw new SvcError("unimplemented", "this control plane runs no models");
       const { registryItemId, registryItemVersion, organizationId } = request;
@@ -58,7 +58,7 @@ export function mlInferenceService(context: CloudContext, options: InferenceOpti
         leave();
       }
     },
-  });
+  } satisfies ServiceImpl<typeof MLInferenceService>;
 }
 
 async function infer(

@@ -4,7 +4,7 @@
  */
 
 import {
-  MLTrainingService,
+  type MLTrainingService,
   ModelFramework,
   ModelType,
   type SubmitCustomTrainingJobRequest,
@@ -12,12 +12,11 @@ import {
   type TrainingJobMetadataSchema,
   TrainingStatus,
 } from "../../../proto/gen/ml_training_pb.ts";
-import { TrainingService } from "../../../proto/gen/training_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { checkLearning } from "../../learn/learning.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
-import { type CallContext, type Service, service } from "../../wire/service.ts";
+import { type CallContext, type ServiceImpl } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import { Datasets } from "../data/datasets.ts";
@@ -45,7 +44,7 @@ import { hasEnded, STATES } from "./training_state.ts";
 const PAGE = 100;
 
 /** `runner` is left out where nothing is trained: then jobs that were submitted elsewhere can be looked at. */
-export function mlTrainingServices(context: CloudContext, runner?: TrainingRunner): Service[] {
+export function trainingHandlers(context: CloudContext, runner?: TrainingRunner) {
   const { store, audit, access } = context;
   const executors = runner?.executors ?? {};
   const jobs = new TrainingJobs(store);
@@ -53,7 +52,7 @@ export function mlTrainingServices(context: CloudContext, runner?: TrainingRunne
   const submit = submission(context, runner);
   const submitTrainingJob = (request: SubmitTrainingJobRequest, ctx: CallContext) =>
     submit(ctx, request.organizationId, (sql) => submitter.managed(sql, request));
-  const published = service(MLTrainingService, {
+  return {
     submitTrainingJob,
     async submitCustomTrainingJob(request, ctx) {
       const mine = await access.organizationsOf(ctx.entity);
@@ -98,8 +97,7 @@ export function mlTrainingServices(context: CloudContext, runner?: TrainingRunne
       };
     },
     ...containerHandlers(context, executors),
-  });
-  return [published, service(TrainingService, { submitTrainingJob })];
+  } satisfies ServiceImpl<typeof MLTrainingService>;
 }
 
 /** What is trained, once it is known to be right. */
