@@ -32,6 +32,7 @@ import { client } from "../lib/wire/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { create, createFileRegistry, FileDescriptorProtoSchema } from "../lib/wire/proto.ts";
 import { describeService } from "../lib/wire/grpc/reflection_client.ts";
+import { until } from "./support/until.ts";
 
 const clock = new SystemClock();
 const ARM = "rdk:component:arm";
@@ -72,14 +73,11 @@ function motor(name: string, more: JsonObject = {}): JsonObject {
 }
 
 /** Resolves when the machine is as wanted; says what it is like if it takes too long. */
-async function until(runtime: Runtime, wanted: (nodes: Map<string, Node>) => boolean): Promise<void> {
+async function becomes(runtime: Runtime, wanted: (nodes: Map<string, Node>) => boolean): Promise<void> {
   const nodes = () => new Map([...runtime.machine.nodes].map((node) => [node.name.short, node]));
-  for (let turn = 0; turn < 500; turn++) {
-    if (wanted(nodes())) return;
-    await clock.sleep(10);
-  }
-  const found = [...nodes()].map(([short, { state, error }]) => `${short}: ${state} ${error ?? ""}`);
-  throw new Error(`the machine is not as wanted:\n${found.join("\n")}`);
+  const found = () =>
+    [...nodes()].map(([short, { state, error }]) => `${short}: ${state} ${error ?? ""}`).join("\n");
+  await until(() => wanted(nodes()), { found });
 }
 
 const ready = (nodes: Map<string, Node>, ...shorts: string[]) =>
@@ -97,7 +95,7 @@ Deno.test("a remote's resources are used by name and as dependencies; they go an
     ],
   });
   const { machine } = runtime;
-  await until(runtime, (nodes) => ready(nodes, "far:far-m", "far:far-n", "user", "more"));
+  await becomes(runtime, (nodes) => ready(nodes, "far:far-m", "far:far-n", "user", "more"));
   const errors = () => records.filter(({ level }) => level === "error").map(({ message }) => message);
   assertEquals(errors(), [], "what waits for a remote that has not been tried yet is no error");
   const theirs = machine.find(MOTOR, "far-m") as Motor;
@@ -110,7 +108,7 @@ Deno.test("a remote's resources are used by name and as dependencies; they go an
 
   const user = machine.find(MOTOR, "user");
   await other.stop();
-  await until(runtime, (nodes) => nodes.get("more")?.state === "unhealthy");
+  await becomes(runtime, (nodes) => nodes.get("more")?.state === "unhealthy");
   const nodes = new Map([...machine.nodes].map((node) => [node.name.short, node]));
   const chain = nodes.get("more")!.error!;
   assertStringIncludes(
@@ -122,7 +120,7 @@ Deno.test("a remote's resources are used by name and as dependencies; they go an
   assertEquals(machine.names.map(({ full }) => full), [`${MOTOR}/m`, "rdk:service:motion/builtin"]);
 
   other = await start(far, other.port);
-  await until(runtime, (nodes) => ready(nodes, "far:far-m", "user", "more"));
+  await becomes(runtime, (nodes) => ready(nodes, "far:far-m", "user", "more"));
   assert(machine.find(MOTOR, "user") !== user, "what holds a resource of a new connection is new");
   await (machine.find(MOTOR, "far-m") as Motor).setPower(1);
   assertEquals(records.filter(({ message }) => message === 'remote "far" is connected').length, 2);
@@ -137,19 +135,17 @@ Deno.test("a remote that is away holds nobody up; the status tells of it", async
     remotes: [remote("far", away.port)],
     components: [motor("m"), motor("user", { depends_on: ["far:x"] })],
   });
-  await until(runtime, (nodes) => ready(nodes, "m") && nodes.get("user")?.state === "unhealthy");
+  await becomes(runtime, (nodes) => ready(nodes, "m") && nodes.get("user")?.state === "unhealthy");
   const channel = connectGrpc(new URL(runtime.url).host, { clock });
-  let error = "";
-  for (let turn = 0; turn < 500 && error === ""; turn++) {
+  const error = await until(async () => {
     const { resources } = await client(RobotService, channel).getMachineStatus({});
     const far = resources.find(({ name }) => name?.type === "remote");
     assertEquals([far?.name?.namespace, far?.name?.name], ["rdk", "far"]);
-    error = far!.error;
-    await clock.sleep(10);
-  }
+    return far!.error !== "" && far!.error;
+  });
   assertStringIncludes(error, `remote "far" (localhost:${away.port}) is not connected: cannot connect to`);
   const errors = () => records.filter(({ level }) => level === "error");
-  for (let turn = 0; turn < 500 && errors().length === 0; turn++) await clock.sleep(10);
+  await until(() => errors().length > 0);
   assertEquals(errors().length, 1, "once the remote has failed, what waits for it is an error, once");
   assertStringIncludes(
     errors()[0].message,
@@ -162,8 +158,7 @@ Deno.test("a remote that is away holds nobody up; the status tells of it", async
 Deno.test("a remote that serves without TLS where it is wanted is told with what to do", async () => {
   const other = await start({});
   const { runtime, stop } = await start({ remotes: [remote("far", other.port, { insecure: false })] });
-  for (let turn = 0; turn < 500 && !runtime.machine.remotes[0].error; turn++) await clock.sleep(10);
-  const error = runtime.machine.remotes[0].error!;
+  const error = await until(() => runtime.machine.remotes[0].error);
   assertStringIncludes(error, 'does it serve without TLS?); if so, set "insecure": true for this remote');
   await stop();
   await other.stop();
@@ -179,7 +174,7 @@ Deno.test("a local resource wins over a remote's; those of two remotes are ambig
     components: [motor("m"), motor("user", { depends_on: ["m"] }), motor("lost", { depends_on: ["x"] })],
   });
   const { machine } = runtime;
-  await until(
+  await becomes(
     runtime,
     (nodes) =>
       ready(nodes, "one:m", "one:x", "two:x") && nodes.get("lost")?.error?.includes("ambiguous") === true,
@@ -206,9 +201,9 @@ Deno.test("a local resource wins over a remote's; those of two remotes are ambig
 Deno.test("a machine of a machine", async () => {
   const third = await start({ components: [motor("m")] });
   const second = await start({ remotes: [remote("third", third.port, { prefix: "third_" })] });
-  await until(second.runtime, (nodes) => ready(nodes, "third:third_m"));
+  await becomes(second.runtime, (nodes) => ready(nodes, "third:third_m"));
   const { runtime, stop } = await start({ remotes: [remote("second", second.port)] });
-  await until(runtime, (nodes) => ready(nodes, "second:third_m"));
+  await becomes(runtime, (nodes) => ready(nodes, "second:third_m"));
   await (runtime.machine.find(MOTOR, "third_m") as Motor).setPower(0.25);
   assertEquals(await (third.runtime.machine.find(MOTOR, "m") as Motor).isPowered(), {
     isOn: true,
@@ -225,16 +220,16 @@ Deno.test("what a remote gets and loses while it is connected is seen", async ()
     remotes: [remote("far", other.port, { connection_check_interval: "20ms" })],
     components: [motor("user", { depends_on: ["n"] })],
   });
-  await until(runtime, (nodes) => ready(nodes, "far:m"));
+  await becomes(runtime, (nodes) => ready(nodes, "far:m"));
   const config = other.runtime.machine.config!;
   const [{ ...m }] = config.resources;
   const n = { ...m, name: ResourceName.of(MOTOR, "n") };
   const before = runtime.machine.find(MOTOR, "m");
   await other.runtime.machine.apply({ ...config, resources: [m, n] });
-  await until(runtime, (nodes) => ready(nodes, "far:n", "user"));
+  await becomes(runtime, (nodes) => ready(nodes, "far:n", "user"));
   assertEquals(runtime.machine.find(MOTOR, "m"), before, "what was there stays");
   await other.runtime.machine.apply({ ...config, resources: [n] });
-  await until(runtime, (nodes) => !nodes.has("far:m") && ready(nodes, "far:n", "user"));
+  await becomes(runtime, (nodes) => !nodes.has("far:m") && ready(nodes, "far:n", "user"));
   await stop();
   await other.stop();
 });
@@ -243,14 +238,13 @@ Deno.test("what a machine has left moving on a remote is stopped there when it i
   const network = { bind_address: "localhost:0", sessions: { heartbeat_window: "100ms" } };
   const other = await start({ network, components: [motor("m")] });
   const { runtime, stop } = await start({ remotes: [remote("far", other.port)] });
-  await until(runtime, (nodes) => ready(nodes, "far:m"));
+  await becomes(runtime, (nodes) => ready(nodes, "far:m"));
   await (runtime.machine.find(MOTOR, "m") as Motor).setPower(1);
   const there = other.runtime.machine.find(MOTOR, "m") as Motor;
   await clock.sleep(300);
   assertEquals((await there.isPowered()).isOn, true, "as long as the machine is there, it moves");
   await stop();
-  for (let turn = 0; turn < 500 && (await there.isPowered()).isOn; turn++) await clock.sleep(10);
-  assertEquals((await there.isPowered()).isOn, false);
+  await until(async () => !(await there.isPowered()).isOn);
   await other.stop();
 });
 
@@ -262,12 +256,9 @@ Deno.test("credentials open a remote; without TLS they travel only if that is al
   const careful = await start({ remotes: [far] });
   const free = await start({ remotes: [far], allowed: true });
   const stranger = await start({ remotes: [remote("far", other.port)] });
-  await until(free.runtime, (nodes) => ready(nodes, "far:m"));
+  await becomes(free.runtime, (nodes) => ready(nodes, "far:m"));
   await (free.runtime.machine.find(MOTOR, "m") as Motor).setPower(1);
-  const reason = async ({ runtime }: { runtime: Runtime }) => {
-    for (let turn = 0; turn < 500 && !runtime.machine.remotes[0].error; turn++) await clock.sleep(10);
-    return runtime.machine.remotes[0].error!;
-  };
+  const reason = ({ runtime }: { runtime: Runtime }) => until(() => runtime.machine.remotes[0].error);
   assertStringIncludes(await reason(careful), "credentials do not travel without TLS");
   assertStringIncludes(await reason(stranger), "authentication required");
   for (const one of [careful, free, stranger, other]) await one.stop();
@@ -278,7 +269,7 @@ Deno.test("clients reach a remote's resources through the machine, by the names 
     components: [{ name: "a", api: ARM, model: "fake", attributes: { "arm-model": "ur5e" } }],
   });
   const { runtime, stop } = await start({ remotes: [remote("far", other.port, { prefix: "their-" })] });
-  await until(runtime, (nodes) => ready(nodes, "far:their-a"));
+  await becomes(runtime, (nodes) => ready(nodes, "far:their-a"));
   const channel = connectGrpc(new URL(runtime.url).host, { clock });
   const { resources } = await client(RobotService, channel).resourceNames({});
   const listed = resources.map(({ subtype, name }) => `${subtype}/${name}`).sort();
@@ -308,7 +299,7 @@ Deno.test("the frames of a remote stand where its setting says, under its prefix
     remotes: [remote("far", other.port, { ...quick, ...at("table", 1000) }), remote("nowhere", other.port)],
     components: [motor("table", at("world", 100)), motor("guest", at("their-plate", 7))],
   });
-  await until(runtime, (nodes) => ready(nodes, "far:their-a", "nowhere:a"));
+  await becomes(runtime, (nodes) => ready(nodes, "far:their-a", "nowhere:a"));
   const channel = connectGrpc(new URL(runtime.url).host, { clock });
   const robot = client(RobotService, channel);
   const parts = async () => {
@@ -317,7 +308,7 @@ Deno.test("the frames of a remote stand where its setting says, under its prefix
       `${frame!.referenceFrame} in ${frame!.poseInObserverFrame!.referenceFrame}`
     );
   };
-  for (let turn = 0; turn < 500 && (await parts()).length < 6; turn++) await clock.sleep(10);
+  await until(async () => (await parts()).length >= 6);
   assertEquals(await parts(), [
     "table in world",
     "far_world in table",
@@ -351,7 +342,7 @@ Deno.test("the frames of a remote stand where its setting says, under its prefix
   );
   assertEquals([cloud.x[0], cloud.y[0], cloud.z[0]].map((m) => Math.round(m * 1000)), [2001, 2000, 3000]);
   await other.stop();
-  await until(runtime, (nodes) => nodes.get("far:their-a")?.state === "unhealthy");
+  await becomes(runtime, (nodes) => nodes.get("far:their-a")?.state === "unhealthy");
   assertEquals(await parts(), ["table in world"]);
   channel.close();
   await stop();
@@ -439,7 +430,7 @@ Deno.test("a remote's resources of an API that only it knows are reached through
     remotes: [remote("second", second.port, { prefix: "s-", connection_check_interval: "20ms" })],
     components: [motor("user", { depends_on: ["s-t-g"] })],
   });
-  await until(runtime, (nodes) => ready(nodes, "second:s-t-g", "user"));
+  await becomes(runtime, (nodes) => ready(nodes, "second:s-t-g", "user"));
   const channel = connectGrpc(new URL(runtime.url).host, { clock });
   const robot = client(RobotService, channel);
   const { resources } = await robot.resourceNames({});
@@ -463,9 +454,9 @@ Deno.test("a remote's resources of an API that only it knows are reached through
   assertStringIncludes(lost.message, "no node found with api acme:component:gizmo and name g");
 
   await third.stop();
-  await until(runtime, (nodes) => nodes.get("user")?.state === "unhealthy");
+  await becomes(runtime, (nodes) => nodes.get("user")?.state === "unhealthy");
   third = await start(far, third.port, registry);
-  await until(runtime, (nodes) => ready(nodes, "second:s-t-g", "user"));
+  await becomes(runtime, (nodes) => ready(nodes, "second:s-t-g", "user"));
   assertEquals((await methods.one(request)).turns, 2n);
   channel.close();
   await stop();

@@ -2,7 +2,7 @@ import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/as
 import type { Board } from "../../lib/api/board.ts";
 import type { Motor } from "../../lib/api/motor.ts";
 import { settle } from "../../lib/base/clock.ts";
-import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { FakeClock, passing } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
@@ -280,15 +280,6 @@ async function encoded(attributes: JsonObject = {}) {
   return { board, encoder, motor, clock, logged, close };
 }
 
-/** Moves time on until the movement ends. */
-async function until(clock: FakeClock, movement: Promise<void>, limitMs: number): Promise<void> {
-  let ended = false;
-  const watched = movement.finally(() => ended = true);
-  for (let ms = 0; ms < limitMs && !ended; ms += 10) await clock.advance(10);
-  assert(ended, `the movement did not end within ${limitMs} ms`);
-  await watched;
-}
-
 Deno.test("with an encoder: setPower turns it, and the position says so", async () => {
   const { motor, encoder, clock, close } = await encoded();
   assertEquals(await motor.getProperties(), { positionReporting: true });
@@ -313,7 +304,7 @@ for (const [rpm, revolutions, direction] of MOVES) {
     const moving = motor.goFor(rpm, revolutions);
     await settle();
     assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.2 * direction });
-    await until(clock, moving, 2000);
+    await passing(clock, 2000, moving);
     assertAlmostEquals(await motor.getPosition(), 0.2 * direction, 0.03);
     assertEquals(await motor.isMoving(), false);
     await close();
@@ -322,12 +313,12 @@ for (const [rpm, revolutions, direction] of MOVES) {
 
 Deno.test("with an encoder: GoTo takes the sign from the way, and does nothing when nearly there", async () => {
   const { motor, clock, close } = await encoded();
-  await until(clock, motor.goTo(-60, 0.3), 2000);
+  await passing(clock, 2000, motor.goTo(-60, 0.3));
   assertAlmostEquals(await motor.getPosition(), 0.3, 0.03);
   const there = await motor.getPosition();
   await motor.goTo(60, 0.25);
   assertEquals(await motor.getPosition(), there);
-  await until(clock, motor.goTo(60, -0.1), 2000);
+  await passing(clock, 2000, motor.goTo(60, -0.1));
   assertAlmostEquals(await motor.getPosition(), -0.1, 0.03);
   await assertRejects(() => motor.goTo(0, 1), SvcError, NEARLY_0);
   await close();
@@ -359,9 +350,9 @@ Deno.test("with an encoder: SetPower interrupts a GoFor", async () => {
 for (const control of [{ p: 0, i: 0, d: 0 }, { p: 0.04, i: 0.2, d: 0.0005 }]) {
   Deno.test(`with an encoder: a PID loop, gains ${JSON.stringify(control)}`, async () => {
     const { motor, clock, close } = await encoded({ control_parameters: control });
-    await until(clock, motor.goFor(100, 0.25), 1500);
+    await passing(clock, 1500, motor.goFor(100, 0.25));
     assertAlmostEquals(await motor.getPosition(), 0.25, 0.02);
-    await until(clock, motor.goTo(100, 0), 1500);
+    await passing(clock, 1500, motor.goTo(100, 0));
     assertAlmostEquals(await motor.getPosition(), 0, 0.02);
     await motor.setRpm(60);
     await clock.advance(500);

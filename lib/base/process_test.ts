@@ -5,6 +5,7 @@ import { SvcError } from "./error.ts";
 import { FakeProcesses } from "../../tests/support/fake_processes.ts";
 import { DenoHost } from "./host_deno.ts";
 import { endProcess, EXIT_UNKNOWN, LINE_CHARS_MAX, linesOf, type RunningProcess } from "./process.ts";
+import { until } from "../../tests/support/until.ts";
 
 const host = new DenoHost();
 const posix = { ignore: Deno.build.os === "windows" };
@@ -121,12 +122,11 @@ Deno.test("ending a process: at once when it listens, killed after its time when
 
 /** Resolves when there is no such process any more; one that is dead and not yet buried counts as gone. */
 async function gone(pid: number): Promise<void> {
-  for (;;) {
+  await until(async () => {
     const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", String(pid)] }).output();
     const state = new TextDecoder().decode(stdout).trim();
-    if (state === "" || state.startsWith("Z")) return;
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+    return state === "" || state.startsWith("Z");
+  });
 }
 
 Deno.test({
@@ -134,7 +134,7 @@ Deno.test({
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const clock = new SystemClock();
-    const until = new AbortController();
+    const looking = new AbortController();
     const mark = crypto.randomUUID();
     const errorFile = await Deno.makeTempFile();
     const parent = host.spawn({
@@ -145,9 +145,8 @@ Deno.test({
       errorFile,
     });
     assertEquals((await parent.exited).code, 0);
-    const find = async () => (await host.findMarked("SVC_TEST_MARK", mark, clock, until.signal)).at(0);
-    let found = await find();
-    while (!found) found = await find();
+    const find = async () => (await host.findMarked("SVC_TEST_MARK", mark, clock, looking.signal)).at(0);
+    const found = await until(find);
     assertEquals(found.env.SVC_TEST_MARK, mark);
     found.process.signal("SIGKILL", { group: true });
     assertEquals((await found.process.exited).code, EXIT_UNKNOWN);

@@ -10,6 +10,7 @@ import { codeOf, somethingIn } from "./rule_calls.ts";
 import { newJob } from "./training_world.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { pause } from "../support/until.ts";
 
 const REFUSALS = ["unauthenticated", "permission_denied", "unimplemented"];
 
@@ -206,7 +207,7 @@ function talk(rover: Awaited<ReturnType<ServedCloud["robot"]>>, id: string) {
   const talking = (async () => {
     for (let number = 0; !over; number++) {
       await rover.log({ id, logs: [{ message: String(number), level: "info" }] });
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await pause();
     }
   })();
   return {

@@ -11,6 +11,7 @@ import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
+import { until } from "../support/until.ts";
 
 /** How often it is killed; `SVC_TEST_KILLS` for more. */
 const KILLS = Number(Deno.env.get("SVC_TEST_KILLS") ?? 3);
@@ -41,9 +42,7 @@ Deno.test(`killed ${KILLS} times under load: nothing that was acknowledged is lo
         (_, writer) => write(cloud, token, example, `${life}.${writer}`, known, killed),
       );
       const change = configure(cloud, token, example, known, killed);
-      while (known.messages.size - before < LIFE_WRITES) {
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
+      await until(() => known.messages.size - before >= LIFE_WRITES);
       killed.yet = true;
       await cloud.stop("SIGKILL");
       await Promise.all([...writers, change]);

@@ -17,7 +17,8 @@ import type { JobScript } from "../../lib/cloud/executors/executor.ts";
 import type { NewJob, TrainingJob } from "../../lib/cloud/training/training.ts";
 import { decodeImage, encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
-import { brokenBuild, needyBuild, newJob, scriptArchive, stream, untilGone } from "./training_world.ts";
+import { brokenBuild, needyBuild, newJob, scriptArchive, stream } from "./training_world.ts";
+import { untilGone } from "../support/until.ts";
 import { CONTENT } from "./world.ts";
 
 const clock = new SystemClock();

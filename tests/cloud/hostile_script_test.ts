@@ -18,12 +18,15 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { HOSTILE_SCRIPT, hostileSetup, LOUD_ATTEMPTS, QUIET_ATTEMPTS } from "../attack/hostile_script.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
-import { newJob, noScripts, prepareScript, scriptArchive, untilGone } from "./training_world.ts";
+import { newJob, noScripts, prepareScript, scriptArchive } from "./training_world.ts";
+import { until, untilGone } from "../support/until.ts";
 
 const clock = new SystemClock();
 const host = new DenoHost();
 const reason = await noScripts();
 const MIB = 1024 ** 2;
+/** How long the hostile script may go on. */
+const JOB_MS = 5 * 60_000;
 const SMALL = {
   ...SCRIPT_LIMITS,
   memoryBytes: 300 * MIB,
@@ -150,18 +153,15 @@ async function tokenFor(url: string, { id: entity, key: payload }: Example["owne
 
 /** What has become of a job when it has ended, and all of its log. */
 async function ended({ getTrainingJob, getTrainingJobLogs }: Training, id: string) {
-  for (;;) {
-    const { status, trainingEnded, errorStatus } = (await getTrainingJob({ id })).metadata!;
-    if (!trainingEnded) {
-      await clock.sleep(50);
-      continue;
-    }
-    const lines: string[] = [];
-    for (let pageToken = "", more = true; more; more = pageToken !== "") {
-      const page = await getTrainingJobLogs({ id, pageToken });
-      lines.push(...page.logs.map(({ message }) => message));
-      pageToken = page.nextPageToken;
-    }
-    return { status, error: errorStatus?.message ?? "", lines };
+  const { status, errorStatus } = await until(async () => {
+    const { metadata } = await getTrainingJob({ id });
+    return metadata!.trainingEnded && metadata!;
+  }, { withinMs: JOB_MS });
+  const lines: string[] = [];
+  for (let pageToken = "", more = true; more; more = pageToken !== "") {
+    const page = await getTrainingJobLogs({ id, pageToken });
+    lines.push(...page.logs.map(({ message }) => message));
+    pageToken = page.nextPageToken;
   }
+  return { status, error: errorStatus?.message ?? "", lines };
 }

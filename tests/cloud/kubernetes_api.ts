@@ -7,6 +7,7 @@
  */
 
 import { generateKeyPairSync } from "node:crypto";
+import { until } from "../support/until.ts";
 
 /** An address, and what one needs to be let in. */
 export interface ApiServer {
@@ -153,17 +154,14 @@ export async function realApi(folder: string): Promise<ApiServer> {
     }
   };
   try {
-    for (;;) {
-      try {
-        client ??= Deno.createHttpClient({
-          caCerts: [await Deno.readTextFile(`${folder}/certs/apiserver.crt`)],
-        });
-        await callOf(url, client, "GET", "/api/v1/namespaces/default");
-        break;
-      } catch {
-        await new Promise((resolve) => setTimeout(resolve, 200));
-      }
-    }
+    const answers = async () => {
+      client ??= Deno.createHttpClient({
+        caCerts: [await Deno.readTextFile(`${folder}/certs/apiserver.crt`)],
+      });
+      await callOf(url, client, "GET", "/api/v1/namespaces/default");
+      return true;
+    };
+    await until(() => answers().catch(() => false));
   } catch (error) {
     await close();
     throw error;
@@ -191,12 +189,7 @@ export async function jobsOf(api: ApiServer): Promise<Found[]> {
 
 /** What a node of the cluster, and the controller of Jobs, would do: runs the one Job that is there, here. */
 export async function runJob(api: ApiServer): Promise<void> {
-  let jobs = await jobsOf(api);
-  while (jobs.length === 0) {
-    await new Promise((resolve) => setTimeout(resolve, 10));
-    jobs = await jobsOf(api);
-  }
-  const [{ metadata: { name }, spec }] = jobs;
+  const { metadata: { name }, spec } = await until(async () => (await jobsOf(api)).at(0));
   const [{ command: [program, ...args], env }] = spec.template.spec.containers;
   const startTime = new Date().toISOString().replace(/\.\d+/, "");
   await api.call("PATCH", `${PATH}/${name}/status`, { status: { active: 1, startTime } });

@@ -3,6 +3,8 @@
  */
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { datasetImage } from "../support/dataset_image.ts";
+import { until } from "../support/until.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -39,7 +41,6 @@ json.dump(result, open(os.path.join(a.model_output_directory, "model.json"), "w"
 os.makedirs(os.path.join(a.model_output_directory, "tmp"))
 open(os.path.join(a.model_output_directory, "tmp", "scratch"), "w").close()
 `;
-import { datasetImage } from "../support/dataset_image.ts";
 
 interface Bench {
   readonly executor: KubernetesExecutor;
@@ -124,22 +125,22 @@ for (const { name, ignore, open } of SERVERS) {
             assertEquals(model, { note: "a=b c", key: "the key", sizes: [3, 3] });
             assertEquals([...Deno.readDirSync(`${work.folder}/output`)].length, 1);
             assert(lines.includes("info the job is succeeded"), lines.join("\n"));
-            assertEquals(await jobsLeft(api!), 0);
+            await noJobsLeft(api!);
           }));
         await test.step("a script that fails", () =>
           withExecutor(start, "fail", async ({ executor, work }) => {
             const failing = assertRejects(() => executor.run(work), SvcError);
             await runJob(api!);
             assertStringIncludes((await failing).message, "as the test says");
-            assertEquals(await jobsLeft(api!), 0);
+            await noJobsLeft(api!);
           }));
         await test.step("cancelled: the job is removed", () =>
           withExecutor(start, "", async ({ executor, work, cancel }) => {
             const failing = assertRejects(() => executor.run(work), SvcError, "enough");
-            while ((await jobsOf(api!)).length === 0) await clock.sleep(5);
+            await until(async () => (await jobsOf(api!)).length > 0);
             cancel.abort(new SvcError("canceled", "enough"));
             await failing;
-            assertEquals(await jobsLeft(api!), 0);
+            await noJobsLeft(api!);
           }));
         await test.step("what the API says of a mistake is told", async () => {
           const cluster = await start();
@@ -152,7 +153,7 @@ for (const { name, ignore, open } of SERVERS) {
           assertEquals(await cluster.logs("twice", 30), []);
           await cluster.remove("twice");
           await cluster.remove("twice");
-          assertEquals(await jobsLeft(api!), 0);
+          await noJobsLeft(api!);
           assertEquals((await cluster.state("twice")).phase, "gone");
         });
       } finally {
@@ -252,10 +253,6 @@ Deno.test("kubernetes: a pod has no rights, and limits", () => {
 });
 
 /** The real one removes a job a moment after it has said so. */
-async function jobsLeft(api: ApiServer): Promise<number> {
-  for (let tries = 0; tries < 200; tries++) {
-    if ((await jobsOf(api)).length === 0) return 0;
-    await clock.sleep(20);
-  }
-  return (await jobsOf(api)).length;
+async function noJobsLeft(api: ApiServer): Promise<void> {
+  await until(async () => (await jobsOf(api)).length === 0);
 }

@@ -14,6 +14,7 @@ import { Logs } from "../../lib/cloud/logs/logs.ts";
 import { svcCloud } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
+import { until } from "../support/until.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 const START_MS = 1_700_000_000_000;
@@ -149,10 +150,11 @@ storeTest(
         }
       })();
       // It begins with what comes after it was asked for, at a moment that only it knows.
-      for (let number = 10; heard.length === 0 && number < 20; number++) {
-        await rover.log({ id, logs: [entry(number)] });
-        await new Promise((resolve) => setTimeout(resolve, 100));
-      }
+      let number = 100;
+      await until(async () => {
+        await rover.log({ id, logs: [entry(number++)] });
+        return heard.length > 0;
+      });
       await rover.log({ id, logs: [entry(20, { message: "something else" }), ...entries(21, 24)] });
       await assertRejects(() => following);
       assertEquals(heard.slice(-6), ["21", "22", "23", "24", "30", "31"]);

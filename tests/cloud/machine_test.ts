@@ -20,6 +20,7 @@ import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { type ServerProcess, startServer } from "../support/server.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
+import { until } from "../support/until.ts";
 
 Deno.test("a change is applied, an earlier revision restored, and an absence costs no log", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
@@ -146,18 +147,15 @@ Deno.test("what a machine captures arrives in its control plane", async () => {
       resourceSubtype: api("movement_sensor"),
     };
     const filter = { partId, componentName: "eye", tagsFilter: { tags: ["here"] } };
-    for (let tries = 0; tries < 200; tries++) {
+    const arrived = async () => {
       const { data } = await binaryDataByFilter({ dataRequest: { filter }, includeBinary: true });
       const image = data.find(({ metadata }) => metadata?.captureMetadata?.mimeType === "image/jpeg");
       const { payload } = await getLatestTabularData(source);
-      if (image && payload) {
-        assertEquals(payload, { coordinate: { latitude: 40.7, longitude: -73.98 }, altitude_m: 50.5 });
-        assertEquals([...image.binary.subarray(0, 2)], [0xff, 0xd8]);
-        return;
-      }
-      await new SystemClock().sleep(100);
-    }
-    throw new Error(`nothing arrived: ${server.output()}`);
+      return image && payload && { image, payload };
+    };
+    const { image, payload } = await until(arrived, { found: () => server.output() });
+    assertEquals(payload, { coordinate: { latitude: 40.7, longitude: -73.98 }, altitude_m: 50.5 });
+    assertEquals([...image.binary.subarray(0, 2)], [0xff, 0xd8]);
   });
 });
 
@@ -214,10 +212,7 @@ Deno.test("a machine lets in those who have a key for it, as they come and go", 
       }
     };
     const becomes = async (key: NewKey, wanted: string) => {
-      for (let tries = 0; await outcome(key) !== wanted; tries++) {
-        assert(tries < 100, `${await outcome(key)}, wanted ${wanted}: ${server.output()}`);
-        await clock.sleep(100);
-      }
+      await until(async () => await outcome(key) === wanted, { found: () => server.output() });
     };
     const anybody = connectGrpc(new URL(server.url).host, { clock, tls: { insecureSkipVerify: true } });
     const { code } = await assertRejects(() => client(RobotService, anybody).getVersion({}), SvcError);

@@ -24,6 +24,7 @@ import { Registry } from "../../lib/resource/registry.ts";
 import { newWorld, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { FakeHost } from "../support/fake_host.ts";
+import { moving, until } from "../support/until.ts";
 
 const SECOND_MS = 1_000;
 const HOUR_MS = 3_600 * SECOND_MS;
@@ -39,7 +40,7 @@ storeTest("the cloud may vanish for an hour: logs and data arrive once, in order
     await withCloud(database, async ({ url }) => {
       port = Number(new URL(url).port);
       rover = await startRover(world, port, clock);
-      await until(clock, SECOND_MS / 4, () => arrived(store, 3));
+      await until(() => arrived(store, 3), { meanwhile: moving(clock, SECOND_MS / 4) });
     }, { clock });
     const before = await counts(store);
     // An entry and a reading every ten seconds; the machine restarts half-way.
@@ -50,8 +51,10 @@ storeTest("the cloud may vanish for an hour: logs and data arrive once, in order
     }
     assertEquals(await counts(store), before, "the cloud is away");
     await withCloud(database, async () => {
-      await until(clock, SECOND_MS, () => arrived(store, rover.logged));
-      await until(clock, SECOND_MS, async () => (await counts(store)).readings >= before.readings + 360);
+      await until(() => arrived(store, rover.logged), { meanwhile: moving(clock, SECOND_MS) });
+      await until(async () => (await counts(store)).readings >= before.readings + 360, {
+        meanwhile: moving(clock, SECOND_MS),
+      });
       await rover.close();
     }, { clock, port });
   } finally {
@@ -136,21 +139,11 @@ const CONFIG = {
   services: [{ name: "data", api: "rdk:service:data_manager", model: "builtin", attributes: {} }],
 };
 
-/** Moves time on, by small steps with real pauses for what travels, until it is so. */
-async function until(clock: FakeClock, stepMs: number, isSo: () => Promise<boolean>): Promise<void> {
-  for (let step = 0; step < 5_000; step++) {
-    if (await isSo()) return;
-    await clock.advance(stepMs);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-  throw new Error("it has not come to that");
-}
-
 /** Waits for something that waits for the clock. */
 async function beside(clock: FakeClock, work: Promise<void>): Promise<void> {
   let over = false;
   const done = work.finally(() => over = true);
-  await until(clock, SECOND_MS / 4, () => Promise.resolve(over));
+  await until(() => Promise.resolve(over), { meanwhile: moving(clock, SECOND_MS / 4) });
   await done;
 }
 

@@ -18,6 +18,7 @@ import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { until } from "../support/until.ts";
 
 const LABELS = new TextEncoder().encode("apple\npear\n");
 
@@ -148,10 +149,7 @@ storeTest(
         const error = await failing(packages.createPackage(requests));
         if (code !== "any") assertEquals(error.code, code, what);
         // A call that was cut off may still be on its way out.
-        for (let wait = 0; filesIn(database.folder).length > 0 && wait < 200; wait++) {
-          await new Promise((resolve) => setTimeout(resolve, 10));
-        }
-        assertEquals(filesIn(database.folder), [], what);
+        await until(() => filesIn(database.folder).length === 0, { found: () => what });
       }
       const { packages: listed } = await packages.listPackages({ organizationId: world.organization });
       assertEquals(listed, []);

@@ -24,6 +24,7 @@ import { migrate, type Store } from "../../lib/cloud/store/store.ts";
 import { svcCloud } from "./program.ts";
 import { sqliteTest, storeTest, type TestDatabase } from "./stores.ts";
 import { newWorld } from "./world.ts";
+import { moving, until } from "../support/until.ts";
 
 const NAMES = Object.keys(SECRET_KINDS) as SecretName[];
 const DAY_MS = 24 * 3600 * 1000;
@@ -202,23 +203,19 @@ storeTest("a running control plane takes over what commands do to its keys", asy
   const elsewhere = await Secrets.open(copy);
   const stop = new AbortController();
   const following = [secrets.follow(stop.signal), elsewhere.follow(stop.signal)];
-  const until = async (done: () => boolean) => {
-    for (let i = 0; i < 100 && !done(); i++) {
-      await clock.advance(5_000);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    assert(done());
-  };
+  const meanwhile = moving(clock, 5_000);
   try {
     await (await Secrets.open({ ...running, store: await database.open() })).rotate("token");
-    await until(() => secrets.good("token").length === 2);
+    await until(() => secrets.good("token").length === 2, { meanwhile });
     // One with a copy of the folder says so, and goes on with what it has.
-    await until(() => records.some(({ message }) => message.includes("copy its folder of keys")));
+    await until(() => records.some(({ message }) => message.includes("copy its folder of keys")), {
+      meanwhile,
+    });
     assertEquals(elsewhere.good("token").length, 1);
     for await (const { name } of Deno.readDir(running.folder)) {
       await Deno.copyFile(`${running.folder}/${name}`, `${copy.folder}/${name}`);
     }
-    await until(() => elsewhere.good("token").length === 2);
+    await until(() => elsewhere.good("token").length === 2, { meanwhile });
   } finally {
     stop.abort();
     await Promise.all(following);

@@ -2,7 +2,7 @@
  * Tokens of the control plane: they end with their key, at once, and so do the calls that they have begun.
  */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -12,10 +12,10 @@ import { TOKEN_MS } from "../../lib/wire/tokens.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { moving, until } from "../support/until.ts";
 
 /** Longer than a call may go on after what it was let in for is gone. */
 const STEP_MS = 5_000;
-const STEPS = 20;
 
 async function codeOf(run: Promise<unknown>): Promise<string> {
   try {
@@ -72,12 +72,10 @@ async function follow({ channel, robot }: ServedCloud, { part, owner }: World, k
 async function codeWhile(clock: FakeClock, over: Promise<string>): Promise<string> {
   let code: string | undefined;
   void over.then((found) => code = found);
-  for (let i = 0; i < STEPS && code === undefined; i++) {
-    await clock.advance(STEP_MS);
-    // What the clock has set off asks the database and the network.
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return code ?? "goes on";
+  const startMs = clock.nowMs();
+  const found = await until(() => code, { meanwhile: moving(clock, STEP_MS) });
+  assert(clock.nowMs() - startMs < TOKEN_MS / 2, "it has ended with its token");
+  return found;
 }
 
 storeTest("calls under way end with their key and with the role they were let in for", async (database) => {

@@ -11,7 +11,8 @@ import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
-import { noScripts, prepareScript, scriptArchive, untilGone } from "./training_world.ts";
+import { noScripts, prepareScript, scriptArchive } from "./training_world.ts";
+import { until, untilGone } from "../support/until.ts";
 
 const clock = new SystemClock();
 /** For how long the script would sleep: a word that finds it among all processes. */
@@ -128,21 +129,16 @@ async function withChannel(
 type Training = ReturnType<typeof client<typeof MLTrainingService>>;
 
 async function reached({ getTrainingJob }: Training, id: string, ...wanted: TrainingStatus[]) {
-  for (;;) {
+  return await until(async () => {
     const { metadata } = await getTrainingJob({ id });
-    if (wanted.includes(metadata!.status)) return metadata!;
-    await clock.sleep(50);
-  }
+    return wanted.includes(metadata!.status) && metadata!;
+  });
 }
 
 /** What the first line of this form in the log of a job says. */
 async function lineOf({ getTrainingJobLogs }: Training, id: string, form: RegExp): Promise<string> {
-  for (;;) {
+  return await until(async () => {
     const { logs } = await getTrainingJobLogs({ id });
-    for (const { message } of logs) {
-      const found = form.exec(message);
-      if (found) return found[1];
-    }
-    await clock.sleep(50);
-  }
+    return logs.map(({ message }) => form.exec(message)?.[1]).find((found) => found !== undefined);
+  });
 }

@@ -14,7 +14,10 @@ import { client } from "../../lib/wire/channel.ts";
 import { sqliteTest } from "./stores.ts";
 import { newDataset } from "./training_world.ts";
 import { CONTENT, newWorld, withCloud } from "./world.ts";
+import { until } from "../support/until.ts";
 
+/** How long a small training may take on a computer that is busy. */
+const TRAINING_MS = 5 * 60_000;
 const OVER = [TrainingStatus.COMPLETED, TrainingStatus.FAILED, TrainingStatus.CANCELED];
 
 function pictures(count: number) {
@@ -40,11 +43,10 @@ sqliteTest(
         modelType: ModelType.SINGLE_LABEL_CLASSIFICATION,
         tags: [...EXAMPLE_LABELS],
       });
-      let job = (await training.getTrainingJob({ id })).metadata!;
-      while (!OVER.includes(job.status)) {
-        await new Promise((resolve) => setTimeout(resolve, 50));
-        job = (await training.getTrainingJob({ id })).metadata!;
-      }
+      const job = await until(async () => {
+        const { metadata } = await training.getTrainingJob({ id });
+        return OVER.includes(metadata!.status) && metadata!;
+      }, { withinMs: TRAINING_MS });
       assertEquals([job.status, job.errorStatus], [TrainingStatus.COMPLETED, undefined]);
       const lines = (await training.getTrainingJobLogs({ id })).logs.map(({ message }) => message);
       assertMatch(

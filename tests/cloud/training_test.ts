@@ -23,6 +23,7 @@ import { client, type ServiceClient } from "../../lib/wire/channel.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset, newJob, newScript } from "./training_world.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { until } from "../support/until.ts";
 
 type Api = ServiceClient<typeof MLTrainingService>;
 const { COMPLETED, FAILED, CANCELED, PENDING, IN_PROGRESS, CANCELING } = TrainingStatus;
@@ -79,15 +80,10 @@ async function get(api: Api, id: string): Promise<TrainingJobMetadata> {
 
 /** Waits until a job is in one of these states. */
 async function reached(api: Api, id: string, ...states: TrainingStatus[]): Promise<TrainingJobMetadata> {
-  for (;;) {
+  return await until(async () => {
     const job = await get(api, id);
-    if (states.includes(job.status)) return job;
-    await pause();
-  }
-}
-
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 2));
+    return states.includes(job.status) && job;
+  });
 }
 
 async function linesOf(api: Api, id: string): Promise<string[]> {
@@ -384,7 +380,7 @@ storeTest(
       work.finish();
       assertEquals((await reached(api, id, CANCELED, COMPLETED)).status, CANCELED);
       assertEquals(await new Packages(store).has(world.organization, "pets", "1", "ml_model"), false);
-      while (await contentsIn(database) > before) await pause();
+      await until(async () => await contentsIn(database) <= before);
       assert(
         await files.size((await new Packages(store).find(`${world.organization}:script`, "latest")).sha256),
       );
@@ -490,7 +486,7 @@ storeTest(
     const later = new FakeClock(new FakeClock().nowMs() + 7 * 24 * 3600 * 1000 + 1);
     await withCloud(database, async ({ channel }) => {
       const api = client(MLTrainingService, await channel(owner));
-      while ((await linesOf(api, id)).length > 0) await pause();
+      await until(async () => (await linesOf(api, id)).length === 0);
       assertEquals((await get(api, id)).status, COMPLETED);
     }, { clock: later, training: {} });
   },

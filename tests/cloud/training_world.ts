@@ -177,16 +177,6 @@ export async function noScripts(): Promise<string> {
   return scripts ? "" : "no Python";
 }
 
-/** Resolves when no process on this computer has the word among its arguments. */
-export async function untilGone(word: string): Promise<void> {
-  for (;;) {
-    const { stdout } = await new Deno.Command("ps", { args: ["-eo", "stat=,args="] }).output();
-    const lines = new TextDecoder().decode(stdout).split("\n");
-    if (!lines.some((line) => line.includes(word) && !line.startsWith("Z"))) return;
-    await new SystemClock().sleep(20);
-  }
-}
-
 export async function* stream(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }

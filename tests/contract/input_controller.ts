@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { type InputController, InputControllerApi, type InputEvent } from "../../lib/api/input_controller.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
+import { until } from "../support/until.ts";
 
 export const contract: Contract<InputController> = {
   api: InputControllerApi,
@@ -27,10 +28,12 @@ export const contract: Contract<InputController> = {
         const heard = first(controller.streamEvents(filters, { signal: stop.signal }));
         try {
           // The stream may begin later than the trigger comes: again until it is heard.
-          for (let waiting: unknown = true; waiting === true;) {
+          let isHeard = false;
+          void heard.then(() => isHeard = true);
+          await until(async () => {
             await controller.triggerEvent(event);
-            waiting = await Promise.race([heard, new Promise((done) => setTimeout(done, 5, true))]);
-          }
+            return isHeard;
+          });
         } catch (error) {
           assertEquals(SvcError.from(error).code, "unimplemented");
           stop.abort();

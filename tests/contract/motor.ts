@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Motor, MotorApi } from "../../lib/api/motor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
+import { until } from "../support/until.ts";
 
 export const contract: Contract<Motor> = {
   api: MotorApi,
@@ -74,12 +75,3 @@ export const contract: Contract<Motor> = {
     },
   },
 };
-
-/** Asks until it is so; a device a few messages away needs a moment. */
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  for (let attempt = 0; attempt < 2000; attempt++) {
-    if (await condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
-  throw new Error("what was waited for did not come to be");
-}

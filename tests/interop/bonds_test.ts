@@ -101,7 +101,7 @@ async function isMoving(host: string): Promise<boolean> {
 
 /** Resolves when the motor stands still. It would turn on for ever. */
 async function stops(host: string): Promise<void> {
-  await until("the motor stands still", async () => !await isMoving(host));
+  await until(async () => !await isMoving(host));
 }
 
 /** A program that says how far it is, a line each. */

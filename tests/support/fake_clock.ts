@@ -2,7 +2,10 @@
  * Time that moves only when a test says so.
  */
 
+import { assert } from "@std/assert";
 import { type Clock, settle, sleepOn } from "../../lib/base/clock.ts";
+
+const STEP_MS = 10;
 
 /** A clock that stands still until `advance`. Timers run in order of their time, then of their setting. */
 export class FakeClock implements Clock {
@@ -52,4 +55,16 @@ export class FakeClock implements Clock {
     }
     this.#now = end;
   }
+}
+
+/** Moves time on, by short steps, until `work` has ended; it has `limitMs` for that. Gives what `work` gives. */
+export async function passing<T>(clock: FakeClock, limitMs: number, work: Promise<T>): Promise<T> {
+  let isOver = false;
+  const endMs = clock.nowMs() + limitMs;
+  const watched = work.finally(() => isOver = true);
+  watched.catch(() => {});
+  // Where real sockets are between the steps, time waits for nobody's answer.
+  while (!isOver && clock.nowMs() < endMs) await clock.advance(STEP_MS);
+  assert(isOver, `not over after ${limitMs} ms`);
+  return await watched;
 }

@@ -12,6 +12,7 @@ import { type Fields, HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hp
 import { Connection, type ConnectionOptions } from "../../lib/wire/http2/connection.ts";
 import { FLAG, FRAME_HEADER_BYTES, PREFACE, TYPE } from "../../lib/wire/http2/frame.ts";
 import type { Stream, StreamListener } from "../../lib/wire/http2/stream.ts";
+import { until } from "./until.ts";
 
 /** A frame as it travels. */
 export function frameBytes(type: number, flags: number, stream: number, payload: Uint8Array): Uint8Array {
@@ -101,10 +102,9 @@ export class Wire {
   }
 }
 
-/** Lets the connection take its turns until the condition holds, a few hundred of them at most. */
+/** Lets the connection take its turns until the condition holds. */
 export async function turns(done: () => boolean): Promise<void> {
-  for (let i = 0; i < 300 && !done(); i++) await settle();
-  assert(done(), "it does not come to that");
+  await until(done, { meanwhile: settle });
   await settle();
 }
 

@@ -4,6 +4,7 @@ import { DenoHost } from "../../base/host_deno.ts";
 import type { ProcessCommand } from "../../base/process.ts";
 import { type Cell, type CellNeeds, NO_SANDBOX, openSandbox, type Sandbox } from "./sandbox.ts";
 import { type Limits, parseStat } from "./sandbox_usage.ts";
+import { untilGone } from "../../../tests/support/until.ts";
 
 const MIB = 1024 ** 2;
 const LIMITS: Limits = {
@@ -191,16 +192,6 @@ async function withBench(
     await run({ sandbox, hidden, folder, run: say, alone });
   } finally {
     await Deno.remove(root, { recursive: true });
-  }
-}
-
-/** Resolves when no process on this computer has the word among its arguments. */
-async function untilGone(word: string): Promise<void> {
-  for (;;) {
-    const { stdout } = await new Deno.Command("ps", { args: ["-eo", "stat=,args="] }).output();
-    const lines = new TextDecoder().decode(stdout).split("\n");
-    if (!lines.some((line) => line.includes(word) && !line.startsWith("Z"))) return;
-    await clock.sleep(20);
   }
 }
 

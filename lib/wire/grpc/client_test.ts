@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { createServer } from "node:net";
 import { type Clock, settle, SystemClock } from "../../base/clock.ts";
-import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeClock, passing } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { PortAllowance } from "../port/byte_budget.ts";
@@ -21,36 +21,15 @@ import {
 } from "../../../tests/support/http2_script.ts";
 import { Metadata } from "../metadata.ts";
 import type { Interceptor } from "../service.ts";
+import { until } from "../../../tests/support/until.ts";
 
 const TRIES = 5;
-const WAIT_MS = 10_000;
 
 const echo = (channel: Channel, message: string, options = {}) =>
   client(EchoService, channel).echo({ message }, options).then((answer) => answer.message);
 
 function failure(work: Promise<unknown>): Promise<SvcError> {
   return assertRejects(() => work, SvcError);
-}
-
-/** Until it is so, which a test never waits for longer than a while. */
-async function until(isSo: () => boolean): Promise<void> {
-  const end = performance.now() + WAIT_MS;
-  while (!isSo()) {
-    assert(performance.now() < end, `not within ${WAIT_MS} ms: ${isSo}`);
-    await settle();
-  }
-}
-
-/** Moves time on until `work` has ended, as far as `limitMs`. */
-async function passing<T>(clock: FakeClock, limitMs: number, work: Promise<T>): Promise<T> {
-  let over = false;
-  const end = clock.nowMs() + limitMs;
-  const watched = work.finally(() => over = true);
-  watched.catch(() => {});
-  // Real sockets are between the steps: a step is short, and time waits for nobody's answer.
-  while (!over && clock.nowMs() < end) await clock.advance(10);
-  assert(over, `not over after ${limitMs} ms`);
-  return watched;
 }
 
 /** A server of ours that takes `maxStreams` calls at once. */

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { connect as connectTls, createServer as createTls, type TLSSocket } from "node:tls";
-import { nextTurn, settle, SystemClock } from "../../base/clock.ts";
+import { nextTurn, settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { selfSigned } from "../../../tests/support/echo.ts";
@@ -15,6 +15,7 @@ import { HpackEncoder } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import { PREFACE, TYPE } from "../http2/frame.ts";
 import { frameBytes } from "../../../tests/support/http2_wire.ts";
+import { standsStill } from "../../../tests/support/until.ts";
 
 const MIB = 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
@@ -199,12 +200,7 @@ async function writeToPaused(reader: TLSSocket, writer: TLSSocket): Promise<void
     writer.write(Buffer.alloc(CHUNK_BYTES, "again "));
   }
   writer.end();
-  const clock = new SystemClock();
-  for (let [still, last] = [0, FLOOD_BYTES]; still < 100; still++) {
-    // Not an immediate: the system is to be asked for news.
-    await clock.sleep(1);
-    if (writer.writableLength < last) [still, last] = [0, writer.writableLength];
-  }
+  await standsStill(() => writer.writableLength);
 }
 
 async function readToEnd(reader: TLSSocket): Promise<number> {

@@ -15,6 +15,7 @@ import { FLAG, PREFACE, TYPE } from "../http2/frame.ts";
 import { Metadata } from "../metadata.ts";
 import type { Port } from "./port.ts";
 import type { Gate } from "../service.ts";
+import { until } from "../../../tests/support/until.ts";
 
 const clock = new SystemClock();
 const EMPTY = new Uint8Array();
@@ -176,15 +177,9 @@ Deno.test("requests of HTTP/1.1 that come without waiting are limited, and cost 
         return { socket, closed, answers: () => answer.split("late").length - 1 };
       };
       const some = open(60);
-      for (let tries = 0; waiting.length < 60; tries++) {
-        assert(tries < 5_000, `${waiting.length} requests have come`);
-        await clock.sleep(2);
-      }
+      await until(() => waiting.length === 60);
       for (const answer of waiting.splice(0)) answer();
-      for (let tries = 0; some.answers() < 60; tries++) {
-        assert(tries < 5_000, `${some.answers()} answers`);
-        await clock.sleep(2);
-      }
+      await until(() => some.answers() === 60);
       some.socket.destroy();
       await some.closed;
       const many = open(1_000);

@@ -14,6 +14,7 @@ import type { Fields } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import type { Port } from "./port.ts";
 import { create, fromBinary, toBinary } from "../proto.ts";
+import { standsStill } from "../../../tests/support/until.ts";
 
 const ECHO = "/proto.rpc.examples.echo.v1.EchoService";
 
@@ -325,10 +326,7 @@ Deno.test("HTTP: a long answer comes as fast as it is read, and is complete", as
     const reader = response.body!.getReader();
     let read = (await reader.read()).value!.length;
     // Nobody reads on: what the kernel and the client keep is far less than all.
-    for (let last = -1; last !== made;) {
-      last = made;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+    await standsStill(() => made);
     assert(made < count, `${made} of ${count} chunks were made for a client that does not read`);
     for (let next = await reader.read(); !next.done; next = await reader.read()) read += next.value.length;
     assertEquals(read, total);

@@ -18,29 +18,9 @@ import { FLAG, Outbox, PREFACE, SETTING, TYPE, uint32 } from "../http2/frame.ts"
 import { create, toBinary } from "../proto.ts";
 import type { Port } from "./port.ts";
 import type { Interceptor } from "../service.ts";
+import { until, within } from "../../../tests/support/until.ts";
 
 const clock = new SystemClock();
-const WAIT_MS = 20_000;
-
-/** The same, but never for longer than a test may wait. */
-async function within<T>(what: string, promise: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const cancel = clock.after(WAIT_MS, () => late.reject(new Error(`${what}: nothing for ${WAIT_MS} ms`)));
-  try {
-    return await Promise.race([promise, late.promise]);
-  } finally {
-    cancel();
-  }
-}
-
-/** Waits until `done`. */
-async function until(what: string, done: () => boolean): Promise<void> {
-  const endMs = clock.monotonicMs() + WAIT_MS;
-  while (!done()) {
-    assert(clock.monotonicMs() < endMs, `not within ${WAIT_MS} ms: ${what}`);
-    await clock.sleep(2);
-  }
-}
 
 /** A client of HTTP/2 that reads what it gets, but never lets the server send any data. */
 class ZeroWindow {
@@ -153,7 +133,7 @@ Deno.test("hostile: unread answers are their connection's, and no call of the re
     const reader = new ZeroWindow(port);
     // More than its connection may leave unread: the last ones are refused, and nothing of them is kept.
     for (let i = 0; i < 20; i++) reader.echo("big:100000");
-    await until("all handlers have ended", () => ended === 20);
+    await until(() => ended === 20);
     assertEquals(underWay, 0);
     assertEquals((await client(EchoService, channel).echo({ message: "other" })).message, "other");
     assert(!reader.closed);

@@ -1,6 +1,7 @@
 /** A port that runs out of files accepts again when there are some. */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals } from "@std/assert";
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { settle, SystemClock } from "../../base/clock.ts";
@@ -8,10 +9,11 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { client } from "../channel.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
+import { until, within } from "../../../tests/support/until.ts";
 import { Listener } from "./listener.ts";
 
 /**
- * Prints the number of a port, and its log when its standard input ends. As every program of ours it listens for
+ * Prints the number of a port, then its log, until its standard input ends. As every program of ours it listens for
  * signals from the start on. The port may have more connections than the system allows, as where the program itself has
  * used up the rest.
  */
@@ -20,16 +22,14 @@ const PROGRAM = `
   import { echoTable } from "${new URL("../../../tests/support/echo.ts", import.meta.url)}";
   import { openPort } from "${new URL("port.ts", import.meta.url)}";
   Deno.addSignalListener("SIGTERM", () => Deno.exit(1));
-  const logged = [];
-  const note = (message) => void logged.push(message);
+  const say = (text) => Deno.stdout.write(new TextEncoder().encode(text));
+  const note = (message) => void say(message + "\\n");
   const logger = { debug() {}, info: note, warn: note, error: note };
   const bind = { host: "127.0.0.1", port: 0 };
   const { table } = echoTable();
   const port = await openPort({ table, clock: new SystemClock(), logger, bind, connections: 4096 });
-  const say = (text) => Deno.stdout.write(new TextEncoder().encode(text));
   await say(port.port + "\\n");
   for await (const _ of Deno.stdin.readable) break;
-  await say(logged.join("\\n"));
   await port.close(0);
   Deno.exit(0);
 `;
@@ -46,34 +46,31 @@ Deno.test({
       stdout: "piped",
     }).spawn();
     const output = program.stdout.pipeThrough(new TextDecoderStream()).getReader();
-    const port = Number((await output.read()).value);
+    let written = "";
+    const wrote = async (form: RegExp) => {
+      for (let next; !form.test(written) && !(next = await output.read()).done;) written += next.value;
+      return form.exec(written)?.[1];
+    };
+    const port = Number(await within("the port opens", wrote(/^(\d+)$/m)));
     const sockets: Socket[] = Array.from(
       { length: 150 },
       () => connect(port, "127.0.0.1").on("error", () => {}),
     );
-    await clock.sleep(1_500);
-    await Promise.all(sockets.map((socket) => {
-      const closed = new Promise((resolve) => socket.once("close", resolve));
-      socket.destroy();
-      return closed;
-    }));
+    const closed = Promise.all(
+      sockets.map((socket) => new Promise((resolve) => socket.once("close", resolve))),
+    );
+    await within("all connect", Promise.all(sockets.map((socket) => once(socket, "connect"))));
+    await within("the files are used up", wrote(/no more open files/));
+    for (const socket of sockets) socket.destroy();
+    await within("all close", closed);
     const channel = connectGrpc(`127.0.0.1:${port}`, { clock });
-    const endMs = clock.monotonicMs() + 40_000;
-    for (let answer = ""; answer !== "again";) {
-      const { message } = await client(EchoService, channel).echo({ message: "again" }, { timeoutMs: 3_000 })
-        .catch((error) => {
-          if (clock.monotonicMs() > endMs) throw error;
-          return { message: "" };
-        });
-      answer = message;
-    }
+    const { echo } = client(EchoService, channel);
+    await until(() => echo({ message: "again" }, { timeoutMs: 3_000 }).then(() => true, () => false));
     channel.close();
     await program.stdin.getWriter().close();
-    let log = "";
-    for (let next; !(next = await output.read()).done;) log += next.value;
+    await within("the program ends", wrote(/^never$/));
     await program.status;
-    assertStringIncludes(log, "the program has no more open files");
-    assertEquals(log.split("the program has no more open files").length, 2);
+    assertEquals(written.split("the program has no more open files").length, 2);
   },
 });
 

@@ -12,6 +12,7 @@ import { echoTable, selfSigned, withChannel, withPort } from "../../../tests/sup
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { Metadata } from "../metadata.ts";
 import { openPort, openUnixPort, type Port, type TlsFiles } from "./port.ts";
+import { moving, until } from "../../../tests/support/until.ts";
 
 const clock = new SystemClock();
 const LOCAL = { host: "127.0.0.1", port: 0 };
@@ -193,7 +194,7 @@ Deno.test("port: a client that says nothing, or half of something, is cut off", 
   for (const parts of [[], ["PR"], [PREFACE], ["GET / HTTP/1.1\r\nHost: "]]) {
     await withPort({ clock: fake }, async (port) => {
       const answer = exchange(port, ...parts);
-      while (fake.pending === 0) await clock.sleep(1);
+      await until(() => fake.pending > 0);
       await fake.advance(10_000);
       assert(!(await answer).includes("200 OK"));
     });
@@ -211,9 +212,9 @@ Deno.test("port: half a TLS handshake, and garbage instead of one, are cut off",
     const hint = await assertRejects(() => client(EchoService, plain).echo({ message: "" }), SvcError);
     assertStringIncludes(hint.message, "does the server want TLS?");
     plain.close();
-    while (fake.pending > 0) await clock.sleep(1);
+    await until(() => fake.pending === 0);
     const half = exchange(port, "\x16\x03\x01\x02\0\x01\0\x01\xfc");
-    while (fake.pending === 0) await clock.sleep(1);
+    await until(() => fake.pending > 0);
     await fake.advance(10_000);
     await half;
     const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock, tls: { ca: tls.certPem } });
@@ -281,11 +282,7 @@ Deno.test("port: over HTTP/1.1 a next request that never ends, and a body that d
       let open = true;
       void closed.then(() => open = false);
       // The server notes the end of its answer in a turn of its own.
-      for (let tries = 0; open && tries < 1_000; tries++) {
-        await fake.advance(75_000);
-        await clock.sleep(1);
-      }
-      assert(!open, what);
+      await until(() => !open, { meanwhile: moving(fake, 75_000), found: () => what });
     });
   }
 });
