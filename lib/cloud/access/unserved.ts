@@ -78,7 +78,10 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "UndeprecateRegistryItemVersion",
     ],
     ["nobody rents machines from this control plane", "GetRoverRentalRobots"],
-    ["this control plane has no such properties", "SetConfigProperty"],
+    [
+      "a configuration is saved whole here, so that all of it is checked: with UpdateRobotPart",
+      "SetConfigProperty",
+    ],
     ["what is published keeps its name and owner here", "RenameRegistryItem", "TransferRegistryItem"],
   ],
   "viam.app.v1.BillingService": [
