@@ -23,10 +23,16 @@ import { reloads } from "./reload_bench.ts";
 import { wire } from "./wire_bench.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
+const SERVER = `${ROOT}cli/server/main.ts`;
+/** As many as the figures of memory after calls are told for. */
+const CALLS = 33_000;
+const EMPTY_SERVER =
+  'Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => console.log("listening") }, () => new Response())';
 const clock = new SystemClock();
 
 const sections: Record<string, () => Promise<void>> = {
   start,
+  memory,
   calls,
   wire,
   streams,
@@ -58,6 +64,12 @@ async function start(): Promise<void> {
     return performance.now() - began;
   });
   row("an empty program", `${nothing.toFixed(0)} ms`);
+  const version = await median(async () => {
+    const began = performance.now();
+    await new Deno.Command(Deno.execPath(), { args: ["run", "-A", SERVER, "-version"] }).output();
+    return performance.now() - began;
+  });
+  row("-version, from source", `${version.toFixed(0)} ms`, `${(version / nothing).toFixed(1)} x empty`);
   const fromSource = await startMs();
   row("from source", `${fromSource.toFixed(0)} ms`, `${(fromSource / nothing).toFixed(1)} x empty`);
   const executable = await findExecutable();
@@ -70,6 +82,41 @@ async function start(): Promise<void> {
     `${compiled.toFixed(0)} ms`,
     `${(compiled / fromSource).toFixed(2)} x source`,
   );
+}
+
+/** Resident memory at rest, beside that of a server that does nothing, and after many calls. */
+async function memory(): Promise<void> {
+  heading("resident memory (example machine, from source)");
+  const nothing = await emptyServerBytes();
+  row("an empty server", megabytes(nothing));
+  await withServer({}, async (server) => {
+    await server.wrote("machine is running");
+    const idle = await residentBytes(server.pid);
+    row("idle", megabytes(idle), `${(idle / nothing).toFixed(1)} x empty`);
+    const channel = connectGrpc(new URL(server.url).host, { clock });
+    const board = client(BoardService, channel);
+    await load(() => board.getGPIO({ name: "board1", pin: "20" }), 64, CALLS);
+    const after = await residentBytes(server.pid);
+    row(`after ${CALLS} calls, 64 at once`, megabytes(after), `${(after / idle).toFixed(2)} x idle`);
+    channel.close();
+  });
+}
+
+async function emptyServerBytes(): Promise<number> {
+  const child = new Deno.Command(Deno.execPath(), { args: ["eval", EMPTY_SERVER], stdout: "piped" }).spawn();
+  const output = child.stdout.getReader();
+  try {
+    await output.read();
+    return await residentBytes(child.pid);
+  } finally {
+    child.kill();
+    await output.cancel();
+    await child.status;
+  }
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(0)} MB`;
 }
 
 function startMs(command?: string[]): Promise<number> {
