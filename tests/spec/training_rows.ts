@@ -4,7 +4,7 @@ import { holds, type Section } from "./row.ts";
 
 const TRAINING = "tests/cloud/training_test.ts: ";
 const CLIENT = "lib/cloud_client/training_client_test.ts: ";
-const REQUEST = "lib/cloud/training/training_request_test.ts: ";
+const REQUEST = "lib/cloud_client/training_request_test.ts: ";
 const BOTH = CLIENT + "the published operations are there in both styles of names, and mean the same";
 
 export const TRAINING_SECTIONS: readonly Section[] = [

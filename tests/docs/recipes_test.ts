@@ -1,0 +1,71 @@
+/** The recipes of docs/recipes.md for models and types hold: no other file knows of one model or one type. */
+
+import { assertEquals } from "@std/assert";
+import { MODELS } from "../../drivers/mod.ts";
+import { ROOT } from "./pages.ts";
+
+/** Who uses one type by name, and what for. */
+const USES: Readonly<Record<string, string>> = {
+  "lib/machine/graph/maintenance.ts lib/api/sensor.ts": "the maintenance window is a reading of a sensor",
+  "lib/cloud/sandbox/content_worker.ts lib/api/ml_model.ts": "runs models of the registry for GetInference",
+  "lib/cloud/sandbox/inference_service.ts lib/api/ml_model.ts": "answers GetInference with their tensors",
+};
+
+const files = await productFiles();
+
+Deno.test("a model is known to its list and its own folder alone", () => {
+  const wrong = importsOf(
+    /^drivers\/(\w+)\/\w+\.ts$/,
+    (importer, [, type]) => importer === "drivers/mod.ts" || importer.startsWith(`drivers/${type}/`),
+  );
+  assertEquals(wrong, []);
+});
+
+Deno.test("a type is known to the list of types and to its models alone", () => {
+  const wrong = importsOf(
+    /^lib\/api\/\w+\.ts$/,
+    (importer, [api]) =>
+      api === "lib/api/mod.ts" || api === "lib/api/published.ts" || /^(lib\/api|drivers)\//.test(importer),
+  );
+  assertEquals(wrong.filter((one) => !(one in USES)), []);
+  assertEquals(Object.keys(USES).filter((one) => !wrong.includes(one)), [], "are no longer so");
+});
+
+Deno.test("each model has an entry in the contract's machine, each type with a model a contract", async () => {
+  const machine = JSON.parse(await Deno.readTextFile(`${ROOT}tests/contract/machine.json`));
+  const entries: { api: string; model: string }[] = [...machine.components, ...machine.services];
+  const there = new Set(entries.map(({ api, model }) => `${api} ${model.replace("rdk:builtin:", "")}`));
+  const models = MODELS.map(({ api, name }) => `${api.name} ${name.replace("rdk:builtin:", "")}`);
+  assertEquals(models.filter((model) => !there.has(model)), []);
+  const { CONTRACTS } = await import("../contract/mod.ts");
+  const held = new Set(CONTRACTS.map(({ api }) => api.name));
+  assertEquals(MODELS.filter(({ api }) => !held.has(api.name)).map(({ api }) => api.name), []);
+});
+
+/** `importer imported` of each import that `pattern` fits and `allowed` does not allow. */
+function importsOf(
+  pattern: RegExp,
+  allowed: (importer: string, imported: RegExpExecArray) => boolean,
+): string[] {
+  const found: string[] = [];
+  for (const { path, text } of files) {
+    for (const [, target] of text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)) {
+      const imported = new URL(target, `file:///${path}`).pathname.slice(1);
+      const match = pattern.exec(imported);
+      if (match && !allowed(path, match)) found.push(`${path} ${imported}`);
+    }
+  }
+  return found;
+}
+
+async function productFiles(folders = ["lib", "drivers", "cli"]): Promise<{ path: string; text: string }[]> {
+  const found: { path: string; text: string }[] = [];
+  for (const folder of folders) {
+    for await (const { name, isDirectory } of Deno.readDir(ROOT + folder)) {
+      const path = `${folder}/${name}`;
+      if (isDirectory) found.push(...await productFiles([path]));
+      else if (/(?<!_test)\.ts$/.test(name)) found.push({ path, text: await Deno.readTextFile(ROOT + path) });
+    }
+  }
+  return found;
+}
