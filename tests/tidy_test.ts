@@ -162,7 +162,7 @@ Deno.test("only the host prints, and draws for those who show progress: so that 
     having(/\bstd(out|err)\.write/, /^lib\/base\/host_deno\.ts$|^cli\/build\/|^cli\/cloud\/content\.ts$/),
     [],
   );
-  assertEquals(having(/\.draw\(/, /^cli\/ml\/(follow|models|transfer)\.ts$/), []);
+  assertEquals(having(/\.draw\(/, /^cli\/ml\/(follow|models|data\/transfer)\.ts$/), []);
 });
 
 Deno.test("x_service.ts exports xHandlers, which cloud.ts alone makes a service of", () => {

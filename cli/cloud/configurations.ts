@@ -8,7 +8,7 @@ import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { personActing } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { PartConfigs } from "../../lib/cloud/fleet/part_config.ts";
+import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
 import { type Command, command, type Desk, timeOf } from "./desk.ts";

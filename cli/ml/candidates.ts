@@ -11,7 +11,7 @@ import {
 } from "../../lib/cloud_client/training_client.ts";
 import { PackageType } from "../../proto/gen/packages_pb.ts";
 import type { Blank, Candidate } from "../command.ts";
-import { FORMAT_NAMES } from "./import.ts";
+import { FORMAT_NAMES } from "./data/import.ts";
 import { type CommonValues, Session, type World } from "./session.ts";
 
 /** Nobody waits longer for a completion. */

@@ -11,7 +11,7 @@ import { suggest } from "../../lib/base/schema/suggest.ts";
 import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import type { JsonObject } from "../../lib/wire/proto.ts";
-import { imageOf } from "./preflight.ts";
+import { imageOf } from "./data/preflight.ts";
 import { timeText } from "../table.ts";
 import type { Session } from "./session.ts";
 

@@ -12,11 +12,11 @@ import { runCommand } from "../dispatch.ts";
 import { ACCOUNT_COMMANDS } from "./account.ts";
 import { candidates } from "./candidates.ts";
 import { exitCodeOf } from "./command.ts";
-import { DATASET_COMMANDS } from "./datasets.ts";
+import { DATASET_COMMANDS } from "./data/datasets.ts";
 import { JOB_COMMANDS } from "./jobs.ts";
 import { EXITS, MANUAL, VARIABLES } from "./manual.ts";
 import { MODEL_COMMANDS } from "./models.ts";
-import { SCRIPT_COMMANDS } from "./scripts.ts";
+import { SCRIPT_COMMANDS } from "./scripts/scripts.ts";
 import { COMMON, type World } from "./session.ts";
 import { SUBMIT_COMMANDS } from "./submit.ts";
 

@@ -16,7 +16,7 @@ import { type Command, command, EXIT } from "./command.ts";
 import { findPart, packageRow, packagesOf } from "./lookup.ts";
 import { metricsText, mistakesText } from "./measured.ts";
 import type { Account, Services, Session } from "./session.ts";
-import { upload } from "./transfer.ts";
+import { upload } from "./data/transfer.ts";
 
 const ATTEMPTS = 5;
 const RETRY_MS = 1_000;

@@ -33,8 +33,8 @@ import { useEmbedded } from "./embedded.ts";
 import { detachable, followJob, tellEnd } from "./follow.ts";
 import { printJob, TIMEOUT } from "./jobs.ts";
 import { findDataset, imagesOf, onlyScript } from "./lookup.ts";
-import { describePreflight, labelsIn, preflight } from "./preflight.ts";
-import { removeScript, SCRIPT_FLAGS, scriptNameOf, uploadScript } from "./scripts.ts";
+import { describePreflight, labelsIn, preflight } from "./data/preflight.ts";
+import { removeScript, SCRIPT_FLAGS, scriptNameOf, uploadScript } from "./scripts/scripts.ts";
 import type { Session } from "./session.ts";
 
 const DATASET = [

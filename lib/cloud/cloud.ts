@@ -34,7 +34,7 @@ import { datasetHandlers } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
-import { fragmentHandlers } from "./fleet/fragment_service.ts";
+import { fragmentHandlers } from "./config/fragment_service.ts";
 import { locationHandlers } from "./fleet/location_service.ts";
 import { metadataHandlers } from "./fleet/metadata_service.ts";
 import { partHandlers } from "./fleet/part_service.ts";

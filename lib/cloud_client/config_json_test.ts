@@ -3,7 +3,7 @@ import { RobotConfigSchema } from "../../proto/gen/app_pb.ts";
 import type { Json, JsonObject } from "../base/schema/schema.ts";
 import { create, fromBinary, toBinary } from "../wire/proto.ts";
 import { robotConfigJson } from "./config_json.ts";
-import { robotConfigMessage } from "../cloud/fleet/config_message.ts";
+import { robotConfigMessage } from "../cloud/config/config_message.ts";
 
 /** What comes back of a file that goes through a control plane: through the bytes, as on the wire. */
 function through(json: JsonObject): JsonObject {

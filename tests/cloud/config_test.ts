@@ -10,7 +10,7 @@ import { APIS } from "../../lib/api/mod.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { PartConfigs } from "../../lib/cloud/fleet/part_config.ts";
+import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { Registry } from "../../lib/resource/registry.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";

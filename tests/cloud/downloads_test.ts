@@ -12,7 +12,7 @@ import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
-import { PartConfigs } from "../../lib/cloud/fleet/part_config.ts";
+import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { ReleaseKeys } from "../../lib/cloud/packages/release_keys.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";

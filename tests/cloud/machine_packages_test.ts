@@ -13,7 +13,7 @@ import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { keepFile } from "../../lib/cloud/store/file_refs.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
-import { PartConfigs } from "../../lib/cloud/fleet/part_config.ts";
+import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { MachinePackages } from "../../lib/machine/packages/packages.ts";
 import { packageFolder } from "../../lib/machine/config/placeholder.ts";
 import type { PackageConfig } from "../../lib/machine/config/settings.ts";

@@ -7,7 +7,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { create, toBinary } from "../../lib/wire/proto.ts";
 import { RobotConfigSchema } from "../../proto/gen/app_pb.ts";
 import { robotConfigJson } from "../../lib/cloud_client/config_json.ts";
-import { robotConfigMessage } from "../../lib/cloud/fleet/config_message.ts";
+import { robotConfigMessage } from "../../lib/cloud/config/config_message.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";

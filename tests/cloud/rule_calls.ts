@@ -10,7 +10,7 @@ import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { Sequences } from "../../lib/cloud/data/sequences.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { Fragments } from "../../lib/cloud/fleet/fragments.ts";
+import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
 import { TrainingContainers } from "../../lib/cloud/training/containers.ts";

@@ -11,7 +11,7 @@ import { auth } from "../../lib/wire/auth.ts";
 import { openPort, type Port, type TlsFiles } from "../../lib/wire/port/port.ts";
 import type { MessageInitShape } from "../../lib/wire/proto.ts";
 import { service, ServiceTable } from "../../lib/wire/service.ts";
-import { robotConfigMessage } from "../../lib/cloud/fleet/config_message.ts";
+import { robotConfigMessage } from "../../lib/cloud/config/config_message.ts";
 
 const clock = new SystemClock();
 

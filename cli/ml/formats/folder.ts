@@ -9,7 +9,7 @@ import { join, normalize } from "node:path";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Box, Label } from "../../../lib/cloud_client/dataset.ts";
 import { imageSize } from "../../../lib/geometry/image/image.ts";
-import type { Skipped } from "../local_images.ts";
+import type { Skipped } from "../data/local_images.ts";
 
 const FILES_MAX = 400_000;
 /** Folders within each other that are looked into. */

@@ -22,9 +22,9 @@ import { isUrl, versionOf } from "./agent_versions.ts";
 import type { CloudContext } from "../context.ts";
 import type { Downloads } from "../packages/downloads.ts";
 import { Fleet } from "./fleet.ts";
-import { Fragments } from "./fragments.ts";
+import { Fragments } from "../config/fragments.ts";
 import type { Logs } from "../logs/logs.ts";
-import { PartConfigs } from "./part_config.ts";
+import { PartConfigs } from "../config/part_config.ts";
 import { type Program, releaseFileName, Releases } from "../packages/releases.ts";
 import { places, type Sql, type Store } from "../store/store.ts";
 

@@ -15,7 +15,7 @@ import type { MessageInitShape } from "../../wire/proto.ts";
 import { SvcError } from "../../base/error.ts";
 import type { CallContext, ServiceImpl } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
-import { Fragments } from "./fragments.ts";
+import { Fragments } from "../config/fragments.ts";
 import { Shares } from "./sharing.ts";
 import { Fleet, type Machine, type Organization, type Part } from "./fleet.ts";
 import { Keys } from "../access/keys.ts";

@@ -18,9 +18,9 @@ import { type NewSharedSecret, newSharedSecret, SharedSecrets } from "../access/
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
 import { Fleet, type Part } from "./fleet.ts";
-import { asItIs, configOf, editorOf, type View, viewOf } from "./config_view.ts";
-import { Fragments } from "./fragments.ts";
-import { type PartChange, PartConfigs } from "./part_config.ts";
+import { asItIs, configOf, editorOf, type View, viewOf } from "../config/config_view.ts";
+import { Fragments } from "../config/fragments.ts";
+import { type PartChange, PartConfigs } from "../config/part_config.ts";
 import { partNames } from "./robot_service.ts";
 import { requireRoom } from "../access/room.ts";
 import type { Sql } from "../store/store.ts";

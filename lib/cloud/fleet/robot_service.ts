@@ -20,14 +20,14 @@ import type { SvcError } from "../../base/error.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import type { Authority } from "../store/authority.ts";
-import { robotConfigMessage } from "./config_message.ts";
+import { robotConfigMessage } from "../config/config_message.ts";
 import type { CloudContext } from "../context.ts";
 import { Fleet, type Part } from "./fleet.ts";
-import { Fragments } from "./fragments.ts";
+import { Fragments } from "../config/fragments.ts";
 import { type KeyHash, Keys } from "../access/keys.ts";
 import type { Logs } from "../logs/logs.ts";
 import { Packages } from "../packages/packages.ts";
-import { PartConfigs } from "./part_config.ts";
+import { PartConfigs } from "../config/part_config.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import { places } from "../store/store.ts";
 

@@ -1,6 +1,6 @@
 /**
- * MLTrainingService, and our own TrainingService: training jobs as their callers see them. Thin: what may be trained is in `training_request.ts`,
- * what becomes of a job in `training_state.ts`.
+ * MLTrainingService, and our own TrainingService: training jobs as their callers see them. Thin: what may be trained is
+ * in `cloud_client/training_request.ts`, what becomes of a job in `training_state.ts`.
  */
 
 import {

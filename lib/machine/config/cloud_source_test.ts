@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { type CloudConfigSchema, RobotConfigSchema } from "../../../proto/gen/app_pb.ts";
-import { robotConfigMessage } from "../../cloud/fleet/config_message.ts";
+import { robotConfigMessage } from "../../cloud/config/config_message.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";

@@ -6,14 +6,14 @@ import { createReadStream } from "node:fs";
 import { cp, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { isAbsolute, join, relative } from "node:path";
-import { messageOf, SvcError } from "../../lib/base/error.ts";
-import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
-import type { Task } from "../../lib/cloud/executors/executor.ts";
-import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
-import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
-import { type LocalImage, localImages } from "./local_images.ts";
-import { scriptArchive } from "./script_folder.ts";
-import type { Session } from "./session.ts";
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
+import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
+import type { Task } from "../../../lib/cloud/executors/executor.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../../lib/cloud/executors/script.ts";
+import { NO_SANDBOX } from "../../../lib/cloud/sandbox/sandbox.ts";
+import { type LocalImage, localImages } from "../data/local_images.ts";
+import { scriptArchive } from "./folder.ts";
+import type { Session } from "../session.ts";
 
 /** What a script leaves there is for itself. */
 const SCRATCH = "tmp";

@@ -4,21 +4,21 @@
  * The rules are those of the control plane itself. Pure.
  */
 
-import { type BinaryData, BinaryDataSchema } from "../../proto/gen/data_pb.ts";
-import { boxOf } from "../../lib/api/shared/captured_file.ts";
-import { toMs } from "../../lib/api/shared/time.ts";
-import { messageOf } from "../../lib/base/error.ts";
-import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
-import { ModelType } from "../../lib/cloud_client/training_client.ts";
+import { type BinaryData, BinaryDataSchema } from "../../../proto/gen/data_pb.ts";
+import { boxOf } from "../../../lib/api/shared/captured_file.ts";
+import { toMs } from "../../../lib/api/shared/time.ts";
+import { messageOf } from "../../../lib/base/error.ts";
+import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
+import { ModelType } from "../../../lib/cloud_client/training_client.ts";
 import {
   checkImages,
   checkLabels,
   countLabels,
   labelsOf,
   type ModelKind,
-} from "../../lib/cloud_client/training_request.ts";
-import { create } from "../../lib/wire/proto.ts";
-import { table } from "../table.ts";
+} from "../../../lib/cloud_client/training_request.ts";
+import { create } from "../../../lib/wire/proto.ts";
+import { table } from "../../table.ts";
 
 /** Fewer images of a label than these teach little. */
 const FEW_IMAGES = 10;

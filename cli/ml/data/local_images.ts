@@ -9,8 +9,8 @@
  */
 
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
-import { messageOf, SvcError } from "../../lib/base/error.ts";
-import { escapedLine, hasHidden } from "../../lib/base/escape.ts";
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
+import { escapedLine, hasHidden } from "../../../lib/base/escape.ts";
 import {
   any,
   type Infer,
@@ -20,11 +20,11 @@ import {
   Place,
   type Row,
   text,
-} from "../../lib/base/schema/schema.ts";
-import { PICTURE_BYTES_MAX } from "../../lib/learn/example.ts";
-import { isPng } from "../../lib/geometry/image/png.ts";
-import type { Box, Label } from "../../lib/cloud_client/dataset.ts";
-import type { Session } from "./session.ts";
+} from "../../../lib/base/schema/schema.ts";
+import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
+import { isPng } from "../../../lib/geometry/image/png.ts";
+import type { Box, Label } from "../../../lib/cloud_client/dataset.ts";
+import type { Session } from "../session.ts";
 
 export interface LocalImage {
   readonly path: string;

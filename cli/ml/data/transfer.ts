@@ -2,13 +2,13 @@
  * Images on their way to the control plane and from there: one with all that is known of it, and many at once.
  */
 
-import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../../proto/gen/datasync_pb.ts";
-import { boxFields } from "../../lib/api/shared/captured_file.ts";
-import { toTimestamp } from "../../lib/api/shared/time.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import type { MessageInitShape } from "../../lib/wire/proto.ts";
+import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../../../proto/gen/datasync_pb.ts";
+import { boxFields } from "../../../lib/api/shared/captured_file.ts";
+import { toTimestamp } from "../../../lib/api/shared/time.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { MessageInitShape } from "../../../lib/wire/proto.ts";
 import type { LocalImage, Skipped } from "./local_images.ts";
-import type { Services, Session } from "./session.ts";
+import type { Services, Session } from "../session.ts";
 
 /** For one image. */
 export const TRANSFER_MS = 5 * 60 * 1000;

@@ -9,7 +9,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import { checkedName } from "./names.ts";
+import { checkedName } from "../fleet/names.ts";
 import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
 import { places, type Sql } from "../store/store.ts";
 

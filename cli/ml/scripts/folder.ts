@@ -4,8 +4,8 @@
 
 import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { type ArchiveFile, packed, unpacked } from "../../lib/base/files/archive.ts";
-import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { type ArchiveFile, packed, unpacked } from "../../../lib/base/files/archive.ts";
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
 
 /** How a script says how it is installed; one of these. */
 const SETUP = ["setup.py", "pyproject.toml"];

@@ -15,7 +15,7 @@ import { requireRoom } from "../access/room.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import type { Sql } from "../store/store.ts";
 import { asItIs, configOf, editorOf, type View, viewOf } from "./config_view.ts";
-import { Fleet } from "./fleet.ts";
+import { Fleet } from "../fleet/fleet.ts";
 import { type Fragment, type FragmentChange, Fragments } from "./fragments.ts";
 import { PartConfigs } from "./part_config.ts";
 

@@ -10,22 +10,22 @@ import {
   type CreatePackageRequestSchema,
   ListPackagesResponseSchema,
   PackageType,
-} from "../../proto/gen/packages_pb.ts";
-import { messageOf, SvcError } from "../../lib/base/error.ts";
+} from "../../../proto/gen/packages_pb.ts";
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import {
   ModelFramework,
   ModelType,
   parseFramework,
   parseModelType,
-} from "../../lib/cloud_client/training_client.ts";
-import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
-import type { Flag, Values } from "../flags.ts";
-import { sizeText, table } from "../table.ts";
-import { type Command, command, EXIT, newVersion, packageName, pairsOf } from "./command.ts";
-import { packageRow, packagesOf } from "./lookup.ts";
-import { scriptArchive } from "./script_folder.ts";
-import { testLocal } from "./script_run.ts";
-import type { Session } from "./session.ts";
+} from "../../../lib/cloud_client/training_client.ts";
+import { create, type MessageInitShape } from "../../../lib/wire/proto.ts";
+import type { Flag, Values } from "../../flags.ts";
+import { sizeText, table } from "../../table.ts";
+import { type Command, command, EXIT, newVersion, packageName, pairsOf } from "../command.ts";
+import { packageRow, packagesOf } from "../lookup.ts";
+import { scriptArchive } from "./folder.ts";
+import { testLocal } from "./run.ts";
+import type { Session } from "../session.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 const UPLOAD_MS = 10 * 60 * 1000;

@@ -5,21 +5,21 @@
  */
 
 import { basename, join } from "node:path";
-import { ListDatasetsByOrganizationIDResponseSchema } from "../../proto/gen/dataset_pb.ts";
-import { toTimestamp } from "../../lib/api/shared/time.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
-import { datasetLine } from "../../lib/cloud_client/dataset.ts";
-import { ModelType, parseModelType } from "../../lib/cloud_client/training_client.ts";
-import { create } from "../../lib/wire/proto.ts";
-import { sizeText, table, timeText } from "../table.ts";
-import { type Command, command, commaWords, EXIT } from "./command.ts";
+import { ListDatasetsByOrganizationIDResponseSchema } from "../../../proto/gen/dataset_pb.ts";
+import { toTimestamp } from "../../../lib/api/shared/time.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
+import { datasetLine } from "../../../lib/cloud_client/dataset.ts";
+import { ModelType, parseModelType } from "../../../lib/cloud_client/training_client.ts";
+import { create } from "../../../lib/wire/proto.ts";
+import { sizeText, table, timeText } from "../../table.ts";
+import { type Command, command, commaWords, EXIT } from "../command.ts";
 import { localImages, OUTSIDE } from "./local_images.ts";
 import { IMPORT_COMMAND } from "./import.ts";
-import { findDataset, findPart, imagesOf } from "./lookup.ts";
+import { findDataset, findPart, imagesOf } from "../lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
-import type { Services, Session } from "./session.ts";
-import { MODEL_TYPE, TAGS } from "./submit.ts";
+import type { Services, Session } from "../session.ts";
+import { MODEL_TYPE, TAGS } from "../submit.ts";
 import { eachOf, EXTENSIONS, tellSkipped, TRANSFER_MS, upload } from "./transfer.ts";
 
 export const DATASET_COMMANDS: readonly Command[] = [

@@ -5,18 +5,18 @@
  */
 
 import { relative, resolve } from "node:path";
-import { SvcError } from "../../lib/base/error.ts";
-import type { Flag } from "../flags.ts";
-import { table } from "../table.ts";
-import { type Command, command, commaWords } from "./command.ts";
-import { cocoFiles, readCoco } from "./formats/coco.ts";
-import { Folder, type Problems } from "./formats/folder.ts";
-import { readVoc, vocFiles } from "./formats/voc.ts";
-import { readYolo, yoloFiles } from "./formats/yolo.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { Flag } from "../../flags.ts";
+import { table } from "../../table.ts";
+import { type Command, command, commaWords } from "../command.ts";
+import { cocoFiles, readCoco } from "../formats/coco.ts";
+import { Folder, type Problems } from "../formats/folder.ts";
+import { readVoc, vocFiles } from "../formats/voc.ts";
+import { readYolo, yoloFiles } from "../formats/yolo.ts";
 import { type LocalImage, looked } from "./local_images.ts";
-import { findDataset, findPart } from "./lookup.ts";
-import type { Session } from "./session.ts";
-import { TAGS } from "./submit.ts";
+import { findDataset, findPart } from "../lookup.ts";
+import type { Session } from "../session.ts";
+import { TAGS } from "../submit.ts";
 import { eachOf, upload } from "./transfer.ts";
 
 /** Problems that are listed one by one. */
