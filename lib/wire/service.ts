@@ -151,6 +151,8 @@ export interface RawCall {
 export interface RawSink {
   /** How many bytes of answers may wait for their reader on top of those that do; more than any has, where nothing is said. */
   readonly roomBytes?: number;
+  /** Throws `resource_exhausted` where there is no room for an answer of so many bytes. */
+  checkRoom?(bytes: number): void;
   header(header: Metadata): void;
   /** Takes over the bytes, which nobody else looks at again. */
   message(bytes: Uint8Array): Promise<void> | undefined;
@@ -168,9 +170,6 @@ export interface Bound {
   readonly method: DescMethod;
   readonly handler: AnyHandler | undefined;
 }
-
-/** Whether answers of this size fit is seen when they are there. */
-const SMALL_ANSWER_BYTES = 16 * 1024;
 
 /** Without a deadline of the client's, a unary call ends after this long (the published limit). */
 const UNARY_TIMEOUT_MS = 10 * 60 * 1000;
@@ -509,7 +508,7 @@ async function respond(
 ): Promise<void> {
   const encode = (message: unknown) => {
     if (sink.roomBytes !== undefined && sink.roomBytes < MAX_MESSAGE_BYTES) {
-      checkRoom(sink.roomBytes, message);
+      sink.checkRoom?.(bytesAtLeast(message));
     }
     return toBinary(
       method.output,
@@ -544,19 +543,6 @@ async function respond(
     void messages.return?.()?.catch(() => {});
     throw error;
   }
-}
-
-/** Refuses an answer that does not fit before it is encoded: that takes as much memory again, and time from everybody. */
-function checkRoom(roomBytes: number, message: unknown): void {
-  const bytes = bytesAtLeast(message);
-  if (bytes <= Math.max(roomBytes, SMALL_ANSWER_BYTES)) return;
-  throw new SvcError(
-    "resource_exhausted",
-    `an answer of ${bytes} bytes finds room for ${
-      Math.max(0, roomBytes)
-    }: earlier answers of this server have not been ` +
-      "read; read them, or try again later",
-  );
 }
 
 /** How many bytes of texts and of plain bytes are in a message and what it is made of. */

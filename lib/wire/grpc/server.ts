@@ -220,7 +220,11 @@ class Reply implements RawSink {
   }
 
   get roomBytes(): number | undefined {
-    return this.stream.roomBytes;
+    return this.stream.unread?.roomBytes;
+  }
+
+  checkRoom(bytes: number): void {
+    this.stream.unread?.check(bytes);
   }
 
   message(bytes: Uint8Array): Promise<void> | undefined {

@@ -35,7 +35,7 @@ export interface StreamListener {
 }
 
 /** A budget for answers that wait. */
-export type Unread = Pick<ByteBudget, "take" | "give" | "roomBytes">;
+export type Unread = Pick<ByteBudget, "take" | "give" | "check" | "roomBytes">;
 
 /** What a stream needs of its connection. */
 interface Carrier {
@@ -131,9 +131,9 @@ export class Stream {
     return this.#added(head.length + bytes.length);
   }
 
-  /** How much more may wait to be sent. */
-  get roomBytes(): number | undefined {
-    return this.connection.unread?.roomBytes;
+  /** What may wait to be sent. */
+  get unread(): Unread | undefined {
+    return this.connection.unread;
   }
 
   #added(bytes: number): Promise<void> | undefined {

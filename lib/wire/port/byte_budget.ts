@@ -41,11 +41,15 @@ const SMALL_SHARE = 1 / 4;
 export class ByteBudget {
   #usedBytes = 0;
 
-  /** `of` completes "… hold 5 of 6 bytes". What is charged here is charged to `within`, too. */
+  /**
+   * `of` completes "… hold 5 of 6 bytes". What is charged here is charged to `within`, too; where it does not fit
+   * there, `makeRoom` may see to it that it does.
+   */
   constructor(
     private readonly of: string,
     readonly limitBytes: number,
     private readonly within?: ByteBudget,
+    private readonly makeRoom?: (bytes: number) => void,
   ) {}
 
   get usedBytes(): number {
@@ -60,7 +64,7 @@ export class ByteBudget {
 
   /** Charges `bytes`. Throws `resource_exhausted`, and charges nothing, where they do not fit. */
   take(bytes: number): void {
-    this.#check(bytes);
+    this.check(bytes);
     this.#add(bytes);
   }
 
@@ -73,16 +77,23 @@ export class ByteBudget {
     if (this.within) this.within.#add(bytes);
   }
 
-  #check(bytes: number): void {
-    const shared = this.within === undefined && bytes > SMALL_BYTES ? 1 - SMALL_SHARE : 1;
-    if (this.#usedBytes + bytes > this.limitBytes * shared) {
+  /** Throws as `take` does, and charges nothing. */
+  check(bytes: number): void {
+    if (!this.#fits(bytes)) {
       throw new SvcError(
         "resource_exhausted",
         `cannot keep ${bytes} bytes more: ${this.of} hold ${this.#usedBytes} of at most ${this.limitBytes} bytes; ` +
           "send less at once, read the answers, or try again later",
       );
     }
-    if (this.within) this.within.#check(bytes);
+    if (!this.within) return;
+    if (this.makeRoom && !this.within.#fits(bytes)) this.makeRoom(bytes);
+    this.within.check(bytes);
+  }
+
+  #fits(bytes: number): boolean {
+    const share = this.within === undefined && bytes > SMALL_BYTES ? 1 - SMALL_SHARE : 1;
+    return this.#usedBytes + bytes <= this.limitBytes * share;
   }
 }
 
@@ -93,6 +104,8 @@ export interface Allowance {
   readonly strangers: ByteBudget;
   readonly unread: ByteBudget;
   readonly inflater: Inflater;
+  /** The connection is over. */
+  end(): void;
 }
 
 /** What all connections of a port may use. */
@@ -102,6 +115,8 @@ export class PortAllowance {
   readonly #unread: ByteBudget;
   readonly #limits: ByteLimits;
   readonly #inflating = new Slots(INFLATED_AT_ONCE);
+  /** What each connection has not read, and how to make it leave. */
+  readonly #readers = new Map<ByteBudget, () => void>();
 
   constructor(limits: Partial<ByteLimits> = {}) {
     this.#limits = { ...BYTE_LIMITS, ...limits };
@@ -116,8 +131,16 @@ export class PortAllowance {
     return { received: this.#received.usedBytes, unread: this.#unread.usedBytes };
   }
 
-  connection(): Allowance {
+  /** For a new connection, which `leave` ends at once: others may need the room of what it does not read. */
+  connection(leave: () => void = () => {}): Allowance {
     const { receivedByConnection, strangersByConnection, unreadByConnection } = this.#limits;
+    const unread: ByteBudget = new ByteBudget(
+      "answers on this connection that were not read",
+      unreadByConnection,
+      this.#unread,
+      (bytes) => this.#makeRoom(unread, bytes),
+    );
+    this.#readers.set(unread, leave);
     return {
       known: new ByteBudget("messages on this connection", receivedByConnection, this.#received),
       strangers: new ByteBudget(
@@ -125,12 +148,21 @@ export class PortAllowance {
         strangersByConnection,
         this.#strangers,
       ),
-      unread: new ByteBudget(
-        "answers on this connection that were not read",
-        unreadByConnection,
-        this.#unread,
-      ),
+      unread,
       inflater: new Inflater(this.#inflating),
+      end: () => void this.#readers.delete(unread),
     };
+  }
+
+  /** Whoever has left most unread leaves for somebody who would still have less. */
+  #makeRoom(asking: ByteBudget, bytes: number): void {
+    let most = asking.usedBytes + bytes;
+    let leave: (() => void) | undefined;
+    for (const [unread, its] of this.#readers) {
+      if (unread.usedBytes <= most) continue;
+      most = unread.usedBytes;
+      leave = its;
+    }
+    leave?.();
   }
 }

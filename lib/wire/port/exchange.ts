@@ -5,6 +5,7 @@
 
 import type { SvcError } from "../../base/error.ts";
 import type { Fields } from "../http2/hpack.ts";
+import type { Unread } from "../http2/stream.ts";
 import type { Peer } from "../service.ts";
 import type { Allowance } from "./byte_budget.ts";
 import type { Guest } from "./guests.ts";
@@ -24,8 +25,8 @@ export interface WebRequest {
 }
 
 export interface WebResponse {
-  /** How many more bytes may wait for the client. */
-  readonly roomBytes?: number;
+  /** What may wait for the client. */
+  readonly unread?: Unread;
   start(status: number, fields: Fields): void;
   /** Sends a part of the body; a returned promise asks to wait. Throws `resource_exhausted` where too much waits. */
   send(bytes: Uint8Array): Promise<void> | undefined;

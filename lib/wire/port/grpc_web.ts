@@ -177,7 +177,11 @@ class WebReply implements RawSink {
   }
 
   get roomBytes(): number | undefined {
-    return this.response.roomBytes;
+    return this.response.unread?.roomBytes;
+  }
+
+  checkRoom(bytes: number): void {
+    this.response.unread?.check(bytes);
   }
 
   message(bytes: Uint8Array): Promise<void> | undefined {

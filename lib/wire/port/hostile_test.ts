@@ -146,7 +146,7 @@ Deno.test("hostile: a peer that leaves too much unread is refused more, and serv
     const echo = client(EchoService, channel);
     const error = await assertRejects(() => echo.echo({ message: "big:2000000" }), SvcError);
     assertEquals(error.code, "resource_exhausted");
-    assertStringIncludes(error.message, "have not been read");
+    assertStringIncludes(error.message, "answers on this connection that were not read");
     assertEquals((await echo.echo({ message: "big:900000" })).message.length, 900_000);
     assertEquals((await echo.echo({ message: "big:900000" })).message.length, 900_000);
   }));

@@ -242,13 +242,9 @@ class HttpResponse implements WebResponse {
     private readonly response: ServerResponse,
     private readonly closing: () => boolean,
     private readonly stall: () => () => void,
-    private readonly unread: ByteBudget,
+    readonly unread: ByteBudget,
   ) {
     response.once("close", () => this.#written(this.#waitingBytes));
-  }
-
-  get roomBytes(): number {
-    return this.unread.roomBytes;
   }
 
   start(status: number, fields: Fields): void {

@@ -31,6 +31,7 @@ import type { Peer, ServiceTable } from "../service.ts";
 /** A client that has not shown within this time what it wants is cut off. */
 const SILENCE_MS = 10_000;
 const KEEPALIVE_MS = 30_000;
+const TOO_MUCH_UNREAD = "it reads too little of what it has asked for, and others need the room";
 /** How HTTP/2 begins, and the methods of HTTP/1.1. */
 const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
 
@@ -301,7 +302,11 @@ class OpenPort implements Port {
     const visit = this.#visits.get(client);
     if (!visit) return void socket.destroy();
     const { guest, spoke } = visit;
-    const allowance = this.#allowance.connection();
+    const allowance = this.#allowance.connection(() => {
+      this.#debug(`${client} is cut off: ${TOO_MUCH_UNREAD}`);
+      socket.destroy();
+    });
+    socket.once("close", () => allowance.end());
     this.#http1.take(socket, { name: client, peer: peerOf(socket), guest, turns, allowance, spoke });
   }
 
@@ -309,7 +314,8 @@ class OpenPort implements Port {
     const visit = this.#visits.get(client);
     if (!visit) return void socket.destroy();
     const { guest } = visit;
-    const allowance = this.#allowance.connection();
+    const allowance = this.#allowance.connection(() => connection.expel(TOO_MUCH_UNREAD));
+    socket.once("close", () => allowance.end());
     const others = (stream: Stream, fields: Fields, peer: Peer) =>
       this.#webStream(stream, fields, peer, allowance, guest);
     const calls = acceptGrpc(this.serving.table, peerOf(socket), allowance, others, guest);
@@ -360,9 +366,7 @@ class OpenPort implements Port {
     };
     const body = this.#web.open(request, {
       start: (status, answer) => stream.headers([[":status", String(status)], ...answer], false),
-      get roomBytes() {
-        return stream.roomBytes;
-      },
+      unread: stream.unread,
       send: (bytes) => stream.send(bytes),
       end: () => stream.end(),
       abort: () => stream.fail(H2.internal, "the answer broke off"),

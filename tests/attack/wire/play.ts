@@ -7,7 +7,7 @@ import type { Attack, Toll } from "./attack.ts";
 import type { OtherCall } from "./others.ts";
 import type { Target } from "./peer.ts";
 import { residentBytes, type ServerProcess } from "../../support/server.ts";
-import { withVictim } from "./victim.ts";
+import { drawCloud, withVictim } from "./victim.ts";
 
 /** How long an attack lasts, unless it has a time of its own, and what goes before and after it. */
 export interface Length {
@@ -85,6 +85,7 @@ async function observe(
   server: ServerProcess,
   target: Target,
 ): Promise<Result> {
+  if (attack.others === "camera") await drawCloud(target);
   const others = new Others(attack.others ?? "board", target);
   try {
     await others.warm(length.warmCalls);

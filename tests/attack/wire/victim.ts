@@ -5,6 +5,7 @@ import { client } from "../../../lib/wire/channel.ts";
 import { selfSigned } from "../../support/echo.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { CameraService } from "../../../proto/gen/camera_pb.ts";
 import { type ServerProcess, startServer, writeConfig } from "../../support/server.ts";
 import type { Victim } from "./attack.ts";
 import type { Target } from "./peer.ts";
@@ -62,6 +63,16 @@ function narrow(): string[] {
   const program = new URL("../../../cli/server/main.ts", import.meta.url).pathname;
   const script = `ulimit -n ${NARROW_FILES}; exec "$0" "$@"`;
   return ["sh", "-c", script, Deno.execPath(), "run", "-A", program];
+}
+
+/** Lets the camera draw its cloud: it does so once, whoever asks first, and that is no attack's doing. */
+export async function drawCloud({ host, port }: Target): Promise<void> {
+  const channel = connectGrpc(`${host}:${port}`, { clock: new SystemClock() });
+  try {
+    await client(CameraService, channel).getPointCloud({ name: "camera1", mimeType: "pointcloud/pcd" });
+  } finally {
+    channel.close();
+  }
 }
 
 async function tokenOf({ host, port }: Target): Promise<string> {
