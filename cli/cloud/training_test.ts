@@ -69,3 +69,37 @@ Deno.test("limits that cannot be are refused", async () => {
   const { message } = await assertRejects(() => opened(flags), SvcError);
   assertEquals(message, "--scripts-memory-mib: found 0, wanted 1 or more");
 });
+
+Deno.test("a cluster runs images of organizations only where they begin as the operator says", async () => {
+  const kubeconfig = await Deno.makeTempFile();
+  await Deno.writeTextFile(
+    kubeconfig,
+    JSON.stringify({
+      clusters: [{ name: "c", cluster: { server: "http://127.0.0.1:1" } }],
+      users: [{ name: "u", user: {} }],
+      contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+      "current-context": "x",
+    }),
+  );
+  const cluster = ["--training", "kubernetes", "--kubernetes-url", "http://cloud.example.com"];
+  const images = async (list: string) => {
+    const flags = [...cluster, "--kubeconfig", kubeconfig, "--kubernetes-registries", list];
+    return (await opened(flags)).custom?.images;
+  };
+  try {
+    assertEquals(await images(""), []);
+    assertEquals(await images("registry.example.com/team/, registry.example.com:5000/"), [
+      "registry.example.com/team/",
+      "registry.example.com:5000/",
+    ]);
+    for (const wrong of ["registry.example.com", "registry.example.com/team", "/", "*/"]) {
+      const { message } = await assertRejects(() => images(wrong), SvcError);
+      assertStringIncludes(
+        message,
+        `--kubernetes-registries: found "${wrong}", wanted the beginning of names`,
+      );
+    }
+  } finally {
+    await Deno.remove(kubeconfig);
+  }
+});
