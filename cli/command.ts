@@ -2,6 +2,9 @@
  * What a command is, what a program that consists of commands is, and which command a command line calls.
  *
  * Such a program is a table: its parsing and help (`dispatch.ts`), completion and manual page all come from it.
+ *
+ * The room owns what all programs share: flags, commands and how they are called, help, completion, manual pages,
+ * tables, exit codes, and where logs go.
  */
 
 import { type Flag, leadingFlags } from "./flags.ts";

@@ -52,6 +52,10 @@ const ROOMS: { readonly [program: string]: readonly string[] } = {
 };
 
 const FILE_LINES_MAX = 700;
+/** Of one folder, tests left out. */
+const ROOM_FILES_MAX = 16;
+/** One file for each type of resource is what it is for. */
+const LARGE_ROOMS = ["lib/api"];
 const FUNCTION_LINES_MAX = 70;
 
 interface Source {
@@ -262,6 +266,28 @@ Deno.test("a test waits by tests/support/until.ts, for the thing itself and neve
 Deno.test("every file opens with what it is", () => {
   const bare = product.filter(({ text }) => !text.startsWith("/**")).map(({ path }) => path);
   assertEquals(bare, []);
+});
+
+Deno.test(`a folder is one room: at most ${ROOM_FILES_MAX} files, one of which says what it owns`, () => {
+  const rooms = Map.groupBy(
+    product.filter(({ path }) => /^(cli|lib|drivers)\//.test(path)),
+    ({ path }) => path.slice(0, path.lastIndexOf("/")),
+  );
+  const wrong: string[] = [];
+  for (const [room, files] of rooms) {
+    const large = files.length > ROOM_FILES_MAX && !LARGE_ROOMS.includes(room);
+    if (large) wrong.push(`${room} has ${files.length} files`);
+    const telling = files.filter(({ text }) =>
+      /^ \* The room owns /m.test(text.slice(0, text.indexOf("*/")))
+    );
+    // A file that is alone is the room; the folders of drivers are named after what is in them.
+    if (telling.length !== 1 && files.length > 1 && !room.startsWith("drivers")) {
+      wrong.push(
+        `${room} is told of by ${telling.map(({ path }) => path).join(", ") || "none of its files"}`,
+      );
+    }
+  }
+  assertEquals(wrong, []);
 });
 
 Deno.test("nothing is left open", () => {

@@ -2,6 +2,8 @@
  * `svc-agent`: the service manager that installs, runs, watches and updates `svc-server` on a machine.
  *
  * Owns its command line. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
+ *
+ * The room owns the command line of svc-agent: running, asking and stopping the agent, and making a service of it.
  */
 
 import { resolve } from "node:path";

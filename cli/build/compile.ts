@@ -3,6 +3,8 @@
  *
  * Promises: it compiles with the pinned Deno or not at all; where something is missing it says on one line what
  * it is and what to do, and exits with 1.
+ *
+ * The room owns how executables are made, and how each one is tried before it is handed out.
  */
 
 import { messageOf } from "../../lib/base/error.ts";

@@ -3,6 +3,9 @@
  *
  * Owns its table of commands. Promises: what a machine or a person is told to have been saved is on disk; a command
  * that fails says why on standard error and ends with 1, one that cannot be read with 2.
+ *
+ * The room owns the command line of svc-cloud: its commands, a file for each subject, and what serving is put together
+ * from.
  */
 
 import { DenoHost } from "../../lib/base/host_deno.ts";

@@ -3,6 +3,9 @@
  *
  * Owns its command line. Promises: data on standard output and all else on standard error; the exit code tells what
  * happened (`manual.ts` lists them); Ctrl-C ends this program and never a job.
+ *
+ * The room owns the command line of svc-ml: the session with a control plane, and the commands on accounts, jobs and
+ * models.
  */
 
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";

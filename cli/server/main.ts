@@ -3,6 +3,8 @@
  *
  * Owns its command line. Promises: a command line that cannot be read ends with 2; `-version` and `-help` load nothing
  * of the machine, which is in `serve.ts`.
+ *
+ * The room owns the command line of svc-server, and the choice of APIs, models and host.
  */
 
 import type { Host } from "../../lib/base/host.ts";

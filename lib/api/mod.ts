@@ -1,5 +1,7 @@
 /**
  * Every API the machine serves. Order does not matter; each line is one kind of resource.
+ *
+ * The room owns the types of resources: a file for each, with its interface, its service, its client and its facets.
  */
 
 import type { AnyApi } from "../resource/registry.ts";

@@ -3,6 +3,9 @@
  *
  * A code says what a caller can do about it and is one to one with a gRPC status; the message says what was
  * attempted, on what, what was found and what was wanted. Our own bugs use `assert`, not these.
+ *
+ * The room owns what every program needs and what knows nothing of machines: errors, the clock, the host, processes,
+ * secrets, versions.
  */
 
 /** gRPC status names with their numbers (source: gRPC status codes). */

@@ -3,6 +3,9 @@
  *
  * Owns what keeps running between calls. Promises: any number of them may work on one PostgreSQL database; a token
  * that one of them has given is good at the others, and after a restart.
+ *
+ * The room owns the control plane as a whole: its parts put together, the addresses it is known by, its figures, and
+ * the example.
  */
 
 import { createPrivateKey, type KeyObject } from "node:crypto";

@@ -3,6 +3,9 @@
  *
  * Thin: one connection, credentials exchanged for a token when one is needed, answers as they came. Errors are
  * `SvcError`s with the code of the answer; a control plane that is away is `unavailable`.
+ *
+ * The room owns a machine's, an agent's or a person's side of a control plane: the channel, configuration, logs,
+ * uploads, profiles, and the rules that both sides hold data and trainings against.
  */
 
 import {

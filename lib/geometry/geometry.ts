@@ -3,6 +3,8 @@
  *
  * A `Geometry` is a shape, the pose of its centre and a label, with the fields of viam.common.v1.Geometry. The
  * centre is relative to whatever frame the holder names. A published "point" is a sphere of radius 0.
+ *
+ * The room owns shapes, poses, frames and the kinematics of arms. Pure functions.
  */
 
 import { composePoses, type Pose, type Vec3 } from "./pose.ts";

@@ -4,6 +4,8 @@
  * Owns the threads. Promises: the same task, seed and pictures, in whatever order, give the same bytes; a model is
  * given out only when ONNX Runtime answers for held-back pictures what the trainer does; an aborted training has
  * ended and given back its memory.
+ *
+ * The room owns the training of classifiers and detectors, from labelled pictures to a model.
  */
 
 import { assert, SvcError } from "../base/error.ts";

@@ -1,6 +1,8 @@
 /**
  * What every resource is, whatever its type: something with a name that takes commands, tells its status and can
  * be closed; and the base classes from which drivers and clients derive.
+ *
+ * The room owns what a resource is, apart from its type: names, models, the registry, and who depends on whom.
  */
 
 import { SvcError } from "../base/error.ts";

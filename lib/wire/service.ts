@@ -3,6 +3,8 @@
  *
  * Transports (gRPC, gRPC-web, WebRTC, in memory) know only `ServiceTable`: they hand it a `RawCall` and a
  * `RawSink` of encoded messages. Handlers know only messages and a `CallContext`. Neither knows the other.
+ *
+ * The room owns what every transport shares: services and channels, messages, tokens, metadata, and WebRTC.
  */
 
 import {

@@ -2,6 +2,9 @@
  * The commands on datasets: made, filled from files, checked before training, and written to a folder.
  *
  * Adding and writing can be repeated after an interruption: what is there already is left as it is.
+ *
+ * The room owns images and datasets on their way between this computer and a control plane, and what is said of them
+ * before a training.
  */
 
 import { basename, join } from "node:path";

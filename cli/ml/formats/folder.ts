@@ -3,6 +3,8 @@
  *
  * Owns the limits. Promises: what annotations name is looked up in the list of the folder's own files, so that nothing
  * outside of it is ever read, whatever paths and links are in there; nothing is waited for that is no file.
+ *
+ * The room owns the forms in which other tools leave annotated images: each is a file that reads its own.
  */
 
 import { join, normalize } from "node:path";

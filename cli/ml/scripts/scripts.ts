@@ -3,6 +3,8 @@
  *
  * A script is a folder with `setup.py` (or `pyproject.toml`) and `model/training.py`; what it is for and how it is
  * called is the published contract.
+ *
+ * The room owns training scripts on this computer: packing, uploading and trial runs.
  */
 
 import { basename, resolve } from "node:path";

@@ -4,6 +4,8 @@
  * Promises: one bad value never costs another. A key (or an entry of `additional_networks`) that cannot be taken
  * keeps the last value that could, or else its default, and is reported with its path; what stands beside it
  * applies. `decideSettings` is pure; what it says was good is kept in a file that survives a power loss.
+ *
+ * The room owns what an agent is told: its credentials, and the settings of the device with their defaults.
  */
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";

@@ -4,6 +4,9 @@
  * Owns the process and its end. Promises: what exits is started again, after a pause that the version's record
  * decides; what does not get ready in its time is killed and started again; so is what no longer answers at all; and
  * one that was left behind by an earlier agent is taken over rather than started a second time.
+ *
+ * The room owns svc-server as a process of the agent: its start, health, logs and end, and the socket by which people
+ * ask the agent.
  */
 
 import { createHash } from "node:crypto";

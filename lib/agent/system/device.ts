@@ -1,5 +1,8 @@
 /**
  * What the cloud is told of the device: its platform, its distribution, and which computer it is.
+ *
+ * The room owns the side of the operating system: services, the journal, upgrades and what is known of the device, on
+ * Linux and on Windows.
  */
 
 import type { Platform } from "../../base/host.ts";

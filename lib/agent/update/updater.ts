@@ -4,6 +4,8 @@
  * Downloads and checks go on beside; everything else a pass does is a few small durable writes. A step that fails
  * is told and taken again later, after a time that grows. Promises what `state.ts` and the boot rule
  * promise, as long as whoever drives it says truly what runs and whether it is well.
+ *
+ * The room owns the versions of programs on a device: fetched, checked, put in place, tried, and taken back.
  */
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";

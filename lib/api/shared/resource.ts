@@ -1,6 +1,9 @@
 /**
  * What all API files share: the handlers every service has, the base of every client, and how a call's extra
  * arguments travel. The face of each API is in its own file.
+ *
+ * The room owns what several types share: handlers and clients, time, poses, readings, kinematics, and what can be
+ * captured.
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";

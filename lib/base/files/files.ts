@@ -11,6 +11,8 @@
  *   `permission_denied`, `resource_exhausted` for a full disk, or `unknown`.
  *
  * `SystemFiles` has the files of this computer. Tests have theirs in memory, with power cuts, full disks and errors.
+ *
+ * The room owns every access to the file system, and the forms of archives and files of lines.
  */
 
 import { type Code, SvcError } from "../error.ts";

@@ -5,6 +5,8 @@
  * from top to bottom and the last match wins; `debug` beats them all. Rules may change at any time and apply to
  * every logger, old and new. Repeated lines are held back (`dedup.ts`), at every level.
  * A disabled debug line costs one comparison.
+ *
+ * The room owns logging, from the call to the line on a terminal or in a file.
  */
 
 import type { Clock } from "../clock.ts";

@@ -4,6 +4,8 @@
  * Inside the program a setting has a camelCase name and a type; its published name lives here only (the
  * snake_case form of the property, unless a row says otherwise). Decoding reports *every* problem with its path
  * and never throws; JSON `null` counts as absent. Unknown keys are warnings with a likely correction.
+ *
+ * The room owns how JSON that people write is read, checked, corrected and compared.
  */
 
 import { suggest } from "./suggest.ts";

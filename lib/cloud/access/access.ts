@@ -4,6 +4,8 @@
  * A rule names the role that a call needs and the resources of its request on which it is needed; a role on something
  * holds for everything in it. A call without a rule is refused. What a key may do is looked up at every call, so what
  * is taken from it is gone at once.
+ *
+ * The room owns who calls and what they may do: API keys, roles, the rule of each call, limits, and the audit log.
  */
 
 import { AppService } from "../../../proto/gen/app_pb.ts";

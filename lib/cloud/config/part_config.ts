@@ -3,6 +3,8 @@
  *
  * Revision 0 is the empty configuration; each change makes the next one. Nothing of the history is ever changed:
  * restoring an earlier revision makes a new one that reads the same.
+ *
+ * The room owns the configurations of parts: their revisions, fragments, and the message that a machine gets.
  */
 
 import { SvcError } from "../../base/error.ts";

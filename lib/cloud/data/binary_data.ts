@@ -4,6 +4,8 @@
  * Owns the tables `binary_data`, `data_tags` and `annotations`; what is in the files is in the file store. What has
  * the same origin, content, name and time of capture is one and the same, however often it is uploaded; without a
  * time of capture each upload is something of its own.
+ *
+ * The room owns captured data: files and readings, the datasets and sequences made of them, and the calls on them.
  */
 
 import { createHash, randomUUID } from "node:crypto";

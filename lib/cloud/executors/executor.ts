@@ -3,6 +3,9 @@
  *
  * It knows nothing of jobs that wait, of other control planes or of packages: it is given images and a folder, writes
  * lines of log, and leaves files. It stops as soon as its signal aborts; what it throws then does not matter.
+ *
+ * The room owns what does the work of training jobs: the trainer in this program, scripts on this computer, pods on a
+ * cluster.
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";

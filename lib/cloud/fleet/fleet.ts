@@ -2,6 +2,9 @@
  * Organizations, locations, machines and their parts: the tree that everything else hangs on.
  *
  * Owns these four tables. A machine always has one main part. Names are unique among siblings; ids never change.
+ *
+ * The room owns what people, machines and agents ask about the tree of organizations: its members, their presence,
+ * orders to them.
  */
 
 import { randomInt, randomUUID } from "node:crypto";

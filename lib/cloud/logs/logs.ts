@@ -4,6 +4,8 @@
  * An entry is known by everything that it says, its time included: one that is sent again, because its
  * acknowledgement was lost, is not kept again. Entries of a part are numbered in the order of their arrival, and one
  * is never seen before those with smaller numbers.
+ *
+ * The room owns the table of logs, and the calls on them.
  */
 
 import { createHash } from "node:crypto";

@@ -3,6 +3,9 @@
  *
  * Owns the tables `registry_items` and `packages`. An item has one kind for all its life, and its name is unique in
  * its organization; each of its versions is there once for each platform. Contents are in the file store.
+ *
+ * The room owns what the control plane hands out: packages, the registry, programs for agents, their signatures and
+ * downloads.
  */
 
 import { randomUUID } from "node:crypto";

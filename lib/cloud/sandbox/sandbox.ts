@@ -10,6 +10,9 @@
  *
  * `openSandbox` tries whether all that works here. Where it does not, `NO_SANDBOX` runs programs as they are: that is
  * for people's own programs, and for who has said that they want it so.
+ *
+ * The room owns everything that opens what strangers made: sandboxes, and the processes in which models are run and
+ * pictures decoded.
  */
 
 import { chown, lchown, readdir, realpath } from "node:fs/promises";

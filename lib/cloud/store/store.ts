@@ -7,6 +7,9 @@
  *
  * Failures are `SvcError`s: `already_exists` where something must be unique, `failed_precondition` where something
  * refers to what is not there, `unavailable` without the database, `resource_exhausted` without room.
+ *
+ * The room owns what is kept on disk: the database and the steps to its tables, the contents of uploads, and the
+ * control plane's own keys.
  */
 
 import type { Clock } from "../../base/clock.ts";

@@ -6,6 +6,9 @@
  * same version of the same model. What it needed only while it was worked on goes when it ends.
  *
  * Everything here runs in the transactions of its callers; they are serializable, which is what decides all races.
+ *
+ * The room owns training jobs from their submission to their model: rules of state, queue, logs, output, and the calls
+ * on them.
  */
 
 import { randomUUID } from "node:crypto";

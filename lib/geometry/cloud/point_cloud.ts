@@ -3,6 +3,8 @@
  *
  * Metres, as in PCD files. An organised cloud keeps the grid of the camera that made it (row by row, `height` above
  * 1) and marks a missing point by a coordinate that is not finite.
+ *
+ * The room owns clouds of points: their files, and what stands out in them. Pure functions.
  */
 
 import { assert } from "../../base/error.ts";

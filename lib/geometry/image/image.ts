@@ -4,6 +4,8 @@
  * What bytes are is read from the bytes themselves; every one of the forms begins with a mark of its own. Safe on
  * hostile bytes: sizes are checked against `PIXELS_MAX` before anything is allocated, and whatever is wrong is an
  * `invalid_argument`.
+ *
+ * The room owns pictures: their forms, depth, lenses and regions. Pure functions.
  */
 
 import jpeg from "jpeg-js";

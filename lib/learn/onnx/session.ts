@@ -8,6 +8,8 @@
  *
  * Owns that thread. Promises: what a model cannot take is refused before it is run, with names, types and sizes;
  * runs come back in the order they were asked for; a closed session has given back its memory.
+ *
+ * The room owns models as ONNX: written, checked and run.
  */
 
 import { type Clock, deadline, SystemClock } from "../../base/clock.ts";

@@ -8,6 +8,8 @@
  *   cannot be named;
  * - any other error in a component or service makes that one unhealthy;
  * - unknown keys are warnings.
+ *
+ * The room owns what a machine is to be: where its configuration comes from, what it says, and what is wrong with it.
  */
 
 import { logPattern, type LogRule } from "../../base/log/log.ts";

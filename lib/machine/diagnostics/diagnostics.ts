@@ -2,6 +2,8 @@
  * What the program tells about itself to those who look after it: one object with all that is asked for.
  *
  * What is not asked for costs nothing. Nothing in here can stop the machine.
+ *
+ * The room owns how a machine is looked into: captured figures, telemetry, profiles, and the check of the network.
  */
 
 import type { Environment, ProcessUsage } from "../../base/host.ts";

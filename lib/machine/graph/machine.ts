@@ -5,6 +5,9 @@
  * steps of a plan; a newer configuration, or a remote that comes or goes, ends a pass under way and begins another,
  * in which what is still being built and is wanted as it is goes on. A resource that fails is unhealthy with its
  * reason and is tried again, and the others go on. Nothing here knows of transport.
+ *
+ * The room owns the resources of a machine from construction to close: the plan, its steps, remotes, frames and
+ * maintenance.
  */
 
 import { type Clock, race } from "../../base/clock.ts";

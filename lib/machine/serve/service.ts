@@ -3,6 +3,8 @@
  *
  * Handlers here only translate; what they answer belongs to the machine, its operations, sessions and frames. A
  * method without a handler (GetStatus and StreamStatus, which the published runtime does not have either) answers UNIMPLEMENTED.
+ *
+ * The room owns a machine as its clients see it: its port, sessions, operations, jobs, and its end.
  */
 
 import type { UploadMetadata } from "../../../proto/gen/datasync_pb.ts";

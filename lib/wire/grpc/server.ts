@@ -2,6 +2,8 @@
  * The server's side of gRPC over HTTP/2: takes the streams of a connection as calls to a `ServiceTable`.
  *
  * Owns how an answer is laid out on a stream: header, framed messages, trailers with the status. Knows no services.
+ *
+ * The room owns gRPC over HTTP/2 on both sides: framing of messages, compression, health and reflection.
  */
 
 import { CODES, type SvcError } from "../../base/error.ts";

@@ -4,6 +4,8 @@
  * Owns framing, header compression, flow control in both directions and the bounds on what a peer can make us
  * keep. A peer that breaks the rules loses its connection, never the program. Bytes go out in as few writes as
  * possible: what piles up while a write is under way leaves in the next one, taken in turns from all streams.
+ *
+ * The room owns HTTP/2, and nothing above it.
  */
 
 import { Buffer } from "node:buffer";

@@ -3,6 +3,8 @@
  *
  * Owns the listening socket and every connection on it. Promises that no client, however broken or hostile, ends
  * the program or keeps a connection without having said something, and that `close` ends within its deadline.
+ *
+ * The room owns what comes in from outside: sockets and their guests, HTTP/1.1, gRPC-web, and the pages.
  */
 
 import { Buffer } from "node:buffer";
