@@ -215,6 +215,34 @@ storeTest(
 );
 
 storeTest(
+  "a folder of another tool is imported, and once more without anything twice",
+  (database) =>
+    withPlace(database, async ({ ml, folder }) => {
+      await Deno.mkdir(`${folder}/set/images`, { recursive: true });
+      await Deno.mkdir(`${folder}/set/labels`);
+      await Deno.writeTextFile(`${folder}/set/data.yaml`, "names: [cat, dog]\n");
+      for (let at = 0; at < 16; at++) {
+        await Deno.writeFile(`${folder}/set/images/${at}.png`, Uint8Array.of(...PNG, at));
+        await Deno.writeTextFile(`${folder}/set/labels/${at}.txt`, `${at % 2} 0.5 0.5 0.25 0.5\n`);
+      }
+      await ml("dataset", "create", "pets");
+      for (let time = 0; time < 2; time++) {
+        const told = await ml("dataset", "import", "pets", `${folder}/set`);
+        assertEquals(
+          told,
+          "LABEL  BOXES\ncat    8\ndog    8\n16 images are in pets, 16 of them with boxes\n",
+        );
+      }
+      const { images } = JSON.parse(await ml("dataset", "images", "pets", "--json"));
+      assertEquals(images.length, 16);
+      for (const { boxes: [{ xMin, yMin, xMax, yMax }, ...others] } of images) {
+        assertEquals([xMin, yMin, xMax, yMax, others], [0.375, 0.25, 0.625, 0.75, []]);
+      }
+      assertStringIncludes(await ml("dataset", "check", "pets"), "ready to train\n");
+    }),
+);
+
+storeTest(
   "a model that has learned here is tried on an image",
   (database) =>
     withPlace(database, async ({ ml, folder, env, world, app, channel }) => {
