@@ -10,6 +10,7 @@
  * has all of it; those of this computer have more, as a proxy may stand there for everybody.
  */
 
+import { nextTurn } from "../../base/clock.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 
 /** Connections of one port, whatever the system allows. */
@@ -77,6 +78,8 @@ export class Guest {
   rank: Rank = "silent";
   /** Grows from guest to guest with every progress. */
   progress = 0;
+  /** Nobody has read yet what it may have said. */
+  fresh = true;
   #calls = 0;
   #movedBytes = 0;
 
@@ -153,6 +156,7 @@ export class Guests {
   };
   readonly #counts: Record<Rank, number> = { silent: 0, stranger: 0, known: 0, calling: 0 };
   readonly #here = new Set<Guest>();
+  readonly #fresh: Guest[] = [];
   #progress = 0;
 
   constructor(private readonly limit: number) {}
@@ -168,7 +172,19 @@ export class Guests {
     const guest = new Guest(this, address, leave);
     this.#here.add(guest);
     this.#enter(guest);
+    this.#freshen(guest);
     return guest;
+  }
+
+  #freshen(guest: Guest): void {
+    this.#fresh.push(guest);
+    if (this.#fresh.length > 1) return;
+    // What has come for them is read in the turn after the next one at the latest.
+    nextTurn(() =>
+      nextTurn(() => {
+        for (const guest of this.#fresh.splice(0)) guest.fresh = false;
+      })
+    );
   }
 
   /** Idempotent. */
@@ -203,9 +219,13 @@ export class Guests {
 
   /** Lets somebody leave, of one address where that is what has too many. */
   #makeRoom(...only: [] | [Address]): void {
-    const rank = rankToLeave(only.length > 0 ? this.#countsOf(only[0]) : this.#counts);
-    const addresses = this.#ranks[rank];
-    const guest = only.length > 0 ? first(addresses.get(only[0])) : firstOfMost(addresses);
+    const longest = (rank: Rank) => {
+      const addresses = this.#ranks[rank];
+      return only.length > 0 ? first(addresses.get(only[0])) : firstOfMost(addresses);
+    };
+    const chosen = longest(rankToLeave(only.length > 0 ? this.#countsOf(only[0]) : this.#counts));
+    // Many come in one turn, and are silent until somebody reads: then strangers go before them.
+    const guest = chosen?.fresh && chosen.rank === "silent" ? longest("stranger") ?? chosen : chosen;
     if (!guest) return;
     this.remove(guest);
     guest.leave();

@@ -1,6 +1,7 @@
 /** Who gives way when a port is full, and how many connections the system's limit leaves room for. */
 
 import { assert, assertEquals } from "@std/assert";
+import { settle } from "../../base/clock.ts";
 import {
   CallMark,
   connectionLimit,
@@ -49,6 +50,17 @@ Deno.test("whoever has shown least gives way, and each rank keeps some room", ()
   for (const [given, wanted] of cases) {
     assertEquals(rankToLeave(counts(given)), wanted, JSON.stringify(given));
   }
+});
+
+Deno.test("those who come in one turn are heard before one of them gives way, if there are strangers", async () => {
+  const { admit, gone } = port(12);
+  for (let i = 0; i < 8; i++) admit(`stranger ${i}`, "10.0.0.1", "something");
+  for (let i = 0; i < 6; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
+  assertEquals(gone, Array.from({ length: gone.length }, (_, i) => `stranger ${i}`));
+  const before = gone.length;
+  await settle();
+  for (let i = 6; i < 9; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
+  assertEquals(gone.slice(before), ["newcomer 0", "newcomer 1", "newcomer 2"]);
 });
 
 Deno.test("of one rank the guest without progress for longest gives way", () => {
