@@ -149,6 +149,15 @@ Deno.test("only the ports of base and cli touch Deno, so that everything else ru
   assertEquals(having(/(?<!["'])\bDeno\./, ports), []);
 });
 
+Deno.test("files, processes and datagrams enter through their port in base, so that a test can make them fail", () => {
+  const doors = /^lib\/base\/(files\/(system_files|strangers)|udp)\.ts$/;
+  // A thread is given no port: it loads the native runtime from files that it unpacks for itself.
+  const threads = /^lib\/learn\/onnx\/worker\.ts$/;
+  const modules = /"node:(fs|fs\/promises|child_process|dgram)"/;
+  const wrong = having(modules, doors).filter((path) => !threads.test(path));
+  assertEquals(wrong, []);
+});
+
 Deno.test("only clock.ts has timers and the date, so that every wait can be tested", () => {
   assertEquals(
     having(/\b(setTimeout|setInterval|Date\.now|new Date\(\)|performance\.now)\b/, /clock\.ts$|^cli\//),

@@ -144,7 +144,7 @@ async function work(workshop: Workshop, credentials: Credentials, signal: AbortS
       rollback: (name: BinaryName) => agent.rollback(name),
       stop: () => stop("whoever may use its socket"),
     };
-    const control = await openControl(socketOf(dir, host.platform().os), controlled, clock);
+    const control = await openControl(host, socketOf(dir, host.platform().os), controlled, clock);
     try {
       return await agent.run(signal);
     } finally {

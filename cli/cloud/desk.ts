@@ -5,7 +5,6 @@
  * for people, or with --json one value; hints go to standard error. Changes are noted in the audit log.
  */
 
-import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { settingsProblems } from "../../lib/agent/settings/settings.ts";
 import { APIS } from "../../lib/api/mod.ts";
@@ -150,7 +149,7 @@ function deskOf(store: Store, place: Place, json: boolean, host: Host): Desk {
   const user = host.env("USER") || host.env("USERNAME") || "unknown";
   return {
     store,
-    files: () => filesIn(place.data, clock),
+    files: () => filesIn(place.data, host, clock),
     secrets: secretsOf(place, store, host),
     clock,
     host,
@@ -207,8 +206,8 @@ export function secretsOf({ data, keys }: Place, store: Store, host: Host): Secr
 }
 
 /** What is uploaded, beside the database. Control planes that share a database share this folder too. */
-export function filesIn(data: string, clock: Clock): Promise<FileStore> {
-  return FileStore.open(`${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS });
+export function filesIn(data: string, host: Host, clock: Clock): Promise<FileStore> {
+  return FileStore.open(host, `${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS });
 }
 
 /** What the machine itself and its agent would say of a configuration. Only they know its environment. */
@@ -257,7 +256,7 @@ export function timeOf(ms: number): string {
 /** Reads a file that is to be uploaded. */
 export async function contentOf({ host }: Desk, file: string): Promise<AsyncIterable<Uint8Array>> {
   if (await host.fileSize(file) === undefined) throw new SvcError("not_found", `there is no file ${file}`);
-  return createReadStream(file);
+  return host.readPieces(file);
 }
 
 /** Removes contents that no row refers to any more. */

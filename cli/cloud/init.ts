@@ -68,7 +68,14 @@ async function init(
     const clock = new SystemClock();
     const { data, publicUrl, listen } = values;
     const url = publicUrl === "" ? `http://${listen}` : checkedAddress(publicUrl);
-    const parts = { store, files: await filesIn(data, clock), validate: validator(), data, clock };
+    const parts = {
+      store,
+      host,
+      files: await filesIn(data, host, clock),
+      validate: validator(),
+      data,
+      clock,
+    };
     const example = await makeExample(parts, url, {
       withData: values.example,
       tell: (text) => host.writeError(`${text}\n`),

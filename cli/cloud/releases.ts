@@ -2,7 +2,6 @@
  * Commands on the programs that agents install, and on the keys that sign them.
  */
 
-import { createReadStream } from "node:fs";
 import { ReleaseKeys } from "../../lib/cloud/packages/release_keys.ts";
 import {
   CHANNELS,
@@ -37,8 +36,9 @@ export const RELEASE_COMMANDS: readonly Command[] = [
     ],
     async (desk, [name, version, file], { platform, channel }) => {
       const content = await contentOf(desk, file);
-      for await (const head of createReadStream(file, { end: HEAD_BYTES - 1 })) {
-        checkProgram(head, platform, file);
+      for await (const piece of desk.host.readPieces(file)) {
+        checkProgram(piece.subarray(0, HEAD_BYTES), platform, file);
+        break;
       }
       const files = await desk.files();
       const on = { kind: "release", id: `${name} ${version} ${platform}` } as const;

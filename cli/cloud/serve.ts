@@ -154,7 +154,7 @@ async function serve({ host }: World, _: readonly string[], given: Options): Pro
   try {
     await withStore(options, async (store) => {
       logger.info("svc-cloud", { version: VERSION });
-      const files = await filesIn(options.data, clock);
+      const files = await filesIn(options.data, host, clock);
       const addresses = new Addresses(options.publicUrl, host.hostname());
       const secrets = await Secrets.open({ ...secretsOf(options, store, host), logger });
       const over = new AbortController();
@@ -182,7 +182,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
     await noteAddress(store, url);
     if (options.demo) {
       const tell = (text: string) => logger.info(text);
-      const around = { store, files, validate: validator(), data: options.data, clock };
+      const around = { store, files, host, validate: validator(), data: options.data, clock };
       const example = await makeExample(around, url, { withData: true, tell });
       if (example) host.write(describeExample(example));
     }

@@ -167,7 +167,7 @@ export async function openTraining(
     );
   }
   const managed = wanted.includes("embedded") ? new EmbeddedExecutor(content) : undefined;
-  const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, around.clock) : undefined;
+  const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, around) : undefined;
   const scripts = wanted.includes("scripts") ? await openScripts(values, around) : NOT_WANTED;
   const executors: Executors = typeof scripts === "string"
     ? { managed, custom: kubernetes, noScripts: `this control plane runs no training scripts: ${scripts}` }
@@ -175,7 +175,7 @@ export async function openTraining(
   const waitingMax = atLeastOne(values.trainingWaitingMax, "--training-waiting-max");
   const runningMax = values.trainingRunningMax || undefined;
   if (runningMax !== undefined) atLeastOne(runningMax, "--training-running-max");
-  const training = { executors, folder: `${data}/training`, waitingMax, runningMax };
+  const training = { executors, host: around.host, folder: `${data}/training`, waitingMax, runningMax };
   return { training, routes: kubernetes?.routes ?? new Map() };
 }
 
@@ -234,7 +234,7 @@ function atLeastOne(value: number, flag: string): number {
 
 async function openKubernetes(
   values: TrainingValues & { readonly publicUrl: string },
-  clock: Clock,
+  { host, clock }: Surroundings,
 ): Promise<KubernetesExecutor> {
   const url = (values.kubernetesUrl || values.publicUrl).replace(/\/+$/, "");
   if (!/^https?:\/\//.test(url)) {
@@ -257,5 +257,5 @@ async function openKubernetes(
   const cluster = await openCluster(values.kubernetesNamespace, clock, values.kubeconfig || undefined);
   const capacity = values.kubernetesCapacity;
   const limits = limitsOf(values);
-  return new KubernetesExecutor({ cluster, url, environments, images, capacity, limits, clock });
+  return new KubernetesExecutor({ host, cluster, url, environments, images, capacity, limits, clock });
 }

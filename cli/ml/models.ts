@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import { ListPackagesResponseSchema, type Package, PackageType } from "../../proto/gen/packages_pb.ts";
 import { type Annotations, AnnotationsSchema } from "../../proto/gen/data_pb.ts";
+import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { unpackInto } from "../../lib/base/files/archive.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
@@ -76,7 +77,7 @@ export const MODEL_COMMANDS: readonly Command[] = [
       await download(session, services.account, model, file);
       if (!extract) return void session.print({ name: own, version, file }, [file]);
       const folder = join(destination, `${safe(own)}-${safe(version)}`);
-      const files = await unpackInto(folder, contentOf(file), UNPACKED);
+      const files = await unpackInto(session.host, folder, session.host.readPieces(file), UNPACKED);
       session.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
     },
   ),
@@ -191,7 +192,7 @@ async function findModel(
 async function download(session: Session, account: Account, model: Package, file: string): Promise<void> {
   const wanted = model.checksum;
   const partial = `${file}.part`;
-  if (await session.host.fileSize(file) !== undefined && await isWhole(file, wanted)) {
+  if (await session.host.fileSize(file) !== undefined && await isWhole(session.host, file, wanted)) {
     return session.note(`${file} is there already`);
   }
   for (let attempt = 1;; attempt++) {
@@ -205,7 +206,7 @@ async function download(session: Session, account: Account, model: Package, file
       await session.clock.sleep(attempt * RETRY_MS, session.signal);
     }
   }
-  if (!await isWhole(partial, wanted)) {
+  if (!await isWhole(session.host, partial, wanted)) {
     session.host.removeFile(partial);
     throw new SvcError(
       "data_loss",
@@ -290,17 +291,12 @@ function bare(url: string): string {
 }
 
 /** Checks a SHA-256 in hexadecimal digits, or a CRC-32C in base64, as published; of anything else nothing can be told. */
-async function isWhole(file: string, checksum: string): Promise<boolean> {
+async function isWhole(files: ReadFiles, file: string, checksum: string): Promise<boolean> {
   const isCrc = /^[A-Za-z0-9+/]{6}==$/.test(checksum);
   if (!isCrc && !/^[0-9a-f]{64}$/i.test(checksum)) return true;
   const [hash, crc] = [createHash("sha256"), new Crc32c()];
-  for await (const chunk of contentOf(file)) (isCrc ? crc : hash).update(chunk);
+  for await (const chunk of files.readPieces(file)) (isCrc ? crc : hash).update(chunk);
   return isCrc ? crc.base64() === checksum : hash.digest("hex") === checksum.toLowerCase();
-}
-
-async function* contentOf(path: string): AsyncGenerator<Uint8Array> {
-  const file = await Deno.open(path);
-  yield* file.readable;
 }
 
 function safe(name: string): string {

@@ -3,8 +3,8 @@
  * that shows pictures of the same kind to the model as soon as there is one.
  */
 
-import { mkdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import type { WriteFiles } from "../base/files/files.ts";
 import type { Clock } from "../base/clock.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import { BinaryData } from "./data/binary_data.ts";
@@ -50,6 +50,7 @@ export interface Example {
 interface ExampleParts {
   readonly store: Store;
   readonly files: FileStore;
+  readonly host: WriteFiles;
   readonly validate: Validate;
   /** The folder of everything. */
   readonly data: string;
@@ -91,7 +92,7 @@ export async function makeExample(
   if (example.datasetId !== undefined) {
     tell(`making an example: ${EXAMPLE_IMAGES} pictures to train from, which takes some seconds`);
     await fillDataset(parts, partId, example.datasetId, tell);
-    await writePictures(pictures);
+    await writePictures(parts.host, pictures);
   }
   return { url, ...example, machineId, partId, config: cloudSection(partId, key, url) };
 }
@@ -169,10 +170,10 @@ async function fillDataset(
   }
 }
 
-async function writePictures(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true });
+async function writePictures(files: WriteFiles, folder: string): Promise<void> {
+  await files.makeFolder(folder);
   for (const [index, picture] of exampleImages(CAMERA_IMAGES, CAMERA_SEED).entries()) {
-    await writeFile(join(folder, `${index}.png`), pngOf(picture));
+    await files.writeFile(join(folder, `${index}.png`), pngOf(picture));
   }
 }
 

@@ -58,15 +58,12 @@ Deno.test({
   ignore: !linux,
   fn: async () => {
     Deno.env.set("SVC_TEST_SECRET", "the secret");
-    const host = new DenoHost();
     let pid = 0;
-    const spied = {
-      platform: () => host.platform(),
-      pipe: (...given: Parameters<DenoHost["pipe"]>) => {
-        const process = host.pipe(...given);
-        pid = process.pid;
-        return process;
-      },
+    const spied = new DenoHost();
+    spied.pipe = (command) => {
+      const process = DenoHost.prototype.pipe.call(spied, command);
+      pid = process.pid;
+      return process;
     };
     const process = await ContentProcess.start({ ...CONTENT, host: spied });
     try {

@@ -19,12 +19,13 @@ import type { Store } from "../../lib/cloud/store/store.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { METRICS_KEY, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 const BYTES = Uint8Array.from({ length: 100_000 }, (_, i) => (i * 7) % 251);
 const NOW = 1_700_000_000_000;
 
 async function kept(database: TestDatabase, bytes = BYTES) {
-  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   return await files.put((async function* () {
     yield bytes;
   })());

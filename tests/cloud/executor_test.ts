@@ -221,16 +221,13 @@ json.dump({"note": a.note, "sizes": sizes}, open(os.path.join(a.model_output_dir
 `;
 
 /** Without a network, whatever there is where the tests run. */
-const offline = {
-  spawn: host.spawn.bind(host),
-  platform: host.platform.bind(host),
-  environment: () => ({
-    ...host.environment(),
-    PIP_NO_INDEX: "1",
-    PIP_FIND_LINKS: "",
-    SVC_TEST_SECRET: "ours",
-  }),
-};
+const offline = new DenoHost();
+offline.environment = () => ({
+  ...host.environment(),
+  PIP_NO_INDEX: "1",
+  PIP_FIND_LINKS: "",
+  SVC_TEST_SECRET: "ours",
+});
 const OPTIONS = { network: false, limits: SCRIPT_LIMITS };
 /** Where there is no Python, nobody can run scripts. */
 const python = await ScriptExecutor.open(offline, clock, { ...OPTIONS, sandbox: NO_SANDBOX });

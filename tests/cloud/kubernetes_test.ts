@@ -41,6 +41,7 @@ json.dump(result, open(os.path.join(a.model_output_directory, "model.json"), "w"
 os.makedirs(os.path.join(a.model_output_directory, "tmp"))
 open(os.path.join(a.model_output_directory, "tmp", "scratch"), "w").close()
 `;
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 interface Bench {
   readonly executor: KubernetesExecutor;
@@ -89,7 +90,14 @@ async function withExecutor(
     clock,
   });
   try {
-    const options = { url: port.url, environments: [ENVIRONMENT], capacity: 1, limits: SCRIPT_LIMITS, clock };
+    const options = {
+      host: new SystemFiles(),
+      url: port.url,
+      environments: [ENVIRONMENT],
+      capacity: 1,
+      limits: SCRIPT_LIMITS,
+      clock,
+    };
     executor = new KubernetesExecutor({ cluster: await cluster(folder), ...options });
     await run({ executor, work, lines, cancel });
   } finally {
@@ -187,6 +195,7 @@ Deno.test("kubernetes: what the pod says is in the log once, and a cluster that 
   };
   await withExecutor(() => Promise.resolve(cluster), "", async ({ work, lines }) => {
     const options = {
+      host: new SystemFiles(),
       cluster,
       url: "http://x",
       environments: [ENVIRONMENT],
@@ -222,6 +231,7 @@ Deno.test("kubernetes: a job runs in the image of its container as long as it is
     const image = "registry.example.com/team/trainer:1";
     const own = { ...work, job: { ...job, script: { ...job.script!, container: "the id", image } } };
     const options = {
+      host: new SystemFiles(),
       cluster,
       url: "http://x",
       environments: [ENVIRONMENT],

@@ -19,6 +19,7 @@ import { packageFolder } from "../../lib/machine/config/placeholder.ts";
 import type { PackageConfig } from "../../lib/machine/config/settings.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 interface Bench {
   readonly home: string;
@@ -40,7 +41,7 @@ async function withBench(
   const clock = new SystemClock();
   const world = await newWorld(served.store);
   const home = `${database.folder}/home`;
-  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const { id: entity, key } = await newKey(served.store, "operator", "machine", world.machine);
   const client = new CloudClient({
     address: served.url,

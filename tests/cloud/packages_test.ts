@@ -10,6 +10,7 @@ import { type NewPackage, Packages } from "../../lib/cloud/packages/packages.ts"
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { newWorld } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 const FILE = { sha256: "a".repeat(64), bytes: 3 };
 
@@ -97,7 +98,7 @@ storeTest("a public namespace is given once, to one organization", async (databa
 storeTest("a content stays for as long as something refers to it, and no longer", async (database) => {
   const store = await database.open();
   const { organization: organizationId } = await newWorld(store);
-  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const content = async function* () {
     yield new TextEncoder().encode("abc");
   };
@@ -134,7 +135,7 @@ storeTest("a content stays for as long as something refers to it, and no longer"
 storeTest("what a killed upload has left behind goes once it is old", async (database) => {
   const store = await database.open();
   const { organization: organizationId } = await newWorld(store);
-  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const text = async function* (value: string) {
     yield new TextEncoder().encode(value);
   };

@@ -15,6 +15,7 @@ import { Metadata } from "../../lib/wire/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 storeTest("what the commands make is there for the next one", async ({ flags }) => {
   const json = async (...args: string[]) => JSON.parse(await svcCloud(...args, ...flags, "--json"));
@@ -167,10 +168,17 @@ sqliteTest(
     const store = await open();
     const pictures = async () =>
       Number((await store.query<{ n: number }>("SELECT COUNT(*) AS n FROM binary_data"))[0].n);
-    const files = await FileStore.open(`${folder}/files`, { olderThanMs: 0 });
+    const files = await FileStore.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
     const told: string[] = [];
     const counts: Promise<number>[] = [];
-    const parts = { store, files, validate: () => [], data: folder, clock: new SystemClock() };
+    const parts = {
+      store,
+      files,
+      host: new SystemFiles(),
+      validate: () => [],
+      data: folder,
+      clock: new SystemClock(),
+    };
     const tell = (text: string) => {
       told.push(text);
       counts.push(pictures());

@@ -20,6 +20,7 @@ import { client } from "../../lib/wire/channel.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset } from "./training_world.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 const clock = new SystemClock();
 
@@ -389,7 +390,7 @@ sqliteTest(
 storeTest("no more tags are looked for than an answer may have", async (database) => {
   const store = await database.open();
   const world = await newWorld(store);
-  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const images = ["a", "b", "c"].map((tag) => ({ bytes: new TextEncoder().encode(tag), tags: [tag] }));
   await newDataset(store, files, world, images);
   assertEquals(await new BinaryData(store).tags(new Conditions(), 2), ["a", "b"]);

@@ -3,7 +3,6 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { writeFile } from "node:fs/promises";
 import { packed } from "../../lib/base/files/archive.ts";
 import type { Executor } from "../../lib/cloud/executors/executor.ts";
 import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
@@ -22,7 +21,7 @@ const executor: Executor = {
   environments: new FakeExecutor().environments,
   images: ["registry.example.com/team/"],
   async run({ job, folder, signal }) {
-    if (job.modelVersion === "finish") await writeFile(`${folder}/output/model`, "");
+    if (job.modelVersion === "finish") await Deno.writeTextFile(`${folder}/output/model`, "");
     else await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     return {};
   },

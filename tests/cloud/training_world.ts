@@ -2,7 +2,6 @@
  * Datasets to learn from, and an executor that does what a test says.
  */
 
-import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ArchiveFile, packed } from "../../lib/base/files/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -62,6 +61,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
         wheel.writestr(info + "RECORD", "")
     return name
 `;
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 let datasets = 0;
 
@@ -134,7 +134,7 @@ export async function prepareScript(
 ): Promise<[datasetId: string, scriptId: string]> {
   const store = await openStore({ file: `${folder}/cloud.db` }, new SystemClock());
   try {
-    const files = await FileStore.open(`${folder}/files`, { olderThanMs: 0 });
+    const files = await FileStore.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
     const place = { organization, location: locationId, machine: machineId, part: partId };
     const dataset = await newDataset(store, files, { ...place, owner, operator: owner }, catsAndDogs(2));
     return [dataset, await newScript(store, files, organization, archive)];
@@ -221,8 +221,8 @@ export class FakeExecutor implements Executor {
         // The runner removes the folder of a job once it has been aborted: no turn may pass between look and write.
         if (work.signal.aborted) return;
         const output = join(work.folder, "output");
-        mkdirSync(output, { recursive: true });
-        writeFileSync(join(output, "model.txt"), text);
+        Deno.mkdirSync(output, { recursive: true });
+        Deno.writeTextFileSync(join(output, "model.txt"), text);
         done.resolve();
       },
       succeed: done.resolve,

@@ -24,6 +24,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import type { TestDatabase } from "./stores.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 const DEADLINE_MS = 2_000;
 export const METRICS_KEY = "key of those who watch";
@@ -82,7 +83,7 @@ export async function withCloud(
   const { organizations, localhostCertificates, limits, inferenceMs = 30_000 } = options;
   const store = await database.open();
   const real = new SystemClock();
-  const files = await FileStore.open(`${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const logger = silentLogs(real).logger("cloud");
   const folder = `${database.folder}/keys`;
   const secrets = await Secrets.open({ store, host: new DenoHost(), folder, clock, logger });
@@ -98,7 +99,13 @@ export async function withCloud(
     validate,
     organizations,
     inference: { content: CONTENT, timeMs: inferenceMs },
-    training: training && { folder: `${database.folder}/training`, executors: training, runningMax: 100 },
+    training: training &&
+      {
+        host: new SystemFiles(),
+        folder: `${database.folder}/training`,
+        executors: training,
+        runningMax: 100,
+      },
   });
   const { table, routes } = cloud;
   const port = await openPort({

@@ -2,10 +2,10 @@
  * The folder of a training script: whether it has what the contract wants, and the archive that is made of it.
  */
 
-import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
+import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { type ArchiveFile, packed, unpacked } from "../../../lib/base/files/archive.ts";
-import { messageOf, SvcError } from "../../../lib/base/error.ts";
+import { SvcError } from "../../../lib/base/error.ts";
 
 /** How a script says how it is installed; one of these. */
 const SETUP = ["setup.py", "pyproject.toml"];
@@ -24,16 +24,16 @@ export interface ScriptArchive {
 }
 
 /** A folder, packed, or a `.tar.gz` as it is. Throws `invalid_argument` where it is no training script. */
-export async function scriptArchive(path: string): Promise<ScriptArchive> {
-  const found = await stat(path).catch((cause) => {
-    throw new SvcError("not_found", `cannot read "${path}": ${messageOf(cause)}`, { cause });
-  });
-  const files = found.isDirectory() ? await filesIn(path) : await filesOf(path);
+export async function scriptArchive(disk: ReadFiles, path: string): Promise<ScriptArchive> {
+  const found = await disk.stat(path);
+  if (!found) throw new SvcError("not_found", `cannot read "${path}": it does not exist`);
+  const folder = found.kind === "folder";
+  const files = folder ? await filesIn(disk, path) : await filesOf(disk, path);
   checkScript(path, files.map((file) => file.path));
   return {
     files: files.map(({ path: name, bytes }) => ({ name, size: BigInt(bytes) })),
     size: files.reduce((sum, { bytes }) => sum + bytes, 0),
-    bytes: found.isDirectory() ? packed(files) : contentOf(path),
+    bytes: folder ? packed(files) : disk.readPieces(path),
   };
 }
 
@@ -51,21 +51,19 @@ function checkScript(path: string, files: readonly string[]): void {
   );
 }
 
-async function filesIn(folder: string, prefix = "", depth = 0): Promise<ArchiveFile[]> {
+async function filesIn(disk: ReadFiles, folder: string, prefix = "", depth = 0): Promise<ArchiveFile[]> {
   if (depth > DEPTH_MAX) {
     throw new SvcError("invalid_argument", `${folder} is more than ${DEPTH_MAX} folders deep`);
   }
-  const entries = await readdir(folder, { withFileTypes: true }).catch((cause) => {
-    throw new SvcError("not_found", `cannot read "${folder}": ${messageOf(cause)}`, { cause });
-  });
   const files: ArchiveFile[] = [];
-  for (const entry of entries.sort((a, b) => a.name < b.name ? -1 : 1)) {
-    if (LEFT_OUT.test(entry.name)) continue;
-    const [path, own] = [`${prefix}${entry.name}`, join(folder, entry.name)];
-    if (entry.isDirectory()) files.push(...await filesIn(own, `${path}/`, depth + 1));
-    else if (entry.isFile()) {
-      const { size, mode } = await stat(own);
-      files.push({ path, bytes: size, executable: (mode & 0o111) !== 0, content: contentOf(own) });
+  for (const { name, kind } of await disk.entries(folder)) {
+    if (LEFT_OUT.test(name)) continue;
+    const [path, own] = [`${prefix}${name}`, join(folder, name)];
+    if (kind === "folder") files.push(...await filesIn(disk, own, `${path}/`, depth + 1));
+    const found = kind === "file" ? await disk.stat(own) : undefined;
+    if (found) {
+      const executable = (found.mode & 0o111) !== 0;
+      files.push({ path, bytes: found.sizeBytes, executable, content: disk.readPieces(own) });
     }
   }
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
@@ -77,19 +75,9 @@ async function filesIn(folder: string, prefix = "", depth = 0): Promise<ArchiveF
   );
 }
 
-async function filesOf(archive: string): Promise<ArchiveFile[]> {
+async function filesOf(disk: ReadFiles, archive: string): Promise<ArchiveFile[]> {
   const files: ArchiveFile[] = [];
   const limits = { filesMax: FILES_MAX, bytesMax: BYTES_MAX };
-  for await (const file of unpacked(contentOf(archive), limits)) files.push(file);
+  for await (const file of unpacked(disk.readPieces(archive), limits)) files.push(file);
   return files;
-}
-
-async function* contentOf(path: string): AsyncGenerator<Uint8Array> {
-  const file = await open(path);
-  try {
-    // The stream would close the file by itself, but not where nobody reads to its end.
-    for await (const chunk of file.createReadStream({ autoClose: false })) yield chunk as Uint8Array;
-  } finally {
-    await file.close();
-  }
 }

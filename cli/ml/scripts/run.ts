@@ -2,10 +2,8 @@
  * A training script run on this computer, by what runs the scripts of the control plane, on images that are here.
  */
 
-import { createReadStream } from "node:fs";
-import { cp, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { isAbsolute, join, relative } from "node:path";
+import { dirname, isAbsolute, join, relative } from "node:path";
+import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
 import type { Task } from "../../../lib/cloud/executors/executor.ts";
@@ -38,7 +36,7 @@ export interface LocalRun {
 /** Gives the files that the script has left. Throws where the control plane would call the job failed. */
 export async function testLocal(session: Session, run: LocalRun): Promise<string[]> {
   const { host, clock, signal } = session;
-  await scriptArchive(run.script);
+  await scriptArchive(host, run.script);
   // None of them leaves this computer.
   const dataset = await datasetPath(session, run);
   const { images, skipped } = await localImages(session, [dataset], [], { outside: true });
@@ -47,15 +45,15 @@ export async function testLocal(session: Session, run: LocalRun): Promise<string
   if (!executor) {
     throw new SvcError("failed_precondition", "there is no Python here, wanted python3 in the PATH");
   }
-  const folder = await mkdtemp(join(tmpdir(), "svc-ml-"));
+  const folder = await host.temporaryFolder("svc-ml-");
   const output = join(folder, "output");
   try {
-    await mkdir(output);
+    await host.makeFolder(output);
     const work = {
       job: taskOf(run, containerOf(executor, run.container)),
       images: images.map(imageOf),
       folder,
-      read: (content: string) => content === SCRIPT ? contentOf(run.script) : createReadStream(content),
+      read: (content: string) => content === SCRIPT ? contentOf(host, run.script) : host.readPieces(content),
       log: (_level: string, message: string) => session.note(message),
       signal,
     };
@@ -63,15 +61,19 @@ export async function testLocal(session: Session, run: LocalRun): Promise<string
       signal.throwIfAborted();
       throw new SvcError("unknown", `the job would have failed: ${messageOf(cause)}`, { cause });
     });
-    const files = await filesIn(output);
+    const files = await filesIn(host, output);
     if (files.length === 0) {
       const wanted = `wanted a model in --model_output_directory, outside of its ${SCRATCH}/`;
       throw new SvcError("unknown", `the job would have failed: the script left nothing, ${wanted}`);
     }
-    for (const file of files) await cp(join(output, file), join(run.output, file));
+    for (const file of files) {
+      const target = join(run.output, file);
+      await host.makeFolder(dirname(target));
+      await host.copyFile(join(output, file), target);
+    }
     return files;
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await host.removeTree(folder);
   }
 }
 
@@ -87,8 +89,8 @@ async function datasetPath(session: Session, { datasetRoot, datasetFile }: Local
   return await session.host.fileSize(file) === undefined ? datasetRoot : file;
 }
 
-async function* contentOf(script: string): AsyncGenerator<Uint8Array> {
-  yield* (await scriptArchive(script)).bytes;
+async function* contentOf(files: ReadFiles, script: string): AsyncGenerator<Uint8Array> {
+  yield* (await scriptArchive(files, script)).bytes;
 }
 
 function containerOf({ environments }: ScriptExecutor, wanted: string): string {
@@ -134,10 +136,9 @@ function imageOf(
   };
 }
 
-async function filesIn(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { withFileTypes: true, recursive: true });
-  return entries.filter((entry) => entry.isFile())
-    .map((entry) => relative(folder, join(entry.parentPath, entry.name)).replaceAll("\\", "/"))
-    .filter((path) => !path.startsWith(`${SCRATCH}/`))
+async function filesIn(files: ReadFiles, folder: string): Promise<string[]> {
+  return (await files.filesAt(folder)).map(({ name }) => name).filter((path) =>
+    !path.startsWith(`${SCRATCH}/`)
+  )
     .sort();
 }

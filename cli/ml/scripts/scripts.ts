@@ -178,7 +178,7 @@ export async function uploadScript(
   const { packages } = await session.services();
   const name = ownName(scriptName, organizationId);
   const version = wanted || newVersion(session.clock.nowMs());
-  const content = await scriptArchive(path);
+  const content = await scriptArchive(session.host, path);
   const metadata = {
     ...framework && { model_framework: ModelFramework[parseFramework(framework)].toLowerCase() },
     ...type && { model_type: ModelType[parseModelType(type)].toLowerCase() },

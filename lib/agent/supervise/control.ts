@@ -5,9 +5,9 @@
  * folder finds it and does not start.
  */
 
-import { chmod, mkdir, rm } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import type { WriteFiles } from "../../base/files/files.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json } from "../../base/schema/schema.ts";
@@ -36,6 +36,7 @@ export function socketOf(base: string, os: string): string {
 
 /** Opens the door. Throws `already_exists` where another agent works in this folder. */
 export async function openControl(
+  files: WriteFiles,
   path: string,
   controlled: Controlled,
   clock: Clock,
@@ -48,9 +49,9 @@ export async function openControl(
   }
   const isFile = !path.startsWith("\\\\");
   if (isFile) {
-    await mkdir(join(path, ".."), { recursive: true });
+    await files.makeFolder(dirname(path));
     // Left behind by an agent that did not end in order.
-    await rm(path, { force: true });
+    await files.remove(path);
   }
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -60,12 +61,12 @@ export async function openControl(
     void answer(socket, controlled, clock);
   });
   await listen(server, path);
-  if (isFile) await chmod(path, 0o600);
+  if (isFile) await files.setMode(path, 0o600);
   return {
     close: async () => {
       for (const socket of sockets) socket.destroy();
       await new Promise<void>((resolve) => server.close(() => resolve()));
-      if (isFile) await rm(path, { force: true });
+      if (isFile) await files.remove(path);
     },
   };
 }

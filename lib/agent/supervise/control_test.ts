@@ -3,6 +3,7 @@ import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { askRollback, askStatus, askStop, openControl, socketOf } from "./control.ts";
 import type { AgentStatus } from "./status.ts";
+import { SystemFiles } from "../../base/files/system_files.ts";
 
 const clock = new SystemClock();
 
@@ -21,7 +22,7 @@ Deno.test("an agent is asked at its socket, and there is one in a folder only", 
     },
     stop: () => void backs.push("stop"),
   };
-  const control = await openControl(path, controlled, clock);
+  const control = await openControl(new SystemFiles(), path, controlled, clock);
   assertEquals(await askStatus(path, clock), controlled.status);
   await askRollback(path, "svc-server", clock);
   const refused = await assertRejects(() => askRollback(path, "svc-agent", clock), SvcError);
@@ -29,11 +30,11 @@ Deno.test("an agent is asked at its socket, and there is one in a folder only", 
   await askStop(path, clock);
   assertEquals(backs.at(-1), "stop");
   assertEquals((await Deno.stat(path)).mode! & 0o777, 0o600);
-  const second = await assertRejects(() => openControl(path, controlled, clock), SvcError);
+  const second = await assertRejects(() => openControl(new SystemFiles(), path, controlled, clock), SvcError);
   assertEquals(second.code, "already_exists");
   await control.close();
   // A socket that an agent left behind when it was killed is in nobody's way.
   await Deno.writeTextFile(path, "");
-  await (await openControl(path, controlled, clock)).close();
+  await (await openControl(new SystemFiles(), path, controlled, clock)).close();
   await Deno.remove(base, { recursive: true });
 });

@@ -6,10 +6,10 @@
  * `invalid_argument` and too much a `resource_exhausted`.
  */
 
-import { mkdir, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { createGunzip, createGzip } from "node:zlib";
+import type { WriteFiles } from "./files.ts";
 import { ByteReader } from "./byte_reader.ts";
 import { messageOf, SvcError } from "../error.ts";
 
@@ -116,8 +116,12 @@ export async function* unpacked(
   }
 }
 
-/** Writes the files of an archive into a folder; gives their paths. What is there already is left alone: it throws. */
+/**
+ * Writes the files of an archive into a folder; gives their paths. What is there already is left alone: it throws.
+ * Nothing of it is durable yet.
+ */
 export async function unpackInto(
+  files: WriteFiles,
   folder: string,
   archive: AsyncIterable<Uint8Array>,
   limits: ArchiveLimits,
@@ -125,28 +129,20 @@ export async function unpackInto(
   const paths: string[] = [];
   for await (const { path, executable, content } of unpacked(archive, limits)) {
     const target = join(folder, path);
-    await mkdir(dirname(target), { recursive: true });
-    const file = await create(target, executable ? 0o755 : 0o644);
+    await files.makeFolder(dirname(target));
+    const file = await files.open(target, "exclusive", executable ? 0o755 : 0o644).catch((cause) => {
+      if (SvcError.from(cause).code !== "already_exists") throw cause;
+      const found = `"${target}" is there already, by this name or by one that is the same on this system`;
+      throw new SvcError("already_exists", `the archive cannot be unpacked: ${found}`, { cause });
+    });
     try {
-      for await (const chunk of content) {
-        for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at)).bytesWritten;
-      }
+      for await (const chunk of content) await file.write(chunk);
     } finally {
-      await file.close();
+      file.close();
     }
     paths.push(path);
   }
   return paths;
-}
-
-async function create(path: string, mode: number) {
-  try {
-    return await open(path, "wx", mode);
-  } catch (cause) {
-    if ((cause as { code?: string }).code !== "EEXIST") throw cause;
-    const found = `"${path}" is there already, by this name or by one that is the same on this system`;
-    throw new SvcError("already_exists", `the archive cannot be unpacked: ${found}`, { cause });
-  }
 }
 
 /** What is more than it can need ends it: compressed bytes may stand for a thousand times as many. */

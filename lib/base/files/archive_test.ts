@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type ArchiveFile, packed, unpacked, unpackInto } from "./archive.ts";
 import { SvcError } from "../error.ts";
+import { SystemFiles } from "./system_files.ts";
 
 const LIMITS = { filesMax: 100, bytesMax: 1_000_000 };
 const encode = (text: string) => new TextEncoder().encode(text);
@@ -73,7 +74,7 @@ Deno.test({
         const found = await list(inPieces(await Deno.readFile(`${folder}/${format}.tar.gz`)));
         assertEquals(found.map(([path]) => path).sort(), files.map(({ path }) => path).sort(), format);
       }
-      await unpackInto(`${folder}/again`, packed(files), LIMITS);
+      await unpackInto(new SystemFiles(), `${folder}/again`, packed(files), LIMITS);
       assertEquals(await Deno.readTextFile(`${folder}/again/z`), "end");
       assertEquals((await Deno.stat(`${folder}/again/m/run.sh`)).mode! & 0o111, 0o111);
     } finally {

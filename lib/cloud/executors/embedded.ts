@@ -5,7 +5,6 @@
  * images with the same labels give the same model.
  */
 
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -67,7 +66,7 @@ export class EmbeddedExecutor implements Executor {
       "metadata.json": `${JSON.stringify(described(work, task, model), null, 2)}\n`,
     };
     for (const [name, content] of Object.entries(files)) {
-      await writeFile(join(folder, "output", name), content);
+      await this.content.host.createFile(join(folder, "output", name), content);
     }
     return { model_type: kind, model_framework: "onnx", ...measuredOf(model) };
   }

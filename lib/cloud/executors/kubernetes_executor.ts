@@ -8,6 +8,7 @@
 
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import type { WriteFiles } from "../../base/files/files.ts";
 import { type ArchiveFile, packed, unpacked, unpackInto } from "../../base/files/archive.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -33,6 +34,7 @@ const OUTPUT_FILES = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX };
 const LAST_LINES = 15;
 
 interface Options {
+  readonly host: WriteFiles;
   readonly cluster: Cluster;
   /** Where pods reach this very control plane. */
   readonly url: string;
@@ -164,7 +166,7 @@ export class KubernetesExecutor implements Executor {
     if (what !== "output" || method !== "PUT") return text(405, "wanted GET input or PUT output");
     if (work.uploaded) return text(409, "the model is here already");
     try {
-      await unpackInto(join(work.folder, "output"), body, OUTPUT_FILES);
+      await unpackInto(this.options.host, join(work.folder, "output"), body, OUTPUT_FILES);
     } catch (error) {
       return text(400, messageOf(error));
     }

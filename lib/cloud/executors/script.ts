@@ -8,12 +8,9 @@
  * runs as, and only what stays in its process group ends with it.
  */
 
-import { createWriteStream } from "node:fs";
-import { access, mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative } from "node:path";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import type { Platform, WholeEnvironment } from "../../base/host.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -65,7 +62,7 @@ const INSTALLS = [
 ];
 const PIP = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"];
 
-type ScriptHost = Pick<ProcessHost, "spawn"> & WholeEnvironment & Platform;
+type ScriptHost = Pick<ProcessHost, "spawn"> & WholeEnvironment & Platform & ReadFiles & WriteFiles;
 
 interface Options {
   readonly sandbox: Sandbox;
@@ -126,12 +123,12 @@ export class ScriptExecutor implements Executor {
     }
     const inside = sandbox.inside(folder);
     const script = join(folder, "script");
-    await mkdir(script);
-    await unpackInto(script, work.read(job.script!.sha256), SCRIPT_FILES);
-    const source = join(inside, relative(folder, await sourceIn(script)));
-    await writeDataset(work, inside);
-    await mkdir(join(folder, "tmp"));
-    const readable = [...python.prefixes, ...await filesNamedIn(this.#passed())];
+    await this.host.makeFolder(script);
+    await unpackInto(this.host, script, work.read(job.script!.sha256), SCRIPT_FILES);
+    const source = join(inside, relative(folder, await sourceIn(this.host, script)));
+    await writeDataset(this.host, work, inside);
+    await this.host.makeFolder(join(folder, "tmp"));
+    const readable = [...python.prefixes, ...await filesNamedIn(this.host, this.#passed())];
     const cell = await sandbox.cell({ folder, readable, network, limits });
     try {
       await this.#train(work, cell, { python, inside, source });
@@ -264,31 +261,40 @@ interface Setting {
 }
 
 /** Files and folders here that variables name: certificates, packages to install. */
-async function filesNamedIn(variables: { readonly [name: string]: string }): Promise<string[]> {
+async function filesNamedIn(
+  files: ReadFiles,
+  variables: { readonly [name: string]: string },
+): Promise<string[]> {
   const paths = Object.entries(variables).filter(([name, value]) => FILES.test(name) && isAbsolute(value));
-  const there = paths.map(([, path]) => access(path).then(() => [path], () => []));
+  const there = paths.map(async ([, path]) => await files.stat(path) ? [path] : []);
   return (await Promise.all(there)).flat();
 }
 
 /** The images beside each other, and the published file that tells of them. */
-async function writeDataset({ folder, images, read, signal, log }: Work, inside: string): Promise<void> {
-  await mkdir(join(folder, "data"));
+async function writeDataset(
+  files: WriteFiles,
+  { folder, images, read, signal, log }: Work,
+  inside: string,
+): Promise<void> {
+  await files.makeFolder(join(folder, "data"));
   const lines: string[] = [];
   for (const [index, image] of images.entries()) {
     signal.throwIfAborted();
     const path = join("data", `${index}_${image.fileName.replace(/[^\w.-]/g, "_").slice(-100)}`);
-    await pipeline(Readable.from(read(image.sha256)), createWriteStream(join(folder, path)));
+    await files.createFile(join(folder, path), read(image.sha256));
     lines.push(datasetLine(image, join(inside, path)));
   }
-  await writeFile(join(folder, DATASET), lines.map((line) => `${line}\n`).join(""));
+  await files.createFile(join(folder, DATASET), lines.map((line) => `${line}\n`).join(""));
   log("info", `${images.length} images are in place`);
 }
 
 /** Where the package of Python begins: at the top, or in the only folder there. */
-async function sourceIn(folder: string): Promise<string> {
-  const entries = await readdir(folder, { withFileTypes: true });
+async function sourceIn(files: ReadFiles, folder: string): Promise<string> {
+  const entries = await files.entries(folder);
   if (entries.some(({ name }) => name === "setup.py" || name === "pyproject.toml")) return folder;
-  if (entries.length === 1 && entries[0].isDirectory()) return await sourceIn(join(folder, entries[0].name));
+  if (entries.length === 1 && entries[0].kind === "folder") {
+    return await sourceIn(files, join(folder, entries[0].name));
+  }
   const found = entries.map(({ name }) => name).join(", ") || "nothing";
   throw new SvcError(
     "failed_precondition",

@@ -7,10 +7,8 @@
  * request has ended early, is killed; none outlives us.
  */
 
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Platform } from "../../base/host.ts";
+import type { WriteFiles } from "../../base/files/files.ts";
 import { bytesOf } from "../../base/files/byte_reader.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { type Code, CODES, SvcError } from "../../base/error.ts";
@@ -22,7 +20,7 @@ import type { Cell, Program, Sandbox } from "./sandbox.ts";
 import type { Limits } from "./sandbox_usage.ts";
 
 export interface ContentOptions {
-  readonly host: PipeHost & Platform;
+  readonly host: PipeHost & Platform & WriteFiles;
   readonly clock: Clock;
   /** Shuts processes in; `NO_SANDBOX` where there is none. */
   readonly sandbox: Sandbox;
@@ -56,6 +54,7 @@ export interface ContentAnswer {
 }
 
 export class ContentProcess {
+  readonly #files: WriteFiles;
   readonly #reader: FrameReader;
   readonly #last: string[] = [];
   readonly #hearing: Promise<void>;
@@ -67,8 +66,9 @@ export class ContentProcess {
     private readonly process: PipedProcess,
     private readonly cell: Cell,
     private readonly folder: string | undefined,
-    { clock, memoryBytes }: ContentOptions,
+    { clock, memoryBytes, host }: ContentOptions,
   ) {
+    this.#files = host;
     this.#reader = new FrameReader(process.output);
     this.#hearing = this.#hear();
     this.#ended = this.#watch(clock, memoryBytes);
@@ -78,7 +78,7 @@ export class ContentProcess {
     const { host, sandbox, program, memoryBytes } = options;
     const { readable, env, ...rest } = program;
     const cell = await sandbox.cell({ readable, limits: { ...LIMITS, memoryBytes } });
-    const folder = sandbox.confines ? undefined : await mkdtemp(join(tmpdir(), "svc-content-"));
+    const folder = sandbox.confines ? undefined : await host.temporaryFolder("svc-content-");
     try {
       const place = folder ?? "/tmp";
       const command = cell.command({ ...rest, env: { ...env, TMPDIR: place, TEMP: place }, cwd: place });
@@ -88,7 +88,7 @@ export class ContentProcess {
       return new ContentProcess(process, cell, folder, options);
     } catch (error) {
       cell.close();
-      if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+      if (folder !== undefined) await host.removeTree(folder);
       throw error;
     }
   }
@@ -121,7 +121,7 @@ export class ContentProcess {
     await this.#ended;
     await this.#hearing;
     this.cell.close();
-    if (this.folder !== undefined) await rm(this.folder, { recursive: true, force: true });
+    if (this.folder !== undefined) await this.#files.removeTree(this.folder);
   }
 
   async #send(

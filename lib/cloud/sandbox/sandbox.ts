@@ -15,9 +15,9 @@
  * pictures decoded.
  */
 
-import { chown, lchown, readdir, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Environment, Platform } from "../../base/host.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
@@ -67,7 +67,7 @@ export interface Cell {
   close(): void;
 }
 
-type SandboxHost = Pick<ProcessHost, "spawn"> & Environment & Platform;
+type SandboxHost = Pick<ProcessHost, "spawn"> & Environment & Platform & ReadFiles & WriteFiles;
 
 /** Where the folder of a cell is inside. */
 const FOLDER = "/job";
@@ -131,7 +131,7 @@ export async function openSandbox(
   if (host.platform().os !== "linux") return `there is none for ${host.platform().os}`;
   try {
     const version = await firstLine(host, clock, { command: "bwrap", args: ["--version"] });
-    const secret = await Promise.all(hidden.map((path) => realpath(path)));
+    const secret = await Promise.all(hidden.map((path) => host.realPath(path)));
     const root = await firstLine(host, clock, { command: "id", args: ["-u"] }) === "0";
     const users = await firstLine(host, clock, { command: "cat", args: ["/proc/self/uid_map"] });
     // Root of a container may be a user like others outside; then it is well shut in as itself.
@@ -139,7 +139,7 @@ export async function openSandbox(
     const variants = really ? AS_ROOT : root ? [...AS_ROOT, ...AS_USER] : AS_USER;
     const failures = new Set<string>();
     for (const variant of variants) {
-      const sandbox = new Bubblewrap(version, variant, secret, clock);
+      const sandbox = new Bubblewrap(version, variant, secret, clock, host);
       const failure = await sandbox.trial(host);
       if (failure === undefined) return sandbox;
       failures.add(failure);
@@ -161,6 +161,7 @@ class Bubblewrap implements Sandbox {
     private readonly variant: Variant,
     private readonly hidden: readonly string[],
     private readonly clock: Clock,
+    private readonly files: ReadFiles & WriteFiles,
   ) {}
 
   get description(): string {
@@ -173,19 +174,21 @@ class Bubblewrap implements Sandbox {
   }
 
   async cell(needs: CellNeeds): Promise<Cell> {
-    const readable = await Promise.all((needs.readable ?? []).map((path) => realpath(path)));
+    const readable = await Promise.all((needs.readable ?? []).map((path) => this.files.realPath(path)));
     const uid = this.#takeUid();
     try {
-      if (this.variant.otherUser && needs.folder !== undefined) await give(needs.folder, uid);
+      if (this.variant.otherUser && needs.folder !== undefined) await give(this.files, needs.folder, uid);
     } catch (error) {
       this.#uids.delete(uid);
       throw error;
     }
     const { folder, limits } = needs;
-    const watched = folder === undefined ? undefined : await WatchedFolder.open(folder, limits, this.clock);
+    const watched = folder === undefined
+      ? undefined
+      : await WatchedFolder.open(this.files, folder, limits, this.clock);
     return {
       command: (program) => this.#command({ ...needs, readable }, uid, program),
-      guard: (process) => watchUsage(process, limits, watched, this.clock),
+      guard: (process) => watchUsage(process, limits, watched, this.files, this.clock),
       close: () => void this.#uids.delete(uid),
     };
   }
@@ -329,13 +332,13 @@ function isBelow(path: string, folders: readonly string[]): boolean {
 }
 
 /** Makes a folder, which nobody else has written to so far, and all that is in it somebody's. */
-async function give(folder: string, uid: number): Promise<void> {
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) await give(path, uid);
-    else await lchown(path, uid, uid);
+async function give(files: ReadFiles & WriteFiles, folder: string, uid: number): Promise<void> {
+  for (const { name, kind } of await files.entries(folder)) {
+    const path = join(folder, name);
+    if (kind === "folder") await give(files, path, uid);
+    else await files.setOwner(path, uid, uid);
   }
-  await chown(folder, uid, uid);
+  await files.setOwner(folder, uid, uid);
 }
 
 /** What a program says. Throws with its complaint where it fails. */

@@ -22,13 +22,10 @@ const clock = new SystemClock();
 const host = new DenoHost();
 /** Somebody who is not root; only root can be somebody else. */
 const STRANGER = 12_345;
-const stranger = {
-  env: host.env.bind(host),
-  platform: host.platform.bind(host),
-  spawn: ({ command, args = [], ...more }: ProcessCommand) => {
-    const as = ["--reuid", `${STRANGER}`, "--regid", `${STRANGER}`, "--clear-groups"];
-    return host.spawn({ ...more, command: "setpriv", args: [...as, command, ...args] });
-  },
+const stranger = new DenoHost();
+stranger.spawn = ({ command, args = [], ...more }) => {
+  const as = ["--reuid", `${STRANGER}`, "--regid", `${STRANGER}`, "--clear-groups"];
+  return host.spawn({ ...more, command: "setpriv", args: [...as, command, ...args] });
 };
 const isRoot = Deno.build.os === "linux" && Deno.uid() === 0;
 const USERS = [
@@ -211,11 +208,13 @@ Deno.test({
   ...onUnix,
   name: "a computer without bubblewrap says how to get it",
   fn: async () => {
-    const none = { ...stranger, spawn: () => host.spawn({ command: "no-such-bwrap", leash: true }) };
-    const reason = await openSandbox({ ...none, platform: () => ({ os: "linux", arch: "x64" }) }, clock);
+    const none = new DenoHost();
+    none.spawn = () => host.spawn({ command: "no-such-bwrap", leash: true });
+    none.platform = () => ({ os: "linux", arch: "x64" });
+    const reason = await openSandbox(none, clock);
     assertStringIncludes(String(reason), "apt-get install bubblewrap");
-    const windows = { ...none, platform: () => ({ os: "windows", arch: "x64" }) };
-    assertEquals(await openSandbox(windows, clock), "there is none for windows");
+    none.platform = () => ({ os: "windows", arch: "x64" });
+    assertEquals(await openSandbox(none, clock), "there is none for windows");
   },
 });
 

@@ -5,8 +5,8 @@
  * the computer has a reserve of memory and disk, which ends them too, whatever their own limits say.
  */
 
-import { lstat, readdir, readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
+import type { ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { RunningProcess } from "../../base/process.ts";
@@ -47,6 +47,7 @@ export async function watchUsage(
   process: Pick<RunningProcess, "pid" | "signal" | "exited">,
   limits: Limits,
   folder: WatchedFolder | undefined,
+  files: ReadFiles,
   clock: Clock,
 ): Promise<SvcError | undefined> {
   const over = new AbortController();
@@ -54,7 +55,8 @@ export async function watchUsage(
   let breach: SvcError | undefined;
   try {
     while (!over.signal.aborted && !breach) {
-      breach = await processesBeyond(process.pid, limits) ?? await memoryBeyond() ?? await folder?.beyond();
+      breach = await processesBeyond(files, process.pid, limits) ?? await memoryBeyond(files) ??
+        await folder?.beyond();
       if (!breach) await clock.sleep(LOOK_MS, over.signal);
     }
   } catch (error) {
@@ -72,6 +74,7 @@ export class WatchedFolder {
   #walkAtMs: number;
 
   private constructor(
+    private readonly files: ReadFiles,
     private readonly path: string,
     private readonly limits: Limits,
     private readonly begun: Content,
@@ -81,19 +84,19 @@ export class WatchedFolder {
   }
 
   /** What is in it now is not counted. */
-  static async open(path: string, limits: Limits, clock: Clock): Promise<WatchedFolder> {
-    return new WatchedFolder(path, limits, await contentOf(path, Infinity), clock);
+  static async open(files: ReadFiles, path: string, limits: Limits, clock: Clock): Promise<WatchedFolder> {
+    return new WatchedFolder(files, path, limits, await contentOf(files, path, Infinity), clock);
   }
 
   async beyond(): Promise<SvcError | undefined> {
-    const { path, limits, begun, clock } = this;
-    const { bavail, bsize } = await statfs(path);
-    if (bavail * bsize < DISK_RESERVE_BYTES) {
-      return tooMuch(`left ${mib(bavail * bsize)} of disk free`, `at least ${mib(DISK_RESERVE_BYTES)}`);
+    const { files: disk, path, limits, begun, clock } = this;
+    const freeBytes = await disk.freeBytes(path);
+    if (freeBytes < DISK_RESERVE_BYTES) {
+      return tooMuch(`left ${mib(freeBytes)} of disk free`, `at least ${mib(DISK_RESERVE_BYTES)}`);
     }
     const fromMs = clock.monotonicMs();
     if (fromMs < this.#walkAtMs) return undefined;
-    const now = await contentOf(path, begun.files + limits.folderFiles);
+    const now = await contentOf(disk, path, begun.files + limits.folderFiles);
     const tookMs = clock.monotonicMs() - fromMs;
     this.#walkAtMs = fromMs + Math.max(WALK_MS_MIN, tookMs / WALK_SHARE);
     const files = now.files - begun.files;
@@ -112,19 +115,18 @@ interface Content {
 }
 
 /** What is in a folder; no more than is needed to see that there are more than so many files. */
-async function contentOf(path: string, filesMax: number): Promise<Content> {
+async function contentOf(disk: ReadFiles, path: string, filesMax: number): Promise<Content> {
   const folders = [path];
   let [files, bytes] = [0, 0];
   for (let folder = folders.pop(); folder !== undefined && files <= filesMax; folder = folders.pop()) {
     // They come and go, and may be shut.
-    const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    const entries = await disk.entries(folder).catch(() => []);
     files += entries.length;
     for (let at = 0; at < entries.length && files <= filesMax; at += FILES_AT_ONCE) {
       const some = entries.slice(at, at + FILES_AT_ONCE).map(async (entry) => {
         const inside = join(folder!, entry.name);
-        if (entry.isDirectory()) folders.push(inside);
-        const { blocks } = await lstat(inside).catch(() => ({ blocks: 0 }));
-        return (blocks ?? 0) * 512;
+        if (entry.kind === "folder") folders.push(inside);
+        return (await disk.stat(inside, { links: true }))?.diskBytes ?? 0;
       });
       for (const one of await Promise.all(some)) bytes += one;
     }
@@ -133,16 +135,20 @@ async function contentOf(path: string, filesMax: number): Promise<Content> {
 }
 
 /** All that comes from a process, itself included, held against the limits. */
-async function processesBeyond(root: number, limits: Limits): Promise<SvcError | undefined> {
-  const all = await processesFrom(root);
+async function processesBeyond(
+  files: ReadFiles,
+  root: number,
+  limits: Limits,
+): Promise<SvcError | undefined> {
+  const all = await processesFrom(files, root);
   const seconds = all.reduce((sum, { ticks }) => sum + ticks, 0) / TICKS_PER_SECOND;
   if (seconds > limits.cpuSeconds) {
     return tooMuch(`used ${Math.round(seconds)} s of processor time`, `at most ${limits.cpuSeconds} s`);
   }
-  const resident = await sumOf(all, "status", /^VmRSS:\s+(\d+) kB$/m);
+  const resident = await sumOf(files, all, "status", /^VmRSS:\s+(\d+) kB$/m);
   if (resident <= limits.memoryBytes) return undefined;
   // What they share has been counted for each; to count it once is slow.
-  const bytes = await sumOf(all, "smaps_rollup", /^Pss:\s+(\d+) kB$/m) || resident;
+  const bytes = await sumOf(files, all, "smaps_rollup", /^Pss:\s+(\d+) kB$/m) || resident;
   if (bytes <= limits.memoryBytes) return undefined;
   return tooMuch(`used ${mib(bytes)} of memory`, `at most ${mib(limits.memoryBytes)}`);
 }
@@ -154,9 +160,9 @@ interface Process {
   readonly ticks: number;
 }
 
-async function processesFrom(root: number): Promise<Process[]> {
-  const names = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
-  const all = (await Promise.all(names.map(async (name) => parseStat(await inProc(name, "stat")))))
+async function processesFrom(files: ReadFiles, root: number): Promise<Process[]> {
+  const names = (await files.readFolder("/proc")).filter((name) => /^\d+$/.test(name));
+  const all = (await Promise.all(names.map(async (name) => parseStat(await inProc(files, name, "stat")))))
     .filter((one) => one !== undefined);
   const found = new Set([root]);
   for (let size = 0; size < found.size;) {
@@ -175,21 +181,26 @@ export function parseStat(text: string): Process | undefined {
   return { pid: Number.parseInt(text), parent: Number(fields[1]), ticks };
 }
 
-async function sumOf(processes: readonly Process[], file: string, kilobytes: RegExp): Promise<number> {
+async function sumOf(
+  files: ReadFiles,
+  processes: readonly Process[],
+  file: string,
+  kilobytes: RegExp,
+): Promise<number> {
   const each = processes.map(async ({ pid }) => {
-    return Number(kilobytes.exec(await inProc(`${pid}`, file))?.[1] ?? 0) * 1024;
+    return Number(kilobytes.exec(await inProc(files, `${pid}`, file))?.[1] ?? 0) * 1024;
   });
   return (await Promise.all(each)).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** Nothing of a process that is gone. */
-function inProc(pid: string, file: string): Promise<string> {
-  return readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "");
+function inProc(files: ReadFiles, pid: string, file: string): Promise<string> {
+  return files.readTextFile(`/proc/${pid}/${file}`).catch(() => "");
 }
 
 /** Memory is used in ways that no process shows: files in memory that are not mapped. */
-async function memoryBeyond(): Promise<SvcError | undefined> {
-  const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(await readFile("/proc/meminfo", "utf8")) ?? [];
+async function memoryBeyond(files: ReadFiles): Promise<SvcError | undefined> {
+  const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(await files.readTextFile("/proc/meminfo")) ?? [];
   const left = Number(kilobytes ?? Infinity) * 1024;
   if (left >= MEMORY_RESERVE_BYTES) return undefined;
   return tooMuch(`ran while ${mib(left)} of memory were left`, `at least ${mib(MEMORY_RESERVE_BYTES)}`);

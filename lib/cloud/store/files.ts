@@ -6,9 +6,14 @@
  */
 
 import { createHash, randomUUID } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import {
+  FileError,
+  type LogFiles,
+  type ReadFiles,
+  TEMPORARY,
+  type WriteFiles,
+} from "../../base/files/files.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 
 /** A content that has come in, and that stays whatever others do to the one of the same hash. */
@@ -26,23 +31,27 @@ export interface StoredFile {
   readonly bytes: number;
 }
 
-const TEMPORARY = ".tmp";
+type StoreFiles = ReadFiles & WriteFiles & LogFiles;
 
 export class FileStore {
-  private constructor(private readonly folder: string) {}
+  private constructor(private readonly disk: StoreFiles, private readonly folder: string) {}
 
   /** Opens the folder, made where there is none, and clears away what an earlier process did not finish. */
-  static async open(folder: string, { olderThanMs }: { olderThanMs: number }): Promise<FileStore> {
+  static async open(
+    disk: StoreFiles,
+    folder: string,
+    { olderThanMs }: { olderThanMs: number },
+  ): Promise<FileStore> {
     return await attempt(`open the folder ${folder}`, async () => {
-      await mkdir(folder, { recursive: true });
-      for (const name of await readdir(folder)) {
+      await disk.makeFolder(folder);
+      for (const name of await disk.readFolder(folder)) {
+        if (!name.endsWith(TEMPORARY)) continue;
         const path = join(folder, name);
         // A younger one may be what another process is writing.
-        if (name.endsWith(TEMPORARY) && (await stat(path)).mtimeMs < olderThanMs) {
-          await rm(path, { force: true });
-        }
+        const found = await disk.stat(path);
+        if (found && found.modifiedMs < olderThanMs) await disk.remove(path);
       }
-      return new FileStore(folder);
+      return new FileStore(disk, folder);
     });
   }
 
@@ -56,12 +65,12 @@ export class FileStore {
   /** The same where others may remove the content at the same time: it is held under a second name until settled. */
   async receive(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<Upload> {
     const temporary = join(this.folder, `${randomUUID()}${TEMPORARY}`);
-    const drop = () => rm(temporary, { force: true });
+    const drop = () => this.disk.remove(temporary);
     return await attempt(`write a file to ${this.folder}`, async () => {
       try {
-        const file = await write(temporary, content, bytesMax);
+        const file = await write(this.disk, temporary, content, bytesMax);
         const path = this.#path(file.sha256);
-        await mkdir(join(path, ".."), { recursive: true });
+        await this.disk.makeFolder(dirname(path));
         await this.#publish(temporary, path);
         return {
           file,
@@ -82,30 +91,30 @@ export class FileStore {
   /** The content from byte `offset` on. Throws `not_found`. */
   async *read(sha256: string, offset = 0): AsyncGenerator<Uint8Array> {
     await this.size(sha256);
-    for await (const chunk of createReadStream(this.#path(sha256), { start: offset })) yield chunk;
+    yield* this.disk.readPieces(this.#path(sha256), offset);
   }
 
   /** Bytes of the content. Throws `not_found`. */
   async size(sha256: string): Promise<number> {
-    try {
-      return (await stat(this.#path(sha256))).size;
-    } catch (cause) {
-      throw new SvcError("not_found", `there is no file ${sha256}`, { cause });
-    }
+    const found = await this.disk.fileSize(this.#path(sha256));
+    if (found === undefined) throw new SvcError("not_found", `there is no file ${sha256}`);
+    return found;
   }
 
   /** The hashes of all contents that came before a time. */
   async *list({ olderThanMs }: { olderThanMs: number }): AsyncGenerator<string> {
-    for (const folder of (await readdir(this.folder)).filter((name) => /^[0-9a-f]{2}$/.test(name))) {
-      for (const name of await readdir(join(this.folder, folder))) {
-        const found = await stat(join(this.folder, folder, name)).catch(() => undefined);
-        if (found && found.mtimeMs < olderThanMs) yield name;
+    for (
+      const folder of (await this.disk.readFolder(this.folder)).filter((name) => /^[0-9a-f]{2}$/.test(name))
+    ) {
+      for (const name of await this.disk.readFolder(join(this.folder, folder))) {
+        const found = await this.disk.stat(join(this.folder, folder, name));
+        if (found && found.modifiedMs < olderThanMs) yield name;
       }
     }
   }
 
   async remove(sha256: string): Promise<void> {
-    await attempt(`remove the file ${sha256}`, () => rm(this.#path(sha256), { force: true }));
+    await attempt(`remove the file ${sha256}`, () => this.disk.remove(this.#path(sha256)));
   }
 
   /** Removes a content unless `isNeeded` says otherwise, which is asked while nobody can find the content. */
@@ -114,15 +123,15 @@ export class FileStore {
     const aside = join(this.folder, `${randomUUID()}${TEMPORARY}`);
     await attempt(`remove the file ${sha256}`, async () => {
       try {
-        await rename(path, aside);
+        this.disk.moveFile(path, aside);
       } catch (error) {
-        if ((error as { code?: string }).code === "ENOENT") return;
+        if (SvcError.from(error).code === "not_found") return;
         throw error;
       }
       // Where it cannot be known, the content stays.
       const needed = await isNeeded().catch((error) => ({ error }));
       if (needed !== false) await this.#publish(aside, path);
-      await rm(aside, { force: true });
+      await this.disk.remove(aside);
       if (typeof needed === "object") throw needed.error;
     });
   }
@@ -130,13 +139,13 @@ export class FileStore {
   /** Gives a file its name, unless its content is there already. */
   async #publish(from: string, path: string): Promise<void> {
     try {
-      await link(from, path);
+      await this.disk.addName(from, path);
     } catch (error) {
-      if ((error as { code?: string }).code === "EEXIST") return;
+      if (SvcError.from(error).code === "already_exists") return;
       throw error;
     }
-    await syncFolder(join(path, ".."));
-    await syncFolder(this.folder);
+    await this.disk.syncFolder(dirname(path));
+    await this.disk.syncFolder(this.folder);
   }
 
   #path(sha256: string): string {
@@ -146,13 +155,14 @@ export class FileStore {
 }
 
 async function write(
+  disk: StoreFiles,
   path: string,
   content: AsyncIterable<Uint8Array>,
   bytesMax: number,
 ): Promise<StoredFile> {
   const hash = createHash("sha256");
   let bytes = 0;
-  const file = await open(path, "wx");
+  const file = await disk.open(path, "exclusive");
   try {
     for await (const chunk of content) {
       bytes += chunk.length;
@@ -160,28 +170,22 @@ async function write(
         throw new SvcError("resource_exhausted", `the file is too large, wanted at most ${bytesMax} bytes`);
       }
       hash.update(chunk);
-      for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at)).bytesWritten;
+      await file.write(chunk);
     }
     await file.sync();
   } finally {
-    await file.close();
+    file.close();
   }
   return { sha256: hash.digest("hex"), bytes };
-}
-
-/** Makes a rename durable; where folders cannot be opened, as on Windows, it needs nothing. */
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, "r").catch(() => undefined);
-  await folder?.sync().catch(() => {});
-  await folder?.close();
 }
 
 async function attempt<T>(what: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (cause) {
-    if (cause instanceof SvcError) throw cause;
-    const code = (cause as { code?: string }).code === "ENOSPC" ? "resource_exhausted" : "unavailable";
+    if (cause instanceof SvcError && !(cause instanceof FileError)) throw cause;
+    const full = cause instanceof FileError && cause.code === "resource_exhausted";
+    const code = full ? "resource_exhausted" : "unavailable";
     throw new SvcError(code, `cannot ${what}: ${messageOf(cause)}`, { cause });
   }
 }

@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
 import { FileStore } from "./files.ts";
+import { SystemFiles } from "../../base/files/system_files.ts";
 
 async function withFolder(run: (folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-files-" });
@@ -25,7 +26,7 @@ const ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 Deno.test("a file is found by its content's hash, whole or from a byte on", () =>
   withFolder(async (folder) => {
-    const files = await FileStore.open(folder, { olderThanMs: 0 });
+    const files = await FileStore.open(new SystemFiles(), folder, { olderThanMs: 0 });
     assertEquals(await files.put(chunks("a", "bc")), { sha256: ABC, bytes: 3 });
     assertEquals(await files.put(chunks("abc")), { sha256: ABC, bytes: 3 });
     assertEquals(await textOf(files.read(ABC)), "abc");
@@ -37,7 +38,7 @@ Deno.test("a file is found by its content's hash, whole or from a byte on", () =
 
 Deno.test("what is too large or breaks off leaves nothing behind", () =>
   withFolder(async (folder) => {
-    const files = await FileStore.open(folder, { olderThanMs: 0 });
+    const files = await FileStore.open(new SystemFiles(), folder, { olderThanMs: 0 });
     const error = await assertRejects(() => files.put(chunks("abc", "def"), 5), SvcError);
     assertEquals(error.code, "resource_exhausted");
     await assertRejects(() =>
@@ -54,6 +55,6 @@ Deno.test("what a killed process left half written is cleared away, what another
     await Deno.writeTextFile(`${folder}/old.tmp`, "half");
     await Deno.utime(`${folder}/old.tmp`, 1000, 1000);
     await Deno.writeTextFile(`${folder}/new.tmp`, "half");
-    await FileStore.open(folder, { olderThanMs: 2_000_000 });
+    await FileStore.open(new SystemFiles(), folder, { olderThanMs: 2_000_000 });
     assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["new.tmp"]);
   }));

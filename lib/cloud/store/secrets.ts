@@ -7,7 +7,6 @@
  */
 
 import { createHash } from "node:crypto";
-import { chmod, mkdir, stat } from "node:fs/promises";
 import type { Platform } from "../../base/host.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -61,7 +60,7 @@ export class Secrets {
   static async open(parts: SecretsParts): Promise<Secrets> {
     const { folder, store, logger } = parts;
     const secrets = new Secrets(parts);
-    await makeFolder(folder);
+    await parts.host.makeFolder(folder, { mode: FOLDER_MODE });
     await store.exclusive(async (sql) => {
       for (const name of NAMES) secrets.#loaded.set(name, await secrets.#settle(sql, name));
     });
@@ -77,7 +76,7 @@ export class Secrets {
 
   /** Replaces keys that are lost, or that a stranger has: what they have signed is good no more. */
   static async replace(parts: SecretsParts, names: readonly SecretName[]): Promise<void> {
-    await makeFolder(parts.folder);
+    await parts.host.makeFolder(parts.folder, { mode: FOLDER_MODE });
     const secrets = new Secrets(parts);
     for (const name of names) {
       await parts.store.exclusive(async (sql) => {
@@ -217,12 +216,12 @@ export class Secrets {
       if (SvcError.from(error).code === "not_found") return undefined;
       throw error;
     }
-    const mode = (await stat(path)).mode & 0o777;
-    if (host.platform().os !== "windows" && (mode & OTHERS) !== 0) {
-      const found = mode.toString(8);
+    const found = await host.stat(path);
+    if (!found) throw new SvcError("unavailable", `cannot tell who may read ${path}`);
+    if (host.platform().os !== "windows" && (found.mode & OTHERS) !== 0) {
       throw new SvcError(
         "failed_precondition",
-        `${path}: everybody may read it (${found}): chmod 600 ${path}`,
+        `${path}: everybody may read it (${found.mode.toString(8)}): chmod 600 ${path}`,
       );
     }
     try {
@@ -232,12 +231,6 @@ export class Secrets {
       // Falls through to the one complaint; what is in the file is not for logs.
     }
     throw new SvcError("data_loss", `${path} is not as svc-cloud wrote it: restore it from a copy`);
-  }
-}
-
-async function makeFolder(folder: string): Promise<void> {
-  if (await mkdir(folder, { recursive: true, mode: FOLDER_MODE }) !== undefined) {
-    await chmod(folder, FOLDER_MODE);
   }
 }
 

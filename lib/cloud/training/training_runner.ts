@@ -8,8 +8,8 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type ArchiveFile, packed } from "../../base/files/archive.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -25,12 +25,13 @@ import type { Sql, Store } from "../store/store.ts";
 import { type Ended, LOGS_KEPT_MS, type Queue, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
 import type { FairOrder, Waiting } from "./training_queue.ts";
 import { TrainingLog } from "./training_log.ts";
-import { outputFiles } from "./training_output.ts";
+import { strangersFiles } from "../../base/files/strangers.ts";
 import { hasEnded, type TrainingState } from "./training_state.ts";
 import type { Usage } from "../access/usage.ts";
 
 export interface TrainingOptions {
   readonly executors: Executors;
+  readonly host: ReadFiles & WriteFiles;
   /** Where jobs are worked on. Control planes that share a database may share it too. */
   readonly folder: string;
   /** How many jobs of one organization may wait. */
@@ -59,7 +60,7 @@ const TOLD_MAX = 20;
 const QUEUES: readonly Queue[] = ["managed", "custom"];
 const PAUSE_MS = 1_000;
 /** Of what a job leaves. */
-const OUTPUT_LIMITS = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX };
+const OUTPUT_LIMITS = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX, except: "tmp" };
 /** Of the files that are not published, so many are told of. */
 const LEFT_OUT_MAX = 20;
 
@@ -181,7 +182,7 @@ export class TrainingRunner {
       }).catch((error) => {
         if (!(error instanceof Lost)) throw error;
       });
-      await rm(this.#folderOf(id), { recursive: true, force: true });
+      await this.options.host.removeTree(this.#folderOf(id));
       await this.options.executors[queueOf(job)]?.abandon?.(id);
     }
   }
@@ -231,7 +232,7 @@ export class TrainingRunner {
       await this.#giveUp(job, signal.aborted ? signal.reason : SvcError.from(thrown));
     } finally {
       done();
-      await rm(this.#folderOf(job.id), { recursive: true, force: true }).catch((error) =>
+      await this.options.host.removeTree(this.#folderOf(job.id)).catch((error) =>
         logger.warn(`cannot remove the folder of training job ${job.id}: ${chainOf(error)}`)
       );
     }
@@ -241,8 +242,8 @@ export class TrainingRunner {
     const { store, files, executors } = this.options;
     const executor = (job.script ? executors.custom : executors.managed)!;
     const folder = this.#folderOf(job.id);
-    await rm(folder, { recursive: true, force: true });
-    await mkdir(join(folder, "output"), { recursive: true, mode: 0o700 });
+    await this.options.host.removeTree(folder);
+    await this.options.host.makeFolder(join(folder, "output"), { mode: 0o700 });
     const work: Work = {
       job,
       folder,
@@ -336,11 +337,11 @@ export class TrainingRunner {
 
   /** Removes what earlier runners left behind. */
   async #clearFolder(): Promise<void> {
-    const { folder, store } = this.options;
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    for (const name of await readdir(folder)) {
+    const { folder, store, host } = this.options;
+    await host.makeFolder(folder, { mode: 0o700 });
+    for (const name of await host.readFolder(folder)) {
       const job = await new TrainingJobs(store).get(name).catch(() => undefined);
-      if (!job || hasEnded(job.state)) await rm(join(folder, name), { recursive: true, force: true });
+      if (!job || hasEnded(job.state)) await host.removeTree(join(folder, name));
     }
   }
 }
@@ -393,7 +394,7 @@ async function* someFiles(
   leftOut: (path: string, why: string) => void,
 ): AsyncGenerator<ArchiveFile> {
   let none = true;
-  for await (const file of outputFiles(output, OUTPUT_LIMITS, leftOut)) {
+  for await (const file of strangersFiles(output, OUTPUT_LIMITS, leftOut)) {
     none = false;
     yield file;
   }

@@ -10,6 +10,7 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { readStunAnswer, stunRequest } from "../../wire/stun.ts";
+import type { UdpSocket } from "../../base/udp.ts";
 
 /** What the check needs of the system. Everything rejects with an `SvcError`. */
 export interface Network {
@@ -23,11 +24,6 @@ export interface Network {
   gateway(): Promise<string>;
   /** What the system's `ping` prints for `count` probes. Rejects with `unavailable` where there is none to use. */
   ping(address: string, count: number, signal: AbortSignal): Promise<string>;
-}
-
-export interface UdpSocket {
-  send(host: string, port: number, bytes: Uint8Array): Promise<void>;
-  close(): void;
 }
 
 export interface NetworkCheckParts {

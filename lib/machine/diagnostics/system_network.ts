@@ -2,16 +2,18 @@
  * The network as the system gives it to the network check: names, sockets, the route to the outside, `ping`.
  */
 
-import { execFile } from "node:child_process";
-import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { connect } from "node:net";
 import type { Platform } from "../../base/host.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import type { Network, UdpSocket } from "./network_check.ts";
+import type { ProcessHost, RunningProcess } from "../../base/process.ts";
+import { openUdp, type UdpSocket } from "../../base/udp.ts";
+import type { Network } from "./network_check.ts";
 
-export function systemNetwork(host: Platform & ReadFiles): Network {
+type NetworkHost = Platform & ReadFiles & Pick<ProcessHost, "spawn">;
+
+export function systemNetwork(host: NetworkHost): Network {
   return {
     resolve: async (name) => {
       try {
@@ -23,7 +25,7 @@ export function systemNetwork(host: Platform & ReadFiles): Network {
     tcp,
     udp,
     gateway: () => gateway(host),
-    ping: (address, count, signal) => ping(address, count, host.platform().os, signal),
+    ping: (address, count, signal) => ping(host, address, count, signal),
   };
 }
 
@@ -44,17 +46,19 @@ function tcp(host: string, port: number, signal: AbortSignal, request?: Uint8Arr
   });
 }
 
-function udp(received: (bytes: Uint8Array) => void): Promise<UdpSocket> {
-  return new Promise((resolve, reject) => {
-    const socket = createSocket("udp4");
-    socket.on("error", (error) => reject(failure(error)));
-    socket.on("message", received);
-    const send = (host: string, port: number, bytes: Uint8Array) =>
-      new Promise<void>((sent, failed) => {
-        socket.send(bytes, port, host, (error) => error ? failed(failure(error)) : sent());
-      });
-    socket.bind(0, () => resolve({ send, close: () => void socket.close() }));
-  });
+async function udp(received: (bytes: Uint8Array) => void): Promise<UdpSocket> {
+  try {
+    const { send, close } = await openUdp(received);
+    return {
+      close,
+      send: (host, port, bytes) =>
+        send(host, port, bytes).catch((error) => {
+          throw failure(error);
+        }),
+    };
+  } catch (error) {
+    throw failure(error);
+  }
 }
 
 async function gateway(host: Platform & ReadFiles): Promise<string> {
@@ -82,21 +86,46 @@ export function readGateway(routes: string): string | undefined {
 }
 
 /** ICMP takes a privilege that the system's own program has. */
-function ping(address: string, count: number, os: string, signal: AbortSignal): Promise<string> {
-  const args = os === "windows"
+async function ping(
+  host: NetworkHost,
+  address: string,
+  count: number,
+  signal: AbortSignal,
+): Promise<string> {
+  const args = host.platform().os === "windows"
     ? ["-n", String(count), "-w", "1000", address]
     : ["-n", "-c", String(count), "-W", "1", address];
-  return new Promise((resolve, reject) => {
-    execFile("ping", args, { signal }, (error, stdout, stderr) => {
-      // It ends with an error too when probes are lost; then it has printed how many.
-      if (stdout.includes("%")) return resolve(stdout);
-      const missing = (error as { code?: unknown } | null)?.code === "ENOENT";
-      const why = missing ? "there is no ping program on this machine" : stderr.trim() || messageOf(error);
-      reject(
-        signal.aborted ? signal.reason : new SvcError("unavailable", `it takes the system's ping: ${why}`),
-      );
-    });
-  });
+  const process = started(host, args);
+  const kill = () => process.signal("SIGKILL");
+  signal.addEventListener("abort", kill, { once: true });
+  try {
+    if (signal.aborted) kill();
+    const all = async (lines: AsyncIterable<string>) => (await Array.fromAsync(lines)).join("\n");
+    const [said, complaint, { code }] = await Promise.all([
+      all(process.stdout),
+      all(process.stderr),
+      process.exited,
+    ]);
+    // It ends with an error too when probes are lost; then it has printed how many.
+    if (said.includes("%")) return said;
+    signal.throwIfAborted();
+    throw unable(complaint.trim() || `it ends with exit code ${code}`);
+  } finally {
+    signal.removeEventListener("abort", kill);
+  }
+}
+
+function started(host: NetworkHost, args: readonly string[]): RunningProcess {
+  try {
+    return host.spawn({ command: "ping", args });
+  } catch (error) {
+    const missing = SvcError.from(error).code === "not_found";
+    throw unable(missing ? "there is no ping program on this machine" : messageOf(error));
+  }
+}
+
+function unable(why: string): SvcError {
+  return new SvcError("unavailable", `it takes the system's ping: ${why}`);
 }
 
 const KNOWN: { readonly [code: string]: readonly [Code, string] } = {

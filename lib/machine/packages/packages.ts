@@ -8,12 +8,10 @@
  */
 
 import { createHash, randomUUID } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
 import type { Platform } from "../../base/host.ts";
-import type { WriteFiles } from "../../base/files/files.ts";
+import { FileError, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
@@ -47,7 +45,7 @@ export interface PackagesParts {
   readonly home: string;
   /** The control plane, if there is one. */
   readonly client?: Pick<CloudClient, "package" | "partId">;
-  readonly host: Platform & WriteFiles;
+  readonly host: Platform & ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -104,23 +102,23 @@ export class MachinePackages {
     const own = configs.map((one) => this.#folderOf(one).slice(home.length + 1));
     const root = join(home, "packages");
     try {
-      if (own.length === 0 && !await exists(root)) return;
+      if (own.length === 0 && !await host.stat(root)) return;
       const name = `used_${fileNameOf(client?.partId ?? "local")}.json`;
-      await mkdir(root, { recursive: true });
+      await host.makeFolder(root);
       await host.writeFile(join(root, name), JSON.stringify(own));
       const used = new Set<string>();
-      for (const file of (await readdir(root)).filter((one) => /^used_.*\.json$/.test(one))) {
-        for (const folder of JSON.parse(await readFile(join(root, file), "utf8"))) used.add(folder);
+      for (const file of (await host.readFolder(root)).filter((one) => /^used_.*\.json$/.test(one))) {
+        for (const folder of JSON.parse(await host.readTextFile(join(root, file)))) used.add(folder);
       }
-      for (const type of await entries(join(root, "data"))) {
-        for (const folder of await entries(join(root, "data", type))) {
+      for (const type of await this.#namesIn(join(root, "data"))) {
+        for (const folder of await this.#namesIn(join(root, "data", type))) {
           const path = `packages/data/${type}/${folder}`;
           if (used.has(path)) continue;
-          await rm(join(home, path), { recursive: true, force: true });
+          await host.removeTree(join(home, path));
           logger.info("a package is no longer used and was removed", { folder: path });
         }
       }
-      if (!this.#busy(configs)) await rm(join(root, "downloads"), { recursive: true, force: true });
+      if (!this.#busy(configs)) await host.removeTree(join(root, "downloads"));
     } catch (error) {
       logger.warn(`packages that are no longer used stay: ${messageOf(error)}`);
     }
@@ -169,7 +167,7 @@ export class MachinePackages {
     const failures: SvcError[] = [];
     for (const config of configs) {
       try {
-        if (!await exists(this.#folderOf(config))) await this.#fetchOne(config, signal);
+        if (!await this.parts.host.stat(this.#folderOf(config))) await this.#fetchOne(config, signal);
         this.#tell(config, { state: "ready" });
       } catch (error) {
         if (signal.aborted) return failures;
@@ -214,12 +212,12 @@ export class MachinePackages {
       version: config.version,
     });
     const downloads = join(home, "packages", "downloads");
-    await mkdir(downloads, { recursive: true });
+    await host.makeFolder(downloads);
     const archive = join(downloads, `${found.checksum}.part`);
     await this.#download(config, found, archive, signal);
     this.#tell(config, { state: "loading" });
     await this.#unpack(archive, this.#folderOf(config));
-    await rm(archive, { force: true });
+    await host.remove(archive);
     logger.info("a package is there", { name: config.name, folder: this.#folderOf(config) });
   }
 
@@ -230,7 +228,8 @@ export class MachinePackages {
     path: string,
     signal: AbortSignal,
   ): Promise<void> {
-    const there = await stat(path).then(({ size }) => size, () => 0);
+    const { host } = this.parts;
+    const there = await host.fileSize(path) ?? 0;
     const stalled = new AbortController();
     const watch = () =>
       this.parts.clock.after(STALL_MS, () => {
@@ -247,7 +246,7 @@ export class MachinePackages {
         const body = answer.body;
         const from = answer.status === 206 ? there : 0;
         const bytesTotal = from + Number(answer.headers.get("content-length") ?? -from);
-        await append(path, from, body, (bytesDownloaded) => {
+        await append(host, path, from, body, (bytesDownloaded) => {
           callOff();
           callOff = watch();
           this.#tell(config, { state: "downloading", bytesDownloaded, bytesTotal });
@@ -255,66 +254,66 @@ export class MachinePackages {
       }
     } catch (error) {
       if (stalled.signal.aborted) throw stalled.signal.reason;
+      if (error instanceof FileError) {
+        const code = error.code === "resource_exhausted" ? error.code : "unavailable";
+        throw new SvcError(code, `the download broke off: ${error.message}`, { cause: error });
+      }
       if (error instanceof SvcError) throw error;
-      const full = (error as { code?: string }).code === "ENOSPC";
-      throw new SvcError(
-        full ? "resource_exhausted" : "unavailable",
-        `the download broke off: ${messageOf(error)}`,
-        {
-          cause: error,
-        },
-      );
+      throw new SvcError("unavailable", `the download broke off: ${messageOf(error)}`, { cause: error });
     } finally {
       callOff();
     }
     const hash = createHash("sha256");
-    for await (const chunk of createReadStream(path)) hash.update(chunk);
+    for await (const chunk of host.readPieces(path)) hash.update(chunk);
     const sha256 = hash.digest("hex");
     if (sha256 === checksum) return;
-    await rm(path, { force: true });
+    await host.remove(path);
     throw new SvcError("data_loss", `the download has SHA-256 ${sha256}, wanted ${checksum}`);
   }
 
   /** Unpacks beside the folder, and gives it its name when everything is on disk. */
   async #unpack(archive: string, folder: string): Promise<void> {
-    const temporary = join(this.parts.home, "packages", "downloads", randomUUID());
+    const { home, host } = this.parts;
+    const temporary = join(home, "packages", "downloads", randomUUID());
     try {
-      await mkdir(temporary);
-      for (const path of await unpackInto(temporary, createReadStream(archive), LIMITS)) {
-        await sync(join(temporary, path));
+      await host.makeFolder(temporary);
+      for (const path of await unpackInto(host, temporary, host.readPieces(archive), LIMITS)) {
+        await host.syncFile(join(temporary, path));
       }
-      await mkdir(dirname(folder), { recursive: true });
-      await rename(temporary, folder);
-      await sync(dirname(folder));
+      await host.makeFolder(dirname(folder));
+      await host.moveDurably(temporary, folder);
     } catch (error) {
-      await rm(temporary, { recursive: true, force: true });
+      await host.removeTree(temporary);
       throw error;
     }
+  }
+
+  async #namesIn(folder: string): Promise<string[]> {
+    return await this.parts.host.readFolder(folder).catch(() => []);
   }
 }
 
 async function append(
+  files: WriteFiles,
   path: string,
   from: number,
   body: AsyncIterable<Uint8Array>,
   came: (bytes: number) => void,
 ): Promise<void> {
-  const file = await open(path, from > 0 ? "r+" : "w");
+  const file = await files.open(path, from > 0 ? "append" : "new");
   try {
     let at = from;
     for await (const chunk of body) {
       if (at + chunk.length > BYTES_MAX) {
         throw new SvcError("failed_precondition", `the package is larger than ${BYTES_MAX} bytes`);
       }
-      for (let done = 0; done < chunk.length;) {
-        done += (await file.write(chunk, done, chunk.length - done, at + done)).bytesWritten;
-      }
+      await file.write(chunk);
       at += chunk.length;
       came(at);
     }
     await file.sync();
   } finally {
-    await file.close();
+    file.close();
   }
 }
 
@@ -326,19 +325,4 @@ async function refusal(answer: Response): Promise<SvcError> {
     ? "permission_denied"
     : "unavailable";
   return new SvcError(code, `the download was refused with ${answer.status}: ${line}`);
-}
-
-/** Makes a file or the names in a folder durable; where folders cannot be opened, as on Windows, it needs nothing. */
-async function sync(path: string): Promise<void> {
-  const handle = await open(path, "r").catch(() => undefined);
-  await handle?.sync().catch(() => {});
-  await handle?.close();
-}
-
-async function exists(path: string): Promise<boolean> {
-  return await stat(path).then(() => true, () => false);
-}
-
-async function entries(folder: string): Promise<string[]> {
-  return await readdir(folder).catch(() => []);
 }

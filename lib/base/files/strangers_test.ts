@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { SvcError } from "../../base/error.ts";
-import { outputFiles } from "./training_output.ts";
+import { SvcError } from "../error.ts";
+import { strangersFiles } from "./strangers.ts";
 
 const LIMITS = { filesMax: 10, bytesMax: 1_000 };
 const unix = Deno.build.os !== "windows";
@@ -21,7 +21,7 @@ async function collected(output: string, limits = LIMITS) {
   const files: Record<string, string> = {};
   const leftOut: string[] = [];
   for await (
-    const { path, content } of outputFiles(output, limits, (path, why) => leftOut.push(`${path} ${why}`))
+    const { path, content } of strangersFiles(output, limits, (path, why) => leftOut.push(`${path} ${why}`))
   ) {
     files[path] = "";
     for await (const chunk of content) files[path] += new TextDecoder().decode(chunk);
@@ -79,7 +79,7 @@ Deno.test({
       await Deno.writeTextFile(`${output}/model/a`, "ours");
       await Deno.writeTextFile(`${output}/model/secret`, "ours too");
       const seen: string[] = [];
-      for await (const { content } of outputFiles(output, LIMITS, () => {})) {
+      for await (const { content } of strangersFiles(output, LIMITS, () => {})) {
         for await (const chunk of content) seen.push(new TextDecoder().decode(chunk));
         if (seen.length > 1) continue;
         await Deno.rename(`${output}/model`, `${output}/away`);

@@ -1,8 +1,8 @@
 /**
- * What a training job has left in its output folder, as files of a package.
+ * The files of a folder that strangers have made.
  *
- * A script of strangers has made that folder, and something of it may still be at work there. Promises: nothing but
- * regular files that are in the folder itself is ever read. Links are left out, hard ones too, for they may lead
+ * A program of theirs may still be at work there. Promises: nothing but regular files that are in the folder itself is
+ * ever read. Links are left out, hard ones too, for they may lead
  * anywhere; so are pipes and devices; none of them is waited for. On Linux every folder and file is opened from the
  * folder above it, which is held open, so that nothing can be put in its place meanwhile.
  */
@@ -11,30 +11,29 @@ import { constants } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import process from "node:process";
-import type { ArchiveFile, ArchiveLimits } from "../../base/files/archive.ts";
-import { SvcError } from "../../base/error.ts";
+import type { ArchiveFile, ArchiveLimits } from "./archive.ts";
+import { SvcError } from "../error.ts";
 
 /** Folders in each other, and names in one. */
 const DEPTH_MAX = 32;
 const NAMES_MAX = 100_000;
 const PIECE_BYTES = 64 * 1024;
-/** Not part of the output. */
-const TEMPORARY = "tmp";
 
 /** Nothing is followed, and nothing waited for. */
 const FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
- * The regular files below a folder, in a settled order; `leftOut` hears of what is something else. Throws
+ * The regular files below a folder, in a settled order, but for the entry `except` of the folder itself; `leftOut` hears
+ * of what is something else. Throws
  * `resource_exhausted` past the limits.
  */
-export async function* outputFiles(
+export async function* strangersFiles(
   folder: string,
-  { filesMax, bytesMax }: ArchiveLimits,
+  { filesMax, bytesMax, except }: ArchiveLimits & { readonly except?: string },
   leftOut: (path: string, why: string) => void,
 ): AsyncGenerator<ArchiveFile> {
   let [files, bytes] = [0, 0];
-  for await (const { path, handle } of handlesIn(folder, "", 0, leftOut)) {
+  for await (const { path, handle } of handlesIn(folder, "", except, 0, leftOut)) {
     const { size, mode } = await handle.stat();
     if (++files > filesMax) throw tooMuch(`more than ${filesMax} files`);
     if ((bytes += size) > bytesMax) throw tooMuch(`files of more than ${bytesMax} bytes`);
@@ -46,6 +45,7 @@ export async function* outputFiles(
 async function* handlesIn(
   folder: string,
   below: string,
+  except: string | undefined,
   depth: number,
   leftOut: (path: string, why: string) => void,
 ): AsyncGenerator<{ path: string; handle: FileHandle }> {
@@ -57,7 +57,7 @@ async function* handlesIn(
     const names = (await readdir(place)).sort();
     if (names.length > NAMES_MAX) throw tooMuch(`${names.length} names in one folder`);
     for (const name of names) {
-      if (depth === 0 && name === TEMPORARY) continue;
+      if (depth === 0 && name === except) continue;
       const path = below ? `${below}/${name}` : name;
       const handle = await opened(join(place, name));
       if (!handle) {
@@ -73,7 +73,7 @@ async function* handlesIn(
       } finally {
         await handle.close();
       }
-      if (inner) yield* handlesIn(join(place, name), path, depth + 1, leftOut);
+      if (inner) yield* handlesIn(join(place, name), path, except, depth + 1, leftOut);
     }
   } finally {
     await held.close();
@@ -105,5 +105,5 @@ async function* contentOf(handle: FileHandle, bytes: number): AsyncGenerator<Uin
 }
 
 function tooMuch(found: string): SvcError {
-  return new SvcError("resource_exhausted", `the output folder has ${found}`);
+  return new SvcError("resource_exhausted", `the folder has ${found}`);
 }
