@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { DenoHost } from "../../base/host_deno.ts";
-import type { ProcessCommand } from "../../base/process.ts";
 import { type Cell, type CellNeeds, NO_SANDBOX, openSandbox, type Sandbox } from "./sandbox.ts";
 import { type Limits, parseStat } from "./sandbox_usage.ts";
 import { untilGone } from "../../../tests/support/until.ts";
