@@ -7,6 +7,7 @@ import { datasetImage } from "../support/dataset_image.ts";
 import { until } from "../support/until.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { FakeClock } from "../support/fake_clock.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes_executor.ts";
@@ -41,7 +42,6 @@ json.dump(result, open(os.path.join(a.model_output_directory, "model.json"), "w"
 os.makedirs(os.path.join(a.model_output_directory, "tmp"))
 open(os.path.join(a.model_output_directory, "tmp", "scratch"), "w").close()
 `;
-import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 interface Bench {
   readonly executor: KubernetesExecutor;
