@@ -1,0 +1,197 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { FakeFiles, type Fault } from "../../../tests/support/fake_files.ts";
+import type { Code } from "../error.ts";
+import { FileError, type Files, TEMPORARY } from "./files.ts";
+import { SystemFiles } from "./system_files.ts";
+
+const unix = Deno.build.os !== "windows";
+const PATH = "/home/state.json";
+
+async function withFolder(test: (files: Files, folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await test(new SystemFiles(), folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** The real files and the double have to do the same, or what the simulations show says nothing. */
+function both(name: string, test: (files: Files, folder: string) => Promise<void>): void {
+  Deno.test(`files of the system: ${name}`, () => withFolder(test));
+  Deno.test(`files in memory: ${name}`, async () => {
+    const files = new FakeFiles();
+    await files.makeFolder("/home");
+    await test(files, "/home");
+  });
+}
+
+async function* pieces(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield new TextEncoder().encode(text);
+}
+
+async function read(chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  let text = "";
+  for await (const chunk of chunks) text += new TextDecoder().decode(chunk);
+  return text;
+}
+
+async function refused(work: () => Promise<unknown>, code: Code, path: string): Promise<void> {
+  const error = await assertRejects(work, FileError);
+  assertEquals([error.code, error.path], [code, path], error.message);
+  assert(error.message.includes(`"${path}"`), error.message);
+}
+
+both("a file is replaced whole, and nothing of the way to it stays", async (files, folder) => {
+  await files.writeFile(`${folder}/a`, "old", { mode: 0o600 });
+  await files.writeFile(`${folder}/a`, "new", { mode: 0o600 });
+  await files.writePieces(`${folder}/b`, pieces("one ", "two"));
+  await files.copyFile(`${folder}/b`, `${folder}/c`, { mode: 0o755 });
+  assertEquals(await files.readFolder(folder), ["a", "b", "c"]);
+  assertEquals(await files.readTextFile(`${folder}/a`), "new");
+  assertEquals(await files.readTextFile(`${folder}/c`), "one two");
+  assertEquals(await read(files.readPieces(`${folder}/b`, 4)), "two");
+  if (unix) assertEquals((await files.stat(`${folder}/a`))?.mode, 0o600);
+  if (unix) assertEquals((await files.stat(`${folder}/c`))?.mode, 0o755);
+});
+
+both("errors say what was tried on which path", async (files, folder) => {
+  await refused(() => files.readFile(`${folder}/none`), "not_found", `${folder}/none`);
+  await refused(() => files.readTextFile(`${folder}/none`), "not_found", `${folder}/none`);
+  await refused(() => read(files.readPieces(`${folder}/none`)), "not_found", `${folder}/none`);
+  await refused(() => files.readFolder(`${folder}/none`), "not_found", `${folder}/none`);
+  await refused(() => files.copyFile(`${folder}/none`, `${folder}/a`), "not_found", `${folder}/none`);
+  assertThrows(() => files.removeFile(`${folder}/none`), FileError, "it does not exist");
+  assertThrows(() => files.moveFile(`${folder}/none`, `${folder}/b`), FileError, "it does not exist");
+  await files.createFile(`${folder}/a`, "1");
+  await refused(() => files.createFile(`${folder}/a`, "2"), "already_exists", `${folder}/a`);
+  await refused(() => files.addName(`${folder}/a`, `${folder}/a`), "already_exists", `${folder}/a`);
+  assertEquals(await files.readFolder(folder), ["a"]);
+});
+
+both("what is not there is nothing to remove, and has no facts", async (files, folder) => {
+  await files.remove(`${folder}/none`);
+  await files.removeTree(`${folder}/none`);
+  assertEquals(await files.stat(`${folder}/none`), undefined);
+  assertEquals(await files.fileSize(`${folder}/none`), undefined);
+  assertEquals(await files.readLink(`${folder}/none`), undefined);
+  assertEquals(await files.findFile(folder), undefined);
+  assertEquals((await files.stat(folder))?.kind, "folder");
+});
+
+both("files are found below a folder, and gone with it", async (files, folder) => {
+  await files.makeFolder(`${folder}/deep/er`);
+  await files.createFile(`${folder}/deep/er/b`, pieces("12", "345"));
+  await files.createFile(`${folder}/deep/a`, "1");
+  const found = (await files.filesAt(`${folder}/deep`)).map(({ name, sizeBytes }) => [name, sizeBytes]);
+  assertEquals(found, [["a", 1], ["er/b", 5]]);
+  assertEquals(await files.entries(`${folder}/deep`), [{ name: "a", kind: "file" }, {
+    name: "er",
+    kind: "folder",
+  }]);
+  await files.removeTree(`${folder}/deep`);
+  assertEquals(await files.readFolder(folder), []);
+});
+
+both("a link is turned, and an open file goes on under another name", async (files, folder) => {
+  await files.createFile(`${folder}/a`, "a");
+  for (const text of ["a", "b"]) await files.turnLink(`${folder}/link`, text);
+  assertEquals(await files.readLink(`${folder}/link`), "b");
+  const file = await files.open(`${folder}/log`, "append");
+  await file.write(new TextEncoder().encode("1"));
+  files.moveFile(`${folder}/log`, `${folder}/log.1`);
+  await file.write(new TextEncoder().encode("2"));
+  await file.sync();
+  file.close();
+  assertEquals(await files.readTextFile(`${folder}/log.1`), "12");
+  const again = files.openAppend(`${folder}/log.1`);
+  assertEquals([again.sizeBytes, again.endsLine, again.regular], [2, false, true]);
+  again.append(new TextEncoder().encode("\n"));
+  again.close();
+  assertEquals(await files.readTextFile(`${folder}/log.1`), "12\n");
+});
+
+Deno.test({
+  name: "nothing that is written or removed follows a link that somebody has put in its place",
+  ignore: !unix,
+  fn: () =>
+    withFolder(async (files, folder) => {
+      await Deno.mkdir(`${folder}/theirs`);
+      await Deno.writeTextFile(`${folder}/theirs/secret`, "secret");
+      await Deno.symlink("theirs/secret", `${folder}/file`);
+      await Deno.symlink("theirs", `${folder}/folder`);
+      await refused(() => files.createFile(`${folder}/file`, "ours"), "already_exists", `${folder}/file`);
+      await files.writeFile(`${folder}/file`, "ours");
+      await files.removeTree(`${folder}/folder`);
+      assertEquals(await Deno.readTextFile(`${folder}/theirs/secret`), "secret");
+      assertEquals((await files.stat(`${folder}/file`, { links: true }))?.kind, "file");
+      assertEquals(await files.readFolder(folder), ["file", "theirs"]);
+    }),
+});
+
+/** Replaces a file that is there with a fault at one operation; gives the files as the next process finds them. */
+async function replacedWith(
+  at: number,
+  fault: Fault,
+  seed: number,
+): Promise<{ files: FakeFiles; told: boolean }> {
+  let state = seed;
+  const random = () => (state = (state * 16807) % 2147483647) / 2147483647;
+  const files = new FakeFiles(undefined, random);
+  await files.writeFile(PATH, "old");
+  const begin = files.operations;
+  files.fault = (operation) => operation === begin + at ? fault : undefined;
+  const told = await files.writeFile(PATH, "the new one").then(() => false, () => true);
+  if (fault.kind !== "cut" && fault.kind !== "kill") return { files, told };
+  if (files.dead || fault.kind === "cut") files.cut();
+  return { files: files.restart(), told };
+}
+
+Deno.test("a power cut at any operation leaves the old or the new, and the new once it was told to be there", async () => {
+  let olds = 0;
+  for (let seed = 1; seed <= 200; seed++) {
+    for (let at = 0; at <= 5; at++) {
+      const { files, told } = await replacedWith(at, { kind: "cut" }, seed);
+      const found = files.text(PATH);
+      assert(["old", "the new one"].includes(found), `found ${found} with a cut at ${at}, seed ${seed}`);
+      if (!told) assertEquals(found, "the new one", `cut at ${at}, seed ${seed}`);
+      if (found === "old") olds++;
+    }
+  }
+  assert(olds > 100, `${olds} times the old one`);
+});
+
+Deno.test("a full disk or a refusal at any operation leaves the old or the new, says why and leaves nothing beside it", async () => {
+  for (
+    const [kind, code] of [["full", "resource_exhausted"], ["denied", "permission_denied"], [
+      "error",
+      "unknown",
+    ]] as const
+  ) {
+    for (let at = 0; at <= 4; at++) {
+      const { files, told } = await replacedWith(at, { kind }, 1);
+      assert(told, `${kind} at ${at}`);
+      assertEquals(files.paths, [PATH], `${kind} at ${at}`);
+      assert(["old", "the new one"].includes(files.text(PATH)));
+      files.fault = () => ({ kind });
+      const error = await assertRejects(() => files.writeFile(PATH, "x"), FileError, PATH);
+      assertEquals(error.code, code);
+    }
+  }
+});
+
+Deno.test("without its syncs a replaced file would be torn: the double loses what is not synced", async () => {
+  const torn = new Set<string>();
+  for (let seed = 1; seed <= 100; seed++) {
+    let state = seed;
+    const random = () => (state = (state * 16807) % 2147483647) / 2147483647;
+    const files = new FakeFiles(undefined, random);
+    const file = await files.open(`${PATH}${TEMPORARY}`, "new");
+    await file.write(new TextEncoder().encode("the new one"));
+    file.close();
+    files.moveFile(`${PATH}${TEMPORARY}`, PATH);
+    files.cut();
+    torn.add(files.paths.includes(PATH) ? files.text(PATH) : "nothing");
+  }
+  assert(torn.has("nothing") && torn.has("") && torn.has("the new one") && torn.size > 4, [...torn].join());
+});
