@@ -5,6 +5,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
@@ -162,6 +163,28 @@ storeTest(
       });
       assertEquals(locationSummaries.flatMap(({ machineSummaries }) => machineSummaries), []);
     }),
+);
+
+storeTest(
+  "old revisions give way but those with a tag or in use, and an answer has no more of them than of new ones",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world } = await withFragment(served);
+      const config = (at: number): JsonObject => ({ ...network(`localhost:${at}`), note: "x".repeat(2_000) });
+      await owner.setFragmentTag({ fragmentId: id, tag: "first", revision: "1" });
+      await owner.updateFragment({ id, config: config(2) });
+      const fragments = [{ id, version: "2" }];
+      await owner.updateRobotPart({ id: world.part, robotConfig: { fragments } });
+      for (const at of [3, 4, 5, 6]) await owner.updateFragment({ id, config: config(at) });
+      const { revisions } = await owner.getFragment({ id });
+      assertEquals(revisions.map(({ revision }) => revision), ["6", "5", "2", "1"]);
+      const asked = (...versions: string[]) =>
+        owner.listNestedFragments({
+          additionalFragments: versions.map((version) => ({ fragmentId: id, version })),
+        });
+      assertEquals((await asked("5")).fragments.length, 1);
+      assertEquals(await codeOf(asked("5", "6")), "resource_exhausted");
+    }, { limits: { ...defaultLimits(), revisionsPerFragment: 2, fragmentLettersPerOrganization: 3_000 } }),
 );
 
 async function withFragment(served: ServedCloud) {

@@ -10,7 +10,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
-import { requireWithin } from "../access/limits.ts";
+import { type Limits, requireWithin } from "../access/limits.ts";
 import { requireRoom } from "../access/room.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import type { Sql } from "../store/store.ts";
@@ -21,6 +21,8 @@ import { PartConfigs } from "./part_config.ts";
 
 /** Changes on a page where the caller does not say, and at most. */
 const [HISTORY_PAGE, HISTORY_PAGE_MAX] = [10, 100];
+/** Of the texts on a page, unless one change alone has more. */
+const HISTORY_LETTERS = 16 * 1024 ** 2;
 
 export function fragmentHandlers(cloud: CloudContext) {
   return { ...readHandlers(cloud), ...useHandlers(cloud), ...writeHandlers(cloud), ...tagHandlers(cloud) };
@@ -52,8 +54,10 @@ function readHandlers(cloud: CloudContext) {
     async getFragmentHistory({ id, pageToken, pageLimit }, ctx) {
       const now = await fragments.get(id);
       const show = await viewOf(cloud, ctx, onFragment(id));
-      const limit = Math.min(Math.max(Number(pageLimit ?? 0n), 0) || HISTORY_PAGE, HISTORY_PAGE_MAX);
-      const changes = await fragments.history(id, limit + 1, pageToken ? pageStart(pageToken) : undefined);
+      const asked = Math.min(Math.max(Number(pageLimit ?? 0n), 0) || HISTORY_PAGE, HISTORY_PAGE_MAX);
+      const before = pageToken ? pageStart(pageToken) : undefined;
+      const limit = await fragments.fitting(id, asked, HISTORY_LETTERS, before);
+      const changes = await fragments.history(id, limit + 1, before);
       const page = changes.slice(0, limit);
       return {
         history: page.map((change) => historyMessage(now, change, show)),
@@ -79,6 +83,7 @@ function useHandlers(cloud: CloudContext) {
       const on: Ref = { kind: "machine", id: machineId };
       const more = [...additionalFragmentIds, ...additionalFragments.map(importOf)];
       requireWithin(limits, "fragmentsPerOrganization", more.length);
+      await requireLetters(fragments, limits, additionalFragments);
       // What a machine does not run is not its own to see.
       const show = await viewOf(cloud, ctx, on, more.length > 0 ? "owner" : "insider");
       return await answer(await fragmentsUsedBy(store, machineId, more), show);
@@ -86,6 +91,7 @@ function useHandlers(cloud: CloudContext) {
     /** Those that are in the one that is asked for, or in others that are added to it. */
     async listNestedFragments({ fragmentId = "", additionalFragments }, ctx) {
       requireWithin(limits, "fragmentsPerOrganization", additionalFragments.length);
+      await requireLetters(fragments, limits, additionalFragments);
       const first = fragmentId || additionalFragments[0].fragmentId;
       const { organizationId } = await fragments.get(first);
       const show = await viewOf(cloud, ctx, onFragment(first));
@@ -158,6 +164,19 @@ function tagHandlers({ store, audit, limits }: CloudContext) {
       return await answer(id);
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** Old versions count for nobody's limit: an answer has no more of them than an organization may have of new ones. */
+async function requireLetters(
+  fragments: Fragments,
+  limits: Limits,
+  asked: readonly AdditionalFragment[],
+): Promise<void> {
+  let letters = 0;
+  for (const { fragmentId, version = "" } of asked) {
+    letters += JSON.stringify((await fragments.at(fragmentId, version))?.config ?? "").length;
+    requireWithin(limits, "fragmentLettersPerOrganization", letters);
+  }
 }
 
 /** A fragment of a request, as a configuration lists it. */

@@ -213,6 +213,22 @@ export class Fragments {
     await this.sql.query("UPDATE fragments SET stamp = stamp + 1 WHERE id = ?", id);
   }
 
+  /** How many of the newest changes have no more letters together than so many; one in any case. */
+  async fitting(id: string, limit: number, lettersMax: number, before = Number.MAX_SAFE_INTEGER) {
+    const sizes = await this.sql.query<{ letters: number }>(
+      `SELECT LENGTH(r.config) + LENGTH(b.config) AS letters
+       FROM fragment_revisions r
+       JOIN fragment_revisions b ON b.fragment_id = r.fragment_id AND b.revision = r.revision - 1
+       WHERE r.fragment_id = ? AND r.revision < ? ORDER BY r.revision DESC LIMIT ?`,
+      id,
+      before,
+      limit,
+    );
+    let left = lettersMax;
+    const over = sizes.findIndex(({ letters }) => (left -= Number(letters)) < 0);
+    return over < 0 ? limit : Math.max(over, 1);
+  }
+
   /** The newest changes, newest first; those before revision `before`. */
   async history(id: string, limit: number, before = Number.MAX_SAFE_INTEGER): Promise<FragmentChange[]> {
     const rows = await this.sql.query<
