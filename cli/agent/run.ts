@@ -14,7 +14,7 @@ import { OsUpgrades } from "../../lib/agent/system/os_upgrades.ts";
 import { rebootOf } from "../../lib/agent/supervise/offline.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
-import { Runtime, servingFile } from "../../lib/agent/supervise/runtime.ts";
+import { RuntimeProcess, servingFile } from "../../lib/agent/supervise/runtime.ts";
 import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
 import { ownFile } from "../../lib/agent/update/updater.ts";
 import type { Files } from "../../lib/base/files/files.ts";
@@ -193,7 +193,7 @@ async function partsOf(
     device: await describeDevice(host),
     ...{ cloud, updaters, probe, host, clock: pace, logger, reboot },
     runtime: (settings, boots, changed) =>
-      new Runtime({
+      new RuntimeProcess({
         ...{ base, args, boots, probe, host, clock: pace, logger, changed },
         processes: host,
         errors: logs.logger("svc-server.StdErr"),

@@ -8,7 +8,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { Logs } from "../../lib/cloud/logs/logs.ts";
+import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { fieldsOf, fieldsText } from "../../lib/cloud_client/log_fields.ts";
 import { table } from "../table.ts";
 import { type Command, command, timeOf } from "./desk.ts";
@@ -42,7 +42,7 @@ export const LOG_COMMANDS: readonly Command[] = [
       await new Fleet(store).part(part);
       const levels = level === "" ? [] : [logLevelOf(level)];
       if (limit < 1) throw new SvcError("invalid_argument", `--limit: found ${limit}, wanted 1 or more`);
-      const logs = new Logs(store, clock);
+      const logs = new LogStore(store, clock);
       const tell = (entries: readonly LogEntry[]) => {
         const plain = entries.map(plainEntry);
         print(

@@ -18,7 +18,7 @@ import {
 } from "../../lib/cloud_client/training_client.ts";
 import { lengthText, timeText } from "../table.ts";
 import { EXIT } from "./command.ts";
-import { lossOf, parseProgress, type Progress, progressLine } from "./progress.ts";
+import { lossOf, parseProgress, type ProgressLine, progressLine } from "./progress.ts";
 import type { Session } from "./session.ts";
 
 /** How often a job is looked at. */
@@ -49,7 +49,7 @@ export async function followJob(
   const limit = timeoutMs > 0 ? deadline(clock, timeoutMs, late, session.signal) : undefined;
   const signal = limit?.signal ?? session.signal;
   const reader = new LogReader(jobs, id);
-  const view = new View(session, logs);
+  const view = new FollowView(session, logs);
   try {
     for (;;) {
       // The job before its logs: when it has ended, all of them are there.
@@ -127,9 +127,9 @@ export function printLogs(session: Session, entries: readonly TrainingJobLogEntr
 }
 
 /** What is seen of a job under way. */
-class View {
+class FollowView {
   readonly #losses: number[] = [];
-  #progress: Progress | undefined;
+  #progress: ProgressLine | undefined;
   #status = TrainingStatus.UNSPECIFIED;
   #drawn = false;
 
@@ -170,7 +170,7 @@ class View {
     }
   }
 
-  #line(progress: Progress): string {
+  #line(progress: ProgressLine): string {
     const { host, world } = this.session;
     return progressLine(progress, this.#losses, {
       coloured: !host.env("NO_COLOR"),
@@ -187,7 +187,7 @@ class View {
 /** `call`, again and again while the control plane is away. */
 async function steadily<T>(
   session: Session,
-  view: View | undefined,
+  view: FollowView | undefined,
   signal: AbortSignal,
   call: () => Promise<T>,
 ): Promise<T> {

@@ -5,7 +5,7 @@
  * Everything here is a function of what it is given.
  */
 
-export interface Progress {
+export interface ProgressLine {
   readonly epoch: number;
   readonly epochs: number;
   /** What stands on the line besides: `loss`, `validation`, `mAP`, in its order. */
@@ -17,7 +17,7 @@ const LINE = /^epoch (\d+)\/(\d+)((?: .*)?)$/;
 const FIGURE = / (\S.*?) (-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?= |$)/gy;
 
 /** What a line of the log tells; `undefined` where it tells something else. */
-export function parseProgress(message: string): Progress | undefined {
+export function parseProgress(message: string): ProgressLine | undefined {
   const [, epoch, epochs, rest] = LINE.exec(message.trim()) ?? [];
   if (epoch === undefined) return undefined;
   const found = [...rest.matchAll(FIGURE)];
@@ -56,7 +56,7 @@ export interface LineForm {
 
 /** `██████░░░░  epoch 12/60  loss 0.41 ▇▅▃▁  validation 0.44  mAP 0.71`, with as much as there is room for. */
 export function progressLine(
-  progress: Progress,
+  progress: ProgressLine,
   losses: readonly number[],
   { coloured, columns }: LineForm,
 ): string {
@@ -82,6 +82,6 @@ function figure(value: number): string {
 }
 
 /** The value that a loss is told under. */
-export function lossOf({ figures }: Progress): number | undefined {
+export function lossOf({ figures }: ProgressLine): number | undefined {
   return figures.find(([name]) => name === "loss")?.[1];
 }

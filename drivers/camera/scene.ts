@@ -29,9 +29,9 @@ export interface Scene {
   readonly seed?: number;
 }
 
-export type Body = Box | Ball;
+export type Body = Cuboid | Ball;
 
-interface Box {
+interface Cuboid {
   readonly type: "box";
   /** Middle of its base. */
   readonly at: Vec3;
@@ -155,7 +155,7 @@ function entryOf(body: Body, heightMm: number): Entry {
 }
 
 /** Where the ray is between all three pairs of faces. */
-function boxEntry({ at, sizeMm, yawDeg = 0 }: Box, heightMm: number): Entry {
+function boxEntry({ at, sizeMm, yawDeg = 0 }: Cuboid, heightMm: number): Entry {
   const [cos, sin] = [Math.cos(radians(yawDeg)), Math.sin(radians(yawDeg))];
   const [middleX, middleZ] = [cos * at.x - sin * at.z, sin * at.x + cos * at.z];
   const [lowX, highX] = [middleX - sizeMm.x / 2, middleX + sizeMm.x / 2];

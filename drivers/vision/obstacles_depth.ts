@@ -26,7 +26,7 @@ import { poseAt } from "../../lib/geometry/pose.ts";
 import { type SegmentationLimits, Segmenter } from "../../lib/geometry/cloud/segmentation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
-import { type Skills, type View, VisionModel } from "./vision_model.ts";
+import { type Shot, type Skills, VisionModel } from "./vision_model.ts";
 
 const MM_PER_M = 1e3;
 
@@ -76,7 +76,7 @@ class Obstacles implements Skills {
     this.#limits = { ...limits, groundAngleToleranceDeg: groundAngleToleranceDegs };
   }
 
-  async segment(view: View, call?: Call): Promise<PointCloudObject[]> {
+  async segment(view: Shot, call?: Call): Promise<PointCloudObject[]> {
     const { cameraName } = view;
     const [properties, images] = await Promise.all([this.#propertiesOf(view, call), view.images()]);
     const map = depthOf(images, cameraName);
@@ -95,7 +95,7 @@ class Obstacles implements Skills {
     }));
   }
 
-  async #propertiesOf({ camera, cameraName }: View, call?: Call): Promise<CameraProperties | undefined> {
+  async #propertiesOf({ camera, cameraName }: Shot, call?: Call): Promise<CameraProperties | undefined> {
     const without = "one object without points is told, as far away as the middle one of all readings";
     try {
       const properties = await camera.getProperties(call);

@@ -30,11 +30,11 @@ export interface Skills {
   detect?(image: EncodedImage, call?: Call): Promise<Detection[]>;
   /** In any order. */
   classify?(image: EncodedImage, call?: Call): Promise<Classification[]>;
-  segment?(view: View, call?: Call): Promise<PointCloudObject[]>;
+  segment?(view: Shot, call?: Call): Promise<PointCloudObject[]>;
 }
 
 /** A camera at one moment: however often it is asked, its pictures are taken once. */
-export interface View {
+export interface Shot {
   readonly cameraName: string;
   readonly camera: Camera;
   /** At least one. */
@@ -148,7 +148,7 @@ export class VisionModel extends BaseResource implements Vision {
     throw new SvcError("unimplemented", `vision model "${this.name}" does not implement ${noun}`);
   }
 
-  #view(asked: string, call?: Call): View {
+  #view(asked: string, call?: Call): Shot {
     const cameraName = asked || this.defaultCamera;
     if (!cameraName) {
       // Published as a plain error, which is this code on the wire, like a camera that is not there.
@@ -163,7 +163,7 @@ export class VisionModel extends BaseResource implements Vision {
   }
 }
 
-async function firstOf(view: View): Promise<NamedImage> {
+async function firstOf(view: Shot): Promise<NamedImage> {
   return (await view.images()).images[0];
 }
 

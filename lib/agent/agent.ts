@@ -19,7 +19,7 @@ import { rebootDue } from "./supervise/offline.ts";
 import type { Device } from "./system/device.ts";
 import type { Probe } from "./supervise/probe.ts";
 import { type BinaryName, releaseOf } from "./update/release.ts";
-import type { Boots, Runtime, RuntimeSettings } from "./supervise/runtime.ts";
+import type { Boots, RuntimeProcess, RuntimeSettings } from "./supervise/runtime.ts";
 import { PROBATION_LIMIT_MS, PROBATION_MS, RuntimeVersions } from "./update/runtime_versions.ts";
 import {
   type AgentSettings,
@@ -53,7 +53,7 @@ export interface AgentParts {
   readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
   readonly updaters: { readonly agent: Updates; readonly server: Updates };
   /** Makes the runtime, which starts what `boots` says; `changed` is to be called with every change of its state. */
-  readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => Runtime;
+  readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => RuntimeProcess;
   readonly probe: Probe;
   readonly subsystems: readonly Subsystem[];
   /** `undefined`: the device is never rebooted. */
@@ -95,7 +95,7 @@ export class Agent {
   readonly #startedMs: number;
   #settings: AgentSettings;
   #lastGood: LastGood | undefined;
-  #runtime!: Runtime;
+  #runtime!: RuntimeProcess;
   readonly #versions: RuntimeVersions;
   #problems: readonly Problem[] = [];
   /** What is wrong with the versions that the configuration chooses, as the cloud says. */

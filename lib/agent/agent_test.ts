@@ -13,7 +13,7 @@ import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../wire/proto.ts";
 import { Agent, type AgentOptions } from "./agent.ts";
-import { Runtime } from "./supervise/runtime.ts";
+import { RuntimeProcess } from "./supervise/runtime.ts";
 import type { AgentSettings } from "./settings/settings.ts";
 import type { Now, UpdaterStatus } from "./update/updater.ts";
 import { FakeFiles } from "../../tests/support/fake_files.ts";
@@ -101,7 +101,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     },
     updaters: { agent, server },
     runtime: (settings, boots, changed) =>
-      new Runtime({
+      new RuntimeProcess({
         ...{ base: BASE, args: [], boots, probe, processes, host: files, clock, changed },
         logger: logs.logger("svc-agent"),
         errors: logs.logger("errors"),

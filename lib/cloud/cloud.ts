@@ -57,7 +57,7 @@ import { defaultLimits, type Limits } from "./access/limits.ts";
 import { Metrics } from "./metrics.ts";
 import { packageHandlers } from "./packages/package_service.ts";
 import { Presence } from "./fleet/presence.ts";
-import { Logs } from "./logs/logs.ts";
+import { LogStore } from "./logs/logs.ts";
 import { robotHandlers } from "./fleet/robot_service.ts";
 import { RULES } from "./access/rules.ts";
 import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
@@ -146,7 +146,7 @@ export function openCloud(options: CloudOptions): Cloud {
   ]);
   table.decline(UNSERVED);
   table.add(guard.service);
-  const logs = new Logs(store, clock, limits);
+  const logs = new LogStore(store, clock, limits);
   const authority = new Authority(secrets, store, clock);
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);
@@ -178,7 +178,7 @@ export function openCloud(options: CloudOptions): Cloud {
 
 interface Handled {
   readonly authority: Authority;
-  readonly logs: Logs;
+  readonly logs: LogStore;
   readonly links: DataLinks;
   readonly downloads: Downloads;
   readonly trainings?: TrainingRunner;
@@ -288,7 +288,7 @@ function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
   };
 }
 
-function sweepOf(context: CloudContext, logs: Logs, trainings: TrainingRunner | undefined): Sweep {
+function sweepOf(context: CloudContext, logs: LogStore, trainings: TrainingRunner | undefined): Sweep {
   const { store, files, clock, audit } = context;
   let orphansMs = 0;
   return new Sweep(context, async (signal) => {

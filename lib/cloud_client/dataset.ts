@@ -11,7 +11,7 @@ export interface Label {
 }
 
 /** Corners are from 0 to 1. */
-export interface Box extends Label {
+export interface LabelBox extends Label {
   readonly id: string;
   readonly xMin: number;
   readonly yMin: number;
@@ -28,7 +28,7 @@ export interface DatasetImage {
   readonly fileName: string;
   readonly tags: readonly string[];
   readonly classifications: readonly Label[];
-  readonly boxes: readonly Box[];
+  readonly boxes: readonly LabelBox[];
   readonly capturedMs: number;
   readonly partId: string;
   readonly componentName: string;

@@ -7,7 +7,7 @@
  */
 
 import type { Convolution } from "./convolution.ts";
-import type { Box } from "./example.ts";
+import type { NumberedBox } from "./example.ts";
 import {
   type Answer,
   type ConfusionRow,
@@ -67,7 +67,7 @@ export class Detector implements Learner {
     const seen = inner(network.merge(cells, surroundings), 64, 1);
     this.#end = network.convolution(seen, { channels: labels + BOX_NUMBERS, ...plain });
     const boxes = learned.flatMap((target) => target.boxes);
-    const mean = (size: (box: Box) => number) =>
+    const mean = (size: (box: NumberedBox) => number) =>
       boxes.reduce((sum, box) => sum + Math.log(size(box)), 0) / boxes.length;
     const sides = [mean((box) => box.yMax - box.yMin), mean((box) => box.xMax - box.xMin)];
     this.#end.startAt([...Array(labels).fill(-2.5), 0, 0, ...sides]);
@@ -156,7 +156,7 @@ export class Detector implements Learner {
   }
 
   /** The loss of one picture, in which each thing counts `share`; writes its slope. */
-  #lossOf(picture: number, boxes: readonly Box[], share: number): number {
+  #lossOf(picture: number, boxes: readonly NumberedBox[], share: number): number {
     const { data, channels } = this.#end.output;
     const gradient = this.#end.output.gradient!;
     const cells = this.#grid ** 2;
@@ -193,7 +193,7 @@ export class Detector implements Learner {
   }
 
   /** What a cell should say of a box, and by how much it must be wrong to count as one. */
-  #boxTerms(cell: number, { xMin, yMin, xMax, yMax }: Box): { target: number; size: number }[] {
+  #boxTerms(cell: number, { xMin, yMin, xMax, yMax }: NumberedBox): { target: number; size: number }[] {
     const grid = this.#grid;
     const [height, width] = [yMax - yMin, xMax - xMin];
     const along = (low: number, high: number, place: number) => grid * (low + high) / 2 - place - 0.5;
@@ -206,7 +206,7 @@ export class Detector implements Learner {
   }
 
   /** How much each label's middle is in each cell, and which cells say which box, with what weight. */
-  #targetsOf(boxes: readonly Box[]) {
+  #targetsOf(boxes: readonly NumberedBox[]) {
     const grid = this.#grid;
     const wanted = new Float64Array(grid * grid * this.#labels);
     const nearest = new Float64Array(grid * grid);
@@ -231,7 +231,7 @@ export class Detector implements Learner {
     });
     const sums = new Float64Array(boxes.length);
     owner.forEach((index, cell) => index >= 0 && (sums[index] += nearest[cell]));
-    const owners: { cell: number; box: Box; weight: number }[] = [];
+    const owners: { cell: number; box: NumberedBox; weight: number }[] = [];
     owner.forEach((index, cell) => {
       if (index < 0) return;
       const weight = this.#weights[boxes[index].label] * nearest[cell] / sums[index];
@@ -265,7 +265,7 @@ export class Detector implements Learner {
     return found.sort((a, b) => b.score - a.score);
   }
 
-  #boxAt(cell: number, at: number): Omit<Box, "label"> {
+  #boxAt(cell: number, at: number): Omit<NumberedBox, "label"> {
     const { data } = this.#end.output;
     const grid = this.#grid;
     const half = (log: number) => Math.exp(Math.min(SIDE_LOG[1], Math.max(SIDE_LOG[0], log))) / 2;
@@ -282,11 +282,11 @@ export class Detector implements Learner {
   }
 }
 
-interface Found extends Box {
+interface Found extends NumberedBox {
   readonly score: number;
 }
 
-type Sides = Omit<Box, "label">;
+type Sides = Omit<NumberedBox, "label">;
 
 function overlap(a: Sides, b: Sides): number {
   const width = Math.min(a.xMax, b.xMax) - Math.max(a.xMin, b.xMin);
@@ -325,10 +325,10 @@ function averagePrecision(label: number, answers: readonly Answer[], targets: re
   const found = answers.flatMap((answer, picture) =>
     foundIn(answer).filter((one) => one.label === label).map((one) => ({ picture, one }))
   ).sort((a, b) => b.one.score - a.one.score);
-  const taken = new Set<Box>();
+  const taken = new Set<NumberedBox>();
   let right = 0;
   const points = found.map(({ picture, one }, index) => {
-    let best: Box | undefined;
+    let best: NumberedBox | undefined;
     for (const box of there[picture]) {
       if (!best || overlap(one, box) > overlap(one, best)) best = box;
     }

@@ -51,7 +51,7 @@ export interface TrainingTask {
 }
 
 /** A box with the number of its label. */
-export interface Box {
+export interface NumberedBox {
   readonly label: number;
   readonly xMin: number;
   readonly yMin: number;
@@ -65,7 +65,7 @@ export interface Sample {
   readonly height: number;
   readonly rgb: Uint8Array;
   readonly labels: readonly number[];
-  readonly boxes: readonly Box[];
+  readonly boxes: readonly NumberedBox[];
 }
 
 export const EXAMPLES_MIN = 10;

@@ -4,14 +4,14 @@
  */
 
 import type { Tensor } from "./convolution.ts";
-import type { Box } from "./example.ts";
+import type { NumberedBox } from "./example.ts";
 import type { Network } from "./network.ts";
 import { OnnxGraph } from "./onnx/writer.ts";
 
 /** What should be found in a picture. */
 export interface Target {
   readonly labels: readonly number[];
-  readonly boxes: readonly Box[];
+  readonly boxes: readonly NumberedBox[];
 }
 
 /** Outputs of a model for one picture by their published names, in rows. */

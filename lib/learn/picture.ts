@@ -6,7 +6,7 @@
  * sees in use what it has seen in training.
  */
 
-import type { Box } from "./example.ts";
+import type { NumberedBox } from "./example.ts";
 import { PICTURE_CHANNELS } from "./network.ts";
 
 /** Networks take squares of up to 128 pixels; half as much again leaves room for enlarging. */
@@ -23,7 +23,7 @@ interface Picture {
 }
 
 /** The part of a picture to look at (in proportions; may reach beyond it) and how light and colours change. */
-export interface View {
+export interface Crop {
   readonly left: number;
   readonly top: number;
   readonly width: number;
@@ -34,7 +34,7 @@ export interface View {
   readonly lift: number;
 }
 
-export const WHOLE: View = {
+export const WHOLE: Crop = {
   left: 0,
   top: 0,
   width: 1,
@@ -45,7 +45,7 @@ export const WHOLE: View = {
 };
 
 /** A view drawn at random: moved, enlarged or made smaller, mirrored, lighter or darker, with other colours. */
-export function variedView(random: () => number): View {
+export function variedView(random: () => number): Crop {
   const around = (spread: number) => spread * (2 * random() - 1);
   const size = Math.exp(around(0.3));
   const [width, height] = [size * Math.exp(around(0.1)), size * Math.exp(around(0.1))];
@@ -62,7 +62,7 @@ export function variedView(random: () => number): View {
 }
 
 /** The boxes as they lie in a view, without what is outside. */
-export function boxesIn(view: View, boxes: readonly Box[]): Box[] {
+export function boxesIn(view: Crop, boxes: readonly NumberedBox[]): NumberedBox[] {
   return boxes.flatMap((box) => {
     const x = [(box.xMin - view.left) / view.width, (box.xMax - view.left) / view.width];
     const y = [(box.yMin - view.top) / view.height, (box.yMax - view.top) / view.height];
@@ -75,7 +75,7 @@ export function boxesIn(view: View, boxes: readonly Box[]): Box[] {
 }
 
 /** Writes a view of a picture as place `index` of a batch of squares: -1 for black to 1 for white. */
-export function show(picture: Picture, view: View, into: Float32Array, index: number, side: number): void {
+export function show(picture: Picture, view: Crop, into: Float32Array, index: number, side: number): void {
   const columns = taps(picture.width, view.left, view.width, side, view.mirrored);
   const rows = taps(picture.height, view.top, view.height, side, false);
   const { rgb, width } = picture;

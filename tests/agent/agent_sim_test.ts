@@ -13,7 +13,7 @@ import { DeviceAgentConfigResponseSchema } from "../../proto/gen/agent_pb.ts";
 import { Agent } from "../../lib/agent/agent.ts";
 import { sha256Of } from "../../lib/agent/update/download.ts";
 import { fileNameOf } from "../../lib/agent/update/release.ts";
-import { Runtime } from "../../lib/agent/supervise/runtime.ts";
+import { RuntimeProcess } from "../../lib/agent/supervise/runtime.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { type Fetcher, Updater } from "../../lib/agent/update/updater.ts";
 import { toDuration } from "../../lib/api/shared/time.ts";
@@ -158,7 +158,7 @@ class Run {
   #leave(agent: Agent): void {
     this.#runtimes.get(agent)!.leave();
   }
-  readonly #runtimes = new Map<Agent, Runtime>();
+  readonly #runtimes = new Map<Agent, RuntimeProcess>();
 
   async #begin(): Promise<Began> {
     const records = (record: LogRecord) => this.#heard(record);
@@ -182,7 +182,7 @@ class Run {
     };
     const host = new FakeFiles();
     host.late = () => this.#late(20);
-    let runtime!: Runtime;
+    let runtime!: RuntimeProcess;
     const agent = new Agent({
       options: { base: BASE, defaultsPath: "/d.json", version: "1.0.0", debug: false, leavesRuntime: true },
       device: { platform: "linux/amd64", distro: "", tags: [] },
@@ -197,7 +197,7 @@ class Run {
       runtime: (settings, boots, changed) => {
         const parts = { base: BASE, args: [], boots, probe, host, logger, errors: logger, changed };
         const { processes } = this;
-        return runtime = new Runtime({ ...parts, processes, clock: this.#clock }, settings);
+        return runtime = new RuntimeProcess({ ...parts, processes, clock: this.#clock }, settings);
       },
       reboot: () => Promise.resolve(),
       reboots: { get: () => Promise.resolve(0), set: () => Promise.resolve() },

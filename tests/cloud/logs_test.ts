@@ -10,7 +10,7 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Logs } from "../../lib/cloud/logs/logs.ts";
+import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { svcCloud } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
@@ -119,7 +119,7 @@ storeTest("after 30 days an entry is gone, from answers at once and then from th
     assertEquals((await (await people()).getRobotPartLogs({ id })).logs.length, 4);
     await clock.advance(DAY_MS + 1);
     assertEquals(messages((await (await people()).getRobotPartLogs({ id })).logs), ["4"]);
-    await new Logs(store, clock).forgetOld();
+    await new LogStore(store, clock).forgetOld();
     assertEquals(await count(), 1);
   }, { clock });
 });
@@ -133,7 +133,7 @@ storeTest(
       await rover.log({ id, logs: entries(1, 2) });
       const heard: string[] = [];
       const stop = new AbortController();
-      const elsewhere = new Logs(await database.open(), new SystemClock());
+      const elsewhere = new LogStore(await database.open(), new SystemClock());
       const following = (async () => {
         for await (
           const { logs } of people.tailRobotPartLogs({ id, filter: "message" }, { signal: stop.signal })
@@ -174,7 +174,11 @@ sqliteTest(
       Integer: 3,
     }];
     const logs = [entry(1, { message: "stalled", level: "warn", fields }), entry(2)];
-    await new Logs(store, new SystemClock()).add(part, logs.map((one) => create(LogEntrySchema, one)), nowMs);
+    await new LogStore(store, new SystemClock()).add(
+      part,
+      logs.map((one) => create(LogEntrySchema, one)),
+      nowMs,
+    );
     const print = (...more: string[]) => svcCloud("logs", part, ...more, ...database.flags);
     const stalled = '\tWARN\trdk.motor\tstalled\t{"pin":"a7","tries":3}\n';
     for (const flags of [["--filter", "A7"], ["--level", "warn"], ["--level", "WARNING"]]) {

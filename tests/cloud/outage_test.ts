@@ -16,7 +16,7 @@ import { Secret } from "../../lib/base/secret.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { uplinkOf } from "../../lib/cloud_client/data_uplink.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
-import { Logs as CloudLogs } from "../../lib/cloud/logs/logs.ts";
+import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { Machine } from "../../lib/machine/graph/machine.ts";
@@ -160,7 +160,7 @@ async function arrived(store: Store, entries: number): Promise<boolean> {
 }
 
 async function everything(store: Store, part: string, clock: FakeClock) {
-  const found = await new CloudLogs(store, clock).find(part, { order: "oldest first", limit: 10_000 });
+  const found = await new LogStore(store, clock).find(part, { order: "oldest first", limit: 10_000 });
   const readings = await store.query<{ captured: number; stored: number }>(
     "SELECT captured_us / 1000 AS captured, stored_ms AS stored FROM tabular_data ORDER BY captured_us",
   );

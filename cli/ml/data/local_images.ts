@@ -23,7 +23,7 @@ import {
 } from "../../../lib/base/schema/schema.ts";
 import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
 import { isPng } from "../../../lib/geometry/image/png.ts";
-import type { Box, Label } from "../../../lib/cloud_client/dataset.ts";
+import type { Label, LabelBox } from "../../../lib/cloud_client/dataset.ts";
 import type { Session } from "../session.ts";
 
 export interface LocalImage {
@@ -31,7 +31,7 @@ export interface LocalImage {
   readonly fileName: string;
   readonly mimeType: string;
   readonly labels: readonly Label[];
-  readonly boxes: readonly Omit<Box, "id">[];
+  readonly boxes: readonly Omit<LabelBox, "id">[];
   readonly capturedMs: number;
 }
 
@@ -45,7 +45,7 @@ interface Found {
   /** Whether it is a link out of the folder. */
   readonly outside?: boolean;
   readonly labels: readonly Label[];
-  readonly boxes: readonly Omit<Box, "id">[];
+  readonly boxes: readonly Omit<LabelBox, "id">[];
   readonly capturedMs?: number;
 }
 

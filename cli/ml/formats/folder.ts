@@ -9,7 +9,7 @@
 
 import { join, normalize } from "node:path";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
-import type { Box, Label } from "../../../lib/cloud_client/dataset.ts";
+import type { Label, LabelBox } from "../../../lib/cloud_client/dataset.ts";
 import { imageSize } from "../../../lib/geometry/image/image.ts";
 import type { Skipped } from "../data/local_images.ts";
 
@@ -57,12 +57,12 @@ export interface Sides {
 export interface Annotated {
   readonly path: string;
   readonly labels: readonly Label[];
-  readonly boxes: readonly Omit<Box, "id">[];
+  readonly boxes: readonly Omit<LabelBox, "id">[];
 }
 
 /** What annotations say of one image, as it is put together. */
 export class Annotations {
-  readonly boxes: Omit<Box, "id">[] = [];
+  readonly boxes: Omit<LabelBox, "id">[] = [];
   readonly labels = new Set<string>();
   /** Why the image is left out: one with half of its annotations would teach that the other things are not there. */
   fault: string | undefined;

@@ -42,7 +42,7 @@ export interface RuntimeSettings {
   readonly env: { readonly [name: string]: string };
 }
 
-export interface RuntimeParts {
+export interface RuntimeProcessParts {
   /** The agent's folder. */
   readonly base: string;
   /** What it is started with. */
@@ -117,8 +117,8 @@ interface Child {
   readonly sinceMs: number;
 }
 
-export class Runtime {
-  readonly #parts: RuntimeParts;
+export class RuntimeProcess {
+  readonly #parts: RuntimeProcessParts;
   #settings: RuntimeSettings;
   #state: RuntimeState = { phase: "stopped", failures: 0, stale: false };
   #child: Child | undefined;
@@ -129,7 +129,7 @@ export class Runtime {
   readonly #looking = new AbortController();
   readonly #waker: Waker;
 
-  constructor(parts: RuntimeParts, settings: RuntimeSettings) {
+  constructor(parts: RuntimeProcessParts, settings: RuntimeSettings) {
     this.#parts = parts;
     this.#waker = new Waker(parts.clock);
     this.#settings = settings;

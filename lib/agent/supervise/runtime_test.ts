@@ -3,7 +3,7 @@ import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { MARK, Runtime, type RuntimeSettings } from "./runtime.ts";
+import { MARK, RuntimeProcess, type RuntimeSettings } from "./runtime.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const BASE = "/opt/svc";
@@ -23,7 +23,7 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
     installed: true,
     current: BOOT.file,
   };
-  const runtime = new Runtime({
+  const runtime = new RuntimeProcess({
     base: BASE,
     args: ["-config", "/etc/svc.json"],
     boots: {

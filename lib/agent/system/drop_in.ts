@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 
 /** Makes a file say `text`, or be gone; whether it was changed. A power loss leaves the old or the new. */
-export async function settle(
+export async function writeIfOther(
   files: ReadFiles & WriteFiles,
   path: string,
   text: string | undefined,

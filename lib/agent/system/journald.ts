@@ -5,7 +5,7 @@
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "./commands.ts";
-import { settle } from "./drop_in.ts";
+import { writeIfOther } from "./drop_in.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
 
@@ -30,7 +30,7 @@ export class Journald implements Subsystem {
     if (advanced.disableSystemConfiguration) return;
     const wanted = dropIn(system);
     if (wanted !== undefined && !await this.#isThere(signal)) return;
-    if (!await settle(files, `${root}${DROP_IN}`, wanted)) return;
+    if (!await writeIfOther(files, `${root}${DROP_IN}`, wanted)) return;
     logger.info(
       wanted === undefined
         ? "the limits of the journal are those of the system again"

@@ -4,7 +4,7 @@
  */
 
 import type { Commands } from "./commands.ts";
-import { settle } from "./drop_in.ts";
+import { writeIfOther } from "./drop_in.ts";
 import { SvcError } from "../../base/error.ts";
 import {
   INSTALL_MS,
@@ -22,7 +22,7 @@ export class AptUpgrades implements SystemUpgrades {
   constructor(private readonly parts: UpgradeParts) {}
 
   async turnOff(signal: AbortSignal): Promise<boolean> {
-    const changed = await this.#settle(AUTO, automatic(false));
+    const changed = await this.#writeIfOther(AUTO, automatic(false));
     await this.parts.commands.run("systemctl", ["disable", "--now", TIMER], { signal });
     return changed;
   }
@@ -32,8 +32,8 @@ export class AptUpgrades implements SystemUpgrades {
     await requireUnattended(commands, signal);
     const patterns = await patternsNow(commands, kind, signal);
     const changed = [
-      await this.#settle(AUTO, automatic(true)),
-      await this.#settle(ORIGINS, origins(patterns)),
+      await this.#writeIfOther(AUTO, automatic(true)),
+      await this.#writeIfOther(ORIGINS, origins(patterns)),
     ];
     await commands.run("systemctl", ["enable", "--now", TIMER], { signal });
     return changed.includes(true);
@@ -45,7 +45,7 @@ export class AptUpgrades implements SystemUpgrades {
     await commands.run("apt-get", ["update"], options);
     if (kind === "security") {
       await requireUnattended(commands, signal);
-      await this.#settle(ORIGINS, origins(await patternsNow(commands, kind, signal)));
+      await this.#writeIfOther(ORIGINS, origins(await patternsNow(commands, kind, signal)));
       await commands.run("unattended-upgrade", [], options);
     } else {
       const keep = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"];
@@ -58,9 +58,9 @@ export class AptUpgrades implements SystemUpgrades {
     return await files.findFile(`${root}/var/run/reboot-required`) !== undefined;
   }
 
-  #settle(path: string, text: string): Promise<boolean> {
+  #writeIfOther(path: string, text: string): Promise<boolean> {
     const { files, root = "" } = this.parts;
-    return settle(files, `${root}${path}`, text);
+    return writeIfOther(files, `${root}${path}`, text);
   }
 }
 

@@ -2,7 +2,7 @@
  * Upgrades of systems of Fedora's family, by dnf-automatic: its settings file and its timer.
  */
 
-import { settle } from "./drop_in.ts";
+import { writeIfOther } from "./drop_in.ts";
 import {
   INSTALL_MS,
   type SystemUpgrades,
@@ -25,7 +25,9 @@ export class DnfUpgrades implements SystemUpgrades {
     const { commands, files, root = "" } = this.parts;
     // Without the package there is nothing to turn off.
     const path = `${root}${SETTINGS}`;
-    const changed = await files.findFile(path) ? await settle(files, path, settings("all", false)) : false;
+    const changed = await files.findFile(path)
+      ? await writeIfOther(files, path, settings("all", false))
+      : false;
     for (const timer of [...TIMERS, FORCING_TIMER]) {
       if (await this.#isThere(timer, signal)) {
         await commands.run("systemctl", ["disable", "--now", timer], { signal });
@@ -37,7 +39,7 @@ export class DnfUpgrades implements SystemUpgrades {
   async turnOn(kind: UpgradeKind, signal: AbortSignal): Promise<boolean> {
     const { commands, files, root = "" } = this.parts;
     const timer = await this.#timer(signal) ?? await this.#install(signal);
-    const changed = await settle(files, `${root}${SETTINGS}`, settings(kind, true));
+    const changed = await writeIfOther(files, `${root}${SETTINGS}`, settings(kind, true));
     await commands.run("systemctl", ["enable", "--now", timer], { signal });
     return changed;
   }

@@ -17,7 +17,7 @@ import type { Logger } from "../../base/log/log.ts";
 import { fileNameOf, type Release } from "./release.ts";
 import type { ReleaseKeys } from "./release_keys.ts";
 import type { Build } from "./state.ts";
-import type { Fetcher, Progress } from "./updater.ts";
+import type { DownloadProgress, Fetcher } from "./updater.ts";
 
 export interface DownloadParts {
   readonly base: string;
@@ -54,7 +54,11 @@ export class Download implements Fetcher {
     this.#parts = parts;
   }
 
-  async fetch(release: Release, progress: (progress: Progress) => void, signal: AbortSignal): Promise<Build> {
+  async fetch(
+    release: Release,
+    progress: (progress: DownloadProgress) => void,
+    signal: AbortSignal,
+  ): Promise<Build> {
     const found = await this.#inCache(release);
     if (found) return found;
     const part = join(this.#folder, `${partName(release.url)}${PART_SUFFIX}`);
@@ -110,7 +114,7 @@ export class Download implements Fetcher {
   async #get(
     release: Release,
     part: string,
-    progress: (progress: Progress) => void,
+    progress: (progress: DownloadProgress) => void,
     signal: AbortSignal,
   ): Promise<void> {
     const { files, logger } = this.#parts;
@@ -148,7 +152,7 @@ export class Download implements Fetcher {
   async #copy(
     release: Release,
     part: string,
-    progress: (progress: Progress) => void,
+    progress: (progress: DownloadProgress) => void,
     signal: AbortSignal,
   ): Promise<void> {
     const { files } = this.#parts;
@@ -170,7 +174,7 @@ export class Download implements Fetcher {
     from: number,
     totalBytes: number | undefined,
     chunks: AsyncIterable<Uint8Array>,
-    progress: (progress: Progress) => void,
+    progress: (progress: DownloadProgress) => void,
   ): Promise<void> {
     const { files } = this.#parts;
     await this.#mustFit((totalBytes ?? 0) - from);

@@ -8,7 +8,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { Probe } from "../supervise/probe.ts";
-import type { Boots, Runtime, RuntimeState } from "../supervise/runtime.ts";
+import type { Boots, RuntimeProcess, RuntimeState } from "../supervise/runtime.ts";
 import type { Now, Updates } from "./updater.ts";
 
 /** A version is believed when it has been well for this long, and given up when it was not within the other. */
@@ -57,7 +57,7 @@ export class RuntimeVersions implements Boots {
   }
 
   /** Takes the next steps of an update, and restarts the runtime where that is to be. */
-  async update(runtime: Runtime, signal: AbortSignal): Promise<void> {
+  async update(runtime: RuntimeProcess, signal: AbortSignal): Promise<void> {
     const { updater, probe, changed } = this.#parts;
     const asked = runtime.state;
     // The runtime is asked only when somebody means to stop it, and not for longer than nobody starts another one.

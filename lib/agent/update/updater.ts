@@ -35,7 +35,11 @@ import { TEMPORARY } from "../../base/files/files.ts";
 
 /** Gets a release into a file of `cache`, whole and for good. Throws what `isFinal` tells apart. */
 export interface Fetcher {
-  fetch(release: Release, progress: (progress: Progress) => void, signal: AbortSignal): Promise<Build>;
+  fetch(
+    release: Release,
+    progress: (progress: DownloadProgress) => void,
+    signal: AbortSignal,
+  ): Promise<Build>;
   /** What tells the present content of a custom URL from an earlier one; `undefined` where that cannot be known. */
   stamp(release: Release, signal: AbortSignal): Promise<string | undefined>;
   /** Removes what was left of downloads that are not wanted any more; the names of what it removed. */
@@ -47,7 +51,7 @@ export interface Checker {
   check(path: string, build: Build, signal: AbortSignal): Promise<void>;
 }
 
-export interface Progress {
+export interface DownloadProgress {
   readonly doneBytes: number;
   /** Where it is known. */
   readonly totalBytes?: number;
@@ -92,7 +96,7 @@ export interface UpdaterStatus {
   readonly problem?: string;
   /** What is waited for. */
   readonly waiting?: string;
-  readonly progress?: Progress;
+  readonly progress?: DownloadProgress;
 }
 
 /** No plan has more steps in a row; a pass that takes more goes in circles, and goes on at the next one. */
@@ -117,7 +121,7 @@ export class Updater {
   #nextTryMs = 0;
   #problem?: string;
   #waiting?: string;
-  #progress?: Progress;
+  #progress?: DownloadProgress;
 
   constructor(parts: UpdaterParts) {
     this.#parts = parts;

@@ -98,7 +98,7 @@ export class Logs {
     let logger = this.#loggers.get(name);
     if (!logger) {
       logger = new Logger(name, this, aliases);
-      this.#settle(logger);
+      this.#applyRules(logger);
       this.#loggers.set(name, logger);
     }
     return logger;
@@ -119,7 +119,7 @@ export class Logs {
     this.#debug = debug;
     const changed = this.#deduplicate !== deduplicate;
     this.#deduplicate = deduplicate;
-    for (const logger of this.#loggers.values()) this.#settle(logger);
+    for (const logger of this.#loggers.values()) this.#applyRules(logger);
     if (changed) {
       this.flush();
       this.logger(ROOT).info(`Noisy log deduplication is now ${deduplicate ? "enabled" : "disabled"}`);
@@ -169,7 +169,7 @@ export class Logs {
     return this.#rules.findLast((rule) => names.some((one) => rule.matches.test(one)))?.level ?? "info";
   }
 
-  #settle(logger: Logger): void {
+  #applyRules(logger: Logger): void {
     logger.threshold = LEVELS[this.#levelOf(logger)];
     logger.deduplicated = this.#deduplicates(logger.name);
   }

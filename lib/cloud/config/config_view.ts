@@ -26,9 +26,9 @@ export function configOf(text: string | undefined, message: JsonObject | undefin
 }
 
 /** How a caller gets to see configurations. */
-export type View = (config: JsonObject) => JsonObject;
+export type ConfigView = (config: JsonObject) => JsonObject;
 
-export const asItIs: View = (config) => config;
+export const asItIs: ConfigView = (config) => config;
 
 /** Owners, and machines their own, see configurations as they are; operators see them with stars for secrets. */
 export async function viewOf(
@@ -36,7 +36,7 @@ export async function viewOf(
   { entity }: CallContext,
   on: Ref,
   need: "owner" | "insider" = "insider",
-): Promise<View> {
+): Promise<ConfigView> {
   return await access.may(entity, need, on) ? asItIs : starred;
 }
 

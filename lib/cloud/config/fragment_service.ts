@@ -14,7 +14,7 @@ import { type Limits, requireWithin } from "../access/limits.ts";
 import { requireRoom } from "../access/room.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import type { Sql } from "../store/store.ts";
-import { asItIs, configOf, editorOf, type View, viewOf } from "./config_view.ts";
+import { asItIs, configOf, type ConfigView, editorOf, viewOf } from "./config_view.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import { type Fragment, type FragmentChange, Fragments } from "./fragments.ts";
 import { PartConfigs } from "./part_config.ts";
@@ -70,7 +70,7 @@ function readHandlers(cloud: CloudContext) {
 function useHandlers(cloud: CloudContext) {
   const { store, limits } = cloud;
   const fragments = new Fragments(store);
-  const answer = async (list: readonly Fragment[], show: View) => ({
+  const answer = async (list: readonly Fragment[], show: ConfigView) => ({
     fragments: await messages(cloud, list, show),
     resolvedFragments: list.map(({ id: fragmentId, config, revision }) => ({
       fragmentId,
@@ -205,11 +205,11 @@ function unique(fragments: readonly Fragment[]): Fragment[] {
   return [...new Map(fragments.map((one) => [`${one.id} ${one.revision}`, one])).values()];
 }
 
-function messages(cloud: CloudContext, list: readonly Fragment[], show: View) {
+function messages(cloud: CloudContext, list: readonly Fragment[], show: ConfigView) {
   return Promise.all(list.map((one) => message(cloud, one, show)));
 }
 
-async function message({ store }: CloudContext, fragment: Fragment, show: View) {
+async function message({ store }: CloudContext, fragment: Fragment, show: ConfigView) {
   const users = await new Fragments(store).users(fragment.id);
   return fragmentMessage({ ...fragment, config: show(fragment.config) }, users.length);
 }
@@ -234,7 +234,7 @@ function fragmentMessage(
   };
 }
 
-function historyMessage(now: Fragment, change: FragmentChange, show: View) {
+function historyMessage(now: Fragment, change: FragmentChange, show: ConfigView) {
   const { revision, atMs, who, config, oldName, old } = change;
   const before = { ...now, name: oldName, config: show(old), revision: revision - 1 };
   return {

@@ -14,7 +14,7 @@ import { escapedLine, hasHidden } from "../../base/escape.ts";
 import { Conditions } from "./data_filter.ts";
 import { noteOrigin, type Origin, ORIGIN_COLUMNS, plainText } from "./data_origins.ts";
 import { ANNOTATION_COLUMNS, type AnnotationRow, Datasets, sorted } from "./datasets.ts";
-import type { Box, Label } from "../../cloud_client/dataset.ts";
+import type { Label, LabelBox } from "../../cloud_client/dataset.ts";
 import type { StoredFile } from "../store/files.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
 
@@ -29,7 +29,7 @@ export interface BinaryUpload {
   readonly mimeType: string;
   readonly tags: readonly string[];
   readonly datasetIds: readonly string[];
-  readonly boxes: readonly Omit<Box, "id">[];
+  readonly boxes: readonly Omit<LabelBox, "id">[];
   readonly classifications: readonly Label[];
 }
 
@@ -43,7 +43,7 @@ export interface BinaryItem extends Origin {
   readonly sha256: string;
   readonly bytes: number;
   readonly tags: readonly string[];
-  readonly boxes: readonly Box[];
+  readonly boxes: readonly LabelBox[];
   readonly classifications: readonly (Label & { readonly id: string })[];
   readonly datasetIds: readonly string[];
 }
@@ -188,12 +188,12 @@ export class BinaryData {
     return rows.map(({ label }) => label);
   }
 
-  async addBox(dataId: string, box: Omit<Box, "id">): Promise<string> {
+  async addBox(dataId: string, box: Omit<LabelBox, "id">): Promise<string> {
     return await this.#addAnnotation(dataId, checkedBox(box));
   }
 
   /** Changes those fields of a box that are given. */
-  async updateBox(dataId: string, id: string, change: Partial<Box>): Promise<void> {
+  async updateBox(dataId: string, id: string, change: Partial<LabelBox>): Promise<void> {
     const rows = await this.#annotations(new Conditions().is("a.data_id", dataId).only("a.id = ?", id));
     const [box] = sorted(rows).boxes;
     if (!box) throw noBox(dataId, id);
@@ -233,7 +233,7 @@ export class BinaryData {
     for (const one of classifications) await this.#addAnnotation(id, one);
   }
 
-  async #addAnnotation(dataId: string, one: Label & Partial<Box>): Promise<string> {
+  async #addAnnotation(dataId: string, one: Label & Partial<LabelBox>): Promise<string> {
     const id = randomUUID();
     await this.sql.query(
       `INSERT INTO annotations (id, data_id, label, confidence, x_min, y_min, x_max, y_max)
@@ -327,7 +327,7 @@ export function checkedLabels(what: string, labels: readonly string[], countMin 
   return labels;
 }
 
-function checkedBox<B extends Omit<Box, "id">>(box: B): B {
+function checkedBox<B extends Omit<LabelBox, "id">>(box: B): B {
   checkedLabels("label", [box.label]);
   const { xMin, yMin, xMax, yMax, confidence = 0 } = box;
   const inOrder = 0 <= xMin && xMin < xMax && xMax <= 1 && 0 <= yMin && yMin < yMax && yMax <= 1;

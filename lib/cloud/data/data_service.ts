@@ -18,7 +18,7 @@ import { BinaryData, placeOf } from "./binary_data.ts";
 import { binaryConditions, Conditions } from "./data_filter.ts";
 import type { DataLinks } from "./data_links.ts";
 import { Datasets } from "./datasets.ts";
-import type { Box } from "../../cloud_client/dataset.ts";
+import type { LabelBox } from "../../cloud_client/dataset.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import type { Role } from "../access/keys.ts";
 import { places, type Sql } from "../store/store.ts";
@@ -158,7 +158,7 @@ function boxHandlers(cloud: CloudContext) {
       const id = idOf(binaryDataId, binaryId);
       const given = { ...corners(box), label: box.label, confidence: box.confidence };
       const changed = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-      await change(ctx, id, (sql) => new BinaryData(sql).updateBox(id, bboxId, changed as Partial<Box>));
+      await change(ctx, id, (sql) => new BinaryData(sql).updateBox(id, bboxId, changed as Partial<LabelBox>));
       return {};
     },
     async removeBoundingBoxFromImageByID({ binaryDataId, binaryId, bboxId }, ctx) {

@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "../fleet/names.ts";
-import { type Box, type DatasetImage, fileNameOf, type Label } from "../../cloud_client/dataset.ts";
+import { type DatasetImage, fileNameOf, type Label, type LabelBox } from "../../cloud_client/dataset.ts";
 import { places, type Sql } from "../store/store.ts";
 
 /** What a dataset is of; `sequences.ts` has those of sequences. */
@@ -191,8 +191,8 @@ export class Datasets {
 /** Boxes and classifications apart. */
 export function sorted(
   rows: readonly AnnotationRow[],
-): { boxes: Box[]; classifications: (Label & { id: string })[] } {
-  const boxes: Box[] = [];
+): { boxes: LabelBox[]; classifications: (Label & { id: string })[] } {
+  const boxes: LabelBox[] = [];
   const classifications: (Label & { id: string })[] = [];
   for (const { dataId: _, confidence, xMin, yMin, xMax, yMax, ...row } of rows) {
     const known = confidence === null ? row : { ...row, confidence };

@@ -23,7 +23,7 @@ import type { CloudContext } from "../context.ts";
 import type { Downloads } from "../packages/downloads.ts";
 import { Fleet } from "./fleet.ts";
 import { Fragments } from "../config/fragments.ts";
-import type { Logs } from "../logs/logs.ts";
+import type { LogStore } from "../logs/logs.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import { type Program, releaseFileName, Releases } from "../packages/releases.ts";
 import { places, type Sql, type Store } from "../store/store.ts";
@@ -49,7 +49,7 @@ const SAVE_MS = 60_000;
 const KEPT_MAX = 10_000;
 const PROCESSORS: { readonly [name: string]: string } = { x86_64: "amd64", aarch64: "arm64" };
 
-export function agentHandlers(cloud: CloudContext, downloads: Downloads, logs: Logs) {
+export function agentHandlers(cloud: CloudContext, downloads: Downloads, logs: LogStore) {
   const { store, clock, presence } = cloud;
   const reports = new Reports(store);
   const complaints = new Complaints(logs);
@@ -185,7 +185,7 @@ class Reports {
 class Complaints {
   readonly #told = new Map<string, string>();
 
-  constructor(private readonly logs: Logs) {}
+  constructor(private readonly logs: LogStore) {}
 
   async tell(partId: string, problems: readonly string[], nowMs: number): Promise<void> {
     const all = problems.join("\n");

@@ -18,7 +18,7 @@ import { type NewSharedSecret, newSharedSecret, SharedSecrets } from "../access/
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
 import { Fleet, type Part } from "./fleet.ts";
-import { asItIs, configOf, editorOf, type View, viewOf } from "../config/config_view.ts";
+import { asItIs, configOf, type ConfigView, editorOf, viewOf } from "../config/config_view.ts";
 import { Fragments } from "../config/fragments.ts";
 import { type PartChange, PartConfigs } from "../config/part_config.ts";
 import { partNames } from "./robot_service.ts";
@@ -159,7 +159,7 @@ function listed(problems: readonly Problem[]): string {
 async function partMessage(
   cloud: CloudContext,
   part: Part,
-  show: View,
+  show: ConfigView,
   made?: NewSharedSecret,
 ): Promise<PartMessage> {
   const { config: real, updatedMs } = await new PartConfigs(cloud.store).get(part.id);
@@ -195,7 +195,7 @@ function plainPart(part: Part, name: string, robotConfig: JsonObject) {
   };
 }
 
-function historyMessage(part: Part, { atMs, who, oldName, old: real }: PartChange, show: View) {
+function historyMessage(part: Part, { atMs, who, oldName, old: real }: PartChange, show: ConfigView) {
   const old = show(real);
   return {
     part: part.id,

@@ -25,7 +25,7 @@ import type { CloudContext } from "../context.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { Fragments } from "../config/fragments.ts";
 import { type KeyHash, Keys } from "../access/keys.ts";
-import type { Logs } from "../logs/logs.ts";
+import type { LogStore } from "../logs/logs.ts";
 import { Packages } from "../packages/packages.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
@@ -39,7 +39,7 @@ const LOCALHOST = ["localhost", "127.0.0.1"];
 /** Under which all names of machines are; not a name of the outside world. */
 const DOMAIN = "svc.internal";
 
-export function robotHandlers(cloud: CloudContext, authority: Authority, logs: Logs) {
+export function robotHandlers(cloud: CloudContext, authority: Authority, logs: LogStore) {
   const { store, presence, clock } = cloud;
   const fleet = new Fleet(store);
   const messages = new ConfigMessages(cloud);

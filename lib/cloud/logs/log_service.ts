@@ -9,13 +9,13 @@ import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import { pageStart } from "../context.ts";
-import type { Logs } from "./logs.ts";
+import type { LogStore } from "./logs.ts";
 
 const PAGE = 100;
 const PAGE_MAX = 1_000;
 const ERRORS = ["error", "dpanic", "panic", "fatal"];
 
-export function logHandlers(logs: Logs, clock: Clock) {
+export function logHandlers(logs: LogStore, clock: Clock) {
   return {
     async getRobotPartLogs(request) {
       const { id, filter, levels, errorsOnly, source, start, end, limit, order, range, pageToken } = request;

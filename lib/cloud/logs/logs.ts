@@ -47,7 +47,7 @@ const FORGET_AT_ONCE = 5_000;
 const LOOK_MS = 1_000;
 const FOLLOW_AT_ONCE = 500;
 
-export class Logs {
+export class LogStore {
   /** Those who wait for entries of a part that come in here. */
   readonly #waiting = new Map<string, Set<() => void>>();
 

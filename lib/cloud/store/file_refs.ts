@@ -38,7 +38,7 @@ export async function keepFile<T>(
   const upload = await files.receive(content, bytesMax);
   try {
     const value = await refer(upload.file);
-    await upload.settle();
+    await upload.keep();
     return value;
   } catch (error) {
     await upload.abandon();

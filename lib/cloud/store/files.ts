@@ -20,7 +20,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 export interface Upload {
   readonly file: StoredFile;
   /** Whoever uploads it refers to it by now: from here on it is there for as long as somebody does. */
-  settle(): Promise<void>;
+  keep(): Promise<void>;
   /** Nothing has come of the upload. The content stays, as others may refer to it: see `releaseFile`. */
   abandon(): Promise<void>;
 }
@@ -58,7 +58,7 @@ export class FileStore {
   /** Keeps a content. Throws `resource_exhausted` where it has more than `bytesMax` bytes. */
   async put(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<StoredFile> {
     const upload = await this.receive(content, bytesMax);
-    await upload.settle();
+    await upload.keep();
     return upload.file;
   }
 
@@ -74,7 +74,7 @@ export class FileStore {
         await this.#publish(temporary, path);
         return {
           file,
-          settle: () =>
+          keep: () =>
             attempt(`keep the file ${file.sha256}`, async () => {
               await this.#publish(temporary, path);
               await drop();

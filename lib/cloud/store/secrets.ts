@@ -62,7 +62,7 @@ export class Secrets {
     const secrets = new Secrets(parts);
     await parts.host.makeFolder(folder, { mode: FOLDER_MODE });
     await store.exclusive(async (sql) => {
-      for (const name of NAMES) secrets.#loaded.set(name, await secrets.#settle(sql, name));
+      for (const name of NAMES) secrets.#loaded.set(name, await secrets.#agreed(sql, name));
     });
     await scrub(store).catch((error) =>
       logger.warn(
@@ -107,7 +107,7 @@ export class Secrets {
     const { leadMs, lifetimeMs } = SECRET_KINDS[name];
     const nowMs = this.parts.clock.nowMs();
     await this.parts.store.exclusive(async (sql) => {
-      const keys = await this.#settle(sql, name);
+      const keys = await this.#agreed(sql, name);
       const untilMs = nowMs + leadMs + lifetimeMs;
       const kept = keys.map((key) => key.until_ms === undefined ? { ...key, until_ms: untilMs } : key)
         .map((key) => key.until_ms! <= nowMs ? buried(key) : key);
@@ -147,7 +147,7 @@ export class Secrets {
   }
 
   /** The keys of a name as file and database agree on them. */
-  async #settle(sql: Sql, name: SecretName): Promise<readonly SecretKey[]> {
+  async #agreed(sql: Sql, name: SecretName): Promise<readonly SecretKey[]> {
     const { earlier } = SECRET_KINDS[name];
     const noted = await notedId(sql, name);
     const [legacy] = await sql.query<{ value: string }>("SELECT value FROM secrets WHERE name = ?", earlier);

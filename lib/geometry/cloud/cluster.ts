@@ -21,7 +21,7 @@ export interface LinkLimits {
 }
 
 /** What is clustered. */
-export interface View {
+export interface DepthView {
   readonly depth: Uint16Array;
   readonly rays: Rays;
   /** The direction, of length 1, to which level surfaces are at right angles. */
@@ -81,7 +81,7 @@ export class Clusterer {
    *
    * @returns the number of clusters, which are counted from 0 in the order of their first pixels
    */
-  cluster(view: View, list: PixelList, clusters: Int32Array): number {
+  cluster(view: DepthView, list: PixelList, clusters: Int32Array): number {
     this.#labels.fill(0);
     const numbers = this.#numbered(this.#link(view, list, clusters));
     const parents = this.#parents;
@@ -116,7 +116,7 @@ export class Clusterer {
   }
 
   /** Labels pixels, in the grid and in `found`, and joins the labels of linked ones; the last label. */
-  #link({ depth, rays, up }: View, { pixels, count }: PixelList, found: Int32Array): number {
+  #link({ depth, rays, up }: DepthView, { pixels, count }: PixelList, found: Int32Array): number {
     const { distanceMm, distancePerMm, windowPx } = this.limits;
     const [x, y, z, height] = [this.#x, this.#y, this.#z, this.#height];
     const [labels, before] = [this.#labels, this.#before];
