@@ -46,3 +46,7 @@ declare module "@std/assert" {
   export function fail(msg?: string): never;
   export function unreachable(msg?: string): never;
 }
+
+declare module "@std/jsonc" {
+  export function parse(text: string): unknown;
+}

@@ -65,7 +65,7 @@ function badLine(bytes: Uint8Array): number {
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const WORD = /[\w$.+-]+/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
-const BLANK = /(?:[ \t\r\n]+|\/\/[^\n]*)/y;
+const BLANK = /(?:[ \t\r\n]+|\/\/[^\r\n]*)/y;
 const VARIABLE = /\$(?:\{([A-Za-z_]\w*)(?:(:?-)([^{}]*))?\}|([A-Za-z_]\w*))/g;
 const VARIABLE_HERE = new RegExp(VARIABLE, "y");
 const LITERALS: ReadonlyMap<string, Json> = new Map<string, Json>([

@@ -342,7 +342,7 @@ export function chooseVersion<T extends { readonly version: string }>(
   // Where versions are no numbers but, say, times, the newest one is as good a guess as there is.
   if (!range && numbered.length === 0) return newest;
   const fitting = numbered.filter(({ version }) =>
-    range ? range(version) : wanted === "dev" || version.before.length === 0
+    range ? range(version) : wanted === "dev" || (version.prerelease ?? []).length === 0
   );
   return fitting.sort((a, b) => compareVersions(a.version, b.version)).at(-1)?.one;
 }

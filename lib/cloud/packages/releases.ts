@@ -80,13 +80,11 @@ export class Releases {
   /** By name and version, oldest version first. */
   async list(): Promise<Release[]> {
     const all = await this.sql.query<Release>(`${RELEASES} ORDER BY name, platform, created_ms`);
-    const order = (a: Release, b: Release) =>
-      a.name < b.name
-        ? -1
-        : a.name > b.name
-        ? 1
-        : compareVersions(parseVersion(a.version)!, parseVersion(b.version)!);
-    return all.sort(order);
+    return all.sort((a, b) => {
+      if (a.name !== b.name) return a.name < b.name ? -1 : 1;
+      const [one, other] = [parseVersion(a.version), parseVersion(b.version)];
+      return one && other ? compareVersions(one, other) : 0;
+    });
   }
 
   /**
