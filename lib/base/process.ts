@@ -1,5 +1,5 @@
 /**
- * Other programs that ours runs and looks after. `host_deno.ts` has the real ones, `fake_processes.ts` those of tests.
+ * Other programs that ours runs and looks after. `process_deno.ts` has the real ones, tests have theirs.
  */
 
 import { type Clock, deadline, race } from "./clock.ts";
@@ -63,9 +63,12 @@ export interface PipeHost {
   pipe(command: ProcessCommand): PipedProcess;
 }
 
-export interface ProcessHost {
+export interface SpawnHost {
   /** Starts a program; its standard input is empty. Throws an `SvcError` where it cannot: `not_found`, … */
   spawn(command: ProcessCommand): RunningProcess;
+}
+
+export interface ProcessHost extends SpawnHost {
   /**
    * Processes that lead a group of their own and have this in their environment, whoever started them. Their exit is
    * seen within a moment, without its code, until the signal aborts: then `exited` rejects with its reason. Only Linux

@@ -9,7 +9,7 @@
 import { type Clock, race } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import { endsWithin, type ProcessHost, type RunningProcess } from "../../base/process.ts";
+import { endsWithin, type RunningProcess, type SpawnHost } from "../../base/process.ts";
 import type { Commands } from "./commands.ts";
 import type { Boots } from "../supervise/runtime.ts";
 
@@ -27,7 +27,7 @@ export interface AgentHostParts {
   /** The boot rule of the agent. */
   readonly boots: Pick<Boots, "boot">;
   readonly args: readonly string[];
-  readonly processes: Pick<ProcessHost, "spawn">;
+  readonly processes: SpawnHost;
   /** Asks the agent to end. Throws where none answers. */
   readonly ask: () => Promise<void>;
   readonly commands: Commands;

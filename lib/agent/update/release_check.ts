@@ -7,7 +7,7 @@
 import type { ReadFiles } from "../../base/files/files.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { endProcess, type ProcessHost, type RunningProcess } from "../../base/process.ts";
+import { endProcess, type RunningProcess, type SpawnHost } from "../../base/process.ts";
 import { sha256Of } from "./download.ts";
 import { binaryNameIn, HEAD_BYTES, notAProgram, notTheProgram } from "./release.ts";
 import type { BinaryName } from "./release.ts";
@@ -18,7 +18,7 @@ export interface ReleaseCheckParts {
   readonly name: BinaryName;
   readonly platform: { readonly os: string; readonly arch: string };
   readonly files: ReadFiles;
-  readonly processes: Pick<ProcessHost, "spawn">;
+  readonly processes: SpawnHost;
   readonly clock: Clock;
 }
 

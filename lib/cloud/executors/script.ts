@@ -14,7 +14,7 @@ import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { endProcess, type Exit, type ProcessCommand, type ProcessHost } from "../../base/process.ts";
+import { endProcess, type Exit, type ProcessCommand, type SpawnHost } from "../../base/process.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Environment, Executor, Work } from "./executor.ts";
 import { datasetLine } from "../../cloud_client/dataset.ts";
@@ -62,7 +62,7 @@ const INSTALLS = [
 ];
 const PIP = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"];
 
-type ScriptHost = Pick<ProcessHost, "spawn"> & WholeEnvironment & Platform & ReadFiles & WriteFiles;
+type ScriptHost = SpawnHost & WholeEnvironment & Platform & ReadFiles & WriteFiles;
 
 interface Options {
   readonly sandbox: Sandbox;

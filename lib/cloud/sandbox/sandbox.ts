@@ -21,7 +21,7 @@ import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
-import type { ProcessCommand, ProcessHost, RunningProcess } from "../../base/process.ts";
+import type { ProcessCommand, RunningProcess, SpawnHost } from "../../base/process.ts";
 import { type Limits, WatchedFolder, watchUsage } from "./sandbox_usage.ts";
 
 export interface Sandbox {
@@ -67,7 +67,7 @@ export interface Cell {
   close(): void;
 }
 
-type SandboxHost = Pick<ProcessHost, "spawn"> & Environment & Platform & ReadFiles & WriteFiles;
+type SandboxHost = SpawnHost & Environment & Platform & ReadFiles & WriteFiles;
 
 /** Where the folder of a cell is inside. */
 const FOLDER = "/job";

@@ -7,11 +7,11 @@ import { connect } from "node:net";
 import type { Platform } from "../../base/host.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import type { ProcessHost, RunningProcess } from "../../base/process.ts";
+import type { RunningProcess, SpawnHost } from "../../base/process.ts";
 import { openUdp, type UdpSocket } from "../../base/udp.ts";
 import type { Network } from "./network_check.ts";
 
-type NetworkHost = Platform & ReadFiles & Pick<ProcessHost, "spawn">;
+type NetworkHost = Platform & ReadFiles & SpawnHost;
 
 export function systemNetwork(host: NetworkHost): Network {
   return {
