@@ -288,6 +288,7 @@ lines = open(given["dataset_file"]).read().splitlines()
 print("read", len(lines), "lines")
 if not given.get("empty"):
     json.dump(given, open(os.path.join(given["model_output_directory"], "model.json"), "w"))
+    os.chmod(os.path.join(given["model_output_directory"], "model.json"), 0o755)
 `,
 };
 
@@ -403,6 +404,9 @@ Deno.test("script test-local runs a script as the control plane does, and judges
     assertEquals([code, output], [0, "model.json\n"], errors);
     assertStringIncludes(errors, "read 1 lines\n");
     assertEquals(JSON.parse(await Deno.readTextFile(`${folder}/out/model.json`)).labels, "a b=$HOME");
+    if (Deno.build.os !== "windows") {
+      assertEquals((await Deno.stat(`${folder}/out/model.json`)).mode! & 0o777, 0o755);
+    }
     const empty = await run("empty", "--arg", "empty=1");
     assertEquals(empty.code, 1);
     assertStringIncludes(empty.errors, "the job would have failed: the script left nothing");

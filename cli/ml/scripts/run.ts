@@ -69,7 +69,9 @@ export async function testLocal(session: Session, run: LocalRun): Promise<string
     for (const file of files) {
       const target = join(run.output, file);
       await host.makeFolder(dirname(target));
-      await host.copyFile(join(output, file), target);
+      const left = join(output, file);
+      // What its script made executable stays so.
+      await host.copyFile(left, target, { mode: (await host.stat(left))?.mode || undefined });
     }
     return files;
   } finally {
