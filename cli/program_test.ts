@@ -68,3 +68,18 @@ Deno.test("svc-agent reports a bad value in its environment", async () => {
     'svc-agent: Environment variable SVC_AGENT_DEBUG: found "loud", wanted true or false\n',
   ]);
 });
+
+Deno.test("svc-agent refuses a command that it does not have, and words that a command does not take", async () => {
+  assertEquals(await run("svc-agent", ["-d", "rolback"]), {
+    code: 2,
+    output: "",
+    errors: 'svc-agent: unknown command "rolback"; did you mean rollback?; see --help\n',
+  });
+  assertEquals(await run("svc-agent", ["status", "now"]), {
+    code: 2,
+    output: "",
+    errors: 'svc-agent status: found "now" more than it takes, wanted svc-agent status [flags]\n',
+  });
+  assertEquals((await run("svc-agent", ["rollback", "svc-cloud"])).code, 2);
+  assertEquals((await run("svc-agent", ["--dir", "/x", "version", "-d"])).code, 0);
+});
