@@ -84,6 +84,20 @@ Deno.test("imports point one way: what is general never knows what is particular
   assertEquals(wrong, []);
 });
 
+Deno.test("no imports go round in a circle, but for types: each file can be read after those that it needs", () => {
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const visit = (path: string, way: readonly string[]) => {
+    if (way.includes(path)) return void circles.push([...way.slice(way.indexOf(path)), path].join(" -> "));
+    if (done.has(path)) return;
+    const source = product.find((one) => one.path === path);
+    for (const target of source ? valueImportsOf(source) : []) visit(target, [...way, path]);
+    done.add(path);
+  };
+  for (const { path } of product) visit(path, []);
+  assertEquals(circles, []);
+});
+
 Deno.test("every module is part of a program: what only tests use is in tests/support", () => {
   const programs = product.map(({ path }) => path).filter((path) =>
     /^cli\/(\w+\/main|build\/\w+)\.ts$/.test(path)
@@ -340,6 +354,14 @@ function reachedFrom(
     }
   }
   return reached;
+}
+
+/** The files of which a file needs more than types. */
+function valueImportsOf({ path, text }: Source): string[] {
+  const found = text.matchAll(/^(?:import|export)\s+(?!type\b)([^;"]*?)\s*from\s+"(\.[^"]+)"/gm);
+  return [...found]
+    .filter(([, names]) => !/^\{(\s*type\s[^,}]+,?)+\s*\}$/.test(names))
+    .map(([, , target]) => new URL(target, new URL(path, ROOT)).href.slice(ROOT.href.length));
 }
 
 /** Paths whose code (comments left out) has the pattern, but for the allowed ones. */
