@@ -81,8 +81,7 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   if (os === "windows") await removeWindowsService({ commands, clock, logger });
   else await removeService(AGENT, { files: host, commands, logger });
   for (const path of paths) {
-    await Deno.remove(path, { recursive: true }).catch((cause) => {
-      if (cause instanceof Deno.errors.NotFound) return;
+    await host.removeTree(path).catch((cause) => {
       const hint = os === "windows" ? "; a program that runs cannot be removed there, this one included" : "";
       throw new SvcError("unknown", `the service is gone, but ${path} cannot be removed${hint}`, { cause });
     });

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import { ListPackagesResponseSchema, type Package, PackageType } from "../../proto/gen/packages_pb.ts";
 import { type Annotations, AnnotationsSchema } from "../../proto/gen/data_pb.ts";
-import type { ReadFiles } from "../../lib/base/files/files.ts";
+import { FileError, type ReadFiles } from "../../lib/base/files/files.ts";
 import { unpackInto } from "../../lib/base/files/archive.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
@@ -213,7 +213,7 @@ async function download(session: Session, account: Account, model: Package, file
       `what was downloaded is not what was published (checksum ${wanted}): try again`,
     );
   }
-  session.host.moveFile(partial, file);
+  await session.host.moveDurably(partial, file);
 }
 
 /** The part of a file that is not there yet. Throws `unavailable` where it can be tried again. */
@@ -239,25 +239,23 @@ async function fetchRest(session: Session, account: Account, url: string, partia
       await response.body?.cancel();
       throw refused(url, response.status);
     }
-    using out = await Deno.open(partial, {
-      write: true,
-      create: true,
-      append: response.status === 206,
-      truncate: response.status !== 206,
-    });
+    const out = await session.host.open(partial, response.status === 206 ? "append" : "new");
     let done = response.status === 206 ? have : 0;
     const total = done + Number(response.headers.get("content-length") ?? 0);
     try {
       for await (const chunk of response.body) {
         watch();
         watch = session.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
-        for (let at = 0; at < chunk.length;) at += await out.write(chunk.subarray(at));
+        await out.write(chunk);
         done += chunk.length;
         if (session.lively) session.host.draw(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
       }
+      await out.sync();
     } catch (cause) {
+      if (cause instanceof FileError) throw cause;
       throw unreachable(url, cause);
     } finally {
+      out.close();
       if (session.lively) session.host.draw("\r\x1b[2K");
     }
   } finally {
