@@ -8,7 +8,7 @@ import { Secret } from "../../lib/base/secret.ts";
 import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
 import { table } from "../table.ts";
 import { type Command, command } from "./command.ts";
-import type { Session } from "./session.ts";
+import type { TrainingDesk } from "./desk.ts";
 
 export const ACCOUNT_COMMANDS: readonly Command[] = [
   command(
@@ -24,16 +24,16 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       help:
         "The id of the API key. The key itself is taken from SVC_API_KEY, asked for, or read from standard input.",
     }],
-    async (session, _, { apiKeyId }) => {
-      const { values, profiles, host } = session;
+    async (desk, _, { apiKeyId }) => {
+      const { values, profiles, host } = desk;
       const { baseUrl: givenUrl, orgId, allowInsecureCreds, caFile } = values;
       const name = values.profile || DEFAULT_PROFILE;
-      const baseUrl = asked(session, "--base-url", givenUrl, "Control plane (https://host:port): ");
-      const keyId = asked(session, "--api-key-id", apiKeyId, "Id of the API key: ");
-      const given = host.env("SVC_API_KEY") || await piped(session);
-      const key = new Secret(asked(session, "SVC_API_KEY", given, "API key: ", true));
+      const baseUrl = asked(desk, "--base-url", givenUrl, "Control plane (https://host:port): ");
+      const keyId = asked(desk, "--api-key-id", apiKeyId, "Id of the API key: ");
+      const given = host.env("SVC_API_KEY") || await piped(desk);
+      const key = new Secret(asked(desk, "SVC_API_KEY", given, "API key: ", true));
       const ca = caFile === "" ? undefined : await host.readTextFile(caFile);
-      session.choose({
+      desk.choose({
         baseUrl,
         keyId,
         key,
@@ -41,10 +41,10 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
         allowInsecureCredentials: allowInsecureCreds,
         ca,
       });
-      const { app } = await session.services();
-      const { organizations } = await app.listOrganizations({}, session.limits);
+      const { app } = await desk.services();
+      const { organizations } = await app.listOrganizations({}, desk.limits);
       const organizationId = orgId !== ""
-        ? await session.organization()
+        ? await desk.organization()
         : organizations.length === 1
         ? organizations[0].id
         : undefined;
@@ -57,42 +57,42 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
         caFile: caFile ? resolve(host.cwd(), caFile) : undefined,
       });
       const listed = organizations.map((one) => `${one.name} (${one.id})`).join(", ");
-      session.print({ profile: name, baseUrl, keyId, organizationId }, [
+      desk.print({ profile: name, baseUrl, keyId, organizationId }, [
         `logged in to ${baseUrl}: ${listed}`,
       ]);
-      session.note(`kept as profile "${name}" in ${profiles.path}`);
-      if (organizationId === undefined) session.note("tell with --org-id which organization is meant");
+      desk.note(`kept as profile "${name}" in ${profiles.path}`);
+      if (organizationId === undefined) desk.note("tell with --org-id which organization is meant");
     },
   ),
-  command("profiles", [], "Lists the profiles that login has kept.", [], async (session) => {
-    const { current, profiles } = await session.profiles.read();
+  command("profiles", [], "Lists the profiles that login has kept.", [], async (desk) => {
+    const { current, profiles } = await desk.profiles.read();
     const all = Object.entries(profiles).map(([name, { baseUrl, keyId, organizationId = "" }]) => {
       return { name, baseUrl, keyId, organizationId, current: name === current };
     });
     const rows = all.map((
       one,
     ) => [one.current ? "*" : "", one.name, one.baseUrl, one.keyId, one.organizationId]);
-    session.print({ profiles: all }, table([["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], ...rows]));
+    desk.print({ profiles: all }, table([["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], ...rows]));
   }),
-  command("profiles use", ["PROFILE"], "Uses a profile from now on.", [], async (session, [name]) => {
-    await session.profiles.use(name);
-    session.print({ profile: name }, [name]);
+  command("profiles use", ["PROFILE"], "Uses a profile from now on.", [], async (desk, [name]) => {
+    await desk.profiles.use(name);
+    desk.print({ profile: name }, [name]);
   }),
-  command("profiles delete", ["PROFILE"], "Forgets a profile and its key.", [], async (session, [name]) => {
-    await session.profiles.remove(name);
-    session.print({ profile: name }, [name]);
+  command("profiles delete", ["PROFILE"], "Forgets a profile and its key.", [], async (desk, [name]) => {
+    await desk.profiles.remove(name);
+    desk.print({ profile: name }, [name]);
   }),
 ];
 
 /** The first line of standard input where that is a file or another program. */
-async function piped({ world }: Session): Promise<string> {
+async function piped({ world }: TrainingDesk): Promise<string> {
   return world.terminal.input ? "" : (await world.firstLine())?.trim() ?? "";
 }
 
 /** What was given, or what the person says when asked. */
-function asked(session: Session, what: string, given: string, question: string, hidden = false): string {
+function asked(desk: TrainingDesk, what: string, given: string, question: string, hidden = false): string {
   if (given !== "") return given;
-  const { terminal, ask } = session.world;
+  const { terminal, ask } = desk.world;
   const answer = terminal.input && terminal.errors ? ask(question, { hidden })?.trim() : undefined;
   if (answer) return answer;
   throw new SvcError("invalid_argument", `${what} is missing, and there is no terminal to ask on`);

@@ -12,7 +12,7 @@ import {
 import { PackageType } from "../../proto/gen/packages_pb.ts";
 import type { Blank, Candidate } from "../command.ts";
 import { FORMAT_NAMES } from "./data/import.ts";
-import { type CommonValues, Session, type World } from "./session.ts";
+import { type CommonValues, TrainingDesk, type World } from "./desk.ts";
 
 /** Nobody waits longer for a completion. */
 const LOOKUP_MS = 2_000;
@@ -23,15 +23,15 @@ export async function candidates(
   values: CommonValues,
   { placeholder }: Blank,
 ): Promise<readonly Candidate[]> {
-  const session = new Session(world, { ...values, output: "table" }, new AbortController().signal);
+  const desk = new TrainingDesk(world, { ...values, output: "table" }, new AbortController().signal);
   try {
-    return await candidatesIn(session, placeholder);
+    return await candidatesIn(desk, placeholder);
   } finally {
-    session.close();
+    desk.close();
   }
 }
 
-async function candidatesIn(session: Session, placeholder: string): Promise<readonly Candidate[]> {
+async function candidatesIn(desk: TrainingDesk, placeholder: string): Promise<readonly Candidate[]> {
   const plain = (words: readonly string[]) => words.map((word) => ({ word }));
   switch (placeholder) {
     case "TYPE":
@@ -51,24 +51,24 @@ async function candidatesIn(session: Session, placeholder: string): Promise<read
     case "WHO":
       return plain(["private", "public", "public-unlisted"]);
     case "PROFILE":
-      return plain(Object.keys((await session.profiles.read()).profiles));
+      return plain(Object.keys((await desk.profiles.read()).profiles));
     default:
-      return await lookedUp(session, placeholder);
+      return await lookedUp(desk, placeholder);
   }
 }
 
 /** What is in the control plane. Throws where it cannot be asked. */
-async function lookedUp(session: Session, placeholder: string): Promise<Candidate[]> {
-  const limits = { timeoutMs: LOOKUP_MS, ...session.limits };
+async function lookedUp(desk: TrainingDesk, placeholder: string): Promise<Candidate[]> {
+  const limits = { timeoutMs: LOOKUP_MS, ...desk.limits };
   if (!["JOB", "DATASET", "MODEL", "ORGANIZATION"].includes(placeholder)) return [];
-  const { jobs, datasets, packages, app } = await session.services();
+  const { jobs, datasets, packages, app } = await desk.services();
   if (placeholder === "ORGANIZATION") {
     return (await app.listOrganizations({}, limits)).organizations.map(({ id, name }) => ({
       word: id,
       about: name,
     }));
   }
-  const organizationId = await session.organization();
+  const organizationId = await desk.organization();
   if (placeholder === "JOB") {
     const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, limits);
     return all.map(({ id, modelName, modelVersion, status }) => ({

@@ -7,7 +7,7 @@ import { parseDurationMs } from "../../lib/base/schema/schema.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT as USUAL } from "../program.ts";
-import { type CommonValues, Session, type World } from "./session.ts";
+import { type CommonValues, TrainingDesk, type World } from "./desk.ts";
 
 export const EXIT = {
   ...USUAL,
@@ -37,25 +37,25 @@ export function exitCodeOf(error: unknown): number {
 
 export type Command = AnyCommand<World>;
 
-/** A command that works in a session. Ctrl-C ends it with `canceled`, and never a job. */
+/** A command of `svc-ml`. Ctrl-C ends it with `canceled`, and never a job. */
 export function command<const F extends readonly Flag[]>(
   words: string,
   takes: readonly string[],
   summary: string,
   flags: F,
-  run: (session: Session, words: readonly string[], flags: Values<F>) => Promise<number | void>,
+  run: (desk: TrainingDesk, words: readonly string[], flags: Values<F>) => Promise<number | void>,
 ): Command {
   const inSession = async (world: World, given: readonly string[], values: Values<F> & CommonValues) => {
     const stop = new AbortController();
     const ignore = world.host.onTermination(() => stop.abort(new SvcError("canceled", "interrupted")));
-    let session: Session | undefined;
+    let desk: TrainingDesk | undefined;
     try {
-      session = new Session(world, values, stop.signal);
-      return await run(session, given, values);
+      desk = new TrainingDesk(world, values, stop.signal);
+      return await run(desk, given, values);
     } catch (error) {
       throw stop.signal.aborted ? stop.signal.reason : error;
     } finally {
-      session?.close();
+      desk?.close();
       ignore();
     }
   };

@@ -14,7 +14,7 @@ import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { Profile } from "../../lib/cloud_client/profile.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
-import type { Account, Session } from "./session.ts";
+import type { Account, TrainingDesk } from "./desk.ts";
 
 export const EMBEDDED = "embedded";
 const USUAL_PORT = 8090;
@@ -23,19 +23,19 @@ const POLL_MS = 200;
 const ANSWER_MS = 2_000;
 
 /** Starts it where it is not serving already, and uses it from now on. */
-export async function useEmbedded(session: Session): Promise<void> {
-  const { profiles } = await session.profiles.read();
+export async function useEmbedded(desk: TrainingDesk): Promise<void> {
+  const { profiles } = await desk.profiles.read();
   const known = Object.hasOwn(profiles, EMBEDDED) ? profiles[EMBEDDED] : undefined;
-  if (known && await answers(session, known) === undefined) {
-    session.note(`using svc-cloud at ${known.baseUrl}`);
-    return session.choose(accountOf(known));
+  if (known && await answers(desk, known) === undefined) {
+    desk.note(`using svc-cloud at ${known.baseUrl}`);
+    return desk.choose(accountOf(known));
   }
-  const folder = join(dirname(session.profiles.path), "cloud");
+  const folder = join(dirname(desk.profiles.path), "cloud");
   const program = programBeside();
-  const profile = known ?? await initialize(session, program, folder);
-  await session.profiles.save(EMBEDDED, profile, { stay: true });
-  await start(session, program, folder, profile);
-  session.choose(accountOf(profile));
+  const profile = known ?? await initialize(desk, program, folder);
+  await desk.profiles.save(EMBEDDED, profile, { stay: true });
+  await start(desk, program, folder, profile);
+  desk.choose(accountOf(profile));
 }
 
 function accountOf({ baseUrl, keyId, key, organizationId = "" }: Profile): Account {
@@ -59,12 +59,12 @@ function programBeside(): readonly string[] {
 }
 
 /** Makes the example, and a key to it. */
-async function initialize(session: Session, program: readonly string[], folder: string): Promise<Profile> {
+async function initialize(desk: TrainingDesk, program: readonly string[], folder: string): Promise<Profile> {
   const baseUrl = `http://localhost:${freePort()}`;
   const listen = baseUrl.slice("http://".length);
   const made = await run(program, ["init", "--example", "--json", "--data", folder, "--listen", listen]);
   if (made.code === 0) {
-    session.note(`made a control plane with an example in ${folder}`);
+    desk.note(`made a control plane with an example in ${folder}`);
     const example = made.value;
     const key = isObject(example.ownerKey) ? example.ownerKey : {};
     return profileOf(baseUrl, key, example.organizationId);
@@ -84,7 +84,7 @@ async function initialize(session: Session, program: readonly string[], folder: 
   if (more.code !== 0) {
     throw new SvcError("unknown", `cannot make a control plane in ${folder}: ${made.errors}`);
   }
-  session.note(`found a control plane in ${folder} and made a new key to it`);
+  desk.note(`found a control plane in ${folder} and made a new key to it`);
   return profileOf(baseUrl, more.value, more.value.resourceId);
 }
 
@@ -100,7 +100,7 @@ function profileOf(baseUrl: string, key: Record<string, unknown>, organizationId
 }
 
 async function start(
-  session: Session,
+  desk: TrainingDesk,
   program: readonly string[],
   folder: string,
   profile: Profile,
@@ -121,29 +121,29 @@ async function start(
   const child = spawn(command, args);
   let ended: number | undefined;
   void child.status.then(({ code }) => ended = code);
-  const { clock } = session;
+  const { clock } = desk;
   const endMs = clock.monotonicMs() + START_MS;
   for (;;) {
-    const problem = await answers(session, profile);
+    const problem = await answers(desk, profile);
     if (problem === undefined) break;
     if (ended !== undefined || clock.monotonicMs() > endMs) {
       const found = ended === undefined ? `does not answer: ${problem}` : `ended with exit code ${ended}`;
       throw new SvcError("unavailable", `svc-cloud ${found}; its log is ${log}`);
     }
-    await clock.sleep(POLL_MS, session.signal);
+    await clock.sleep(POLL_MS, desk.signal);
   }
   child.unref();
-  session.note(
+  desk.note(
     `started svc-cloud at ${profile.baseUrl} as process ${child.pid}; stop it with: kill ${child.pid}`,
   );
-  session.note(`it keeps everything in ${folder} and writes its log to ${log}`);
-  session.note(`its key is kept as profile "${EMBEDDED}" in ${session.profiles.path}`);
+  desk.note(`it keeps everything in ${folder} and writes its log to ${log}`);
+  desk.note(`its key is kept as profile "${EMBEDDED}" in ${desk.profiles.path}`);
 }
 
 function spawn(command: string, args: readonly string[]): Deno.ChildProcess {
   try {
     const quiet = { stdin: "null", stdout: "null", stderr: "null" } as const;
-    // A session of its own: Ctrl-C here is not meant for it.
+    // Detached: Ctrl-C here is not meant for it.
     return new Deno.Command(command, { args: [...args], ...quiet, detached: true }).spawn();
   } catch (cause) {
     throw missing(command, cause);
@@ -173,13 +173,13 @@ async function run(program: readonly string[], args: readonly string[]) {
 }
 
 /** `undefined` if the control plane answers to the key, else why not. */
-async function answers(session: Session, { baseUrl, keyId, key }: Profile): Promise<string | undefined> {
-  const channel = connectApp({ address: baseUrl, keyId, key, clock: session.clock });
+async function answers(desk: TrainingDesk, { baseUrl, keyId, key }: Profile): Promise<string | undefined> {
+  const channel = connectApp({ address: baseUrl, keyId, key, clock: desk.clock });
   try {
-    await client(AppService, channel).listOrganizations({}, { timeoutMs: ANSWER_MS, signal: session.signal });
+    await client(AppService, channel).listOrganizations({}, { timeoutMs: ANSWER_MS, signal: desk.signal });
     return undefined;
   } catch (error) {
-    session.signal.throwIfAborted();
+    desk.signal.throwIfAborted();
     return messageOf(error);
   } finally {
     channel.close();

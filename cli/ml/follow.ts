@@ -19,7 +19,7 @@ import {
 import { lengthText, timeText } from "../table.ts";
 import { EXIT } from "./command.ts";
 import { lossOf, parseProgress, type ProgressLine, progressLine } from "./progress.ts";
-import type { Session } from "./session.ts";
+import type { TrainingDesk } from "./desk.ts";
 
 /** How often a job is looked at. */
 const POLL_MS = 1_000;
@@ -38,24 +38,24 @@ export interface FollowOptions {
 
 /** Waits until a job has ended. */
 export async function followJob(
-  session: Session,
+  desk: TrainingDesk,
   jobs: MlTrainingClient,
   id: string,
   { logs, timeoutMs }: FollowOptions,
 ): Promise<TrainingJobMetadata> {
-  const { clock } = session;
+  const { clock } = desk;
   const late = () =>
     new SvcError("deadline_exceeded", `training job ${id} has not ended within ${lengthText(timeoutMs)}`);
-  const limit = timeoutMs > 0 ? deadline(clock, timeoutMs, late, session.signal) : undefined;
-  const signal = limit?.signal ?? session.signal;
+  const limit = timeoutMs > 0 ? deadline(clock, timeoutMs, late, desk.signal) : undefined;
+  const signal = limit?.signal ?? desk.signal;
   const reader = new LogReader(jobs, id);
-  const view = new FollowView(session, logs);
+  const view = new FollowView(desk, logs);
   try {
     for (;;) {
       // The job before its logs: when it has ended, all of them are there.
-      const job = await steadily(session, view, signal, () => jobs.getTrainingJob(id, { signal }));
-      const entries = logs || session.lively
-        ? await steadily(session, view, signal, () => reader.next({ signal }))
+      const job = await steadily(desk, view, signal, () => jobs.getTrainingJob(id, { signal }));
+      const entries = logs || desk.lively
+        ? await steadily(desk, view, signal, () => reader.next({ signal }))
         : [];
       view.show(job, entries);
       if (hasEnded(job.status)) return job;
@@ -69,56 +69,60 @@ export async function followJob(
 
 /** Prints what a job logs from now on, until it has ended. */
 export async function followLogs(
-  session: Session,
+  desk: TrainingDesk,
   jobs: MlTrainingClient,
   id: string,
   reader: LogReader,
   keep: (entry: TrainingJobLogEntry) => boolean,
 ): Promise<TrainingJobMetadata> {
-  const { signal, clock } = session;
+  const { signal, clock } = desk;
   for (;;) {
-    const job = await steadily(session, undefined, signal, () => jobs.getTrainingJob(id, { signal }));
-    const entries = await steadily(session, undefined, signal, () => reader.next({ signal }));
-    printLogs(session, entries.filter(keep));
+    const job = await steadily(desk, undefined, signal, () => jobs.getTrainingJob(id, { signal }));
+    const entries = await steadily(desk, undefined, signal, () => reader.next({ signal }));
+    printLogs(desk, entries.filter(keep));
     if (hasEnded(job.status)) return job;
     await clock.sleep(POLL_MS, signal);
   }
 }
 
 /** Tells how a job ended and what can be done next; gives the exit code. */
-export function tellEnd(session: Session, job: TrainingJobMetadata): number {
+export function tellEnd(desk: TrainingDesk, job: TrainingJobMetadata): number {
   const { id, modelName, modelVersion, trainingStarted, trainingEnded, errorStatus } = job;
   const took = trainingStarted && trainingEnded
     ? ` after ${lengthText(toMs(trainingEnded) - toMs(trainingStarted))}`
     : "";
   if (job.status === TrainingStatus.COMPLETED) {
-    session.note(`completed${took}: model ${modelName}, version ${modelVersion}`);
-    session.note(`get it with: svc-ml models download ${modelName} --model-version ${modelVersion}`);
+    desk.note(`completed${took}: model ${modelName}, version ${modelVersion}`);
+    desk.note(`get it with: svc-ml models download ${modelName} --model-version ${modelVersion}`);
     return EXIT.ok;
   }
   const why = errorStatus?.message ? `: ${errorStatus.message}` : "";
-  session.note(`${job.status === TrainingStatus.FAILED ? "failed" : "canceled"}${took}${why}`);
-  session.note(`see: svc-ml logs ${id} --tail 20`);
+  desk.note(`${job.status === TrainingStatus.FAILED ? "failed" : "canceled"}${took}${why}`);
+  desk.note(`see: svc-ml logs ${id} --tail 20`);
   return EXIT.failed;
 }
 
 /** Runs what waits for a job; where the waiting is over before the job, tells how to go on with it. */
-export async function detachable(session: Session, id: string, wait: () => Promise<number>): Promise<number> {
+export async function detachable(
+  desk: TrainingDesk,
+  id: string,
+  wait: () => Promise<number>,
+): Promise<number> {
   try {
     return await wait();
   } catch (error) {
     const { code } = SvcError.from(error);
-    if (session.signal.aborted || code === "deadline_exceeded" || code === "unavailable") {
-      session.note(`the job goes on without you; go on with: svc-ml logs -f ${id}, or: svc-ml wait ${id}`);
+    if (desk.signal.aborted || code === "deadline_exceeded" || code === "unavailable") {
+      desk.note(`the job goes on without you; go on with: svc-ml logs -f ${id}, or: svc-ml wait ${id}`);
     }
-    if (session.signal.aborted) return EXIT.detached;
+    if (desk.signal.aborted) return EXIT.detached;
     throw error;
   }
 }
 
-export function printLogs(session: Session, entries: readonly TrainingJobLogEntry[]): void {
+export function printLogs(desk: TrainingDesk, entries: readonly TrainingJobLogEntry[]): void {
   for (const entry of entries) {
-    session.printMessage(TrainingJobLogEntrySchema, entry, [
+    desk.printMessage(TrainingJobLogEntrySchema, entry, [
       `${timeText(entry.time)}  ${entry.level.toUpperCase().padEnd(5)}  ${
         // No line of a message is to look like an entry of its own.
         entry.message.replaceAll("\n", "\n\t")}`,
@@ -133,14 +137,14 @@ class FollowView {
   #status = TrainingStatus.UNSPECIFIED;
   #drawn = false;
 
-  constructor(private readonly session: Session, private readonly logs: boolean) {}
+  constructor(private readonly desk: TrainingDesk, private readonly logs: boolean) {}
 
   show({ status }: TrainingJobMetadata, entries: readonly TrainingJobLogEntry[]): void {
     this.clear();
     for (const entry of entries) this.#take(entry);
     const name = TrainingStatus[status].toLowerCase().replaceAll("_", " ");
-    if (!this.session.lively) {
-      if (status !== this.#status) this.session.note(name);
+    if (!this.desk.lively) {
+      if (status !== this.#status) this.desk.note(name);
     } else if (!hasEnded(status)) {
       this.#draw(this.#progress ? this.#line(this.#progress) : `${name} …`);
     } else if (this.#progress) {
@@ -153,7 +157,7 @@ class FollowView {
 
   /** Takes the line away that is written over. */
   clear(): void {
-    if (this.#drawn) this.session.host.draw("\r\x1b[2K");
+    if (this.#drawn) this.desk.host.draw("\r\x1b[2K");
     this.#drawn = false;
   }
 
@@ -165,13 +169,13 @@ class FollowView {
       const loss = lossOf(progress);
       if (loss !== undefined) this.#losses.push(loss);
     }
-    if (this.logs && (this.session.json || !progress || !this.session.lively)) {
-      printLogs(this.session, [entry]);
+    if (this.logs && (this.desk.json || !progress || !this.desk.lively)) {
+      printLogs(this.desk, [entry]);
     }
   }
 
   #line(progress: ProgressLine): string {
-    const { host, world } = this.session;
+    const { host, world } = this.desk;
     return progressLine(progress, this.#losses, {
       coloured: !host.env("NO_COLOR"),
       columns: world.columns() - 1,
@@ -179,19 +183,19 @@ class FollowView {
   }
 
   #draw(line: string): void {
-    this.session.host.draw(line);
+    this.desk.host.draw(line);
     this.#drawn = true;
   }
 }
 
 /** `call`, again and again while the control plane is away. */
 async function steadily<T>(
-  session: Session,
+  desk: TrainingDesk,
   view: FollowView | undefined,
   signal: AbortSignal,
   call: () => Promise<T>,
 ): Promise<T> {
-  const { clock } = session;
+  const { clock } = desk;
   const startMs = clock.monotonicMs();
   for (let waitMs = RETRY_FIRST_MS;; waitMs = Math.min(2 * waitMs, RETRY_LONGEST_MS)) {
     try {
@@ -201,7 +205,7 @@ async function steadily<T>(
       const away = code === "unavailable" || code === "deadline_exceeded" || code === "resource_exhausted";
       if (signal.aborted || !away || clock.monotonicMs() - startMs > AWAY_MS) throw error;
       view?.clear();
-      session.note(`${messageOf(error)}; trying again in ${lengthText(waitMs)}`);
+      desk.note(`${messageOf(error)}; trying again in ${lengthText(waitMs)}`);
       await clock.sleep(waitMs, signal);
     }
   }

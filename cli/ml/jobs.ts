@@ -25,7 +25,7 @@ import { type Command, command, sinceMs } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
 import { modelOf } from "./lookup.ts";
 import { confusionLines, metricsText } from "./measured.ts";
-import type { Session } from "./session.ts";
+import type { TrainingDesk } from "./desk.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 
 export const TIMEOUT = {
@@ -46,10 +46,10 @@ const ORDERS: { readonly [name: string]: (a: TrainingJobMetadata, b: TrainingJob
 };
 
 export const JOB_COMMANDS: readonly Command[] = [
-  command("get", ["JOB"], "Tells everything about a job.", [], async (session, [id]) => {
-    const { jobs } = await session.services();
-    const job = await jobs.getTrainingJob(id, session.limits);
-    await printJob(session, job);
+  command("get", ["JOB"], "Tells everything about a job.", [], async (desk, [id]) => {
+    const { jobs } = await desk.services();
+    const job = await jobs.getTrainingJob(id, desk.limits);
+    await printJob(desk, job);
   }),
   command(
     "list",
@@ -72,42 +72,42 @@ export const JOB_COMMANDS: readonly Command[] = [
         help: `By ${Object.keys(ORDERS).join(", ")}; with a dash before it the other way round.`,
       },
     ],
-    async (session, _, { status, limit, sort }) => {
+    async (desk, _, { status, limit, sort }) => {
       const order = orderOf(sort);
       const wanted = status === "" ? TrainingStatus.UNSPECIFIED : parseStatus(status);
-      const { jobs } = await session.services();
-      const all = await jobs.listTrainingJobs(await session.organization(), wanted, session.limits);
+      const { jobs } = await desk.services();
+      const all = await jobs.listTrainingJobs(await desk.organization(), wanted, desk.limits);
       const shown = all.sort(order).slice(0, limit > 0 ? limit : undefined);
-      session.printMessage(
+      desk.printMessage(
         ListTrainingJobsResponseSchema,
         create(ListTrainingJobsResponseSchema, { jobs: shown }),
         table([["ID", "STATUS", "MODEL", "VERSION", "TYPE", "CREATED", "TOOK"], ...shown.map(jobRow)]),
       );
-      if (shown.length < all.length) session.note(`${all.length - shown.length} more; see --limit`);
+      if (shown.length < all.length) desk.note(`${all.length - shown.length} more; see --limit`);
     },
   ),
-  command("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (session, [id]) => {
-    const { jobs } = await session.services();
-    await jobs.cancelTrainingJob(id, session.limits);
-    session.print({ id }, [id]);
-    session.note(`asked to be canceled; see it end with: svc-ml wait ${id}`);
+  command("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (desk, [id]) => {
+    const { jobs } = await desk.services();
+    await jobs.cancelTrainingJob(id, desk.limits);
+    desk.print({ id }, [id]);
+    desk.note(`asked to be canceled; see it end with: svc-ml wait ${id}`);
   }),
-  command("delete", ["JOB"], "Removes a job that has ended; its model stays.", [], async (session, [id]) => {
-    const { jobs } = await session.services();
-    await jobs.deleteCompletedTrainingJob(id, session.limits);
-    session.print({ id }, [id]);
+  command("delete", ["JOB"], "Removes a job that has ended; its model stays.", [], async (desk, [id]) => {
+    const { jobs } = await desk.services();
+    await jobs.deleteCompletedTrainingJob(id, desk.limits);
+    desk.print({ id }, [id]);
   }),
   command(
     "wait",
     ["JOB"],
     "Waits until a job has ended; the exit code is 0 if it completed, else 1.",
     [TIMEOUT],
-    async (session, [id], { timeoutMs }) => {
-      const { jobs } = await session.services();
-      return await detachable(session, id, async () => {
-        const job = await followJob(session, jobs, id, { logs: false, timeoutMs });
-        await printJob(session, job);
-        return tellEnd(session, job);
+    async (desk, [id], { timeoutMs }) => {
+      const { jobs } = await desk.services();
+      return await detachable(desk, id, async () => {
+        const job = await followJob(desk, jobs, id, { logs: false, timeoutMs });
+        await printJob(desk, job);
+        return tellEnd(desk, job);
       });
     },
   ),
@@ -133,18 +133,18 @@ export const JOB_COMMANDS: readonly Command[] = [
         help: `Only this level and what is worse: ${LEVELS.join(", ")}.`,
       },
     ],
-    async (session, [id], { follow, tail, since, level }) => {
-      const keep = filterOf(since, level, session.clock.nowMs());
-      const { jobs } = await session.services();
+    async (desk, [id], { follow, tail, since, level }) => {
+      const keep = filterOf(since, level, desk.clock.nowMs());
+      const { jobs } = await desk.services();
       const reader = new LogReader(jobs, id);
-      return await detachable(session, id, async () => {
-        const earlier = (await reader.next(session.limits)).filter(keep);
-        printLogs(session, tail > 0 ? earlier.slice(-tail) : earlier);
+      return await detachable(desk, id, async () => {
+        const earlier = (await reader.next(desk.limits)).filter(keep);
+        printLogs(desk, tail > 0 ? earlier.slice(-tail) : earlier);
         if (!follow) {
-          if (earlier.length === 0) session.note(`training job ${id} has logged nothing of the kind yet`);
+          if (earlier.length === 0) desk.note(`training job ${id} has logged nothing of the kind yet`);
           return 0;
         }
-        return tellEnd(session, await followLogs(session, jobs, id, reader, keep));
+        return tellEnd(desk, await followLogs(desk, jobs, id, reader, keep));
       });
     },
   ),
@@ -153,11 +153,11 @@ export const JOB_COMMANDS: readonly Command[] = [
     [],
     "Lists the containers that training scripts may ask for.",
     [],
-    async (session) => {
-      const { jobs } = await session.services();
-      const containerMap = await jobs.listSupportedContainers(session.limits);
+    async (desk) => {
+      const { jobs } = await desk.services();
+      const containerMap = await jobs.listSupportedContainers(desk.limits);
       const rows = Object.entries(containerMap).sort(([a], [b]) => compare(a, b));
-      session.printMessage(
+      desk.printMessage(
         ListSupportedContainersResponseSchema,
         create(ListSupportedContainersResponseSchema, { containerMap }),
         table([
@@ -225,19 +225,17 @@ function tookText({ trainingStarted, trainingEnded }: TrainingJobMetadata): stri
  * Prints everything about a job, what is known of its model included. As JSON it is the published message, with
  * `metrics` and `confusion` as the model's metadata has them; `quiet`: nothing for people.
  */
-export async function printJob(session: Session, job: TrainingJobMetadata, quiet = false): Promise<void> {
-  if (quiet && !session.json) return;
-  const model = await modelOf(session, job);
+export async function printJob(desk: TrainingDesk, job: TrainingJobMetadata, quiet = false): Promise<void> {
+  if (quiet && !desk.json) return;
+  const model = await modelOf(desk, job);
   const { metrics, confusion } = model?.info?.metadata ?? {};
   const known = {
     ...metrics === undefined ? {} : { metrics },
     ...confusion === undefined ? {} : { confusion },
   };
-  const json = session.json
-    ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known }
-    : undefined;
+  const json = desk.json ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known } : undefined;
   const matrix = model ? confusionLines(model) : [];
-  session.print(json, [
+  desk.print(json, [
     ...describeJob(job, model ? metricsText(model) : ""),
     ...matrix.length > 0 ? ["", ...matrix] : [],
   ]);

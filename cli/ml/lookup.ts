@@ -13,16 +13,16 @@ import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client
 import type { JsonObject } from "../../lib/wire/proto.ts";
 import { imageOf } from "./data/preflight.ts";
 import { timeText } from "../table.ts";
-import type { Session } from "./session.ts";
+import type { TrainingDesk } from "./desk.ts";
 
 const PAGE_IMAGES = 100n;
 const UNSEEN: readonly Code[] = ["not_found", "permission_denied", "unimplemented"];
 
 /** The dataset with an id or a name; where that is empty, the only one. */
-export async function findDataset(session: Session, wanted: string): Promise<Dataset> {
-  const { datasets } = await session.services();
-  const organizationId = await session.organization();
-  const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, session.limits)).datasets;
+export async function findDataset(desk: TrainingDesk, wanted: string): Promise<Dataset> {
+  const { datasets } = await desk.services();
+  const organizationId = await desk.organization();
+  const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, desk.limits)).datasets;
   const found = wanted === "" ? all : all.filter(({ id, name }) => id === wanted || name === wanted);
   if (found.length === 1) return found[0];
   const names = all.map(({ name }) => name);
@@ -43,10 +43,10 @@ export async function findDataset(session: Session, wanted: string): Promise<Dat
 }
 
 /** Packages of a type: all of the organization or those with a name, the newest first. */
-export async function packagesOf(session: Session, type: PackageType, name: string): Promise<Package[]> {
-  const { packages } = await session.services();
-  const request = { organizationId: await session.organization(), name, type };
-  const found = (await packages.listPackages(request, session.limits)).packages;
+export async function packagesOf(desk: TrainingDesk, type: PackageType, name: string): Promise<Package[]> {
+  const { packages } = await desk.services();
+  const request = { organizationId: await desk.organization(), name, type };
+  const found = (await packages.listPackages(request, desk.limits)).packages;
   return found.sort((a, b) => toMs(b.createdOn) - toMs(a.createdOn));
 }
 
@@ -65,14 +65,14 @@ export function packageRow({ info, createdOn }: Package): string[] {
 
 /** The model that a job has made; `undefined` where there is none, or none any more. */
 export async function modelOf(
-  session: Session,
+  desk: TrainingDesk,
   { syncedModelId: id, modelVersion: version, status }: TrainingJobMetadata,
 ): Promise<Package | undefined> {
   if (status !== TrainingStatus.COMPLETED || id === "") return undefined;
-  const { packages } = await session.services();
+  const { packages } = await desk.services();
   try {
     const request = { id, version, type: PackageType.ML_MODEL };
-    return (await packages.getPackage(request, session.limits)).package;
+    return (await packages.getPackage(request, desk.limits)).package;
   } catch (error) {
     // A job can be looked at where its model cannot.
     if (UNSEEN.includes(SvcError.from(error).code)) return undefined;
@@ -81,8 +81,8 @@ export async function modelOf(
 }
 
 /** The name of the only training script of the organization. */
-export async function onlyScript(session: Session): Promise<string> {
-  const all = await packagesOf(session, PackageType.ML_TRAINING, "");
+export async function onlyScript(desk: TrainingDesk): Promise<string> {
+  const all = await packagesOf(desk, PackageType.ML_TRAINING, "");
   const names = [...new Set(all.map(({ info }) => info?.name ?? ""))].sort();
   if (names.length === 1) return names[0];
   const wanted = names.length === 0
@@ -93,12 +93,12 @@ export async function onlyScript(session: Session): Promise<string> {
 }
 
 /** What is in a dataset, the oldest image first and of the same age by id, without the contents. */
-export async function imagesOf(session: Session, datasetId: string): Promise<DatasetImage[]> {
-  const { data } = await session.services();
+export async function imagesOf(desk: TrainingDesk, datasetId: string): Promise<DatasetImage[]> {
+  const { data } = await desk.services();
   const images: DatasetImage[] = [];
   for (let last = "";;) {
     const dataRequest = { filter: { datasetId }, limit: PAGE_IMAGES, last, sortOrder: Order.ASCENDING };
-    const page = await data.binaryDataByFilter({ dataRequest, includeBinary: false }, session.limits);
+    const page = await data.binaryDataByFilter({ dataRequest, includeBinary: false }, desk.limits);
     images.push(...page.data.map(imageOf));
     if (page.data.length === 0 || page.last === "" || page.last === last) break;
     last = page.last;
@@ -107,11 +107,11 @@ export async function imagesOf(session: Session, datasetId: string): Promise<Dat
 }
 
 /** The part that uploads are said to come from: the one that is given, or the only machine's; else none. */
-export async function findPart(session: Session, wanted: string): Promise<string> {
+export async function findPart(desk: TrainingDesk, wanted: string): Promise<string> {
   if (wanted !== "") return wanted;
-  const { app } = await session.services();
-  const organizationId = await session.organization();
-  const { locationSummaries } = await app.listMachineSummaries({ organizationId }, session.limits);
+  const { app } = await desk.services();
+  const organizationId = await desk.organization();
+  const { locationSummaries } = await app.listMachineSummaries({ organizationId }, desk.limits);
   const machines = locationSummaries.flatMap((location) => location.machineSummaries);
   const parts = machines.length === 1 ? machines[0].partSummaries : [];
   return (parts.find(({ isMainPart }) => isMainPart) ?? parts[0])?.partId ?? "";

@@ -4,7 +4,7 @@
  * Owns its command line. Promises: data on standard output and all else on standard error; the exit code tells what
  * happened (`manual.ts` lists them); Ctrl-C ends this program and never a job.
  *
- * The room owns the command line of svc-ml: the session with a control plane, and the commands on accounts, jobs and
+ * The room owns the command line of svc-ml: what a command works with, and the commands on accounts, jobs and
  * models.
  */
 
@@ -20,7 +20,7 @@ import { JOB_COMMANDS } from "./jobs.ts";
 import { EXITS, MANUAL, VARIABLES } from "./manual.ts";
 import { MODEL_COMMANDS } from "./models.ts";
 import { SCRIPT_COMMANDS } from "./scripts/scripts.ts";
-import { COMMON, type World } from "./session.ts";
+import { COMMON, type World } from "./desk.ts";
 import { SUBMIT_COMMANDS } from "./submit.ts";
 
 const PROGRAM: CommandProgram<World> = {

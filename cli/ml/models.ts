@@ -16,7 +16,7 @@ import { sizeText, table } from "../table.ts";
 import { type Command, command, EXIT } from "./command.ts";
 import { findPart, packageRow, packagesOf } from "./lookup.ts";
 import { metricsText, mistakesText } from "./measured.ts";
-import type { Account, Services, Session } from "./session.ts";
+import type { Account, Services, TrainingDesk } from "./desk.ts";
 import { upload } from "./data/transfer.ts";
 
 const ATTEMPTS = 5;
@@ -40,9 +40,9 @@ export const MODEL_COMMANDS: readonly Command[] = [
     ["[MODEL]"],
     "Lists the models of an organization, the newest first.",
     [],
-    async (session, [name = ""]) => {
-      const found = await packagesOf(session, PackageType.ML_MODEL, name);
-      session.printMessage(
+    async (desk, [name = ""]) => {
+      const found = await packagesOf(desk, PackageType.ML_MODEL, name);
+      desk.printMessage(
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
         table([
@@ -68,17 +68,17 @@ export const MODEL_COMMANDS: readonly Command[] = [
       },
       { name: "extract", type: "bool", default: false, help: "Unpack it into a folder of the model's name." },
     ],
-    async (session, [name], { modelVersion, destination, extract }) => {
-      const services = await session.services();
-      const model = await findModel(session, services, name, modelVersion);
+    async (desk, [name], { modelVersion, destination, extract }) => {
+      const services = await desk.services();
+      const model = await findModel(desk, services, name, modelVersion);
       const [own, version] = [model.info?.name || name, model.info?.version || modelVersion];
       const file = join(destination, `${safe(own)}-${safe(version)}.tar.gz`);
-      await session.host.makeFolder(destination);
-      await download(session, services.account, model, file);
-      if (!extract) return void session.print({ name: own, version, file }, [file]);
+      await desk.host.makeFolder(destination);
+      await download(desk, services.account, model, file);
+      if (!extract) return void desk.print({ name: own, version, file }, [file]);
       const folder = join(destination, `${safe(own)}-${safe(version)}`);
-      const files = await unpackInto(session.host, folder, session.host.readPieces(file), UNPACKED);
-      session.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
+      const files = await unpackInto(desk.host, folder, desk.host.readPieces(file), UNPACKED);
+      desk.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
     },
   ),
   command(
@@ -86,9 +86,9 @@ export const MODEL_COMMANDS: readonly Command[] = [
     ["MODEL", "VERSION"],
     "Removes a version of a model. Machines that have it keep it; others cannot fetch it any more.",
     [],
-    async (session, [name, wanted]) => {
-      const services = await session.services();
-      const { info, id } = await findModel(session, services, name, wanted);
+    async (desk, [name, wanted]) => {
+      const services = await desk.services();
+      const { info, id } = await findModel(desk, services, name, wanted);
       // What is written as "latest" would be another version every time.
       if (info?.type !== PackageType.ML_MODEL || info.version !== wanted) {
         const found = `found version "${info?.version ?? ""}"`;
@@ -98,8 +98,8 @@ export const MODEL_COMMANDS: readonly Command[] = [
         );
       }
       const version = info.version;
-      await services.packages.deletePackage({ id, version, type: PackageType.ML_MODEL }, session.limits);
-      session.print({ name: info.name, version }, [`${info.name} ${version}`]);
+      await services.packages.deletePackage({ id, version, type: PackageType.ML_MODEL }, desk.limits);
+      desk.print({ name: info.name, version }, [`${info.name} ${version}`]);
     },
   ),
   command(
@@ -129,18 +129,18 @@ export const MODEL_COMMANDS: readonly Command[] = [
         help: "Leave the image with the data of that part or the organization.",
       },
     ],
-    async (session, [file], { model, modelVersion, partId, keep }) => {
+    async (desk, [file], { model, modelVersion, partId, keep }) => {
       if (model === "") {
         throw new SvcError("invalid_argument", "--model is missing, wanted the name of a model");
       }
-      const services = await session.services();
-      const organizationId = await session.organization();
-      const from = await findPart(session, partId);
+      const services = await desk.services();
+      const organizationId = await desk.organization();
+      const from = await findPart(desk, partId);
       const image = { path: file, fileName: basename(file), mimeType: "", labels: [], boxes: [] };
       // The time makes it an image of its own, which can be removed.
-      const capturedMs = session.clock.nowMs();
+      const capturedMs = desk.clock.nowMs();
       const binaryDataId = await upload(
-        session,
+        desk,
         services,
         { ...image, capturedMs },
         from === "" ? { partId: "", organizationId } : { partId: from },
@@ -151,9 +151,9 @@ export const MODEL_COMMANDS: readonly Command[] = [
           registryItemVersion: modelVersion,
           organizationId,
           binaryDataId,
-        }, { timeoutMs: INFERENCE_MS, ...session.limits });
+        }, { timeoutMs: INFERENCE_MS, ...desk.limits });
         const seen = annotations ?? create(AnnotationsSchema);
-        session.printMessage(AnnotationsSchema, seen, describeSeen(seen));
+        desk.printMessage(AnnotationsSchema, seen, describeSeen(seen));
         return EXIT.ok;
       } finally {
         if (!keep) await services.data.deleteBinaryDataByIDs({ binaryDataIds: [binaryDataId] });
@@ -163,22 +163,22 @@ export const MODEL_COMMANDS: readonly Command[] = [
 ];
 
 async function findModel(
-  session: Session,
+  desk: TrainingDesk,
   { packages }: Services,
   name: string,
   version: string,
 ): Promise<Package> {
-  const organizationId = await session.organization();
+  const organizationId = await desk.organization();
   const id = /[/:]/.test(name) ? name.replace(":", "/") : `${organizationId}/${name}`;
   try {
     const request = { id, version, includeUrl: true, type: PackageType.ML_MODEL };
-    const found = (await packages.getPackage(request, session.limits)).package;
+    const found = (await packages.getPackage(request, desk.limits)).package;
     if (found) return found;
   } catch (error) {
     if (SvcError.from(error).code !== "not_found") throw error;
     const { packages: all } = await packages.listPackages(
       { organizationId, type: PackageType.ML_MODEL },
-      session.limits,
+      desk.limits,
     );
     const names = [...new Set(all.map(({ info }) => info?.name ?? ""))];
     const near = suggest(name, names);
@@ -189,36 +189,36 @@ async function findModel(
 }
 
 /** Downloads a package to a file, which is there only when it is whole. */
-async function download(session: Session, account: Account, model: Package, file: string): Promise<void> {
+async function download(desk: TrainingDesk, account: Account, model: Package, file: string): Promise<void> {
   const wanted = model.checksum;
   const partial = `${file}.part`;
-  if (await session.host.fileSize(file) !== undefined && await isWhole(session.host, file, wanted)) {
-    return session.note(`${file} is there already`);
+  if (await desk.host.fileSize(file) !== undefined && await isWhole(desk.host, file, wanted)) {
+    return desk.note(`${file} is there already`);
   }
   for (let attempt = 1;; attempt++) {
     try {
-      await fetchRest(session, account, model.url, partial);
+      await fetchRest(desk, account, model.url, partial);
       break;
     } catch (error) {
-      session.signal.throwIfAborted();
+      desk.signal.throwIfAborted();
       if (SvcError.from(error).code !== "unavailable" || attempt === ATTEMPTS) throw error;
-      session.note(`${messageOf(error)}; trying again`);
-      await session.clock.sleep(attempt * RETRY_MS, session.signal);
+      desk.note(`${messageOf(error)}; trying again`);
+      await desk.clock.sleep(attempt * RETRY_MS, desk.signal);
     }
   }
-  if (!await isWhole(session.host, partial, wanted)) {
-    session.host.removeFile(partial);
+  if (!await isWhole(desk.host, partial, wanted)) {
+    desk.host.removeFile(partial);
     throw new SvcError(
       "data_loss",
       `what was downloaded is not what was published (checksum ${wanted}): try again`,
     );
   }
-  await session.host.moveDurably(partial, file);
+  await desk.host.moveDurably(partial, file);
 }
 
 /** The part of a file that is not there yet. Throws `unavailable` where it can be tried again. */
-async function fetchRest(session: Session, account: Account, url: string, partial: string): Promise<void> {
-  const have = await session.host.fileSize(partial) ?? 0;
+async function fetchRest(desk: TrainingDesk, account: Account, url: string, partial: string): Promise<void> {
+  const have = await desk.host.fileSize(partial) ?? 0;
   const headers: Record<string, string> = have > 0 ? { range: `bytes=${have}-` } : {};
   // The key is for the control plane alone; elsewhere the link has to do.
   if (new URL(url).origin === new URL(account.baseUrl).origin) {
@@ -226,9 +226,9 @@ async function fetchRest(session: Session, account: Account, url: string, partia
   }
   const http = account.ca === undefined ? undefined : Deno.createHttpClient({ caCerts: [account.ca] });
   const silent = new AbortController();
-  let watch = session.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
+  let watch = desk.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
   try {
-    const signal = AbortSignal.any([session.signal, silent.signal]);
+    const signal = AbortSignal.any([desk.signal, silent.signal]);
     const init = { headers, signal, ...http ? { client: http } : {} };
     const response = await fetch(url, init).catch((cause) => {
       throw unreachable(url, cause);
@@ -239,16 +239,16 @@ async function fetchRest(session: Session, account: Account, url: string, partia
       await response.body?.cancel();
       throw refused(url, response.status);
     }
-    const out = await session.host.open(partial, response.status === 206 ? "append" : "new");
+    const out = await desk.host.open(partial, response.status === 206 ? "append" : "new");
     let done = response.status === 206 ? have : 0;
     const total = done + Number(response.headers.get("content-length") ?? 0);
     try {
       for await (const chunk of response.body) {
         watch();
-        watch = session.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
+        watch = desk.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
         await out.write(chunk);
         done += chunk.length;
-        if (session.lively) session.host.draw(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
+        if (desk.lively) desk.host.draw(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
       }
       await out.sync();
     } catch (cause) {
@@ -256,7 +256,7 @@ async function fetchRest(session: Session, account: Account, url: string, partia
       throw unreachable(url, cause);
     } finally {
       out.close();
-      if (session.lively) session.host.draw("\r\x1b[2K");
+      if (desk.lively) desk.host.draw("\r\x1b[2K");
     }
   } finally {
     watch();

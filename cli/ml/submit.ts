@@ -35,7 +35,7 @@ import { printJob, TIMEOUT } from "./jobs.ts";
 import { findDataset, imagesOf, onlyScript } from "./lookup.ts";
 import { describePreflight, labelsIn, preflight } from "./data/preflight.ts";
 import { removeScript, SCRIPT_FLAGS, scriptNameOf, uploadScript } from "./scripts/scripts.ts";
-import type { Session } from "./session.ts";
+import type { TrainingDesk } from "./desk.ts";
 
 const DATASET = [
   {
@@ -179,18 +179,18 @@ export const SUBMIT_COMMANDS: readonly Command[] = [
     [],
     "Trains a model of a known type on a dataset.",
     MANAGED,
-    (session, _, flags) => submitManaged(session, flags),
+    (desk, _, flags) => submitManaged(desk, flags),
   ),
   command(
     "submit-custom",
     [],
     "Runs a training script on a dataset: one of the registry, or with --path one of yours, which is uploaded.",
     CUSTOM,
-    (session, _, flags) => submitCustom(session, flags),
+    (desk, _, flags) => submitCustom(desk, flags),
   ),
 ];
 
-async function submitManaged(session: Session, flags: Values<typeof MANAGED>): Promise<number> {
+async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>): Promise<number> {
   if (flags.modelType === "") {
     const wanted = spellingsOf(ModelType).join(", ");
     throw new SvcError("invalid_argument", `--model-type is missing, wanted one of ${wanted}`);
@@ -201,13 +201,13 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
     : parseFramework(flags.framework);
   refuseDoubtful(flags);
   const learning = learningOf(flags);
-  await chooseControlPlane(session, flags.embedded);
-  const { jobs } = await session.services();
-  const dataset = await findDataset(session, flags.datasetId || flags.dataset);
+  await chooseControlPlane(desk, flags.embedded);
+  const { jobs } = await desk.services();
+  const dataset = await findDataset(desk, flags.datasetId || flags.dataset);
   const given = commaWords(flags.tags, flags.labels);
-  const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(session, dataset.id);
+  const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(desk, dataset.id);
   const tags = given.length > 0 ? given : labelsIn(modelType, images);
-  const target = targetOf(session, dataset, flags);
+  const target = targetOf(desk, dataset, flags);
   const { organizationId, datasetId, modelName, modelVersion } = target;
   if (flags.dryRun) {
     const request = create(SubmitTrainingJobRequestSchema, {
@@ -218,7 +218,7 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
       ...learning,
     });
     const check = preflight(datasetId, modelType, tags, images);
-    session.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
+    desk.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
       ...facts([
         ["model", `${modelName}, version ${modelVersion}`],
         ["type", spelled(ModelType[modelType])],
@@ -226,7 +226,7 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
       ]),
       ...describePreflight(check),
     ]);
-    session.note("nothing has been submitted");
+    desk.note("nothing has been submitted");
     return check.ready ? EXIT.ok : EXIT.conflict;
   }
   if (tags.length === 0) {
@@ -234,7 +234,7 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
     const type = spelled(ModelType[modelType]);
     throw new SvcError("failed_precondition", `${found} for ${type}; see svc-ml dataset check ${datasetId}`);
   }
-  if (given.length === 0) session.note(`labels: ${tags.join(", ")}`);
+  if (given.length === 0) desk.note(`labels: ${tags.join(", ")}`);
   const same = (job: TrainingJobMetadata) =>
     differing([
       ["model type", ModelType[job.modelType], ModelType[modelType]],
@@ -244,8 +244,8 @@ async function submitManaged(session: Session, flags: Values<typeof MANAGED>): P
       ["seed", `${job.seed ?? ""}`, `${learning.seed ?? ""}`],
       ["holdout", `${job.holdoutPercent ?? ""}`, `${learning.holdoutPercent ?? ""}`],
     ]);
-  return await submitted(session, jobs, target, flags, same, () => {
-    const options = { modelFramework, ...learning, ...session.limits };
+  return await submitted(desk, jobs, target, flags, same, () => {
+    const options = { modelFramework, ...learning, ...desk.limits };
     return jobs.submitTrainingJob(
       organizationId,
       datasetId,
@@ -279,17 +279,17 @@ function numberIn(
   throw new SvcError("invalid_argument", `--${flag}: found "${text}", ${wanted}`);
 }
 
-async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Promise<number> {
+async function submitCustom(desk: TrainingDesk, flags: Values<typeof CUSTOM>): Promise<number> {
   refuseDoubtful(flags);
-  const given = { ...await argumentsIn(session, flags.argsFile), ...pairsOf("arg", flags.arg) };
-  const { jobs } = await session.services();
-  const dataset = await findDataset(session, flags.datasetId || flags.dataset);
-  const target = targetOf(session, dataset, flags);
+  const given = { ...await argumentsIn(desk, flags.argsFile), ...pairsOf("arg", flags.arg) };
+  const { jobs } = await desk.services();
+  const dataset = await findDataset(desk, flags.datasetId || flags.dataset);
+  const target = targetOf(desk, dataset, flags);
   const { organizationId, datasetId, modelName, modelVersion } = target;
   const { containerVersion } = flags;
   const scriptName = flags.scriptName ||
-    (flags.path === "" ? await onlyScript(session) : scriptNameOf(session, flags.path));
-  if (flags.scriptName === "") session.note(`script: ${scriptName}`);
+    (flags.path === "" ? await onlyScript(desk) : scriptNameOf(desk, flags.path));
+  if (flags.scriptName === "") desk.note(`script: ${scriptName}`);
   const stored = { id: scriptId(scriptName, organizationId), version: flags.scriptVersion || "latest" };
   if (flags.dryRun) {
     const request = create(SubmitCustomTrainingJobRequestSchema, {
@@ -299,7 +299,7 @@ async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Pro
       arguments: given,
       containerVersion,
     });
-    session.print(
+    desk.print(
       { request: toJson(SubmitCustomTrainingJobRequestSchema, request) },
       facts([
         ["model", `${modelName}, version ${modelVersion}`],
@@ -308,7 +308,7 @@ async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Pro
         ["arguments", Object.entries(given).map((pair) => pair.join("=")).join(" ")],
       ]),
     );
-    session.note("nothing has been uploaded or submitted");
+    desk.note("nothing has been uploaded or submitted");
     return EXIT.ok;
   }
   const same = (job: TrainingJobMetadata) =>
@@ -317,11 +317,11 @@ async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Pro
       ["dataset", job.datasetId, datasetId],
       ["arguments", JSON.stringify(sorted(job.arguments)), JSON.stringify(sorted(given))],
     ]);
-  return await submitted(session, jobs, target, flags, same, async () => {
+  return await submitted(desk, jobs, target, flags, same, async () => {
     const { id, version } = flags.path === ""
       ? stored
-      : await uploadScript(session, organizationId, { ...flags, scriptName });
-    const options = { arguments: given, containerVersion, ...session.limits };
+      : await uploadScript(desk, organizationId, { ...flags, scriptName });
+    const options = { arguments: given, containerVersion, ...desk.limits };
     try {
       return await jobs.submitCustomTrainingJob(
         organizationId,
@@ -334,7 +334,7 @@ async function submitCustom(session: Session, flags: Values<typeof CUSTOM>): Pro
       );
     } catch (error) {
       // What nothing came of does not stay behind.
-      if (flags.path !== "") await removeScript(session, id, version);
+      if (flags.path !== "") await removeScript(desk, id, version);
       throw error;
     }
   });
@@ -348,7 +348,7 @@ interface Target {
 }
 
 function targetOf(
-  session: Session,
+  desk: TrainingDesk,
   { id, name, organizationId }: Dataset,
   flags: { readonly modelName: string; readonly modelVersion: string },
 ): Target {
@@ -356,7 +356,7 @@ function targetOf(
     organizationId,
     datasetId: id,
     modelName: flags.modelName || packageName(name, "model"),
-    modelVersion: flags.modelVersion || newVersion(session.clock.nowMs()),
+    modelVersion: flags.modelVersion || newVersion(desk.clock.nowMs()),
   };
 }
 
@@ -369,29 +369,29 @@ function refuseDoubtful({ ifNotExists, modelVersion }: SubmitFlags): void {
 }
 
 /** Where none is configured, the person may have one started. */
-async function chooseControlPlane(session: Session, embedded: boolean): Promise<void> {
-  if (embedded) return await useEmbedded(session);
-  const { terminal } = session.world;
-  if (!terminal.input || !terminal.errors || await session.account()) return;
-  session.note(
+async function chooseControlPlane(desk: TrainingDesk, embedded: boolean): Promise<void> {
+  if (embedded) return await useEmbedded(desk);
+  const { terminal } = desk.world;
+  if (!terminal.input || !terminal.errors || await desk.account()) return;
+  desk.note(
     "No control plane is configured. One of your own can run on this computer, with an example in it.",
   );
-  const answer = session.world.ask("Start it? [y/N] ") ?? "";
-  if (/^y(es)?$/i.test(answer.trim())) await useEmbedded(session);
+  const answer = desk.world.ask("Start it? [y/N] ") ?? "";
+  if (/^y(es)?$/i.test(answer.trim())) await useEmbedded(desk);
 }
 
 /** Submits, unless there is such a job and that is fine; then does what was asked for besides. */
 async function submitted(
-  session: Session,
+  desk: TrainingDesk,
   jobs: MlTrainingClient,
   target: Target,
   flags: ThenFlags,
   differs: (job: TrainingJobMetadata) => string | undefined,
   submit: () => Promise<string>,
 ): Promise<number> {
-  const existing = () => flags.ifNotExists ? earlier(session, jobs, target, differs) : undefined;
+  const existing = () => flags.ifNotExists ? earlier(desk, jobs, target, differs) : undefined;
   let id = await existing();
-  if (id !== undefined) session.note("this version has been submitted already");
+  if (id !== undefined) desk.note("this version has been submitted already");
   else {
     id = await submit().catch(async (error) => {
       // Somebody else was quicker.
@@ -401,27 +401,27 @@ async function submitted(
     });
   }
   const { modelName, modelVersion } = target;
-  session.print({ id, modelName, modelVersion }, [id]);
+  desk.print({ id, modelName, modelVersion }, [id]);
   if (!flags.wait && !flags.follow) {
-    session.note(`model ${modelName}, version ${modelVersion}; follow it with: svc-ml logs -f ${id}`);
+    desk.note(`model ${modelName}, version ${modelVersion}; follow it with: svc-ml logs -f ${id}`);
     return EXIT.ok;
   }
   const job = id;
-  return await detachable(session, job, async () => {
-    const ended = await followJob(session, jobs, job, { logs: flags.follow, timeoutMs: flags.timeoutMs });
-    await printJob(session, ended, flags.follow);
-    return tellEnd(session, ended);
+  return await detachable(desk, job, async () => {
+    const ended = await followJob(desk, jobs, job, { logs: flags.follow, timeoutMs: flags.timeoutMs });
+    await printJob(desk, ended, flags.follow);
+    return tellEnd(desk, ended);
   });
 }
 
 /** The job that makes this version of the model; one that failed does not. Throws where its inputs are others. */
 async function earlier(
-  session: Session,
+  desk: TrainingDesk,
   jobs: MlTrainingClient,
   { organizationId, modelName, modelVersion }: Target,
   differs: (job: TrainingJobMetadata) => string | undefined,
 ): Promise<string | undefined> {
-  const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, session.limits);
+  const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, desk.limits);
   const over = [TrainingStatus.FAILED, TrainingStatus.CANCELED, TrainingStatus.CANCELING];
   const found = all.find((job) =>
     job.modelName === modelName && job.modelVersion === modelVersion && !over.includes(job.status)
@@ -453,9 +453,9 @@ function scriptId(name: string, organizationId: string): string {
   return name.includes(":") ? name : `${organizationId}:${name}`;
 }
 
-async function argumentsIn(session: Session, file: string): Promise<{ [key: string]: string }> {
+async function argumentsIn(desk: TrainingDesk, file: string): Promise<{ [key: string]: string }> {
   if (file === "") return {};
-  const json = parseJsonc(await session.host.readFile(file), { file });
+  const json = parseJsonc(await desk.host.readFile(file), { file });
   if (!isObject(json)) {
     throw new SvcError("invalid_argument", `${file}: wanted an object such as {"num_epochs": 20}`);
   }

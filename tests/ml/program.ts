@@ -3,7 +3,7 @@
  */
 
 import { main } from "../../cli/ml/main.ts";
-import type { World } from "../../cli/ml/session.ts";
+import type { World } from "../../cli/ml/desk.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type FakeCloud, KEY, ORGANIZATION } from "./fake_cloud.ts";

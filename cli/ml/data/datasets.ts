@@ -21,24 +21,24 @@ import { localImages, OUTSIDE } from "./local_images.ts";
 import { IMPORT_COMMAND } from "./import.ts";
 import { findDataset, findPart, imagesOf } from "../lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
-import type { Services, Session } from "../session.ts";
+import type { Services, TrainingDesk } from "../desk.ts";
 import { MODEL_TYPE, TAGS } from "../submit.ts";
 import { eachOf, EXTENSIONS, tellSkipped, TRANSFER_MS, upload } from "./transfer.ts";
 
 export const DATASET_COMMANDS: readonly Command[] = [
-  command("dataset create", ["NAME"], "Makes an empty dataset.", [], async (session, [name]) => {
-    const { datasets } = await session.services();
-    const organizationId = await session.organization();
-    const { id } = await datasets.createDataset({ name, organizationId }, session.limits);
-    session.print({ id, name }, [id]);
-    session.note(`add images with: svc-ml dataset add ${id} FOLDER`);
+  command("dataset create", ["NAME"], "Makes an empty dataset.", [], async (desk, [name]) => {
+    const { datasets } = await desk.services();
+    const organizationId = await desk.organization();
+    const { id } = await datasets.createDataset({ name, organizationId }, desk.limits);
+    desk.print({ id, name }, [id]);
+    desk.note(`add images with: svc-ml dataset add ${id} FOLDER`);
   }),
-  command("dataset list", [], "Lists the datasets of an organization.", [], async (session) => {
-    const { datasets } = await session.services();
-    const organizationId = await session.organization();
-    const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, session.limits)).datasets;
+  command("dataset list", [], "Lists the datasets of an organization.", [], async (desk) => {
+    const { datasets } = await desk.services();
+    const organizationId = await desk.organization();
+    const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, desk.limits)).datasets;
     all.sort((a, b) => a.name < b.name ? -1 : 1);
-    session.printMessage(
+    desk.printMessage(
       ListDatasetsByOrganizationIDResponseSchema,
       create(ListDatasetsByOrganizationIDResponseSchema, { datasets: all }),
       table([
@@ -52,11 +52,11 @@ export const DATASET_COMMANDS: readonly Command[] = [
     ["DATASET", "NAME"],
     "Gives a dataset another name.",
     [],
-    async (session, [wanted, name]) => {
-      const { datasets } = await session.services();
-      const { id } = await findDataset(session, wanted);
-      await datasets.renameDataset({ id, name }, session.limits);
-      session.print({ id, name }, [id]);
+    async (desk, [wanted, name]) => {
+      const { datasets } = await desk.services();
+      const { id } = await findDataset(desk, wanted);
+      await datasets.renameDataset({ id, name }, desk.limits);
+      desk.print({ id, name }, [id]);
     },
   ),
   command(
@@ -64,11 +64,11 @@ export const DATASET_COMMANDS: readonly Command[] = [
     ["DATASET"],
     "Removes a dataset. Its images stay with the data of the organization.",
     [],
-    async (session, [wanted]) => {
-      const { datasets } = await session.services();
-      const { id, name } = await findDataset(session, wanted);
-      await datasets.deleteDataset({ id }, session.limits);
-      session.print({ id, name }, [id]);
+    async (desk, [wanted]) => {
+      const { datasets } = await desk.services();
+      const { id, name } = await findDataset(desk, wanted);
+      await datasets.deleteDataset({ id }, desk.limits);
+      desk.print({ id, name }, [id]);
     },
   ),
   command(
@@ -76,9 +76,9 @@ export const DATASET_COMMANDS: readonly Command[] = [
     ["DATASET"],
     "Lists the images of a dataset with their labels, the oldest first.",
     [],
-    async (session, [wanted]) => {
-      const dataset = await findDataset(session, wanted);
-      const images = await imagesOf(session, dataset.id);
+    async (desk, [wanted]) => {
+      const dataset = await findDataset(desk, wanted);
+      const images = await imagesOf(desk, dataset.id);
       const rows = images.map(({ id, fileName, bytes, capturedMs, ...image }) => [
         id,
         fileName || "-",
@@ -86,7 +86,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
         sizeText(bytes),
         timeText(toTimestamp(capturedMs)),
       ]);
-      session.print(
+      desk.print(
         { datasetId: dataset.id, images },
         table([["ID", "NAME", "LABELS", "SIZE", "CAPTURED"], ...rows]),
       );
@@ -115,14 +115,14 @@ export const DATASET_COMMANDS: readonly Command[] = [
         help: "Take files outside of a folder, too, that its dataset.jsonl names or its links lead to.",
       },
     ],
-    async (session, [wanted, ...paths], flags) => {
+    async (desk, [wanted, ...paths], flags) => {
       const { tags, labels, partId: part, outside } = flags as unknown as {
         tags: string[];
         labels: string[];
         partId: string;
         outside: boolean;
       };
-      const { images, skipped } = await localImages(session, paths, commaWords(tags, labels), { outside });
+      const { images, skipped } = await localImages(desk, paths, commaWords(tags, labels), { outside });
       if (images.length === 0) {
         const found = skipped.map(({ path, reason }) => `${path}: ${reason}`).join("; ");
         throw new SvcError(
@@ -130,17 +130,17 @@ export const DATASET_COMMANDS: readonly Command[] = [
           `there is no JPEG or PNG in ${paths.join(", ")}${found && `: ${found}`}`,
         );
       }
-      const services = await session.services();
-      const dataset = await findDataset(session, wanted);
-      const partId = await findPart(session, part);
+      const services = await desk.services();
+      const dataset = await findDataset(desk, wanted);
+      const partId = await findPart(desk, part);
       const ids = await eachOf(
-        session,
+        desk,
         "added",
         images,
-        (image) => upload(session, services, image, { partId, datasetId: dataset.id }),
+        (image) => upload(desk, services, image, { partId, datasetId: dataset.id }),
       );
-      tellSkipped(session, skipped);
-      session.print({ datasetId: dataset.id, binaryDataIds: ids, skipped }, [
+      tellSkipped(desk, skipped);
+      desk.print({ datasetId: dataset.id, binaryDataIds: ids, skipped }, [
         `${ids.length} images are in ${dataset.name}${
           skipped.length > 0 ? `, ${skipped.length} files left out` : ""
         }`,
@@ -153,19 +153,19 @@ export const DATASET_COMMANDS: readonly Command[] = [
     ["[DATASET]"],
     "Tells whether a model can be trained on a dataset: labels, images that are left out, and what is missing.",
     [{ ...MODEL_TYPE, default: "object-detection" }, ...TAGS],
-    async (session, [wanted = ""], { modelType, tags, labels }) => {
+    async (desk, [wanted = ""], { modelType, tags, labels }) => {
       const type = parseModelType(modelType);
-      const dataset = await findDataset(session, wanted);
+      const dataset = await findDataset(desk, wanted);
       const found = preflight(
         dataset.id,
         type,
         commaWords(tags, labels),
-        await imagesOf(session, dataset.id),
+        await imagesOf(desk, dataset.id),
       );
-      session.print(found, describePreflight(found));
+      desk.print(found, describePreflight(found));
       if (found.ready) {
         const spelled = ModelType[type].toLowerCase().replaceAll("_", "-");
-        session.note(`train with: svc-ml submit --model-type ${spelled} --dataset ${dataset.id}`);
+        desk.note(`train with: svc-ml submit --model-type ${spelled} --dataset ${dataset.id}`);
       }
       return found.ready ? EXIT.ok : EXIT.conflict;
     },
@@ -182,23 +182,23 @@ export const DATASET_COMMANDS: readonly Command[] = [
       value: "FOLDER",
       help: "Where to; a folder of the dataset's name where left out.",
     }],
-    async (session, [wanted], { destination }) => {
-      const services = await session.services();
-      const dataset = await findDataset(session, wanted);
-      const images = await imagesOf(session, dataset.id);
+    async (desk, [wanted], { destination }) => {
+      const services = await desk.services();
+      const dataset = await findDataset(desk, wanted);
+      const images = await imagesOf(desk, dataset.id);
       const folder = destination || fileNameOf(dataset.name);
-      await session.host.makeFolder(join(folder, "data"));
+      await desk.host.makeFolder(join(folder, "data"));
       let there = 0;
-      await eachOf(session, "written", images, async (image) => {
+      await eachOf(desk, "written", images, async (image) => {
         const path = join(folder, imagePath(image));
         // Files are written whole or not at all.
-        if (image.bytes > 0 && await session.host.fileSize(path) === image.bytes) there++;
-        else await session.host.writeFile(path, await contentOf(session, services, image));
+        if (image.bytes > 0 && await desk.host.fileSize(path) === image.bytes) there++;
+        else await desk.host.writeFile(path, await contentOf(desk, services, image));
       });
       const lines = images.map((image) => `${datasetLine(image, imagePath(image))}\n`);
-      await session.host.writeFile(join(folder, "dataset.jsonl"), lines.join(""));
-      if (there > 0) session.note(`${there} of them were there already`);
-      session.print({ datasetId: dataset.id, destination: folder, images: images.length }, [
+      await desk.host.writeFile(join(folder, "dataset.jsonl"), lines.join(""));
+      if (there > 0) desk.note(`${there} of them were there already`);
+      desk.print({ datasetId: dataset.id, destination: folder, images: images.length }, [
         `${images.length} images of ${dataset.name} are in ${folder}`,
       ]);
     },
@@ -214,8 +214,8 @@ function labelsText(
   return [...whole, ...[...counts].map(([label, all]) => `${label} ${all.length}x`)].join(", ") || "-";
 }
 
-async function contentOf(session: Session, { data }: Services, image: DatasetImage): Promise<Uint8Array> {
-  const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
+async function contentOf(desk: TrainingDesk, { data }: Services, image: DatasetImage): Promise<Uint8Array> {
+  const limits = { timeoutMs: TRANSFER_MS, ...desk.limits };
   const request = { binaryDataIds: [image.id], includeBinary: true };
   const [found] = (await data.binaryDataByIDs(request, limits)).data;
   if (found && (image.bytes === 0 || found.binary.length === image.bytes)) return found.binary;

@@ -15,7 +15,7 @@ import { readVoc, vocFiles } from "../formats/voc.ts";
 import { readYolo, yoloFiles } from "../formats/yolo.ts";
 import { type LocalImage, looked } from "./local_images.ts";
 import { findDataset, findPart } from "../lookup.ts";
-import type { Session } from "../session.ts";
+import type { TrainingDesk } from "../desk.ts";
 import { TAGS } from "../submit.ts";
 import { eachOf, upload } from "./transfer.ts";
 
@@ -79,23 +79,23 @@ export const IMPORT_COMMAND: Command = command(
   ["DATASET", "FOLDER"],
   "Uploads images with their boxes into a dataset, from a folder in the form of COCO, YOLO or Pascal VOC.",
   FLAGS,
-  async (session, [wanted, path], flags) => {
+  async (desk, [wanted, path], flags) => {
     const { format: chosen, annotations, partId: part, dryRun } = flags;
     const { tags, labels } = flags as unknown as { tags: string[]; labels: string[] };
-    const folder = await Folder.open(path, session.signal);
+    const folder = await Folder.open(path, desk.signal);
     const { format, files } = formOf(folder, chosen, annotations);
     await FORMATS[format].read(folder, files);
     const { images, skipped } = await looked([...folder.images.values()], commaWords(tags, labels));
     for (const { path, reason } of skipped) folder.leftOut.add(path, reason);
-    tell(session, "left out", folder.leftOut);
-    tell(session, "warning:", folder.warnings);
+    tell(desk, "left out", folder.leftOut);
+    tell(desk, "warning:", folder.warnings);
     if (images.length === 0) {
       throw new SvcError("invalid_argument", `there is no image to add in ${path}, in the form of ${format}`);
     }
-    const dataset = await findDataset(session, wanted);
-    const ids = dryRun ? [] : await uploaded(session, images, dataset.id, part);
+    const dataset = await findDataset(desk, wanted);
+    const ids = dryRun ? [] : await uploaded(desk, images, dataset.id, part);
     const about = aboutOf(images, folder);
-    session.print({
+    desk.print({
       datasetId: dataset.id,
       format,
       ...about,
@@ -103,7 +103,7 @@ export const IMPORT_COMMAND: Command = command(
       skipped: folder.leftOut.all,
       warnings: folder.warnings.all,
     }, describe(about, `${dryRun ? "would be" : "are"} in ${dataset.name}`));
-    if (dryRun) session.note("nothing has been uploaded");
+    if (dryRun) desk.note("nothing has been uploaded");
   },
 );
 
@@ -147,18 +147,18 @@ function fileIn(folder: Folder, given: string): string {
 }
 
 async function uploaded(
-  session: Session,
+  desk: TrainingDesk,
   images: readonly LocalImage[],
   datasetId: string,
   part: string,
 ): Promise<string[]> {
-  const services = await session.services();
-  const partId = await findPart(session, part);
+  const services = await desk.services();
+  const partId = await findPart(desk, part);
   return await eachOf(
-    session,
+    desk,
     "added",
     images,
-    (image) => upload(session, services, image, { partId, datasetId }),
+    (image) => upload(desk, services, image, { partId, datasetId }),
   );
 }
 
@@ -198,7 +198,7 @@ function describe(
   ];
 }
 
-function tell(session: Session, what: string, { all, count }: Problems): void {
-  for (const { path, reason } of all.slice(0, LISTED_MAX)) session.note(`${what} ${path}: ${reason}`);
-  if (count > LISTED_MAX) session.note(`${what} ${count - LISTED_MAX} more; see --json`);
+function tell(desk: TrainingDesk, what: string, { all, count }: Problems): void {
+  for (const { path, reason } of all.slice(0, LISTED_MAX)) desk.note(`${what} ${path}: ${reason}`);
+  if (count > LISTED_MAX) desk.note(`${what} ${count - LISTED_MAX} more; see --json`);
 }

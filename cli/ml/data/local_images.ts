@@ -24,7 +24,7 @@ import {
 import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
 import { isPng } from "../../../lib/geometry/image/png.ts";
 import type { Label, LabelBox } from "../../../lib/cloud_client/dataset.ts";
-import type { Session } from "../session.ts";
+import type { TrainingDesk } from "../desk.ts";
 
 export interface LocalImage {
   readonly path: string;
@@ -76,12 +76,12 @@ const lineRow = object({
 });
 
 export async function localImages(
-  session: Session,
+  desk: TrainingDesk,
   paths: readonly string[],
   tags: readonly string[],
   { outside = false }: { readonly outside?: boolean } = {},
 ): Promise<{ images: LocalImage[]; skipped: Skipped[] }> {
-  return await looked((await Promise.all(paths.map((path) => filesIn(session, path, outside)))).flat(), tags);
+  return await looked((await Promise.all(paths.map((path) => filesIn(desk, path, outside)))).flat(), tags);
 }
 
 /** Those of the files that are images, each with `tags` beside its own labels, and the others. */
@@ -128,33 +128,33 @@ function checkLabel(path: string, label: string): void {
 
 /** A folder that was named, and whether files elsewhere are taken, too. */
 interface Within {
-  readonly session: Session;
+  readonly desk: TrainingDesk;
   readonly folder: string;
   readonly takes: (path: string) => Promise<boolean>;
 }
 
-async function within(session: Session, folder: string, outside: boolean): Promise<Within> {
-  const root = await session.host.realPath(folder);
+async function within(desk: TrainingDesk, folder: string, outside: boolean): Promise<Within> {
+  const root = await desk.host.realPath(folder);
   return {
-    session,
+    desk,
     folder,
     async takes(path) {
       if (outside) return true;
-      const inside = relative(root, await session.host.realPath(path));
+      const inside = relative(root, await desk.host.realPath(path));
       return !isAbsolute(inside) && inside.split(/[/\\]/)[0] !== "..";
     },
   };
 }
 
-async function filesIn(session: Session, path: string, outside: boolean): Promise<Found[]> {
+async function filesIn(desk: TrainingDesk, path: string, outside: boolean): Promise<Found[]> {
   const { isDirectory } = await stat(path);
   if (!isDirectory && path.endsWith(".jsonl")) {
-    return await fromLines(await within(session, dirname(path), outside), path);
+    return await fromLines(await within(desk, dirname(path), outside), path);
   }
   if (!isDirectory) return [{ path, labels: [], boxes: [] }];
   const lines = join(path, LINES);
-  const folder = await within(session, path, outside);
-  if (await session.host.fileSize(lines) !== undefined) return await fromLines(folder, lines);
+  const folder = await within(desk, path, outside);
+  if (await desk.host.fileSize(lines) !== undefined) return await fromLines(folder, lines);
   return await inFolder(folder, path, undefined, 0);
 }
 
@@ -169,7 +169,7 @@ async function inFolder(
     throw new SvcError("invalid_argument", `${folder} is ${depth} folders deep, wanted ${DEPTH_MAX}`);
   }
   const found: Found[] = [];
-  for (const name of await root.session.host.readFolder(folder)) {
+  for (const name of await root.desk.host.readFolder(folder)) {
     if (name.startsWith(".")) continue;
     const path = join(folder, name);
     if (!await root.takes(path)) {
@@ -184,7 +184,7 @@ async function inFolder(
 }
 
 async function fromLines(root: Within, file: string): Promise<Found[]> {
-  const lines = (await root.session.host.readTextFile(file)).split("\n");
+  const lines = (await root.desk.host.readTextFile(file)).split("\n");
   const found: Found[] = [];
   for (const [index, line] of lines.entries()) {
     if (line.trim() === "") continue;
@@ -230,7 +230,7 @@ function decoded<T>(row: Row<T>, line: string, at: string): NonNullable<T> {
 }
 
 /** Paths are from the folder; other exporters write them from where they were started. */
-async function imageFile({ session, folder, takes }: Within, path: string, at: string): Promise<string> {
+async function imageFile({ desk, folder, takes }: Within, path: string, at: string): Promise<string> {
   const data = path.lastIndexOf("data/");
   const places = [
     isAbsolute(path) ? path : join(folder, path),
@@ -239,7 +239,7 @@ async function imageFile({ session, folder, takes }: Within, path: string, at: s
   ];
   let elsewhere: string | undefined;
   for (const place of places) {
-    if (await session.host.fileSize(place) === undefined) continue;
+    if (await desk.host.fileSize(place) === undefined) continue;
     if (await takes(place)) return place;
     elsewhere ??= place;
   }

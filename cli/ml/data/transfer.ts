@@ -8,7 +8,7 @@ import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { MessageInitShape } from "../../../lib/wire/proto.ts";
 import type { LocalImage, Skipped } from "./local_images.ts";
-import type { Services, Session } from "../session.ts";
+import type { Services, TrainingDesk } from "../desk.ts";
 
 /** For one image. */
 export const TRANSFER_MS = 5 * 60 * 1000;
@@ -32,12 +32,12 @@ type Packet = MessageInitShape<typeof StreamingDataCaptureUploadRequestSchema>;
 
 /** One image with all that is known of it; gives its id. The same file again is the same image there. */
 export async function upload(
-  session: Session,
+  desk: TrainingDesk,
   { dataSync }: Services,
   { path, fileName, mimeType, labels, boxes, capturedMs }: LocalImage,
   { partId, datasetId, organizationId }: Destination,
 ): Promise<string> {
-  const content = await session.host.readFile(path);
+  const content = await desk.host.readFile(path);
   const uploadMetadata = {
     partId,
     organizationId,
@@ -63,7 +63,7 @@ export async function upload(
       yield { uploadPacket: { case: "data", value: content.subarray(at, at + CHUNK_BYTES) } };
     }
   }
-  const limits = { timeoutMs: TRANSFER_MS, ...session.limits };
+  const limits = { timeoutMs: TRANSFER_MS, ...desk.limits };
   try {
     return (await dataSync.streamingDataCaptureUpload(packets(), limits)).binaryDataId;
   } catch (cause) {
@@ -77,7 +77,7 @@ export async function upload(
  * under way are finished, and no other is begun.
  */
 export async function eachOf<T, R>(
-  session: Session,
+  desk: TrainingDesk,
   verb: string,
   items: readonly T[],
   work: (item: T) => Promise<R>,
@@ -87,21 +87,21 @@ export async function eachOf<T, R>(
   const worker = async () => {
     try {
       for (let at = next++; at < items.length; at = next++) {
-        session.signal.throwIfAborted();
+        desk.signal.throwIfAborted();
         results[at] = await work(items[at]);
         done++;
-        if (session.lively) session.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
+        if (desk.lively) desk.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
       }
     } finally {
       next = items.length;
     }
   };
   const ended = await Promise.allSettled(Array.from({ length: PARALLEL }, worker));
-  if (session.lively && items.length > 0) session.host.draw("\r\x1b[2K");
+  if (desk.lively && items.length > 0) desk.host.draw("\r\x1b[2K");
   for (const one of ended) if (one.status === "rejected") throw one.reason;
   return results;
 }
 
-export function tellSkipped(session: Session, skipped: readonly Skipped[]): void {
-  for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
+export function tellSkipped(desk: TrainingDesk, skipped: readonly Skipped[]): void {
+  for (const { path, reason } of skipped) desk.note(`left out ${path}: ${reason}`);
 }

@@ -11,7 +11,7 @@ import { SCRIPT_LIMITS, ScriptExecutor } from "../../../lib/cloud/executors/scri
 import { NO_SANDBOX } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { type LocalImage, localImages } from "../data/local_images.ts";
 import { scriptArchive } from "./folder.ts";
-import type { Session } from "../session.ts";
+import type { TrainingDesk } from "../desk.ts";
 
 /** What a script leaves there is for itself. */
 const SCRATCH = "tmp";
@@ -34,13 +34,13 @@ export interface LocalRun {
 }
 
 /** Gives the files that the script has left. Throws where the control plane would call the job failed. */
-export async function testLocal(session: Session, run: LocalRun): Promise<string[]> {
-  const { host, clock, signal } = session;
+export async function testLocal(desk: TrainingDesk, run: LocalRun): Promise<string[]> {
+  const { host, clock, signal } = desk;
   await scriptArchive(host, run.script);
   // None of them leaves this computer.
-  const dataset = await datasetPath(session, run);
-  const { images, skipped } = await localImages(session, [dataset], [], { outside: true });
-  for (const { path, reason } of skipped) session.note(`left out ${path}: ${reason}`);
+  const dataset = await datasetPath(desk, run);
+  const { images, skipped } = await localImages(desk, [dataset], [], { outside: true });
+  for (const { path, reason } of skipped) desk.note(`left out ${path}: ${reason}`);
   const executor = await ScriptExecutor.open(host, clock, OWN_SCRIPT);
   if (!executor) {
     throw new SvcError("failed_precondition", "there is no Python here, wanted python3 in the PATH");
@@ -54,7 +54,7 @@ export async function testLocal(session: Session, run: LocalRun): Promise<string
       images: images.map(imageOf),
       folder,
       read: (content: string) => content === SCRIPT ? contentOf(host, run.script) : host.readPieces(content),
-      log: (_level: string, message: string) => session.note(message),
+      log: (_level: string, message: string) => desk.note(message),
       signal,
     };
     await executor.run(work).catch((cause) => {
@@ -80,7 +80,7 @@ export async function testLocal(session: Session, run: LocalRun): Promise<string
 }
 
 /** The file of lines, or a folder where there is none. */
-async function datasetPath(session: Session, { datasetRoot, datasetFile }: LocalRun): Promise<string> {
+async function datasetPath(desk: TrainingDesk, { datasetRoot, datasetFile }: LocalRun): Promise<string> {
   const file = join(datasetRoot, datasetFile);
   if (isAbsolute(datasetFile) || relative(datasetRoot, file).startsWith("..")) {
     throw new SvcError(
@@ -88,7 +88,7 @@ async function datasetPath(session: Session, { datasetRoot, datasetFile }: Local
       `--dataset-file: found "${datasetFile}", wanted a file in ${datasetRoot}`,
     );
   }
-  return await session.host.fileSize(file) === undefined ? datasetRoot : file;
+  return await desk.host.fileSize(file) === undefined ? datasetRoot : file;
 }
 
 async function* contentOf(files: ReadFiles, script: string): AsyncGenerator<Uint8Array> {

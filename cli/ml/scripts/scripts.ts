@@ -27,7 +27,7 @@ import { type Command, command, EXIT, newVersion, packageName, pairsOf } from ".
 import { packageRow, packagesOf } from "../lookup.ts";
 import { scriptArchive } from "./folder.ts";
 import { testLocal } from "./run.ts";
-import type { Session } from "../session.ts";
+import type { TrainingDesk } from "../desk.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 const UPLOAD_MS = 10 * 60 * 1000;
@@ -82,17 +82,17 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         help: "What it is for; wanted of a public one.",
       },
     ],
-    async (session, [path = ""], flags) => {
+    async (desk, [path = ""], flags) => {
       const given = { ...flags, path: path || flags.path };
       if (given.path === "") {
         throw new SvcError("invalid_argument", "found no PATH of a script, wanted a folder or .tar.gz");
       }
-      const scriptName = given.scriptName || scriptNameOf(session, given.path);
+      const scriptName = given.scriptName || scriptNameOf(desk, given.path);
       const more = audience(flags.visibility, flags.description);
-      const organizationId = await session.organization();
-      const { id, version } = await uploadScript(session, organizationId, { ...given, scriptName }, more);
-      session.print({ id, version }, [`${id} ${version}`]);
-      session.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
+      const organizationId = await desk.organization();
+      const { id, version } = await uploadScript(desk, organizationId, { ...given, scriptName }, more);
+      desk.print({ id, version }, [`${id} ${version}`]);
+      desk.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
     },
   ),
   command(
@@ -100,9 +100,9 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
     ["[SCRIPT]"],
     "Lists the training scripts of an organization, the newest version first.",
     [],
-    async (session, [name = ""]) => {
-      const found = await packagesOf(session, PackageType.ML_TRAINING, name);
-      session.printMessage(
+    async (desk, [name = ""]) => {
+      const found = await packagesOf(desk, PackageType.ML_TRAINING, name);
+      desk.printMessage(
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
         table([
@@ -153,8 +153,8 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         help: "The Python to run it in, such as python:3.11; the control plane's choice where left out.",
       },
     ],
-    async (session, [folder], flags) => {
-      const files = await testLocal(session, {
+    async (desk, [folder], flags) => {
+      const files = await testLocal(desk, {
         script: resolve(folder),
         datasetRoot: resolve(flags.datasetRoot),
         datasetFile: flags.datasetFile,
@@ -162,7 +162,7 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         arguments: pairsOf("arg", flags.arg),
         container: flags.containerVersion,
       });
-      session.print({ modelOutputDirectory: flags.modelOutputDirectory, files }, files);
+      desk.print({ modelOutputDirectory: flags.modelOutputDirectory, files }, files);
       return EXIT.ok;
     },
   ),
@@ -170,15 +170,15 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
 
 /** Uploads a script under a name of the organization; gives what it is found by. */
 export async function uploadScript(
-  session: Session,
+  desk: TrainingDesk,
   organizationId: string,
   { path, scriptName, scriptVersion: wanted, framework, type, url, draft }: ScriptFlags,
   more: { readonly [key: string]: string } = {},
 ): Promise<{ id: string; version: string }> {
-  const { packages } = await session.services();
+  const { packages } = await desk.services();
   const name = ownName(scriptName, organizationId);
-  const version = wanted || newVersion(session.clock.nowMs());
-  const content = await scriptArchive(session.host, path);
+  const version = wanted || newVersion(desk.clock.nowMs());
+  const content = await scriptArchive(desk.host, path);
   const metadata = {
     ...framework && { model_framework: ModelFramework[parseFramework(framework)].toLowerCase() },
     ...type && { model_type: ModelType[parseModelType(type)].toLowerCase() },
@@ -202,26 +202,26 @@ export async function uploadScript(
       }
     }
   }
-  await packages.createPackage(parts(), { timeoutMs: UPLOAD_MS, ...session.limits });
-  session.note(
+  await packages.createPackage(parts(), { timeoutMs: UPLOAD_MS, ...desk.limits });
+  desk.note(
     `uploaded script ${name}, version ${version} (${content.files.length} files, ${sizeText(content.size)})`,
   );
   return { id: `${organizationId}:${name}`, version };
 }
 
 /** What a script is called where nobody says: as its folder or archive. */
-export function scriptNameOf({ host }: Session, path: string): string {
+export function scriptNameOf({ host }: TrainingDesk, path: string): string {
   return packageName(basename(resolve(host.cwd(), path)).replace(/\.(?:tar\.gz|tgz)$/i, ""), "script");
 }
 
 /** Takes back a version that has just been uploaded; where that fails, tells so. */
-export async function removeScript(session: Session, id: string, version: string): Promise<void> {
-  const { packages } = await session.services();
+export async function removeScript(desk: TrainingDesk, id: string, version: string): Promise<void> {
+  const { packages } = await desk.services();
   try {
     await packages.deletePackage({ id: id.replace(":", "/"), version, type: PackageType.ML_TRAINING });
-    session.note(`took back version ${version} of script ${id}`);
+    desk.note(`took back version ${version} of script ${id}`);
   } catch (error) {
-    session.note(`version ${version} of script ${id} stays uploaded: ${messageOf(error)}`);
+    desk.note(`version ${version} of script ${id} stays uploaded: ${messageOf(error)}`);
   }
 }
 

@@ -61,7 +61,7 @@ interface Scope {
 }
 
 /** The face is asynchronous, the runtime is not: nothing else happens here while it computes. */
-class Session {
+class SessionWorker {
   #ort?: Ort;
   #session?: InferenceSession;
 
@@ -191,7 +191,7 @@ function forget(folder: string): void {
 }
 
 function serve(scope: Scope): void {
-  const session = new Session();
+  const session = new SessionWorker();
   let last: Promise<unknown> = Promise.resolve();
   scope.onmessage = ({ data }) => {
     last = last.then(() => session.handle(data)).then(

@@ -241,7 +241,11 @@ class Remote {
   }
 
   /** What this machine moves there is stopped there when it is gone. `undefined` where there are no sessions. */
-  async #openSession(robot: Robot, header: Metadata, limits: CallOptions): Promise<Session | undefined> {
+  async #openSession(
+    robot: Robot,
+    header: Metadata,
+    limits: CallOptions,
+  ): Promise<RemoteSession | undefined> {
     try {
       const { id, heartbeatWindow } = await robot.startSession({}, limits);
       header.set(SESSION_ID, id);
@@ -253,8 +257,13 @@ class Remote {
   }
 
   /** Rejects when the session can be kept no longer. */
-  async #keepSession(robot: Robot, first: Session, header: Metadata, limits: CallOptions): Promise<void> {
-    for (let session: Session | undefined = first; session;) {
+  async #keepSession(
+    robot: Robot,
+    first: RemoteSession,
+    header: Metadata,
+    limits: CallOptions,
+  ): Promise<void> {
+    for (let session: RemoteSession | undefined = first; session;) {
       await this.parts.clock.sleep(session.everyMs, limits.signal);
       try {
         await robot.sendSessionHeartbeat({ id: session.id }, limits);
@@ -370,7 +379,7 @@ class Remote {
 
 type Robot = ServiceClient<typeof RobotService>;
 
-interface Session {
+interface RemoteSession {
   readonly id: string;
   readonly everyMs: number;
 }

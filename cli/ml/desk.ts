@@ -113,7 +113,7 @@ export interface Services {
   readonly packages: ServiceClient<typeof PackageService>;
 }
 
-export class Session {
+export class TrainingDesk {
   readonly host: Host;
   readonly clock: Clock;
   readonly json: boolean;
