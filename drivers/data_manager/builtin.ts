@@ -192,7 +192,7 @@ class Builtin extends BaseResource implements DataManager {
     for (const resource of dependencies.seen) {
       for (const config of dependencies.serviceConfigs(resource, DataManagerApi)) {
         // What is wrong with it has been told with the configuration.
-        for (const one of captureRow.decode(config, new Place())?.captureMethods ?? []) {
+        for (const one of captureRow.decode(config, new Place()).captureMethods) {
           if (one.disabled || one.captureFrequencyHz === 0 || !isMeant(resource.name, one.name)) continue;
           const settings = {
             method: one.method,

@@ -44,7 +44,7 @@ export const captureRow = object({
     }),
     "what to capture",
   ).default([]),
-}).required();
+}).orEmpty();
 
 class DataManagerClient extends ResourceClient<typeof DataManagerService> implements DataManager {
   async sync(call?: Call): Promise<void> {

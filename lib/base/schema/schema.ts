@@ -74,7 +74,10 @@ interface Spec {
   readonly aliases?: readonly string[];
 }
 
-/** One setting of type `T`; `undefined` is part of `T` unless the row is required or has a default. */
+/**
+ * One setting of type `T`; `undefined` is part of `T` unless the row is required or has a default. A row with a default
+ * never decodes to `undefined`, so code that uses the setting has no default of its own.
+ */
 export class Row<T> {
   constructor(readonly spec: Spec) {}
 
@@ -83,11 +86,20 @@ export class Row<T> {
     return new Row({ ...this.spec, required: true });
   }
 
-  /** What an absent setting means. */
-  default(fallback: NonNullable<T>): Row<NonNullable<T>> {
-    const shown: unknown = this.spec.written ? this.spec.written(fallback as never) : fallback;
-    const written = isJson(shown) && isOfType(shown, this.spec.json.type) ? shown : undefined;
+  /**
+   * What an absent setting means, and one that cannot be decoded. `shown` is the default as it would be written, where
+   * the row cannot tell.
+   */
+  default(fallback: NonNullable<T>, shown?: Json): Row<NonNullable<T>> {
+    const told: unknown = shown ?? (this.spec.written ? this.spec.written(fallback as never) : fallback);
+    const written = isJson(told) && isOfType(told, this.spec.json.type) ? told : undefined;
     return new Row({ ...this.spec, absent: () => fallback, fallback: written });
+  }
+
+  /** An absent section means what an empty one means: every setting in it has its default. */
+  orEmpty(): Row<NonNullable<T>> {
+    const { read } = this.spec;
+    return new Row({ ...this.spec, absent: (at) => read({}, at) });
   }
 
   /** The published name where it is not the snake_case of the property. */
@@ -130,12 +142,15 @@ export class Row<T> {
     });
   }
 
-  /** Decodes `value`, which may be absent. Problems go to `at`; what cannot be decoded is `undefined`. */
+  /**
+   * Decodes `value`, which may be absent. Problems go to `at`; what cannot be decoded is the default or, without one,
+   * `undefined`.
+   */
   decode(value: unknown, at: Place): T {
     const { required, absent, wanted, read } = this.spec;
-    if (value !== undefined && value !== null) return read(value, at) as T;
-    if (required) at.error(`missing required field, wanted ${wanted}`);
-    return absent?.(at) as T;
+    const written = value !== undefined && value !== null;
+    if (!written && required) at.error(`missing required field, wanted ${wanted}`);
+    return (written ? read(value, at) : undefined) as T ?? absent?.(at) as T;
   }
 
   /** JSON Schema (2020-12) of what `decode` accepts. */

@@ -138,6 +138,54 @@ Deno.test("a further step converts and checks, defaults too, and only what could
   assertEquals(problemsOf(pair, { low: "x" }), ['low: found "x", wanted a number']);
 });
 
+Deno.test("a setting with a default is never undefined, whatever is written", () => {
+  const rows: Row<unknown>[] = [
+    text().default(""),
+    bool().default(false),
+    integer("", { min: 0 }).default(1),
+    choice("", ["on"]).default("on"),
+    duration().default(1000),
+    list(text()).default([]),
+    mapOf(number()).default({}),
+    anyObject().default({}),
+    text().default("a").with((value, at) => value === "a" ? value : at.error("no a")),
+    text().with((value, at) => value === "a" ? value : at.error("no a")).default("a"),
+    object({ a: text(), b: object({ c: bool().default(true) }).orEmpty() }).orEmpty(),
+    object({ a: bool().default(true) }).with((value, at) => value.a ? value : at.error("no a")).orEmpty(),
+  ];
+  for (const row of rows) {
+    const usual = row.decode(undefined, new Place());
+    assert(usual !== undefined);
+    for (
+      const wrong of [-1, 1.5, "x", false, [], [1], {}, { a: 1 }, { a: false }, { b: 1 }, { b: { c: 1 } }]
+    ) {
+      const { value, problems } = decode(row, wrong);
+      assert(value !== undefined, `${row.spec.wanted}: ${JSON.stringify(wrong)}`);
+      if (problems.length > 0 && row.spec.wanted !== "an object") assertEquals(value, usual);
+    }
+  }
+  const section = object({
+    limit: number().default(5),
+    deep: object({ on: bool().default(true) }).orEmpty(),
+  });
+  assertEquals(decode(section.orEmpty(), undefined), {
+    value: { limit: 5, deep: { on: true } },
+    problems: [],
+    named: [],
+  });
+  assertEquals(decode(section.orEmpty(), { limit: "x", deep: 7 }), {
+    value: { limit: 5, deep: { on: true } },
+    problems: ['limit: found "x", wanted a number', "deep: found 7, wanted an object"],
+    named: [],
+  });
+});
+
+Deno.test("a default is shown as it would be written", () => {
+  const port = text().with((value) => ({ port: Number(value) }));
+  assertEquals(port.default({ port: 80 }, "80").jsonSchema(), { type: "string", default: "80" });
+  assertEquals(port.default({ port: 80 }).jsonSchema(), { type: "string" });
+});
+
 Deno.test("names of other resources are collected, those of defaults too", () => {
   const row = object({ left: list(text()).names("motor"), board: text().default("local").names("board") });
   assertEquals(decode(row, { left: ["a", "", "b"] }).named, ["left=a", "left=b", "board=local"]);

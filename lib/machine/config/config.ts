@@ -38,25 +38,20 @@ import {
   resourceRow,
 } from "./resource_config.ts";
 import {
-  type AuthConfig,
   authRow,
-  type CloudConfig,
   cloudRow,
   foreignRows,
   type JobConfig,
   jobRow,
   logRow,
-  type MaintenanceConfig,
   maintenanceRow,
   type ModuleConfig,
   moduleRow,
-  type NetworkConfig,
   networkRow,
   type PackageConfig,
   packageRow,
   type RemoteConfig,
   remoteRow,
-  type TracingConfig,
   tracingRow,
 } from "./settings.ts";
 
@@ -73,12 +68,7 @@ export type {
   TracingConfig,
 } from "./settings.ts";
 
-export interface MachineConfig {
-  readonly cloud?: CloudConfig;
-  readonly network: NetworkConfig;
-  readonly auth: AuthConfig;
-  readonly maintenance?: MaintenanceConfig;
-  readonly tracing: TracingConfig;
+export interface MachineConfig extends Settings {
   readonly modules: readonly ModuleConfig[];
   readonly remotes: readonly RemoteConfig[];
   readonly packages: readonly PackageConfig[];
@@ -89,11 +79,6 @@ export interface MachineConfig {
   readonly log: readonly LogRule[];
   /** The patterns that are written under `log`, without those that stand for one resource or job. */
   readonly logPatterns: readonly string[];
-  readonly debug: boolean;
-  readonly enableWebProfile: boolean;
-  readonly disableLogDeduplication: boolean;
-  /** What the configuration calls itself; empty where it does not. */
-  readonly revision: string;
 }
 
 export interface ConfigSurroundings {
@@ -134,30 +119,33 @@ function entries<T>(item: Row<T>, doc: string): Row<readonly Json[]> {
   return new Row<readonly Json[] | undefined>({ ...spec, read }).default([]);
 }
 
+/** Settings that have a value each: a row here is a property of `MachineConfig`. */
+const settingRows = {
+  network: networkRow,
+  auth: authRow,
+  cloud: cloudRow,
+  maintenance: maintenanceRow,
+  debug: bool("debug logs everywhere, whatever else is configured").default(false),
+  disableLogDeduplication: bool("write every repeated log line").default(false),
+  enableWebProfile: bool("serve profiles of the program").default(false),
+  tracing: tracingRow,
+  revision: text("what this configuration is called").default(""),
+};
+
+type Settings = { readonly [K in keyof typeof settingRows]: Infer<(typeof settingRows)[K]> };
+
 /** The whole file; the entries of its lists are decoded one by one, later. */
 const machineRow = object({
-  schema: foreignRows.schema,
   components: entries(resourceRow, "hardware and what stands for it"),
   services: entries(resourceRow, "software on top of components"),
   modules: entries(moduleRow, "programs that provide more models"),
   remotes: entries(remoteRow, "other machines whose resources are used"),
   packages: entries(packageRow, "files that are fetched"),
   jobs: entries(jobRow, "calls that are made again and again"),
-  network: networkRow,
-  auth: authRow,
-  cloud: cloudRow,
-  maintenance: maintenanceRow,
   log: entries(logRow, "log levels, the last match wins"),
-  debug: bool("debug logs everywhere, whatever else is configured").default(false),
-  disableLogDeduplication: bool("write every repeated log line").default(false),
-  enableWebProfile: bool("serve profiles of the program").default(false),
-  tracing: tracingRow,
-  revision: text("what this configuration is called").default(""),
-  agent: foreignRows.agent,
-  fragments: foreignRows.fragments,
-  fragmentMods: foreignRows.fragmentMods,
-  processes: foreignRows.processes,
-}, "Configuration of a machine");
+  ...settingRows,
+  ...foreignRows,
+}, "Configuration of a machine").orEmpty().required();
 
 /** Decodes a configuration, whatever is wrong with it. */
 export function decodeConfig(
@@ -166,26 +154,22 @@ export function decodeConfig(
   { env, packages = (one) => packageFolder(homeFolder(env), one) }: ConfigSurroundings,
 ): DecodedConfig {
   const at = new Place();
-  const file = machineRow.required().decode(json, at) ?? machineRow.required().decode({}, new Place());
+  const file = machineRow.decode(json, at);
   const fatal = at.failed;
   if (!fatal) warnIfOpen(file, at.at("network").at("bind_address"));
   const packageConfigs = decodeEntries("packages", file.packages, packageRow, at);
   const placeholders: PlaceholderSource = { env, packages: packageConfigs, folderOf: packages };
   const context = { registry, placeholders };
-  const components = decodeResources("components", file.components ?? [], context, at);
-  const services = decodeResources("services", file.services ?? [], context, at);
+  const components = decodeResources("components", file.components, context, at);
+  const services = decodeResources("services", file.services, context, at);
   const configured = mergeNamesakes([...components, ...services], at);
   const resources = [...configured, ...defaultServices(configured, context)];
   const modules = decodeModules(file.modules, placeholders, at);
   if (modules.length === 0) reportUnknownModels(resources, at);
   const jobs = decodeEntries("jobs", file.jobs, jobRow, at);
-  const rules = logRules(file.log ?? [], at);
+  const rules = logRules(file.log, at);
   const config: MachineConfig = {
-    cloud: file.cloud,
-    network: file.network ?? networkRow.required().decode({}, new Place()),
-    auth: file.auth ?? authRow.required().decode({}, new Place()),
-    maintenance: file.maintenance,
-    tracing: file.tracing ?? tracingRow.required().decode({}, new Place()),
+    ...settingsIn(file),
     modules,
     remotes: decodeEntries("remotes", file.remotes, remoteRow, at),
     packages: packageConfigs,
@@ -198,12 +182,13 @@ export function decodeConfig(
       ...jobRules(jobs),
     ],
     logPatterns: rules.map(({ pattern }) => pattern),
-    debug: file.debug ?? false,
-    enableWebProfile: file.enableWebProfile ?? false,
-    disableLogDeduplication: file.disableLogDeduplication ?? false,
-    revision: file.revision ?? "",
   };
   return { config, problems: at.problems, fatal };
+}
+
+function settingsIn(file: Settings): Settings {
+  const names = Object.keys(settingRows) as (keyof Settings)[];
+  return Object.fromEntries(names.map((name) => [name, file[name]])) as Partial<Settings> as Settings;
 }
 
 const ALL_INTERFACES = ["", "0.0.0.0", "::"];
@@ -217,24 +202,23 @@ function defaultServices(configured: readonly ResourceConfig[], context: Resourc
 }
 
 /** A managed machine knows who may call it; one of its own only what it is told. */
-function warnIfOpen({ network, auth, cloud }: NonNullable<Infer<typeof machineRow>>, at: Place): void {
-  const host = network?.bindAddress?.host;
-  if (host === undefined || !ALL_INTERFACES.includes(host) || cloud) return;
-  if (auth?.apiKeys || auth?.publicKeys.length || auth?.tlsAuthEntities.length) return;
+function warnIfOpen({ network, auth, cloud }: Infer<typeof machineRow>, at: Place): void {
+  if (!ALL_INTERFACES.includes(network.bindAddress.host) || cloud) return;
+  if (auth.apiKeys || auth.publicKeys.length || auth.tlsAuthEntities.length) return;
   at.warn("every interface, and no auth.handlers: whoever reaches this computer can move the machine");
 }
 
 /** The entries of a list that are without errors; of those with the same name only the first. */
 function decodeEntries<T>(
   section: string,
-  entries: readonly Json[] | undefined,
+  entries: readonly Json[],
   row: Row<T>,
   at: Place,
   step: (one: NonNullable<T>, place: Place) => NonNullable<T> = (one) => one,
 ): NonNullable<T>[] {
   const names = new Map<unknown, string>();
   const decoded: NonNullable<T>[] = [];
-  for (const [index, entry] of (entries ?? []).entries()) {
+  for (const [index, entry] of entries.entries()) {
     const place = new Place(`${section}.${index}`);
     const one = row.required().decode(entry, place) as NonNullable<T> | undefined;
     const filled = one && step(one, place);
@@ -254,7 +238,7 @@ function decodeEntries<T>(
 }
 
 function decodeModules(
-  entries: readonly Json[] | undefined,
+  entries: readonly Json[],
   source: PlaceholderSource,
   at: Place,
 ): ModuleConfig[] {

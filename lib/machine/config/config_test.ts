@@ -40,7 +40,7 @@ Deno.test("an empty configuration has every default", () => {
     cloud: undefined,
     network: {
       fqdn: undefined,
-      bindAddress: undefined,
+      bindAddress: { host: "localhost", port: 8080, managedHost: "" },
       tlsCertFile: undefined,
       tlsKeyFile: undefined,
       noTls: false,
@@ -62,6 +62,14 @@ Deno.test("an empty configuration has every default", () => {
     disableLogDeduplication: false,
     revision: "",
   });
+});
+
+Deno.test("attributes that are no object are one problem, not also those of what is missing in them", () => {
+  const { config, lines, fatal } = decode({ components: [motor({ attributes: [] })] });
+  assertEquals([lines, fatal], [[
+    "error components.0.attributes: found an empty array, wanted an object",
+  ], false]);
+  assertEquals([config.resources[0].attributes, config.resources[0].decoded], [{}, undefined]);
 });
 
 Deno.test("every section is read under its published names", () => {

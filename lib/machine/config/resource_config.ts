@@ -192,8 +192,8 @@ function resourceOf(
 ): ResourceConfig {
   const model = modelOf(entry, raw, name, at);
   const known = model === undefined ? undefined : lookUp(registry, name.api, model);
-  const settings = attributesOf(entry, known, placeholders, at.at("attributes"));
-  checkServiceConfigs(entry.serviceConfigs ?? [], registry, at);
+  const settings = attributesOf(entry, raw, known, placeholders, at.at("attributes"));
+  checkServiceConfigs(entry.serviceConfigs, registry, at);
   return {
     name,
     path: at.path,
@@ -201,12 +201,12 @@ function resourceOf(
     api: name.api,
     model: model ?? "",
     ...settings,
-    dependsOn: entry.dependsOn ?? [],
+    dependsOn: entry.dependsOn,
     // A resource with an error is not built: the error is its reason, not what else it names.
     implicit: at.failed ? [] : at.named,
     frame: isObject(raw.frame) ? raw.frame as JsonObject : undefined,
     logLevel: entry.logConfiguration?.level,
-    serviceConfigs: entry.serviceConfigs ?? [],
+    serviceConfigs: entry.serviceConfigs,
     problems: at.problems,
     modelProblem: typeof known === "string" ? known : undefined,
   };
@@ -224,14 +224,15 @@ export function checkServiceConfigs(configs: readonly ServiceConfig[], registry:
 /** Attributes are decoded only if they are whole: what follows from a hole in them would only confuse. */
 function attributesOf(
   { attributes }: Entry,
+  raw: JsonObject,
   model: AnyModel | string | undefined,
   placeholders: PlaceholderSource,
   at: Place,
 ): Pick<ResourceConfig, "attributes" | "decoded"> {
   const filling = new Place(at.path);
-  const filled = fillPlaceholders(attributes ?? {}, placeholders, filling);
+  const filled = fillPlaceholders(attributes, placeholders, filling);
   for (const problem of filling.problems) at.problems.push(problem);
-  const whole = attributes !== undefined && !filling.failed;
+  const whole = (absent(raw, "attributes") || isObject(raw.attributes)) && !filling.failed;
   const decoded = whole && typeof model === "object" ? model.attributes.decode(filled, at) : undefined;
   return { attributes: filled, decoded };
 }

@@ -103,8 +103,17 @@ export const cloudRow = object({
   return { ...cloud, apiKey: apiKey?.id && apiKey.key ? { id: apiKey.id, key: apiKey.key } : undefined };
 });
 
-/** `host:port`; no host means every interface. */
-const addressRow = text("host:port to listen on; without a host, on every interface").with((address, at) => {
+/** Where the machine listens; no host means every interface. */
+export interface Bind {
+  readonly host: string;
+  readonly port: number;
+  /** The host if the certificate is the control plane's, where that makes a difference. */
+  readonly managedHost?: string;
+}
+
+const addressRow = text(
+  "host:port to listen on; without a host, on every interface; the default is :8080 with a certificate of the control plane",
+).with((address, at): Bind | undefined => {
   const { v6, host = v6, port } =
     /^(?:\[(?<v6>[^\]]*)\]|(?<host>[^:]*)):(?<port>\d{1,5})$/.exec(address)?.groups ?? {};
   if (host !== undefined && Number(port) <= 65_535) return { host, port: Number(port) };
@@ -113,7 +122,7 @@ const addressRow = text("host:port to listen on; without a host, on every interf
 
 export const networkRow = object({
   fqdn: text("name under which the machine is reached"),
-  bindAddress: addressRow,
+  bindAddress: addressRow.default({ host: "localhost", port: 8080, managedHost: "" }, "localhost:8080"),
   tlsCertFile: text("path of the certificate (PEM)"),
   tlsKeyFile: text("path of the certificate's key (PEM)"),
   noTls: bool("serve without TLS even where there is a certificate").default(false),
@@ -121,7 +130,7 @@ export const networkRow = object({
     heartbeatWindow: duration("how long a client may be silent before what it moves is stopped")
       .default(2_000)
       .with((ms, at) => ms >= 30 && ms <= 60_000 ? ms : at.error("wanted a duration from 30ms to 1m")),
-  }),
+  }).orEmpty(),
   trafficTunnelEndpoints: list(object({
     port: integer("port on this computer", { min: 1, max: 65_535 }).required(),
     connectionTimeout: duration("longest wait for the port").default(10_000),
@@ -135,8 +144,8 @@ export const networkRow = object({
     return at.at("tls_cert_file").error("missing, wanted together with tls_key_file");
   }
   const { sessions, ...rest } = network;
-  return { ...rest, heartbeatWindowMs: sessions?.heartbeatWindow ?? 2_000 };
-});
+  return { ...rest, heartbeatWindowMs: sessions.heartbeatWindow };
+}).orEmpty();
 
 /** `{<key id>: <key>, "keys": [<key id>…]}` */
 const apiKeysRow = anyObject("pairs of key ID and key, and `keys`, the list of the IDs").with(
@@ -196,7 +205,7 @@ export const authRow = object({
     tlsAuthEntities,
     publicKeys: externalAuthConfig?.jwks.keys ?? [],
   };
-});
+}).orEmpty();
 
 export const maintenanceRow = object({
   sensorName: text("full name of a sensor, for example rdk:component:sensor/door").required().with(
@@ -215,7 +224,7 @@ export const tracingRow = object({
   disk: bool("write spans to files").default(false),
   console: bool("write spans to the log").default(false),
   otlpendpoint: text("send spans to this collector"),
-}, "what is traced");
+}, "what is traced").orEmpty();
 
 export const logRow = object({
   pattern: text(

@@ -134,7 +134,7 @@ export class Diagnostics {
     const home = homeFolder((name) => this.#parts.host.env(name));
     return {
       metrics: printed,
-      console: printed || (enabled && (console ?? false)),
+      console: printed || (enabled && console),
       file: enabled && disk ? `${home}/trace/${ownerOf(cloud)}/traces.jsonl` : undefined,
       endpoint: enabled ? otlpendpoint : undefined,
     };

@@ -452,7 +452,7 @@ export class Machine {
   #serviceConfigs({ full, short, isRemote }: ResourceName, api: string): JsonObject[] {
     const remote = isRemote && this.#target?.remotes.find(({ name }) => short.startsWith(`${name}:`));
     const all = (remote ? remote : this.#wanted.get(full)?.config)?.serviceConfigs ?? [];
-    return all.filter(({ type }) => type === api).map(({ attributes }) => attributes ?? {});
+    return all.filter(({ type }) => type === api).map(({ attributes }) => attributes);
   }
 
   #seen({ sees }: AnyModel, own: string): Resource[] {

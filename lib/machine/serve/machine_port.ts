@@ -17,11 +17,9 @@ import { connectionLimit } from "../../wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../wire/port/port.ts";
 import type { ServiceTable } from "../../wire/service.ts";
 import type { MachineConfig } from "../config/config.ts";
+import type { Bind } from "../config/settings.ts";
 import type { StatusNode } from "./service.ts";
 
-const DEFAULT_BIND = { host: "localhost", port: 8080 };
-/** With a certificate of the control plane, where the configuration does not say. */
-const MANAGED_BIND = { host: "", port: 8080 };
 /** How long calls under way may take when the port is opened anew where it was. */
 const REOPEN_DRAIN_MS = 1_000;
 const RETRY_MS = 5_000;
@@ -39,11 +37,6 @@ export interface MachinePortParts {
   readonly host: ReadFiles;
   readonly clock: Clock;
   readonly logger: Logger;
-}
-
-interface Bind {
-  readonly host: string;
-  readonly port: number;
 }
 
 /** Everything that makes a port another one. */
@@ -217,11 +210,13 @@ function settingsOf({ network, auth, cloud }: MachineConfig): AuthSettings | und
 }
 
 /** Reads the certificate, if there is one. */
-async function doorOf(config: MachineConfig, { noTls, host }: MachinePortParts): Promise<Door> {
+async function doorOf(config: MachineConfig, { noTls, host: files }: MachinePortParts): Promise<Door> {
   const { network, auth: { tlsAuthEntities } } = config;
-  const tls = noTls || network.noTls ? undefined : await tlsOf(config, host);
+  const tls = noTls || network.noTls ? undefined : await tlsOf(config, files);
+  const { host, port, managedHost } = network.bindAddress;
+  const managed = tls && !network.tlsCertFile;
   return {
-    bind: network.bindAddress ?? (tls && !network.tlsCertFile ? MANAGED_BIND : DEFAULT_BIND),
+    bind: { host: managed && managedHost !== undefined ? managedHost : host, port },
     tls,
     asksClients: tlsAuthEntities.length > 0,
     guarded: settingsOf(config) !== undefined,
