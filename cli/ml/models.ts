@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import { ListPackagesResponseSchema, type Package, PackageType } from "../../proto/gen/packages_pb.ts";
-import { type Annotations, AnnotationsSchema } from "../../proto/gen/data_pb.ts";
+import { type Annotations, AnnotationsSchema } from "../../proto/gen/annotations_pb.ts";
 import { FileError, type ReadFiles } from "../../lib/base/files/files.ts";
 import { unpackInto } from "../../lib/base/files/archive.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";

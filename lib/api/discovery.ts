@@ -5,7 +5,7 @@
 import type {
   ComponentConfig as ComponentConfigMessage,
   ComponentConfigSchema,
-} from "../../proto/gen/app_pb.ts";
+} from "../../proto/gen/robot_config_pb.ts";
 import { DiscoveryService } from "../../proto/gen/discovery_pb.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";

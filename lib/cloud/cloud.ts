@@ -10,7 +10,8 @@
 
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
-import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";

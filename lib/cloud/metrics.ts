@@ -7,7 +7,7 @@
  */
 
 import { createHash, timingSafeEqual } from "node:crypto";
-import { RobotService } from "../../proto/gen/app_pb.ts";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { messageOf } from "../base/error.ts";
 import { field } from "../wire/port/exchange.ts";
 import type { Route } from "../wire/port/routes.ts";

@@ -18,7 +18,7 @@ import {
   type LogRequestSchema,
   type RobotConfig,
   RobotService,
-} from "../../proto/gen/app_pb.ts";
+} from "../../proto/gen/robot_config_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../api/shared/time.ts";

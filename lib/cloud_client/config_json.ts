@@ -11,7 +11,7 @@ import {
   type Orientation,
   type RobotConfig,
   RobotConfigSchema,
-} from "../../proto/gen/app_pb.ts";
+} from "../../proto/gen/robot_config_pb.ts";
 import type { Geometry as GeometryMessage } from "../../proto/gen/common_pb.ts";
 import { fromGeometryMessage } from "../api/shared/geometry.ts";
 import { isObject, type Json, type JsonObject } from "../base/schema/schema.ts";

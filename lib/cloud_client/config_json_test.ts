@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { RobotConfigSchema } from "../../proto/gen/app_pb.ts";
+import { RobotConfigSchema } from "../../proto/gen/robot_config_pb.ts";
 import type { Json, JsonObject } from "../base/schema/schema.ts";
 import { create, fromBinary, toBinary } from "../wire/proto.ts";
 import { robotConfigJson } from "./config_json.ts";

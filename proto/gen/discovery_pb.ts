@@ -6,10 +6,10 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ComponentConfig } from "./app_pb.ts";
-import { file_app } from "./app_pb.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
+import type { ComponentConfig } from "./robot_config_pb.ts";
+import { file_robot_config } from "./robot_config_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 
@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file discovery.proto.
  */
 export const file_discovery: GenFile = /*@__PURE__*/
-  fileDesc("Cg9kaXNjb3ZlcnkucHJvdG8SGXZpYW0uc2VydmljZS5kaXNjb3ZlcnkudjEiUAoYRGlzY292ZXJSZXNvdXJjZXNSZXF1ZXN0EgwKBG5hbWUYASABKAkSJgoFZXh0cmEYYyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ik4KGURpc2NvdmVyUmVzb3VyY2VzUmVzcG9uc2USMQoLZGlzY292ZXJpZXMYASADKAsyHC52aWFtLmFwcC52MS5Db21wb25lbnRDb25maWcytgIKEERpc2NvdmVyeVNlcnZpY2USfgoRRGlzY292ZXJSZXNvdXJjZXMSMy52aWFtLnNlcnZpY2UuZGlzY292ZXJ5LnYxLkRpc2NvdmVyUmVzb3VyY2VzUmVxdWVzdBo0LnZpYW0uc2VydmljZS5kaXNjb3ZlcnkudjEuRGlzY292ZXJSZXNvdXJjZXNSZXNwb25zZRJQCglEb0NvbW1hbmQSIC52aWFtLmNvbW1vbi52MS5Eb0NvbW1hbmRSZXF1ZXN0GiEudmlhbS5jb21tb24udjEuRG9Db21tYW5kUmVzcG9uc2USUAoJR2V0U3RhdHVzEiAudmlhbS5jb21tb24udjEuR2V0U3RhdHVzUmVxdWVzdBohLnZpYW0uY29tbW9uLnYxLkdldFN0YXR1c1Jlc3BvbnNlYgZwcm90bzM", [file_app, file_common, file_google_protobuf_struct]);
+  fileDesc("Cg9kaXNjb3ZlcnkucHJvdG8SGXZpYW0uc2VydmljZS5kaXNjb3ZlcnkudjEiUAoYRGlzY292ZXJSZXNvdXJjZXNSZXF1ZXN0EgwKBG5hbWUYASABKAkSJgoFZXh0cmEYYyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ik4KGURpc2NvdmVyUmVzb3VyY2VzUmVzcG9uc2USMQoLZGlzY292ZXJpZXMYASADKAsyHC52aWFtLmFwcC52MS5Db21wb25lbnRDb25maWcytgIKEERpc2NvdmVyeVNlcnZpY2USfgoRRGlzY292ZXJSZXNvdXJjZXMSMy52aWFtLnNlcnZpY2UuZGlzY292ZXJ5LnYxLkRpc2NvdmVyUmVzb3VyY2VzUmVxdWVzdBo0LnZpYW0uc2VydmljZS5kaXNjb3ZlcnkudjEuRGlzY292ZXJSZXNvdXJjZXNSZXNwb25zZRJQCglEb0NvbW1hbmQSIC52aWFtLmNvbW1vbi52MS5Eb0NvbW1hbmRSZXF1ZXN0GiEudmlhbS5jb21tb24udjEuRG9Db21tYW5kUmVzcG9uc2USUAoJR2V0U3RhdHVzEiAudmlhbS5jb21tb24udjEuR2V0U3RhdHVzUmVxdWVzdBohLnZpYW0uY29tbW9uLnYxLkdldFN0YXR1c1Jlc3BvbnNlYgZwcm90bzM", [file_common, file_robot_config, file_google_protobuf_struct]);
 
 /**
  * @generated from message viam.service.discovery.v1.DiscoverResourcesRequest

@@ -6,7 +6,9 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Annotations, BinaryID } from "./data_pb.ts";
+import type { Annotations } from "./annotations_pb.ts";
+import { file_annotations } from "./annotations_pb.ts";
+import type { BinaryID } from "./data_pb.ts";
 import { file_data } from "./data_pb.ts";
 import type { FlatTensors } from "./ml_model_pb.ts";
 import { file_ml_model } from "./ml_model_pb.ts";
@@ -16,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file ml_inference.proto.
  */
 export const file_ml_inference: GenFile = /*@__PURE__*/
-  fileDesc("ChJtbF9pbmZlcmVuY2UucHJvdG8SF3ZpYW0uYXBwLm1saW5mZXJlbmNlLnYxIq4BChNHZXRJbmZlcmVuY2VSZXF1ZXN0EhgKEHJlZ2lzdHJ5X2l0ZW1faWQYASABKAkSHQoVcmVnaXN0cnlfaXRlbV92ZXJzaW9uGAIgASgJEi0KCWJpbmFyeV9pZBgDIAEoCzIaLnZpYW0uYXBwLmRhdGEudjEuQmluYXJ5SUQSFgoOYmluYXJ5X2RhdGFfaWQYBSABKAkSFwoPb3JnYW5pemF0aW9uX2lkGAQgASgJIogBChRHZXRJbmZlcmVuY2VSZXNwb25zZRI8Cg5vdXRwdXRfdGVuc29ycxgBIAEoCzIkLnZpYW0uc2VydmljZS5tbG1vZGVsLnYxLkZsYXRUZW5zb3JzEjIKC2Fubm90YXRpb25zGAIgASgLMh0udmlhbS5hcHAuZGF0YS52MS5Bbm5vdGF0aW9uczKBAQoSTUxJbmZlcmVuY2VTZXJ2aWNlEmsKDEdldEluZmVyZW5jZRIsLnZpYW0uYXBwLm1saW5mZXJlbmNlLnYxLkdldEluZmVyZW5jZVJlcXVlc3QaLS52aWFtLmFwcC5tbGluZmVyZW5jZS52MS5HZXRJbmZlcmVuY2VSZXNwb25zZWIGcHJvdG8z", [file_data, file_ml_model]);
+  fileDesc("ChJtbF9pbmZlcmVuY2UucHJvdG8SF3ZpYW0uYXBwLm1saW5mZXJlbmNlLnYxIq4BChNHZXRJbmZlcmVuY2VSZXF1ZXN0EhgKEHJlZ2lzdHJ5X2l0ZW1faWQYASABKAkSHQoVcmVnaXN0cnlfaXRlbV92ZXJzaW9uGAIgASgJEi0KCWJpbmFyeV9pZBgDIAEoCzIaLnZpYW0uYXBwLmRhdGEudjEuQmluYXJ5SUQSFgoOYmluYXJ5X2RhdGFfaWQYBSABKAkSFwoPb3JnYW5pemF0aW9uX2lkGAQgASgJIogBChRHZXRJbmZlcmVuY2VSZXNwb25zZRI8Cg5vdXRwdXRfdGVuc29ycxgBIAEoCzIkLnZpYW0uc2VydmljZS5tbG1vZGVsLnYxLkZsYXRUZW5zb3JzEjIKC2Fubm90YXRpb25zGAIgASgLMh0udmlhbS5hcHAuZGF0YS52MS5Bbm5vdGF0aW9uczKBAQoSTUxJbmZlcmVuY2VTZXJ2aWNlEmsKDEdldEluZmVyZW5jZRIsLnZpYW0uYXBwLm1saW5mZXJlbmNlLnYxLkdldEluZmVyZW5jZVJlcXVlc3QaLS52aWFtLmFwcC5tbGluZmVyZW5jZS52MS5HZXRJbmZlcmVuY2VSZXNwb25zZWIGcHJvdG8z", [file_annotations, file_data, file_ml_model]);
 
 /**
  * @generated from message viam.app.mlinference.v1.GetInferenceRequest

@@ -3,7 +3,8 @@
  */
 
 import { assert, assertEquals, assertGreater } from "@std/assert";
-import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";

@@ -4,13 +4,13 @@
 
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import {
-  type AnnotationsSchema,
   type BinaryMetadata,
   DataService,
   type FilterSchema,
   Order,
   TagsFilterType,
 } from "../../proto/gen/data_pb.ts";
+import { type AnnotationsSchema } from "../../proto/gen/annotations_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";

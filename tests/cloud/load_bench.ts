@@ -7,7 +7,7 @@
  * Use: deno task bench:cloud [machines (1000)] [seconds (30)]
  */
 
-import { RobotService } from "../../proto/gen/app_pb.ts";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";

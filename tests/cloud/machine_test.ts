@@ -5,7 +5,7 @@
 import { dirname } from "node:path";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { create, toBinary } from "../../lib/wire/proto.ts";
-import { RobotConfigSchema } from "../../proto/gen/app_pb.ts";
+import { RobotConfigSchema } from "../../proto/gen/robot_config_pb.ts";
 import { robotConfigJson } from "../../lib/cloud_client/config_json.ts";
 import { robotConfigMessage } from "../../lib/cloud/config/config_message.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";

@@ -6,7 +6,8 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { AppService, RobotService, Visibility } from "../../proto/gen/app_pb.ts";
+import { AppService, Visibility } from "../../proto/gen/app_pb.ts";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";

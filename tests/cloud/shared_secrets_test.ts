@@ -3,7 +3,8 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";

@@ -2,7 +2,8 @@
  * A control plane on a port of its own, with something in it, for tests.
  */
 
-import { AppService, RobotService } from "../../proto/gen/app_pb.ts";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";

@@ -4,12 +4,8 @@
 
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
-import {
-  type BinaryDataSchema,
-  type BoundingBoxSchema,
-  type ClassificationSchema,
-  DataService,
-} from "../../proto/gen/data_pb.ts";
+import { type BinaryDataSchema, DataService } from "../../proto/gen/data_pb.ts";
+import { type BoundingBoxSchema, type ClassificationSchema } from "../../proto/gen/annotations_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";

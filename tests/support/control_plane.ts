@@ -2,7 +2,7 @@
  * A control plane of one part, for tests: real calls over a real port, answers as the test wants them.
  */
 
-import { type CloudConfigSchema, RobotService } from "../../proto/gen/app_pb.ts";
+import { type CloudConfigSchema, RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { toDuration } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

@@ -3,7 +3,8 @@
  */
 
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
-import { AppService, RobotService } from "../../../proto/gen/app_pb.ts";
+import { AppService } from "../../../proto/gen/app_pb.ts";
+import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
 import { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";

@@ -13,7 +13,7 @@ import {
   type RemoteConfigSchema,
   type RobotConfigSchema,
   type ServiceConfigSchema,
-} from "../../../proto/gen/app_pb.ts";
+} from "../../../proto/gen/robot_config_pb.ts";
 import { toGeometryMessage } from "../../api/shared/geometry.ts";
 import { toDuration } from "../../api/shared/time.ts";
 import { isObject, type Json, type JsonObject, parseDurationMs, Place } from "../../base/schema/schema.ts";

@@ -14,7 +14,7 @@ import {
   ConfigResponseSchema,
   CredentialsType,
   type RobotService,
-} from "../../../proto/gen/app_pb.ts";
+} from "../../../proto/gen/robot_config_pb.ts";
 import { toDuration } from "../../api/shared/time.ts";
 import type { SvcError } from "../../base/error.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { type CloudConfigSchema, RobotConfigSchema } from "../../../proto/gen/app_pb.ts";
+import { type CloudConfigSchema, RobotConfigSchema } from "../../../proto/gen/robot_config_pb.ts";
 import { robotConfigMessage } from "../../cloud/config/config_message.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";

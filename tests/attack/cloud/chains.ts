@@ -5,7 +5,8 @@
  * HTTP, and says how far it came: nothing where it was stopped.
  */
 
-import { AppService, RobotService } from "../../../proto/gen/app_pb.ts";
+import { AppService } from "../../../proto/gen/app_pb.ts";
+import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
 import { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";

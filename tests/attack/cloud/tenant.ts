@@ -6,7 +6,8 @@
  * that holds a mark or one of the ids is a leak.
  */
 
-import { AppService, RobotService } from "../../../proto/gen/app_pb.ts";
+import { AppService } from "../../../proto/gen/app_pb.ts";
+import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { DataService } from "../../../proto/gen/data_pb.ts";
