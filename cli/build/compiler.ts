@@ -56,10 +56,12 @@ export interface Executable {
   readonly name: string;
   /** Its entry point, from the root of the tree. */
   readonly entry: string;
+  /** Modules that it imports by an address worked out as it runs, which no compiler finds. */
+  readonly later?: readonly string[];
 }
 
 export const EXECUTABLES: readonly Executable[] = [
-  { name: "svc-server", entry: "cli/server/main.ts" },
+  { name: "svc-server", entry: "cli/server/main.ts", later: ["cli/server/serve.ts"] },
   { name: "svc-agent", entry: "cli/agent/main.ts" },
   { name: "svc-ml", entry: "cli/ml/main.ts" },
   { name: "svc-cloud", entry: "cli/cloud/main.ts" },
@@ -117,13 +119,16 @@ export interface Compiled {
  */
 export async function compile(
   compiler: Compiler,
-  { name, entry }: Executable,
+  { name, entry, later = [] }: Executable,
   target: Target,
   folder: string,
   version?: string,
 ): Promise<Compiled> {
   await recordRevision();
-  const imports = await reach(compiler, entry);
+  const imports = Object.assign(
+    {},
+    ...await Promise.all([entry, ...later].map((one) => reach(compiler, one))),
+  );
   // A configuration of what the program imports alone: whatever else is mapped or locked would be embedded.
   const work = `dist/.build/${name}`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
@@ -135,7 +140,8 @@ export async function compile(
   await Deno.writeTextFile(`${ROOT}${work}/deno.lock`, JSON.stringify(await lockFor(imports)));
   const path = `${folder}/${name}${target.suffix}`;
   const args = ["compile", "--allow-all", "--no-check", "--config", `${work}/deno.json`];
-  args.push("--include", REVISION_FILE, "--include", "install", "--target", target.triple, "--output", path);
+  args.push(...[REVISION_FILE, "install", ...later].flatMap((one) => ["--include", one]));
+  args.push("--target", target.triple, "--output", path);
   args.push(...await exclusions(compiler, imports, target));
   const { code, output, errors } = await execute(compiler.deno, [...args, entry]);
   if (code !== 0) throw await failure(compiler, name, target, errors);
