@@ -1,21 +1,22 @@
 /**
  * XML as a tree of elements. The only file that knows the XML parser.
  *
- * Promises: nothing is fetched and nothing is expanded. A document type, in which entities are declared, is refused.
+ * Promises: the parser is loaded with the first document; nothing is fetched and nothing is expanded. A document type, in which entities are declared, is refused.
  */
 
-import { DOMParser, type Element } from "@xmldom/xmldom";
+import type { Element } from "@xmldom/xmldom";
 import { messageOf, SvcError } from "./error.ts";
 
 export type { Element };
 
 const MESSAGE_LENGTH_MAX = 200;
 
-/** The root of a document. Throws `invalid_argument` where it is not well-formed, or has a document type. */
-export function parseXml(xml: string): Element {
+/** The root of a document. Rejects with `invalid_argument` where it is not well-formed, or has a document type. */
+export async function parseXml(xml: string): Promise<Element> {
   if (/<!(DOCTYPE|ENTITY)/i.test(xml)) {
     throw invalid("it has a document type (<!DOCTYPE>), which is not read: remove it");
   }
+  const { DOMParser } = await import("@xmldom/xmldom");
   const refuse = (_level: string, message: string) => {
     throw invalid(message.trim());
   };

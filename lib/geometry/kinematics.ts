@@ -136,20 +136,31 @@ interface Node extends Omit<ModelFrame, "parent" | "drive"> {
  *
  * @throws invalid_argument with every problem found
  */
-export function parseModel(bytes: Uint8Array, format: "sva" | "urdf", name?: string): KinematicModel {
-  if (bytes.length > MAX_FILE_BYTES) {
-    throw invalid(name, `a file of ${bytes.length} bytes, wanted at most ${MAX_FILE_BYTES}`);
-  }
-  const source = { format, bytes };
-  const contents = new TextDecoder().decode(bytes);
-  if (format === "urdf") return { ...decodeSva(svaFromUrdf(contents), name), source };
+export async function parseModel(
+  bytes: Uint8Array,
+  format: "sva" | "urdf",
+  name?: string,
+): Promise<KinematicModel> {
+  if (format === "sva") return parseSva(bytes, name);
+  const config = await svaFromUrdf(textOf(bytes, name));
+  return { ...decodeSva(config, name), source: { format, bytes } };
+}
+
+/** Reads a file of the published JSON form; see `parseModel`. */
+export function parseSva(bytes: Uint8Array, name?: string): KinematicModel {
+  const contents = textOf(bytes, name);
   let config: unknown;
   try {
     config = JSON.parse(contents);
   } catch (cause) {
     throw new SvcError("invalid_argument", `reading kinematics${of(name)}: not JSON`, { cause });
   }
-  return { ...decodeSva(config, name), source };
+  return { ...decodeSva(config, name), source: { format: "sva", bytes } };
+}
+
+function textOf(bytes: Uint8Array, name?: string): string {
+  if (bytes.length <= MAX_FILE_BYTES) return new TextDecoder().decode(bytes);
+  throw invalid(name, `a file of ${bytes.length} bytes, wanted at most ${MAX_FILE_BYTES}`);
 }
 
 /** The model of a JSON value in the published form; see `parseModel`. */

@@ -1,7 +1,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import { armModel } from "./arm_models.ts";
-import { checkJoints, decodeSva, forwardKinematics, modelGeometries, parseModel } from "./kinematics.ts";
+import { checkJoints, decodeSva, forwardKinematics, modelGeometries, parseSva } from "./kinematics.ts";
 import { poseAt, posesAlmostEqual } from "./pose.ts";
 
 const Z = { x: 0, y: 0, z: 1 };
@@ -31,7 +31,7 @@ const crane = {
 };
 
 Deno.test("a model in the published form: frames in any order, joints from the base outwards", () => {
-  const model = parseModel(bytes(crane), "sva");
+  const model = parseSva(bytes(crane));
   assertEquals(model.joints.map(({ id }) => id), ["turn", "slide"]);
   assertEquals(model.name, "crane");
   assertEquals<unknown>(model.config, crane);
@@ -39,7 +39,7 @@ Deno.test("a model in the published form: frames in any order, joints from the b
   assert(posesAlmostEqual(forwardKinematics(model, [0, 0]), poseAt(100, 0, 50)));
   assert(posesAlmostEqual(forwardKinematics(model, [90, 20]), { ...poseAt(0, 120, 50), theta: 90 }));
   assert(posesAlmostEqual(forwardKinematics(model, [180, 0]), { ...poseAt(-100, 0, 50), theta: 180 }));
-  assertEquals(parseModel(bytes(crane), "sva", "other").name, "other");
+  assertEquals(parseSva(bytes(crane), "other").name, "other");
 });
 
 Deno.test("bodies: a link's is relative to its parent, and moves with it", () => {
@@ -128,11 +128,11 @@ Deno.test("broken models are refused with what is wrong", () => {
     ],
   ];
   for (const [config, message] of cases) {
-    const error = assertThrows(() => parseModel(bytes(config), "sva", "arm"), SvcError, message);
+    const error = assertThrows(() => parseSva(bytes(config), "arm"), SvcError, message);
     assertEquals(error.code, "invalid_argument");
     assert(error.message.startsWith("reading kinematics of arm: "), error.message);
   }
-  assertThrows(() => parseModel(new Uint8Array(5 * 2 ** 20), "sva"), SvcError, "wanted at most 4194304");
+  assertThrows(() => parseSva(new Uint8Array(5 * 2 ** 20)), SvcError, "wanted at most 4194304");
 });
 
 Deno.test("an empty model is a fixed point", () => {

@@ -20,8 +20,8 @@ const ENDLESS_DEG = 36_000;
  *
  * @throws invalid_argument when it is not XML, not a robot, or has a joint of a type that is not a chain's
  */
-export function svaFromUrdf(xml: string): JsonObject {
-  const robot = parse(xml);
+export async function svaFromUrdf(xml: string): Promise<JsonObject> {
+  const robot = await parse(xml);
   const joints = childrenOf(robot, "joint");
   const parentOf = new Map(joints.map((joint) => [linkOf(joint, "child"), attribute(joint, "name")]));
   const links = childrenOf(robot, "link").filter((link) => attribute(link, "name") !== "world").map(
@@ -105,10 +105,10 @@ function bodyOf(shape: Element): JsonObject | undefined {
   return { type: "capsule", r, l: numeric(cylinder, "length", 0) * MM_PER_M + 2 * r };
 }
 
-function parse(xml: string): Element {
+async function parse(xml: string): Promise<Element> {
   let root: Element;
   try {
-    root = parseXml(xml);
+    root = await parseXml(xml);
   } catch (cause) {
     throw new SvcError("invalid_argument", `reading URDF: ${messageOf(cause)}`, { cause });
   }

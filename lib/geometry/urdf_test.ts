@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import { forwardKinematics, modelGeometries, parseModel } from "./kinematics.ts";
 import { poseAt, posesAlmostEqual } from "./pose.ts";
@@ -29,8 +29,8 @@ function parse(xml: string) {
   return parseModel(new TextEncoder().encode(xml), "urdf");
 }
 
-Deno.test("URDF: metres and radians become millimetres and degrees, places move from joints to links", () => {
-  const model = parse(ROBOT);
+Deno.test("URDF: metres and radians become millimetres and degrees, places move from joints to links", async () => {
+  const model = await parse(ROBOT);
   assertEquals(model.name, "lifter");
   assertEquals(model.source.format, "urdf");
   assertEquals(model.config.kinematic_param_type, "SVA");
@@ -46,8 +46,8 @@ Deno.test("URDF: metres and radians become millimetres and degrees, places move 
   assert(Math.hypot(rolled.x - 300, rolled.y + 220, rolled.z - 100) < 1e-6);
 });
 
-Deno.test("URDF: bodies of each shape, meshes left out", () => {
-  const bodies = modelGeometries(parse(ROBOT), [0, 0, 0]);
+Deno.test("URDF: bodies of each shape, meshes left out", async () => {
+  const bodies = modelGeometries(await parse(ROBOT), [0, 0, 0]);
   assertEquals(bodies.map(({ label, shape }) => [label, shape]), [
     ["lifter:base", { type: "box", dimsMm: { x: 200, y: 200, z: 100 } }],
     ["lifter:arm", { type: "capsule", radiusMm: 20, lengthMm: 340 }],
@@ -56,7 +56,7 @@ Deno.test("URDF: bodies of each shape, meshes left out", () => {
   assert(posesAlmostEqual(bodies[0].center, poseAt(0, 0, 50)));
 });
 
-Deno.test("URDF: what is not a usable robot is refused", () => {
+Deno.test("URDF: what is not a usable robot is refused", async () => {
   const joint = (type: string, inner: string) =>
     `<robot><link name="a"/><link name="b"/><joint name="j" type="${type}">${inner}</joint></robot>`;
   const ends = '<parent link="a"/><child link="b"/>';
@@ -76,7 +76,7 @@ Deno.test("URDF: what is not a usable robot is refused", () => {
     [`${"<robot>".repeat(20_000)}${"</robot>".repeat(20_000)}`, ""],
   ];
   for (const [xml, message] of cases) {
-    if (message === "") assertEquals(parse(xml).joints, [], "deep nesting is only ignored");
-    else assertEquals(assertThrows(() => parse(xml), SvcError, message).code, "invalid_argument");
+    if (message === "") assertEquals((await parse(xml)).joints, [], "deep nesting is only ignored");
+    else assertEquals((await assertRejects(() => parse(xml), SvcError, message)).code, "invalid_argument");
   }
 });

@@ -8,5 +8,5 @@ export async function modelOf(
 ): Promise<KinematicModel> {
   const { format, bytes } = await component.getKinematics();
   assert(format !== "unspecified", "the component does not describe itself");
-  return parseModel(bytes, format);
+  return await parseModel(bytes, format);
 }

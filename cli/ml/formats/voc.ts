@@ -28,7 +28,7 @@ export async function readVoc(folder: Folder, files: readonly string[]): Promise
 }
 
 async function readFile(folder: Folder, file: string): Promise<void> {
-  const root = parseXml(await folder.text(file, XML_BYTES_MAX));
+  const root = await parseXml(await folder.text(file, XML_BYTES_MAX));
   if (root.tagName !== "annotation") throw invalid(`it begins with <${root.tagName}>, wanted <annotation>`);
   const named = textIn(root, "filename") ?? "";
   const image = imageOf(folder, file, named);

@@ -48,7 +48,7 @@ export async function readModel(
       `reading the kinematics of ${componentName} from ${path}: ${wanted}`,
     );
   }
-  return parseModel(await files.readFile(path), format, componentName);
+  return await parseModel(await files.readFile(path), format, componentName);
 }
 
 interface Kinematic {

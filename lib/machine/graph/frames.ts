@@ -202,7 +202,7 @@ export class Frames implements FrameView {
     if (format === "unspecified") throw new SvcError("failed_precondition", "it tells no kinematics");
     const known = this.#models.get(moving);
     if (known?.source.format === format && sameBytes(known.source.bytes, bytes)) return known;
-    const model = parseModel(bytes, format, name);
+    const model = await parseModel(bytes, format, name);
     this.#models.set(moving, model);
     return model;
   }

@@ -9,7 +9,7 @@ import type { FrameSystemConfig } from "../../../proto/gen/robot_pb.ts";
 import { fromTransformMessage } from "../../api/shared/geometry.ts";
 import { chainOf } from "../../base/error.ts";
 import { type FramePart, WORLD } from "../../geometry/frame_system.ts";
-import { type KinematicModel, parseModel } from "../../geometry/kinematics.ts";
+import { type KinematicModel, parseSva } from "../../geometry/kinematics.ts";
 import type { RemoteConfig } from "../config/config.ts";
 
 /** More of a remote is left aside; two machines that are remotes of each other would tell of more and more. */
@@ -61,5 +61,5 @@ function kinematicsOf(
   name: string,
 ): KinematicModel | undefined {
   if (Object.keys(config).length === 0) return undefined;
-  return parseModel(new TextEncoder().encode(JSON.stringify(config)), "sva", name);
+  return parseSva(new TextEncoder().encode(JSON.stringify(config)), name);
 }
