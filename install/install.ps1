@@ -1,8 +1,8 @@
-# Installs svc-agent as a service of Windows; svc-agent then installs and runs svc-server.
+# Installs svc-agent as a Windows service; svc-agent then installs and runs svc-server.
 #
 #   $env:SVC_API_KEY_ID="…"; $env:SVC_API_KEY="…"; $env:SVC_PART_ID="…"; irm http://CLOUD/install.ps1 | iex
 #
-# SVC_ROOT_URL, SVC_AGENT_URL, SVC_VERSION and FORCE as in install.sh.
+# SVC_ROOT_URL, SVC_AGENT_URL, SVC_VERSION and FORCE work as in install.sh.
 $ErrorActionPreference = "Stop"
 $ProgressPreference = "SilentlyContinue"
 
@@ -13,7 +13,7 @@ $credentials = "C:\etc\svc.json"
 
 function Fail($message) { throw "install.ps1: $message" }
 
-if ($root -notmatch '^https?://') { Fail "which control plane? Set SVC_ROOT_URL" }
+if ($root -notmatch '^https?://') { Fail "the address of the control plane is missing; set SVC_ROOT_URL" }
 $identity = New-Object Security.Principal.WindowsPrincipal([Security.Principal.WindowsIdentity]::GetCurrent())
 if (-not $identity.IsInRole([Security.Principal.WindowsBuiltInRole]::Administrator)) {
   Fail "only an administrator can install a service: start PowerShell as administrator"
@@ -24,21 +24,21 @@ New-Item -ItemType Directory -Force -Path "$base\bin", "$base\cache", "$base\sta
 
 if ($env:SVC_API_KEY_ID -and $env:SVC_API_KEY -and $env:SVC_PART_ID) {
   if ((Test-Path $credentials) -and -not $env:FORCE) {
-    Write-Host "$credentials is left as it is; FORCE=1 replaces it"
+    Write-Host "$credentials exists and stays unchanged; FORCE=1 replaces it"
   } else {
     $headers = @{ key_id = $env:SVC_API_KEY_ID; key = $env:SVC_API_KEY }
     $url = "$root/api/json1/config?client=true&id=$($env:SVC_PART_ID)"
     $text = (Invoke-WebRequest -UseBasicParsing -Uri $url -Headers $headers).Content
-    if ($text -notmatch '"app_address"') { Fail "what $root gave are no credentials" }
-    # Closed to others before there is a key in it.
+    if ($text -notmatch '"app_address"') { Fail "the answer of $root contains no credentials" }
+    # Closes the file to other users before it holds a key.
     New-Item -ItemType File -Force "$credentials.new" | Out-Null
     icacls "$credentials.new" /inheritance:r /grant "SYSTEM:F" "Administrators:F" | Out-Null
-    if ($LASTEXITCODE -ne 0) { Fail "cannot close $credentials.new to others: icacls ended with $LASTEXITCODE" }
+    if ($LASTEXITCODE -ne 0) { Fail "cannot close $credentials.new to other users: icacls ended with $LASTEXITCODE" }
     [IO.File]::WriteAllText("$credentials.new", $text)
     Move-Item -Force "$credentials.new" $credentials
   }
 } elseif (-not (Test-Path $credentials)) {
-  Write-Host "there are no credentials yet: put them into $credentials"
+  Write-Host "$credentials does not exist yet: write the credentials to it"
 }
 
 $version = if ($env:SVC_VERSION) { $env:SVC_VERSION } else { "stable" }
@@ -54,7 +54,7 @@ if (-not $env:SVC_AGENT_URL) {
 }
 $keys = "$base\etc\release_keys.json"
 if (-not (Test-Path $keys)) {
-  # From now on only releases are taken that are signed by the keys of this control plane.
+  # From now on the agent accepts only releases signed with the keys of this control plane, or with their successors.
   New-Item -ItemType Directory -Force -Path "$base\etc" | Out-Null
   $list = (Invoke-WebRequest -UseBasicParsing -Uri "$root/releases/keys.json").Content
   if ($list -match '"public_key"') { [IO.File]::WriteAllText($keys, $list) }

@@ -1,16 +1,17 @@
 #!/bin/sh
-# Installs svc-agent as a service of systemd; svc-agent then installs and runs svc-server.
+# Installs svc-agent as a systemd service; svc-agent then installs and runs svc-server.
 #
 #   curl -fsSL http://CLOUD/install.sh | SVC_API_KEY_ID=… SVC_API_KEY=… SVC_PART_ID=… \
 #     sudo --preserve-env=SVC_API_KEY_ID,SVC_API_KEY,SVC_PART_ID sh
 #
-# Without the three variables, and without credentials in /etc/svc.json, the agent is installed and waits for them.
+# Without the three variables, and without credentials in /etc/svc.json, this script installs the agent all the same;
+# the agent then waits for credentials.
 #
-#   SVC_ROOT_URL   the control plane; the one this script was fetched from, where it was
-#   SVC_AGENT_URL  another executable of svc-agent than the stable release
-#   SVC_VERSION    another version than stable
-#   FORCE=1 (-f)   replaces credentials that are there already
-#   --aix-install  is taken and means nothing more: it is what installers of svc-server were given
+#   SVC_ROOT_URL   the control plane; by default the control plane that served this script
+#   SVC_AGENT_URL  the address of an svc-agent executable, in place of the release
+#   SVC_VERSION    the version to install; by default stable
+#   FORCE=1 (-f)   replaces credentials that exist
+#   --aix-install  has no effect; installers of svc-server take this option
 set -eu
 
 served_from='@ROOT_URL@'
@@ -28,23 +29,23 @@ main() {
     case $word in
       -f | --force) force=1 ;;
       --aix-install) ;;
-      *) fail "unknown word \"$word\", wanted -f or nothing" ;;
+      *) fail "unknown option \"$word\", wanted -f or nothing" ;;
     esac
   done
   case $root in
     http://* | https://*) ;;
-    *) fail "which control plane? Set SVC_ROOT_URL=https://…" ;;
+    *) fail "the address of the control plane is missing; set SVC_ROOT_URL=https://…" ;;
   esac
-  [ "$(uname -s)" = Linux ] || fail "this is for Linux; there is install.ps1 for Windows"
+  [ "$(uname -s)" = Linux ] || fail "this script is for Linux; use install.ps1 on Windows"
   [ "$(id -u)" = 0 ] || fail "only root can install a service: run it with sudo"
   command -v systemctl >/dev/null 2>&1 && systemctl --version >/dev/null 2>&1 ||
-    fail "there is no systemd here; run svc-agent --dev-mode yourself instead"
+    fail "this system has no systemd; run svc-agent --dev-mode yourself instead"
   case $(uname -m) in
     x86_64 | amd64) platform=linux-amd64 loader=/lib64/ld-linux-x86-64.so.2 ;;
     aarch64 | arm64) platform=linux-arm64 loader=/lib/ld-linux-aarch64.so.1 ;;
     *) fail "there is no svc-agent for $(uname -m), only for x86_64 and aarch64" ;;
   esac
-  [ -e "$loader" ] || fail "this system cannot run 64-bit programs: there is no $loader"
+  [ -e "$loader" ] || fail "this system cannot run 64-bit programs: $loader is missing"
   command -v sha256sum >/dev/null 2>&1 || fail "the program sha256sum is missing"
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT INT TERM
@@ -56,7 +57,7 @@ main() {
   echo "svc-agent runs; see: svc-agent status (in /opt/svc/bin), journalctl -u svc-agent -f"
 }
 
-# get URL FILE [HEADER…]; headers go into a file, as everybody on this computer sees the arguments of programs
+# get URL FILE [HEADER…]; headers go into a file, because every user of this computer sees the arguments of programs
 get() {
   url=$1 file=$2
   shift 2
@@ -67,7 +68,7 @@ get() {
     write_headers 'header = %s\n' "$@"
     wget --config="$folder/headers" -q --tries=5 -O "$file" "$url"
   else
-    fail "neither curl nor wget is there"
+    fail "curl and wget are both missing; install one of them"
   fi
 }
 
@@ -79,7 +80,7 @@ write_headers() {
   (umask 077 && : >"$folder/headers")
   for header in "$@"; do
     case $header in
-      *[!A-Za-z0-9_.:\ +/=-]*) fail "SVC_API_KEY_ID and SVC_API_KEY have signs in them that no key has" ;;
+      *[!A-Za-z0-9_.:\ +/=-]*) fail "SVC_API_KEY_ID or SVC_API_KEY contains a character that no key has" ;;
     esac
     # shellcheck disable=SC2059
     printf "$form" "$header" >>"$folder/headers"
@@ -88,22 +89,22 @@ write_headers() {
 
 fetch_credentials() {
   if [ -z "${SVC_API_KEY_ID:-}" ] || [ -z "${SVC_API_KEY:-}" ] || [ -z "${SVC_PART_ID:-}" ]; then
-    [ -e "$credentials" ] || echo "there are no credentials yet: put them into $credentials, or run this with" \
+    [ -e "$credentials" ] || echo "$credentials does not exist yet: write the credentials to it, or run this script with" \
       "SVC_API_KEY_ID, SVC_API_KEY and SVC_PART_ID"
     return 0
   fi
   if [ -e "$credentials" ] && [ -z "$force" ]; then
-    echo "$credentials is left as it is; -f replaces it"
+    echo "$credentials exists and stays unchanged; -f replaces it"
     return 0
   fi
   get "$root/api/json1/config?client=true&id=$SVC_PART_ID" "$folder/credentials" \
     "key_id: $SVC_API_KEY_ID" "key: $SVC_API_KEY" ||
-    fail "the control plane at $root does not give the credentials of part $SVC_PART_ID: is the key right?"
-  grep -q '"app_address"' "$folder/credentials" || fail "what $root gave are no credentials"
+    fail "the control plane at $root refuses the credentials of part $SVC_PART_ID: check the key and the part"
+  grep -q '"app_address"' "$folder/credentials" || fail "the answer of $root contains no credentials"
   (umask 077 && cp "$folder/credentials" "$credentials.new")
   sync "$credentials.new" 2>/dev/null || sync
   mv -f "$credentials.new" "$credentials"
-  echo "credentials are in $credentials"
+  echo "the credentials are in $credentials"
 }
 
 fetch_agent() {
@@ -118,11 +119,11 @@ fetch_agent() {
   chmod 755 "$folder/svc-agent"
   case $("$folder/svc-agent" --version 2>/dev/null) in
     svc-agent*) ;;
-    *) fail "what was downloaded is no svc-agent that runs here" ;;
+    *) fail "the download is not an svc-agent that runs on this system" ;;
   esac
 }
 
-# From now on only releases are taken that are signed by the keys of this control plane, or by those that follow them.
+# From now on the agent accepts only releases signed with the keys of this control plane, or with their successors.
 pin_keys() {
   keys=/opt/svc/etc/release_keys.json
   [ ! -e "$keys" ] || return 0
