@@ -99,7 +99,7 @@ fetch_credentials() {
   fi
   get "$root/api/json1/config?client=true&id=$SVC_PART_ID" "$folder/credentials" \
     "key_id: $SVC_API_KEY_ID" "key: $SVC_API_KEY" ||
-    fail "the control plane at $root refuses the credentials of part $SVC_PART_ID: check the key and the part"
+    fail "cannot get the credentials of part $SVC_PART_ID from $root: check the address, the key and the part"
   grep -q '"app_address"' "$folder/credentials" || fail "the answer of $root contains no credentials"
   (umask 077 && cp "$folder/credentials" "$credentials.new")
   sync "$credentials.new" 2>/dev/null || sync
@@ -114,7 +114,7 @@ fetch_agent() {
     get "$release.sig" "$folder/signature" || fail "cannot download $release.sig"
     wanted=$(sed -n 's/.*"sha256"[^0-9a-f]*\([0-9a-f]\{64\}\).*/\1/p' "$folder/signature" | head -n 1)
     found=$(sha256sum "$folder/svc-agent" | cut -d ' ' -f 1)
-    [ "$wanted" = "$found" ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-one}"
+    [ "$wanted" = "$found" ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-a SHA-256 in $release.sig}"
   fi
   chmod 755 "$folder/svc-agent"
   case $("$folder/svc-agent" --version 2>/dev/null) in
