@@ -1,6 +1,4 @@
-/**
- * Every model built into the machine. A new one is a file beside these and a line here.
- */
+/** Every model built into the machine. A new model is a file beside these and a line here. */
 
 import type { AnyModel } from "../lib/resource/registry.ts";
 import { FakeArm } from "./arm/fake.ts";

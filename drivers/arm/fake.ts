@@ -1,6 +1,6 @@
 /**
- * An arm without hardware: has the joints of a known arm or of a kinematics file, and is at once where it is told
- * to go.
+ * An arm without hardware. It has the joints of a known arm or of a kinematics file and reaches each goal at
+ * once.
  */
 
 import {
@@ -28,9 +28,12 @@ export const FakeArm = model({
   name: "rdk:builtin:fake",
   doc: "An arm without hardware: has the joints of a known arm, and reaches each goal at once.",
   attributes: object({
-    armModel: choice("the arm it pretends to be; absent means one with a single joint", ARM_MODEL_NAMES)
+    armModel: choice(
+      "name of a known arm to imitate; absent means an arm with a single joint",
+      ARM_MODEL_NAMES,
+    )
       .key("arm-model").aka("arm_model"),
-    modelPath: text("path of a kinematics file, .json or .urdf, in place of a known arm")
+    modelPath: text("path of a kinematics file, .json or .urdf, used instead of a known arm")
       .key("model-path").aka("model_path"),
   }).required().with((settings, at) => {
     if (!settings.armModel || !settings.modelPath) return settings;
@@ -46,7 +49,7 @@ export const FakeArm = model({
 
 class Fake extends BaseComponent implements Arm {
   #joints: readonly number[];
-  /** On the monotonic clock, when people must let go; not set when they do not move the arm. */
+  /** The monotonic time at which manual movement ends; not set while nobody moves the arm by hand. */
   #manualUntilMs?: number;
 
   constructor(
@@ -134,7 +137,8 @@ class Fake extends BaseComponent implements Arm {
 }
 
 /**
- * The goal, when each joint may go there: within its limits or, from outside of them, not further out.
+ * The goal, if every joint may move there: within its limits or, for a joint that is already outside them, no
+ * further out.
  */
 function reachable(
   { joints, name }: KinematicModel,

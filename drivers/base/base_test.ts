@@ -112,7 +112,7 @@ Deno.test("wheeled: power and velocity", async () => {
   assertEquals([await base.isMoving(), await powers()], [false, [0, 0, 0, 0]]);
   await base.setVelocity({ x: 0, y: 500, z: 0 }, NONE);
   assertEquals(await powers(), [0.5, 0.5, 0.5, 0.5]);
-  // Round its left wheels, which stand: the base turns by 500 mm/s at 50 mm from them.
+  // The base turns around its left wheels, which stand still: 500 mm/s at 50 mm from them.
   await base.setVelocity({ x: 0, y: 500, z: 0 }, { x: 0, y: 0, z: 500 / 50 * 180 / Math.PI });
   const [left, , right] = await powers();
   assertAlmostEquals(left, 0);

@@ -12,9 +12,9 @@ import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 
-/** Speeds (mm/s, degrees/s) and angles up to this are none. */
+/** Speeds (mm/s, degrees/s) and angles up to this count as zero. */
 const NO_SPEED = 0.0001;
-/** Motors refuse to be told such a low speed: a wheel that slow stands. */
+/** Motors refuse speeds below this, so a wheel that would turn more slowly stands still. */
 const STANDING_RPM = 0.1;
 
 const motors = (side: string) =>
@@ -25,9 +25,9 @@ const attributes = object({
   left: motors("left"),
   right: motors("right"),
   widthMm: number("distance between the middles of the left and right wheels", { above: 0 }).required(),
-  wheelCircumferenceMm: number("how far one rotation of a wheel goes", { above: 0 }).required(),
+  wheelCircumferenceMm: number("distance that one rotation of a wheel covers", { above: 0 }).required(),
   spinSlipFactor: number(
-    "by how much farther the wheels turn in a spin, to make up for their slipping; 0 means the default",
+    "factor by which the wheels turn farther in a spin, to make up for slip; 0 means the default",
     { min: 0 },
   ).default(1).with((factor) => factor || 1),
 }).required().with((settings, at) => {
@@ -54,18 +54,18 @@ export const WheeledBase = model({
   },
 });
 
-/** What to tell the motors of the two sides. */
+/** Commands for the motors of the two sides. */
 export interface Sides {
   readonly left: number;
   readonly right: number;
 }
 
-/** Rotations of the wheels, and their speed, for a distance. */
+/** Rotations and speed of the wheels for a straight distance. */
 export function straight(distanceMm: number, speedMmPerSec: number, { wheelCircumferenceMm }: WheelSettings) {
   return { rpm: 60 * speedMmPerSec / wheelCircumferenceMm, rotations: distanceMm / wheelCircumferenceMm };
 }
 
-/** Rotations of the right wheels, and their speed, for turning left on the spot; the left ones turn backwards. */
+/** Rotations and speed of the right wheels for a left turn on the spot; the left wheels turn backwards. */
 export function spinning(angleDeg: number, speedDegPerSec: number, settings: WheelSettings) {
   const { widthMm, wheelCircumferenceMm, spinSlipFactor } = settings;
   const rotationsPerDegree = spinSlipFactor * widthMm * Math.PI / 360 / wheelCircumferenceMm;
@@ -75,7 +75,7 @@ export function spinning(angleDeg: number, speedDegPerSec: number, settings: Whe
   };
 }
 
-/** Wheel speeds (rpm) for a speed of the base. */
+/** Wheel speeds (rpm) for a velocity of the base. */
 export function wheelSpeeds(mmPerSec: number, degPerSec: number, settings: WheelSettings): Sides {
   const { widthMm, wheelCircumferenceMm } = settings;
   const turnMmPerSec = degPerSec * Math.PI / 180 * widthMm / 2;
@@ -84,15 +84,15 @@ export function wheelSpeeds(mmPerSec: number, degPerSec: number, settings: Wheel
 }
 
 /**
- * Powers for a forward and a left power: straight on both sides are equal, on the spot opposite, and half way
- * between only the outer side turns.
+ * Powers of the two sides for a forward power and a left-turn power. Driving straight gives both sides equal
+ * power, turning on the spot opposite power; halfway between, only the outer side turns.
  */
 export function wheelPowers(forward: number, left: number): Sides {
   if (forward < 0) {
     const mirrored = wheelPowers(-forward, left);
     return { left: 0 - mirrored.left, right: 0 - mirrored.right };
   }
-  // The pair rotated by 45 degrees and made longer by the square root of 2.
+  // Rotates the pair by 45 degrees and scales it by the square root of 2.
   const limited = (power: number) => Math.max(-1, Math.min(power, 1));
   return { left: limited(forward - left), right: limited(forward + left) };
 }
@@ -173,7 +173,7 @@ class Wheeled extends BaseComponent implements Base {
     }, caller?.signal);
   }
 
-  /** Stops every motor, whatever becomes of the others. */
+  /** Stops every motor, even if stopping another one fails. */
   async #halt(): Promise<void> {
     const results = await Promise.allSettled(this.#motors.map((motor) => motor.stop()));
     const failures = results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);

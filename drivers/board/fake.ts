@@ -1,8 +1,9 @@
 /**
- * A board without hardware. Pins come into being when they are first used and read back what was set; analogs and
+ * A board without hardware. A pin exists from its first use and reads back the last value set; analogs and
  * interrupts count up.
  *
- * With `simulated_motors` it also plays what is wired to its pins, so that a motor on it turns an encoder on it.
+ * With `simulated_motors` the board also simulates motors and encoders wired to its pins, so that a motor on
+ * this board turns an encoder on it.
  */
 
 import { type AnalogReading, type Board, BoardApi, type PowerMode, type Tick } from "../../lib/api/board.ts";
@@ -16,17 +17,19 @@ import { SimulatedMotor, simulatedMotorRow } from "./simulated_motor.ts";
 import { TickQueue } from "./tick_queue.ts";
 
 const ANALOG_MAX = 1000;
-/** How often an interrupt that nothing drives ticks for those who listen. */
+/** The interval at which an undriven interrupt ticks for its listeners. */
 const RANDOM_TICK_MS = 700;
-/** How often simulated motors are moved on while they turn. */
+/** The interval at which the board advances turning simulated motors. */
 const MOTOR_STEP_MS = 10;
-/** The longest time that a simulated motor turns in one go: when the process was held up, so was the motor. */
+/**
+ * The longest time that a simulated motor turns in one step: if the process was held up, the motor was too.
+ */
 const MOTOR_STEP_MAX_MS = 100;
 
 const attributes = object({
   failNew: bool(
     'fail at start with "whoops", to see what a machine does with a broken part; documented as required, but ' +
-      "published configurations leave it out, so absent means false",
+      "published configurations omit it, so absent means false",
   ).default(false),
   analogs: list(
     object({
@@ -36,7 +39,7 @@ const attributes = object({
       spiBus: text("SPI bus index; without effect here"),
       averageOverMs: integer("rolling average window in milliseconds; without effect here"),
       samplesPerSec: integer("sampling rate; without effect here"),
-      still: bool("keep the value that is written instead of counting up from it").default(false),
+      still: bool("keep the written value instead of counting up from it").default(false),
     }),
     "analog readers",
   ).default([]),
@@ -50,7 +53,7 @@ const attributes = object({
   ).default([]),
   simulatedMotors: list(
     simulatedMotorRow,
-    "motors that the board pretends are wired to its pins, each turning an encoder on its interrupts",
+    "simulated motors on the board's pins, each turning an encoder on the board's interrupts",
   ).default([]),
 }).required().with((settings, at) => {
   const names = settings.digitalInterrupts.map(({ name }) => name);
@@ -81,7 +84,7 @@ export const FakeBoard = model({
 
 interface Pin {
   high: boolean;
-  /** The duty cycle, while the pin is driven by PWM. */
+  /** The duty cycle, while PWM drives the pin. */
   pwm?: number;
   frequencyHz: number;
 }
@@ -89,7 +92,7 @@ interface Pin {
 interface Interrupt {
   readonly name: string;
   readonly pin: string;
-  /** Driven by a simulated motor. */
+  /** True if a simulated motor drives this interrupt. */
   driven: boolean;
   count: number;
 }
@@ -100,7 +103,7 @@ class Fake extends BaseComponent implements Board {
   readonly #interrupts: Map<string, Interrupt>;
   readonly #motors: SimulatedMotor[];
   readonly #listeners = new Set<TickQueue>();
-  /** From the monotonic clock to the epoch. */
+  /** Offset from the monotonic clock to the epoch. */
   readonly #epochMs: number;
   #turnedToMs: number;
   #cancelMotorStep?: () => void;
@@ -162,7 +165,7 @@ class Fake extends BaseComponent implements Board {
     });
   }
 
-  /** An interrupt that nothing drives is triggered by being read, so that its value goes up as documented. */
+  /** Reading an undriven interrupt triggers it, so that its value goes up as documented. */
   getDigitalInterruptValue(name: string): Promise<number> {
     return Promise.try(() => {
       this.#turnMotors();
@@ -216,7 +219,7 @@ class Fake extends BaseComponent implements Board {
     return interrupt;
   }
 
-  /** Changes a pin; motors turn with the old levels up to now and with the new ones from now on. */
+  /** Changes a pin. Motors turn with the old levels up to now and with the new levels from now on. */
   #change(pin: string, change: Partial<Pin>): Promise<void> {
     this.#turnMotors();
     Object.assign(this.#pin(pin), change);

@@ -32,7 +32,7 @@ function board(attributes: JsonObject = ATTRIBUTES, clock = new FakeClock()): Pr
   return construct(FakeBoard, attributes, { clock });
 }
 
-/** Reads what comes until the listening ends. */
+/** Reads ticks until the stream ends. */
 async function collect(ticks: AsyncIterable<Tick>, into: Tick[]): Promise<void> {
   for await (const tick of ticks) into.push(tick);
 }
@@ -187,7 +187,7 @@ Deno.test("a simulated motor makes quadrature edges by its drive and direction",
   await settle();
   await b.setGpio("1", true);
   await b.setPwm("2", 0.5);
-  // 50 rpm and 60 ticks a rotation are 50 ticks or 100 edges a second.
+  // 50 rpm at 60 ticks a rotation make 50 ticks, or 100 edges, a second.
   await clock.advance(40);
   await b.setPwm("2", 0);
   assertEquals(edges, ["enc-b true", "enc-a true", "enc-b false", "enc-a false"]);
@@ -210,7 +210,7 @@ Deno.test("a simulated motor on two pins: the other pin's PWM takes from the dri
   await b.setGpio("4", false);
   await b.setPwm("4", 0.75);
   await clock.advance(400);
-  // A quarter of 100 rpm with 60 ticks a rotation: 25 ticks a second on the single wire.
+  // A quarter of 100 rpm at 60 ticks a rotation makes 25 ticks a second on the single wire.
   assertAlmostEquals(await b.getDigitalInterruptValue("wire"), 10, 1);
   await b.setGpio("3", false);
   await b.setGpio("4", false);

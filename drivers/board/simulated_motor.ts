@@ -1,14 +1,14 @@
 /**
- * A motor with an encoder wired to a board that does not exist: reads the pins a motor driver would read, turns a
- * shaft accordingly and tells the edges that its encoder makes.
+ * A simulated motor with an encoder, wired to a fake board. It reads the pins that a motor driver would read,
+ * turns a shaft accordingly and reports the edges that its encoder makes.
  *
- * It has no inertia: it turns at `max_rpm` times the present drive. It keeps no time and no timer; the board says
- * when time has passed, and before it changes a pin.
+ * The motor has no inertia: it turns at `max_rpm` times the present drive. It keeps no time and no timer; the
+ * board tells it when time has passed and before a pin changes.
  */
 
 import { type Infer, number, object, text } from "../../lib/base/schema/schema.ts";
 
-/** Edges a second that one simulated encoder makes at most: what the board's queues hold between two looks. */
+/** Highest edge rate of one simulated encoder; the board's queues hold the edges of one step at this rate. */
 const EDGES_PER_SECOND_MAX = 50_000;
 
 export const simulatedMotorRow = object({
@@ -17,13 +17,13 @@ export const simulatedMotorRow = object({
     b: text("pin of the driver's input B"),
     dir: text("direction pin; high is forwards"),
     pwm: text("PWM pin; its duty cycle is the speed"),
-  }, "the pins that drive it: dir + pwm, a + b, or a + b + pwm, as for a gpio motor").required(),
+  }, "the pins that drive the motor: dir + pwm, a + b, or a + b + pwm, as for a gpio motor").required(),
   encoder: object({
     a: text("interrupt of phase A"),
     b: text("interrupt of phase B"),
     i: text("interrupt of an encoder with a single wire"),
-  }, "the names of this board's digital interrupts that its encoder makes tick: a + b, or i").required(),
-  ticksPerRotation: number("ticks that an encoder model counts in one rotation", { above: 0 }).default(100),
+  }, "names of this board's digital interrupts that the encoder drives: a + b, or i").required(),
+  ticksPerRotation: number("ticks that the encoder model counts in one rotation", { above: 0 }).default(100),
   maxRpm: number("rotations a minute at full power", { above: 0 }).default(100),
 }).with((motor, at) => {
   const { pins, encoder } = motor;
@@ -42,14 +42,14 @@ export const simulatedMotorRow = object({
 
 export type SimulatedMotorSettings = NonNullable<Infer<typeof simulatedMotorRow>>;
 
-/** How the pins stand. */
+/** The present levels of the pins. */
 export interface Wires {
   isHigh(pin: string): boolean;
-  /** The fraction of time for which a pin is high. */
+  /** The fraction of time for which the pin is high. */
   duty(pin: string): number;
 }
 
-/** One edge: interrupt, level and the time of it. */
+/** Receives one edge: the interrupt, its level and the time. */
 export type EdgeSink = (interrupt: string, high: boolean, timeMs: number) => void;
 
 interface Edge {
@@ -58,9 +58,9 @@ interface Edge {
 }
 
 export class SimulatedMotor {
-  /** Edges from the start; its whole part is the state of the encoder. */
+  /** Edges since the start; the whole part gives the state of the encoder. */
   #position = 0;
-  /** The edge into each state of the encoder, turning forwards. */
+  /** The edge that leads into each state of the encoder, turning forwards. */
   readonly #cycle: readonly Edge[];
 
   constructor(private readonly settings: SimulatedMotorSettings, private readonly wires: Wires) {
@@ -72,13 +72,13 @@ export class SimulatedMotor {
     return [...new Set(this.#cycle.map((edge) => edge.interrupt))];
   }
 
-  /** Edges a millisecond, negative when turning backwards. */
+  /** Edges per millisecond; negative while turning backwards. */
   get speed(): number {
     const { encoder, ticksPerRotation, maxRpm } = this.settings;
     return this.#drive() * maxRpm * edgesPerRotation(encoder.i, ticksPerRotation) / 60_000;
   }
 
-  /** Lets the shaft turn from one time to the next, with the pins as they stand. */
+  /** Turns the shaft for the given time span, at the present levels of the pins. */
   turn(fromMs: number, toMs: number, sink: EdgeSink): void {
     const { speed } = this;
     const start = this.#position;
@@ -102,7 +102,7 @@ export class SimulatedMotor {
     return this.#cycle[(state % length + length) % length];
   }
 
-  /** The share of full power, -1 to 1. */
+  /** The drive as a share of full power, -1 to 1. */
   #drive(): number {
     const { a, b, dir, pwm } = this.settings.pins;
     const { wires } = this;
@@ -121,7 +121,10 @@ function falling(interrupt: string): Edge {
   return { interrupt, high: false };
 }
 
-/** Two wires make four edges in a cycle, which a quadrature encoder counts as two ticks; one wire ticks on each edge. */
+/**
+ * Two wires make four edges a cycle, which a quadrature encoder counts as two ticks; a single wire ticks on
+ * each edge.
+ */
 function edgesPerRotation(singleWire: string | undefined, ticksPerRotation: number): number {
   return singleWire ? ticksPerRotation : 2 * ticksPerRotation;
 }

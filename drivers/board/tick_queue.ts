@@ -1,11 +1,11 @@
 /**
- * The ticks of one listener, between a board that does not wait and a reader that may be slow. It holds a limited
- * number; ticks beyond that are lost, as the Board API says.
+ * The ticks of one listener, between a board that does not wait and a reader that may be slow. The queue
+ * holds a limited number of ticks and drops further ticks, as the Board API says.
  */
 
 import type { Tick } from "../../lib/api/board.ts";
 
-/** Ticks that wait for one listener: what a fast encoder makes in a tenth of a second. */
+/** Queue limit of one listener: the ticks of a fast encoder in a tenth of a second. */
 const QUEUE_LIMIT = 10_000;
 
 const END: IteratorResult<Tick, undefined> = { done: true, value: undefined };
@@ -13,12 +13,12 @@ const END: IteratorResult<Tick, undefined> = { done: true, value: undefined };
 export class TickQueue implements AsyncIterableIterator<Tick, undefined> {
   readonly interrupts: ReadonlySet<string>;
   #ticks: Tick[] = [];
-  /** Where the next tick to read is in `#ticks`. */
+  /** Index in `#ticks` of the next tick to read. */
   #read = 0;
   #waiting?: (result: IteratorResult<Tick, undefined>) => void;
   #ended = false;
 
-  /** `left` is called once, when the iteration ends for whatever reason. */
+  /** `left` is called once, when the iteration ends for any reason. */
   constructor(
     interrupts: Iterable<string>,
     private readonly left: (queue: TickQueue) => void,

@@ -1,9 +1,9 @@
 /**
- * A camera without hardware. It shows a gradient from yellow to blue, as published, and beside it the depth of a floor
- * with boxes on it; with `scene` both its colours and its depth are that scene's. So what looks at pictures can be
- * tried with the right answer known.
+ * A camera without hardware. By default it shows a gradient from yellow to blue, as published, with the depth
+ * of a floor with boxes beside it. With `scene`, colours and depth both show that scene, so that a vision
+ * service can be tried against a known right answer.
  *
- * What stands still is drawn and encoded once and every answer is the same bytes.
+ * A picture that does not move is drawn and encoded once; every answer has the same bytes.
  */
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
@@ -24,14 +24,17 @@ import { chosenSources } from "./sources.ts";
 const SIZE_MAX_PX = 10_000;
 const WIDTH_PX = 1280;
 const HEIGHT_PX = 720;
-/** How long an animated picture stands before it moves on by a pixel. */
+/** How long an animated picture stands still before it moves on by a pixel. */
 const ANIMATION_STEP_MS = 20;
-/** Longer side of the depth that comes along with the gradient: clients that want none of it get it too. */
+/**
+ * Longer side of the depth picture that accompanies the gradient; kept small because clients receive it even
+ * if they do not ask for it.
+ */
 const COARSE_MAX_PX = 160;
-/** Points of a cloud, so that its file (16 bytes a point) fits in one message. */
+/** Point limit of a cloud, so that its file (16 bytes a point) fits in one message. */
 const POINTS_MAX = 1_000_000;
 
-/** The published lens of the model; it does not follow the picture's size. */
+/** The lens of the published model; it does not follow the picture's size. */
 const LENS = {
   focalXPx: 821.32642889,
   focalYPx: 821.68607359,
@@ -49,8 +52,8 @@ const attributes = object({
   animated: bool("move the picture to the right by a pixel every 20 milliseconds").default(false),
   rtpPassthrough: bool("published setting of video streams; without effect on pictures").default(false),
   model: bool(
-    "tell the published lens parameters (always the same), with distortion, instead of those of the depth; " +
-      "without effect with a scene",
+    "report the published lens parameters (always the same), with distortion, instead of the depth's own; " +
+      "no effect with a scene",
   ).default(false),
   scene: sceneRow,
 }).required();
@@ -136,19 +139,19 @@ class Fake extends BaseComponent implements Camera {
 export const FakeCamera = model({
   api: CameraApi,
   name: "rdk:builtin:fake",
-  doc: "A camera without hardware: shows a gradient, or a scene with its depth.",
+  doc: "A camera without hardware: shows a gradient or a scene, with depth.",
   attributes,
   construct: ({ name, attributes, clock }) => new Fake(name, attributes, clock),
 });
 
-/** The same view in a picture that is small enough to come along with every other one. */
+/** The same view in a picture small enough to accompany every colour picture. */
 function coarse(lens: Intrinsics): Intrinsics {
   const share = Math.min(1, COARSE_MAX_PX / Math.max(lens.widthPx, lens.heightPx));
   const pixels = (side: number) => Math.max(1, Math.round(side * share));
   return scaleIntrinsics(lens, pixels(lens.widthPx), pixels(lens.heightPx));
 }
 
-/** How far along the way from yellow (0) to blue (255) a pixel is: its distance from the upper left corner. */
+/** How far a pixel is on the way from yellow (0) to blue (255): its distance from the upper left corner. */
 function blueness(x: number, y: number, width: number, height: number): number {
   return 255 * Math.sqrt(x * x + y * y) / Math.sqrt(width * width + height * height);
 }
@@ -167,7 +170,7 @@ function gradient(width: number, height: number, shift: number): ColorImage {
   return { width, height, rgba };
 }
 
-/** The gradient as a surface, a millimetre to the pixel, as high as it is blue. */
+/** The gradient as a surface with one millimetre to the pixel; blueness is the height. */
 function gradientCloud(width: number, height: number): PointCloud {
   const step = Math.ceil(Math.sqrt(width * height / POINTS_MAX));
   const [columns, rows] = [Math.ceil(width / step), Math.ceil(height / step)];

@@ -115,7 +115,8 @@ Deno.test("fake camera: a scene is seen as it is", async () => {
   const cloud = readPcd(await camera.getPointCloud());
   assertEquals([map.width, map.height], [intrinsics?.widthPx, intrinsics?.heightPx]);
   assertEquals(cloud.x.length, map.data.filter((depth) => depth > 0).length);
-  // 600 mm above the floor: with the pitch undone, nothing is below it and the highest box rises 400 mm from it.
+  // The camera is 600 mm above the floor: with the pitch undone, no point lies below the floor and the
+  // highest box rises 400 mm.
   const [cos, sin] = [Math.cos(20 * Math.PI / 180), Math.sin(20 * Math.PI / 180)];
   let [lowest, highest] = [Infinity, -Infinity];
   for (let point = 0; point < cloud.x.length; point++) {
@@ -136,7 +137,7 @@ Deno.test("fake camera: a scene of one's own", async () => {
   const camera = await construct(FakeCamera, { width: 160, height: 120, scene });
   const { images } = await camera.getImages(["depth"]);
   const { data } = decodeDepth(images[0].image);
-  // From 500 mm straight down: the floor, the top of the box, and the top of the ball.
+  // Seen from 500 mm straight down: the floor, the top of the box and the top of the ball.
   assertEquals([data[0], Math.min(...data), data.filter((depth) => depth === 300).length > 500], [
     500,
     300,

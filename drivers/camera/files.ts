@@ -1,5 +1,6 @@
 /**
- * Pictures in files, for the cameras that show them: read anew each time, in the form in which they travel.
+ * Picture files for the cameras that show them. Each call reads the file anew and returns it in the form in
+ * which it travels.
  */
 
 import type { ReadFiles } from "../../lib/base/files/files.ts";
@@ -30,7 +31,7 @@ export class PictureFiles {
     }
   }
 
-  /** A colour image as JPEG; a file that is one already goes out as it is. */
+  /** A colour image as JPEG; a JPEG file is returned unchanged. */
   readColor(path: string): Promise<Uint8Array> {
     return this.read(path, (bytes) => {
       if (mimeTypeOf(bytes) !== MIME.jpeg) return jpegOf(colorOf(bytes));
@@ -43,7 +44,7 @@ export class PictureFiles {
     return this.read(path, (bytes) => encodeImage({ kind: "depth", map: depthOf(bytes) }, MIME.depth));
   }
 
-  /** The points that a depth image shows, with the colours of the colour image where there is one; a PCD file. */
+  /** The points of a depth image as a PCD file, with the colours of the colour image if there is one. */
   async readCloud(
     depthPath: string,
     colorPath: string | undefined,

@@ -1,8 +1,8 @@
 /**
  * A camera that shows files: a colour image, a depth image, a point cloud.
  *
- * Files are read anew at every call, so that replacing one changes the picture. Without a point cloud file, depth
- * and lens parameters make one.
+ * Every call reads the files anew, so a replaced file changes the picture. If there is no point cloud file,
+ * the camera makes a cloud from the depth image and the lens parameters.
  */
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";

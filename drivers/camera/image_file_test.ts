@@ -22,7 +22,7 @@ const depth = {
   map: { width: 4, height: 2, data: Uint16Array.of(0, 1000, 2, 3, 4, 5, 6, 7) },
 };
 
-/** A machine with these files and no others. */
+/** A machine with only these files. */
 function hostWith(files: Record<string, Uint8Array>): FakeHost {
   return new FakeHost({ files });
 }

@@ -1,6 +1,4 @@
-/**
- * Lens parameters as settings: the published names of intrinsics and distortion.
- */
+/** Lens parameters as settings, under the published names of intrinsics and distortion. */
 
 import { integer, number, object } from "../../lib/base/schema/schema.ts";
 import type { Distortion, Intrinsics } from "../../lib/geometry/image/lens.ts";
@@ -12,7 +10,7 @@ export const intrinsicsRow = object({
   fy: number("focal length in pixels, along y").default(0),
   ppx: number("x of the optical axis in pixels").default(0),
   ppy: number("y of the optical axis in pixels").default(0),
-}, "the lens as a pinhole").with(({ widthPx, heightPx, fx, fy, ppx, ppy }): Intrinsics => (
+}, "the pinhole model of the lens").with(({ widthPx, heightPx, fx, fy, ppx, ppy }): Intrinsics => (
   { widthPx, heightPx, focalXPx: fx, focalYPx: fy, centerXPx: ppx, centerYPx: ppy }
 ));
 

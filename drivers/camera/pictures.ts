@@ -1,6 +1,4 @@
-/**
- * The pictures of the published `preloaded_image` setting, drawn by us: discs over discs.
- */
+/** The pictures of the published `preloaded_image` setting, in our own drawing: discs on top of discs. */
 
 import type { ColorImage } from "../../lib/geometry/image/image.ts";
 

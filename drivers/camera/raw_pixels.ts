@@ -1,6 +1,6 @@
 /**
- * Pictures as webcams give them, as plain pixels or JPEG. Colours of YUV pictures are those of BT.601 with its
- * limited range, which is what cameras send that say nothing else.
+ * Decodes the picture formats of webcams into plain pixels or JPEG. YUV colours are read as BT.601 with
+ * limited range, the form that cameras send unless they declare another.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
@@ -12,12 +12,17 @@ type RawFormat = Exclude<CameraFormat, "MJPG">;
 export interface RawPicture {
   readonly width: number;
   readonly height: number;
-  /** Between the beginnings of two rows of brightness; 0 where they follow each other. */
+  /**
+   * Bytes between the starts of two rows of brightness; 0 means that rows follow each other without a gap.
+   */
   readonly rowBytes: number;
   readonly bytes: Uint8Array;
 }
 
-/** The picture's pixels. Throws `unavailable` for one of which a part is missing, as after a lost packet. */
+/**
+ * The picture's pixels. Throws `unavailable` if part of the picture is missing, for example after a lost
+ * packet.
+ */
 export function pixelsOf(format: RawFormat, picture: RawPicture): ColorImage {
   const { width, height, bytes } = picture;
   const packed = format === "YUYV" || format === "UYVY";
@@ -50,7 +55,10 @@ interface Places {
   v: number;
 }
 
-/** Two pixels of a row share their colours, and in planes two rows as well. The answer is the same object each time. */
+/**
+ * Where the values of a pixel pair stand. Two pixels of a row share their colours; in planar formats two rows
+ * share them as well. Every call returns the same object.
+ */
 function placesOf(
   format: RawFormat,
   row: number,
@@ -91,8 +99,8 @@ function byte(value: number): number {
 const HUFFMAN = 0xc4, SCAN = 0xda, START = 0xd8;
 
 /**
- * A picture of a motion JPEG as a JPEG of its own: the tables that such pictures may leave out, being always the
- * same, are put in.
+ * Turns a motion JPEG frame into a complete JPEG file. Such frames may omit the Huffman tables, which are
+ * always the same; this function puts them in.
  */
 export function standaloneJpeg(bytes: Uint8Array): Uint8Array {
   if (bytes[0] !== 0xff || bytes[1] !== START) {
@@ -112,7 +120,7 @@ export function standaloneJpeg(bytes: Uint8Array): Uint8Array {
   return whole;
 }
 
-/** Where the first segment with this mark begins, of those before the picture's data. */
+/** Offset of the first segment with this marker before the picture's data. */
 function segmentAt(bytes: Uint8Array, mark: number): number | undefined {
   for (let at = 2; at + 4 <= bytes.length && bytes[at] === 0xff;) {
     if (bytes[at + 1] === mark) return at;
@@ -122,7 +130,10 @@ function segmentAt(bytes: Uint8Array, mark: number): number | undefined {
   return undefined;
 }
 
-/** The standard's example tables, which our own encoder uses too: its segment is taken from a picture it made. */
+/**
+ * The standard's example tables. Our own encoder uses them too, so the segment is taken from a picture that
+ * it made.
+ */
 function standardTables(): Uint8Array {
   const image = { width: 8, height: 8, rgba: new Uint8Array(8 * 8 * 4) };
   const jpeg = encodeImage({ kind: "color", image }, MIME.jpeg);

@@ -1,9 +1,9 @@
 /**
- * A camera that shows a folder of pictures one after the other.
+ * A camera that shows the pictures of a folder one after the other.
  *
- * Files whose names end in `color` or `depth` (`7_color.jpg`, `7_depth.png`) are the sources of one frame, the part
- * before being its name; in a folder without such files each picture is the colour of a frame. Frames come in the
- * order of their names, numbers by their value, from the first request on.
+ * Files whose names end in `color` or `depth` (`7_color.jpg`, `7_depth.png`) are the sources of one frame,
+ * named by the part before. In a folder without such files, each picture is the colour of a frame. Frames
+ * come in the order of their names, with numbers ordered by value, starting with the first request.
  */
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
@@ -24,14 +24,14 @@ const NAMED = /^(?:(.*)[-_.])?(color|depth)\.(?:png|jpe?g|dep)$/i;
 const PICTURE = /^(.*)\.(?:png|jpe?g)$/i;
 
 const attributes = object({
-  folder: text("where the pictures are: PNG or JPEG for colour, 16-bit PNG or image/vnd.viam.dep for depth")
+  folder: text("folder of the pictures: PNG or JPEG for colour, 16-bit PNG or image/vnd.viam.dep for depth")
     .required(),
-  frameRate: number("frames a second; 0 shows the next one at every request for pictures", {
+  frameRate: number("frames a second; 0 shows the next frame at every request for pictures", {
     min: 0,
     max: 1000,
   })
     .default(FRAMES_PER_SECOND),
-  loop: bool("start again after the last frame, rather than stay on it").default(true),
+  loop: bool("start again after the last frame instead of staying on it").default(true),
   intrinsicParameters: intrinsicsRow,
   distortionParameters: distortionRow,
 }).required();
@@ -94,7 +94,7 @@ class Replay extends BaseComponent implements Camera {
     });
   }
 
-  /** The one of this moment. */
+  /** The frame to show now. */
   #frame(): Frame {
     const { frameRate, loop } = this.settings;
     const nowMs = this.clock.monotonicMs();
@@ -121,7 +121,7 @@ export const ReplayCamera = model({
   },
 });
 
-/** At least one, all with the same sources. */
+/** At least one frame; all frames have the same sources. */
 function framesOf(folder: string, names: readonly string[]): Frame[] {
   const named = names.flatMap((name) => {
     const [, title = "", source] = NAMED.exec(name) ?? [];

@@ -25,7 +25,7 @@ function color(width: number, height = 1): Uint8Array {
   );
 }
 
-/** A machine whose folder `frames` has these files. */
+/** A machine whose folder `frames` holds these files. */
 function hostWith(files: Record<string, Uint8Array>): FakeHost {
   const paths = Object.entries(files).map(([name, bytes]) => [`frames/${name}`, bytes]);
   return new FakeHost({ files: Object.fromEntries(paths) });

@@ -1,10 +1,10 @@
 /**
- * Scenes for a camera without hardware: boxes and balls on a floor, drawn as colours and as exact depth, with the
- * noise of a depth sensor where it is asked for.
+ * Scenes for a camera without hardware: boxes and balls on a floor, drawn as colours and as exact depth,
+ * optionally with the noise of a depth sensor.
  *
- * The camera looks at the floor from above, pitched down; its own frame has x to the right, y down and z forward.
- * Bodies are given in the floor's frame: x to the right, y up, z away from the camera, with the camera above its
- * origin. The same scene is the same picture every time.
+ * The camera looks at the floor from above, pitched down; its own frame has x to the right, y down and z
+ * forward. Bodies are given in the floor's frame: x to the right, y up, z away from the camera, with the
+ * camera above the origin. The same scene always gives the same picture.
  */
 
 import type { DepthMap } from "../../lib/geometry/image/depth.ts";
@@ -14,18 +14,21 @@ import { radians, type Vec3 } from "../../lib/geometry/pose.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 
 export interface Scene {
-  /** Of the camera above the floor. */
+  /** Height of the camera above the floor. */
   readonly heightMm: number;
-  /** From looking straight ahead (0) to straight down (90). */
+  /** Pitch of the camera, from straight ahead (0) to straight down (90). */
   readonly pitchDeg: number;
-  /** There is a floor unless this is false. */
+  /** The scene has a floor unless this is false. */
   readonly floor?: boolean;
   readonly bodies: readonly Body[];
-  /** Errors of the depth: 1 is a usual sensor's, which grow with the square of the distance; 0 is none. */
+  /**
+   * Size of the depth errors: 0 means none, 1 the errors of a usual sensor, which grow with the square of the
+   * distance.
+   */
   readonly noise?: number;
   /** The share of pixels without a reading. */
   readonly dropout?: number;
-  /** Of noise and dropout. */
+  /** Seed of noise and dropout. */
   readonly seed?: number;
 }
 
@@ -33,10 +36,10 @@ export type Body = Cuboid | Ball;
 
 interface Cuboid {
   readonly type: "box";
-  /** Middle of its base. */
+  /** The middle of the base. */
   readonly at: Vec3;
   readonly sizeMm: Vec3;
-  /** Turned around the upright. */
+  /** Rotation around the vertical. */
   readonly yawDeg?: number;
   /** 0xRRGGBB */
   readonly color: number;
@@ -44,7 +47,7 @@ interface Cuboid {
 
 interface Ball {
   readonly type: "ball";
-  /** Its lowest point. */
+  /** The lowest point. */
   readonly at: Vec3;
   readonly radiusMm: number;
   /** 0xRRGGBB */
@@ -54,23 +57,26 @@ interface Ball {
 export interface Drawing {
   readonly color: ColorImage;
   readonly depth: DepthMap;
-  /** What each pixel shows: a body by its place in the scene, `FLOOR` or `NOTHING`. */
+  /** The body that each pixel shows, by its index in the scene, or `FLOOR` or `NOTHING`. */
   readonly shown: Int16Array;
 }
 
 export const FLOOR = -1;
 export const NOTHING = -2;
 
-/** Farther away nothing is measured. */
+/** The sensor measures nothing beyond this distance. */
 const RANGE_MM = 10_000;
 /** Focal length as a fraction of the picture's width: about 60 degrees from side to side. */
 const FOCAL = 0.87;
-/** Standard error of a usual depth sensor: at the lens, and what the square of the distance adds. */
+/**
+ * Standard error of a usual depth sensor: at the lens, plus a part that grows with the square of the
+ * distance.
+ */
 const ERROR_MM = 0.5;
 const ERROR_PER_MM = 1.5e-6;
 const FLOOR_COLOR = 0x8c8c80;
 const SKY_COLOR = 0xb4d2f0;
-/** From where a scene is seen unless it says otherwise. */
+/** The viewpoint of a scene that does not give its own. */
 export const VIEW = { heightMm: 600, pitchDeg: 20 };
 
 /** Scenes by their names in the configuration. */
@@ -86,14 +92,14 @@ export const SCENES = {
   },
 } as const satisfies { readonly [name: string]: Scene };
 
-/** A lens for a picture of that size, without distortion. */
+/** A lens without distortion for a picture of this size. */
 export function sceneLens(widthPx: number, heightPx: number): Intrinsics {
   const focal = FOCAL * widthPx;
   const [centerXPx, centerYPx] = [(widthPx - 1) / 2, (heightPx - 1) / 2];
   return { widthPx, heightPx, focalXPx: focal, focalYPx: focal, centerXPx, centerYPx };
 }
 
-/** What the camera sees: for every pixel the nearest surface. */
+/** Draws the camera's view: for every pixel the nearest surface. */
 export function drawScene(scene: Scene, lens: Intrinsics): Drawing {
   const { widthPx: width, heightPx: height } = lens;
   const data = new Uint16Array(width * height);
@@ -102,7 +108,7 @@ export function drawScene(scene: Scene, lens: Intrinsics): Drawing {
   const [cos, sin] = [Math.cos(radians(scene.pitchDeg)), Math.sin(radians(scene.pitchDeg))];
   for (let v = 0, pixel = 0; v < height; v++) {
     const down = (v - lens.centerYPx) / lens.focalYPx;
-    // The rays of depth 1 in the floor's frame.
+    // The ray of depth 1, in the floor's frame.
     const [rayY, rayZ] = [-cos * down - sin, cos - sin * down];
     const toFloor = scene.floor !== false && rayY < 0 ? -scene.heightMm / rayY : Infinity;
     for (let u = 0; u < width; u++, pixel++) {
@@ -122,7 +128,7 @@ export function drawScene(scene: Scene, lens: Intrinsics): Drawing {
   return { color, depth: { width, height, data }, shown };
 }
 
-/** Darker with the distance. */
+/** Colours the picture, darker with the distance. */
 function painted(scene: Scene, data: Uint16Array, shown: Int16Array): Uint8Array {
   const rgba = new Uint8Array(data.length * 4).fill(255);
   for (let pixel = 0; pixel < data.length; pixel++) {
@@ -140,21 +146,21 @@ function disturb({ noise = 0, dropout = 0, seed = 1 }: Scene, data: Uint16Array)
   for (let pixel = 0; pixel < data.length; pixel++) {
     const exact = data[pixel];
     if (exact === 0) continue;
-    // Box and Muller's way from even to normal numbers.
+    // The Box-Muller transform makes normal numbers from uniform numbers.
     const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
     const error = noise * (ERROR_MM + ERROR_PER_MM * exact * exact) * normal;
     data[pixel] = random() < dropout ? 0 : Math.max(1, Math.round(exact + error));
   }
 }
 
-/** The depth at which a ray from the camera enters a body, by the ray in the floor's frame; infinite for a miss. */
+/** The depth at which a ray (in the floor's frame) from the camera enters a body; infinite if it misses. */
 type Entry = (rayX: number, rayY: number, rayZ: number) => number;
 
 function entryOf(body: Body, heightMm: number): Entry {
   return body.type === "box" ? boxEntry(body, heightMm) : ballEntry(body, heightMm);
 }
 
-/** Where the ray is between all three pairs of faces. */
+/** The ray hits the box where it is between all three pairs of faces. */
 function boxEntry({ at, sizeMm, yawDeg = 0 }: Cuboid, heightMm: number): Entry {
   const [cos, sin] = [Math.cos(radians(yawDeg)), Math.sin(radians(yawDeg))];
   const [middleX, middleZ] = [cos * at.x - sin * at.z, sin * at.x + cos * at.z];

@@ -1,24 +1,22 @@
-/**
- * A scene as a setting: the name of one of ours, or what there is to see.
- */
+/** A scene as a setting: the name of a built-in scene, or the bodies to show. */
 
 import { bool, choice, integer, list, number, object, Row, text } from "../../lib/base/schema/schema.ts";
 import { type Body, type Scene, SCENES, VIEW } from "./scene.ts";
 
 const place = {
-  xMm: number("to the right of the camera, in millimetres").default(0),
-  yMm: number("of its lowest point above the floor, in millimetres").default(0),
-  zMm: number("away from the camera along the floor, in millimetres").required(),
-  color: text("such as #c83c32", { pattern: /^#[0-9a-fA-F]{6}$/, wanted: "a colour such as #c83c32" })
+  xMm: number("distance to the right of the camera, in millimetres").default(0),
+  yMm: number("height of the lowest point above the floor, in millimetres").default(0),
+  zMm: number("distance from the camera along the floor, in millimetres").required(),
+  color: text("colour such as #c83c32", { pattern: /^#[0-9a-fA-F]{6}$/, wanted: "a colour such as #c83c32" })
     .default("#c83c32").with((written) => parseInt(written.slice(1), 16)),
 };
 
 const boxRow = object({
   ...place,
-  widthMm: number("from side to side", { above: 0 }).default(200),
-  heightMm: number("from bottom to top", { above: 0 }).default(200),
-  depthMm: number("from front to back", { above: 0 }).default(200),
-  yawDegs: number("turned around the upright").default(0),
+  widthMm: number("size from side to side, in millimetres", { above: 0 }).default(200),
+  heightMm: number("size from bottom to top, in millimetres", { above: 0 }).default(200),
+  depthMm: number("size from front to back, in millimetres", { above: 0 }).default(200),
+  yawDegs: number("rotation around the vertical, in degrees").default(0),
 }).with(({ xMm, yMm, zMm, color, widthMm, heightMm, depthMm, yawDegs }): Body => ({
   type: "box",
   at: { x: xMm, y: yMm, z: zMm },
@@ -36,15 +34,23 @@ const ballRow = object({ ...place, radiusMm: number("its radius", { above: 0 }).
   }));
 
 const wholeRow = object({
-  heightMm: number("of the camera above the floor", { above: 0 }).default(VIEW.heightMm),
-  pitchDegs: number("from looking straight ahead (0) to straight down (90)", { min: -90, max: 90 })
+  heightMm: number("height of the camera above the floor, in millimetres", { above: 0 }).default(
+    VIEW.heightMm,
+  ),
+  pitchDegs: number("pitch of the camera in degrees, from straight ahead (0) to straight down (90)", {
+    min: -90,
+    max: 90,
+  })
     .default(VIEW.pitchDeg),
-  floor: bool("whether there is a floor").default(true),
+  floor: bool("show a floor").default(true),
   boxes: list(boxRow, "boxes on the floor").default([]),
   balls: list(ballRow, "balls on the floor").default([]),
-  noise: number("errors of the depth: 1 is a usual sensor's, 0 none", { min: 0, max: 100 }).default(0),
-  dropout: number("share of pixels without a reading", { min: 0, max: 1 }).default(0),
-  seed: integer("of noise and dropout", { min: 0 }).default(1),
+  noise: number("size of the depth errors: 0 means none, 1 the errors of a usual sensor", {
+    min: 0,
+    max: 100,
+  }).default(0),
+  dropout: number("share of pixels without a reading, 0 to 1", { min: 0, max: 1 }).default(0),
+  seed: integer("seed of noise and dropout", { min: 0 }).default(1),
 }).with(({ pitchDegs, boxes, balls, ...others }): Scene => (
   { ...others, pitchDeg: pitchDegs, bodies: [...boxes, ...balls] }
 ));
@@ -52,7 +58,7 @@ const wholeRow = object({
 const namedRow = choice("", Object.keys(SCENES) as (keyof typeof SCENES)[])
   .with((name): Scene => SCENES[name]);
 
-/** Either form, by what is written. */
+/** The written form decides: a name or a whole scene. */
 export const sceneRow = new Row<Scene | undefined>({
   doc:
     "look at a floor and what is on it (a scene's name, or the scene itself), in colours too; when left out " +

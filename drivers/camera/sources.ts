@@ -1,11 +1,12 @@
-/**
- * The pictures that a camera has, by name, and which of them a request asks for.
- */
+/** The pictures that a camera has, by name, and the choice of pictures for a request. */
 
 import { SvcError } from "../../lib/base/error.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 
-/** The sources to answer with, in the camera's order. Throws `invalid_argument` for one that it does not have. */
+/**
+ * The requested sources in the camera's order. Throws `invalid_argument` for a source that the camera does
+ * not have.
+ */
 export function chosenSources<S extends string>(
   camera: ResourceName,
   available: readonly S[],

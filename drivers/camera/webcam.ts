@@ -1,9 +1,10 @@
 /**
- * `webcam`: a camera on a USB port or built in, through Video4Linux.
+ * `webcam`: a USB or built-in camera, read through Video4Linux.
  *
- * It goes straight to the device (control calls and shared memory, `lib/device/v4l2.ts`), so nothing has to be installed: the
- * packages for it on npm are old, and `ffmpeg` would be a second program to keep alive. The newest picture is kept,
- * and encoded when somebody asks for it. An unplugged camera is looked for until it is back.
+ * The driver talks to the device directly (control calls and shared memory, `lib/device/v4l2.ts`), so nothing
+ * has to be installed: the npm packages for this are old, and `ffmpeg` would be a second program to keep
+ * alive. The driver keeps the newest picture and encodes it on request. If the camera is unplugged, the
+ * driver looks for it until it is back.
  */
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
@@ -28,7 +29,7 @@ import { pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
 import { chosenSources } from "./sources.ts";
 import { jpegOf } from "./files.ts";
 
-/** Published names of formats, and Video4Linux's. */
+/** Published format names and their Video4Linux formats. */
 const FORMATS: { readonly [name: string]: CameraFormat } = {
   MJPEG: "MJPG",
   MJPG: "MJPG",
@@ -40,10 +41,10 @@ const FORMATS: { readonly [name: string]: CameraFormat } = {
   I420: "YU12",
 };
 
-/** How long one wait for a picture is, and so at most a close. */
+/** Length of one wait for a picture, and so the longest time that a close takes. */
 const WAIT_MS = 250;
 
-/** A camera that gives nothing for so long is gone, or as good as. */
+/** The driver treats a camera without a new picture for this long as gone. */
 const STALLED_MS = 5_000;
 
 /** How long a request waits for the first picture. */
@@ -52,15 +53,15 @@ const FIRST_PICTURE_MS = 5_000;
 const RECONNECT_MS = 1_000;
 
 const attributes = object({
-  videoPath: text("the device: /dev/v4l/by-id/…, /dev/video0 or video0; the first camera found when left out")
+  videoPath: text("the device: /dev/v4l/by-id/…, /dev/video0 or video0; absent means the first camera found")
     .default(""),
-  widthPx: integer("width of the picture in pixels; 0 takes what is near 640", { min: 0, max: 16_384 })
+  widthPx: integer("width of the picture in pixels; 0 takes a width near 640", { min: 0, max: 16_384 })
     .default(0),
-  heightPx: integer("height of the picture in pixels; 0 takes what is near 480", { min: 0, max: 16_384 })
+  heightPx: integer("height of the picture in pixels; 0 takes a height near 480", { min: 0, max: 16_384 })
     .default(0),
-  frameRate: number("pictures a second; 0 takes the most that the camera gives", { min: 0, max: 1_000 })
+  frameRate: number("pictures a second; 0 takes the camera's highest rate", { min: 0, max: 1_000 })
     .default(0),
-  format: choice("how the camera gives its pictures; MJPEG costs least", Object.keys(FORMATS)),
+  format: choice("the camera's picture format; MJPEG costs least", Object.keys(FORMATS)),
   intrinsicParameters: intrinsicsRow,
   distortionParameters: distortionRow,
 }).required();
@@ -87,14 +88,14 @@ export const WebcamCamera = model({
   },
 });
 
-/** An open device that gives pictures. */
+/** An open device that delivers pictures. */
 interface Connection {
   readonly device: VideoDevice;
   readonly streaming: Streaming;
   readonly path: string;
 }
 
-/** The newest picture; encoded once, when it is first asked for. */
+/** The newest picture; encoded once, on the first request for it. */
 interface Picture {
   readonly takenAtMs: number;
   jpeg?: Uint8Array;
@@ -121,7 +122,7 @@ class Webcam extends BaseComponent implements Camera {
     this.#logger = logger;
   }
 
-  /** Opens the camera for the first time, and keeps it open from then on. */
+  /** Opens the camera for the first time and keeps it open from then on. */
   async connect(): Promise<void> {
     this.#connection = await this.#open();
     this.#work = this.#keepUp();
@@ -167,7 +168,7 @@ class Webcam extends BaseComponent implements Camera {
     throw new SvcError("unavailable", `${this.name} has no picture: ${this.#lost}`);
   }
 
-  /** Waits for the first picture, not for ever. */
+  /** Waits for the first picture, for at most `FIRST_PICTURE_MS`. */
   async #orLater(arrived: Promise<void>, signal: AbortSignal): Promise<void> {
     const waited = new AbortController();
     const late = this.#clock.sleep(FIRST_PICTURE_MS, AbortSignal.any([signal, waited.signal]));
@@ -190,7 +191,10 @@ class Webcam extends BaseComponent implements Camera {
     return jpeg;
   }
 
-  /** Takes every picture from the device, and finds the device again when it is gone, until the camera is closed. */
+  /**
+   * Takes every picture from the device until the camera is closed. If the device is gone, looks for it
+   * again.
+   */
   async #keepUp(): Promise<void> {
     while (!this.#closing.signal.aborted) {
       try {
@@ -198,8 +202,8 @@ class Webcam extends BaseComponent implements Camera {
         else await this.#reconnect();
       } catch (cause) {
         if (this.#closing.signal.aborted) return;
-        if (this.#connection) this.#logger.warn(`the camera is gone, and looked for: ${chainOf(cause)}`);
-        this.#disconnect(`${chainOf(cause)}; it is looked for every ${RECONNECT_MS / 1e3} s`);
+        if (this.#connection) this.#logger.warn(`the camera is gone; looking for it: ${chainOf(cause)}`);
+        this.#disconnect(`${chainOf(cause)}; looking for it every ${RECONNECT_MS / 1e3} s`);
       }
     }
   }
@@ -233,7 +237,10 @@ class Webcam extends BaseComponent implements Camera {
     this.#arrived = Promise.withResolvers();
   }
 
-  /** Throws with what was found where, and what was wanted. */
+  /**
+   * Opens the configured device or the first camera found. The error names each device and why it does not
+   * serve.
+   */
   async #open(): Promise<Connection> {
     const { videoPath } = this.#settings;
     const paths = videoPath ? [fullPath(videoPath)] : await videoPaths(this.#host);
@@ -277,7 +284,7 @@ class Webcam extends BaseComponent implements Camera {
     }
     const rate = streaming.framesPerSecond;
     if (frameRate && rate !== undefined && Math.abs(rate - frameRate) > 0.05 * frameRate) {
-      this.#logger.warn(`frame_rate ${frameRate} is not to be had: the camera gives ${rate.toFixed(1)}`);
+      this.#logger.warn(`frame_rate ${frameRate} is not available: the camera gives ${rate.toFixed(1)}`);
     }
     return streaming;
   }

@@ -17,7 +17,7 @@ function hostOf(devices: FakeVideos, os = "linux"): FakeHost {
   return new FakeHost({ devices, os });
 }
 
-/** A camera plugged in, and what a test needs around it. */
+/** A plugged-in camera and its surroundings. */
 function world(options: FakeVideoOptions = {}) {
   const clock = new FakeClock();
   const videos = new FakeVideos();
@@ -28,7 +28,7 @@ function world(options: FakeVideoOptions = {}) {
   return { clock, videos, camera, logged, open };
 }
 
-/** Closes it while time goes on, as a wait for the device has to end. */
+/** Closes the camera while time advances, because its wait for the device has to end. */
 async function ended(closing: Promise<void>, clock: FakeClock): Promise<void> {
   await clock.advance(1_000);
   await closing;
@@ -95,7 +95,7 @@ Deno.test("webcam: an unplugged camera is an error, until it is back", async () 
   const error = await assertRejects(
     () => webcam.getImages(),
     SvcError,
-    "No such device; it is looked for every 1 s",
+    "No such device; looking for it every 1 s",
   );
   assertEquals(error.code, "unavailable");
   await clock.advance(3_500);
@@ -106,7 +106,7 @@ Deno.test("webcam: an unplugged camera is an error, until it is back", async () 
   again.take();
   assertEquals((await webcam.getImages()).images.length, 1);
   assertEquals(logged.map(({ level, message }) => [level, message.split(":")[0]]), [
-    ["warn", "the camera is gone, and looked for"],
+    ["warn", "the camera is gone; looking for it"],
     ["info", "the camera is back"],
   ]);
   await ended(webcam.close(), clock);
@@ -158,7 +158,7 @@ Deno.test("webcam: size, format and rate as asked, or what there is instead", as
     await ended(webcam.close(), clock);
   }
   assertEquals(logged.map(({ message }) => message), [
-    "frame_rate 7 is not to be had: the camera gives 15.0",
+    "frame_rate 7 is not available: the camera gives 15.0",
   ]);
   await assertRejects(
     () => open({ video_path: PATH, width_px: 100 }),
@@ -184,7 +184,8 @@ Deno.test("webcam: elsewhere than on Linux it says what works", async () => {
 });
 
 Deno.test("pictures of every format have the colours that were put in", () => {
-  // Of 4 x 2 pixels the left half is red, the right half blue; in BT.601 these are (81, 90, 240) and (41, 240, 110).
+  // Of 4 x 2 pixels the left half is red and the right half blue; in BT.601 these are (81, 90, 240) and (41,
+  // 240, 110).
   const luma = [81, 81, 41, 41], [u, v] = [[90, 240], [240, 110]];
   const rows = (row: readonly number[]) => [...row, ...row];
   const bytes: { [format: string]: number[] } = {

@@ -1,9 +1,9 @@
 /**
- * `builtin`: captures what the configuration of each resource asks for, keeps it on disk and brings it to the control
- * plane.
+ * `builtin`: captures the data that each resource's configuration asks for, keeps it on disk and sends it to
+ * the control plane.
  *
- * What to capture is said by the resources: `service_configs` of type `data_manager`. Without a control plane it
- * captures all the same, as long as there is room.
+ * The resources say what to capture, in their `service_configs` of type `data_manager`. Without a control
+ * plane the data manager still captures, as long as the disk has room.
  */
 
 import {
@@ -38,21 +38,29 @@ const KIB = 1024;
 
 const attributes = object({
   captureDir: text(
-    "folder of what is captured, until it has been sent; `capture` in the machine's own by default",
+    "folder that holds captured data until it is sent; by default `capture` in the machine's own folder",
   ),
   captureDisabled: bool("capture nothing").default(false),
-  syncDisabled: bool("send nothing but when asked to").default(false),
+  syncDisabled: bool("send only on request").default(false),
   syncIntervalMins: number("minutes between two rounds of sending", { min: 0.001 }).default(0.1),
-  tags: list(text(), "tags of everything that is captured").default([]),
-  additionalSyncPaths: list(text(), "folders whose files are sent and removed").default([]),
-  fileLastModifiedMillis: integer("how long such a file must have kept its size, in milliseconds", { min: 0 })
+  tags: list(text(), "tags of all captured data").default([]),
+  additionalSyncPaths: list(text(), "folders whose files are sent, then removed").default([]),
+  fileLastModifiedMillis: integer(
+    "milliseconds for which the size of a file in these folders must not have changed",
+    { min: 0 },
+  )
     .default(10_000),
-  maximumCaptureFileSizeBytes: integer("bytes of readings that are sent at once", { min: KIB })
+  maximumCaptureFileSizeBytes: integer("largest size of one upload of readings, in bytes", { min: KIB })
     .default(256 * KIB),
-  maximumCaptureDirBytes: integer("bytes that may wait to be sent; what is too much goes, the oldest first", {
-    min: KIB,
-  }).default(5 * KIB ** 3),
-  deleteEveryNthWhenDiskFull: integer("where there is too much: every so manieth file goes", { min: 1 })
+  maximumCaptureDirBytes: integer(
+    "largest size of the data that waits to be sent, in bytes; beyond it the oldest data is removed",
+    {
+      min: KIB,
+    },
+  ).default(5 * KIB ** 3),
+  deleteEveryNthWhenDiskFull: integer("when the data exceeds its limit, every Nth file is removed", {
+    min: 1,
+  })
     .default(1),
 }).required();
 
@@ -82,7 +90,7 @@ export const BuiltinDataManager = model({
       clock,
       logger,
     });
-    if (!uplink) logger.info("there is no control plane: what is captured stays here", { folder });
+    if (!uplink) logger.info("there is no control plane: captured data stays on this machine", { folder });
     const intervalMs = settings.syncDisabled ? undefined : settings.syncIntervalMins * MINUTE_MS;
     const collect = () => folders.take();
     const sender = uplink && new Sender({ spool, uplink, clock, logger, intervalMs, collect });
@@ -104,7 +112,7 @@ class Builtin extends BaseResource implements DataManager {
     super(from.name);
   }
 
-  /** Begins to capture what there is to capture now, and ends what is no longer wanted or there. */
+  /** Starts the collectors that the present resources and configuration ask for, and stops the others. */
   seenChanged(): Promise<void> {
     return this.#reconciling = this.#reconciling.then(() => this.#reconcile());
   }
@@ -135,7 +143,7 @@ class Builtin extends BaseResource implements DataManager {
     const nowMs = clock.nowMs();
     const times = { timeMs: nowMs, receivedMs: nowMs };
     await this.spool.addFile({ kind: "file", source, ...times, mimeType, fileName: "", content });
-    // Where the control plane is away now, the next round has it.
+    // If the control plane is away now, the next round sends the data.
     this.sender?.sync().catch(() => {});
   }
 
@@ -155,7 +163,7 @@ class Builtin extends BaseResource implements DataManager {
     });
   }
 
-  /** What has been captured and not sent is for the next one. */
+  /** Unsent data stays on disk for the next process. */
   override async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -191,7 +199,7 @@ class Builtin extends BaseResource implements DataManager {
     if (captureDisabled) return wanted;
     for (const resource of dependencies.seen) {
       for (const config of dependencies.serviceConfigs(resource, DataManagerApi)) {
-        // What is wrong with it has been told with the configuration.
+        // The configuration has reported its problems already.
         for (const one of captureRow.decode(config, new Place()).captureMethods) {
           if (one.disabled || one.captureFrequencyHz === 0 || !isMeant(resource.name, one.name)) continue;
           const settings = {
@@ -209,7 +217,7 @@ class Builtin extends BaseResource implements DataManager {
   }
 }
 
-/** What a remote captures is one list for all of its resources, by their names there. */
+/** The list of a remote covers all of its resources, by the names that they have there. */
 function isMeant({ isRemote, api, far }: ResourceName, name: string | undefined): boolean {
   return isRemote ? name === `${api}/${far}` : name === undefined || name === `${api}/${far}`;
 }

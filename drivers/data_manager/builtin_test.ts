@@ -46,7 +46,7 @@ class Eye extends BaseComponent implements Camera {
   }
 }
 
-/** A data manager among resources, on a clock and a disk of the test's own. */
+/** A data manager among resources, with the test's own clock and disk. */
 async function bench(
   attributes: JsonObject = {},
   { files = new FakeHost({ env: { SVC_HOME: "/home" } }), clock = new FakeClock() } = {},

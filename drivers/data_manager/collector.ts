@@ -1,8 +1,8 @@
 /**
- * What captures one method of one resource, at its own pace.
+ * Captures one method of one resource at its own interval.
  *
- * A call that takes longer than the time between two makes the next one late, and they do not add up. A failure is
- * told when it changes.
+ * A call that takes longer than the interval delays the next call; late calls do not pile up. The collector
+ * logs a failure when it changes.
  */
 
 import { type Clock, deadline, race } from "../../lib/base/clock.ts";
@@ -20,12 +20,12 @@ export interface CaptureSettings {
   readonly intervalMs: number;
   readonly parameters: JsonObject;
   readonly tags: readonly string[];
-  /** Of readings that are collected for one upload. */
+  /** Size limit of the readings collected for one upload. */
   readonly collectedBytes?: number;
 }
 
 export interface CollectorParts {
-  /** The type of the resource, where it is built in. */
+  /** The API of the resource's type, if it is built in. */
   readonly api?: AnyApi;
   readonly resource: Resource;
   readonly settings: CaptureSettings;
@@ -34,11 +34,11 @@ export interface CollectorParts {
   readonly logger: Logger;
 }
 
-/** A call has at least so long, or until the next one is due. */
+/** A call has at least this long, or until the next call is due. */
 const CALL_MS = 10_000;
-/** The smallest step between times: a microsecond. */
+/** The smallest difference between two times: a microsecond. */
 const STEP_MS = 0.001;
-/** By which published models say that there is nothing to capture this time. */
+/** The message by which published models say that there is nothing to capture this time. */
 const NOTHING = "no capture from filter module";
 
 export class Collector {
@@ -50,7 +50,7 @@ export class Collector {
   #lastMs = 0;
   #failure: string | undefined;
 
-  /** Throws `invalid_argument` where the resource has no such method. */
+  /** Throws `invalid_argument` if the resource has no such method. */
   constructor(private readonly parts: CollectorParts) {
     const { api, resource, settings: { method, parameters, tags } } = parts;
     this.resource = resource;
@@ -90,7 +90,7 @@ export class Collector {
     const { resource, logger, settings: { method } } = this.parts;
     try {
       await this.#captureOnce();
-      if (this.#failure !== undefined) logger.info(`${resource.name} ${method} is captured again`);
+      if (this.#failure !== undefined) logger.info(`${resource.name} ${method}: capturing works again`);
       this.#failure = undefined;
     } catch (error) {
       const failure = messageOf(error);
@@ -130,13 +130,18 @@ export class Collector {
     }
   }
 
-  /** No two things of one source have the same time: by it an upload that comes again is known. */
+  /**
+   * Gives every reading of a source its own time, by which the control plane recognizes a repeated upload.
+   */
   #time(atMs: number): number {
     return this.#lastMs = Math.max(atMs, this.#lastMs + STEP_MS);
   }
 }
 
-/** The method of a type. Every resource takes DoCommand. Throws `invalid_argument` for a method it does not have. */
+/**
+ * The capturable method of a type. Every resource has DoCommand. Throws `invalid_argument` for an unknown
+ * method.
+ */
 function captureOf(type: string, api: AnyApi | undefined, method: string): Capture {
   const { captured = "none" } = api ?? {};
   const methods: CaptureMethods = { ...(captured === "none" ? {} : captured), DoCommand: doCommand };

@@ -1,8 +1,9 @@
 /**
- * Folders whose files are captured data too: each file that no longer grows is taken into the spool and removed.
+ * Folders whose files count as captured data. Each file that no longer grows moves into the spool and leaves
+ * its folder.
  *
- * A file is renamed first, to a name with the time at which it was taken: should the process end in between, the next
- * one takes it with that same time, and it arrives once.
+ * The file is first renamed to a name with the time of the move. If the process ends in between, the next
+ * process uses that same time, so the file arrives once.
  */
 
 import type { Clock } from "../../lib/base/clock.ts";
@@ -12,7 +13,7 @@ import type { Spool, SpoolHost } from "./spool.ts";
 
 export interface FoldersParts {
   readonly folders: readonly string[];
-  /** How long a file must have had its size. */
+  /** How long the size of a file must not have changed. */
   readonly quietMs: number;
   readonly tags: readonly string[];
   readonly host: SpoolHost;
@@ -22,11 +23,11 @@ export interface FoldersParts {
 }
 
 const TAKEN = /\.taken-at-(\d+)$/;
-/** A larger one stays where it is. */
+/** A larger file stays in its folder. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024;
 
 export class Folders {
-  /** How large files were, and since when. */
+  /** The last seen size of each file, and since when it has had that size. */
   #sizes = new Map<string, { bytes: number; sinceMs: number }>();
   readonly #told = new Set<string>();
 
@@ -56,7 +57,7 @@ export class Folders {
 
   async #takeFile(path: string): Promise<void> {
     const { host, spool, clock, tags } = this.parts;
-    // A folder cannot be read, and stays what it is.
+    // Reading a folder fails, so a folder stays as it is.
     const content = await host.readFile(path);
     const takenMs = Number(TAKEN.exec(path)?.[1] ?? Math.floor(clock.nowMs()));
     const original = path.replace(TAKEN, "");
@@ -74,7 +75,7 @@ export class Folders {
     host.removeFile(taken);
   }
 
-  /** Each trouble once. */
+  /** Logs each problem once. */
   #tell(path: string, error: unknown): undefined {
     if (this.#told.has(path)) return;
     this.#told.add(path);

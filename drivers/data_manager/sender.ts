@@ -1,8 +1,9 @@
 /**
- * What brings the spool's data to the control plane: one file after the other, the oldest first.
+ * Sends the spool's data to the control plane, one file after the other, the oldest first.
  *
- * A file leaves the spool once its acknowledgement is there. While the control plane is away the same file is tried
- * again after pauses that grow; what it refuses for good is set aside, so that the others get through.
+ * A file leaves the spool once the control plane acknowledges it. While the control plane is away, the sender
+ * retries the same file after growing pauses. A file that the control plane refuses for good is set aside, so
+ * that the others get through.
  */
 
 import { type Clock, deadline, race } from "../../lib/base/clock.ts";
@@ -11,13 +12,13 @@ import type { Logger } from "../../lib/base/log/log.ts";
 import type { Captured, Uplink } from "../../lib/resource/uplink.ts";
 import type { Spool } from "./spool.ts";
 
-/** The pause after a failure; each one in a row doubles it. */
+/** The pause after a failure; each further failure in a row doubles it. */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 60_000;
-/** How long one file may take, and longer by its size. */
+/** Time limit for sending one file; it grows with the file's size. */
 const SEND_MS = 30_000;
 const SLOWEST_BYTES_PER_MS = 32;
-/** Answers after which the same data would be refused again. */
+/** Error codes after which the control plane would refuse the same data again. */
 const REFUSALS: readonly Code[] = [
   "invalid_argument",
   "not_found",
@@ -32,9 +33,9 @@ export interface SenderParts {
   readonly uplink: Uplink;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Between two rounds; without one it sends only when asked to. */
+  /** Interval between two rounds; if absent, the sender sends only on request. */
   readonly intervalMs?: number;
-  /** Puts further files into the spool, before each round. */
+  /** Puts further files into the spool before each round. */
   readonly collect: () => Promise<void>;
 }
 
@@ -49,15 +50,15 @@ export class Sender {
     this.#working = parts.intervalMs === undefined ? Promise.resolve() : this.#work(parts.intervalMs);
   }
 
-  /** When a round last got everything through, and why the newest one did not. */
+  /** The time of the last complete round, and the reason if the newest round was not complete. */
   get status(): { lastMs?: number; failure?: string } {
     return { lastMs: this.#lastMs, failure: this.#failure };
   }
 
-  /** Sends everything that is there now. Throws what keeps it from that. */
+  /** Sends all data that is there now. Throws the reason if it cannot. */
   async sync(signal?: AbortSignal): Promise<void> {
     const sending = (async () => {
-      // The one under way may have begun before the newest data was there.
+      // A round under way may have begun before the newest data arrived.
       await this.#round?.catch(() => {});
       await this.#begin();
     })();

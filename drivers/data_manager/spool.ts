@@ -1,9 +1,10 @@
 /**
- * Captured data on disk until it has been handed over: a folder of numbered files, each of which is one upload.
+ * Captured data on disk until it is handed over: a folder of numbered files, each of which is one upload.
  *
- * A file that has its final name is whole and outlives a power loss. Readings are collected in a file of their source
- * first, under another name: what is in it outlives the process. The spool is bounded: where something new has no room
- * the oldest goes. What cannot be handed over ever, because it was refused, is set aside and is the first to go.
+ * A file under its final name is complete and survives a power loss. Readings first collect in a file of
+ * their source under another name; its content survives the end of the process. The spool is bounded: if new
+ * data has no room, the oldest data is removed. Data that was refused for good is set aside and is the first
+ * to be removed.
  */
 
 import type { LogFiles, ReadFiles, WriteFiles } from "../../lib/base/files/files.ts";
@@ -15,22 +16,22 @@ import type { Captured, CapturedFile, CapturedReading, CaptureSource } from "../
 export type SpoolHost = ReadFiles & WriteFiles & LogFiles;
 
 export interface SpoolLimits {
-  /** Of all files together. */
+  /** Size limit of all files together. */
   readonly bytes: number;
-  /** Of the readings that are collected for one upload. */
+  /** Size limit of the readings collected for one upload. */
   readonly collectedBytes: number;
-  /** Where there is no room, every so manieth file goes, from the oldest on. */
+  /** When there is no room, every Nth file is removed, starting with the oldest. */
   readonly removeEvery: number;
 }
 
 interface Stored {
   readonly number: number;
   readonly bytes: number;
-  /** Ready to be handed over, being collected, or refused. */
+  /** Ready to be handed over, still collecting, or refused. */
   readonly state: "ready" | "collecting" | "refused";
 }
 
-/** Readings of one source on their way to a file. */
+/** Readings of one source that will become a file. */
 interface Collecting {
   readonly number: number;
   readonly header: string;
@@ -40,24 +41,24 @@ interface Collecting {
 
 const SUFFIXES = { ready: "data", collecting: "part", refused: "refused" } as const;
 const NAME = /^(\d{16})\.(data|part|refused)$/;
-/** Readings of one upload. */
+/** Most readings in one upload. */
 const READINGS_MAX = 5_000;
-/** What is freed besides, as a share of all. */
+/** Share of the limit that is freed in addition, so that not every new file has to make room. */
 const SPARE = 0.01;
 const ENCODER = new TextEncoder();
 const NEWLINE = 10;
 
 export class Spool {
-  /** By number, in their order but for those that were refused. */
+  /** By number, which is their order except for refused files. */
   readonly #stored = new Map<number, Stored>();
   /** By source. */
   readonly #collecting = new Map<string, Collecting>();
-  /** Full or due, and not under their final names yet. */
+  /** Collections that are full or due but not yet under their final names. */
   readonly #unsealed = new Set<Collecting>();
   #sealing = Promise.resolve();
   #next = 1;
   #bytes = 0;
-  /** Being handed over: not to be removed meanwhile. */
+  /** The number of the file being handed over, which must not be removed meanwhile. */
   #held: number | undefined;
   #removed = 0;
   #told = false;
@@ -69,20 +70,23 @@ export class Spool {
     private readonly logger: Logger,
   ) {}
 
-  /** Takes up what an earlier process left. The folder is made when there is something to keep. */
+  /** Takes over the files of an earlier process. The folder is made when there is data to keep. */
   static async open(host: SpoolHost, folder: string, limits: SpoolLimits, logger: Logger): Promise<Spool> {
     const spool = new Spool(host, folder, limits, logger);
     await spool.#recover();
     return spool;
   }
 
-  /** What waits to be handed over or is collected, and what was refused or removed for want of room. */
+  /** Files that wait or collect, their bytes, and how many files were refused or removed for lack of room. */
   get counts(): { waiting: number; bytes: number; refused: number; removed: number } {
     const refused = [...this.#stored.values()].filter(({ state }) => state === "refused").length;
     return { waiting: this.#stored.size - refused, bytes: this.#bytes, refused, removed: this.#removed };
   }
 
-  /** Keeps a reading: when it returns, the end of the process does not take it back. Throws where it cannot. */
+  /**
+   * Keeps a reading. Once this returns, the reading survives the end of the process. Throws if it cannot keep
+   * it.
+   */
   async addReading(source: CaptureSource, reading: CapturedReading, collectedBytes?: number): Promise<void> {
     const header = `${encode({ kind: "readings", source })}\n`;
     const line = `${encode(reading)}\n`;
@@ -106,11 +110,11 @@ export class Spool {
     }
     open.lines.push(line);
     this.#grow(open.number, lineBytes);
-    // Where that fails, the next time tells.
+    // If sealing fails, the next attempt reports it.
     if (full) await this.#sealAll().catch(() => {});
   }
 
-  /** Keeps a file: when it resolves, not even a power loss takes it back. Throws where it cannot. */
+  /** Keeps a file. Once this resolves, the file survives a power loss. Throws if it cannot keep it. */
   async addFile({ content, ...rest }: CapturedFile): Promise<void> {
     const header = ENCODER.encode(`${encode({ ...rest, bytes: content.length })}\n`);
     const whole = new Uint8Array(header.length + content.length);
@@ -133,13 +137,13 @@ export class Spool {
     }
   }
 
-  /** Makes what has been collected ready. */
+  /** Makes all collected readings ready. */
   async seal(): Promise<void> {
     for (const open of [...this.#collecting.values()]) this.#endCollecting(open);
     await this.#sealAll();
   }
 
-  /** The oldest that is ready, held until `done` or `refuse` or the next one is asked for. */
+  /** The oldest ready file, held until `done`, `refuse` or the next call of `next`. */
   async next(): Promise<{ number: number; data: Captured } | undefined> {
     for (;;) {
       const oldest = this.#oldest();
@@ -154,14 +158,14 @@ export class Spool {
     }
   }
 
-  /** It has been handed over. */
+  /** The file has been handed over. */
   done(number: number): void {
     const stored = this.#stored.get(number);
     if (stored) this.#remove(stored);
     if (this.#bytes <= this.limits.bytes / 2) this.#told = false;
   }
 
-  /** It will never be taken: kept aside for as long as there is room. */
+  /** The file will never be accepted: keeps it aside while there is room. */
   refuse(number: number): void {
     const stored = this.#stored.get(number)!;
     const refused = { ...stored, state: "refused" } as const;
@@ -184,7 +188,7 @@ export class Spool {
         continue;
       }
       const data = decode(await this.host.readFile(path));
-      // Where the process ended between the two, it is there under its final name already.
+      // If the process ended between the two steps, the data already exists under its final name.
       const sealed = found.some((one) => one.number === number && one.state !== "collecting");
       if (!sealed && data?.kind === "readings" && data.readings.length > 0) {
         const lines = data.readings.map((one) => `${encode(one)}\n`);
@@ -212,7 +216,7 @@ export class Spool {
     open.file.close();
   }
 
-  /** One after the other; where one fails it stays as it is, to be sealed another time. */
+  /** Seals one collection after the other. If one fails, it stays as it is and is sealed another time. */
   #sealAll(): Promise<void> {
     const sealing = this.#sealing.then(async () => {
       for (const open of this.#unsealed) {
@@ -236,7 +240,7 @@ export class Spool {
     this.#stored.set(number, { ...this.#stored.get(number)!, state: "ready" });
   }
 
-  /** Removes until so many bytes more have room: what was refused, then the oldest. */
+  /** Removes files until this many more bytes have room: refused files first, then the oldest. */
   #makeRoom(bytes: number): void {
     if (bytes > this.limits.bytes) {
       throw new SvcError(
@@ -248,13 +252,13 @@ export class Spool {
     if (excess > 0) this.#free(excess);
   }
 
-  /** Makes room on a disk that is full before the spool is; throws anything else that went wrong. */
+  /** Makes room on a disk that is full before the spool is; rethrows every other error. */
   #freeDisk(error: unknown, bytes: number): void {
     if (SvcError.from(error).code !== "resource_exhausted" || this.#free(bytes) === 0) throw error;
   }
 
   #free(bytes: number): number {
-    // A little more, so that it need not be done for each file.
+    // Frees slightly more, so that not every file has to make room.
     const wanted = bytes + Math.floor(this.limits.bytes * SPARE);
     const going = toRemove([...this.#stored.values()], wanted, this.limits.removeEvery, this.#held);
     for (const stored of going) {
@@ -263,7 +267,7 @@ export class Spool {
     }
     if (going.length > 0 && !this.#told) {
       this.#told = true;
-      this.logger.warn(`${this.folder} is full: the oldest captured data is removed`, { bytes: this.#bytes });
+      this.logger.warn(`${this.folder} is full: removing the oldest captured data`, { bytes: this.#bytes });
     }
     return going.length;
   }
@@ -298,7 +302,10 @@ export class Spool {
   }
 }
 
-/** Which files to remove to have so many bytes less; neither those being collected nor the one that is held. */
+/**
+ * The files to remove to free this many bytes. Never includes files that are still collecting or the held
+ * file.
+ */
 export function toRemove(
   stored: readonly Stored[],
   excessBytes: number,
@@ -323,7 +330,7 @@ export function toRemove(
   return going;
 }
 
-/** Numbers that JSON has no word for, such as NaN, have one here. */
+/** JSON text with a spelling of its own for numbers that JSON lacks, such as NaN. */
 function encode(value: unknown): string {
   return JSON.stringify(
     value,
@@ -343,14 +350,14 @@ function decode(bytes: Uint8Array): Captured | undefined {
   for (let from = at; from < bytes.length;) {
     const [text, next] = lineAt(bytes, from);
     const reading = parsed(text) as CapturedReading | undefined;
-    // What was cut short counts as not there.
+    // A line that was cut short counts as missing.
     if (reading) readings.push(reading);
     from = next;
   }
   return { ...header, readings };
 }
 
-/** The whole line that begins at a byte, empty where it is cut short; and where the next one begins. */
+/** The complete line that begins at a byte (empty if it is cut short), and where the next line begins. */
 function lineAt(bytes: Uint8Array, from: number): [string, number] {
   const end = bytes.indexOf(NEWLINE, from);
   return end < 0 ? ["", bytes.length] : [new TextDecoder().decode(bytes.subarray(from, end)), end + 1];

@@ -38,7 +38,7 @@ function open(files: FakeFiles, limits = {}, records: LogRecord[] = []): Promise
   return Spool.open(files, FOLDER, { ...LIMITS, ...limits }, logger);
 }
 
-/** Everything that is ready, as `name: numbers` or `name: content`. */
+/** All ready files, as `name: numbers` or `name: content`. */
 async function drained(spool: Spool): Promise<string[]> {
   const all: string[] = [];
   for (let next = await spool.next(); next; next = await spool.next()) {

@@ -1,5 +1,5 @@
 /**
- * `webcam` discovery: the cameras that are there now, each as the entry of a `webcam` that would use it.
+ * `webcam` discovery: lists the connected cameras, each as the configuration of a `webcam` that would use it.
  */
 
 import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/discovery.ts";
@@ -13,7 +13,7 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";
 
-/** Links to devices that keep their names whatever the order in which cameras are plugged in. */
+/** Links whose names stay the same regardless of the order in which cameras are plugged in. */
 const STABLE_FOLDER = "/dev/v4l/by-id";
 
 class WebcamDiscovery extends BaseResource implements Discovery {
@@ -42,7 +42,7 @@ class WebcamDiscovery extends BaseResource implements Discovery {
     return found;
   }
 
-  /** `undefined` for what is no camera, or none that `webcam` can use. */
+  /** `undefined` for a device that is no camera or that `webcam` cannot use. */
   #look(path: string, stablePath: string): Discovered | undefined {
     let device: VideoDevice | undefined;
     try {
@@ -58,7 +58,8 @@ class WebcamDiscovery extends BaseResource implements Discovery {
         attributes: { video_path: stablePath, width_px: width, height_px: height, ...rate },
       };
     } catch (cause) {
-      // One that may not be used is what somebody looks for who finds nothing.
+      // A device without permission is likely the camera that somebody misses in the list, so it gets a
+      // warning.
       const level = SvcError.from(cause).code === "permission_denied" ? "warn" : "debug";
       this.logger[level](`${path} is passed over: ${chainOf(cause)}`);
       return undefined;
@@ -76,7 +77,7 @@ class WebcamDiscovery extends BaseResource implements Discovery {
   }
 }
 
-/** With a number behind it where others have the name too. */
+/** The name, with a number appended if another camera has it already. */
 function unusedName(name: string, found: readonly Discovered[]): string {
   const taken = new Set(found.map((one) => one.name));
   let unused = name;

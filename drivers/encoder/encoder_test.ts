@@ -12,7 +12,7 @@ import { halfTicks, IncrementalEncoder } from "./incremental.ts";
 import { SingleEncoder } from "./single.ts";
 import { TickQueue } from "../board/tick_queue.ts";
 
-/** A board that ticks when the test says so. */
+/** A board whose ticks the test makes. */
 function tickingBoard() {
   const queues = new Set<TickQueue>();
   const board: Pick<Board, "name" | "streamTicks"> = {

@@ -1,6 +1,4 @@
-/**
- * An encoder without hardware: turns at the speed that its motor says.
- */
+/** An encoder without hardware: turns at the speed that its motor reports. */
 
 import { type DrivenEncoder, EncoderApi } from "../../lib/api/encoder.ts";
 import type { Clock } from "../../lib/base/clock.ts";
@@ -25,11 +23,11 @@ export const FakeEncoder = model({
   construct: ({ name, attributes, clock }) => new Fake(name, attributes.updateRateMsec || UPDATE_MS, clock),
 });
 
-/** Where it is follows from when it is asked, so there is nothing to run in the background. */
+/** The position is computed from the time of the question, so nothing runs in the background. */
 class Fake extends TicksEncoder implements DrivenEncoder {
   #ticks = 0;
   #ticksPerMinute = 0;
-  /** The time for which `#ticks` is right. */
+  /** The time at which `#ticks` is exact. */
   #atMs: number;
 
   constructor(name: ResourceName, private readonly updateMs: number, private readonly clock: Clock) {

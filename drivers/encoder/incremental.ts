@@ -1,6 +1,6 @@
 /**
- * A quadrature encoder on two digital interrupts of any board. Two of the four edges of a cycle make one tick; going
- * forwards, B leads A.
+ * A quadrature encoder on two digital interrupts of any board. Two of the four edges of a cycle make one
+ * tick; turning forwards, B leads A.
  */
 
 import { type Board, BoardApi, type Tick } from "../../lib/api/board.ts";
@@ -38,8 +38,8 @@ export const IncrementalEncoder = model({
 });
 
 /**
- * Half-ticks from one state to the next, by `before << 2 | after`; a state is A's level plus twice B's. Where both
- * levels changed at once an edge was missed and nobody knows which way it went: 0.
+ * Half-ticks from one state to the next, indexed by `before << 2 | after`; a state is A's level plus twice
+ * B's. If both levels changed at once, an edge was missed and the direction is unknown: 0.
  */
 const HALF_TICKS = [0, -1, 1, 0, 1, 0, 0, -1, -1, 0, 0, 1, 0, 1, -1, 0];
 
@@ -63,7 +63,7 @@ class Incremental extends TicksEncoder {
     return this.#listener.start();
   }
 
-  /** Keeps the half tick that the shaft may be past a whole one. */
+  /** Keeps the half tick by which the shaft may be past a whole tick. */
   resetPosition(): Promise<void> {
     this.#halfTicks &= 1;
     return Promise.resolve();

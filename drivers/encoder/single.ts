@@ -1,6 +1,6 @@
 /**
- * An encoder with one wire, on a digital interrupt of any board. It cannot tell the direction, so it counts only
- * while the motor that uses it says which way it turns.
+ * An encoder with one wire, on a digital interrupt of any board. It cannot tell the direction, so it counts
+ * only while its motor reports which way it turns.
  */
 
 import { type Board, BoardApi } from "../../lib/api/board.ts";

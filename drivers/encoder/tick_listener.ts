@@ -1,6 +1,6 @@
 /**
- * Listens to a board's interrupts for as long as an encoder lives. When the ticks end early (the board is on another
- * machine that went away, say) it listens again, as long as it takes.
+ * Listens to a board's interrupts for as long as an encoder lives. If the ticks end early (because the
+ * board's machine went away, for example), it listens again, without a limit of attempts.
  */
 
 import type { Board, Tick } from "../../lib/api/board.ts";
@@ -22,7 +22,7 @@ export class TickListener {
     private readonly heard: (tick: Tick) => void,
   ) {}
 
-  /** Resolves when the board listens; rejects when it does not have the interrupts. */
+  /** Resolves once the board streams ticks; rejects if the board does not have the interrupts. */
   async start(): Promise<void> {
     const ticks = await this.#listen().catch((cause) => {
       const names = this.interrupts.join(", ");

@@ -1,6 +1,4 @@
-/**
- * What encoders that count ticks, and know no angle, have in common.
- */
+/** The common part of encoders that count ticks and know no angle. */
 
 import {
   type Encoder,

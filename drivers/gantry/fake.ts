@@ -17,7 +17,7 @@ export const FakeGantry = model({
   doc: "A gantry of one axis without hardware: reaches each goal at once.",
   attributes: object({
     lengthMm: number("length of the axis in millimetres; absent or 0 means 100", { min: 0 }),
-    modelPath: text("path of a kinematics file, .json or .urdf, with one joint; in place of a length"),
+    modelPath: text("path of a kinematics file, .json or .urdf, with one joint; used instead of a length"),
   }).required().with((settings, at) => {
     if (!settings.lengthMm || !settings.modelPath) return settings;
     return at.error("found both model_path and length_mm, wanted one of them");
@@ -33,7 +33,7 @@ export const FakeGantry = model({
 });
 
 class Fake extends BaseComponent implements Gantry {
-  /** Of the axis; the carriage starts in its middle. */
+  /** Length of the axis; the carriage starts in its middle. */
   readonly #lengthMm: number;
   #positionMm: number;
 

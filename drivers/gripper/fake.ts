@@ -26,7 +26,7 @@ export const FakeGripper = model({
     new Fake(name, modelPath ? await readModel(host, modelPath, name.short) : rigid(name.short)),
 });
 
-/** One link of no size. */
+/** A single link without size. */
 function rigid(name: string): KinematicModel {
   const links = [{ id: "base_link", parent: "world" }];
   return decodeSva({ name, kinematic_param_type: "SVA", links, joints: [] });

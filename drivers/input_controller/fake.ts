@@ -1,6 +1,4 @@
-/**
- * An input controller without hardware: every second or so it makes each of the events that someone listens to.
- */
+/** An input controller without hardware: about once a second it makes each event that has a listener. */
 
 import {
   type EventFilter,
@@ -20,8 +18,10 @@ export const FakeInputController = model({
   name: "rdk:builtin:fake",
   doc: "An input controller without hardware: repeats every event that has a listener.",
   attributes: object({
-    eventValue: number("value of every event; at random from 0 to 1 when absent"),
-    callbackDelaySec: number("seconds between events; at random from 1 to 2 when absent or 0", { min: 0 })
+    eventValue: number("value of every event; absent means random values from 0 to 1"),
+    callbackDelaySec: number("seconds between events; absent or 0 means a random time from 1 to 2", {
+      min: 0,
+    })
       .default(0),
   }).required(),
   construct: ({ name, attributes: { eventValue, callbackDelaySec }, clock }) =>
@@ -46,7 +46,7 @@ class Fake extends BaseComponent implements InputController {
     return Promise.resolve(["AbsoluteX", "ButtonStart"]);
   }
 
-  /** One axis always has an event; the others those that were triggered. */
+  /** One axis always has an event; other controls have one after a trigger. */
   getEvents(): Promise<readonly InputEvent[]> {
     const latest = this.#events.latest;
     if (latest.some(({ control }) => control === "AbsoluteX")) return Promise.resolve(latest);

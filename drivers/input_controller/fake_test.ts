@@ -12,7 +12,7 @@ async function controller(attributes = {}) {
   return { clock, controller: await construct(FakeInputController, attributes, { clock }) };
 }
 
-/** Reads what comes until the stream ends. */
+/** Reads events until the stream ends. */
 async function collect(events: AsyncIterable<InputEvent>, into: InputEvent[]): Promise<void> {
   for await (const event of events) into.push(event);
 }

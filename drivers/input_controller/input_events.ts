@@ -1,14 +1,14 @@
 /**
- * What happens to the controls of an input controller: the latest event of each, and the streams of those who
- * listen. A listener who reads too slowly loses the stream, not single events: a lost release would leave a button
- * pressed.
+ * The events of an input controller: the latest event of each control, and the listeners' streams. A listener
+ * who reads too slowly loses the whole stream rather than single events, because a lost release would leave a
+ * button pressed.
  */
 
 import type { EventFilter, InputEvent } from "../../lib/api/input_controller.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Queue } from "../../lib/base/queue.ts";
 
-/** Events that wait for one listener. */
+/** Most events that wait for one listener. */
 const QUEUE_LIMIT = 1024;
 
 interface Listener {
@@ -20,12 +20,12 @@ export class InputEvents {
   readonly #latest = new Map<string, InputEvent>();
   readonly #listeners = new Set<Listener>();
 
-  /** The latest event of each control that had one. */
+  /** The latest event of each control that had an event. */
   get latest(): InputEvent[] {
     return [...this.#latest.values()];
   }
 
-  /** What someone listens to, each kind of event once. */
+  /** The kinds of events that have a listener, each once. */
   get wanted(): { control: string; event: string }[] {
     const wanted = new Map<string, { control: string; event: string }>();
     for (const { filters } of this.#listeners) {
@@ -36,13 +36,13 @@ export class InputEvents {
     return [...wanted.values()];
   }
 
-  /** Makes `event` the state of its control and tells the listeners. */
+  /** Makes `event` the state of its control and sends it to the listeners. */
   happened(event: InputEvent): void {
     this.#latest.set(event.control, event);
     this.tell(event);
   }
 
-  /** Tells the listeners only. */
+  /** Sends `event` to the listeners only. */
   tell(event: InputEvent): void {
     for (const { filters, queue } of this.#listeners) {
       if (!filters.some((filter) => matches(filter, event)) || queue.push(event)) continue;
@@ -58,7 +58,6 @@ export class InputEvents {
     return queue;
   }
 
-  /** Ends every stream. */
   close(): void {
     for (const { queue } of this.#listeners) queue.end();
   }

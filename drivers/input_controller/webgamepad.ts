@@ -1,4 +1,4 @@
-/** A gamepad in somebody's browser: its events come in by TriggerEvent and go out to those who listen. */
+/** A gamepad in a web browser: events arrive by TriggerEvent and go out to the listeners. */
 
 import {
   type EventFilter,

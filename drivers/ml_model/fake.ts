@@ -1,5 +1,5 @@
 /**
- * An ML model that infers nothing: every tensor comes back as it went in, so that clients and conversions can be
+ * An ML model that infers nothing: every tensor comes back unchanged, so that clients and conversions can be
  * tried without a model file.
  */
 

@@ -1,9 +1,10 @@
 /**
- * `onnx_cpu`: Runs an ONNX model on the processor..
+ * `onnx_cpu`: runs an ONNX model on the processor.
  *
- * What the model takes and gives is read from its graph; `metadata.json` beside it (the published `Metadata` message
- * as JSON) adds names and descriptions, `labels.txt` beside it names the classes. A model package unpacks to such a
- * folder, so `model_path` may name the folder: `${packages.ml_model.NAME}`.
+ * The driver reads the model's inputs and outputs from its graph. A `metadata.json` file beside the model
+ * (the published `Metadata` message as JSON) adds names and descriptions; a `labels.txt` file beside it names
+ * the classes. A model package unpacks to such a folder, so `model_path` may name the folder:
+ * `${packages.ml_model.NAME}`.
  */
 
 import { basename, dirname, join, resolve } from "node:path";
@@ -31,8 +32,8 @@ import { BaseResource, type Call } from "../../lib/resource/resource.ts";
 
 const attributes = object({
   modelPath: text("an .onnx file, or a folder with one, labels.txt and metadata.json").required(),
-  labelPath: text("a file with a label a line; labels.txt beside the model when left out").default(""),
-  numThreads: integer("threads that share one inference; the number of cores when left out", {
+  labelPath: text("file with one label a line; absent means labels.txt beside the model").default(""),
+  numThreads: integer("threads that share one inference; absent means the number of cores", {
     min: 1,
     max: 256,
   }),
@@ -44,7 +45,7 @@ const describedTensor = object({
   extra: anyObject(),
 }).required();
 
-/** The published `Metadata`; what it says of types and shapes the graph knows better. */
+/** The published `Metadata`, without its types and shapes: the graph gives them more reliably. */
 const metadataFile = object({
   name: text().default(""),
   type: text().default(""),
@@ -65,7 +66,7 @@ class OnnxCpu extends BaseResource implements MlModel {
   async infer(inputs: Tensors, call?: Call): Promise<Tensors> {
     const given = Object.entries(inputs).map(([name, { shape, data }]): [string, OnnxTensor] => {
       const wanted = this.session.inputs.find((input) => input.name === name)?.type;
-      // On the wire there is no type for truth values: they come and go as bytes.
+      // The wire has no type for truth values: they travel as bytes.
       const type = wanted === "bool" && data instanceof Uint8Array ? wanted : typeOfData(data);
       return [name, { type, shape, data }];
     });
@@ -111,7 +112,7 @@ async function open(
   }
 }
 
-/** The path itself, or the one model in the folder that it names. */
+/** The path itself, or the only model in the folder that it names. */
 async function modelFile(files: ReadFiles, path: string): Promise<string> {
   const names = await files.readFolder(path).catch(() => undefined);
   if (names === undefined) return path;
@@ -125,7 +126,10 @@ async function modelFile(files: ReadFiles, path: string): Promise<string> {
   );
 }
 
-/** The file of labels, which must be there if it was asked for; absolute, for whoever reads it may stand elsewhere. */
+/**
+ * The absolute path of the label file, for readers with another working folder. Throws if a configured file
+ * is missing.
+ */
 async function labelsFile(files: ReadFiles, asked: string, model: string): Promise<string | undefined> {
   const path = asked || join(dirname(model), "labels.txt");
   if (await files.fileSize(path) !== undefined) return resolve(path);
@@ -182,13 +186,13 @@ function describe(
   };
 }
 
-/** Where a vision service looks for the labels. */
+/** Adds the label file in the place where a vision service looks for it. */
 function labelled(info: TensorInfo, labels: string): TensorInfo {
   const file = { name: labels, description: "names of the classes", labelType: "tensor_axis" as const };
   return { ...info, associatedFiles: [file], extra: { ...info.extra, labels } };
 }
 
-/** The published words for what a model is for, from the published names of its outputs. */
+/** The published word for the kind of model, derived from the published names of its outputs. */
 function typeOf(outputs: readonly string[]): string {
   if (["location", "category", "score"].every((name) => outputs.includes(name))) return "object_detector";
   return outputs.includes("probability") ? "classifier" : "other";

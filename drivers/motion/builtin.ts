@@ -1,9 +1,9 @@
 /**
- * `builtin`: moves arms, and what is attached to their ends, to places in the frame system.
+ * `builtin`: moves arms, and parts attached to their ends, to places in the frame system.
  *
- * One movement at a time: a newer one takes over. The joints go straight to their places where nothing is in
- * between, else around it; with a constraint on the way, the end goes straight or not at all. Everything but the one
- * arm stays where it is. Bases are not moved, so there are no plans to ask for or to stop.
+ * It makes one movement at a time; a newer movement takes over. The joints go straight to their goal if the
+ * way is free, else around the obstacles. With a constraint on the way, the end goes straight or not at all.
+ * Only the one arm moves. Bases do not move, so there are no plans to list or to stop.
  */
 
 import { type Arm, ArmApi } from "../../lib/api/arm.ts";
@@ -29,7 +29,9 @@ import { BaseResource, type Call, unsupported } from "../../lib/resource/resourc
 import { taskOf } from "./task.ts";
 
 const attributes = object({
-  collisionBufferMm: number("millimetres that an arm keeps from what is in its way", { min: 0 }).default(0),
+  collisionBufferMm: number("distance in millimetres that an arm keeps from obstacles", { min: 0 }).default(
+    0,
+  ),
 }).required();
 
 type Attributes = Infer<typeof attributes>;
@@ -37,19 +39,19 @@ type Attributes = Infer<typeof attributes>;
 export const BuiltinMotion = model({
   api: MotionApi,
   name: "rdk:builtin:builtin",
-  doc: "Moves arms, and what is attached to them, to poses in the frame system, around obstacles.",
+  doc: "Moves arms, and parts attached to them, to poses in the frame system, around obstacles.",
   attributes,
   byDefault: true,
   construct: (from) => new Builtin(from),
 });
 
-/** How long planning may keep everything else waiting. */
+/** How long planning may occupy the thread before other work gets a turn. */
 const TURN_MS = 10;
 
-const NO_BASES = "it moves arms, and what is attached to their ends; it has no planner for bases";
+const NO_BASES = "it moves arms, and parts attached to their ends; it has no planner for bases";
 
 class Builtin extends BaseResource implements Motion {
-  /** The one that moves. */
+  /** The arm that is moving. */
   #arm?: Arm;
   readonly #operation = new Operation(async () => await this.#arm?.stop());
 
@@ -57,7 +59,7 @@ class Builtin extends BaseResource implements Motion {
     super(from.name);
   }
 
-  /** False where a newer movement took over. */
+  /** False if a newer movement took over. */
   move(movement: Movement, call: Call = {}): Promise<boolean> {
     const { dependencies, attributes: { collisionBufferMm }, clock } = this.from;
     return this.#operation.run(async (signal) => {
@@ -108,7 +110,7 @@ class Builtin extends BaseResource implements Motion {
   }
 }
 
-/** Lets everything else of the machine have its turn, but not so often that it costs. */
+/** Gives the rest of the machine a turn, at intervals long enough to cost little. */
 function pauses(clock: Clock, signal: AbortSignal): () => Promise<void> {
   let sinceMs = clock.monotonicMs();
   return async () => {
@@ -120,6 +122,6 @@ function pauses(clock: Clock, signal: AbortSignal): () => Promise<void> {
 }
 
 function noPlan(componentName: string): SvcError {
-  const why = "only movements of bases on maps or the globe have plans, and there are none";
+  const why = "only movements of bases on a map or the globe have plans, and no base moves";
   return new SvcError("unknown", `there is no plan of ${componentName}: ${why}`);
 }

@@ -60,7 +60,7 @@ interface Bench {
   readonly machine: Machine;
   readonly motion: Motion;
   readonly arm: Arm;
-  /** Where the gripper is. */
+  /** The pose of the gripper. */
   place(): Promise<Pose>;
 }
 
@@ -179,7 +179,7 @@ Deno.test("what is held moves along and is kept clear too", () =>
 Deno.test("what cannot be moved is told, with what carries it", () =>
   withCell(async ({ motion }) => {
     const refused = (component: string) => refusal(motion.move(to(DOWN, { component })));
-    const wanted = "wanted an arm, or what is attached to the end of one";
+    const wanted = "wanted an arm, or a part attached to the end of one";
     assertEquals(
       await refused("table"),
       `failed_precondition: moving table: it is carried by no joints, ${wanted}`,
@@ -218,7 +218,7 @@ Deno.test("movements of bases, and their plans, are none of its", () =>
     const where = { componentName: "b", slamServiceName: "s", destination: DOWN, obstacles: [] };
     assertEquals(
       await refusal(motion.moveOnMap(where)),
-      "unimplemented: rdk:service:motion/builtin does not support MoveOnMap: it moves arms, and what is attached " +
+      "unimplemented: rdk:service:motion/builtin does not support MoveOnMap: it moves arms, and parts attached " +
         "to their ends; it has no planner for bases",
     );
     const place = { latitude: 0, longitude: 0 };

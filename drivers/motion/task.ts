@@ -1,10 +1,11 @@
 /**
- * The task of a movement: from where everything is and what is wanted to the arm that has to move, the place of its
- * end, and what it may not touch on the way.
+ * Derives the task of a movement: from the present places of all parts and the goal to the arm that has to
+ * move, the pose of its end, and the bodies that it must avoid on the way.
  *
- * In the way are the shapes of all parts that the arm does not carry, and the obstacles that the request names; what
- * the arm carries moves with it and may not touch anything either, nor the arm itself. Parts of the machine that
- * touch each other before the movement are made to: they may go on touching.
+ * The obstacles are the shapes of all parts that the arm does not carry, and the obstacles in the request.
+ * The parts that the arm carries move with it and may touch neither an obstacle nor the arm itself. Parts of
+ * the machine that touch each other before the movement are assumed to do so by design, and may go on
+ * touching.
  */
 
 import { ArmApi } from "../../lib/api/arm.ts";
@@ -29,17 +30,17 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 export interface Task {
   readonly arm: ResourceName;
   readonly reach: Omit<Reach, "pause">;
-  /** The end has to go straight. */
+  /** Set if the end has to move in a straight line. */
   readonly line?: LineTolerance;
 }
 
 const OBSTACLES_MAX = 1_000;
-/** Published: what a constraint without numbers means. */
+/** The published meaning of a constraint without numbers. */
 const DEFAULT_LINE: LineTolerance = { distanceMm: 0.1, angleDeg: 2 };
 
 /**
- * @throws unknown (the published code) for a frame that is not there; failed_precondition where no arm carries the component, or where
- * what is to move touches an obstacle already; unimplemented for shapes that cannot be kept clear of
+ * @throws unknown (the published code) for a missing frame; failed_precondition if no arm carries the component, or
+ * if a moving part already touches an obstacle; unimplemented for shapes that the planner cannot avoid
  */
 export function taskOf(scene: Scene, movement: Movement, bufferMm: number): Task {
   const { componentName, destination, constraints } = movement;
@@ -81,14 +82,14 @@ export function taskOf(scene: Scene, movement: Movement, bufferMm: number): Task
   };
 }
 
-/** The arm on whose end a component is. */
+/** The arm that carries a component on its end. */
 function armOf({ system, movers }: Scene, componentName: string): Carrier["part"] {
   const carriers = carriersOf(system, componentName);
   const found = carriers.find(({ part }) => movers.get(part.name)?.api === ArmApi.name);
   const moving = `moving ${componentName}`;
   if (!found) {
     const others = carriers.flatMap(({ part }) => movers.get(part.name)?.full ?? []).join(", ");
-    const wanted = "wanted an arm, or what is attached to the end of one";
+    const wanted = "wanted an arm, or a part attached to the end of one";
     throw new SvcError(
       "failed_precondition",
       `${moving}: it is carried by ${others || "no joints"}, ${wanted}`,
@@ -100,7 +101,7 @@ function armOf({ system, movers }: Scene, componentName: string): Carrier["part"
   throw new SvcError("unimplemented", `${moving}: it is attached to ${id} of ${part.name}, wanted its end`);
 }
 
-/** A body in the way or moving, in the frame of a link of the arm; of link -1 in that of the arm's base. */
+/** An obstacle or a moving body, in the frame of a link of the arm; link -1 is the arm's base. */
 interface Placed {
   readonly name: string;
   readonly body: Body;
@@ -118,7 +119,7 @@ function linksOf({ kinematics }: Carrier["part"]): Placed[] {
   }));
 }
 
-/** Those of all parts but the arm's links. */
+/** The bodies of all parts except the arm's links. */
 function partBodies({ system, inputs }: Scene, arm: Carrier["part"], within: Within): Placed[] {
   const places = placeFrames(arm.kinematics, inputs.get(arm.name)!);
   return system.parts.flatMap((part) => {
@@ -135,7 +136,10 @@ function partBodies({ system, inputs }: Scene, arm: Carrier["part"], within: Wit
   });
 }
 
-/** In the frame of its origin; those of its links only where `positions` are given, or it has no joints. */
+/**
+ * The part's shapes in the frame of its origin. Shapes of links are included only if `positions` are given or
+ * the part has no joints.
+ */
 function geometriesOf(
   { name, geometry, kinematics }: FramePart,
   positions: readonly number[] | undefined,
@@ -161,7 +165,7 @@ function obstacleBodies({ obstacles }: WorldState, within: Within): Placed[] {
   }));
 }
 
-/** The pairs whose distance the movement changes, the one that is carried further out first. */
+/** The pairs whose distance the movement changes, each with the body further out on the arm first. */
 function pairsOf(bodies: readonly Placed[], { allowedCollisions }: Constraints): [Placed, Placed][] {
   const isNamed = ({ name }: Placed, frame: string) => name === frame || name.startsWith(`${frame}:`);
   const isAllowed = (one: Placed, other: Placed) =>
@@ -180,7 +184,7 @@ function placed(body: Body, place: RigidTransform | undefined): Body {
   return place ? movedBody(body, place) : body;
 }
 
-/** What all constraints allow together; nothing where there are none. */
+/** The tolerance that satisfies all constraints together; `undefined` without constraints. */
 function lineOf({ linear, pseudolinear, orientation }: Constraints): LineTolerance | undefined {
   if (linear.length + pseudolinear.length + orientation.length === 0) return undefined;
   const tolerance = {

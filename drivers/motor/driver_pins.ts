@@ -1,6 +1,6 @@
 /**
- * The pins between a board and the driver chip of a brushed or brushless motor, in the three usual patterns: a
- * direction pin with PWM, two pins with PWM, and two pins of which one is pulsed.
+ * The pins between a board and the driver chip of a brushed or brushless motor, in the three usual patterns:
+ * a direction pin with PWM, two pins with PWM, and two pins of which one carries the pulses.
  */
 
 import type { Board } from "../../lib/api/board.ts";
@@ -29,7 +29,7 @@ export class DriverPins {
     private readonly limits: Drive,
   ) {}
 
-  /** Turns the motor at the nearest allowed power and resolves to that. The sign is the direction. */
+  /** Turns the motor at the nearest allowed power and resolves to that power. The sign is the direction. */
   async drive(powerPct: number, call?: Call): Promise<number> {
     const { a, b, dir, pwm, enHigh, enLow } = this.pins;
     const power = Math.abs(limited(powerPct, this.limits));
@@ -44,12 +44,12 @@ export class DriverPins {
     if (enLow) await this.board.setGpio(enLow, false, call);
     if (enHigh) await this.board.setGpio(enHigh, true, call);
     if (pwm) await this.#pulse(pwm, power, call);
-    // One pin is always high, so the motor is driven only while the other one is low.
+    // One pin stays high, so the motor is driven only while the other pin is low.
     else await this.#pulse((level ? b : a)!, 1 - power, call);
     return forwards ? power : -power;
   }
 
-  /** Turns the motor off at once. Tries every pin, whatever becomes of the others. */
+  /** Turns the motor off at once. Tries every pin, even if another pin fails. */
   async off(call?: Call): Promise<void> {
     const { a, b, pwm, enHigh, enLow } = this.pins;
     const levels: [pin: string | undefined, high: boolean][] = [

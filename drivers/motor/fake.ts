@@ -1,6 +1,6 @@
 /**
- * A motor without hardware: keeps the power it is given, takes the time a real one would take, and turns a fake
- * encoder if it has one.
+ * A motor without hardware: keeps the power it is given, takes as long for a movement as a real motor would,
+ * and turns a fake encoder if it has one.
  */
 
 import { BoardApi } from "../../lib/api/board.ts";
@@ -27,7 +27,7 @@ import {
 const MAX_RPM = 100;
 const PWM_FREQUENCY_HZ = 800;
 const PWM_PIN = "1";
-/** Powers below this are off. */
+/** Powers below this count as off. */
 const ON_POWER_PCT = 0.005;
 
 const attributes = object({
@@ -39,12 +39,12 @@ const attributes = object({
   encoder: text("name of an attached fake encoder").names("encoder"),
   maxRpm: number("rotations a minute at full power; 0 means the default", { min: 0 }).default(MAX_RPM),
   ticksPerRotation: integer("encoder ticks in one rotation; required with an encoder", { min: 0 }),
-  dirFlip: bool("flip forwards and backwards: an attached encoder turns the other way").aka("direction_flip")
+  dirFlip: bool("swap forwards and backwards: an attached encoder turns the other way").aka("direction_flip")
     .default(false),
   pins: object({
-    a: text("without effect here"),
-    b: text("without effect here"),
-    dir: text("without effect here"),
+    a: text("no effect on this model"),
+    b: text("no effect on this model"),
+    dir: text("no effect on this model"),
     pwm: text("PWM pin").default(PWM_PIN),
   }, "board pin numbers"),
 }).required().with((settings, at) => {

@@ -1,8 +1,8 @@
 /**
  * A brushed or brushless DC motor behind a driver chip on the pins of any board, with or without an encoder.
  *
- * Without one, speed is taken to be in proportion to power and distance to time. With one, speed and distance are
- * measured and corrected. Stopping is immediate.
+ * Without an encoder, the driver assumes that speed is proportional to power and distance to time. With an
+ * encoder, it measures and corrects speed and distance. Stopping takes effect at once.
  */
 
 import { BoardApi } from "../../lib/api/board.ts";
@@ -23,11 +23,11 @@ import { Pid, Ramp, type Steering, type Target, tunedGains } from "./steering.ts
 const MAX_RPM = 100;
 const PWM_FREQUENCY_HZ = 800;
 const RAMP_RATE = 0.05;
-/** Powers up to this are off. */
+/** Powers up to this count as off. */
 const OFF_POWER_PCT = 0.01;
-/** How often the encoder is looked at during a movement. */
+/** The interval at which a movement reads the encoder. */
 const LOOK_MS = 10;
-/** A goal nearer than this is where the motor already is. */
+/** Within this distance of its goal, the motor counts as being there already. */
 const NEAR_REVOLUTIONS = 0.1;
 
 const pinsRow = object({
@@ -56,7 +56,7 @@ const attributes = object({
   ...POWER_LIMITS,
   pwmFreq: integer("PWM frequency in Hz; 0 means the default", { min: 0 }).default(PWM_FREQUENCY_HZ)
     .with((frequencyHz) => frequencyHz || PWM_FREQUENCY_HZ),
-  dirFlip: bool("flip forwards and backwards").aka("direction_flip").default(false),
+  dirFlip: bool("swap forwards and backwards").aka("direction_flip").default(false),
   encoder: text("name of an attached encoder").names("encoder"),
   ticksPerRotation: integer(
     "encoder ticks in one rotation; with an encoder but without this, one tick counts as a rotation",
@@ -69,14 +69,17 @@ const attributes = object({
     { min: 0 },
   ),
   rampRate: number(
-    "with an encoder: how much the power is corrected every 50 ms, up to 0.5; more means the default",
+    "with an encoder: size of the power correction every 50 ms, up to 0.5; a larger value means the default",
     { min: 0 },
   ).default(RAMP_RATE).with((rate) => rate === 0 || rate > 0.5 ? RAMP_RATE : rate),
-  controlParameters: object({
-    p: number("power per tick of error").default(0),
-    i: number("power per tick of error and second").default(0),
-    d: number("power per tick of error a second").default(0),
-  }, "with an encoder: control position and speed by a PID loop; all 0 means gains that follow from max_rpm"),
+  controlParameters: object(
+    {
+      p: number("power per tick of error").default(0),
+      i: number("power per tick of error and second").default(0),
+      d: number("power per tick of error a second").default(0),
+    },
+    "with an encoder: control position and speed by a PID loop; if all are 0, the gains follow from max_rpm",
+  ),
 }).required().with(checkLimits);
 
 type Settings = NonNullable<Infer<typeof attributes>>;
@@ -117,7 +120,7 @@ class Gpio extends BaseComponent implements Motor {
   readonly #operation = new Operation(() => this.#off());
   readonly #maxRpm: number;
   readonly #ticksPerRotation: number;
-  /** Where the encoder's zero is, in ticks from the motor's. */
+  /** Position of the encoder's zero, in ticks from the motor's zero. */
   #offsetTicks = 0;
   #powerPct = 0;
 
@@ -169,7 +172,8 @@ class Gpio extends BaseComponent implements Motor {
     this.#checkRpm(rpm);
     if (!this.encoder) return await this.setPower(rpm / this.#maxRpm, call);
     const begun = Promise.withResolvers<void>();
-    // The speed is kept up after this call has ended, until the next one; so the caller's signal is not its own.
+    // The motor keeps the speed after this call has ended, until the next call; the caller's signal must not
+    // end it.
     this.#operation.run(async (signal) => {
       const target = { ticksPerMs: this.#ticksPerMs(rpm), goalTicks: Math.sign(rpm) * Infinity };
       await this.#steer(target, await this.#ticks(call), { extra: call?.extra, signal }, begun.resolve);
@@ -201,7 +205,7 @@ class Gpio extends BaseComponent implements Motor {
     return Promise.resolve({ isOn: this.#powerPct !== 0, powerPct: this.#powerPct });
   }
 
-  /** Also while a control loop runs that has no power to give at the moment. */
+  /** Also true while a control loop runs whose present power is 0. */
   isMoving(): Promise<boolean> {
     return Promise.resolve(this.#operation.running || this.#powerPct !== 0);
   }
@@ -251,7 +255,7 @@ class Gpio extends BaseComponent implements Motor {
     await this.#off();
   }
 
-  /** Turns until the goal is reached; `begun` is called when the motor has its first power. */
+  /** Turns until the goal is reached; calls `begun` when the motor has its first power. */
   async #steer(target: Target, fromTicks: number, call: SteeringCall, begun = () => {}): Promise<void> {
     const nowMs = this.clock.monotonicMs();
     const { steering, start } = this.#steering(target, fromTicks, nowMs);
@@ -278,7 +282,7 @@ class Gpio extends BaseComponent implements Motor {
     return { steering: new Pid(target, gains, maxPowerPct, this.#ticksPerRotation, ticks, nowMs), start: 0 };
   }
 
-  /** With an encoder nothing is known of a maximum that is not given. */
+  /** With an encoder, the maximum is unknown unless it is configured. */
   #checkRpm(rpm: number): void {
     checkRpm(rpm, this.encoder ? this.settings.maxRpm || Infinity : this.#maxRpm, this.logger);
   }

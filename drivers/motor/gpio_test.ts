@@ -19,7 +19,7 @@ interface Bench {
   readonly motor: Motor;
   readonly clock: FakeClock;
   logged(): string[];
-  /** Each pin as `high` or `low`, with its duty cycle and frequency while it is pulsed. */
+  /** Each pin as `high` or `low`, with duty cycle and frequency while it carries pulses. */
   pins(...names: string[]): Promise<string[]>;
 }
 
@@ -251,7 +251,7 @@ const WIRED: JsonObject = {
   ],
 };
 
-/** A gpio motor whose encoder really turns: both are wired to the same fake board. */
+/** A gpio motor with an encoder that really turns: both are wired to the same fake board. */
 async function encoded(attributes: JsonObject = {}) {
   const clock = new FakeClock();
   const logged: LogRecord[] = [];

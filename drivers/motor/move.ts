@@ -1,13 +1,13 @@
 /**
- * What every motor model does with the arguments of a movement: refuses what cannot be, in the published words, and
- * works out power and time where there is nothing to measure by. The limits of the power are here, too.
+ * Checks and conversions that all motor models share: refuses impossible movements in the published words,
+ * and computes power and time for motors without an encoder. Also holds the limits of the power.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { number, type Place } from "../../lib/base/schema/schema.ts";
 
-/** Speeds nearer to 0, or to the maximum, than this are remarkable. */
+/** Speeds within this margin of 0 or of the maximum are logged. */
 const RPM_MARGIN = 0.1;
 
 export function checkPower(powerPct: number): void {
@@ -15,7 +15,7 @@ export function checkPower(powerPct: number): void {
   throw new SvcError("invalid_argument", `cannot set the power to ${powerPct}, wanted a number from -1 to 1`);
 }
 
-/** Speeds whose size is below `slowestRpm`, and 0, are refused. */
+/** Refuses 0 and speeds below `slowestRpm` in size. */
 export function checkRpm(rpm: number, maxRpm: number, logger: Logger, slowestRpm = RPM_MARGIN): void {
   const speed = Math.abs(rpm);
   if (speed < RPM_MARGIN) logger.warn("motor speed is nearly 0 rev_per_min");
@@ -51,12 +51,15 @@ export function checkLimits<T extends PowerLimits>(settings: T, at: Place): T | 
   );
 }
 
-/** The nearest allowed power. The sign is the direction and stays; 0 stays 0. */
+/** The nearest allowed power. The sign gives the direction and is kept; 0 stays 0. */
 export function limited(powerPct: number, { minPowerPct, maxPowerPct }: PowerLimits): number {
   return Math.sign(powerPct) * Math.min(Math.max(Math.abs(powerPct), minPowerPct), maxPowerPct);
 }
 
-/** The power for a speed within the limits and the time for a distance at it: speed is in proportion to power. */
+/**
+ * The power for a speed, within the limits, and the time for a distance at that speed; assumes that speed is
+ * proportional to power.
+ */
 export function timedMove(
   maxRpm: number,
   rpm: number,

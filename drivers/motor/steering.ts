@@ -1,21 +1,24 @@
 /**
- * How much power a motor gets while its encoder is watched: two ways, both without clock or device.
+ * Two ways to choose a motor's power from its encoder; neither uses a clock or a device.
  *
- * `Ramp` starts gently and corrects by small steps, with nothing to tune. `Pid` follows a position that moves at the
- * wanted speed.
+ * `Ramp` starts gently and corrects in small steps, with nothing to tune. `Pid` follows a position that moves
+ * at the wanted speed.
  */
 
-/** What to reach, in ticks; the signs of speed and distance agree. */
+/** The goal of a movement, in ticks; the signs of speed and distance agree. */
 export interface Target {
   readonly ticksPerMs: number;
-  /** Infinite to go on for ever. */
+  /** Infinite for a movement without end. */
   readonly goalTicks: number;
 }
 
 export interface Steering {
   /** Whether the goal is reached. */
   arrived(ticks: number): boolean;
-  /** The power (-1 to 1) from now on, given where the shaft is; `undefined` to leave it as it is. */
+  /**
+   * The power (-1 to 1) from now on, for the present position of the shaft; `undefined` keeps the power as it
+   * is.
+   */
   power(ticks: number, nowMs: number): number | undefined;
 }
 
@@ -26,7 +29,7 @@ export class Ramp implements Steering {
   readonly #direction: number;
   #power: number;
 
-  /** The shaft is at `ticks` now; `ratePct` is the size of a correction. */
+  /** `ticks` is the present position of the shaft; `ratePct` is the size of a correction. */
   constructor(
     private readonly target: Target,
     private readonly ratePct: number,
@@ -38,7 +41,7 @@ export class Ramp implements Steering {
     this.#power = Math.min(RAMP_START_POWER, maxPowerPct);
   }
 
-  /** What to begin with. */
+  /** The power to start with. */
   get start(): number {
     return this.#power * this.#direction;
   }
@@ -52,7 +55,7 @@ export class Ramp implements Steering {
     if (elapsedMs < RAMP_PERIOD_MS) return undefined;
     const speed = (ticks - this.ticks) / elapsedMs;
     const step = Math.sign((this.target.ticksPerMs - speed) * this.#direction) * this.ratePct;
-    // A step that would reverse the motor, or leave it without power, is not taken.
+    // Skips a step that would reverse the motor or leave it without power.
     if (this.#power + step > 1e-9) this.#power = Math.min(this.#power + step, this.maxPowerPct);
     this.ticks = ticks;
     this.nowMs = nowMs;
@@ -67,16 +70,19 @@ export interface Gains {
   readonly d: number;
 }
 
-/** How near counts as arrived: so many ticks, and no more than this share of a rotation. */
+/**
+ * A motor has arrived within this many ticks of its goal, or within the share of a rotation below if that is
+ * less.
+ */
 const TOLERANCE_TICKS = 2;
 const TOLERANCE_ROTATIONS = 0.1;
 
-/** How quickly a motor without gains of its own is to correct, per second. */
+/** How fast a motor without gains of its own corrects, per second. */
 const BANDWIDTH = 5;
 
 /**
- * Gains for a motor that turns `ticksPerSecond` at full power: they make it answer to a change of the wanted
- * position without overshoot (two equal real poles).
+ * Gains for a motor that turns `ticksPerSecond` at full power. With them the motor follows a change of the
+ * wanted position without overshoot (two equal real poles).
  */
 export function tunedGains(ticksPerSecond: number): Gains {
   return { p: 2 * BANDWIDTH / ticksPerSecond, i: BANDWIDTH ** 2 / ticksPerSecond, d: 0 };
@@ -114,14 +120,14 @@ export class Pid implements Steering {
     const integral = this.#integral + error * elapsedS;
     const wanted = p * error + i * integral + d * (error - this.#error) / elapsedS;
     const power = Math.max(-this.maxPowerPct, Math.min(wanted, this.maxPowerPct));
-    // At the limit the integral stands still, else it would have to be worked off later.
+    // At the limit the integral stays as it is; otherwise the motor would have to work it off later.
     if (power === wanted) this.#integral = integral;
     this.#error = error;
     this.nowMs = nowMs;
     return power;
   }
 
-  /** Where the shaft ought to be. */
+  /** The position that the shaft should have now. */
   #wanted(nowMs: number): number {
     const { ticksPerMs, goalTicks } = this.target;
     const there = this.#startTicks + ticksPerMs * (nowMs - this.#startMs);

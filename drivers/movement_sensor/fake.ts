@@ -1,4 +1,4 @@
-/** A movement sensor without hardware: supports everything and always tells the same. */
+/** A movement sensor without hardware: supports every method and always returns the same values. */
 
 import {
   type Accuracy,
@@ -71,7 +71,7 @@ class Fake extends BaseComponent implements MovementSensor {
     });
   }
 
-  /** Takes any command and answers nothing, as published. */
+  /** Accepts any command and returns nothing, as published. */
   override doCommand(): Promise<JsonObject> {
     return Promise.resolve({});
   }

@@ -1,4 +1,4 @@
-/** A power sensor without hardware: always tells the same. */
+/** A power sensor without hardware: always returns the same values. */
 
 import { type PowerSensor, PowerSensorApi } from "../../lib/api/power_sensor.ts";
 import type { Readings } from "../../lib/api/shared/readings.ts";
@@ -35,7 +35,7 @@ class Fake extends BaseComponent implements PowerSensor {
     return Promise.resolve({ volts: VOLTS, amps: AMPERES, is_ac: true, watts: WATTS });
   }
 
-  /** Takes any command and answers nothing, as published. */
+  /** Accepts any command and returns nothing, as published. */
   override doCommand(): Promise<JsonObject> {
     return Promise.resolve({});
   }

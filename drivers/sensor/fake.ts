@@ -1,4 +1,4 @@
-/** A sensor without hardware: always the same readings. */
+/** A sensor without hardware: always returns the same readings. */
 
 import type { Readings } from "../../lib/api/shared/readings.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";

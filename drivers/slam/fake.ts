@@ -1,7 +1,7 @@
 /**
- * A SLAM service that never was anywhere: a machine going round a room, on a map that is finished.
+ * A SLAM service without sensors: simulates a machine that circles in a room with a finished map.
  *
- * Each time the map is asked for, the machine has moved on by one of its places, as the published model does it.
+ * Each request for the map moves the machine on by one place, as the published model does.
  */
 
 import { gzipSync } from "node:zlib";
@@ -15,12 +15,12 @@ import { model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";
 
 const CHUNK_BYTES = 64 * 1024;
-/** Places on the way round the room, a circle of this radius. */
+/** Number of places on the way around the room, a circle of the radius below. */
 const PLACES = 16;
 const RADIUS_MM = 1500;
-/** Between two points of a wall. */
+/** Distance between two points of a wall. */
 const SPACING_M = 0.005;
-/** How sure the map is of its walls, from 0 to 100, in the place of the colour. */
+/** The map's certainty of its walls, from 0 to 100, stored in place of the colour. */
 const PROBABILITY = 100;
 
 /** Corners of the walls in metres: the room, and a pillar in its middle. */
@@ -57,7 +57,7 @@ class Fake extends BaseResource implements Slam {
       oX: 0,
       oY: 0,
       oZ: 1,
-      // Looking along the circle.
+      // The machine faces along the circle.
       theta: angle * 180 / Math.PI + 90,
     });
   }

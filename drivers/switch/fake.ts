@@ -12,8 +12,10 @@ export const FakeSwitch = model({
   name: "rdk:builtin:fake",
   doc: "A switch without hardware: remembers its position.",
   attributes: object({
-    positionCount: integer("how many positions there are", { min: 1 }).default(2),
-    labels: list(text(), "what the positions are called; ignored unless there are as many").default([]),
+    positionCount: integer("number of positions", { min: 1 }).default(2),
+    labels: list(text(), "names of the positions; ignored unless their number equals position_count").default(
+      [],
+    ),
   }).required(),
   construct: ({ name, attributes: { positionCount, labels } }) =>
     new Fake(name, positionCount, labels.length === positionCount ? labels : []),

@@ -1,5 +1,6 @@
 /**
- * `color_detector`: boxes around regions of one hue. Black, white and greys have no hue and are never found.
+ * `color_detector`: draws boxes around regions of one hue. It never finds black, white or grey, which have no
+ * hue.
  */
 
 import { type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
@@ -21,24 +22,24 @@ const HUES = [
 ];
 
 const attributes = object({
-  detectColor: text("the colour to find, #RRGGBB; one that has a hue", {
+  detectColor: text("the colour to find, #RRGGBB; must have a hue", {
     pattern: /^#[0-9a-fA-F]{6}$/,
     wanted: "a colour such as #1C4599",
   }).required(),
-  hueTolerancePct: number("how far hues may differ: near 0 hardly, at 1 every hue will do", {
+  hueTolerancePct: number("how far a pixel's hue may differ: near 0 hardly at all, at 1 any hue matches", {
     above: 0,
     max: 1,
   })
     .required(),
-  segmentSizePx: integer("pixels that a region must have", { min: 0 }).required(),
-  saturationCutoffPct: number("pixels with less saturation are grey; 0 stands for the default", {
+  segmentSizePx: integer("smallest region to report, in pixels", { min: 0 }).required(),
+  saturationCutoffPct: number("pixels with less saturation count as grey; 0 means the default", {
     min: 0,
     max: 1,
   })
     .default(SATURATION_CUTOFF).with((value) => value || SATURATION_CUTOFF),
-  valueCutoffPct: number("darker pixels are black; 0 stands for the default", { min: 0, max: 1 })
+  valueCutoffPct: number("darker pixels count as black; 0 means the default", { min: 0, max: 1 })
     .default(VALUE_CUTOFF).with((value) => value || VALUE_CUTOFF),
-  label: text("class name of what is found; the name of the hue when left out").default(""),
+  label: text("class name of the detections; absent means the name of the hue").default(""),
   cameraName: text("camera for requests that name none").names("camera"),
 }).required().with((settings, at) => {
   const { detectColor, saturationCutoffPct, valueCutoffPct } = settings;
@@ -103,7 +104,7 @@ function colorOf(image: Uint8Array): ColorImage {
   throw new SvcError("invalid_argument", "detecting colours: found a depth image, wanted a colour image");
 }
 
-/** 1 for the pixels of the hue. */
+/** A mask with 1 for each pixel of the hue. */
 function maskOf({ rgba }: ColorImage, hueDeg: number, settings: Attributes): Uint8Array {
   const { hueTolerancePct, saturationCutoffPct, valueCutoffPct } = settings;
   const mask = new Uint8Array(rgba.length / 4);
@@ -121,7 +122,7 @@ function rgbOf(written: string): [red: number, green: number, blue: number] {
   return [word >> 16, word >> 8 & 255, word & 255];
 }
 
-/** Hue in degrees, saturation and value from 0 to 1, of a colour whose parts are from 0 to 255. */
+/** Hue in degrees, saturation and value from 0 to 1, for colour parts from 0 to 255. */
 function hsv(red: number, green: number, blue: number): [hueDeg: number, saturation: number, value: number] {
   const most = Math.max(red, green, blue);
   const range = most - Math.min(red, green, blue);

@@ -53,7 +53,7 @@ Deno.test("color_detector: a box around each region of the hue, the largest firs
 });
 
 Deno.test("color_detector: hues differ around the circle, within the tolerance", async () => {
-  // The hue of p is 350.6 degrees, that of r 6.
+  // The hue of p is 350.6 degrees; that of r is 6.
   assertEquals(await boxes(["pp", "rr"]), []);
   assertEquals(await boxes(["pp", "rr"], { hue_tolerance_pct: 0.06 }), [[0, 0, 2, 2]]);
   assertEquals(await boxes(["BB", "BB"], { hue_tolerance_pct: 0.66 }), []);

@@ -1,6 +1,6 @@
 /**
- * A vision service that sees the same in every picture: one thing in its middle, one class. It works on any camera
- * of the machine.
+ * A vision service that returns the same result for every picture: one object in the middle, one class. It
+ * works on any camera of the machine.
  */
 
 import { type Classification, type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
@@ -11,14 +11,14 @@ import { type Skills, VisionModel } from "./vision_model.ts";
 
 const SEEN = { className: "a_detection", confidence: 0.92 };
 const CLASS = { className: "a_classification", confidence: 0.85 };
-/** Of the picture's width and height. */
+/** As shares of the picture's width and height. */
 const MIDDLE = { xMin: 0.25, yMin: 0.25, xMax: 0.75, yMax: 0.75 };
 
 const attributes = object({
   cameraName: text("camera for requests that name none").names("camera"),
 }).required();
 
-/** Reads no more of a picture than its size. */
+/** Reads only the size of a picture. */
 const skills: Skills = {
   detect({ image }: EncodedImage): Promise<Detection[]> {
     const { width, height } = imageSize(image);

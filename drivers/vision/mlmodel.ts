@@ -1,9 +1,9 @@
 /**
- * `mlmodel`: Classifies and detects with an ML model service..
+ * `mlmodel`: classifies and detects with an ML model service.
  *
- * What the model can do is found out once, with a grey picture: it classifies if it gives probabilities, detects if
- * it gives boxes and scores. A model that does neither, or whose labels do not fit it, is refused with what it gives
- * and what is wanted.
+ * The driver tries the model once with a grey picture to learn its skills: a model that returns probabilities
+ * classifies, a model that returns boxes and scores detects. The driver refuses a model that does neither, or
+ * whose labels do not fit, and says what the model returned and what was wanted.
  */
 
 import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../lib/api/ml_model.ts";
@@ -36,13 +36,13 @@ import {
 } from "../../lib/api/shared/vision_tensors.ts";
 import { type Skills, VisionModel } from "./vision_model.ts";
 
-/** As published: y_min, x_min, y_max, x_max. */
+/** The published order: y_min, x_min, y_max, x_max. */
 const BOX_ORDER = [1, 0, 3, 2];
 
-/** As published, for numbers from 0 to 1: a picture is given as -1 to 1. */
+/** The published default for colours from 0 to 1: the model receives -1 to 1. */
 const HALF = [0.5, 0.5, 0.5];
 
-/** Of the picture with which a model is tried whose input has no size of its own. */
+/** Size of the trial picture for a model whose input has no fixed size. */
 const TRIAL_PX = 64;
 
 const perColor = (doc: string) =>
@@ -65,26 +65,31 @@ const attributes = object({
   ).default({}),
   xminYminXmaxYmaxOrder: list(
     integer("", { min: 0, max: 3 }),
-    "which of x_min (0), y_min (1), x_max (2) and y_max (3) stands at each place of a box; [1, 0, 3, 2] when left out",
+    "which of x_min (0), y_min (1), x_max (2) and y_max (3) stands at each place of a box; absent means [1, 0, 3, 2]",
   ).with((order, at) =>
     order.length === 0 || order.length === 4 && new Set(order).size === 4
       ? order
       : at.error(`found [${order.join(", ")}], wanted each of 0, 1, 2 and 3 once`)
   ),
   inputImageMeanValue: perColor(
-    "for float32 inputs, what to subtract from each colour; of 0 to 1, or where a number is above 1, of 0 to 255",
+    "for float32 inputs, the value to subtract from each colour, on a scale of 0 to 1, or of 0 to 255 if a value is above 1",
   ),
-  inputImageStdDev: perColor("for float32 inputs, by what to divide each colour then, likewise").with((
+  inputImageStdDev: perColor(
+    "for float32 inputs, the value to divide each colour by afterwards, on the same scale",
+  ).with((
     values,
     at,
-  ) => values.every((value) => value !== 0) ? values : at.error("found 0, by which nothing can be divided")),
+  ) => values.every((value) => value !== 0) ? values : at.error("found 0, wanted numbers other than 0")),
   inputImageBgr: bool("the model takes blue, green, red").default(false),
-  defaultMinimumConfidence: number("what is less certain is left out", { min: 0, max: 1 }).default(0),
+  defaultMinimumConfidence: number("detections with less confidence are dropped", { min: 0, max: 1 }).default(
+    0,
+  ),
   labelConfidences: mapOf(
     number("", { min: 0, max: 1 }),
-    "only these labels, each with its least confidence; default_minimum_confidence is then not heeded",
+    "report only these labels, each with its lowest confidence; default_minimum_confidence is then ignored",
   ).default({}),
-  labelPath: text("a file with a label a line; what the model's description names when left out").default(""),
+  labelPath: text("file with one label a line; absent means the file that the model's description names")
+    .default(""),
   cameraName: text("camera for requests that name none").names("camera"),
 }).required();
 
@@ -105,7 +110,7 @@ export const MlModelVision = model({
   },
 });
 
-/** One model with its settings: pictures in, classes and boxes out. */
+/** One model with its settings: turns pictures into classes and boxes. */
 class Runner {
   readonly #form: InputForm;
   readonly #input: string;
@@ -123,7 +128,10 @@ class Runner {
     const wanted = inputs.get("image") ?? "image";
     const info = metadata.inputs.find(({ name }) => name === wanted) ?? metadata.inputs[0];
     if (!info) {
-      throw new SvcError("failed_precondition", `${model.name} does not say what it takes, wanted its input`);
+      throw new SvcError(
+        "failed_precondition",
+        `${model.name} does not describe its input, wanted at least one`,
+      );
     }
     this.#input = info.name;
     const { mean, deviation } = normalization(settings.inputImageMeanValue, settings.inputImageStdDev);
@@ -133,7 +141,7 @@ class Runner {
     this.#accepts = filterOf(settings);
   }
 
-  /** What it can do, having tried it. */
+  /** Tries the model and returns its skills. */
   async skills(call: Call): Promise<Skills> {
     const size = { width: this.#form.width ?? TRIAL_PX, height: this.#form.height ?? TRIAL_PX };
     const grey = { ...size, rgba: new Uint8Array(size.width * size.height * 4).fill(127) };
@@ -197,7 +205,7 @@ class Runner {
     return found.sort((a, b) => b.confidence - a.confidence);
   }
 
-  /** Nothing below is accepted under any label. */
+  /** The lowest confidence that any label accepts. */
   get #floor(): number {
     const { labelConfidences, defaultMinimumConfidence } = this.settings;
     const least = Object.values(labelConfidences);
@@ -205,19 +213,21 @@ class Runner {
   }
 }
 
-/** Names of classes, as a file has them. */
+/** The class names of a label file. */
 class Labels {
   readonly #lines: readonly string[];
 
   constructor(text: string, private readonly path: string) {
     const lines = text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== "");
-    // A single line is a list if it has commas; a label may be of several words.
+    // A single line with commas is a list; otherwise it may be one label of several words.
     this.#lines = lines.length === 1 && lines[0].includes(",")
       ? lines[0].split(",").map((label) => label.trim())
       : lines;
   }
 
-  /** For a model of `count` classes; that of a single line, its words if they are as many. */
+  /**
+   * Labels for a model of `count` classes. The words of a single line count as labels if their number fits.
+   */
   forCount(count: number): readonly string[] {
     const words = this.#lines.length === 1 ? this.#lines[0].split(/\s+/) : [];
     return words.length === count ? words : this.#lines;
@@ -251,12 +261,12 @@ async function labelsFor(
   }
 }
 
-/** From published names to the model's own. */
+/** The model's own names, by published name. */
 function publishedNames(remapped: Attributes["remapInputNames"]): ReadonlyMap<string, string> {
   return new Map(Object.entries(remapped).map(([own, published]) => [published, own]));
 }
 
-/** What is subtracted and divided by, both in terms of 0 to 255. */
+/** The values to subtract and to divide by, both on the scale 0 to 255. */
 function normalization(mean: readonly number[] = HALF, deviation: readonly number[] = HALF) {
   const scale = [...mean, ...deviation].some((value) => value > 1) ? 1 : 255;
   const scaled = (values: readonly number[], given: boolean) =>
@@ -276,7 +286,7 @@ function boxOrder(
   return valid ? said as number[] : BOX_ORDER;
 }
 
-/** Which labels are told, at what confidence. Letter case does not matter. */
+/** Which labels to report, and from which confidence on. Letter case does not matter. */
 function filterOf({ labelConfidences, defaultMinimumConfidence }: Attributes) {
   const least = new Map(
     Object.entries(labelConfidences).map(([label, value]) => [label.toLowerCase(), value]),

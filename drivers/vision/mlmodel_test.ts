@@ -11,7 +11,7 @@ import { ImageFileCamera } from "../camera/image_file.ts";
 import { OnnxCpuMlModel } from "../ml_model/onnx_cpu.ts";
 import { MlModelVision } from "./mlmodel.ts";
 
-/** Answers with what it is told to, and remembers what it was given. */
+/** Returns the given outputs and remembers its inputs. */
 class Answering extends BaseResource implements MlModel {
   given: Tensors = {};
 
@@ -45,7 +45,7 @@ function floats(shape: readonly number[], ...values: number[]) {
   return { shape, data: Float32Array.from(values) };
 }
 
-/** `width` x `height` pixels, each as `color` says. */
+/** A picture of `width` x `height` pixels, with the colours that `color` returns. */
 function picture(width: number, height: number, color: (x: number, y: number) => readonly number[]) {
   const pixels = Array.from(
     { length: width * height },
@@ -289,7 +289,7 @@ Deno.test("mlmodel: a model that no picture fits, or that does nothing known, is
     [
       "xmin_ymin_xmax_ymax_order: found [0, 0, 1, 2], wanted each of 0, 1, 2 and 3 once",
       "input_image_mean_value: found 1 numbers, wanted one for each of 3 colours",
-      "input_image_std_dev: found 0, by which nothing can be divided",
+      "input_image_std_dev: found 0, wanted numbers other than 0",
     ],
   );
 });

@@ -1,9 +1,9 @@
 /**
- * `obstacles_depth`: the objects that stand apart from each other above the ground, in a depth camera's picture.
+ * `obstacles_depth`: finds the separate objects above the ground in a depth camera's picture.
  *
- * Needs the camera's lens parameters for that. Without them the answer is a single object without points, as far
- * away as the middle one of all readings. What keeps it from a full answer is logged when it changes, not at every
- * picture.
+ * Needs the camera's lens parameters. Without them, the answer is a single object without points, at the
+ * median distance of all readings. The driver logs the reason for such a limited answer when the reason
+ * changes, not at every picture.
  */
 
 import type { CameraProperties, Images, NamedImage } from "../../lib/api/camera.ts";
@@ -30,36 +30,42 @@ import { type Shot, type Skills, VisionModel } from "./vision_model.ts";
 
 const MM_PER_M = 1e3;
 
-/** Whole numbers where the documentation says integer. 0 is taken as it is or, where it means nothing, refused. */
+/**
+ * Whole numbers, where the documentation says integer. A 0 keeps its literal meaning; settings for which 0
+ * makes no sense refuse it.
+ */
 const attributes = object({
   minPointsInPlane: integer("points that a flat surface must have to be the ground", { min: 0 }).default(500),
   minPointsInSegment: integer(
-    "points that an object must have; noisy cameras want hundreds; 0 shows every cluster",
+    "points that an object must have; noisy cameras want hundreds; 0 reports every cluster",
     { min: 0 },
   ).default(10),
   maxDistFromPlaneMm: number("distance in millimetres above and below the ground that counts as ground", {
     above: 0,
   }).default(100),
   groundAngleToleranceDegs: integer(
-    "how many degrees the ground may deviate from level, as the camera has it",
+    "degrees by which the ground may deviate from the camera's level",
     {
       min: 0,
       max: 180,
     },
   ).default(30),
   clusteringRadius: integer(
-    "how near points must be to belong together: small values split, large ones merge",
+    "how near points must be to belong together: small values split objects, large values merge them",
     { min: 1 },
   ).default(1),
-  clusteringStrictness: integer("large values give many small objects, small ones fewer and larger", {
-    min: 1,
-  }).default(5),
+  clusteringStrictness: integer(
+    "large values give many small objects, small values give fewer and larger objects",
+    {
+      min: 1,
+    },
+  ).default(5),
   cameraName: text("camera for requests that name none").names("camera"),
 }).required();
 
 type Attributes = Infer<typeof attributes>;
 
-/** What a camera's frames are cut up with, and for which frames and lens that is. */
+/** A segmenter for one camera, with the frame size and the lens for which it is made. */
 interface Eye {
   readonly key: string;
   readonly segmenter: Segmenter;
@@ -67,7 +73,7 @@ interface Eye {
 
 class Obstacles implements Skills {
   readonly #limits: SegmentationLimits;
-  /** By camera, at most one each. */
+  /** At most one for each camera. */
   readonly #eyes = new Map<string, Eye>();
   readonly #said = new Map<string, string>();
 
@@ -86,7 +92,7 @@ class Obstacles implements Skills {
     this.#say(
       cameraName,
       "ground",
-      ground ? "" : "no ground was found, so that it may be part of the objects",
+      ground ? "" : "found no ground; it may be part of the objects",
     );
     return segments.map(({ cloud, box }) => ({
       pcd: writePcd(cloud),
@@ -96,7 +102,7 @@ class Obstacles implements Skills {
   }
 
   async #propertiesOf({ camera, cameraName }: Shot, call?: Call): Promise<CameraProperties | undefined> {
-    const without = "one object without points is told, as far away as the middle one of all readings";
+    const without = "the answer is one object without points, at the median distance of all readings";
     try {
       const properties = await camera.getProperties(call);
       this.#say(cameraName, "lens", properties.intrinsics ? "" : `there are no lens parameters: ${without}`);
@@ -107,7 +113,7 @@ class Obstacles implements Skills {
     }
   }
 
-  /** A segmenter for pictures of that size through that lens, kept for the next picture. */
+  /** A segmenter for pictures of this size through this lens, kept for the next picture. */
   #eyeFor(camera: string, { width, height }: DepthMap, lens: Intrinsics, distortion?: Distortion): Eye {
     const key = JSON.stringify([width, height, lens, distortion]);
     const kept = this.#eyes.get(camera);
@@ -117,7 +123,7 @@ class Obstacles implements Skills {
     const alike =
       Math.abs(lens.widthPx * height - lens.heightPx * width) < Math.max(lens.widthPx, lens.heightPx);
     const problems = [
-      known ? "" : `the distortion model "${distortion.model}" is unknown and left out`,
+      known ? "" : `the distortion model "${distortion.model}" is unknown; ignoring it`,
       alike
         ? ""
         : `lens parameters for ${lens.widthPx} x ${lens.heightPx} are scaled to ${width} x ${height}`,
@@ -129,7 +135,7 @@ class Obstacles implements Skills {
     return eye;
   }
 
-  /** Warns of a problem of a camera when it is new; "" is none. */
+  /** Warns of a camera's problem when it is new; "" means no problem. */
   #say(camera: string, about: string, problem: string): void {
     const key = `${about} ${camera}`;
     if ((this.#said.get(key) ?? "") === problem) return;
@@ -147,7 +153,7 @@ export const ObstaclesDepthVision = model({
     new VisionModel(from, new Obstacles(from.attributes, from.logger), from.attributes.cameraName),
 });
 
-/** The depth among a camera's images: the one that is called so, or in the form for it, before others. */
+/** The depth image among a camera's images: an image named `depth` or in the depth format comes first. */
 function depthOf({ images }: Images, camera: string): DepthMap {
   const likely = ({ sourceName, image }: NamedImage) =>
     (sourceName === "depth" ? 2 : 0) + (formOf(image) === MIME.depth ? 1 : 0);
@@ -173,7 +179,7 @@ function formOf(image: Uint8Array): string | undefined {
   }
 }
 
-/** All that can be said without a lens; nothing when nothing is seen. */
+/** The answer without a lens; empty if there are no readings. */
 function farOff(map: DepthMap, camera: string): PointCloudObject[] {
   const depthMm = medianDepth(map);
   if (depthMm === undefined) return [];

@@ -25,7 +25,7 @@ const SCENE: Scene = {
   ],
 };
 
-/** A camera that shows what it is given. */
+/** A camera that shows the given images. */
 class Showing extends BaseComponent implements Camera {
   taken = 0;
   pictures: readonly { sourceName: string; mimeType: string; image: Uint8Array }[];
@@ -193,7 +193,7 @@ Deno.test("obstacles_depth: everything is captured from one picture", async () =
 
 Deno.test("obstacles_depth: without lens parameters, one object as far away as the middle reading", async () => {
   const logged: LogRecord[] = [];
-  // 1600 of 2500 pixels at 400 mm, the others without a reading or far.
+  // 1600 of 2500 pixels are at 400 mm; the others are far away or have no reading.
   const camera = new Showing(flat(50, 50, (pixel) => pixel < 1600 ? 400 : pixel < 2000 ? 0 : 900), {});
   const vision = await build(camera, {}, logged);
   const [{ pcd, geometries, referenceFrame }, ...others] = await vision.getObjectPointClouds("cam");
@@ -269,7 +269,7 @@ Deno.test("obstacles_depth: a lens that cannot be is an error; one of another si
   await vision.getObjectPointClouds("cam");
   assertEquals(logged.map(({ message }) => message), [
     "cam: lens parameters for 320 x 200 are scaled to 160 x 120",
-    'cam: the distortion model "fishy" is unknown and left out',
+    'cam: the distortion model "fishy" is unknown; ignoring it',
   ]);
 });
 
@@ -280,7 +280,7 @@ Deno.test("obstacles_depth: a picture without ground is told when that is new", 
   assert((await vision.getObjectPointClouds("cam")).length > 0);
   await vision.getObjectPointClouds("cam");
   assertEquals(logged.map(({ message }) => message), [
-    "cam: no ground was found, so that it may be part of the objects",
+    "cam: found no ground; it may be part of the objects",
   ]);
   camera.pictures = [{ ...camera.pictures[0], image: encodeDepth(depth({ bodies: [] })) }];
   assertEquals(await vision.getObjectPointClouds("cam"), []);

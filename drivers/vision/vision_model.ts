@@ -1,6 +1,6 @@
 /**
- * What every vision model shares: finding the camera, taking one picture of it, and refusing what the model cannot
- * do. A model gives its skills.
+ * The common part of all vision models: finds the camera, takes one picture of it, and refuses requests for
+ * skills that the model lacks. A model supplies its skills.
  */
 
 import { type Camera, CameraApi, type Images, type NamedImage } from "../../lib/api/camera.ts";
@@ -25,7 +25,7 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import type { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call } from "../../lib/resource/resource.ts";
 
-/** What a model can do; what it leaves out is refused. */
+/** The skills of a model; requests for an absent skill are refused. */
 export interface Skills {
   detect?(image: EncodedImage, call?: Call): Promise<Detection[]>;
   /** In any order. */
@@ -33,7 +33,7 @@ export interface Skills {
   segment?(view: Shot, call?: Call): Promise<PointCloudObject[]>;
 }
 
-/** A camera at one moment: however often it is asked, its pictures are taken once. */
+/** A camera at one moment: its pictures are taken once, however often they are asked for. */
 export interface Shot {
   readonly cameraName: string;
   readonly camera: Camera;
@@ -99,7 +99,7 @@ export class VisionModel extends BaseResource implements Vision {
     const image = await firstOf(view);
     const { detect, classify, segment } = this.skills;
     const able = <S>(asked: boolean | undefined, skill: S | undefined, what: string): S | undefined => {
-      if (asked && !skill) this.#logger.debug(`${what} asked of ${this.name}, which has none to give`);
+      if (asked && !skill) this.#logger.debug(`a client asks for ${what}, which ${this.name} does not give`);
       return asked ? skill : undefined;
     };
     const detections = await able(wanted.detections, detect, "detections")?.call(this.skills, image, call);
@@ -116,8 +116,9 @@ export class VisionModel extends BaseResource implements Vision {
   }
 
   /**
-   * An object as frames: the whole where its shape is, with the shape, and its points as a part of that. The names
-   * hold for one answer only, since nothing is followed from one picture to the next.
+   * An object as frames: one frame for the whole object, at its shape, and its points as a part of that
+   * frame. The names are valid for one answer only, because objects are not followed from one picture to the
+   * next.
    */
   #framed({ pcd, geometries, referenceFrame }: PointCloudObject, index: number): Detection3D {
     const name = `${this.name.short}/object-${index}`;
@@ -151,7 +152,8 @@ export class VisionModel extends BaseResource implements Vision {
   #view(asked: string, call?: Call): Shot {
     const cameraName = asked || this.defaultCamera;
     if (!cameraName) {
-      // Published as a plain error, which is this code on the wire, like a camera that is not there.
+      // The published text is a plain error, which has this code on the wire. A missing camera has the same
+      // code.
       throw new SvcError("unknown", "no camera name provided and no default camera found");
     }
     const camera = attempt(
@@ -190,7 +192,7 @@ function wrapped(problem: string, cause: unknown): SvcError {
   return new SvcError(SvcError.from(cause).code, `${problem}: ${chainOf(cause)}`, { cause });
 }
 
-/** The `count` with most confidence, in that order; 0 means all. */
+/** The `count` classes with most confidence, in that order; 0 means all. */
 function likeliest(classes: readonly Classification[], count: number): Classification[] {
   if (count < 0) {
     throw new SvcError("invalid_argument", `${count} classifications asked for, wanted 0 (all) or more`);

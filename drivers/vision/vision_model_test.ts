@@ -50,7 +50,7 @@ const classes = [{ className: "b", confidence: 0.2 }, { className: "a", confiden
   className: "c",
   confidence: 0.1,
 }];
-/** Two points on a box a metre ahead. */
+/** Two points on a box, one metre ahead. */
 const object: PointCloudObject = {
   pcd: writePcd(
     createCloud({ x: Float32Array.of(0, 0.1), y: Float32Array.of(0, 0), z: Float32Array.of(1, 1) }),
@@ -151,7 +151,9 @@ Deno.test("vision: everything is captured from one picture, and what cannot be i
   assertEquals(camera.taken, 1);
   assertEquals(all.image?.image, PICTURE.image);
   assertEquals([all.detections, all.classifications.length, all.objects], [[], 3, [object]]);
-  assert(logged.some(({ message }) => message.includes("detections asked of rdk:service:vision/eyes")));
+  assert(
+    logged.some(({ message }) => message.includes("asks for detections, which rdk:service:vision/eyes")),
+  );
 });
 
 Deno.test("vision: objects as frames, the whole where its shape is and its points as a part of it", async () => {
