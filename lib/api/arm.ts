@@ -1,8 +1,9 @@
 /**
- * Arm: a chain of joints that moves an end effector. Poses are of the end in the arm's own frame, in millimetres
- * and degrees; joint positions are degrees, or millimetres of joints that slide, from the base outwards.
+ * Arm: a chain of joints that moves an end effector. Poses are poses of the end in the arm's own frame, in
+ * millimetres and degrees. Joint positions run from the base outwards, in degrees, or in millimetres for
+ * sliding joints.
  *
- * A movement resolves when the arm is there or when another command interrupts it.
+ * A movement resolves when the arm has arrived or when another command interrupts it.
  */
 
 import {
@@ -35,7 +36,7 @@ export interface Arm extends Actuator {
   /** @throws failed_precondition when the arm cannot reach the pose */
   moveToPosition(to: Pose, call?: Call): Promise<void>;
   getJointPositions(call?: Call): Promise<readonly number[]>;
-  /** @throws invalid_argument when a joint cannot be there */
+  /** @throws invalid_argument when a joint cannot reach its position */
   moveToJointPositions(positions: readonly number[], call?: Call): Promise<void>;
   /** Moves to each of the positions in turn. */
   moveThroughJointPositions(
@@ -43,33 +44,36 @@ export interface Arm extends Actuator {
     options?: MoveOptions,
     call?: Call,
   ): Promise<void>;
-  /** Follows a trajectory that is still being made; yields once for each batch the arm has taken. */
+  /**
+   * Follows a trajectory while its caller still extends it; yields once for each batch that the arm has
+   * accepted.
+   */
   moveThroughJointPositionsStreamed(
     batches: AsyncIterable<readonly TrajectoryPoint[]>,
     call?: Call,
   ): AsyncIterable<void>;
   getKinematics(call?: Call): Promise<Kinematics>;
-  /** What the links look like, by name; none where the model does not know. */
+  /** Meshes of the links, by name; empty if the model has none. */
   get3dModels(call?: Call): Promise<{ readonly [name: string]: Mesh }>;
   getProperties(call?: Call): Promise<ArmProperties>;
-  /** Lets people move the arm by hand, for a while or (0) until told otherwise. */
+  /** Lets people move the arm by hand for `enabledForS` seconds; 0 means until the next call. */
   setManualMode(manualMode: boolean, enabledForS: number, call?: Call): Promise<void>;
   getManualMode(call?: Call): Promise<boolean>;
 }
 
-/** Ceilings of a movement; what is absent or empty is up to the arm. */
+/** Upper limits of a movement; the arm chooses the absent and empty ones. */
 export interface MoveOptions {
   readonly maxVelDegsPerSec?: number;
   readonly maxAccDegsPerSec2?: number;
-  /** By joint, in place of the common one. */
+  /** By joint; used instead of the common limit. */
   readonly maxVelDegsPerSecJoints?: readonly number[];
   readonly maxAccDegsPerSec2Joints?: readonly number[];
-  /** Of the end of the arm, in millimetres per second. */
+  /** Speed limit of the arm's end, in millimetres per second. */
   readonly maxTcpSpeed?: number;
 }
 
 export interface TrajectoryPoint {
-  /** Since the beginning of the movement. */
+  /** Time since the start of the movement. */
   readonly timeMs: number;
   readonly positions: readonly number[];
   /** Per second, and per second squared. */
@@ -233,7 +237,10 @@ export const ArmApi: Api<Arm> = {
 
 type StreamedRequests = AsyncIterable<MoveThroughJointPositionsStreamedRequest>;
 
-/** The first message names the arm, each of the others is a batch of points and is acknowledged by an empty one. */
+/**
+ * The first message names the arm. Every further message is a batch of points, acknowledged by an empty
+ * answer.
+ */
 async function* follow(find: (name: string) => Arm, requests: StreamedRequests, ctx: CallContext) {
   const messages = requests[Symbol.asyncIterator]();
   const { value: first } = await messages.next();

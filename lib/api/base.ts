@@ -1,6 +1,6 @@
 /**
- * Base: a platform that drives over ground. Its Y axis points forwards and its Z axis up, so that a positive angle
- * turns left. Distances are mm, angles degrees; powers are fractions from -1 to 1.
+ * Base: a platform that drives over ground. Its Y axis points forwards and its Z axis up, so that a positive
+ * angle turns left. Distances are in mm, angles in degrees; powers are fractions from -1 to 1.
  */
 
 import { BaseService } from "../../proto/gen/base_pb.ts";
@@ -14,15 +14,15 @@ import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts
 
 export interface Base extends Actuator {
   /**
-   * Drives that far, at that speed, and resolves when done or when another command interrupts it. One negative
-   * argument means backwards. No distance or no speed stops the base.
+   * Drives the given distance at the given speed; resolves when done or when another command interrupts it.
+   * If one argument is negative, the base drives backwards. A distance or speed of 0 stops the base.
    */
   moveStraight(distanceMm: number, speedMmPerSec: number, call?: Call): Promise<void>;
   /** Turns on the spot; resolves like `moveStraight`. */
   spin(angleDeg: number, speedDegPerSec: number, call?: Call): Promise<void>;
-  /** Drives at fractions of full power until told otherwise. */
+  /** Drives at fractions of full power until the next command. */
   setPower(linear: Vec3, angular: Vec3, call?: Call): Promise<void>;
-  /** Drives at a speed (mm/s and degrees/s) until told otherwise. */
+  /** Drives at a velocity (mm/s and degrees/s) until the next command. */
   setVelocity(linearMmPerSec: Vec3, angularDegPerSec: Vec3, call?: Call): Promise<void>;
   getProperties(call?: Call): Promise<BaseProperties>;
 }

@@ -1,6 +1,6 @@
 /**
- * Board: pins, PWM, analogs and digital interrupts. Pins go by number or name, analogs and interrupts by the name
- * they are configured with. Duty cycles are fractions from 0 to 1, frequencies Hz.
+ * Board: pins, PWM, analogs and digital interrupts. Callers address pins by number or name, analogs and
+ * interrupts by their configured names. Duty cycles are fractions from 0 to 1, frequencies are in Hz.
  */
 
 import { BoardService, PowerMode as WireMode } from "../../proto/gen/board_pb.ts";
@@ -16,28 +16,28 @@ import { nameParameter } from "./shared/capture.ts";
 export interface Board extends Component {
   setGpio(pin: string, high: boolean, call?: Call): Promise<void>;
   getGpio(pin: string, call?: Call): Promise<boolean>;
-  /** The duty cycle that was set, 0 to 1. */
+  /** The configured duty cycle, 0 to 1. */
   getPwm(pin: string, call?: Call): Promise<number>;
   setPwm(pin: string, dutyCyclePct: number, call?: Call): Promise<void>;
   getPwmFrequency(pin: string, call?: Call): Promise<number>;
   setPwmFrequency(pin: string, frequencyHz: number, call?: Call): Promise<void>;
   readAnalog(analog: string, call?: Call): Promise<AnalogReading>;
   writeAnalog(analog: string, value: number, call?: Call): Promise<void>;
-  /** How many interrupts were triggered so far. */
+  /** Number of triggers of the interrupt so far. */
   getDigitalInterruptValue(interrupt: string, call?: Call): Promise<number>;
   /**
    * Ticks of the named interrupts from now on. Resolves when the board listens; rejects when it has no such
-   * interrupt. The ticks go on until `call.signal` aborts, the iteration is left or the board closes. A listener
-   * too slow for them loses ticks.
+   * interrupt. The ticks continue until `call.signal` aborts, the caller leaves the iteration or the board
+   * closes. A listener that reads too slowly loses ticks.
    */
   streamTicks(interrupts: readonly string[], call?: Call): Promise<AsyncIterable<Tick>>;
-  /** Changes the power mode, and back after `durationMs` if given. */
+  /** Changes the power mode, and changes it back after `durationMs` if given. */
   setPowerMode(mode: PowerMode, durationMs?: number, call?: Call): Promise<void>;
 }
 
 export interface AnalogReading {
   readonly value: number;
-  /** What `value` can be, and its resolution, in the unit of the device. */
+  /** Range and step size of `value`, in the unit of the device. */
   readonly minRange: number;
   readonly maxRange: number;
   readonly stepSize: number;
@@ -47,7 +47,7 @@ export interface AnalogReading {
 export interface Tick {
   /** The interrupt's name. */
   readonly pinName: string;
-  /** Nanoseconds from an arbitrary start that never go back. */
+  /** Nanoseconds since an arbitrary start; never decreases. */
   readonly timeNs: bigint;
   /** Whether the pin went high. */
   readonly high: boolean;
@@ -201,7 +201,7 @@ export const BoardApi: Api<Board> = {
       },
       streamTicks: async function* (request, ctx) {
         const ticks = await find(request.name).streamTicks(request.pinNames, callOf(request, ctx));
-        // Published clients wait for one empty answer, which tells them that the names were good.
+        // Published clients wait for one empty answer, which tells them that the names are valid.
         yield {};
         for await (const { pinName, timeNs: time, high } of ticks) yield { pinName, time, high };
       },

@@ -1,7 +1,8 @@
 /**
  * Camera: named pictures taken at one moment, a point cloud, and the lens parameters.
  *
- * Pictures and clouds travel encoded, as their camera made them; `lib/geometry/image/image.ts` and `pcd.ts` read them.
+ * Pictures and clouds travel in the encoding that their camera chose; `lib/geometry/image/image.ts` and
+ * `pcd.ts` read them.
  */
 
 import { CameraService } from "../../proto/gen/camera_pb.ts";
@@ -26,7 +27,9 @@ import { toMs, toTimestamp } from "./shared/time.ts";
 import { pictureFile } from "./shared/capture.ts";
 
 export interface Camera extends Component {
-  /** The pictures of the named sources, of all where none is named. Throws for a source that there is not. */
+  /**
+   * The pictures of the named sources, or of all sources if the list is empty. Throws for an unknown source.
+   */
   getImages(sourceNames?: readonly string[], call?: Call): Promise<Images>;
   /** A PCD file, in metres. */
   getPointCloud(call?: Call): Promise<Uint8Array>;
@@ -35,7 +38,7 @@ export interface Camera extends Component {
 
 export interface Images {
   readonly images: readonly NamedImage[];
-  /** When they were taken, since the Unix epoch. */
+  /** When the pictures were taken, since the Unix epoch. */
   readonly capturedAtMs: number;
 }
 
@@ -46,7 +49,7 @@ export interface NamedImage {
   readonly annotations?: Annotations;
 }
 
-/** What a camera says is in its picture. */
+/** The camera's own description of its picture's content. */
 export interface Annotations {
   readonly bboxes: readonly {
     readonly id: string;
@@ -73,7 +76,7 @@ export interface CameraProperties {
   readonly mimeTypes: readonly string[];
   /** Pictures per second. */
   readonly frameRate?: number;
-  /** The frame that point clouds are in where it is not the camera's own. */
+  /** The frame of the point clouds, if it is not the camera's own. */
   readonly defaultReferenceFrame?: string;
 }
 
@@ -158,7 +161,7 @@ export const CameraApi: Api<Camera> = {
     }),
 };
 
-/** An image without a type, as old modules send, has the one that its bytes show. */
+/** The type of an image without one, as old modules send it, is read from its bytes. */
 export function fromImageMessage(message: ImageMessage): NamedImage {
   const { sourceName, image, annotations } = message;
   const mimeType = message.mimeType || mimeTypeOf(image);

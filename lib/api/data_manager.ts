@@ -1,4 +1,4 @@
-/** Data manager: captures what resources give, keeps it and brings it to the control plane. */
+/** Data manager: captures the data of resources, keeps it and sends it to the control plane. */
 
 import { DataManagerService } from "../../proto/gen/data_manager_pb.ts";
 import { anyObject, bool, integer, list, number, object, text } from "../base/schema/schema.ts";
@@ -11,38 +11,41 @@ import { MIME_TYPES, mimeTypeNumber } from "./shared/captured_file.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
 export interface DataManager extends Resource {
-  /** Brings everything captured so far to the control plane. Throws where it cannot all be brought there. */
+  /** Sends all data captured so far to the control plane. Throws if it cannot send all of it. */
   sync(call?: Call): Promise<void>;
-  /** Takes a file that is to become part of datasets; when it resolves it is safe, though maybe not there yet. */
+  /**
+   * Accepts a file for one or more datasets. Once this resolves, the file is safe, but it may not have
+   * reached the control plane yet.
+   */
   uploadBinaryDataToDatasets(file: FileForDatasets, call?: Call): Promise<void>;
 }
 
 export interface FileForDatasets {
   readonly content: Uint8Array;
-  /** Empty where nobody says. */
+  /** Empty if unknown. */
   readonly mimeType: string;
   readonly tags: readonly string[];
   readonly datasetIds: readonly string[];
 }
 
-/** As often as that at most: a call takes time too. */
+/** Highest capture rate; calls take time too, so the real rate may be lower. */
 const FREQUENCY_MAX_HZ = 1_000;
 
-/** What a resource has under `service_configs`. */
+/** A resource's entry under `service_configs`. */
 export const captureRow = object({
   captureMethods: list(
     object({
-      name: text("of a remote: full name of the resource there, such as rdk:component:sensor/s"),
-      method: text("what to capture, such as Readings or GetImages").required(),
+      name: text("for a remote: full name of the resource there, such as rdk:component:sensor/s"),
+      method: text("the method to capture, such as Readings or GetImages").required(),
       captureFrequencyHz: number("how often", { min: 0, max: FREQUENCY_MAX_HZ }).default(0),
-      additionalParams: anyObject("what the method is called with").default({}),
-      disabled: bool("leave it for now").default(false),
-      tags: list(text(), "tags of what is captured").default([]),
-      cacheSizeKb: integer("KiB of readings that are collected for one upload", { min: 1 }),
-      captureQueueSize: integer("of no meaning here: nothing is queued", { min: 0 }),
-      captureBufferSize: integer("of no meaning here: nothing is buffered", { min: 0 }),
+      additionalParams: anyObject("arguments of the method").default({}),
+      disabled: bool("do not capture this method for now").default(false),
+      tags: list(text(), "tags of the captured data").default([]),
+      cacheSizeKb: integer("KiB of readings collected for one upload", { min: 1 }),
+      captureQueueSize: integer("no effect: this implementation has no queue", { min: 0 }),
+      captureBufferSize: integer("no effect: this implementation has no buffer", { min: 0 }),
     }),
-    "what to capture",
+    "the methods to capture",
   ).default([]),
 }).orEmpty();
 

@@ -1,5 +1,6 @@
 /**
- * Discovery: what is there that could be a resource, each as the entry of a configuration that would make it one.
+ * Discovery: lists devices that could become resources, each as the configuration entry that would make it
+ * one.
  */
 
 import type {
@@ -28,7 +29,10 @@ export interface Discovered {
   /** `rdk:builtin:webcam` */
   readonly model: string;
   readonly attributes: JsonObject;
-  /** What else a module's entry has: its frame, what it depends on. */
+  /**
+   * Other parts of the entry that a module may give: frame, dependencies, service configurations and the
+   * like.
+   */
   readonly more?: Pick<ComponentConfigMessage, "frame" | "dependsOn" | "serviceConfigs" | "logConfiguration">;
 }
 
@@ -56,7 +60,7 @@ export const DiscoveryApi: Api<Discovery> = {
     }),
 };
 
-/** The old fields for namespace and type, which some clients read, say what the API's name says. */
+/** The old fields for namespace and type, which some clients read, repeat the parts of the API's name. */
 function toMessage(
   { name, api, model, attributes, more }: Discovered,
 ): MessageInitShape<typeof ComponentConfigSchema> {

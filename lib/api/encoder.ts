@@ -14,7 +14,7 @@ import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts
 export type PositionType = "ticks" | "degrees";
 
 export interface Encoder extends Component {
-  /** The position in the wanted unit, or in the encoder's own; rejects a unit that it does not have. */
+  /** The position in the requested unit, or in the encoder's own by default; rejects an unsupported unit. */
   getPosition(type?: PositionType, call?: Call): Promise<EncoderPosition>;
   /** Makes the present position 0. */
   resetPosition(call?: Call): Promise<void>;
@@ -32,13 +32,13 @@ export interface EncoderProperties {
 }
 
 /**
- * An encoder that cannot tell by itself which way its shaft turns: the motor on the shaft says so. Only inside one
- * process; an encoder of another machine is never one.
+ * An encoder that cannot tell the direction of its shaft itself: the motor on the shaft reports it. Works
+ * inside one process only; an encoder of another machine is never a driven encoder.
  */
 export interface DrivenEncoder extends Encoder {
-  /** The shaft turns at this speed from now on; the sign is the direction. */
+  /** Reports that the shaft turns at this speed from now on; the sign is the direction. */
   setSpeed(ticksPerMinute: number): void;
-  /** The shaft is known to be here. */
+  /** Reports that the shaft is at this position. */
   setPosition(ticks: number): void;
 }
 
@@ -52,7 +52,7 @@ const WIRE_TYPES: Record<PositionType, WireType> = {
   degrees: WireType.ANGLE_DEGREES,
 };
 
-/** For a unit that an encoder does not have (the published wording). */
+/** The error for a unit that an encoder does not support, in the published wording. */
 export function unsupportedPositionType(type: PositionType): SvcError {
   const name = WireType[WIRE_TYPES[type]];
   return new SvcError("invalid_argument", `encoder does not support "${name}"; use a different PositionType`);

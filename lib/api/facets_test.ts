@@ -6,7 +6,7 @@ import { type DescMessage, getOption } from "../wire/proto.ts";
 import { APIS } from "./mod.ts";
 import { MotorApi } from "./motor.ts";
 
-/** The type of this constant makes sure that it lists every facet. */
+/** The type of this constant forces it to list every facet. */
 const FACETS: { readonly [F in keyof Facets]: (value: Facets[F]) => boolean } = {
   namedBy: (fields) => fields.length > 0,
   monitored: (methods) => methods === "none" || methods.length > 0,
@@ -14,7 +14,7 @@ const FACETS: { readonly [F in keyof Facets]: (value: Facets[F]) => boolean } = 
   captured: (methods) => methods === "none" || Object.keys(methods).length > 0,
 };
 
-/** The facets that a type neither declares nor says it has none of. */
+/** The facets that a type neither declares nor sets to "none". */
 function undeclared(api: Partial<AnyApi>): string[] {
   return Object.entries(FACETS).filter(([name, isDeclared]) => {
     const value = api[name as keyof Facets];
@@ -48,7 +48,10 @@ Deno.test("each request of a type names its resource by one of the declared fiel
   assertEquals(wrong, []);
 });
 
-/** Which of `fields` a request has as text: itself, or where it is one of several messages, one of those. */
+/**
+ * The members of `fields` that a request has as text, in itself or, for a request of several kinds, in one of
+ * its kinds.
+ */
 function namesIn(message: DescMessage, fields: readonly string[]): string[] {
   const own = fields.filter((field) => {
     return message.fields.some(({ localName, fieldKind }) => localName === field && fieldKind === "scalar");

@@ -1,4 +1,6 @@
-/** Gantry: carriages on one or more straight axes, placed in millimetres from the beginning of each. */
+/**
+ * Gantry: carriages on one or more straight axes, with positions in millimetres from the start of each axis.
+ */
 
 import { GantryService } from "../../proto/gen/gantry_pb.ts";
 import type { Channel } from "../wire/channel.ts";
@@ -10,17 +12,20 @@ import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts
 import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "./shared/kinematics.ts";
 
 export interface Gantry extends Actuator {
-  /** Millimetres on each axis. */
+  /** Position on each axis, in millimetres. */
   getPosition(call?: Call): Promise<readonly number[]>;
-  /** Moves every axis and resolves when it is there; no speeds means the model's own. */
+  /**
+   * Moves every axis and resolves when all have arrived. An empty list of speeds means the model's own
+   * speeds.
+   */
   moveToPosition(
     positionsMm: readonly number[],
     speedsMmPerSec: readonly number[],
     call?: Call,
   ): Promise<void>;
-  /** Finds the beginning of each axis; whether it did. */
+  /** Finds the start of each axis; resolves to whether it succeeded. */
   home(call?: Call): Promise<boolean>;
-  /** Millimetres of each axis. */
+  /** Length of each axis, in millimetres. */
   getLengths(call?: Call): Promise<readonly number[]>;
   getKinematics(call?: Call): Promise<Kinematics>;
 }

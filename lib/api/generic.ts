@@ -1,4 +1,4 @@
-/** Generic component: a part of the machine that only answers commands of its model's own. */
+/** Generic component: a part of the machine that only answers its model's own commands. */
 
 import { GenericService } from "../../proto/gen/generic_pb.ts";
 import type { Channel } from "../wire/channel.ts";

@@ -1,4 +1,4 @@
-/** Generic service: one that only answers commands of its model's own. */
+/** Generic service: a service that only answers its model's own commands. */
 
 import { GenericService } from "../../proto/gen/generic_service_pb.ts";
 import type { Channel } from "../wire/channel.ts";

@@ -12,7 +12,7 @@ import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "./sh
 
 export interface Gripper extends Actuator {
   open(call?: Call): Promise<void>;
-  /** Closes; whether something was caught. */
+  /** Closes the gripper; resolves to whether it caught something. */
   grab(call?: Call): Promise<boolean>;
   isHoldingSomething(call?: Call): Promise<HoldingStatus>;
   getCurrentInputs(call?: Call): Promise<readonly number[]>;
@@ -22,7 +22,7 @@ export interface Gripper extends Actuator {
 
 export interface HoldingStatus {
   readonly isHoldingSomething: boolean;
-  /** Whatever else the model knows about it: pressure, confidence, … */
+  /** Further facts from the model: pressure, confidence, … */
   readonly meta?: JsonObject;
 }
 

@@ -1,4 +1,4 @@
-/** Input controller: a gamepad or the like, with named controls and what happens to them. */
+/** Input controller: a gamepad or similar device, with named controls and their events. */
 
 import { type Event as EventMessage, InputControllerService } from "../../proto/gen/input_controller_pb.ts";
 import { SvcError } from "../base/error.ts";
@@ -10,7 +10,7 @@ import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 import { toMs, toTimestamp } from "./shared/time.ts";
 
-/** Something that happened to a control. */
+/** One event of a control. */
 export interface InputEvent {
   /** Since the Unix epoch. */
   readonly timeMs: number;
@@ -22,7 +22,7 @@ export interface InputEvent {
   readonly value: number;
 }
 
-/** Events of one control; `AllEvents` is every kind, `ButtonChange` both press and release. */
+/** Events of one control; `AllEvents` means every kind, `ButtonChange` both press and release. */
 export interface EventFilter {
   readonly control: string;
   readonly events: readonly string[];
@@ -31,11 +31,11 @@ export interface EventFilter {
 export interface InputController extends Component {
   /** Names of the controls. */
   getControls(call?: Call): Promise<readonly string[]>;
-  /** The latest event of each control that had one: its present state. */
+  /** The latest event of each control that had an event: the control's present state. */
   getEvents(call?: Call): Promise<readonly InputEvent[]>;
-  /** Events as they happen, until the call's signal aborts or the controller is closed. */
+  /** Events as they happen, until the call's signal aborts or the controller closes. */
   streamEvents(filters: readonly EventFilter[], call?: Call): AsyncIterable<InputEvent>;
-  /** Makes an event as if the control had been touched; `unimplemented` for hardware. */
+  /** Makes an event as if somebody had touched the control; `unimplemented` for real hardware. */
   triggerEvent(event: InputEvent, call?: Call): Promise<void>;
 }
 
@@ -60,7 +60,7 @@ class InputControllerClient extends ComponentClient<typeof InputControllerServic
     await this.rpc.triggerEvent({ ...this.controller(call), event: toEventMessage(event) }, call);
   }
 
-  /** The requests of this service have the name in a field of their own. */
+  /** Requests of this service have the resource's name in a field of their own. */
   private controller(call?: Call) {
     const { name: controller, extra } = this.request(call);
     return { controller, extra };
@@ -94,7 +94,8 @@ export const InputControllerApi: Api<InputController> = {
         events: (await find(request.controller).getEvents(callOf(request, ctx))).map(toEventMessage),
       }),
       streamEvents: async function* (request, ctx) {
-        // Cancelled events are those the caller no longer wants; a new stream simply does not have them.
+        // The request's cancelled events need no handling: the caller no longer wants them, and a new stream
+        // leaves them out.
         const filters = request.events.map(({ control, events }) => ({ control, events }));
         for await (const event of find(request.controller).streamEvents(filters, callOf(request, ctx))) {
           yield { event: toEventMessage(event) };

@@ -28,7 +28,7 @@ export interface MlModel extends Resource {
 
 export type Tensors = { readonly [name: string]: Tensor };
 
-/** Numbers in rows of the last dimension; `data.length` is the product of the dimensions, which is 1 for none. */
+/** Numbers in row-major order; `data.length` is the product of the dimensions (1 without dimensions). */
 export interface Tensor {
   readonly shape: readonly number[];
   readonly data: TensorData;
@@ -48,7 +48,7 @@ export type TensorData =
 
 export interface MlMetadata {
   readonly name: string;
-  /** What the model is for, for example `object_detector`. */
+  /** The kind of model, for example `object_detector`. */
   readonly type: string;
   readonly description: string;
   readonly inputs: readonly TensorInfo[];
@@ -66,7 +66,7 @@ export interface TensorInfo {
   readonly extra?: JsonObject;
 }
 
-/** A file of labels: a tensor's values, or the positions along an axis of it, count its lines. */
+/** A file of labels; its line numbers are a tensor's values, or the positions along one of its axes. */
 export interface AssociatedFile {
   readonly name: string;
   readonly description: string;
@@ -112,7 +112,7 @@ export const MlModelApi: Api<MlModel> = {
 
 type TensorCase = NonNullable<FlatTensor["tensor"]["case"]>;
 
-/** One row for each type of number: how the message names it, and its array. */
+/** One row for each type of number: its message case and its array type. */
 const TENSOR_TYPES: readonly {
   readonly case: TensorCase;
   readonly array: { new (length: number): TensorData };
@@ -134,7 +134,7 @@ export function toTensorsMessage(tensors: Tensors): MessageInitShape<typeof Flat
   return { tensors: Object.fromEntries(entries) };
 }
 
-/** Throws `invalid_argument` for a tensor without data, or whose shape does not fit its data. */
+/** Throws `invalid_argument` for a tensor without data, or with a shape that does not fit its data. */
 export function fromTensorsMessage(message: FlatTensors | undefined): Tensors {
   const entries = Object.entries(message?.tensors ?? {});
   return Object.fromEntries(entries.map(([name, tensor]) => [name, fromTensorMessage(name, tensor)]));
@@ -147,7 +147,10 @@ function toTensorMessage(name: string, { shape, data }: Tensor): MessageInitShap
   return { shape: shape.map(BigInt), tensor: tensor as MessageInitShape<typeof FlatTensorSchema>["tensor"] };
 }
 
-/** Bytes for 8-bit types; 16-bit ones travel as unsigned 32-bit integers, with the sign kept in the upper half. */
+/**
+ * Bytes for 8-bit types. 16-bit values travel as unsigned 32-bit integers that keep the sign in the upper
+ * half.
+ */
 function toWire(data: TensorData): Uint8Array | (number | bigint)[] {
   if (data instanceof Uint8Array) return data;
   if (data instanceof Int8Array) return new Uint8Array(data.buffer, data.byteOffset, data.length);
@@ -162,7 +165,7 @@ function fromTensorMessage(name: string, { shape: sizes, tensor }: FlatTensor): 
   const shape = sizes.map(Number);
   checkShape(name, shape, values.length);
   const data = new type.array(values.length);
-  // Typed arrays keep the low bits, which is what undoes the widening of 16-bit values.
+  // Typed arrays keep the low bits, which undoes the widening of 16-bit values.
   data.set(values);
   return { shape, data };
 }

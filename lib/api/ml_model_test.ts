@@ -4,7 +4,7 @@ import { SvcError } from "../base/error.ts";
 import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/proto.ts";
 import { fromTensorsMessage, type Tensors, toTensorsMessage } from "./ml_model.ts";
 
-/** As the tensors arrive at the other end. */
+/** The tensors as they arrive at the other end. */
 function sent(message: MessageInitShape<typeof FlatTensorsSchema>): Tensors {
   const bytes = toBinary(FlatTensorsSchema, create(FlatTensorsSchema, message));
   return fromTensorsMessage(fromBinary(FlatTensorsSchema, bytes));

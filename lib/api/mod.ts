@@ -1,7 +1,8 @@
 /**
- * Every API the machine serves. Order does not matter; each line is one kind of resource.
+ * Every API that the machine serves, one line for each kind of resource, in any order.
  *
- * The room owns the types of resources: a file for each, with its interface, its service, its client and its facets.
+ * The room owns the types of resources: a file for each, with its interface, its service, its client and its
+ * facets.
  */
 
 import type { AnyApi } from "../resource/registry.ts";

@@ -1,7 +1,7 @@
 /**
- * Motion: brings components to where they are wanted, with what carries them, past what is in the way. Places are
- * frames of the machine's frame system, on a map or on the globe; lengths are millimetres and angles degrees unless
- * their names say otherwise.
+ * Motion: moves components to requested places, together with their carriers and around obstacles. Places are
+ * frames of the machine's frame system, on a map or on the globe; lengths are in millimetres and angles in
+ * degrees unless their names say otherwise.
  */
 
 import type {
@@ -40,25 +40,25 @@ import { toMs, toTimestamp } from "./shared/time.ts";
 
 export interface Motion extends Resource {
   /**
-   * Brings a component's frame to a pose; resolves when it is there, to whether it is.
+   * Moves a component's frame to a pose. Resolves to whether it arrived.
    *
-   * @throws unknown (the published code) for a frame that is not there, failed_precondition where no way was found
+   * @throws unknown (the published code) for a missing frame, failed_precondition if no way was found
    */
   move(movement: Movement, call?: Call): Promise<boolean>;
-  /** Begins to bring a base to a place on a map; resolves to the id of the execution. */
+  /** Starts to move a base to a place on a map; resolves to the id of the execution. */
   moveOnMap(movement: MapMovement, call?: Call): Promise<string>;
-  /** Begins to bring a base to a place on the globe; resolves to the id of the execution. */
+  /** Starts to move a base to a place on the globe; resolves to the id of the execution. */
   moveOnGlobe(movement: GlobeMovement, call?: Call): Promise<string>;
-  /** Where a component is, as seen from a frame. */
+  /** The pose of a component in a given frame. */
   getPose(
     componentName: string,
     destinationFrame: string,
     supplemental: readonly FramePart[],
     call?: Call,
   ): Promise<PoseInFrame>;
-  /** Ends what moves a component on a map or the globe. */
+  /** Ends a component's movement on a map or the globe. */
   stopPlan(componentName: string, call?: Call): Promise<void>;
-  /** Of the plans of movements on a map or the globe, the newest first. */
+  /** The plans of movements on a map or the globe, the newest first. */
   listPlanStatuses(onlyActive: boolean, call?: Call): Promise<readonly PlanStatusOf[]>;
   getPlan(which: PlanQuery, call?: Call): Promise<PlanHistory>;
 }
@@ -75,11 +75,11 @@ export interface WorldState {
     readonly referenceFrame: string;
     readonly geometries: readonly Geometry[];
   }[];
-  /** Frames that are known for this one movement; those with a shape are in the way, or are carried along. */
+  /** Frames that exist for this one movement only; frames with a shape are obstacles or are carried along. */
   readonly transforms: readonly FramePart[];
 }
 
-/** What a way must keep to; what is absent of a constraint is up to the service. */
+/** Conditions on the way; the service chooses absent parts of a constraint. */
 export interface Constraints {
   readonly linear: readonly {
     readonly lineToleranceMm?: number;
@@ -147,13 +147,13 @@ export interface PlanStatusOf {
 export interface PlanQuery {
   readonly componentName: string;
   readonly lastPlanOnly: boolean;
-  /** The newest execution where it is left out. */
+  /** Absent means the newest execution. */
   readonly executionId?: string;
 }
 
 export interface PlanHistory {
   readonly current: PlanWithStatus;
-  /** The plans that it took the place of. */
+  /** The plans that this plan replaced. */
   readonly replaced: readonly PlanWithStatus[];
 }
 

@@ -9,7 +9,7 @@ import { type Motion, MotionApi, type PlanHistory, type PlanStatus } from "./mot
 
 const NAME = ResourceName.of(MotionApi.name, "m");
 
-/** Notes what it is asked, and has one plan. */
+/** Records its calls, and has one plan. */
 class Noting extends BaseResource implements Motion {
   readonly asked: unknown[] = [];
   readonly status: PlanStatus = { state: "failed", timeMs: 1_700_000_000_250, reason: "a wall" };

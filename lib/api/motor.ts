@@ -1,6 +1,6 @@
 /**
- * Motor: turns by power, speed or distance. Powers are fractions from -1 to 1, speeds revolutions a minute,
- * positions revolutions from the zero position; the sign is the direction.
+ * Motor: turns by power, speed or distance. Powers are fractions from -1 to 1, speeds are in revolutions a
+ * minute, positions in revolutions from the zero position; the sign is the direction.
  */
 
 import { MotorService } from "../../proto/gen/motor_pb.ts";
@@ -12,20 +12,20 @@ import type { Actuator, Call } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
 export interface Motor extends Actuator {
-  /** Turns at a fraction of full power until told otherwise. */
+  /** Turns at a fraction of full power until the next command. */
   setPower(powerPct: number, call?: Call): Promise<void>;
   /** Turns `revolutions` at `rpm` and resolves when done or when another command interrupts it. */
   goFor(rpm: number, revolutions: number, call?: Call): Promise<void>;
   /** Turns to a position at `|rpm|`; resolves like `goFor`. Needs position reporting. */
   goTo(rpm: number, positionRevolutions: number, call?: Call): Promise<void>;
-  /** Turns at `rpm` until told otherwise. */
+  /** Turns at `rpm` until the next command. */
   setRpm(rpm: number, call?: Call): Promise<void>;
   /** Makes the present position `-offset` revolutions. */
   resetZeroPosition(offset: number, call?: Call): Promise<void>;
   /** Revolutions from the zero position. */
   getPosition(call?: Call): Promise<number>;
   getProperties(call?: Call): Promise<MotorProperties>;
-  /** Whether the motor is on, and the power it has; the sign is the direction. */
+  /** Whether the motor is on, and its power; the sign is the direction. */
   isPowered(call?: Call): Promise<{ isOn: boolean; powerPct: number }>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Movement sensor: where it is, which way it points and how it moves. A model supports some of the methods, as its
- * properties say; the others are `unimplemented`.
+ * Movement sensor: position, heading and motion. A model supports some of the methods and lists them in its
+ * properties; the others are `unimplemented`.
  */
 
 import { MovementSensorService } from "../../proto/gen/movement_sensor_pb.ts";
@@ -50,19 +50,19 @@ export interface MovementSensorProperties {
   readonly orientationSupported: boolean;
 }
 
-/** What is absent is not known. */
+/** Absent values are unknown. */
 export interface Accuracy {
-  /** Measures of the model's own, by name. */
+  /** The model's own measures, by name. */
   readonly accuracy: { readonly [measure: string]: number };
   /** Horizontal and vertical dilution of precision. */
   readonly positionHdop?: number;
   readonly positionVdop?: number;
-  /** The quality number of an NMEA GGA sentence: 4 and 5 are the precise ones. */
+  /** The quality number of an NMEA GGA sentence; 4 and 5 are the precise ones. */
   readonly positionNmeaGgaFix?: number;
   readonly compassDegreesError?: number;
 }
 
-/** Every reading that the sensor supports, under its published name: what `getReadings` of a model gives. */
+/** Every reading that the sensor supports, under its published name; models return it from `getReadings`. */
 export async function readingsOf(
   sensor: Omit<MovementSensor, "getReadings">,
   call?: Call,

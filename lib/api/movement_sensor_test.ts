@@ -4,7 +4,7 @@ import { ResourceName } from "../resource/name.ts";
 import { unsupported } from "../resource/resource.ts";
 import { type MovementSensor, readingsOf } from "./movement_sensor.ts";
 
-/** A sensor with a heading and whatever else it is given. */
+/** A sensor with a heading and the given other methods. */
 function sensor(more: Partial<MovementSensor> = {}): MovementSensor {
   const not = () => Promise.reject(unsupported(ResourceName.of("rdk:component:movement_sensor", "m"), "it"));
   const none = {

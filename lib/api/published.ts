@@ -1,7 +1,7 @@
 /**
- * The published APIs that no built-in model implements: served so that clients get the answers they know, and
- * ready for the modules that do implement them. (`rdk:service:base_remote_control` is published too, but has no
- * service of its own, so there is nothing to serve.)
+ * The published APIs that no built-in model implements. The machine serves them so that clients get the
+ * published answers, and so that modules can implement them. (`rdk:service:base_remote_control` is published
+ * too, but has no service of its own, so there is nothing to serve.)
  */
 
 import { AudioInService } from "../../proto/gen/audio_in_pb.ts";

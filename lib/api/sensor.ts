@@ -1,4 +1,4 @@
-/** Sensor: gives named readings. */
+/** Sensor: returns named readings. */
 
 import { SensorService } from "../../proto/gen/sensor_pb.ts";
 import type { GetReadingsRequest } from "../../proto/gen/common_pb.ts";
@@ -21,7 +21,7 @@ class SensorClient extends ComponentClient<typeof SensorService> implements Sens
   }
 }
 
-/** What every kind of sensor serves. */
+/** The handlers that every kind of sensor serves. */
 export function sensorHandlers(find: (name: string) => Sensor) {
   return {
     ...componentHandlers(find),
@@ -30,7 +30,7 @@ export function sensorHandlers(find: (name: string) => Sensor) {
   };
 }
 
-/** What can be captured of every kind of sensor. */
+/** The capture methods of every kind of sensor. */
 export const capturedReadings: CaptureMethods<Sensor> = {
   Readings: async (sensor, _, call) => ({ reading: { readings: await sensor.getReadings(call) } }),
 };

@@ -1,6 +1,4 @@
-/**
- * SLAM: where the machine is on a map, and the map itself.
- */
+/** SLAM: the machine's pose on a map, and the map itself. */
 
 import { MappingMode, SensorType, SLAMService } from "../../proto/gen/slam_pb.ts";
 import type { Channel } from "../wire/channel.ts";
@@ -15,11 +13,13 @@ import { fromPoseMessage } from "./shared/geometry.ts";
 import { capturedPose } from "./shared/capture.ts";
 
 export interface Slam extends Resource {
-  /** Of the machine on the map. */
+  /** Pose of the machine on the map. */
   getPosition(call?: Call): Promise<Pose>;
-  /** Parts of one PCD file, in metres; `edited` asks for the map as a person has corrected it, where there is one. */
+  /**
+   * Parts of one PCD file, in metres; `edited` asks for the map as corrected by a person, if there is one.
+   */
   getPointCloudMap(options?: { readonly edited?: boolean }, call?: Call): AsyncIterable<Uint8Array>;
-  /** Parts of one file in the form that the properties name. */
+  /** Parts of one file in the format that the properties name. */
   getInternalState(call?: Call): AsyncIterable<Uint8Array>;
   getProperties(call?: Call): Promise<SlamProperties>;
 }

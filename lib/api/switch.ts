@@ -1,4 +1,4 @@
-/** Switch: one of a few numbered positions, counted from 0, perhaps with labels. */
+/** Switch: a control with a few positions, numbered from 0, with optional labels. */
 
 import { SwitchService } from "../../proto/gen/switch_pb.ts";
 import type { Channel } from "../wire/channel.ts";
@@ -12,7 +12,7 @@ export interface Switch extends Component {
   /** @throws invalid_argument when there is no such position */
   setPosition(position: number, call?: Call): Promise<void>;
   getPosition(call?: Call): Promise<number>;
-  /** `labels` has as many as there are positions, or none. */
+  /** `labels` has one label for each position, or is empty. */
   getNumberOfPositions(call?: Call): Promise<{ count: number; labels: readonly string[] }>;
 }
 

@@ -1,9 +1,9 @@
 /**
- * Vision: what is in a picture. Boxes around things, classes of the whole picture, and objects in space, as points
- * or as frames.
+ * Vision: finds objects in a picture, as boxes in the picture, classes of the whole picture, or objects in
+ * space (as points or as frames).
  *
- * Each model can do some of it and says what; the rest it refuses. A method that takes a camera's name
- * accepts "" where the service has a default camera.
+ * Each model lists its skills and refuses the other calls. A method that takes a camera's name accepts "" if
+ * the service has a default camera.
  */
 
 import { VisionService } from "../../proto/gen/vision_pb.ts";
@@ -41,13 +41,13 @@ import { nameParameter, pictureFile } from "./shared/capture.ts";
 export interface Vision extends Resource {
   getDetections(image: EncodedImage, call?: Call): Promise<Detection[]>;
   getDetectionsFromCamera(camera: string, call?: Call): Promise<Detection[]>;
-  /** The `count` likeliest classes, likeliest first; 0 means all. */
+  /** The `count` likeliest classes, the likeliest first; 0 means all. */
   getClassifications(image: EncodedImage, count: number, call?: Call): Promise<Classification[]>;
   getClassificationsFromCamera(camera: string, count: number, call?: Call): Promise<Classification[]>;
   getObjectPointClouds(camera: string, call?: Call): Promise<PointCloudObject[]>;
   getDetections3D(camera: string, call?: Call): Promise<Detection3D[]>;
   getProperties(call?: Call): Promise<VisionProperties>;
-  /** Several answers about one picture; what the model cannot do is left empty. */
+  /** Several answers about one picture; answers that the model cannot give stay empty. */
   captureAllFromCamera(camera: string, wanted: Wanted, call?: Call): Promise<Capture>;
 }
 
@@ -89,9 +89,11 @@ export interface PointCloudObject {
   readonly referenceFrame: string;
 }
 
-/** A thing in space, and what it may be. */
+/** An object in space, and its possible classes. */
 export interface Detection3D {
-  /** The whole first, relative to the camera or another frame; then its parts, each after its parent. */
+  /**
+   * The whole object first, relative to the camera or another frame; then its parts, each after its parent.
+   */
   readonly parts: readonly FramePart[];
   readonly classifications: readonly Classification[];
   readonly metadata?: JsonObject;
@@ -261,7 +263,7 @@ export const VisionApi: Api<Vision> = {
     }),
 };
 
-/** One picture, with what is seen in it at least as surely as `min_confidence_score` says. */
+/** One picture, with the findings whose confidence is at least `min_confidence_score`. */
 async function captureAll(vision: Vision, parameters: JsonObject, call: Call): Promise<Taken> {
   const wanted = { image: true, detections: true, classifications: true };
   const found = await vision.captureAllFromCamera(nameParameter("camera_name", parameters), wanted, call);

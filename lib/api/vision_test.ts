@@ -21,7 +21,7 @@ import {
   type Wanted,
 } from "./vision.ts";
 
-/** The resource as its clients have it. */
+/** The resource as its clients see it. */
 function throughTheWire<R extends Resource>(api: Api<R>, resource: R): R {
   const table = new ServiceTable(new SystemClock());
   table.add(api.serve(() => resource));

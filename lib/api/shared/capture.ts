@@ -1,6 +1,6 @@
 /**
- * What the types share when they say what of them can be captured: readings in the published shape, pictures as
- * files, and the parameters of a capture method.
+ * Parts that the types share in their declarations of capturable data: readings in the published shape,
+ * pictures as files, and the parameters of a capture method.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -29,7 +29,7 @@ export function capturedPose(pose: Pose): JsonObject {
   return { ...capturedVector(pose), ...capturedOrientation(pose) };
 }
 
-/** The parameter that names what to capture. Throws `invalid_argument` where it is missing. */
+/** The parameter that names the thing to capture. Throws `invalid_argument` if it is missing. */
 export function nameParameter(parameter: string, parameters: JsonObject): string {
   const value = parameters[parameter];
   if (typeof value === "string" && value !== "") return value;

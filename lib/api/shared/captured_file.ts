@@ -1,11 +1,9 @@
-/**
- * How a captured file is described in the published messages: of what kind it is, and what is seen in it.
- */
+/** The published messages' description of a captured file: its kind, and the things seen in it. */
 
 import { MimeType } from "../../../proto/gen/datasync_pb.ts";
 import type { CapturedBox } from "../../resource/uplink.ts";
 
-/** The kinds of files that have numbers. */
+/** The kinds of files that have a number. */
 export const MIME_TYPES: { readonly [K in MimeType]: string } = {
   [MimeType.UNSPECIFIED]: "",
   [MimeType.IMAGE_JPEG]: "image/jpeg",
@@ -14,13 +12,13 @@ export const MIME_TYPES: { readonly [K in MimeType]: string } = {
   [MimeType.VIDEO_MP4]: "video/mp4",
 };
 
-/** The number of a kind; `UNSPECIFIED` for one that has none. */
+/** The number of a kind; `UNSPECIFIED` for a kind without one. */
 export function mimeTypeNumber(mimeType: string): MimeType {
   const known = Object.keys(MIME_TYPES).map(Number) as MimeType[];
   return known.find((one) => MIME_TYPES[one] === mimeType) ?? MimeType.UNSPECIFIED;
 }
 
-/** What of a `BoundingBox` tells the box itself. */
+/** The fields of a `BoundingBox` that describe the box itself. */
 interface BoxFields {
   readonly label: string;
   readonly confidence?: number;

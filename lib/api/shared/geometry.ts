@@ -1,5 +1,6 @@
 /**
- * Poses, shapes and transforms between their messages and `lib/geometry`. Millimetres and degrees on both sides.
+ * Converts poses, shapes and transforms between their messages and `lib/geometry`. Both sides use millimetres
+ * and degrees.
  */
 
 import type {
@@ -16,7 +17,9 @@ import type { FramePart, PoseInFrame } from "../../geometry/frame_system.ts";
 import type { Geometry, GeometryShape } from "../../geometry/geometry.ts";
 import { IDENTITY_POSE, type Pose } from "../../geometry/pose.ts";
 
-/** A message's pose as a plain value; an absent one is the identity, an all-zero orientation points along z. */
+/**
+ * A message's pose as a plain value. An absent pose is the identity; an all-zero orientation points along z.
+ */
 export function fromPoseMessage(message: PoseMessage | undefined): Pose {
   if (!message) return IDENTITY_POSE;
   const { x, y, z, oX, oY, oZ, theta } = message;
@@ -77,7 +80,7 @@ export function fromPoseInFrameMessage(message: PoseInFrameMessage | undefined):
   return { referenceFrame: message.referenceFrame, pose: fromPoseMessage(message.pose) };
 }
 
-/** A frame that a request brings along; throws like its pieces. */
+/** A frame that a request supplies; throws like the conversions of its parts. */
 export function fromTransformMessage(message: TransformMessage): FramePart {
   const { referenceFrame: name, poseInObserverFrame, physicalObject } = message;
   if (name === "") throw new SvcError("invalid_argument", 'frame with name "" cannot be used');

@@ -1,6 +1,6 @@
 /**
- * Kinematics of arms, gantries and grippers: the file that describes their links and joints, where it is read, and
- * its messages.
+ * Kinematics of arms, gantries and grippers: reads the files that describe links and joints, and converts
+ * them to and from messages.
  */
 
 import {
@@ -23,17 +23,17 @@ export interface Mesh {
 
 /** A description of links and joints, as `parseModel` of lib/geometry/kinematics.ts reads it. */
 export interface Kinematics {
-  /** `unspecified`: the part has no description. */
+  /** `unspecified` means that the part has no description. */
   readonly format: "sva" | "urdf" | "unspecified";
   readonly bytes: Uint8Array;
-  /** What the file refers to, by the path it has there. */
+  /** The meshes that the file refers to, by their paths in it. */
   readonly meshes?: { readonly [path: string]: Mesh };
 }
 
 /**
- * Reads a model from a file, of the form that the end of its name says.
+ * Reads a model from a file in the format of its extension.
  *
- * @throws invalid_argument when it is not one; `not_found` when there is no such file
+ * @throws invalid_argument for a file that is not a model; `not_found` if there is no such file
  */
 export async function readModel(
   files: ReadFiles,
@@ -55,7 +55,7 @@ interface Kinematic {
   getKinematics(call?: Call): Promise<Kinematics>;
 }
 
-/** GetKinematics: that of every API whose parts have joints. */
+/** GetKinematics, for every API whose parts have joints. */
 export function kinematicsHandlers(find: (name: string) => Kinematic) {
   return {
     getKinematics: async (request: GetKinematicsRequest, ctx: CallContext) => {

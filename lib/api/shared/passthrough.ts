@@ -1,9 +1,9 @@
 /**
- * APIs by their descriptor alone: a resource that lives elsewhere (in a module, on another machine) and whose
- * calls go on over its channel with nothing but the name rewritten.
+ * APIs known by their descriptor alone: their resources live elsewhere (in a module, on another machine), and
+ * this side forwards each call over the resource's channel with only the name rewritten.
  *
- * All four streaming kinds pass; answers, errors and cancellation come back as they are. It serves published APIs
- * that no built-in model implements, and APIs that only a module knows.
+ * All four streaming kinds pass; answers, errors and cancellation come back unchanged. This serves the
+ * published APIs that no built-in model implements, and APIs that only a module knows.
  */
 
 import { safety_heartbeat_monitored } from "../../../proto/gen/common_pb.ts";
@@ -24,7 +24,7 @@ import type { Api } from "../../resource/registry.ts";
 import { type Call, unsupported } from "../../resource/resource.ts";
 import { ResourceClient } from "./resource.ts";
 
-/** The API called `name` (`rdk:service:shell`), made of its service. */
+/** The API called `name` (`rdk:service:shell`), built from its service. */
 export function passthrough(name: string, desc: DescService): Api<ForwardingResource> {
   return {
     name,
@@ -40,21 +40,21 @@ export function passthrough(name: string, desc: DescService): Api<ForwardingReso
   };
 }
 
-/** The methods that the published option marks. */
+/** The methods marked by the published option. */
 function monitoredBy(desc: DescService): readonly string[] | "none" {
   const marked = desc.methods.filter((method) => getOption(method, safety_heartbeat_monitored));
   return marked.length === 0 ? "none" : marked.map(({ name }) => name);
 }
 
-/** A resource of any API behind a channel; `name.far` is what the far end calls it. */
+/** A resource of any API behind a channel; `name.far` is its name at the far end. */
 export class ForwardingResource extends ResourceClient<DescService> {
   constructor(name: ResourceName, channel: Channel, private readonly desc: DescService) {
     super(name, channel, desc);
   }
 
   /**
-   * Sends a call on. `input` is the request, or the requests of the kinds that take a stream; they already carry
-   * this resource's name. The result is what `ServiceClient` gives for the method's kind.
+   * Forwards a call. `input` is the request, or the requests of a method that takes a stream; they already
+   * carry this resource's name. The result has the form that `ServiceClient` returns for the method's kind.
    */
   forward(method: DescMethod, input: unknown, options?: CallOptions): unknown {
     const methods = this.rpc as Record<string, (input: unknown, options?: CallOptions) => unknown>;
@@ -71,7 +71,7 @@ export class ForwardingResource extends ResourceClient<DescService> {
   }
 }
 
-/** Answers every method of a service by sending it to the resource that its (first) request names. */
+/** Forwards every method of a service to the resource that the (first) request names. */
 function forwardingService(desc: DescService, find: (name: string) => ForwardingResource): Service {
   const handlers = desc.methods.map((method) => [method.localName, handlerOf(method, find)]);
   return { desc, handlers: Object.fromEntries(handlers) };
@@ -109,7 +109,7 @@ function handlerOf(method: DescMethod, find: (name: string) => ForwardingResourc
   }
 }
 
-/** Rewrites the name in the first message, and in later ones where it is a field of the message itself. */
+/** Rewrites the name in the first message, and in later messages that have it as a field of their own. */
 async function* renamed(method: DescMethod, first: Message, rest: AsyncIterator<Message>, name: string) {
   try {
     named(method, first).name = name;
@@ -146,7 +146,7 @@ function hasName(message: DescMessage): boolean {
   return message.field.name?.fieldKind === "scalar";
 }
 
-/** Metadata of this prefix is the caller's own and goes on to modules. */
+/** Metadata with this prefix belongs to the caller and is forwarded to modules. */
 const CALLERS_METADATA = "viam-metadata-";
 
 function optionsOf(ctx: CallContext): CallOptions {

@@ -16,7 +16,7 @@ import { PUBLISHED } from "../published.ts";
 
 const clock = new SystemClock();
 
-/** A channel to a port that serves these. */
+/** A channel to a port that serves these services. */
 async function serving(services: readonly Service[]): Promise<{ channel: Channel; close(): Promise<void> }> {
   const table = new ServiceTable(clock);
   for (const one of services) table.add(one);
@@ -31,7 +31,7 @@ async function serving(services: readonly Service[]): Promise<{ channel: Channel
   };
 }
 
-/** Runs `check` with a channel to a machine where "near" stands for the resource "far" of the services. */
+/** Runs `check` with a channel to a machine whose resource "near" stands for the services' resource "far". */
 async function forwarded(services: readonly Service[], check: (channel: Channel) => Promise<void>) {
   const far = await serving(services);
   const near = await serving(services.map(({ desc }) => {

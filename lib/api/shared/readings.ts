@@ -1,6 +1,6 @@
 /**
- * Readings of sensors: names with JSON values. What JSON has no form for is an object with a `_type`, as the
- * published libraries write and read it.
+ * Readings of sensors: names with JSON values. A value without a JSON form becomes an object with a `_type`,
+ * as the published libraries write and read it.
  */
 
 import type { GetReadingsResponse } from "../../../proto/gen/common_pb.ts";

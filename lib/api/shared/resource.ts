@@ -1,9 +1,9 @@
 /**
- * What all API files share: the handlers every service has, the base of every client, and how a call's extra
- * arguments travel. The face of each API is in its own file.
+ * The base of all API files: the handlers that every service has, the base class of every client, and the
+ * encoding of a call's extra arguments. Each API's own methods are in its own file.
  *
- * The room owns what several types share: handlers and clients, time, poses, readings, kinematics, and what can be
- * captured.
+ * The room owns what several types share: handlers and clients, time, poses, readings, kinematics, and
+ * capture.
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -22,7 +22,7 @@ export function callOf(request: { extra?: Struct }, ctx: CallContext): Call {
 
 type Named = { name: string };
 
-/** DoCommand and GetStatus: every API's. */
+/** The handlers of DoCommand and GetStatus, which every API has. */
 export function resourceHandlers(find: (name: string) => Resource) {
   return {
     doCommand: async (request: Named & { command?: Struct }, ctx: CallContext) => ({
@@ -36,7 +36,7 @@ export function resourceHandlers(find: (name: string) => Resource) {
   };
 }
 
-/** DoCommand, GetStatus and GetGeometries: every component API's. */
+/** The handlers of DoCommand, GetStatus and GetGeometries, which every component API has. */
 export function componentHandlers(find: (name: string) => Component) {
   return {
     ...resourceHandlers(find),
@@ -46,7 +46,7 @@ export function componentHandlers(find: (name: string) => Component) {
   };
 }
 
-/** The methods that `resourceHandlers` serves, as a client has them. */
+/** The methods of `resourceHandlers`, as a client sees them. */
 interface CommonRpc {
   doCommand(request: Named & { command: Struct }, options?: CallOptions): Promise<{ result?: Struct }>;
   getStatus(request: Named, options?: CallOptions): Promise<{ result?: Struct }>;
@@ -64,7 +64,7 @@ export abstract class ResourceClient<S extends DescService> implements Resource 
     this.rpc = client(desc, channel);
   }
 
-  /** The fields every request begins with. */
+  /** The fields that every request has. */
   protected request(call?: Call): { name: string; extra?: Struct } {
     return { name: this.name.far, extra: call?.extra as Struct | undefined };
   }
@@ -78,7 +78,7 @@ export abstract class ResourceClient<S extends DescService> implements Resource 
     return ((await this.common.getStatus({ name: this.name.far }, call)).result ?? {}) as JsonObject;
   }
 
-  /** The channel is its owner's to close. */
+  /** Leaves the channel open, because its owner closes it. */
   close(): Promise<void> {
     return Promise.resolve();
   }

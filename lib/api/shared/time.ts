@@ -1,15 +1,15 @@
 /**
- * Instants and lengths of time between their messages and milliseconds. Milliseconds may have a fraction; a
- * double holds today's instants to about a microsecond.
+ * Converts instants and durations between their messages and milliseconds. Milliseconds may have a fraction;
+ * a double holds today's instants to about a microsecond.
  */
 
-/** google.protobuf.Timestamp and google.protobuf.Duration look alike. */
+/** The common shape of google.protobuf.Timestamp and google.protobuf.Duration. */
 interface TimeMessage {
   seconds: bigint;
   nanos: number;
 }
 
-/** A timestamp of an instant since the Unix epoch. */
+/** The timestamp of an instant since the Unix epoch. */
 export function toTimestamp(timeMs: number): TimeMessage {
   const seconds = Math.floor(timeMs / 1000);
   const nanos = Math.round((timeMs - seconds * 1000) * 1e6);

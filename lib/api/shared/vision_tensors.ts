@@ -1,6 +1,7 @@
 /**
- * Pictures as the tensors that vision models take, and the tensors they give as classes and boxes: the published
- * conventions, without state. Everything that does not fit is an `invalid_argument` that names the tensor.
+ * Converts pictures to the input tensors of vision models, and output tensors to classes and boxes, by the
+ * published conventions and without state. A tensor that does not fit is an `invalid_argument` error that
+ * names it.
  */
 
 import type { Tensor, TensorInfo, Tensors } from "../ml_model.ts";
@@ -8,21 +9,21 @@ import type { Box, Classification } from "../vision.ts";
 import { SvcError } from "../../base/error.ts";
 import type { ColorImage } from "../../geometry/image/image.ts";
 
-/** How a picture becomes a tensor. */
+/** The form in which a model takes a picture. */
 export interface InputForm {
   readonly type: "uint8" | "float32";
-  /** Colours as planes, [1, 3, height, width], rather than in pixels, [1, height, width, 3]. */
+  /** True for colours as planes, [1, 3, height, width]; false for colours by pixel, [1, height, width, 3]. */
   readonly planes: boolean;
-  /** `undefined`: as wide or high as the picture is. */
+  /** `undefined` means the picture's own width or height. */
   readonly width: number | undefined;
   readonly height: number | undefined;
   readonly bgr: boolean;
-  /** Taken from each of the three colours, of 0 to 255, before it is divided; for float32. */
+  /** Subtracted from each of the three colours (0 to 255) before the division; for float32. */
   readonly mean: readonly number[];
   readonly deviation: readonly number[];
 }
 
-/** A box with its class by number. Edges are fractions of the picture. */
+/** A box with its class number. Edges are fractions of the picture. */
 export interface Found {
   readonly category: number;
   readonly confidence: number;
@@ -54,7 +55,7 @@ export function imageTensor(image: ColorImage, form: InputForm): Tensor {
   for (let channel = 0; channel < 3; channel++) {
     const source = image.rgba.subarray(bgr ? 2 - channel : channel);
     const [less, by] = form.type === "uint8" ? [0, 1] : [mean[channel], deviation[channel]];
-    // Typed arrays of bytes cut what stands behind the point.
+    // Byte arrays truncate fractions, so adding a half rounds.
     const round = form.type === "uint8" ? 0.5 : 0;
     let to = channel * apart;
     for (const { at: row, next: below, share: down } of rows) {
@@ -70,7 +71,7 @@ export function imageTensor(image: ColorImage, form: InputForm): Tensor {
   return { shape: planes ? [1, 3, height, width] : [1, height, width, 3], data };
 }
 
-/** Between which two of `from` pixels each of `to` lies, with pixels' middles as their places. */
+/** For each of `to` pixels, the two of `from` pixels between which it lies; a pixel's place is its middle. */
 function samples(from: number, to: number): { at: number; next: number; share: number }[] {
   return Array.from({ length: to }, (_, index) => {
     const place = Math.min(Math.max((index + 0.5) * from / to - 0.5, 0), from - 1);
@@ -83,17 +84,17 @@ function mix(a: number, b: number, share: number): number {
   return a + (b - a) * share;
 }
 
-/** The name of the output with the classes' probabilities, if there is one. */
+/** The name of the output with the class probabilities, if there is one. */
 export function probabilityName(outputs: Tensors, named: ReadonlyMap<string, string>): string | undefined {
   const asked = named.get("probability") ?? "probability";
   if (asked in outputs) return asked;
   const names = Object.keys(outputs);
-  // One row of numbers can be nothing else.
+  // The only output with a single row of numbers must be the probabilities.
   const single = names.length === 1 && outputs[names[0]].shape.filter((size) => size !== 1).length <= 1;
   return single ? names[0] : undefined;
 }
 
-/** One class for each number of the output, named by `labels`, or by their numbers where there are none. */
+/** One class for each number of the output, named by `labels`, or by its number if there are no labels. */
 export function classesOf(
   name: string,
   tensor: Tensor,
@@ -111,7 +112,10 @@ export function classesOf(
   }));
 }
 
-/** Bytes are fractions of 255; of other numbers those outside 0 to 1 are what a softmax (for one, a sigmoid) takes. */
+/**
+ * Bytes are fractions of 255. Other numbers outside 0 to 1 go through a softmax (a single number through a
+ * sigmoid).
+ */
 function probabilities({ data }: Tensor): number[] {
   const values = Array.from<number | bigint, number>(data as ArrayLike<number | bigint>, Number);
   if (data instanceof Uint8Array) return values.map((value) => value / 255);
@@ -123,7 +127,10 @@ function probabilities({ data }: Tensor): number[] {
   return powers.map((power) => power / sum);
 }
 
-/** Which outputs hold a detector's boxes, classes and confidences. Without `category` the scores tell the class. */
+/**
+ * The outputs with a detector's boxes, classes and confidences. Without `category`, the scores give the
+ * class.
+ */
 export interface DetectorNames {
   readonly location: string;
   readonly score: string;
@@ -131,8 +138,8 @@ export interface DetectorNames {
 }
 
 /**
- * By their published or remapped names, otherwise by what they hold, in the order in which the model lists them;
- * `undefined` for outputs that are no detector's.
+ * Finds the outputs by their published or remapped names, otherwise by their content, in the order in which
+ * the model lists them; `undefined` if the outputs are not a detector's.
  */
 export function detectorNames(
   outputs: Tensors,
@@ -146,7 +153,7 @@ export function detectorNames(
     if (name !== undefined) left.delete(name);
     return name;
   };
-  // A published name is never taken for something else.
+  // An output with a published name never stands for another one.
   const free = (name: string) =>
     !["location", "category", "score"].some((role) => (named.get(role) ?? role) === name);
   const location = take("location", ({ shape }, name) => shape.length === 3 && shape[2] === 4 && free(name));
@@ -168,21 +175,21 @@ export function detectorNames(
   return score === undefined ? undefined : { location, score, category };
 }
 
-/** How a detector's boxes are written. */
+/** The form in which a detector writes its boxes. */
 export interface BoxForm {
   /** Which of x_min, y_min, x_max and y_max (0 to 3) stands at each place. */
   readonly order: readonly number[];
-  /** Of the model's input, for boxes in pixels. */
+  /** Size of the model's input, for boxes in pixels. */
   readonly width: number;
   readonly height: number;
 }
 
-/** Boxes without any confidence, which fill a tensor of fixed length, are left out. */
+/** Leaves out boxes without any confidence, which only fill a tensor of fixed length. */
 export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): Found[] {
   const edges = numbersOf(outputs[names.location]);
   const count = edges.length / 4;
   const { scores, categories } = scored(outputs, names, count);
-  // Proportions may reach a little beyond the picture, boxes in pixels are wider than that somewhere.
+  // Fractions may reach slightly beyond the picture; boxes in pixels have larger numbers somewhere.
   const proportional = edges.every((edge) => Math.abs(edge) <= 2);
   const [across, down] = proportional ? [1, 1] : [form.width, form.height];
   const place = [0, 1, 2, 3].map((edge) => form.order.indexOf(edge));
