@@ -1,6 +1,6 @@
 /**
- * The facets of a resource type: what a machine has to know about a type besides its service. A type declares every
- * facet in its own file in lib/api, and says "none" where it has nothing to declare.
+ * The facets of a resource type: facts that a machine needs about a type besides its service. A type declares
+ * every facet in its own file in lib/api, or declares "none".
  */
 
 import type { JsonObject } from "../base/schema/schema.ts";
@@ -10,11 +10,13 @@ import type { CapturedFile } from "./uplink.ts";
 export interface Facets<R extends Resource = Resource> {
   /** The fields of a request that name the resource. A request has at least one of them; the first one set counts. */
   readonly namedBy: readonly [string, ...string[]];
-  /** The methods that a session answers for: when the caller is lost, the machine stops the resource. */
+  /**
+   * The methods that belong to a session: if the session's client is lost, the machine stops the resource.
+   */
   readonly monitored: readonly string[] | "none";
-  /** Reads where the joints are now (degrees; millimetres of joints that slide), from the base outwards. */
+  /** Reads the present joint positions (degrees; millimetres for sliding joints), from the base outwards. */
   readonly joints: ReadJoints<R> | "none";
-  /** What can be captured besides DoCommand, by its published name. */
+  /** The data that can be captured besides DoCommand, by published method name. */
   readonly captured: CaptureMethods<R> | "none";
 }
 
@@ -31,7 +33,7 @@ export type Capture<R extends Resource = Resource> = (
   call: Call,
 ) => Promise<Taken>;
 
-/** What one call gives: a reading, in the published shape of the method's answer, or files. */
+/** The result of one call: a reading, in the published shape of the method's answer, or files. */
 export type Taken = { readonly reading: JsonObject } | { readonly files: readonly TakenFile[] };
 
 export type TakenFile = Pick<CapturedFile, "content" | "mimeType" | "annotations">;

@@ -1,28 +1,29 @@
 /**
- * The frame system of a machine, as models see it: for one that a request asks to move what rides on others.
+ * A machine's frame system as models see it: a model needs it if it moves the carrier of a requested part.
  */
 
 import type { FramePart, FrameSystem, PoseInFrame } from "../geometry/frame_system.ts";
 import type { ResourceName } from "./name.ts";
 import type { Call } from "./resource.ts";
 
-/** Everything that has a place, as it is at one moment. */
+/** Everything with a place, at one moment. */
 export interface Scene {
   readonly system: FrameSystem;
-  /** Joint positions by part, of every part that has joints (degrees, millimetres). */
+  /** Joint positions (degrees, millimetres) of every part that has joints, by part. */
   readonly inputs: ReadonlyMap<string, readonly number[]>;
-  /** By part: the resource that has these joints. */
+  /** The resource that owns the joints, by part. */
   readonly movers: ReadonlyMap<string, ResourceName>;
 }
 
 export interface FrameView {
   /**
-   * With frames that are known for this one question.
+   * The scene, with further frames that exist for this one question.
    *
-   * @throws invalid_argument for those that cannot be placed; what a part throws that does not tell its joints
+   * @throws invalid_argument for frames that cannot be placed; the error of any part that does not report its
+   * joints
    */
   scene(supplemental: readonly FramePart[], call: Call): Promise<Scene>;
-  /** @throws unknown naming the frames there are; invalid_argument for supplemental frames without a place */
+  /** @throws unknown naming the existing frames; invalid_argument for supplemental frames without a place */
   transformPose(
     source: PoseInFrame,
     destination: string,

@@ -1,38 +1,44 @@
 /**
- * The dependency graph: pure functions from what resources say they need to who is built after whom.
+ * The dependency graph: pure functions that turn the needs of resources into the order in which to build
+ * them.
  *
- * Nothing here holds state or acts. An edge that cannot be is refused alone: a resource that cannot do without it
- * is blocked with the reason, one that can goes without, and the others go on.
+ * Nothing here holds state or acts. An impossible edge is refused by itself: a resource that requires it is
+ * blocked with the reason, a resource for which it is optional goes without it, and all others continue.
  */
 
 const NOTHING: readonly string[] = [];
 
-/** A resource named by another: short if unique among all, or full. */
+/** The name of a needed resource: its full name, or its short name if that is unique. */
 export interface Need {
   readonly name: string;
-  /** May be missing; the resource is then built without it. */
+  /** If true and the resource is missing, the owner is built without it. */
   readonly optional: boolean;
 }
 
 export type Edges = ReadonlyMap<string, Iterable<string>>;
 
-/** Everything by full name. */
+/** The result of `wire`; all names are full names. */
 export interface Wiring {
-  /** All resources, each after what it uses. */
+  /** All resources, each after those it uses. */
   readonly order: readonly string[];
-  /** What each resource uses, optional or not, without cycles; those that use nothing have an empty list. */
+  /** The resources that each resource uses, optional or not, without cycles; the list may be empty. */
   readonly uses: ReadonlyMap<string, readonly string[]>;
-  /** Those of its uses that a resource can do without; absent for resources that have none. */
+  /** The optional uses of a resource; absent if it has none. */
   readonly optional: ReadonlyMap<string, ReadonlySet<string>>;
-  /** The same edges as `uses` from the other end: who uses a resource. */
+  /** The edges of `uses` from the other end: the users of a resource. */
   usedBy(full: string): readonly string[];
   /** Why a resource cannot be built. */
   readonly blocked: ReadonlyMap<string, string>;
-  /** Why a resource goes without something it named as optional. What is merely not there is not mentioned. */
+  /**
+   * Why a resource goes without an optional dependency. A dependency that is merely missing is not listed.
+   */
   readonly refused: ReadonlyMap<string, string>;
 }
 
-/** Resolves what every resource needs among all resources, refusing unknown, ambiguous, self and cyclic edges. */
+/**
+ * Resolves the needs of every resource among all resources; refuses unknown, ambiguous, self and cyclic
+ * edges.
+ */
 export function wire(resources: ReadonlyMap<string, { readonly needs: readonly Need[] }>): Wiring {
   const fulls = [...resources.keys()];
   const names = new Names(fulls);
@@ -54,14 +60,14 @@ export function wire(resources: ReadonlyMap<string, { readonly needs: readonly N
 }
 
 /**
- * Sorts `names` into groups, each of which needs only earlier ones. Uses of names outside the set count as met.
- * `uses` must be without cycles, as `wire` leaves it.
+ * Sorts `names` into groups, each of which needs only earlier groups. Uses of names outside the set count as
+ * met. `uses` must be without cycles, as `wire` returns it.
  */
 export function levels(names: Iterable<string>, uses: Edges): string[][] {
   return levelsOf(topological(names, uses), uses);
 }
 
-/** As `levels`, of names that already come in an order in which each is after those of them that it uses. */
+/** Like `levels`, for names that already come in an order in which each follows those that it uses. */
 export function levelsOf(order: readonly string[], uses: Edges): string[][] {
   const depths = new Map<string, number>();
   const groups: string[][] = [];
@@ -74,7 +80,7 @@ export function levelsOf(order: readonly string[], uses: Edges): string[][] {
   return groups.map((group) => group.sort());
 }
 
-/** `names` in an order in which each comes after those of them that it uses. `uses` must be without cycles. */
+/** Sorts `names` so that each follows those that it uses. `uses` must be without cycles. */
 export function topological(names: Iterable<string>, uses: Edges): string[] {
   const list = [...names];
   const indices = new Map(list.map((name, index) => [name, index]));
@@ -89,21 +95,21 @@ export function topological(names: Iterable<string>, uses: Edges): string[] {
   return links.order(links.reversed()).map((index) => list[index]);
 }
 
-/** `names` and all that use one of them, directly or through others that `through` lets pass. */
+/** `names` and all their users, direct or through users that `through` accepts. */
 export function withUsers(
   names: Iterable<string>,
   usedBy: Wiring["usedBy"],
   through: (name: string) => boolean = () => true,
 ): Set<string> {
   const found = new Set(names);
-  // A set hands out what is added while it is gone through.
+  // A loop over a set also visits members that are added during the loop.
   for (const name of found) {
     for (const user of usedBy(name)) if (through(user)) found.add(user);
   }
   return found;
 }
 
-/** Who is called what, by number: one, or several that cannot be told apart. */
+/** Resources by name, as numbers: one, or several if the name is ambiguous. */
 class Names {
   readonly full = new Map<string, number>();
   readonly #locals = new Map<string, number | number[]>();
@@ -122,7 +128,10 @@ class Names {
     }
   }
 
-  /** A full name is one resource, a short one may be several; where a local one has it, remotes do not matter. */
+  /**
+   * A full name means one resource, a short name may mean several. If a local resource has the name, remotes
+   * do not count.
+   */
   find(name: string): number | readonly number[] | undefined {
     return this.full.get(name) ?? this.#locals.get(name) ?? this.#remotes.get(name);
   }
@@ -133,14 +142,17 @@ function join(map: Map<string, number | number[]>, name: string, index: number):
   map.set(name, known === undefined ? index : [known, index].flat());
 }
 
-/** Edges between nodes that are numbers, node after node: small, for there may be many. */
+/** Edges between numbered nodes, stored node after node; compact, because there may be many. */
 class Links {
-  /** Where the edges of a node begin in `to`, which has where each leads; -1 is one that was taken out. */
+  /**
+   * For each node, where its edges begin in `to`. `to` holds the target of each edge, or -1 for a removed
+   * edge.
+   */
   readonly #starts: number[] = [];
 
   constructor(readonly to: number[] = []) {}
 
-  /** What is added to `to` from now on belongs to the next node. */
+  /** Starts the next node: it owns everything added to `to` from now on. */
   begin(): void {
     this.#starts.push(this.to.length);
   }
@@ -181,13 +193,13 @@ class Links {
     return links;
   }
 
-  /** The nodes, each after those that it leads to; those on or above a cycle are left out. */
+  /** The nodes, each after those that it leads to; leaves out nodes on or above a cycle. */
   order(reversed: Links): number[] {
     const waitingFor = this.#starts.map(() => 0);
     for (const node of reversed.to) waitingFor[node]++;
     const order: number[] = [];
     for (const node of waitingFor.keys()) if (waitingFor[node] === 0) order.push(node);
-    // An array hands out what is added while it is gone through.
+    // A loop over an array also visits elements that are added during the loop.
     for (const node of order) {
       for (let edge = reversed.start(node); edge < reversed.end(node); edge++) {
         if (--waitingFor[reversed.to[edge]] === 0) order.push(reversed.to[edge]);
@@ -197,10 +209,10 @@ class Links {
   }
 }
 
-/** A wiring while it is made; resources are added one after the other. */
+/** A wiring under construction; resources are added one after the other. */
 class Wires {
   readonly #links = new Links();
-  /** Of every link, whether its owner can do without. */
+  /** For every link, whether it is optional for its owner. */
   readonly #optional: boolean[] = [];
   readonly #blocked = new Map<string, string[]>();
   readonly #refused = new Map<string, string[]>();
@@ -214,7 +226,7 @@ class Wires {
     this.#links.begin();
   }
 
-  /** What is named twice is used once; and is needed, unless it is optional both times. */
+  /** A resource named twice is used once; it is optional only if both names are. */
   add(owner: number, used: number, name: string, optional: boolean): void {
     if (used === owner) return this.refuse(owner, `depends on itself through "${name}"`, optional);
     const known = this.#links.to.indexOf(used, this.#links.start(owner));
@@ -263,12 +275,14 @@ class Wires {
     return { uses, optional };
   }
 
-  /** Takes one edge out of every cycle: one that its owner can do without, else the one found last. */
+  /** Removes one edge of every cycle: an optional edge if there is one, else the edge found last. */
   #refuseCycles(done: Set<number>): void {
     for (const start of this.fulls.keys()) if (!done.has(start)) this.#walk(start, done);
   }
 
-  /** An explicit stack: a chain of thousands of resources must not overflow the program's own. */
+  /**
+   * Uses an explicit stack, because a chain of thousands of resources must not overflow the program's own.
+   */
   #walk(start: number, done: Set<number>): void {
     const step = (node: number) => ({ node, rest: this.#links.of(node).values() });
     const path = [step(start)];
@@ -283,7 +297,7 @@ class Wires {
       } else if (onPath.has(next)) {
         const from = path.findIndex((one) => one.node === next);
         const cycle = [...path.slice(from).map((one) => one.node), next];
-        // What hung below the edge that goes is no longer on the path; it is walked again when it is come by.
+        // The nodes below the removed edge leave the path; the walk visits them again when it meets them.
         for (const one of path.splice(from + this.#break(cycle) + 1)) onPath.delete(one.node);
       } else if (!done.has(next)) {
         path.push(step(next));
@@ -292,7 +306,7 @@ class Wires {
     }
   }
 
-  /** Refuses one edge of the cycle and tells where in it the edge begins. */
+  /** Refuses one edge of the cycle and returns the index at which that edge begins. */
   #break(cycle: readonly number[]): number {
     const link = (index: number) => this.#links.to.indexOf(cycle[index + 1], this.#links.start(cycle[index]));
     const last = cycle.length - 2;
@@ -307,7 +321,7 @@ class Wires {
   }
 }
 
-/** A cycle longer than this is shown by its beginning and end. */
+/** An error shows only the beginning and end of a longer cycle. */
 const CYCLE_SHOWN = 16;
 
 function shown(cycle: readonly string[]): string {
@@ -318,7 +332,7 @@ function shown(cycle: readonly string[]): string {
   return parts.join(" -> ");
 }
 
-/** How the reason of a resource begins that names one which is not there. */
+/** Beginning of the reason of a resource that names a missing one. */
 export const UNRESOLVED = "resource has unresolved dependencies";
 
 function unresolved(names: readonly string[]): string {

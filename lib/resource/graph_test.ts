@@ -4,7 +4,7 @@ import { levels, type Need, topological, wire, withUsers } from "./graph.ts";
 const motor = (name: string) => `rdk:component:motor/${name}`;
 const board = (name: string) => `rdk:component:board/${name}`;
 
-/** `{ a: ["b", "c?"] }`: a needs b, and c if it is there. */
+/** `{ a: ["b", "c?"] }` means that a needs b, and c if it exists. */
 function needs(edges: Record<string, string[]>): Map<string, { needs: Need[] }> {
   const need = (name: string) => ({ name: name.replace("?", ""), optional: name.endsWith("?") });
   return new Map(Object.entries(edges).map(([full, names]) => [full, { needs: names.map(need) }]));

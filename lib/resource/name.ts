@@ -1,6 +1,6 @@
 /**
- * Names: of an API (`rdk:component:motor`), a model (`rdk:builtin:gpio`) and a resource
- * (`rdk:component:motor/left`, of a remote `rdk:component:motor/arm-pc:left`).
+ * Names of APIs (`rdk:component:motor`), models (`rdk:builtin:gpio`) and resources
+ * (`rdk:component:motor/left`, on a remote `rdk:component:motor/arm-pc:left`).
  */
 
 import { SvcError } from "../base/error.ts";
@@ -8,10 +8,10 @@ import { SvcError } from "../base/error.ts";
 const WORD = /^[\w-]+$/;
 const NAME = /^[a-zA-Z0-9][-\w]*$/;
 
-/** Longest name of a resource or remote; modules and packages may have 200. */
+/** Longest name of a resource or remote; modules and packages may have 200 characters. */
 export const NAME_LENGTH_MAX = 60;
 
-/** What a name must look like, for an error. */
+/** The form of a name, for error messages. */
 export const NAME_WANTED =
   `1 to ${NAME_LENGTH_MAX} letters, digits, "-" and "_", beginning with a letter or digit`;
 
@@ -37,7 +37,7 @@ export function parseApi(text: string): ApiName {
   return { namespace, kind, type };
 }
 
-/** A model's full name: a bare word is one of the built-in models. */
+/** A model's full name; a bare word means a built-in model. */
 export function parseModel(text: string): string {
   const parts = text.split(":");
   if (parts.every((part) => WORD.test(part)) && (parts.length === 3 || parts.length === 1)) {
@@ -51,7 +51,7 @@ export function isResourceName(name: string): boolean {
   return name.length <= NAME_LENGTH_MAX && NAME.test(name);
 }
 
-/** Names one resource of a machine. Two with the same `full` text are the same resource. */
+/** The name of one resource of a machine. Names with equal `full` text mean the same resource. */
 export class ResourceName {
   /** `rdk:component:motor/left`, with a remote `rdk:component:motor/remote:left`. */
   readonly full: string;
@@ -59,9 +59,9 @@ export class ResourceName {
   private constructor(
     /** `rdk:component:motor` */
     readonly api: string,
-    /** What this machine calls it: `left`, or `remote:left`. */
+    /** The name within this machine: `left`, or `remote:left`. */
     readonly short: string,
-    /** What it is called where it lives: a remote's resource has no remote in its name there. */
+    /** The name on the machine where the resource lives: for a remote's resource, without the remote. */
     readonly far: string = short,
   ) {
     this.full = `${api}/${short}`;
@@ -71,7 +71,7 @@ export class ResourceName {
     return new ResourceName(api, short, far);
   }
 
-  /** What clients call it: the short name without the remote. */
+  /** The name for clients: the short name without the remote. */
   get simple(): string {
     return this.short.slice(this.short.indexOf(":") + 1);
   }

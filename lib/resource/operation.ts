@@ -1,9 +1,9 @@
 /**
- * One movement at a time: a newer command takes over from the one that runs, and a caller who goes away stops what
- * it started.
+ * One movement at a time: a newer command takes over from the running command, and a caller who goes away
+ * stops the movement it started.
  *
- * `Operation` owns who moves a device now. It promises that two movements never overlap: the older one has ended
- * before the newer one begins.
+ * `Operation` owns the right to move a device. It promises that two movements never overlap: the older
+ * movement has ended before the newer one begins.
  */
 
 import { joined, SvcError } from "../base/error.ts";
@@ -16,17 +16,17 @@ export class Operation {
   /** `halt` brings the device to rest; it must not go through this operation. */
   constructor(private readonly halt: () => Promise<void>) {}
 
-  /** Whether a movement is under way. */
   get running(): boolean {
     return this.#current !== undefined;
   }
 
   /**
-   * Takes over: interrupts what runs, waits for its end, then does `work`. Resolves to `true` when the work is
-   * done and to `false` when a newer command took over, which is no error.
+   * Takes over: interrupts the running movement, waits for its end, then does `work`. Resolves to `true` when
+   * the work is done and to `false` when a newer command took over, which is no error.
    *
-   * The device is halted when `caller` aborts (then this rejects with its reason) and when the work fails; not
-   * when a newer command takes over, since that one decides. `work` heeds its signal and never calls `run`.
+   * Halts the device when `caller` aborts (then this rejects with the caller's reason) and when the work
+   * fails, but not when a newer command takes over, because the newer command moves the device. `work` must
+   * heed its signal and never call `run`.
    */
   async run(work: (signal: AbortSignal) => Promise<unknown>, caller?: AbortSignal): Promise<boolean> {
     this.#current?.abort(this.#takenOver);
@@ -53,7 +53,7 @@ export class Operation {
     }
   }
 
-  /** Interrupts what runs and halts the device, whether or not anybody still waits for it. */
+  /** Interrupts the running movement and halts the device, whether or not a caller still waits. */
   async stop(): Promise<void> {
     await this.run(this.halt);
   }

@@ -1,7 +1,8 @@
 /**
- * What a machine can be built from: APIs (kinds of resource, with their service) and models (drivers of an API).
+ * The parts from which a machine is built: APIs (kinds of resources, with their services) and models (drivers
+ * of an API).
  *
- * Both are plain values in explicit lists. `Registry` checks the lists once and answers by name.
+ * Both are plain values in explicit lists. `Registry` checks the lists once and finds entries by name.
  */
 
 import type { Devices, Environment, Platform } from "../base/host.ts";
@@ -25,23 +26,26 @@ export interface Api<R extends Resource = Resource> extends Facets<R> {
   /** `rdk:component:motor` */
   readonly name: string;
   readonly desc: DescService;
-  /** The API's service over the machine's resources; `find` throws where there is none of that name. */
+  /** The API's service over the machine's resources; `find` throws for an unknown name. */
   serve(find: (name: string) => R): Service;
   /** A resource of this API behind a channel. */
   client(name: ResourceName, channel: Channel): R;
-  /** A machine has at most so many of them, built one after the other. */
+  /** A machine builds at most this many resources of the API, one after the other. */
   readonly instancesMax?: number;
-  /** What other resources, or remotes, may ask of a service of this API: attributes of their `service_configs`. */
+  /**
+   * The attributes that other resources and remotes may set for a service of this API in their
+   * `service_configs`.
+   */
   readonly serviceConfig?: Row<unknown>;
 }
 
 // deno-lint-ignore no-explicit-any
 export type AnyApi = Api<any>;
 
-/** What a driver may ask of the machine it runs on. */
+/** The parts of the host that a driver may use. */
 export interface ModelHost extends Files, Devices, Environment, Platform {}
 
-/** What a driver is built from. */
+/** The inputs from which a driver is built. */
 export interface Construction<A> {
   readonly name: ResourceName;
   readonly attributes: A;
@@ -49,7 +53,7 @@ export interface Construction<A> {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly host: ModelHost;
-  /** Takes captured data; there is none without a control plane. */
+  /** Accepts captured data; absent without a control plane. */
   readonly uplink?: Uplink;
   /** Aborts when the machine no longer waits for the resource. */
   readonly signal: AbortSignal;
@@ -64,11 +68,14 @@ export interface Model<R extends Resource = Resource, A = unknown> {
   readonly doc: string;
   readonly attributes: Row<A>;
   /**
-   * The APIs of those resources that it works with if they are there, none of which it waits for:
-   * `dependencies.seen`. It does not hold them, so they come and go without it.
+   * The APIs of the resources that the model works with if they exist: `dependencies.seen`. The model neither
+   * waits for these resources nor holds them, so they come and go without it.
    */
   readonly sees?: (api: string) => boolean;
-  /** A machine that has none of this API has one of this model, named `builtin`, with nothing configured. */
+  /**
+   * If true, a machine without any resource of this API has one of this model, named `builtin`, with default
+   * settings.
+   */
   readonly byDefault?: boolean;
   construct(from: Construction<A>): R | Promise<R>;
 }
@@ -81,14 +88,14 @@ export function model<R extends Resource, A>(definition: Model<R, A>): Model<R, 
   return definition;
 }
 
-/** What a resource sees of its machine without holding it, always as it is at this moment. */
+/** A resource's view of its machine. It holds nothing and always shows the present state. */
 export interface View {
-  /** The API of that name, where the machine has it built in. */
+  /** The API of this name, if it is built into the machine. */
   api(name: string): AnyApi | undefined;
   find(api: string, name: string): Resource;
-  /** Those that its model sees. */
+  /** The resources that the model sees. */
   readonly seen: readonly Resource[];
-  /** What the configuration of a resource has for services of an API. */
+  /** The settings that a resource's configuration gives for services of an API. */
   serviceConfigs(resource: ResourceName, api: string): readonly JsonObject[];
   readonly frames?: FrameView;
 }
@@ -101,7 +108,7 @@ export class Dependencies {
     private readonly view?: View,
   ) {}
 
-  /** The resource of `api` named `name` (short or full). Throws `failed_precondition` where there is none. */
+  /** The resource of `api` named `name` (short or full). Throws `failed_precondition` if there is none. */
   get<R extends Resource>(api: Api<R>, name: string): R {
     const found = this.find(api, name);
     if (found) return found;
@@ -120,9 +127,9 @@ export class Dependencies {
   }
 
   /**
-   * Any resource of the machine, as it is at this moment: for one that a request names, where the configuration
-   * does not. Not to be kept, for it may be closed and built anew. Throws `unknown`, the published code, where there
-   * is none.
+   * Any resource of the machine at this moment, for names that come from a request instead of the
+   * configuration. Do not keep it: it may be closed and built anew. Throws `unknown`, the published code, if
+   * there is none.
    */
   lookUp<R extends Resource>(api: Api<R>, name: string): R {
     const found = this.find(api, name) ?? this.view?.find(api.name, name);
@@ -130,22 +137,22 @@ export class Dependencies {
     throw new SvcError("unknown", `no node found with api ${api.name} and name ${name}`);
   }
 
-  /** The resources that the model sees, as they are at this moment. Not to be kept. */
+  /** The resources that the model sees at this moment. Do not keep them. */
   get seen(): readonly Resource[] {
     return this.view?.seen ?? [];
   }
 
-  /** What the configuration of a resource that the model sees has for services of an API. */
+  /** The settings for services of an API in the configuration of a resource that the model sees. */
   serviceConfigs(resource: Resource, api: AnyApi): readonly JsonObject[] {
     return this.view?.serviceConfigs(resource.name, api.name) ?? [];
   }
 
-  /** The type of a resource, where the machine has it built in. */
+  /** The type of a resource, if it is built into the machine. */
   apiOf(resource: Resource): AnyApi | undefined {
     return this.view?.api(resource.name.api);
   }
 
-  /** Where everything is. Throws `failed_precondition` outside of a machine. */
+  /** The places of all parts. Throws `failed_precondition` outside of a machine. */
   get frames(): FrameView {
     if (this.view?.frames) return this.view.frames;
     throw new SvcError("failed_precondition", `${this.owner} needs the frame system of its machine`);
@@ -189,13 +196,13 @@ export class Registry {
     return this.#apis.get(name);
   }
 
-  /** The API that a service is of. */
+  /** The API to which a service belongs. */
   apiOfService({ typeName }: DescService): AnyApi | undefined {
     this.#byService ??= new Map(this.apis.map((api) => [api.desc.typeName, api]));
     return this.#byService.get(typeName);
   }
 
-  /** The model, or `not_found` with what is likely meant. */
+  /** The model. For an unknown name, throws `not_found` with the likely intended name. */
   model(api: string, name: string): AnyModel {
     const found = this.#models.get(`${api} ${name}`);
     if (found) return found;
@@ -214,7 +221,7 @@ export class Registry {
     return likelyApi ? `did you mean API ${likelyApi}?` : "no configured module provides this API either";
   }
 
-  /** What `-dump-resources` writes: sorted, in the published shape. */
+  /** The content of the `-dump-resources` file: sorted, in the published shape. */
   dump(): { api: string; model: string; attribute_schema: JsonObject }[] {
     return this.models.map((model) => ({
       api: model.api.name,
@@ -227,7 +234,7 @@ export class Registry {
   }
 }
 
-/** Full names begin alike, so only their last words tell which is near. */
+/** Compares only the last word, because full names share their beginnings. */
 function nearest(name: string, known: readonly string[]): string | undefined {
   const last = (full: string) => full.slice(full.lastIndexOf(":") + 1);
   const likely = suggest(last(name), known.map(last));

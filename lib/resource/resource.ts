@@ -1,8 +1,9 @@
 /**
- * What every resource is, whatever its type: something with a name that takes commands, tells its status and can
- * be closed; and the base classes from which drivers and clients derive.
+ * The common interface of all resources: a name, commands, a status and a close. Also holds the base classes
+ * from which drivers and clients derive.
  *
- * The room owns what a resource is, apart from its type: names, models, the registry, and who depends on whom.
+ * The room owns the parts of resources that are independent of their type: names, models, the registry, and
+ * the dependency graph.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -10,32 +11,32 @@ import type { JsonObject } from "../base/schema/schema.ts";
 import type { Geometry } from "../geometry/geometry.ts";
 import type { ResourceName } from "./name.ts";
 
-/** What comes with a call besides its arguments. */
+/** The parts of a call besides its arguments. */
 export interface Call {
-  /** Model-specific arguments, as given by the caller. */
+  /** Model-specific arguments from the caller. */
   readonly extra?: JsonObject;
-  /** Aborts when the caller goes away; whatever takes time heeds it. */
+  /** Aborts when the caller goes away; anything that takes time must heed it. */
   readonly signal?: AbortSignal;
 }
 
 export interface Resource {
   readonly name: ResourceName;
-  /** A model's own command; `unimplemented` where it has none. */
+  /** A model's own command; `unimplemented` if the model has none. */
   doCommand(command: JsonObject, call?: Call): Promise<JsonObject>;
-  /** A model's own status; empty where it has none. */
+  /** A model's own status; empty if the model has none. */
   getStatus(call?: Call): Promise<JsonObject>;
-  /** Told when the resources that its model sees have changed. Nobody waits for it. */
+  /** Called when the resources that the model sees have changed. Nobody waits for the result. */
   seenChanged?(): Promise<void>;
-  /** Lets go of everything. Idempotent. */
+  /** Releases everything. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface Component extends Resource {
-  /** The shapes the component takes up, in its own frame. */
+  /** The shapes that the component occupies, in its own frame. */
   getGeometries(call?: Call): Promise<Geometry[]>;
 }
 
-/** A component that moves: what StopAll and a lost session stop. */
+/** A component that moves; StopAll and a lost session stop it. */
 export interface Actuator extends Component {
   stop(call?: Call): Promise<void>;
   isMoving(call?: Call): Promise<boolean>;
@@ -68,7 +69,10 @@ export abstract class BaseComponent extends BaseResource implements Component {
   }
 }
 
-/** For what this model cannot do: `motor rdk:component:motor/m does not support GoTo: it has no encoder`. */
+/**
+ * The error for a call that this model cannot serve: `motor rdk:component:motor/m does not support GoTo: it
+ * has no encoder`.
+ */
 export function unsupported(name: ResourceName, method: string, why?: string): SvcError {
   return new SvcError("unimplemented", `${name} does not support ${method}${why ? `: ${why}` : ""}`);
 }

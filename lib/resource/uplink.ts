@@ -1,23 +1,24 @@
 /**
- * The way of captured data to a control plane, as models see it: what they hand over, and who takes it.
+ * The path of captured data to a control plane, as models see it: the data that they hand over, and the
+ * receiver.
  */
 
 import type { JsonObject } from "../base/schema/schema.ts";
 
-/** Where data was captured, and what it is to be filed under. */
+/** The origin of captured data, and the labels under which it is filed. */
 export interface CaptureSource {
-  /** `rdk:component:camera`; empty where no resource captured it. */
+  /** `rdk:component:camera`; empty if no resource captured it. */
   readonly componentType: string;
   readonly componentName: string;
   readonly methodName: string;
-  /** What the method was called with besides. */
+  /** Further arguments of the method. */
   readonly parameters: JsonObject;
   readonly tags: readonly string[];
   readonly datasetIds: readonly string[];
 }
 
 export interface CapturedReading {
-  /** When it was asked for, to the microsecond: no two readings of one source have the same time. */
+  /** When the reading was requested, to the microsecond: no two readings of one source have the same time. */
   readonly timeMs: number;
   readonly receivedMs: number;
   readonly payload: JsonObject;
@@ -51,7 +52,7 @@ export interface CapturedBox {
   readonly yMax: number;
 }
 
-/** What a camera or a vision service says is in a picture. */
+/** The findings in a picture, as a camera or a vision service reports them. */
 export interface CapturedAnnotations {
   readonly boxes: readonly CapturedBox[];
   readonly classifications: readonly { readonly label: string; readonly confidence?: number }[];
@@ -61,8 +62,8 @@ export type Captured = CapturedReadings | CapturedFile;
 
 export interface Uplink {
   /**
-   * Hands over data; when it resolves the control plane has it. The same data may be handed over again, and arrives
-   * once all the same. Errors are `SvcError`s with the code of the answer.
+   * Hands over data. Once this resolves, the control plane has the data. Handing over the same data again is
+   * safe: it arrives once. Errors are `SvcError`s with the code of the answer.
    */
   send(data: Captured, signal: AbortSignal): Promise<void>;
 }
