@@ -4,13 +4,14 @@
  * Everybody gets in. A connection rises as it shows what it is for: it is silent, then a stranger, then known to make
  * calls, then in the middle of one. Whoever has shown least gives way first, and among equals those of the address with
  * the most connections, the one without progress for longest before the others. But every rank keeps some room, so that
- * a crowd of silent connections neither crowds out a newcomer who is about to speak nor everybody who has spoken.
+ * a crowd of silent connections neither crowds out a newcomer who is about to speak nor everybody who has spoken. Whoever
+ * has come or progressed a moment ago is spared while others have shown as little for longer.
  *
  * The limit follows from how many files the program may have open, of which it keeps some for itself. No one address
  * has all of it; those of this computer have more, as a proxy may stand there for everybody.
  */
 
-import { nextTurn } from "../../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 
 /** Connections of one port, whatever the system allows. */
@@ -34,6 +35,12 @@ const LOCAL_SHARE = 7 / 8;
 const OTHERS_SHARE = 1 / 4;
 const SILENT_SHARE = 1 / 3;
 const STRANGERS_SHARE = 1 / 3;
+/**
+ * Who has come or progressed is spared for one to two beats. A beat is a timer: while the program is too busy to hear
+ * what a newcomer says, there is no next beat, and nobody's time runs out.
+ */
+const BEAT_MS = 100;
+const SPARED_BEATS = 2;
 /** As much as this has to come or to go before that is progress: a byte now and then is none. */
 export const PROGRESS_BYTES = 64 * 1024;
 
@@ -78,8 +85,8 @@ export class Guest {
   rank: Rank = "silent";
   /** Grows from guest to guest with every progress. */
   progress = 0;
-  /** Nobody has read yet what it may have said. */
-  fresh = true;
+  /** The beat of its last progress. */
+  beat = 0;
   #calls = 0;
   #movedBytes = 0;
 
@@ -156,10 +163,12 @@ export class Guests {
   };
   readonly #counts: Record<Rank, number> = { silent: 0, stranger: 0, known: 0, calling: 0 };
   readonly #here = new Set<Guest>();
-  readonly #fresh: Guest[] = [];
   #progress = 0;
+  #beat = 0;
+  #notedBeat = 0;
+  #stopBeat: (() => void) | undefined;
 
-  constructor(private readonly limit: number) {}
+  constructor(private readonly limit: number, private readonly clock: Clock) {}
 
   get counts(): Counts {
     return this.#counts;
@@ -172,25 +181,17 @@ export class Guests {
     const guest = new Guest(this, address, leave);
     this.#here.add(guest);
     this.#enter(guest);
-    this.#freshen(guest);
     return guest;
-  }
-
-  #freshen(guest: Guest): void {
-    this.#fresh.push(guest);
-    if (this.#fresh.length > 1) return;
-    // What has come for them is read in the turn after the next one at the latest.
-    nextTurn(() =>
-      nextTurn(() => {
-        for (const guest of this.#fresh.splice(0)) guest.fresh = false;
-      })
-    );
   }
 
   /** Idempotent. */
   remove(guest: Guest): void {
     if (!this.#here.delete(guest)) return;
     this.#quit(guest);
+    if (this.#here.size === 0) {
+      this.#stopBeat?.();
+      this.#stopBeat = undefined;
+    }
     if (this.#countsOf(guest.address).total > 0) return;
     for (const rank of RANKS) this.#ranks[rank].delete(guest.address);
   }
@@ -199,7 +200,7 @@ export class Guests {
   rise(guest: Guest, rank: Rank): void {
     if (!this.#here.has(guest)) return;
     if (rank === guest.rank && this.#ranks[rank].get(guest.address)!.size === 1) {
-      guest.progress = ++this.#progress;
+      this.#note(guest);
       return;
     }
     this.#quit(guest);
@@ -224,15 +225,34 @@ export class Guests {
       return only.length > 0 ? first(addresses.get(only[0])) : firstOfMost(addresses);
     };
     const chosen = longest(rankToLeave(only.length > 0 ? this.#countsOf(only[0]) : this.#counts));
-    // Many come in one turn, and are silent until somebody reads: then strangers go before them.
-    const guest = chosen?.fresh && chosen.rank === "silent" ? longest("stranger") ?? chosen : chosen;
+    const guest = chosen && this.#isSpared(chosen) ? older(longest("silent"), longest("stranger")) : chosen;
     if (!guest) return;
     this.remove(guest);
     guest.leave();
   }
 
-  #enter(guest: Guest): void {
+  /** One of those who have shown little, where there may be older ones to leave for it. */
+  #isSpared({ rank, beat }: Guest): boolean {
+    return (rank === "silent" || rank === "stranger") && this.#beat - beat < SPARED_BEATS;
+  }
+
+  #note(guest: Guest): void {
     guest.progress = ++this.#progress;
+    guest.beat = this.#notedBeat = this.#beat;
+    this.#awaitBeat();
+  }
+
+  /** Beats go on for as long as somebody may be spared. */
+  #awaitBeat(): void {
+    this.#stopBeat ??= this.clock.after(BEAT_MS, () => {
+      this.#stopBeat = undefined;
+      this.#beat++;
+      if (this.#beat - this.#notedBeat < SPARED_BEATS) this.#awaitBeat();
+    });
+  }
+
+  #enter(guest: Guest): void {
+    this.#note(guest);
     const addresses = this.#ranks[guest.rank];
     const guests = addresses.get(guest.address);
     if (guests) guests.add(guest);
@@ -244,6 +264,10 @@ export class Guests {
     this.#ranks[guest.rank].get(guest.address)!.delete(guest);
     this.#counts[guest.rank]--;
   }
+}
+
+function older(one: Guest | undefined, other: Guest | undefined): Guest | undefined {
+  return one && other ? (one.progress < other.progress ? one : other) : one ?? other;
 }
 
 function first(guests: ReadonlySet<Guest> | undefined): Guest | undefined {

@@ -1,7 +1,6 @@
 /** Who gives way when a port is full, and how many connections the system's limit leaves room for. */
 
 import { assert, assertEquals } from "@std/assert";
-import { settle } from "../../base/clock.ts";
 import {
   CallMark,
   connectionLimit,
@@ -11,11 +10,13 @@ import {
   PROGRESS_BYTES,
   rankToLeave,
 } from "./guests.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 /** A port and who has left it, by name. */
 function port(limit: number) {
-  const guests = new Guests(limit);
+  const clock = new FakeClock();
+  const guests = new Guests(limit, clock);
   const gone: string[] = [];
   const admit = (name: string, address = "10.0.0.1", says: "nothing" | "something" | "calls" = "nothing") => {
     const guest = guests.admit(address, () => void gone.push(name));
@@ -23,7 +24,7 @@ function port(limit: number) {
     if (says === "calls") guest.began();
     return guest;
   };
-  return { guests, gone, admit };
+  return { guests, gone, admit, clock };
 }
 
 function counts(given: Partial<Counts>): Counts {
@@ -52,15 +53,46 @@ Deno.test("whoever has shown least gives way, and each rank keeps some room", ()
   }
 });
 
-Deno.test("those who come in one turn are heard before one of them gives way, if there are strangers", async () => {
-  const { admit, gone } = port(12);
+Deno.test("who has just come is spared while others are there who have shown little for longer", async () => {
+  const { admit, gone, clock } = port(12);
   for (let i = 0; i < 8; i++) admit(`stranger ${i}`, "10.0.0.1", "something");
-  for (let i = 0; i < 6; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
-  assertEquals(gone, Array.from({ length: gone.length }, (_, i) => `stranger ${i}`));
-  const before = gone.length;
-  await settle();
-  for (let i = 6; i < 9; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
-  assertEquals(gone.slice(before), ["newcomer 0", "newcomer 1", "newcomer 2"]);
+  await clock.advance(200);
+  for (let i = 0; i < 7; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
+  // The next beat may come before anybody could read what they say.
+  await clock.advance(100);
+  for (let i = 7; i < 10; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
+  assertEquals(gone, Array.from({ length: 6 }, (_, i) => `stranger ${i}`));
+  await clock.advance(200);
+  // They had their time: among the silent and strangers, the silent ones are too many.
+  for (let i = 10; i < 13; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
+  assertEquals(gone.slice(6), ["newcomer 0", "newcomer 1", "newcomer 2"]);
+});
+
+Deno.test("who has just spoken is spared as well", async () => {
+  const { admit, gone, clock } = port(12);
+  for (let i = 0; i < 6; i++) admit(`stranger ${i}`, `10.0.1.${i}`, "something");
+  for (let i = 0; i < 4; i++) admit(`silent ${i}`, `10.0.2.${i}`);
+  await clock.advance(200);
+  const newcomers = [0, 1].map((i) => admit(`newcomer ${i}`, `10.0.3.${i}`));
+  for (const newcomer of newcomers) newcomer.progressed();
+  for (let i = 0; i < 10; i++) admit(`silent again ${i}`, `10.0.4.${i}`);
+  assertEquals(gone.length, 10);
+  assert(gone.every((name) => !name.startsWith("newcomer") && !name.startsWith("silent again")), gone.join());
+  // Now that all are spared, those go who came first.
+  admit("one more", "10.0.5.1");
+  assertEquals(gone[10], "newcomer 0");
+});
+
+Deno.test("an idle port has no timer, nor has one that everybody has left", async () => {
+  const { guests, admit, clock } = port(3);
+  const guest = admit("one", "10.0.0.1");
+  assertEquals(clock.pending, 1);
+  await clock.advance(1_000);
+  assertEquals(clock.pending, 0);
+  guest.progressed();
+  assertEquals(clock.pending, 1);
+  guests.remove(guest);
+  assertEquals(clock.pending, 0);
 });
 
 Deno.test("of one rank the guest without progress for longest gives way", () => {

@@ -140,7 +140,7 @@ class OpenPort implements Port {
       closing: () => this.#closing !== undefined,
       changed: () => this.#changed(),
     });
-    this.#guests = new Guests(connections);
+    this.#guests = new Guests(connections, clock);
     this.#listener = new Listener({
       clock,
       logger,

@@ -46,10 +46,13 @@ export interface Toll {
 /** Between two tries to connect. */
 const AGAIN_MS = 10;
 const CONNECT_MS = 3_000;
+/** Until the first connection. */
+const FIRST_MS = 10_000;
 
 export class Field {
   readonly #peers: Peer[] = [];
   readonly #over = new AbortController();
+  readonly #begun = Promise.withResolvers<void>();
   readonly #cut = Promise.withResolvers<void>();
   readonly #ended: Record<string, number> = {};
   readonly #complaints: string[] = [];
@@ -62,10 +65,15 @@ export class Field {
   /** @param seed of everything that looks like chance */
   constructor(readonly target: Target, readonly ms: number, readonly seed: number) {}
 
-  /** Plays `attack` until its time is over, or after `enoughMs` when a connection was cut off; closes everything. */
+  /**
+   * Plays `attack` until its time is over, or after `enoughMs` when a connection was cut off; closes everything. Its time
+   * begins with the first connection, which may be late where the computer is busy.
+   */
   async run(attack: Attack, enoughMs: number): Promise<Toll> {
-    const enough = this.sleep(enoughMs).then(() => this.#cut.promise);
-    const over = Promise.race([this.sleep(this.ms), enough]).then(() => this.#over.abort());
+    const begun = Promise.race([this.#begun.promise, this.sleep(FIRST_MS)]);
+    const enough = begun.then(() => this.sleep(enoughMs)).then(() => this.#cut.promise);
+    const ended = begun.then(() => this.sleep(this.ms));
+    const over = Promise.race([ended, enough]).then(() => this.#over.abort());
     await Promise.race([attack.play(this), over]);
     // A play that ends by itself (its requests were answered) leaves at once.
     this.#over.abort();
@@ -156,6 +164,7 @@ export class Field {
       return undefined;
     }
     this.#connections++;
+    this.#begun.resolve();
     const peer = make(conn);
     this.#peers.push(peer);
     void peer.over.then(() => peer.ended !== undefined && this.#cut.resolve());
