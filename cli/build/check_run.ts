@@ -7,6 +7,7 @@
 
 import { Buffer } from "node:buffer";
 import * as http2 from "node:http2";
+import { dirname } from "node:path";
 import { assert, assertStringIncludes } from "@std/assert";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -27,6 +28,7 @@ export interface RunRequest {
 const DEADLINE_MS = 90_000;
 
 const EXAMPLE = `${ROOT}examples/demo.json`;
+const IMAGE = `${ROOT}tests/data/camera/color.png`;
 const ONNX_MODEL = `${ROOT}tests/data/ml_model/colors/model.onnx`;
 
 /** A folder that is empty but for what the program itself leaves there, and the way to run programs in it. */
@@ -75,6 +77,9 @@ async function main(request: RunRequest): Promise<number> {
       await Deno.remove(folder, { recursive: true });
     }
   }
+  const pathOf = (wanted: string) => request.programs.find(({ name }) => name === wanted)?.path;
+  const [cloud, ml] = [pathOf("svc-cloud"), pathOf("svc-ml")];
+  if (cloud && ml && request.runner.length === 0) await checkInference(report, cloud, ml);
   return report.finish();
 }
 
@@ -145,6 +150,34 @@ async function checkModels(report: Report, sandbox: Sandbox, path: string): Prom
       );
       assert(left.length === 0, `${left.length} unpacked folders are left behind`);
     });
+  });
+}
+
+/** A model asked through two programs: svc-cloud opens it in a content process, which is svc-cloud once more. */
+async function checkInference(report: Report, cloud: string, ml: string): Promise<void> {
+  await report.check("svc-cloud answers svc-ml infer with a model of its registry", async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc_check_" });
+    try {
+      const sandbox = new Sandbox([], folder);
+      const init = await sandbox.command(cloud, ["init", "--json"]).output();
+      const { organizationId, ownerKey } = JSON.parse(new TextDecoder().decode(init.stdout));
+      const model = `${folder}/colors.tar.gz`;
+      const packed = await new Deno.Command("tar", { args: ["-czf", model, "-C", dirname(ONNX_MODEL), "."] })
+        .output();
+      assert(packed.success, "tar cannot pack the model");
+      await sandbox.run(cloud, ["package", "upload", "colors", "1.0.0", model]);
+      return await whileServing(sandbox.command(cloud, ["serve", "--listen", "127.0.0.1:0"]), async (url) => {
+        const seen = await sandbox.run(ml, ["infer", IMAGE, "--model", "colors"], 0, {
+          SVC_BASE_URL: url,
+          SVC_ORG_ID: organizationId,
+          SVC_API_KEY_ID: ownerKey.id,
+          SVC_API_KEY: ownerKey.key,
+        });
+        assert(/\b(red|green|blue)\b/.test(seen), `it sees no colour: ${seen}`);
+      });
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
   });
 }
 
