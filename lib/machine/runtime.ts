@@ -10,13 +10,8 @@ import type { MachineName, ProcessUsage } from "../base/host.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Fields, Logger, Logs } from "../base/log/log.ts";
-import type { AnyApi, ModelHost, Registry } from "../resource/registry.ts";
-import type { Uplink } from "../resource/uplink.ts";
-import type { Auth } from "../wire/auth.ts";
-import { health } from "../wire/grpc/health.ts";
+import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
-import { reflection } from "../wire/grpc/reflection.ts";
-import { type Interceptor, type Service, ServiceTable } from "../wire/service.ts";
 import { Activities, shutdownReason } from "./graph/activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/builder.ts";
 import { type MachineConfig, resourceAliases, resourceLogger } from "./config/config.ts";
@@ -26,21 +21,22 @@ import { sendLogs } from "../cloud_client/log_sender.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics/diagnostics.ts";
 import { envDurationMs } from "./config/env_duration.ts";
 import { Jobs } from "./serve/jobs.ts";
-import { requestLimit } from "./serve/limits.ts";
 import { Machine } from "./graph/machine.ts";
-import { MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
+import { MachinePort } from "./serve/machine_port.ts";
 import { maintenanceAllowed } from "./graph/maintenance.ts";
 import { type Network, tellNetwork } from "./diagnostics/network_check.ts";
 import { Operations } from "./serve/operations.ts";
 import { type Origin, originOf } from "./config/origin.ts";
 import { MachinePackages } from "./packages/packages.ts";
 import { homeFolder } from "./config/placeholder.ts";
-import { Reconfiguration, type ReconfigurationParts } from "./graph/reconfiguration.ts";
+import { type Candidate, ConfigReading } from "./config/config_reading.ts";
+import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
 import { Remotes } from "./graph/remotes.ts";
 import { followRestartOrders } from "../cloud_client/restart.ts";
-import { robotService, type RobotServiceParts, type StatusNode } from "./serve/service.ts";
+import type { InternalPart, RobotServiceParts } from "./serve/service.ts";
 import { Sessions } from "./serve/sessions.ts";
 import { shutDown, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_TIMEOUT_VARIABLES, type Stage } from "./serve/shutdown.ts";
+import { Tables } from "./serve/tables.ts";
 
 export interface RuntimeOptions {
   readonly configPath: string;
@@ -109,153 +105,143 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   }
 }
 
-/** Tells where the program serves: in the log and, where somebody asked for it, in a file. */
-function serving({ host, logs }: RuntimeParts): (url: string) => void {
-  const logger = logs.logger("rdk");
-  const file = host.env(SERVING_FILE);
-  let telling = Promise.resolve();
-  return (url) => {
-    logger.info("serving", { url });
-    if (!file) return;
-    telling = telling.then(() => host.writeFile(file, `${JSON.stringify({ url })}\n`)).catch((error) =>
-      logger.warn(`cannot tell where it serves: ${chainOf(error)}`)
-    );
-  };
-}
-
 /** With what is last to be closed. */
 type ConnectedOrigin = Origin & { readonly disconnect: () => Promise<void> };
 
+/** Reads the configuration, makes the parts in the order in which they need each other, opens the port and begins. */
 async function start(
   options: RuntimeOptions,
   parts: RuntimeParts,
   origin: ConnectedOrigin,
 ): Promise<Runtime> {
-  const { clock, logs } = parts;
+  const { host, clock, logs, version } = parts;
   const logger = logs.logger("rdk");
   const activities = new Activities(logs.logger("rdk.activity"), clock);
   const started = activities.begin("startup");
-  const machine = machineOf(options, { ...parts, activities }, origin.client && uplinkOf(origin.client));
-  const packages = packagesOf(origin, parts);
-  const warnOfIdlePatterns = idlePatterns(logs);
-  const reconfiguration = reconfigurationOf(
-    {
-      machine,
-      packages,
-      source: origin.source,
-      adopt: (config) => {
-        adoptLogs(config, options, logs);
-        port.admit(config);
-      },
-      move: (config) => move(config, { sessions, diagnostics, port }),
-      apply: async (config) => {
-        await apply(config, { machine, jobs, packages, activities }, logger);
-        warnOfIdlePatterns(config);
-      },
-    },
-    options,
-    parts,
-  );
-  const first = await reconfiguration.first();
+
+  const reading = readingOf(origin, parts);
+  const first = await reading.first();
   adoptLogs(first.config, options, logs);
   warnOfUnused(first.config, logger);
 
+  const machine = machineOf(activities, origin, options, parts);
+  const packages = packagesOf(origin, parts);
   const sessions = sessionsOf(machine, first.config, parts);
+  const operations = new Operations(clock);
   const diagnostics = new Diagnostics(options.diagnostics, { machine, ...parts });
-  const tableFor = tables(
-    {
-      machine,
-      sessions,
-      jobs: { statuses: () => jobs.statuses() },
-      packages,
-      internal: () => [reconfiguration.status, port.status].filter((status) => status !== undefined),
-      upload: uploadTo(origin, parts),
-      stop: options.stop,
-    },
-    diagnostics.interceptors,
-    parts,
-  );
-  const jobs = new Jobs({ machine, channel: memoryChannel(tableFor()), clock, logs });
+  const { interceptors: outermost, routes } = diagnostics;
+  const tables = new Tables({ machine, operations, sessions, host, clock, outermost });
+  const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
-  const port = await portOf(first.config, { tableFor, restarts, diagnostics }, options, parts);
+
+  const served = { machine, operations, sessions, jobs, packages, version, logs, clock };
+  const internal: InternalPart[] = [];
+  const robot = { ...served, internal, upload: uploadTo(origin, parts), shutdown: options.stop };
+  const port = await MachinePort.open(first.config, {
+    tableFor: (guard) => tables.port(robot, guard),
+    http: { restartStatus: restarts.status, routes },
+    noTls: options.noTls,
+    serving: serving(parts),
+    host,
+    clock,
+    logger,
+  });
+  const running = { machine, packages, sessions, diagnostics, jobs, port };
+  const steps = stepsOf(running, activities, options, parts);
+  const reconfiguration = reconfigurationOf(reading, first, steps, options, parts);
+  internal.push(reconfiguration, port);
+
   await diagnostics.begin(first.config);
-  const ready = reconfiguration.begin(first).then(() => {
+  const ready = reconfiguration.begin().then(() => {
     logger.info("machine is running", summary(machine));
     started();
   });
   const watch = watchNetwork(options, ready, origin, parts);
-  const running = { watch, packages, port, reconfiguration, jobs, sessions, restarts };
+  const stages = stagesOf({ ...running, reconfiguration, restarts, watch, origin });
+  const close = closing(stages, activities, parts);
   return {
     get url() {
       return port.url;
     },
     machine,
     ready,
-    close: closing(stagesOf({ ...running, machine, diagnostics, origin }), activities, parts),
+    close,
   };
 }
 
-/** What runs takes over from a configuration beside its resources. */
-function move(
-  config: MachineConfig,
-  { sessions, diagnostics, port }: Pick<Closed, "sessions" | "diagnostics" | "port">,
-): void {
-  sessions.heartbeatWindowMs = config.network.heartbeatWindowMs;
-  diagnostics.adopt(config);
-  void port.change(config);
+/** The parts that a configuration changes. */
+interface Running {
+  readonly machine: Machine;
+  readonly packages: MachinePackages;
+  readonly sessions: Sessions;
+  readonly diagnostics: Diagnostics;
+  readonly jobs: Jobs;
+  readonly port: MachinePort;
 }
 
-async function apply(
-  config: MachineConfig,
-  { machine, jobs, packages, activities }:
-    & Pick<Closed, "machine" | "jobs" | "packages">
-    & { readonly activities: Activities },
-  logger: Logger,
-): Promise<void> {
-  const applied = activities.begin("reconfigure", { revision: config.revision });
-  await machine.apply(config);
-  // A newer one may have overtaken it.
-  applied({ overtaken: machine.config !== config });
-  if (machine.config !== config) return;
-  jobs.apply(config.jobs);
-  void packages.clean(config.packages);
-  logger.info("configuration applied", { revision: config.revision, ...summary(machine) });
-}
-
-function reconfigurationOf(
-  { machine, packages, source, adopt, move, apply }:
-    & Pick<Closed, "machine" | "packages">
-    & Pick<ReconfigurationParts, "source" | "adopt" | "move" | "apply">,
-  { showConfigDiffs: showDiffs }: RuntimeOptions,
-  { registry, host, clock, logs }: RuntimeParts,
-): Reconfiguration {
-  return new Reconfiguration({
-    source,
-    registry,
-    env: (name) => host.env(name),
-    clock,
-    logger: logs.logger("rdk.config"),
-    adopt,
-    move,
+/** What a new configuration does to each part, step by step. */
+function stepsOf(
+  { machine, packages, sessions, diagnostics, jobs, port }: Running,
+  activities: Activities,
+  options: RuntimeOptions,
+  { clock, logs }: RuntimeParts,
+): ReconfigurationSteps {
+  const warnOfIdlePatterns = idlePatterns(logs);
+  return {
+    adopt: (config) => {
+      adoptLogs(config, options, logs);
+      port.admit(config);
+    },
+    move: (config) => {
+      sessions.heartbeatWindowMs = config.network.heartbeatWindowMs;
+      diagnostics.adopt(config);
+      void port.change(config);
+    },
     mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
     prepare: (config) => packages.fetch(config.packages),
-    apply,
-    showDiffs,
-  });
+    apply: async (config) => {
+      const applied = activities.begin("reconfigure", { revision: config.revision });
+      await machine.apply(config);
+      // A newer one may have overtaken it.
+      const overtaken = machine.config !== config;
+      applied({ overtaken });
+      if (!overtaken) {
+        jobs.apply(config.jobs);
+        void packages.clean(config.packages);
+        logs.logger("rdk").info("configuration applied", { revision: config.revision, ...summary(machine) });
+      }
+      warnOfIdlePatterns(config);
+    },
+  };
 }
 
-function portOf(
-  config: MachineConfig,
-  { tableFor, restarts, diagnostics }:
-    & Pick<MachinePortParts, "tableFor">
-    & { readonly restarts: ReturnType<typeof restartsOf>; readonly diagnostics: Diagnostics },
-  { noTls }: RuntimeOptions,
-  parts: RuntimeParts,
-): Promise<MachinePort> {
-  const { host, clock, logs } = parts;
-  const http = { restartStatus: restarts.status, routes: diagnostics.routes };
-  const logger = logs.logger("rdk");
-  return MachinePort.open(config, { tableFor, http, noTls, serving: serving(parts), host, clock, logger });
+/** The end, in its order: nobody calls any more, nothing changes any more, then what was called and changed. */
+function stagesOf(
+  { machine, packages, sessions, diagnostics, jobs, port, reconfiguration, restarts, watch, origin }:
+    & Running
+    & {
+      readonly reconfiguration: Reconfiguration;
+      readonly restarts: Closable;
+      readonly watch: Closable;
+      readonly origin: ConnectedOrigin;
+    },
+): Stage[] {
+  return [
+    { name: "the port", close: () => port.close(DRAIN_MS) },
+    { name: "packages", close: () => packages.close() },
+    { name: "the configuration", close: () => reconfiguration.close() },
+    { name: "jobs", close: () => jobs.close() },
+    { name: "sessions", close: () => sessions.close() },
+    { name: "orders to restart", close: () => restarts.close() },
+    { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
+    { name: "the check of the network", close: () => watch.close() },
+    { name: "diagnostics", close: () => diagnostics.close() },
+    { name: "the control plane", close: () => origin.disconnect() },
+  ];
+}
+
+interface Closable {
+  close(): Promise<void>;
 }
 
 /** Goes through the stages of the end, within the time that the environment may say. */
@@ -275,13 +261,49 @@ function closing(
   };
 }
 
+function readingOf({ source, read }: Origin, { registry, host, logs }: RuntimeParts): ConfigReading {
+  const logger = logs.logger("rdk.config");
+  return new ConfigReading({ source, read, registry, env: (name) => host.env(name), logger });
+}
+
+function reconfigurationOf(
+  reading: ConfigReading,
+  first: Candidate,
+  steps: ReconfigurationSteps,
+  { showConfigDiffs: showDiffs }: RuntimeOptions,
+  { clock, logs }: RuntimeParts,
+): Reconfiguration {
+  return new Reconfiguration({
+    reading,
+    first,
+    ...steps,
+    showDiffs,
+    clock,
+    logger: logs.logger("rdk.config"),
+  });
+}
+
+/** Tells where the program serves: in the log and, where somebody asked for it, in a file. */
+function serving({ host, logs }: RuntimeParts): (url: string) => void {
+  const logger = logs.logger("rdk");
+  const file = host.env(SERVING_FILE);
+  let telling = Promise.resolve();
+  return (url) => {
+    logger.info("serving", { url });
+    if (!file) return;
+    telling = telling.then(() => host.writeFile(file, `${JSON.stringify({ url })}\n`)).catch((error) =>
+      logger.warn(`cannot tell where it serves: ${chainOf(error)}`)
+    );
+  };
+}
+
 /** Checks the network once the machine runs, where the options say how. */
 function watchNetwork(
   { network }: RuntimeOptions,
   ready: Promise<void>,
   { client }: Origin,
   { clock, logs }: RuntimeParts,
-): { close(): Promise<void> } {
+): Closable {
   const over = new AbortController();
   const parts = { network, clock, appAddress: client?.address, signal: over.signal };
   const told = ready.then(() => tellNetwork(parts, logs.logger("rdk.network-checks")));
@@ -291,37 +313,6 @@ function watchNetwork(
       return told;
     },
   };
-}
-
-interface Closed {
-  readonly watch: { close(): Promise<void> };
-  readonly packages: MachinePackages;
-  readonly port: MachinePort;
-  readonly reconfiguration: Reconfiguration;
-  readonly jobs: Jobs;
-  readonly sessions: Sessions;
-  readonly restarts: { close(): Promise<void> };
-  readonly machine: Machine;
-  readonly diagnostics: Diagnostics;
-  readonly origin: ConnectedOrigin;
-}
-
-/** The end, in its order: nobody calls any more, nothing changes any more, then what was called and changed. */
-function stagesOf(closed: Closed): Stage[] {
-  const { watch, packages, port, reconfiguration, jobs, sessions, restarts, machine } = closed;
-  const { diagnostics, origin } = closed;
-  return [
-    { name: "the port", close: () => port.close(DRAIN_MS) },
-    { name: "packages", close: () => packages.close() },
-    { name: "the configuration", close: () => reconfiguration.close() },
-    { name: "jobs", close: () => jobs.close() },
-    { name: "sessions", close: () => sessions.close() },
-    { name: "orders to restart", close: () => restarts.close() },
-    { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
-    { name: "the check of the network", close: () => watch.close() },
-    { name: "diagnostics", close: () => diagnostics.close() },
-    { name: "the control plane", close: () => origin.disconnect() },
-  ];
 }
 
 /** Restarting: what a supervisor asks before it does, and orders of the control plane unless the supervisor takes them. */
@@ -365,11 +356,11 @@ function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs 
 }
 
 function machineOf(
+  activities: Activities,
+  { client }: Origin,
   { allowInsecureCredentials }: RuntimeOptions,
-  parts: RuntimeParts & { readonly activities: Activities },
-  uplink: Uplink | undefined,
+  { registry, host, clock, logs }: RuntimeParts,
 ): Machine {
-  const { registry, host, clock, logs, activities } = parts;
   const logger = logs.logger("rdk.networking.remotes");
   const remotes = new Remotes({ registry, clock, logger, activities, allowInsecureCredentials });
   const buildTimeoutMs = envDurationMs(
@@ -384,43 +375,10 @@ function machineOf(
     clock,
     host,
     remotes,
-    uplink,
+    uplink: client && uplinkOf(client),
     activities,
     limits: { buildTimeoutMs },
   });
-}
-
-interface Served {
-  readonly machine: Machine;
-  readonly sessions: Sessions;
-  readonly jobs: Pick<Jobs, "statuses">;
-  readonly packages: MachinePackages;
-  readonly internal: () => readonly StatusNode[];
-  readonly upload: RobotServiceParts["upload"];
-  readonly stop: (reason: string) => void;
-}
-
-/** Makes tables of all services over one machine: one for each port that is opened, with its guard. */
-function tables(
-  { stop, ...served }: Served,
-  outermost: readonly Interceptor[],
-  { registry, host, clock, logs, version }: RuntimeParts,
-): (guard?: Auth) => ServiceTable {
-  const { machine, sessions } = served;
-  const operations = new Operations(clock);
-  const around = [requestLimit({ host, registry }), operations.interceptor, sessions.interceptor];
-  const robot = { ...served, operations, version, logs, clock, shutdown: stop };
-  const serve = (api: AnyApi) => api.serve((name) => machine.find(api.name, name));
-  const foreign = new WeakMap<AnyApi, Service>();
-  const visiting = () => machine.foreignApis.map((api) => foreign.getOrInsertComputed(api, serve));
-  return (guard) => {
-    const interceptors = [...outermost, ...(guard ? [guard.gate] : []), ...around];
-    const table = new ServiceTable(clock, interceptors, visiting);
-    for (const api of registry.apis) table.add(serve(api));
-    for (const service of [robotService(robot), health(table), ...reflection(table)]) table.add(service);
-    if (guard) table.add(guard.service);
-    return table;
-  };
 }
 
 function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs): void {

@@ -11,12 +11,13 @@ import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Registry } from "../../resource/registry.ts";
 import { CloudSource } from "./cloud_source.ts";
-import { type CloudConfig, decodeConfig } from "./config.ts";
+import type { CloudConfig } from "./config.ts";
 import { ConfigCache } from "./config_cache.ts";
 import type { ConfigSource } from "./config_source.ts";
 import { envDurationMs } from "./env_duration.ts";
 import { FileSource } from "./file_source.ts";
 import { homeFolder } from "./placeholder.ts";
+import { type DecodedDraft, decodeDraft } from "./config_reading.ts";
 
 /** How long the first answer of the control plane may take. */
 const TIMEOUT_VARIABLES = ["SVC_CONFIG_READ_TIMEOUT", "VIAM_CONFIG_READ_TIMEOUT"];
@@ -35,6 +36,8 @@ export interface OriginParts {
 
 export interface Origin {
   readonly source: ConfigSource;
+  /** The source's first configuration, where it has been read to find the source. */
+  readonly read?: DecodedDraft;
   /** The control plane, if there is one. Whoever asked for the origin closes it. */
   readonly client?: CloudClient;
 }
@@ -42,25 +45,26 @@ export interface Origin {
 /** Reads the file. Throws where it cannot be read, or where credentials would travel in the clear. */
 export async function originOf(parts: OriginParts): Promise<Origin> {
   const { path, registry, host, clock, logger } = parts;
+  const env = (name: string) => host.env(name);
   const file = new FileSource({ path, host, clock });
-  const { json: local } = await file.first();
-  const { config: { cloud }, fatal } = decodeConfig(local, registry, { env: (name) => host.env(name) });
-  // What is wrong with the file is told by whoever asks it for its configuration.
-  if (fatal || !cloud) return { source: file };
+  const read = decodeDraft(await file.first(), registry, env);
+  const { draft: { json: local }, decoded: { config: { cloud }, fatal } } = read;
+  // What is wrong with the file is told by whoever begins with it.
+  if (fatal || !cloud) return { source: file, read };
   if (!cloud.appAddress) {
     logger.warn(`${path}: cloud: there is no app_address, so this file is the whole configuration`);
-    return { source: file };
+    return { source: file, read };
   }
   const client = clientOf(cloud, cloud.appAddress, parts);
   leftAside(local, parts, client.address);
   const cache = new ConfigCache({
-    home: homeFolder((name) => host.env(name)),
+    home: homeFolder(env),
     partId: cloud.id,
     host,
     logger,
   });
   const refreshMs = cloud.refreshInterval;
-  const firstTimeoutMs = envDurationMs(TIMEOUT_VARIABLES, undefined, (name) => host.env(name), logger);
+  const firstTimeoutMs = envDurationMs(TIMEOUT_VARIABLES, undefined, env, logger);
   return {
     source: new CloudSource({ client, local, cache, refreshMs, firstTimeoutMs, clock, logger }),
     client,

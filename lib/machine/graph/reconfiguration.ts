@@ -1,6 +1,5 @@
 /**
- * The way of a configuration from its source to the machine: fetched, decoded, held back while maintenance is not
- * allowed, applied.
+ * The way of a configuration from its source to the machine: read, held back while maintenance is not allowed, applied.
  *
  * A configuration that cannot be used changes nothing: the one in force stays, the log tells what is wrong once, and
  * the machine's status shows it under `rdk-internal:service:config/builtin` until a good one comes. How the machine
@@ -11,17 +10,11 @@
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { Problem } from "../../base/schema/schema.ts";
-import type { Registry } from "../../resource/registry.ts";
 import { ResourceName } from "../../resource/name.ts";
-import {
-  type ConfigSurroundings,
-  decodeConfig,
-  formatProblems,
-  type MachineConfig,
-} from "../config/config.ts";
+import type { MachineConfig } from "../config/config.ts";
 import { configDiff } from "../config/config_diff.ts";
-import type { ConfigSource, Draft } from "../config/config_source.ts";
+import type { Draft } from "../config/config_source.ts";
+import type { Candidate, ConfigReading } from "../config/config_reading.ts";
 import type { Decision } from "./maintenance.ts";
 import { mendingOf } from "./mending.ts";
 import type { StatusNode } from "../serve/service.ts";
@@ -32,12 +25,8 @@ const HELD_BACK_RETRY_MS = 5_000;
 /** Stands for the configuration among the resources of the machine's status. */
 const NODE_NAME = ResourceName.of("rdk-internal:service:config", "builtin");
 
-export interface ReconfigurationParts {
-  readonly source: ConfigSource;
-  readonly registry: Registry;
-  readonly env: ConfigSurroundings["env"];
-  readonly clock: Clock;
-  readonly logger: Logger;
+/** What a configuration goes through, in this order. */
+export interface ReconfigurationSteps {
   /** Takes over how the machine logs and who may call it. Does not wait, never throws. */
   readonly adopt: (config: MachineConfig) => void;
   /** Takes over where the machine is reached, as soon as anything may change. Does not wait, never throws. */
@@ -46,14 +35,16 @@ export interface ReconfigurationParts {
   /** Gets ready what a configuration needs before it takes force. False where a newer one has taken its place. */
   readonly prepare?: (config: MachineConfig) => Promise<boolean>;
   readonly apply: (config: MachineConfig) => Promise<void>;
-  /** Log what changes. */
-  readonly showDiffs: boolean;
 }
 
-/** A configuration that can be used. */
-export interface Candidate {
-  readonly draft: Draft;
-  readonly config: MachineConfig;
+export interface ReconfigurationParts extends ReconfigurationSteps {
+  readonly reading: ConfigReading;
+  /** The configuration to begin with. */
+  readonly first: Candidate;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Log what changes. */
+  readonly showDiffs: boolean;
 }
 
 export class Reconfiguration {
@@ -63,33 +54,20 @@ export class Reconfiguration {
   #inForce: MachineConfig | undefined;
   #heldBack: { candidate: Candidate; reason: string; sinceMs: number } | undefined;
   #refused: { error: string; sinceMs: number } | undefined;
-  #told = new Set<string>();
   #callOffRetry = () => {};
   #unfollow = () => Promise.resolve();
   #closed = false;
 
   constructor(parts: ReconfigurationParts) {
     this.#parts = parts;
-  }
-
-  /** The configuration to begin with: the source's, or what it kept. Throws, with every problem, where neither can be used. */
-  async first(): Promise<Candidate> {
-    const { source, logger } = this.#parts;
-    try {
-      return this.#decoded(await source.first());
-    } catch (thrown) {
-      const kept = await source.kept();
-      if (!kept) throw thrown;
-      const candidate = this.#decoded(kept);
-      logger.warn(`starting with the last good configuration: ${this.#refuse(thrown)}`);
-      return candidate;
-    }
+    const { first: { instead }, clock } = parts;
+    if (instead !== undefined) this.#refused = { error: instead, sinceMs: clock.nowMs() };
   }
 
   /** Applies the first configuration, which nothing holds back, and takes what comes from now on. */
-  async begin(first: Candidate): Promise<void> {
-    const { source } = this.#parts;
-    this.#unfollow = source.follow((news) => this.#enqueue(() => this.#take(news)));
+  async begin(): Promise<void> {
+    const { reading, first } = this.#parts;
+    this.#unfollow = reading.source.follow((news) => this.#enqueue(() => this.#take(news)));
     await this.#apply(first);
   }
 
@@ -123,27 +101,22 @@ export class Reconfiguration {
   }
 
   async #take(news: Draft | SvcError): Promise<void> {
-    const { logger, adopt } = this.#parts;
+    const { reading, logger, adopt } = this.#parts;
     let candidate: Candidate;
     try {
       if (news instanceof SvcError) throw news;
-      candidate = this.#decoded(news);
+      candidate = reading.candidate(news);
     } catch (thrown) {
       const known = this.#refused?.error;
-      const error = this.#refuse(thrown);
+      const error = chainOf(thrown);
+      this.#refused = { error, sinceMs: this.#parts.clock.nowMs() };
       if (known !== error) logger.error(`${error}\n  the configuration in force stays`);
       return;
     }
-    if (this.#refused) logger.info(`${this.#parts.source.name} can be used again`);
+    if (this.#refused) logger.info(`${reading.source.name} can be used again`);
     this.#refused = undefined;
     adopt(candidate.config);
     await this.#attempt(candidate);
-  }
-
-  #refuse(thrown: unknown): string {
-    const error = chainOf(thrown);
-    this.#refused = { error, sinceMs: this.#parts.clock.nowMs() };
-    return error;
   }
 
   /** Applies a configuration if that is allowed now, else tries it again later unless a newer one has come. */
@@ -176,7 +149,7 @@ export class Reconfiguration {
 
   /** Never rejects. A pass that is under way when a newer configuration comes is the machine's to end or to give up. */
   async #apply({ draft, config }: Candidate): Promise<void> {
-    const { source, logger, move, prepare, apply, showDiffs } = this.#parts;
+    const { reading, logger, move, prepare, apply, showDiffs } = this.#parts;
     if (this.#inForce) move(config);
     if (prepare && !await prepare(config)) return;
     const old = this.#inForce;
@@ -187,37 +160,10 @@ export class Reconfiguration {
       );
     }
     try {
-      await source.keep(draft);
+      await reading.source.keep(draft);
     } catch (error) {
       logger.warn(`the configuration is not kept for the next start: ${chainOf(error)}`);
     }
     await apply(config).catch((error) => this.#bug(error));
   }
-
-  /** Throws `invalid_argument` with every problem of one that cannot be used; tells what is doubtful, once. */
-  #decoded(draft: Draft): Candidate {
-    const { source: { name }, registry, env, logger } = this.#parts;
-    const json = { ...draft.json, revision: draft.json.revision || draft.revision };
-    const { config, problems: found, fatal } = decodeConfig(json, registry, { env });
-    const problems = [...draft.problems, ...found];
-    if (fatal) {
-      const text = formatProblems(problems, name).replaceAll("\n", "\n  ");
-      throw new SvcError("invalid_argument", `the configuration cannot be used:\n  ${text}`);
-    }
-    // What keeps a resource from being built is told once, as its reason to be unhealthy.
-    const doubtful = problems.filter((problem) => !isReason(problem, config));
-    const lines = doubtful.map((problem) => formatProblems([problem], name));
-    for (const line of lines) if (!this.#told.has(line)) logger.warn(line);
-    this.#told = new Set(lines);
-    return { draft, config };
-  }
-}
-
-/** Whether the machine tells the problem itself, with the resource that is not built because of it. */
-function isReason({ severity, path, message }: Problem, { resources }: MachineConfig): boolean {
-  return severity === "error" &&
-    resources.some(({ path: own, problems, modelProblem }) =>
-      problems.some((one) => one.path === path && one.message === message) ||
-      (modelProblem === message && path === `${own}.model`)
-    );
 }

@@ -8,6 +8,7 @@ import { model, Registry } from "../../resource/registry.ts";
 import { BaseComponent } from "../../resource/resource.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Draft } from "../config/config_source.ts";
+import { ConfigReading } from "../config/config_reading.ts";
 import type { Decision } from "./maintenance.ts";
 import { Reconfiguration } from "./reconfiguration.ts";
 
@@ -42,24 +43,26 @@ async function bench(
     diary.push(`${what} ${revision}`);
     if (faults.delete(what)) throw new Error(`cannot ${what}`);
   };
-  const parts = {
-    source: {
-      name: "m.json",
-      first: () => first instanceof SvcError ? Promise.reject(first) : Promise.resolve(first),
-      follow: (listener: typeof hear) => {
-        hear = listener;
-        return () => {
-          hear = undefined;
-          return Promise.resolve();
-        };
-      },
-      keep: (draft: Draft) => Promise.resolve(draft).then(note("keep")),
-      kept: () => Promise.resolve(kept),
+  const source = {
+    name: "m.json",
+    first: () => first instanceof SvcError ? Promise.reject(first) : Promise.resolve(first),
+    follow: (listener: typeof hear) => {
+      hear = listener;
+      return () => {
+        hear = undefined;
+        return Promise.resolve();
+      };
     },
-    registry,
-    env: () => undefined,
+    keep: (draft: Draft) => Promise.resolve(draft).then(note("keep")),
+    kept: () => Promise.resolve(kept),
+  };
+  const logger = logs.logger("rdk.config");
+  const reading = new ConfigReading({ source, registry, env: () => undefined, logger });
+  const reconfiguration = new Reconfiguration({
+    reading,
+    first: await reading.first(),
     clock,
-    logger: logs.logger("rdk.config"),
+    logger,
     adopt: note("adopt"),
     move: note("move"),
     mayChange: () => Promise.resolve(window.decision),
@@ -68,9 +71,8 @@ async function bench(
       await window.passUnderWay;
     },
     showDiffs,
-  };
-  const reconfiguration = new Reconfiguration(parts);
-  await reconfiguration.begin(await reconfiguration.first());
+  });
+  await reconfiguration.begin();
   return {
     reconfiguration,
     clock,

@@ -58,8 +58,8 @@ export interface RobotServiceParts {
   readonly clock: Clock;
   /** `0.1.0` */
   readonly version: string;
-  /** What there is to tell of the program's own parts, beside the resources. */
-  readonly internal?: () => readonly StatusNode[];
+  /** The program's own parts that are shown beside the resources, while they have something to tell. */
+  readonly internal?: readonly InternalPart[];
   /** Brings files of this computer to the control plane; left out where there is none. */
   readonly upload?: (
     path: string,
@@ -68,6 +68,11 @@ export interface RobotServiceParts {
   ) => Promise<PathUpload>;
   /** Asks the program to end, saying why. */
   readonly shutdown: (reason: string) => void;
+}
+
+/** A part of the program with a state to show. */
+export interface InternalPart {
+  readonly status: StatusNode | undefined;
 }
 
 export type StatusNode = Pick<Node, "name" | "state" | "error" | "updatedMs" | "revision">;
@@ -89,7 +94,7 @@ export function robotService(parts: RobotServiceParts): Service {
   });
 }
 
-function resourceMethods({ machine, jobs, packages, internal = () => [] }: RobotServiceParts): Methods {
+function resourceMethods({ machine, jobs, packages, internal = [] }: RobotServiceParts): Methods {
   return {
     resourceNames: () => ({ resources: shuffled(machine.names.map(nameMessage)) }),
     resourceRPCSubtypes: () => {
@@ -107,7 +112,7 @@ function resourceMethods({ machine, jobs, packages, internal = () => [] }: Robot
       return {
         resources: [
           ...[...machine.nodes].map((node) => ({ ...statusMessage(node), ...placeMessage(node, machine) })),
-          ...internal().map(statusMessage),
+          ...internal.flatMap(({ status }) => status ? statusMessage(status) : []),
           ...machine.remotes.map(remoteMessage),
         ].map((status) => ({ reachability: Reachability.REACHABLE, ...status, cloudMetadata: cloud })),
         config: {

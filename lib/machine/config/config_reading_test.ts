@@ -1,0 +1,46 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { Registry } from "../../resource/registry.ts";
+import { ConfigReading } from "./config_reading.ts";
+import { originOf } from "./origin.ts";
+
+const PATH = "/etc/m.json";
+
+/** The reading of a machine whose file says `text`. */
+async function readingOf(text: string) {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logger = new Logs(clock, [memorySink(records)]).logger("rdk.config");
+  const host = new FakeHost();
+  const write = (text: string) => host.writeFile(PATH, text);
+  await write(text);
+  const registry = new Registry([], []);
+  const parts = { path: PATH, registry, host, clock, logger, version: "1.2.3" };
+  const { source, read } = await originOf({ ...parts, allowInsecureCredentials: false });
+  const reading = new ConfigReading({ source, read, registry, env: () => undefined, logger });
+  return { reading, write, told: () => records.splice(0).map(({ message }) => message) };
+}
+
+Deno.test("the file is read and decoded once at the start, and what is doubtful in it told once", async () => {
+  const { reading, write, told } = await readingOf('{"revision": "a", "debg": true}');
+  await write('{"revision": "b"}');
+  const { config, draft } = await reading.first();
+  assertEquals([config.revision, draft.json.revision], ["a", "a"]);
+  assertEquals(told(), [`${PATH}: debg: warning: unknown key, ignored; did you mean "debug"?`]);
+  assertEquals(reading.candidate(draft).config.revision, "a");
+  assertEquals(told(), []);
+});
+
+Deno.test("a file that cannot be used is an error with every problem, once the machine begins with it", async () => {
+  const { reading, told } = await readingOf('{"debug": 1, "network": {"bind_address": "x"}}');
+  const error = await assertRejects(() => reading.first(), SvcError);
+  assertEquals(error.message.split("\n"), [
+    "the configuration cannot be used:",
+    `  ${PATH}: network.bind_address: found "x", wanted host:port, for example "localhost:8080" or ":8080"`,
+    `  ${PATH}: debug: found 1, wanted true or false`,
+  ]);
+  assertEquals(told(), []);
+});

@@ -1,0 +1,52 @@
+/**
+ * The services of one machine, in tables: one for the machine's own calls, one for each port that is opened.
+ *
+ * A call passes the same interceptors whichever way it comes; a port adds its guard.
+ */
+
+import type { Environment } from "../../base/host.ts";
+import type { AnyApi } from "../../resource/registry.ts";
+import type { Auth } from "../../wire/auth.ts";
+import { health } from "../../wire/grpc/health.ts";
+import { reflection } from "../../wire/grpc/reflection.ts";
+import { type Interceptor, type Service, ServiceTable } from "../../wire/service.ts";
+import { requestLimit } from "./limits.ts";
+import { robotService, type RobotServiceParts } from "./service.ts";
+
+export interface TablesParts
+  extends Pick<RobotServiceParts, "machine" | "operations" | "sessions" | "clock"> {
+  readonly host: Environment;
+  /** Around everything else, the guard included. */
+  readonly outermost: readonly Interceptor[];
+}
+
+export class Tables {
+  readonly #parts: TablesParts;
+  readonly #around: readonly Interceptor[];
+  readonly #foreign = new WeakMap<AnyApi, Service>();
+
+  constructor(parts: TablesParts) {
+    const { machine: { registry }, host, operations, sessions } = parts;
+    this.#parts = parts;
+    this.#around = [requestLimit({ host, registry }), operations.interceptor, sessions.interceptor];
+  }
+
+  /** The services of the resources, for calls that the machine makes itself. */
+  resources(guard?: Auth): ServiceTable {
+    const { machine, clock, outermost } = this.#parts;
+    const interceptors = [...outermost, ...(guard ? [guard.gate] : []), ...this.#around];
+    const serve = (api: AnyApi) => api.serve((name) => machine.find(api.name, name));
+    const visiting = () => machine.foreignApis.map((api) => this.#foreign.getOrInsertComputed(api, serve));
+    const table = new ServiceTable(clock, interceptors, visiting);
+    for (const api of machine.registry.apis) table.add(serve(api));
+    return table;
+  }
+
+  /** All services of a port; `guard` is left out where everyone may call. */
+  port(robot: RobotServiceParts, guard?: Auth): ServiceTable {
+    const table = this.resources(guard);
+    for (const service of [robotService(robot), health(table), ...reflection(table)]) table.add(service);
+    if (guard) table.add(guard.service);
+    return table;
+  }
+}
