@@ -23,7 +23,7 @@ import { findDataset, findPart, imagesOf } from "../lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
 import type { Services, TrainingDesk } from "../desk.ts";
 import { MODEL_TYPE, TAGS } from "../submit.ts";
-import { eachOf, EXTENSIONS, tellSkipped, TRANSFER_MS, upload } from "./transfer.ts";
+import { eachOf, EXTENSIONS, OF_ALL_IMAGES, tellSkipped, TRANSFER_MS, upload } from "./transfer.ts";
 
 export const DATASET_COMMANDS: readonly Command[] = [
   command("dataset create", ["NAME"], "Makes an empty dataset.", [], async (desk, [name]) => {
@@ -97,17 +97,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
     ["DATASET", "PATH..."],
     "Uploads images into a dataset: files, folders with one folder for each label, or folders with a dataset.jsonl.",
     [
-      ...TAGS.map((flag) => ({
-        ...flag,
-        help: flag.help.replace(/^Labels.*$/, "Labels of all of these images."),
-      })),
-      {
-        name: "part-id",
-        type: "string",
-        default: "",
-        value: "PART",
-        help: "The part that they are said to come from; left out, the only machine's, or none.",
-      },
+      ...OF_ALL_IMAGES,
       {
         name: OUTSIDE,
         type: "bool",

@@ -16,8 +16,7 @@ import { readYolo, yoloFiles } from "../formats/yolo.ts";
 import { type LocalImage, looked } from "./local_images.ts";
 import { findDataset, findPart } from "../lookup.ts";
 import type { TrainingDesk } from "../desk.ts";
-import { TAGS } from "../submit.ts";
-import { eachOf, upload } from "./transfer.ts";
+import { eachOf, OF_ALL_IMAGES, upload } from "./transfer.ts";
 
 /** Problems that are listed one by one. */
 const LISTED_MAX = 20;
@@ -60,17 +59,7 @@ const FLAGS = [
     value: "FILE",
     help: "The file in the folder that tells of the images (coco) or names the classes (yolo).",
   },
-  ...TAGS.map((flag) => ({
-    ...flag,
-    help: flag.help.replace(/^Labels.*$/, "Labels of all of these images."),
-  })),
-  {
-    name: "part-id",
-    type: "string",
-    default: "",
-    value: "PART",
-    help: "The part that they are said to come from; left out, the only machine's, or none.",
-  },
+  ...OF_ALL_IMAGES,
   { name: "dry-run", type: "bool", default: false, help: "Only tell what would be added." },
 ] as const satisfies readonly Flag[];
 

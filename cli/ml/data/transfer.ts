@@ -8,7 +8,21 @@ import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { MessageInitShape } from "../../../lib/wire/proto.ts";
 import type { LocalImage, Skipped } from "./local_images.ts";
+import type { Flag } from "../../flags.ts";
 import type { Services, TrainingDesk } from "../desk.ts";
+
+/** Flags of a command that uploads images: what holds for all of them. */
+export const OF_ALL_IMAGES = [
+  { name: "tags", type: "list", default: [], value: "LABEL", help: "Labels of all of these images." },
+  { name: "labels", type: "list", default: [], value: "LABEL", help: "The same as --tags." },
+  {
+    name: "part-id",
+    type: "string",
+    default: "",
+    value: "PART",
+    help: "The part that they are said to come from; left out, the only machine's, or none.",
+  },
+] as const satisfies readonly Flag[];
 
 /** For one image. */
 export const TRANSFER_MS = 5 * 60 * 1000;
