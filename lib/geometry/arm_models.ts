@@ -1,8 +1,8 @@
 /**
- * Kinematics of well-known arms, and of the simple gripper and gantry, for the drivers that pretend to be them.
+ * Kinematics of well-known arms, and of the simple gripper and gantry, for the drivers that imitate them.
  *
- * Each arm is a chain of joints and straight links with its maker's lengths and limits; the bodies are capsules of
- * one thickness laid along the links, near enough to look at and to keep clear of.
+ * Each arm is a chain of joints and straight links with its maker's lengths and limits. The bodies are
+ * capsules of one thickness along the links, exact enough to look at and to avoid.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -12,7 +12,7 @@ import { decodeSva, type KinematicModel } from "./kinematics.ts";
 
 type Triple = readonly [number, number, number];
 
-/** A joint, and the link that it carries up to the next joint (millimetres in the joint's frame). */
+/** A joint, and the link from it to the next joint (millimetres in the joint's frame). */
 interface Segment {
   readonly joint: string;
   readonly axis: Triple;
@@ -23,10 +23,10 @@ interface Segment {
 }
 
 interface Chain {
-  /** From the base to the first joint. */
+  /** The link from the base to the first joint. */
   readonly base: Triple;
   readonly segments: readonly Segment[];
-  /** Where the end points, as seen from the last joint: an orientation vector in degrees. */
+  /** The direction of the end as seen from the last joint: an orientation vector in degrees. */
   readonly tool?: { readonly x: number; readonly y: number; readonly z: number; readonly th: number };
   readonly radiusMm: number;
 }
@@ -65,9 +65,9 @@ const BUILDERS: { readonly [armModel: string]: () => JsonObject } = {
 export const ARM_MODEL_NAMES: readonly string[] = Object.keys(BUILDERS);
 
 /**
- * The kinematics of a known arm; without a model the one-joint arm that stands for any.
+ * The kinematics of a known arm; without a name, an arm with a single joint.
  *
- * @throws invalid_argument naming the known ones
+ * @throws invalid_argument naming the known arms
  */
 export function armModel(armModelName = "fake", componentName?: string): KinematicModel {
   const wanted = armModelName.toLowerCase();
@@ -77,7 +77,7 @@ export function armModel(armModelName = "fake", componentName?: string): Kinemat
   throw new SvcError("invalid_argument", `unsupported arm model ${armModelName}, wanted one of ${known}`);
 }
 
-/** A gripper: one link from its flange to between its fingers, 200 mm on. */
+/** A gripper: one link of 200 mm from its flange to the point between its fingers. */
 export function gripperModel(componentName?: string): KinematicModel {
   const body = { type: "box", x: 120, y: 170, z: 200, translation: { x: 0, y: 0, z: 100 } };
   const link = { id: "base_link", parent: "world", translation: { x: 0, y: 0, z: 200 }, geometry: body };
@@ -88,7 +88,7 @@ export function gripperModel(componentName?: string): KinematicModel {
 }
 
 /**
- * A gantry with an axis along X, Y and Z in turn for each length given.
+ * A gantry with one axis for each given length, along X, Y and Z in turn.
  *
  * @throws invalid_argument for no length, more than three, or a negative one
  */
@@ -113,7 +113,7 @@ export function gantryModel(componentName?: string, lengthsMm: readonly number[]
   return decodeSva({ name: "gantry", kinematic_param_type: "SVA", links, joints }, componentName);
 }
 
-/** The e-series and its heavier kin differ in lengths only. */
+/** The e-series arms and their heavier relatives differ only in lengths. */
 function universalRobot(d1: number, a2: number, a3: number, d4: number, d5: number, d6: number): Chain {
   return {
     base: [0, 0, d1],
@@ -218,7 +218,7 @@ function chain(name: string, { base, segments, tool, radiusMm }: Chain): JsonObj
   return { name, kinematic_param_type: "SVA", links, joints };
 }
 
-/** A link's far end and the capsule along it; a link of no length has no body. */
+/** A link's far end and the capsule along it; a link without length has no body. */
 function body(to: Triple, radiusMm: number): JsonObject {
   const [x, y, z] = to;
   const translation = vector(to);

@@ -1,8 +1,9 @@
 /**
- * Contact: whether two bodies come closer to each other than they may.
+ * Contact: decides whether two bodies are closer to each other than allowed.
  *
- * A body is everything within a radius of the hull of a few corners: a sphere is one corner, a capsule two, a box
- * eight without a radius. So one question, how far two hulls are apart, answers for all of them.
+ * A body is the set of points within a radius of the hull of a few corners: a sphere has one corner, a
+ * capsule two, a box eight and no radius. So one question, the distance between two hulls, answers for all
+ * shapes.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -22,7 +23,7 @@ import {
 export interface Body {
   readonly corners: readonly Vec3[];
   readonly radiusMm: number;
-  /** Nothing of the body is further from its centre than its extent. */
+  /** No point of the body is further from its centre than its extent. */
   readonly center: Vec3;
   readonly extentMm: number;
 }
@@ -71,7 +72,10 @@ export function movedBody({ corners, radiusMm, center, extentMm }: Body, by: Rig
   };
 }
 
-/** Whether there is less than `bufferMm` between two bodies; bodies that touch or overlap are closer than any. */
+/**
+ * Whether the gap between two bodies is less than `bufferMm`; touching and overlapping bodies are always in
+ * contact.
+ */
 export function inContact(a: Body, b: Body, bufferMm = 0): boolean {
   const apart = length(subtract(a.center, b.center));
   if (apart > a.extentMm + b.extentMm + bufferMm) return false;
@@ -79,15 +83,16 @@ export function inContact(a: Body, b: Body, bufferMm = 0): boolean {
 }
 
 const MAX_STEPS = 60;
-/** Hulls this near touch. */
+/** Hulls within this distance touch. */
 const TOUCH_MM = 1e-6;
-/** The search ends when a step would come nearer by less than this share. */
+/** The search ends when a step would gain less than this share. */
 const PROGRESS = 1e-9;
 
 /**
- * Whether two hulls are at most so far apart. All differences between their points are a hull too, whose distance to
- * the origin this is: it is approached by way of the corners furthest towards it, until what is known of it, that it
- * is no more than to the nearest point so far and no less than to the plane through the next corner, is enough.
+ * Whether the distance between two hulls is at most `limitMm`. All differences between their points form a
+ * hull too, whose distance to the origin is the wanted distance. The search approaches it through the corners
+ * furthest towards the origin. It ends when the bounds decide: the distance is at most that of the nearest
+ * point so far, and at least that of the plane through the next corner.
  */
 function hullsWithin(limitMm: number, a: readonly Vec3[], b: readonly Vec3[]): boolean {
   let simplex: readonly Vec3[] = [];
@@ -114,7 +119,7 @@ function furthest(corners: readonly Vec3[], direction: Vec3): Vec3 {
   return best;
 }
 
-/** The point of a simplex that is nearest to the origin, and the smallest face of the simplex that it is in. */
+/** The point of a simplex nearest to the origin, and the smallest face of the simplex that contains it. */
 function nearestOf(corners: readonly Vec3[]): { point: Vec3; simplex: readonly Vec3[] } {
   let best: { point: Vec3; simplex: readonly Vec3[]; squared: number } | undefined;
   for (let subset = 1; subset < 1 << corners.length; subset++) {
@@ -127,7 +132,7 @@ function nearestOf(corners: readonly Vec3[]): { point: Vec3; simplex: readonly V
   return best!;
 }
 
-/** The point of the plane through all corners that is nearest to the origin, if it is between them. */
+/** The point of the plane through all corners that is nearest to the origin, if it lies between them. */
 function nearestWithin([first, ...others]: readonly Vec3[]): Vec3 | undefined {
   const edges = others.map((corner) => subtract(corner, first));
   const weights = solved(
@@ -139,7 +144,7 @@ function nearestWithin([first, ...others]: readonly Vec3[]): Vec3 | undefined {
   return edges.reduce((point, edge, index) => add(point, scale(edge, weights[index])), first);
 }
 
-/** The solution of up to three equations, by Cramer's rule; none where the corners are not independent. */
+/** Solves up to three equations by Cramer's rule; `undefined` if the corners are not independent. */
 function solved(rows: readonly (readonly number[])[], right: readonly number[]): number[] | undefined {
   const whole = determinant(rows);
   const size = rows.reduce((product, row, index) => product * row[index], 1);

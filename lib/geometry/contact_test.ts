@@ -68,7 +68,7 @@ Deno.test("the gap between two boxes is that of the nearest of many of their poi
   }
 });
 
-/** Projects onto one box and the other in turn, which ends at the nearest points of both. */
+/** Projects onto one box and the other in turn, which converges to the nearest points of both. */
 function gap(a: Body, b: Body): number {
   let point = b.center;
   for (let turn = 0; turn < 3_000; turn++) point = onto(b, onto(a, point));

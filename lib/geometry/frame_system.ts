@@ -1,12 +1,13 @@
 /**
- * The frame system: where the parts of a machine are relative to each other.
+ * The frame system: the places of a machine's parts relative to each other.
  *
- * A tree of frames rooted in "world". Each part gives two: `<name>_origin`, fixed to the parent at the part's pose,
- * and `<name>`, which is the origin for a part that does not move and the end of its kinematics for one that does.
- * So what is attached to an arm rides on its end, and what is attached to `<arm>_origin` stays at its base. The frames
- * within its kinematics are there too, as `<arm>:<link>`.
+ * It is a tree of frames rooted in "world". Each part gives two frames: `<name>_origin`, fixed to the parent
+ * at the part's pose, and `<name>`, which is the end of its kinematics for a part that moves and equals the
+ * origin for a part that does not. So a part attached to an arm rides on the arm's end, and a part attached
+ * to `<arm>_origin` stays at its base. The frames within the kinematics exist too, as `<arm>:<link>`.
  *
- * Building never fails: a part that cannot be placed is left out and said. Asking for a frame that is not there does.
+ * Building never fails: it leaves out a part that cannot be placed and adds a warning. Asking for a missing
+ * frame does fail.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -22,18 +23,18 @@ export interface FramePart {
   readonly name: string;
   /** A part's name, its `_origin`, one of its links as `<part>:<link>`, or "world". */
   readonly parent: string;
-  /** Of the part's origin in its parent. */
+  /** Pose of the part's origin in its parent. */
   readonly pose: Pose;
   readonly geometry?: Geometry;
   readonly kinematics?: KinematicModel;
 }
 
 export interface FrameSystem {
-  /** Those that are linked to the world, each after its parent. */
+  /** The parts that are linked to the world, each after its parent. */
   readonly parts: readonly FramePart[];
-  /** Names of the parts from which no way leads to the world. */
+  /** Names of the parts that no chain of parents links to the world. */
   readonly unlinked: readonly string[];
-  /** What was left out and why, for the log. */
+  /** The left-out parts with their reasons, for the log. */
   readonly warnings: readonly string[];
 }
 
@@ -43,13 +44,13 @@ export interface PoseInFrame {
 }
 
 export interface TransformOptions {
-  /** Frames known for this one question only. */
+  /** Frames that exist for this one question only. */
   readonly supplemental?: readonly FramePart[];
-  /** Joint positions by part (degrees, millimetres); a part that is not in it has its joints at 0. */
+  /** Joint positions by part (degrees, millimetres); 0 for a part that is not in the map. */
   readonly inputs?: ReadonlyMap<string, readonly number[]>;
 }
 
-/** The same parts in any order make the same system: breadth first from the world, siblings by name. */
+/** The order of `parts` does not matter: the result is breadth first from the world, siblings by name. */
 export function buildFrameSystem(parts: readonly FramePart[]): FrameSystem {
   const warnings: string[] = [];
   const usable = new Map<string, FramePart>();
@@ -59,7 +60,7 @@ export function buildFrameSystem(parts: readonly FramePart[]): FrameSystem {
       : part.parent === ""
       ? "has no parent"
       : usable.has(part.name)
-      ? "has the name of another one"
+      ? "has the name of another part"
       : undefined;
     if (problem) warnings.push(`frame of ${part.name || "a nameless part"} ${problem}, left out`);
     else usable.set(part.name, part);
@@ -75,16 +76,17 @@ export function buildFrameSystem(parts: readonly FramePart[]): FrameSystem {
   return { parts: sorted, unlinked: unlinked.map(({ name }) => name), warnings };
 }
 
-/** Every frame that can be asked for, but for the links within parts. */
+/** Every frame that can be asked for, except the links within parts. */
 export function frameNames(system: FrameSystem): string[] {
   return [WORLD, ...system.parts.flatMap(({ name }) => [`${name}${ORIGIN_SUFFIX}`, name])];
 }
 
 /**
- * The pose as seen from another frame; an empty destination is the world.
+ * The pose as seen from another frame; an empty destination means the world.
  *
- * @throws not_found when a frame is not in the system, naming those that are
- * @throws invalid_argument for supplemental frames that cannot be placed, or joints that are not the part's
+ * @throws not_found for a frame that is not in the system, naming the known frames
+ *
+ * @throws invalid_argument for supplemental frames that cannot be placed, or joints that do not fit the part
  */
 export function transformPose(
   system: FrameSystem,
@@ -99,14 +101,14 @@ export function transformPose(
 /** A part whose kinematics stand between a frame and the world. */
 export interface Carrier {
   readonly part: FramePart & { readonly kinematics: KinematicModel };
-  /** Of its kinematics: the index of the frame that carries. */
+  /** Index of the carrying frame in the part's kinematics. */
   readonly link: number;
 }
 
 /**
- * The parts that carry a frame on their kinematics, the nearest one first; a part's own frame is carried by itself.
+ * The parts that carry a frame on their kinematics, the nearest first; a part carries its own frame.
  *
- * @throws not_found when the frame is not in the system, naming those that are
+ * @throws not_found for a frame that is not in the system, naming the known frames
  */
 export function carriersOf(system: FrameSystem, frame: string): Carrier[] {
   const parts = new Map(system.parts.map((part) => [part.name, part]));
@@ -127,7 +129,7 @@ function isMoving(part: FramePart): part is Carrier["part"] {
   return part.kinematics !== undefined;
 }
 
-/** What takes points of the source frame to the destination frame; see `transformPose`. */
+/** The transform of points from the source frame to the destination frame; see `transformPose`. */
 export function transformBetween(
   system: FrameSystem,
   source: string,
@@ -168,7 +170,10 @@ function placeInWorld(
   return place;
 }
 
-/** The part that a frame belongs to, and its index in the part's kinematics; none for the origin. Names go first. */
+/**
+ * The part of a frame, and the frame's index in the part's kinematics; no index for the origin. Part names
+ * have precedence.
+ */
 function find(
   parts: ReadonlyMap<string, FramePart>,
   frame: string,

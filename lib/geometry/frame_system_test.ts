@@ -39,7 +39,7 @@ Deno.test("poses move between frames that do not move", () => {
   assertEquals(inWorld.referenceFrame, "world");
   assert(posesAlmostEqual(inWorld.pose, { ...poseAt(1000, 100, 510), theta: 90 }));
   assert(posesAlmostEqual(transformPose(system, origin("cup"), "table").pose, cup.pose));
-  // The camera looks down, turned about Y: what is on its -X is on the world's +X.
+  // The camera looks down, turned about Y: its -X is the world's +X.
   const seen = transformPose(system, origin("cup"), "camera").pose;
   assertAlmostEquals(Math.hypot(seen.x + 1000, seen.y - 100, seen.z - 1490), 0, 1e-9);
   assert(
@@ -131,7 +131,7 @@ Deno.test("parts that cannot be placed are left out and said", () => {
   assertEquals(system.warnings, [
     'frame of world is named "world", which is the name of the root, left out',
     "frame of lost has no parent, left out",
-    "frame of table has the name of another one, left out",
+    "frame of table has the name of another part, left out",
     "frame of orphan is not linked to the world: nothing leads there from its parent nobody",
     "frame of a is not linked to the world: nothing leads there from its parent b",
     "frame of b is not linked to the world: nothing leads there from its parent a",
@@ -167,7 +167,7 @@ Deno.test("supplemental frames hold for one question", () => {
   };
   wrong(part("fork", "drawer"), "fork is not linked to the world");
   wrong(part("fork", "drawer"), "known are world, table");
-  wrong(part("table", "world"), "table has the name of another one");
+  wrong(part("table", "world"), "table has the name of another part");
   wrong(part("fork", ""), "fork has no parent");
 });
 

@@ -1,8 +1,8 @@
 /**
- * Shapes in space: the simple bodies that parts of a machine are described by.
+ * Shapes in space: the simple bodies that describe parts of a machine.
  *
- * A `Geometry` is a shape, the pose of its centre and a label, with the fields of viam.common.v1.Geometry. The
- * centre is relative to whatever frame the holder names. A published "point" is a sphere of radius 0.
+ * A `Geometry` is a shape, the pose of its centre and a label, with the fields of viam.common.v1.Geometry.
+ * The centre is relative to the frame that the holder names. A published "point" is a sphere of radius 0.
  *
  * The room owns shapes, poses, frames and the kinematics of arms. Pure functions.
  */
@@ -30,7 +30,10 @@ export function transformGeometry(geometry: Geometry, by: Pose): Geometry {
   return { ...geometry, center: composePoses(by, geometry.center) };
 }
 
-/** A capsule of that size, or the sphere it is when it has no straight part; `undefined` if the sizes contradict. */
+/**
+ * A capsule of this size, or a sphere if it has no straight part; `undefined` if the sizes contradict each
+ * other.
+ */
 export function capsule(radiusMm: number, lengthMm: number): GeometryShape | undefined {
   if (lengthMm === 0 || lengthMm === 2 * radiusMm) return { type: "sphere", radiusMm };
   return lengthMm < 2 * radiusMm ? undefined : { type: "capsule", radiusMm, lengthMm };

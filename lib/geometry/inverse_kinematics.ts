@@ -1,9 +1,9 @@
 /**
- * Inverse kinematics: joint positions that bring a part's end to a pose.
+ * Inverse kinematics: finds joint positions that bring a part's end to a pose.
  *
- * Damped least squares from where the joints are, then from repeatable random places, within the joint limits.
- * The first answer within tolerance wins, so a reachable pose near the present one is reached by a small move.
- * Deterministic: the same question has the same answer.
+ * Uses damped least squares, first from the present joint positions, then from repeatable random positions,
+ * within the joint limits. The first answer within tolerance wins, so a reachable pose near the present one
+ * needs only a small move. Deterministic: the same question gives the same answer.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -29,16 +29,16 @@ import { randomFrom } from "./random.ts";
 
 const TOLERANCE_MM = 0.01;
 const TOLERANCE_DEG = 0.01;
-/** What one radian of turn weighs against millimetres of way: about the reach of a table-top arm. */
+/** Weight of one radian of rotation in millimetres of distance: about the reach of a table-top arm. */
 const MM_PER_RAD = 300;
 const MAX_STEPS = 200;
-/** A try that has not become this much better in a while is stuck. */
+/** A try is stuck if its error has not fallen by a tenth within this many steps. */
 const STUCK_STEPS = 30;
 const MAX_DAMPING = 1e8;
 
 export interface SearchOptions {
   readonly seed?: number;
-  /** Random places tried after the present one. */
+  /** Number of random positions to try after the present one. */
   readonly restarts?: number;
 }
 
@@ -47,16 +47,17 @@ interface Try {
   readonly places: readonly RigidTransform[];
   readonly distanceMm: number;
   readonly angleDeg: number;
-  /** Of both together, in millimetres. */
+  /** Distance and rotation combined, in millimetres. */
   readonly cost: number;
 }
 
 /**
- * Joint positions (degrees, millimetres) within the limits that bring the end to `goal`, starting the search at
+ * Joint positions (degrees, millimetres) within the limits that bring the end to `goal`; the search starts at
  * `start`.
  *
- * @throws failed_precondition when none was found, saying how far from the goal the best one stays
- * @throws invalid_argument when `start` is not of this model
+ * @throws failed_precondition if none was found, with the best one's distance from the goal
+ *
+ * @throws invalid_argument if `start` does not fit this model
  */
 export function inverseKinematics(
   model: KinematicModel,
@@ -84,7 +85,7 @@ export function inverseKinematics(
   throw new SvcError("failed_precondition", `moving ${model.name} to ${where}: out of reach, ${reach}`);
 }
 
-/** Steps downhill, more boldly after a good step and more carefully after a bad one. */
+/** Steps downhill: takes larger steps after a good step and smaller ones after a bad step. */
 function descend(model: KinematicModel, target: RigidTransform, from: readonly number[]): Try {
   let here = assess(model, target, from);
   let damping = 1e-2;
@@ -119,8 +120,8 @@ function reached({ distanceMm, angleDeg }: Try): boolean {
 }
 
 /**
- * The change of each joint (radians, millimetres) that solves (JᵀJ + damping·diag JᵀJ)·change = Jᵀ·error. A joint
- * at a limit that would be pushed beyond it stays, so that the others make up for it.
+ * The change of each joint (radians, millimetres) that solves (JᵀJ + damping·diag JᵀJ)·change = Jᵀ·error. A
+ * joint at a limit that would move beyond it stays in place, so that the other joints compensate.
  */
 function dampedStep(model: KinematicModel, target: RigidTransform, here: Try, damping: number): number[] {
   const { rows, error } = linearize(model, target, here.places);
@@ -138,8 +139,8 @@ function dampedStep(model: KinematicModel, target: RigidTransform, here: Try, da
 }
 
 /**
- * What is left to go (way in millimetres, then turn scaled to millimetres), and how each joint changes it per radian
- * or millimetre; one row a joint.
+ * The remaining error (distance in millimetres, then rotation scaled to millimetres), and its derivative for
+ * each joint, per radian or millimetre; one row for each joint.
  */
 function linearize(model: KinematicModel, target: RigidTransform, places: readonly RigidTransform[]) {
   const rows = model.joints.map(() => [0, 0, 0, 0, 0, 0]);
@@ -179,7 +180,7 @@ function clamped(model: KinematicModel, positions: readonly number[]): number[] 
   });
 }
 
-/** Anywhere within the limits, but not more than half a turn from 0 where that is possible. */
+/** Random positions within the limits, at most half a turn from 0 if the limits allow that. */
 export function randomPositions(model: KinematicModel, random: () => number): number[] {
   return model.joints.map(({ type, min, max }) => {
     const half = type === "revolute" ? 180 : Infinity;
@@ -188,7 +189,7 @@ export function randomPositions(model: KinematicModel, random: () => number): nu
   });
 }
 
-/** The same places with each revolute joint turned by whole turns to be close to where it is, within its limits. */
+/** Turns each revolute joint by whole turns to be as close as possible to its start, within its limits. */
 function nearest(model: KinematicModel, positions: readonly number[], start: readonly number[]): number[] {
   return positions.map((position, index) => {
     const { type, min, max } = model.joints[index];

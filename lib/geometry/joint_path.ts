@@ -1,10 +1,11 @@
 /**
- * Ways of a part with joints: from where its joints are to a pose of its end, touching nothing.
+ * Plans paths of a part with joints, from its present joint positions to a pose of its end, without touching
+ * anything.
  *
- * A way is a list of joint positions (degrees, millimetres) after the present ones; between two of them every joint
- * goes evenly, all in the same time. The straight way is taken where it is free, else one is grown from both ends
- * until they meet. Deterministic: the same question has the same answer. Every search is bounded, and lets others
- * have their turn while it lasts.
+ * A way is a list of joint positions (degrees, millimetres) that follow the present ones; between two of them
+ * every joint moves evenly, all in the same time. If the straight way is free, the planner takes it;
+ * otherwise it grows a way from both ends until they meet. Deterministic: the same question gives the same
+ * answer. Every search is bounded and gives other work its turn.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -30,15 +31,18 @@ import { randomFrom } from "./random.ts";
 export interface Reach {
   readonly model: KinematicModel;
   readonly start: readonly number[];
-  /** Of the end, in the base frame. */
+  /** Pose of the end, in the base frame. */
   readonly goal: Pose;
-  /** What the part would touch with its joints there; nothing where the place is free. */
+  /**
+   * Name of the obstacle that the part would touch at these joint positions; `undefined` if the place is
+   * free.
+   */
   readonly touched: (positions: readonly number[]) => string | undefined;
-  /** Called often: lets others have their turn, and rejects when nobody waits for the way any more. */
+  /** Called often: gives other work its turn, and rejects when nobody waits for the way any more. */
   readonly pause: () => Promise<void>;
 }
 
-/** How far the end may be from the straight line, and its turn from an even one. */
+/** How far the end may deviate from the straight line, and its rotation from an even one. */
 export interface LineTolerance {
   readonly distanceMm: number;
   readonly angleDeg: number;
@@ -46,30 +50,30 @@ export interface LineTolerance {
 
 type Way = readonly (readonly number[])[];
 
-/** Of any joint, between two places of a way that are looked at. */
+/** Largest joint change between two checked places of a way. */
 const LOOK_STEP = 1;
-/** Of any joint, between two places of a way that is being grown. */
+/** Largest joint change between two places of a growing way. */
 const GROW_STEP = 10;
-/** Other joint positions for the same pose that are looked for. */
+/** Number of tries to find other joint positions for the same pose. */
 const GOALS_TRIED = 12;
-/** Places of a way that is being grown. */
+/** Most places of a growing way. */
 const GROWN_MAX = 4_000;
 const SHORTCUTS_TRIED = 60;
-/** Places that are looked at between two pauses. */
+/** Number of places checked between two pauses. */
 const LOOKS_PER_PAUSE = 10;
-/** Of the end, between two places of a line. */
+/** Distance of the end between two places of a line. */
 const LINE_STEP_MM = 5;
 const LINE_STEP_DEG = 1;
 const LINE_PLACES_MAX = 5_000;
-/** The smallest part of such a step that is taken. */
+/** The smallest share of such a step. */
 const LINE_STEP_SMALLEST = 1 / 64;
-/** A joint that would turn further for one step of a line is turning over. */
+/** If one step of a line needs a larger joint change, the joint is turning over. */
 const LINE_JOINT_STEP = 20;
 
 /**
  * A way that touches nothing.
  *
- * @throws failed_precondition when the pose is out of reach or no way to it was found, saying what is in between
+ * @throws failed_precondition if the pose is out of reach or no way was found, naming the obstacle
  */
 export async function freeWay(reach: Reach): Promise<Way> {
   const { model, start, goal } = reach;
@@ -97,9 +101,9 @@ export async function freeWay(reach: Reach): Promise<Way> {
 }
 
 /**
- * The way on which the end goes straight and turns evenly.
+ * The way on which the end moves straight and turns evenly.
  *
- * @throws failed_precondition when there is none within the tolerance, or it touches something
+ * @throws failed_precondition if no way is within the tolerance, or the way touches an obstacle
  */
 export async function straightWay(reach: Reach, tolerance: LineTolerance): Promise<Way> {
   const { model, start, goal } = reach;
@@ -107,7 +111,7 @@ export async function straightWay(reach: Reach, tolerance: LineTolerance): Promi
   const line = lineBetween(fromPose(forwardKinematics(model, start)), fromPose(goal));
   if (line.places > LINE_PLACES_MAX) throw refusal(reach, "a straight line there is too long");
   const way: (readonly number[])[] = [start];
-  // Where the joints bend the way too much between two places of the line, one half as far is taken first.
+  // If the joints bend the way too much between two places of the line, tries half the step first.
   for (let [share, step] = [0, 1 / line.places]; share < 1;) {
     const from = way[way.length - 1];
     const next = share + step > 1 - step / 2 ? 1 : share + step;
@@ -155,7 +159,7 @@ function lineBetween(from: RigidTransform, to: RigidTransform) {
   };
 }
 
-/** Looks at places, and lets others have their turn in between. */
+/** Checks places, and gives other work its turn in between. */
 class Look {
   #looks = 0;
 
@@ -166,7 +170,7 @@ class Look {
     return this.reach.touched(positions);
   }
 
-  /** What is touched on the straight way, the first place left out. */
+  /** Name of the obstacle touched on the straight way, without its first place. */
   async along(from: readonly number[], to: readonly number[]): Promise<string | undefined> {
     const steps = Math.max(1, Math.ceil(furthestJoint(from, to) / LOOK_STEP));
     for (let step = 1; step <= steps; step++) {
@@ -176,7 +180,7 @@ class Look {
   }
 }
 
-/** Other joint positions for the same pose, wherever the search for them begins. */
+/** Other joint positions for the same pose, from a random start of the search. */
 function otherGoal({ model, goal }: Reach, random: () => number): number[] | undefined {
   try {
     return inverseKinematics(model, goal, randomPositions(model, random), { restarts: 0 });
@@ -185,13 +189,13 @@ function otherGoal({ model, goal }: Reach, random: () => number): number[] | und
   }
 }
 
-/** A place of a tree, and the index of the one that it was reached from; -1 for a root. */
+/** A place of a tree, and the index of its predecessor; -1 for a root. */
 interface Grown {
   readonly positions: readonly number[];
   readonly from: number;
 }
 
-/** Two trees, from the start and from the goals, that grow towards random places and towards each other. */
+/** Two trees, from the start and from the goals, grow towards random places and towards each other. */
 async function grow(
   { model, start }: Reach,
   goals: readonly (readonly number[])[],
@@ -213,7 +217,9 @@ async function grow(
   }
 }
 
-/** Adds one place on the way from the nearest one of the tree to the target; false where something is in between. */
+/**
+ * Adds one place on the way from the tree's nearest place to the target; false if an obstacle is in between.
+ */
 async function step(tree: Grown[], target: readonly number[], look: Look): Promise<boolean> {
   let [from, nearest] = [0, Infinity];
   for (const [index, { positions }] of tree.entries()) {
@@ -229,14 +235,14 @@ async function step(tree: Grown[], target: readonly number[], look: Look): Promi
   return true;
 }
 
-/** From the newest place of a tree to its root. */
+/** The places from the newest place of a tree to its root. */
 function rootward(tree: readonly Grown[]): (readonly number[])[] {
   const way: (readonly number[])[] = [];
   for (let index = tree.length - 1; index >= 0; index = tree[index].from) way.push(tree[index].positions);
   return way;
 }
 
-/** The same way without what it does not need, and without its beginning. */
+/** The same way without unnecessary places, and without its beginning. */
 async function shortened(way: Way, look: Look, random: () => number): Promise<Way> {
   let best = way;
   for (let turn = 0; turn < SHORTCUTS_TRIED && best.length > 2; turn++) {

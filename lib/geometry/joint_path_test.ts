@@ -10,7 +10,7 @@ const arm = armModel("ur5e", "arm");
 const START = [0, -120, -90, -60, 90, 0];
 const LINE = { distanceMm: 0.1, angleDeg: 0.1 };
 
-/** A box in the base frame, and what an arm touches it. */
+/** A box in the base frame, as an obstacle of an arm. */
 function box(center: Pose, [x, y, z]: readonly number[], label = "box"): Reach["touched"] {
   const body = bodyOf({ center, label, shape: { type: "box", dimsMm: { x, y, z } } });
   const links = linkGeometries(arm).map(({ frame, geometry }) => ({ frame, body: bodyOf(geometry) }));
@@ -26,7 +26,7 @@ function reach(goal: Pose, touched: Reach["touched"] = () => undefined): Reach {
   return { model: arm, start: START, goal, touched, pause: () => Promise.resolve() };
 }
 
-/** Where the end is with each joint moved. */
+/** The end's pose with each joint moved. */
 function ending(...moved: number[]): Pose {
   return forwardKinematics(arm, START.map((position, index) => position + (moved[index] ?? 0)));
 }

@@ -1,12 +1,12 @@
 /**
  * Kinematic models: how the joints of a moving part place its links.
  *
- * A model is a tree of frames, each relative to its parent: fixed links, and joints that turn or slide along an
- * axis. It is read from the published JSON form (SVA links and joints, or Denavit-Hartenberg rows) or from URDF,
- * and keeps what it was read from, because that is what clients ask for.
+ * A model is a tree of frames, each relative to its parent: fixed links, and joints that turn or slide along
+ * an axis. It is read from the published JSON form (SVA links and joints, or Denavit-Hartenberg rows) or from
+ * URDF. It keeps its source, because clients ask for it.
  *
- * Joint positions at this face are as on the wire: degrees for revolute joints, millimetres for prismatic ones, in
- * the order of `joints` (from the base outwards).
+ * Joint positions are in the units of the wire: degrees for revolute joints, millimetres for prismatic ones,
+ * in the order of `joints` (from the base outwards).
  */
 
 import { SvcError } from "../base/error.ts";
@@ -49,7 +49,10 @@ export interface Joint {
   readonly max: number;
 }
 
-/** What moves a joint frame: `multiplier` times the value of joint `index`, plus `offset` (degrees or millimetres). */
+/**
+ * The value that moves a joint frame: `multiplier` times the value of joint `index`, plus `offset` (degrees
+ * or millimetres).
+ */
 interface Drive {
   readonly type: Joint["type"];
   readonly axis: Vec3;
@@ -65,7 +68,7 @@ export interface ModelFrame {
   /** A fixed link's place in its parent; joints have `drive` instead. */
   readonly fixed: RigidTransform;
   readonly drive?: Drive;
-  /** Relative to the parent for links, to the moved frame for joints: as published. */
+  /** Relative to the parent for links, to the moved frame for joints, as published. */
   readonly geometry?: Geometry;
 }
 
@@ -74,11 +77,11 @@ export interface KinematicModel {
   readonly joints: readonly Joint[];
   /** Parents first. */
   readonly frames: readonly ModelFrame[];
-  /** Index of the frame that is the end of the part; -1 for a model without frames. */
+  /** Index of the frame at the part's end; -1 for a model without frames. */
   readonly end: number;
   /** The model in the published JSON form. */
   readonly config: JsonObject;
-  /** What it was read from. */
+  /** The file from which the model was read. */
   readonly source: { readonly format: "sva" | "urdf"; readonly bytes: Uint8Array };
 }
 
@@ -123,7 +126,7 @@ const modelRow = object({
 
 type ModelSettings = NonNullable<Infer<typeof modelRow>>;
 
-/** A frame before the parents are looked up. */
+/** A frame whose parents have not been looked up yet. */
 interface Node extends Omit<ModelFrame, "parent" | "drive"> {
   readonly parentId: string;
   readonly joint?: Joint;
@@ -180,15 +183,19 @@ export function decodeSva(config: unknown, name?: string): KinematicModel {
 }
 
 /**
- * Where the end of the part is, in its base frame. Positions beyond the limits are allowed: that is where the arm is.
+ * Pose of the part's end in its base frame. Accepts positions beyond the limits, because the arm may really
+ * be there.
  *
- * @throws invalid_argument when the number of joints is another
+ * @throws invalid_argument for a different number of joints
  */
 export function forwardKinematics(model: KinematicModel, positions: readonly number[]): Pose {
   return toPose(placeEnd(model, positions));
 }
 
-/** As `forwardKinematics`, for further arithmetic; of another frame than the end where it is given. */
+/**
+ * Like `forwardKinematics`, as a transform for further arithmetic; `frame` selects another frame than the
+ * end.
+ */
 export function placeEnd(
   model: KinematicModel,
   positions: readonly number[],
@@ -207,7 +214,7 @@ export function modelGeometries(model: KinematicModel, positions: readonly numbe
   );
 }
 
-/** The same, each in the frame that carries it: its index, or -1 for the base. */
+/** The same bodies, each with the index of the frame that carries it (-1 for the base), in that frame. */
 export function linkGeometries(model: KinematicModel): { frame: number; geometry: Geometry }[] {
   return model.frames.flatMap(({ id, parent, drive, geometry }, index) => {
     if (!geometry) return [];
@@ -216,7 +223,7 @@ export function linkGeometries(model: KinematicModel): { frame: number; geometry
   });
 }
 
-/** @throws invalid_argument naming the first joint that is out of its limits, or the wrong number of joints */
+/** @throws invalid_argument naming the first joint outside its limits, or the wrong number of joints */
 export function checkJoints(model: KinematicModel, positions: readonly number[]): void {
   checkCount(model, positions);
   for (const [index, { id, type, min, max }] of model.joints.entries()) {
@@ -245,7 +252,7 @@ function moved({ type, axis, multiplier, offset }: Drive, position: number): Rig
     : { translation: scale(axis, value), rotation: NO_ROTATION };
 }
 
-/** @throws invalid_argument when there are not as many positions as joints */
+/** @throws invalid_argument if the number of positions differs from the number of joints */
 export function checkCount(model: KinematicModel, positions: readonly number[]): void {
   if (positions.length === model.joints.length) return;
   const found = `${positions.length} joint positions for ${model.name}`;
@@ -265,7 +272,7 @@ function nodesOf({ kinematicParamType, links, joints, dhParams }: ModelSettings,
   ];
 }
 
-/** One Denavit-Hartenberg row: a turn about Z, then d along Z, a along X and alpha about X. */
+/** The frames of one Denavit-Hartenberg row: a turn about Z, then d along Z, a along X and alpha about X. */
 function dhNodes(row: ModelSettings["dhParams"][number]): Node[] {
   const joint: Joint = { id: `${row.id}_j`, type: "revolute", min: row.min, max: row.max };
   const rotation = quaternionFromAxisAngles({ x: 1, y: 0, z: 0, theta: radians(row.alpha) });
@@ -276,7 +283,7 @@ function dhNodes(row: ModelSettings["dhParams"][number]): Node[] {
   ];
 }
 
-/** Breadth first from the base, in the order of the file among equals: a chain comes out from base to end. */
+/** Breadth first from the base, otherwise in the order of the file: a chain comes out from base to end. */
 function parentsFirst(nodes: readonly Node[], title: string): Node[] {
   if (nodes.length > MAX_FRAMES) throw invalid(title, `${nodes.length} frames, wanted at most ${MAX_FRAMES}`);
   const known = new Set<string>();
@@ -315,7 +322,7 @@ function linked(nodes: readonly Node[], title: string): { joints: Joint[]; frame
   return { joints, frames };
 }
 
-/** Follows mimic joints to the one that is really driven, multiplying on the way. */
+/** Follows mimic joints to the driven joint and combines their factors on the way. */
 function driveOf(node: Node, nodes: readonly Node[], joints: readonly Joint[], title: string): Drive {
   let [multiplier, offset, driver] = [1, 0, node];
   const seen = new Set<Node>();

@@ -1,14 +1,16 @@
 /**
- * Poses: where something is and how it is turned, and the algebra on them.
+ * Poses: positions and rotations, and the algebra on them.
  *
- * Two forms of one thing. `Pose` is the published one (viam.common.v1.Pose): millimetres, and an orientation
- * vector whose `theta` is in degrees; it is what users write and the wire carries, so its units stay. All
- * arithmetic is on `RigidTransform`: millimetres and a unit quaternion, where composing is exact and cheap.
- * Rotations that do not leave the program are in radians, or in degrees where the name of the type says so.
+ * A pose has two forms. `Pose` is the published one (viam.common.v1.Pose): millimetres, and an orientation
+ * vector whose `theta` is in degrees. Users write it and the wire carries it, so its units stay. All
+ * arithmetic uses `RigidTransform`: millimetres and a unit quaternion, for which composition is exact and
+ * cheap. Rotations that do not leave the program are in radians, or in degrees if the name of the type says
+ * so.
  *
- * An orientation vector (oX, oY, oZ) is where the local Z axis points, and theta turns about it: the rotation
- * Rz(longitude)·Ry(colatitude)·Rz(theta). Close to the poles the longitude means nothing, so theta there is the
- * whole turn about Z. Nothing is lost on the way to an orientation vector and back, near the poles included.
+ * An orientation vector (oX, oY, oZ) gives the direction of the local Z axis, and theta turns about it: the
+ * rotation Rz(longitude)·Ry(colatitude)·Rz(theta). Close to the poles the longitude has no meaning, so theta
+ * there is the whole turn about Z. The conversion to an orientation vector and back loses nothing, even near
+ * the poles.
  */
 
 export interface Vec3 {
@@ -22,7 +24,9 @@ export interface Quaternion extends Vec3 {
   readonly w: number;
 }
 
-/** Where the local Z axis points and the turn about it in degrees; any length but 0, which reads as +Z. */
+/**
+ * The direction of the local Z axis and the turn about it in degrees. Any length is valid; length 0 means +Z.
+ */
 export interface OrientationVector {
   readonly oX: number;
   readonly oY: number;
@@ -33,7 +37,7 @@ export interface OrientationVector {
 /** Position in millimetres and orientation vector in degrees: the fields of viam.common.v1.Pose. */
 export interface Pose extends Vec3, OrientationVector {}
 
-/** Takes points of a frame to its parent: turns by `rotation`, then moves by `translation` (millimetres). */
+/** Maps points of a frame to its parent: turns by `rotation`, then moves by `translation` (millimetres). */
 export interface RigidTransform {
   readonly translation: Vec3;
   readonly rotation: Quaternion;
@@ -56,17 +60,17 @@ export const NO_ROTATION: Quaternion = { w: 1, x: 0, y: 0, z: 0 };
 export const IDENTITY: RigidTransform = { translation: ORIGIN, rotation: NO_ROTATION };
 export const IDENTITY_POSE: Pose = { x: 0, y: 0, z: 0, oX: 0, oY: 0, oZ: 1, theta: 0 };
 
-/** Published: the pole is where 1 − |oZ| is at most this. */
+/** The published bound: within it, as 1 − |oZ|, a direction counts as the pole. */
 const POLE_RADIUS = 1e-4;
 /** The same bound on sin² of the angle to the pole, which needs no normalised vector. */
 const POLE_SIN_SQUARED = 1 - (1 - POLE_RADIUS) ** 2;
-/** Pitch closer to ±90° than this (as 1 − |sin|) leaves roll and yaw one freedom between them. */
+/** At a pitch closer to ±90° than this (as 1 − |sin|), roll and yaw share a single degree of freedom. */
 const GIMBAL_EPSILON = 1e-12;
 
 export const radians = (deg: number): number => deg * Math.PI / 180;
 export const degrees = (rad: number): number => rad * 180 / Math.PI;
 
-/** An unturned pose, millimetres. */
+/** A pose in millimetres without rotation. */
 export function poseAt(xMm: number, yMm: number, zMm: number): Pose {
   return { ...IDENTITY_POSE, x: xMm, y: yMm, z: zMm };
 }
@@ -79,7 +83,7 @@ export function toPose({ translation: { x, y, z }, rotation }: RigidTransform): 
   return { x, y, z, ...vectorFromQuaternion(rotation) };
 }
 
-/** First `inner`, then `outer`: a frame's pose in the world from its parent's pose and its own. */
+/** Applies `inner` first, then `outer`: a frame's pose in the world from its parent's pose and its own. */
 export function compose(outer: RigidTransform, inner: RigidTransform): RigidTransform {
   return {
     translation: transformPoint(outer, inner.translation),
@@ -105,7 +109,10 @@ export function poseBetween(from: Pose, to: Pose): Pose {
   return toPose(compose(invert(fromPose(from)), fromPose(to)));
 }
 
-/** How far apart two placements are: the straight way between the origins and the angle of the one turn. */
+/**
+ * The distance between two placements: the straight line between the origins, and the angle of the single
+ * turn between them.
+ */
 export function distanceBetween(
   a: RigidTransform,
   b: RigidTransform,
@@ -124,7 +131,8 @@ export function posesAlmostEqual(a: Pose, b: Pose, { mm = 1e-3, deg = 1e-3 } = {
 
 /** The rotation of an orientation vector in degrees. */
 export function quaternionFromVector({ oX, oY, oZ, theta }: OrientationVector): Quaternion {
-  // With q = Rz(lon)·Ry(lat)·Rz(theta), half the sum and half the difference of theta and lon are all it takes.
+  // With q = Rz(lon)·Ry(lat)·Rz(theta), only half the sum and half the difference of theta and lon are
+  // needed.
   const lon = Math.atan2(oY, oX);
   const halfLat = Math.atan2(Math.hypot(oX, oY), oX === 0 && oY === 0 && oZ === 0 ? 1 : oZ) / 2;
   const half = radians(theta) / 2;
@@ -163,7 +171,7 @@ export function quaternionFromEuler({ roll, pitch, yaw }: EulerAngles): Quaterni
   return multiply(multiply(about("z", yaw), about("y", pitch)), about("x", roll));
 }
 
-/** At a pitch of ±90°, where only the difference of yaw and roll is known, roll is 0. */
+/** At a pitch of ±90°, only the difference of yaw and roll is known; roll is then 0. */
 export function eulerFromQuaternion({ w, x, y, z }: Quaternion): EulerAngles {
   const sinPitch = 2 * (w * y - z * x);
   if (1 - Math.abs(sinPitch) < GIMBAL_EPSILON) {
@@ -177,7 +185,7 @@ export function eulerFromQuaternion({ w, x, y, z }: Quaternion): EulerAngles {
   };
 }
 
-/** An axis of length 0 is no rotation. */
+/** An axis of length 0 means no rotation. */
 export function quaternionFromAxisAngles({ theta, x, y, z }: AxisAngles): Quaternion {
   const axisLength = Math.hypot(x, y, z);
   if (axisLength === 0) return NO_ROTATION;
@@ -185,7 +193,7 @@ export function quaternionFromAxisAngles({ theta, x, y, z }: AxisAngles): Quater
   return { w: Math.cos(theta / 2), x: x * s, y: y * s, z: z * s };
 }
 
-/** The turn of at most 180° with a unit axis; no rotation is 0 about Z. */
+/** The turn of at most 180° about a unit axis; no rotation is 0 about Z. */
 export function axisAnglesFromQuaternion(q: Quaternion): AxisAngles {
   const sine = length(q);
   if (sine < 1e-12) return { theta: 0, x: 0, y: 0, z: 1 };
@@ -203,7 +211,7 @@ export function rotationMatrix({ w, x, y, z }: Quaternion): readonly number[] {
   ];
 }
 
-/** First `b`, then `a`. */
+/** Applies `b` first, then `a`. */
 export function multiply(a: Quaternion, b: Quaternion): Quaternion {
   return {
     w: a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z,
@@ -217,7 +225,7 @@ export function conjugate({ w, x, y, z }: Quaternion): Quaternion {
   return { w, x: -x, y: -y, z: -z };
 }
 
-/** Scaled to length 1; a quaternion of length 0 is no rotation. */
+/** Scales to length 1; a quaternion of length 0 means no rotation. */
 export function normalized({ w, x, y, z }: Quaternion): Quaternion {
   const norm = Math.hypot(w, x, y, z);
   return norm === 0 ? NO_ROTATION : { w: w / norm, x: x / norm, y: y / norm, z: z / norm };
@@ -239,8 +247,8 @@ export const cross = (a: Vec3, b: Vec3): Vec3 => ({
 });
 
 /**
- * Decided on the vector as it travels, without normalising it: whoever encodes and whoever decodes must agree on
- * which meaning theta has, to the last bit.
+ * Judges the vector as it travels, without normalising it, because encoder and decoder must agree on the
+ * meaning of theta to the last bit.
  */
 function atPole({ oX, oY, oZ }: Omit<OrientationVector, "theta">): boolean {
   const sideways = oX * oX + oY * oY;

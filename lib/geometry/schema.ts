@@ -1,6 +1,6 @@
 /**
- * The written form of poses, shapes and frames, as settings: one row each, for machine configurations and for
- * kinematics files alike. The only place of this folder that knows the published names.
+ * The written form of poses, shapes and frames as settings: one row each, for machine configurations and
+ * kinematics files alike. No other file of this folder knows the published names.
  *
  * Rows report every problem with its path and convert to the types of `pose.ts` and `geometry.ts`.
  */
@@ -21,7 +21,7 @@ import {
   type Vec3,
 } from "./pose.ts";
 
-/** Millimetres, or without unit for an axis; what is left out is 0. */
+/** Millimetres, or without unit for an axis; an absent coordinate is 0. */
 export const vectorRow: Row<Vec3 | undefined> = object({
   x: number().aka("X").default(0),
   y: number().aka("Y").default(0),
@@ -64,10 +64,10 @@ const ORIENTATIONS: { readonly [type: string]: Row<Quaternion | undefined> } = {
   ),
 };
 
-/** `{type, value}`; no type is no rotation. */
+/** `{type, value}`; without a type there is no rotation. */
 export const orientationRow: Row<Quaternion | undefined> = object({
-  type: choice("how the value is written", ["", ...Object.keys(ORIENTATIONS)]).default(""),
-  value: any("numbers in the form that the type says"),
+  type: choice("form of the value", ["", ...Object.keys(ORIENTATIONS)]).default(""),
+  value: any("numbers in the form given by type"),
 }).with(({ type, value }, at) => {
   return type === "" ? NO_ROTATION : ORIENTATIONS[type].required().decode(value, at.at("value"));
 });
@@ -77,7 +77,7 @@ const placed = {
   orientation: orientationRow,
 };
 
-/** Where a thing stands in its frame: the settings shared by frames, links and geometries. */
+/** The place of a frame, link or geometry in its parent frame, from the settings that they share. */
 export function poseOf(settings: { translation?: Vec3; orientation?: Quaternion }): Pose {
   return toPose({
     translation: settings.translation ?? ORIGIN,
@@ -87,7 +87,7 @@ export function poseOf(settings: { translation?: Vec3; orientation?: Quaternion 
 
 const sizeRow = number("millimetres", { min: 0 }).default(0);
 
-/** A shape and where its centre is; without a type the sizes tell which one it is. */
+/** A shape and the place of its centre; without a type, the sizes decide the shape. */
 export const geometryRow: Row<Geometry | undefined> = object({
   type: choice("shape", ["", "box", "sphere", "capsule", "mesh", "point"]).default(""),
   x: sizeRow,
@@ -98,15 +98,15 @@ export const geometryRow: Row<Geometry | undefined> = object({
   meshData: text("the mesh file in base64"),
   meshContentType: text('"ply" or "stl"').default("ply"),
   ...placed,
-  label: text("name in pictures and errors").aka("Label").default(""),
+  label: text("name of the shape in pictures and errors").aka("Label").default(""),
 }).with((settings, at) => {
   const shape = shapeOf(settings, at);
   return shape && { center: poseOf(settings), label: settings.label, shape };
 });
 
-/** Where a component is: relative to its parent frame, with the body that stands for it. */
+/** The place of a component relative to its parent frame, with the body that represents it. */
 export const frameRow: Row<FrameSettings | undefined> = object({
-  id: text("name of the frame; the component's name when left out"),
+  id: text("name of the frame; absent means the component's name"),
   parent: text('frame that this one is relative to: a component\'s name or "world"').default(""),
   ...placed,
   geometry: geometryRow,
@@ -114,7 +114,7 @@ export const frameRow: Row<FrameSettings | undefined> = object({
 
 export interface FrameSettings {
   readonly id?: string;
-  /** Empty when the user named none. */
+  /** Empty if the user named no parent. */
   readonly parent: string;
   readonly pose: Pose;
   readonly geometry?: Geometry;

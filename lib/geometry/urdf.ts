@@ -1,9 +1,9 @@
 /**
- * URDF: robot descriptions in XML, read into the published JSON form of a kinematic model.
+ * URDF: converts robot descriptions in XML to the published JSON form of a kinematic model.
  *
- * URDF measures in metres and radians and puts a joint's place on the joint; the JSON form measures in millimetres
- * and degrees and has places on links only. So each moving joint becomes a link `<joint>_origin` and a joint after
- * it. Bodies are taken from the first `collision` of a link; mesh files are not read.
+ * URDF measures in metres and radians and gives a joint its own place; the JSON form measures in millimetres
+ * and degrees and gives places to links only. So each moving joint becomes a link `<joint>_origin` followed
+ * by a joint. Bodies come from the first `collision` of a link; mesh files are not read.
  */
 
 import { messageOf, SvcError } from "../base/error.ts";
@@ -12,13 +12,14 @@ import { childOf, childrenOf, type Element, parseXml } from "../base/xml.ts";
 import { degrees } from "./pose.ts";
 
 const MM_PER_M = 1000;
-/** Limits of a joint that turns without end: finite, because the JSON form has no other numbers. */
+/** Limits of a continuous joint: finite, because the JSON form has no infinite numbers. */
 const ENDLESS_DEG = 36_000;
 
 /**
  * The model in the published JSON form, not yet checked as a model.
  *
- * @throws invalid_argument when it is not XML, not a robot, or has a joint of a type that is not a chain's
+ * @throws invalid_argument for text that is not XML, XML that is not a robot, or a joint of an unsupported
+ * type
  */
 export async function svaFromUrdf(xml: string): Promise<JsonObject> {
   const robot = await parse(xml);
@@ -40,7 +41,7 @@ export async function svaFromUrdf(xml: string): Promise<JsonObject> {
   };
 }
 
-/** A fixed joint is a link; a moving one is a link that holds its place and the joint itself. */
+/** A fixed joint becomes a link; a moving joint becomes a link with its place, and the joint itself. */
 function convert(joint: Element): { link: JsonObject; joint?: JsonObject } {
   const [id, parent, type] = [attribute(joint, "name"), linkOf(joint, "parent"), attribute(joint, "type")];
   const place = placeOf(joint);
@@ -92,7 +93,10 @@ function geometryOf(link: Element): JsonObject | undefined {
   return body && { ...body, ...placeOf(collision) };
 }
 
-/** A cylinder is given the capsule around it: the JSON form has no cylinders, and too large is the safe side. */
+/**
+ * A cylinder becomes the capsule around it: the JSON form has no cylinders, and a larger body is the safe
+ * side.
+ */
 function bodyOf(shape: Element): JsonObject | undefined {
   const [box, sphere, cylinder] = ["box", "sphere", "cylinder"].map((tag) => childOf(shape, tag));
   if (box) {

@@ -41,7 +41,7 @@ Deno.test("URDF: metres and radians become millimetres and degrees, places move 
   ]);
   assert(posesAlmostEqual(forwardKinematics(model, [0, 0, 0]), { ...poseAt(0, 300, 120), theta: 90 }));
   assert(posesAlmostEqual(forwardKinematics(model, [-90, 0, 200]), poseAt(300, 0, 320)));
-  // Rolled about X by 90 degrees, the lift goes along -Y.
+  // Rolled about X by 90 degrees, the lift moves along -Y.
   const rolled = forwardKinematics(model, [-90, 90, 200]);
   assert(Math.hypot(rolled.x - 300, rolled.y + 220, rolled.z - 100) < 1e-6);
 });

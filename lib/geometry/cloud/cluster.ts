@@ -1,62 +1,72 @@
 /**
- * Clusters of the pixels of a depth image: what hangs together, and what does not.
+ * Groups the pixels of a depth image into clusters of connected pixels.
  *
- * Two pixels are linked when they are near each other in the picture (a window, which bridges pixels without a
- * reading) and in space (a distance, which grows with the depth as the pixels spread). On a level surface that is
- * seen at a low angle the rows of pixels are far apart; there it is enough that one continues the level of the other.
+ * Two pixels are linked if they are near each other in the picture (within a window, which bridges pixels
+ * without a reading) and in space (within a distance, which grows with the depth as the pixels spread). On a
+ * level surface seen at a low angle, the rows of pixels are far apart; there two pixels are also linked if
+ * one continues the level of the other.
  *
- * A cluster is all that is linked directly or through others, so the outcome does not depend on the order of the
- * work; it takes one pass. A wider window or a longer distance only ever adds links: clusters merge and never split.
+ * A cluster consists of all pixels that are linked directly or through others, so the result does not depend
+ * on the order of the work; one pass is enough. A wider window or a longer distance only adds links: clusters
+ * merge and never split.
  */
 
 import type { Rays } from "../image/lens.ts";
 import type { Vec3 } from "../pose.ts";
 
 export interface LinkLimits {
-  /** How many pixels apart in the picture, along rows and along columns. */
+  /** Largest distance in the picture, in pixels along rows and along columns. */
   readonly windowPx: number;
-  /** How far apart in space at depth 0, and what each mm of depth adds to that. */
+  /** Largest distance in space at depth 0, and the addition for each mm of depth. */
   readonly distanceMm: number;
   readonly distancePerMm: number;
 }
 
-/** What is clustered. */
+/** The frame to cluster. */
 export interface DepthView {
   readonly depth: Uint16Array;
   readonly rays: Rays;
-  /** The direction, of length 1, to which level surfaces are at right angles. */
+  /** The direction, of length 1, perpendicular to level surfaces. */
   readonly up: Vec3;
 }
 
-/** Pixels of a frame, by their index row by row, in ascending order; the first `count` of the array. */
+/**
+ * Pixels of a frame, by their row-by-row index in ascending order; the first `count` entries of the array.
+ */
 export interface PixelList {
   readonly pixels: Uint32Array;
   readonly count: number;
 }
 
-/** Sines of the angles at which a level surface is seen at a low one: at less its level says nothing. */
+/**
+ * Sines of angles of view: below the first, a level surface counts as seen at a low angle; below the second,
+ * its level says nothing.
+ */
 const LOW_ANGLE = 0.35;
 const LOWEST_ANGLE = 0.02;
-/** The share of a thin cluster's pixels that have it all around them. */
+/** A cluster is thin if it surrounds less than this share of its own pixels on all sides. */
 const THIN_INSIDE = 0.1;
-/** Pixels of a cluster that are looked at to tell a share of them. */
+/** Number of a cluster's pixels that are sampled to estimate a share of them. */
 const SHARE_SAMPLE = 500;
 
-/** Clusters the pixels of frames of one size. Its buffers are used again for each frame. */
+/** Clusters the pixels of frames of one size. Reuses its buffers for each frame. */
 export class Clusterer {
-  /** Of a grid with a margin of the window's width around the rows, so that no neighbour is outside. */
+  /**
+   * Start of the grid, which has a margin of the window's width around the rows, so that no neighbour is
+   * outside.
+   */
   readonly #start: number;
   readonly #x: Float32Array;
   readonly #y: Float32Array;
   readonly #z: Float32Array;
-  /** Along the view's up, from the camera. */
+  /** Height along the view's up, measured from the camera. */
   readonly #height: Float32Array;
   readonly #labels: Int32Array;
-  /** Of each label a smaller one with which it is joined; a root has itself. */
+  /** For each label, a smaller label with which it is joined; a root has itself. */
   readonly #parents: Int32Array;
-  /** The pixels of the window that come before its middle, from there, nearest first. */
+  /** The window's pixels before its middle, as offsets from the middle, nearest first. */
   readonly #before: Int32Array;
-  /** The eight pixels around one, and all of its window. */
+  /** The eight pixels around a pixel, and all pixels of its window. */
   readonly #around: Int32Array;
   readonly #window: Int32Array;
 
@@ -77,7 +87,7 @@ export class Clusterer {
   }
 
   /**
-   * Writes the cluster of each listed pixel to the same place of `clusters`.
+   * Writes the cluster of each listed pixel to the same index of `clusters`.
    *
    * @returns the number of clusters, which are counted from 0 in the order of their first pixels
    */
@@ -89,13 +99,16 @@ export class Clusterer {
     return numbers;
   }
 
-  /** Whether a cluster of the last call is hardly anywhere three pixels thick. */
+  /** Whether a cluster of the last call is three pixels thick almost nowhere. */
   isThin(pixels: Uint32Array): boolean {
     const own = this.#clusterAt(this.#cell(pixels[0]));
     return shareOf(pixels, (pixel) => this.#isInside(this.#cell(pixel), own)) < THIN_INSIDE;
   }
 
-  /** How many pixels of a cluster of the last call are along the edges of nearer ones; of a large one about. */
+  /**
+   * The number of a cluster's pixels along the edges of nearer clusters, for the last call; an estimate for
+   * large clusters.
+   */
   besideNearer(pixels: Uint32Array): number {
     const own = this.#clusterAt(this.#cell(pixels[0]));
     return pixels.length * shareOf(pixels, (pixel) => this.#hasNearer(this.#cell(pixel), own));
@@ -115,7 +128,9 @@ export class Clusterer {
     return false;
   }
 
-  /** Labels pixels, in the grid and in `found`, and joins the labels of linked ones; the last label. */
+  /**
+   * Labels pixels in the grid and in `found`, and joins the labels of linked pixels; returns the last label.
+   */
   #link({ depth, rays, up }: DepthView, { pixels, count }: PixelList, found: Int32Array): number {
     const { distanceMm, distancePerMm, windowPx } = this.limits;
     const [x, y, z, height] = [this.#x, this.#y, this.#z, this.#height];
@@ -140,7 +155,7 @@ export class Clusterer {
         const right = ownX - x[other], down = ownY - y[other], away = ownZ - z[other];
         if (
           right * right + down * down + away * away > reach * reach &&
-          // How far along the ray the other's level is from the pixel.
+          // Distance along the ray between the pixel and the other pixel's level.
           !(isLow && Math.abs(ownHeight - height[other]) <= reach * steepness)
         ) continue;
         own = own === 0 ? label : this.#join(own, label);
@@ -163,7 +178,9 @@ export class Clusterer {
     return label;
   }
 
-  /** Replaces each label's parent by the complement of its cluster's number; the number of clusters. */
+  /**
+   * Replaces each label's parent by the complement of its cluster's number; returns the number of clusters.
+   */
   #numbered(last: number): number {
     const parents = this.#parents;
     let clusters = 0;
@@ -182,7 +199,7 @@ export class Clusterer {
   }
 }
 
-/** The share of pixels of which something holds, judged by some of them spread over all. */
+/** The share of pixels for which `holds` is true, estimated from a sample spread over all of them. */
 function shareOf(pixels: Uint32Array, holds: (pixel: number) => boolean): number {
   const step = Math.ceil(pixels.length / SHARE_SAMPLE);
   let looked = 0, held = 0;
@@ -190,10 +207,10 @@ function shareOf(pixels: Uint32Array, holds: (pixel: number) => boolean): number
   return held / looked;
 }
 
-/** To the right and down. */
+/** Right and down. */
 type Step = readonly [number, number];
 
-/** All in a window but its middle, nearest first. */
+/** All steps within a window except the one to its middle, nearest first. */
 function stepsAround(reach: number): Step[] {
   const steps: Step[] = [];
   for (let down = -reach; down <= reach; down++) {
@@ -204,7 +221,7 @@ function stepsAround(reach: number): Step[] {
   return steps.sort(([a, b], [c, d]) => a * a + b * b - c * c - d * d);
 }
 
-/** Those of them that come earlier row by row. */
+/** The steps of a window that lead to earlier pixels, in row-by-row order. */
 function stepsBefore(reach: number): Step[] {
   return stepsAround(reach).filter(([right, down]) => down < 0 || down === 0 && right < 0);
 }

@@ -22,7 +22,7 @@ function seen(depth: Uint16Array) {
   return { pixels, count: pixels.length };
 }
 
-/** The clusters as a picture with letters. */
+/** The clusters drawn with letters. */
 function picture(rows: readonly string[], links = LINKS): string[] {
   const { widthPx, heightPx, depth, rays } = frame(rows);
   const list = seen(depth);
@@ -66,11 +66,11 @@ Deno.test("rows of a level surface that is seen at a low angle hang together, ot
       new Int32Array(160),
     );
   };
-  // A table 100 mm under the camera: between rows 8 and 30 they are 11 to 140 mm apart.
+  // A table 100 mm under the camera: rows 8 to 30 are 11 to 140 mm apart.
   assertEquals(count((row) => row < 8 || row > 30 ? 0 : 10_000 / row), 1);
-  // As many steps, but of a surface that rises away from the camera.
+  // The same number of steps, but on a surface that rises away from the camera.
   assertEquals(count((row) => row < 8 || row > 30 ? 0 : 1500 - 40 * row) > 10, true);
-  // A wall, then another 200 mm behind it, at the camera's own height.
+  // A wall, and another one 200 mm behind it, at the camera's own height.
   assertEquals(count((row) => row < 1 ? 800 : 1000), 2);
 });
 

@@ -1,7 +1,8 @@
 /**
- * LZF: the small, fast compression of PCD files. Runs of literals and references to what went before, nothing else.
+ * LZF: the small, fast compression of PCD files. It consists of runs of literals and references to earlier
+ * data only.
  *
- * Decompressing trusts no length: whatever the input, it ends within the size that was asked for or with an error.
+ * Decompression trusts no length: for any input, it ends within the requested size or with an error.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -11,10 +12,10 @@ const MAX_OFFSET = 8192;
 const MIN_MATCH = 3;
 const MAX_MATCH = 264;
 const HASH_BITS = 14;
-/** No LZF data becomes more than this many times as long: the longest match takes three bytes. */
+/** LZF data grows at most by this factor: the longest match takes three bytes. */
 export const MAX_RATIO = MAX_MATCH / 3;
 
-/** @throws invalid_argument when the input is broken or does not make exactly `size` bytes */
+/** @throws invalid_argument if the input is broken or does not make exactly `size` bytes */
 export function decompressLzf(input: Uint8Array, size: number): Uint8Array<ArrayBuffer> {
   if (size > input.length * MAX_RATIO) throw broken(`${input.length} bytes cannot become ${size}`);
   const output = new Uint8Array(size);
@@ -34,16 +35,16 @@ export function decompressLzf(input: Uint8Array, size: number): Uint8Array<Array
     let length = (control >> 5) + 2;
     if (length === 9) length += input[from++];
     const source = to - ((control & 0x1f) << 8) - input[from++] - 1;
-    // Reading past the end gives undefined, so that a cut reference has no source and is caught here.
+    // Reading past the end gives undefined, so a truncated reference has no source and is caught here.
     if (!(source >= 0) || !(to + length <= size)) throw broken(`a reference out of bounds at byte ${from}`);
-    // Byte by byte: a reference may reach into what it is just writing.
+    // Copies byte by byte, because a reference may reach into its own output.
     for (let n = 0; n < length; n++) output[to++] = output[source + n];
   }
   if (to !== size) throw broken(`it makes ${to} bytes, wanted ${size}`);
   return output;
 }
 
-/** Never longer than the input by more than one byte in 32. */
+/** The result is longer than the input by at most one byte in 32. */
 export function compressLzf(input: Uint8Array): Uint8Array<ArrayBuffer> {
   const output = new Uint8Array(input.length + Math.ceil(input.length / MAX_LITERALS));
   const seen = new Int32Array(1 << HASH_BITS).fill(-1);

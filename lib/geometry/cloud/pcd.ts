@@ -1,11 +1,11 @@
 /**
- * PCD files: point clouds as robots exchange them.
+ * PCD files: the point cloud format that robots exchange.
  *
- * Reads every encoding (ascii, binary, binary_compressed) with fields of any order, size and type, and takes x, y, z,
- * rgb or rgba, and label from them. Writes the form that published clients read: `x y z` as float32, `rgb` as one
- * integer 0x00RRGGBB. Numbers are little-endian, as they are on every machine this runs on.
+ * Reads every encoding (ascii, binary, binary_compressed) with fields of any order, size and type, and takes
+ * x, y, z, rgb or rgba, and label from them. Writes the form that published clients read: `x y z` as float32,
+ * `rgb` as one integer 0x00RRGGBB. Numbers are little-endian, the byte order of every machine that runs this.
  *
- * A header is a claim: nothing is allocated before the data was found long enough to hold what it promises.
+ * A header is only a claim: the reader allocates nothing before it has checked that the data is long enough.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -25,7 +25,7 @@ interface Field {
   readonly type: string;
   readonly size: number;
   readonly count: number;
-  /** Where its first value stands in a point: bytes, and values for ascii. */
+  /** Position of its first value in a point: in bytes, and in values for ascii. */
   readonly byte: number;
   readonly value: number;
 }
@@ -56,9 +56,9 @@ const READERS: { readonly [type: string]: Read } = {
 };
 
 /**
- * The cloud in a PCD file; its grid and its missing points are kept.
+ * The cloud in a PCD file, with its grid and its missing points.
  *
- * @throws invalid_argument saying what is wrong, resource_exhausted for more than `maxPoints`
+ * @throws invalid_argument naming the problem, resource_exhausted for more than `maxPoints`
  */
 export function readPcd(file: Uint8Array, { maxPoints = MAX_POINTS } = {}): PointCloud {
   const header = readHeader(file);
@@ -89,7 +89,7 @@ export function readPcd(file: Uint8Array, { maxPoints = MAX_POINTS } = {}): Poin
   });
 }
 
-/** A PCD file of the cloud: x y z, then rgb and label where the cloud has them. */
+/** A PCD file of the cloud: x y z, then rgb and label if the cloud has them. */
 export function writePcd(cloud: PointCloud, encoding: PcdEncoding = "binary"): Uint8Array<ArrayBuffer> {
   const { x, y, z, rgb, label, width, height } = cloud;
   const columns = [x, y, z, ...(rgb ? [rgb] : []), ...(label ? [label] : [])];
@@ -181,7 +181,7 @@ function count(entries: ReadonlyMap<string, readonly string[]>, key: string): nu
 
 type Columns = <C extends Float32Array | Uint32Array>(field: Field, into: C) => C;
 
-/** Points one after the other, or (compressed) all values of a field one after the other. */
+/** The values of point after point, or (compressed) of field after field. */
 function binaryColumns(header: Header, data: Uint8Array): Columns {
   const { points, pointBytes } = header;
   const byField = header.encoding === "binary_compressed";
@@ -212,9 +212,9 @@ function decompressed({ points, pointBytes }: Header, data: Uint8Array): Uint8Ar
   return decompressLzf(data.subarray(8, 8 + packed), size);
 }
 
-/** One line a point. Values are kept for the fields that are asked for only. */
+/** One line a point. Keeps only the values of the requested fields. */
 function asciiColumns({ points, fields }: Header, data: Uint8Array): Columns {
-  // The shortest point is one digit and one line end for each value.
+  // The shortest point has one digit and one line end for each value.
   if (points * fields.length * 2 > data.length + 1) throw truncated(points, undefined);
   const lines = new TextDecoder("latin1").decode(data).split("\n").filter((line) => line.trim() !== "");
   if (lines.length < points) throw truncated(points, lines.length);
@@ -249,7 +249,7 @@ function asciiNumber(written: string, { name }: Field, point: number): number {
   return special[2] ? NaN : special[1] === "-" ? -Infinity : Infinity;
 }
 
-/** Colours are four bytes, whatever type the header gives them; by custom they are often called a float. */
+/** Colours are four bytes, whatever type the header gives; many files call them a float. */
 function isWord({ name }: Field): boolean {
   return name === "rgb" || name === "rgba";
 }
@@ -262,7 +262,7 @@ function asciiBody(columns: readonly (Float32Array | Uint32Array)[]): string {
   return lines.length === 0 ? "" : `${lines.join("\n")}\n`;
 }
 
-/** Nine digits tell every float32 from its neighbours. */
+/** Nine digits distinguish every float32 from its neighbours. */
 function shortest(column: Float32Array | Uint32Array, n: number): string {
   return column instanceof Float32Array ? String(Number(column[n].toPrecision(9))) : String(column[n]);
 }

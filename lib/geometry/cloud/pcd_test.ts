@@ -31,7 +31,7 @@ function header(changes: Record<string, string> = {}): string {
   );
 }
 
-/** Files from the sample folder, which is not beside every checkout. */
+/** Files from the sample folder, which not every checkout has beside it. */
 function samples(...names: string[]): Needed<Uint8Array[]> {
   try {
     return { found: names.map((name) => Deno.readFileSync(new URL(name, SAMPLES))) };

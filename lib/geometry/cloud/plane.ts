@@ -1,12 +1,14 @@
 /**
- * The ground in a depth image: the plane with most support among those that lie as the ground may.
+ * Finds the ground in a depth image: the plane with the most support among the planes whose direction allows
+ * them to be the ground.
  *
- * Candidates come from three points of a regular sample of the pixels, drawn by a seeded generator: the same frame
- * has the same answer everywhere. A candidate that beats the best so far is fitted to the points near it, and its
- * direction is judged after that. Larger planes that cannot be the ground are found first and their points set
- * aside, so that what lies askew across a wall or a tilted table finds no support in its points.
+ * Candidates come from three points of a regular sample of the pixels, drawn by a seeded generator, so the
+ * same frame gives the same answer on every machine. A candidate that beats the best so far is fitted to the
+ * points near it, and only then is its direction judged. Larger planes that cannot be the ground are found
+ * first and their points set aside; otherwise a plane askew across a wall or a tilted table could find
+ * support in those points.
  *
- * Fits are in inverse depth, in which a plane is linear and the noise of depth sensors is the same near and far.
+ * Fits use inverse depth, in which a plane is linear and the noise of depth sensors is the same near and far.
  */
 
 import { radians, type Vec3 } from "../pose.ts";
@@ -20,49 +22,59 @@ export interface Plane {
 }
 
 export interface GroundLimits {
-  /** Points nearer than this are on the plane. */
+  /** Points nearer to the plane than this belong to it. */
   readonly maxDistMm: number;
   /** Largest angle between the plane's normal and the camera's up, (0, -1, 0). */
   readonly toleranceDeg: number;
 }
 
-/** A plane as the vector m with m . p = 1 for its points: no camera is on a plane that it sees. */
+/**
+ * A plane as the vector m with m . p = 1 for its points; this form exists because a camera is never on a
+ * plane that it sees.
+ */
 type Form = readonly [number, number, number];
 
 const SEED = 1;
 const SAMPLE_POINTS = 16_384;
-/** Points of the sample that a candidate is judged by. */
+/** Number of sample points that judge a candidate. */
 const SCORE_POINTS = 2048;
 const ROUNDS_MAX = 500;
-/** Rounds end when a better plane has been missed with this probability. */
+/** The rounds end when the probability that a better plane was missed falls to this. */
 const MISS = 1e-4;
-/** Draws of a second and third point around the first, as shares of the picture's size: near points more often
- * lie on the same surface, far ones give the better direction. */
+/**
+ * Reach of the second and third point around the first, as a share of the picture's size: near points are
+ * more often on the same surface, far points give a better direction.
+ */
 const REACHES = [1, 0.25, 0.12];
-/** How often a candidate is fitted to what is near it, and the best one at last. */
+/** Number of fits of a candidate to the points near it, and of the final fits of the best one. */
 const FITS = 3;
 const LAST_FITS = 4;
-/** Planes that are larger than the ground, such as walls, after which no more are looked for. */
+/** The search for larger planes than the ground, such as walls, ends after this many. */
 const OTHERS_MAX = 3;
-/** The ground's share in the points that it takes away; the rest may be on those larger planes. */
+/** The ground's share of the points that it takes away; the rest may be on those larger planes. */
 const OWN_SHARE = 0.7;
-/** Deviation of a reading that still counts as noise: of unevenness, and growing with the square of the depth. */
+/**
+ * Largest deviation that still counts as noise: a constant for unevenness, and a part that grows with the
+ * square of the depth.
+ */
 const NOISE_MM = 8;
 const NOISE_PER_MM = 6e-6;
 
-/** Finds ground planes in frames of one size through one lens. Its buffers are used again for each frame. */
+/** Finds ground planes in frames of one size through one lens. Reuses its buffers for each frame. */
 export class GroundFinder {
   readonly #columns: number;
   readonly #rows: number;
-  /** Every so many sample points a candidate is judged by one. */
+  /** A candidate is judged by every `#scoreStep`-th sample point. */
   #scoreStep: number;
-  /** Of each sample point: its pixel, and its place in mm; z is 0 where there is no reading. */
+  /** For each sample point: its pixel, and its place in mm; z is 0 if there is no reading. */
   readonly #pixels: Uint32Array;
   readonly #x: Float64Array;
   readonly #y: Float64Array;
   readonly #z: Float64Array;
-  /** One over the square of the deviation (as a share of the depth) at which a point's say ends; infinite for one
-   * that has none. */
+  /**
+   * One over the square of the deviation (as a share of the depth) beyond which a point no longer counts;
+   * infinite for a point that never counts.
+   */
   readonly #sharpness: Float64Array;
 
   constructor(private readonly rays: Rays, width: number, height: number) {
@@ -71,7 +83,7 @@ export class GroundFinder {
     this.#rows = Math.floor((height - 1) / step) + 1;
     const count = this.#columns * this.#rows;
     this.#scoreStep = Math.ceil(count / SCORE_POINTS);
-    // A common divisor would leave out whole columns.
+    // A common divisor would skip whole columns.
     while (commonDivisor(this.#scoreStep, this.#columns) > 1) this.#scoreStep++;
     this.#pixels = Uint32Array.from(
       { length: count },
@@ -81,7 +93,7 @@ export class GroundFinder {
     [this.#z, this.#sharpness] = [new Float64Array(count), new Float64Array(count)];
   }
 
-  /** `undefined` when nothing that could be the ground lies within the tolerance. */
+  /** `undefined` if no possible ground lies within the tolerance. */
   find(depth: Uint16Array, { maxDistMm, toleranceDeg }: GroundLimits): Plane | undefined {
     const least = Math.cos(radians(toleranceDeg)) - 1e-12;
     const random = randomFrom(SEED);
@@ -111,7 +123,7 @@ export class GroundFinder {
     }
   }
 
-  /** The plane with most support, and the one with most of those whose direction may be the ground's. */
+  /** The plane with the most support, and the plane with the most support among possible grounds. */
   #search(random: () => number, least: number): { best?: Form; within?: Form } {
     let best: Form | undefined, within: Form | undefined;
     let bestScore = 0, withinScore = 0, tried = 0, triedWithin = 0;
@@ -133,7 +145,7 @@ export class GroundFinder {
     return { best, within };
   }
 
-  /** Points on the plane have no say any more. */
+  /** Excludes the points on the plane from further judgements. */
   #forget([mx, my, mz]: Form): void {
     for (let n = 0; n < this.#z.length; n++) {
       const off = mx * this.#x[n] + my * this.#y[n] + mz * this.#z[n] - 1;
@@ -141,7 +153,7 @@ export class GroundFinder {
     }
   }
 
-  /** Whether most of the points that the plane would take away are not on a plane that was found before it. */
+  /** Whether most of the points that the plane would take away are on no plane found earlier. */
   #holdsItsOwn([mx, my, mz]: Form, maxDistMm: number): boolean {
     const limit = maxDistMm * Math.hypot(mx, my, mz);
     let all = 0, own = 0;
@@ -154,7 +166,10 @@ export class GroundFinder {
     return own > all * OWN_SHARE;
   }
 
-  /** The plane through three points, the second and third within `reach` of the first; `undefined` is a bad draw. */
+  /**
+   * The plane through three points, the second and third within `reach` of the first; `undefined` after a bad
+   * draw.
+   */
   #draw(random: () => number, reach: number): Form | undefined {
     const column = Math.floor(random() * this.#columns);
     const row = Math.floor(random() * this.#rows);
@@ -174,7 +189,7 @@ export class GroundFinder {
     return offset === 0 ? undefined : [nx / offset, ny / offset, nz / offset];
   }
 
-  /** How many sample points are on the plane, each counting the less the farther off it is. */
+  /** The plane's support: the number of sample points on it, each weighted less the farther away it is. */
   #score([mx, my, mz]: Form): number {
     const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
     const step = this.#scoreStep;
@@ -187,7 +202,7 @@ export class GroundFinder {
     return score;
   }
 
-  /** The plane drawn to the points near it; `undefined` when they are on a line. */
+  /** The plane fitted to the points near it; `undefined` if they are on a line. */
   #fit(from: Form, step: number, turns: number): Form | undefined {
     const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
     let form: Form | undefined = from;
@@ -214,17 +229,22 @@ function commonDivisor(a: number, b: number): number {
   return b === 0 ? a : commonDivisor(b, a % b);
 }
 
-/** Cosine of the angle between the plane's normal and the camera's up; below 0 for what is above the camera. */
+/**
+ * Cosine of the angle between the plane's normal and the camera's up; below 0 for planes above the camera.
+ */
 function upness([x, y, z]: Form): number {
   return y / Math.hypot(x, y, z);
 }
 
-/** Draws after which three points on a plane of that share of all were drawn, but for `MISS`. */
+/**
+ * Number of draws after which three points of a plane with this share of all points were drawn, except with
+ * probability `MISS`.
+ */
 function roundsFor(share: number): number {
   return Math.ceil(Math.log(MISS) / Math.log1p(-(share ** 3)));
 }
 
-/** The symmetric system of three equations, by Cramer's rule. */
+/** Solves the symmetric system of three equations by Cramer's rule. */
 // deno-fmt-ignore
 function solve(
   xx: number, xy: number, xz: number, yy: number, yz: number, zz: number, a: number, b: number, c: number,

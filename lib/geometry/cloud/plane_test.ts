@@ -23,7 +23,7 @@ function floor(heightMm: number, pitchDeg: number, rollDeg = 0): Plane {
   return { normal, offsetMm: heightMm };
 }
 
-/** What is seen of some planes: of the nearest at each pixel, up to 10 m. */
+/** The depth image of some planes: at each pixel the nearest one, up to 10 m. */
 function look(planes: readonly Plane[], { noise = 0, seed = 1 } = {}): Uint16Array {
   const random = randomFrom(seed);
   return Uint16Array.from({ length: WIDTH * HEIGHT }, (_, pixel) => {

@@ -1,10 +1,10 @@
 /**
- * Point clouds as columns: one typed array a coordinate, no object a point.
+ * Point clouds as columns: one typed array for each coordinate, no object for each point.
  *
- * Metres, as in PCD files. An organised cloud keeps the grid of the camera that made it (row by row, `height` above
- * 1) and marks a missing point by a coordinate that is not finite.
+ * Coordinates are in metres, as in PCD files. An organised cloud keeps the grid of its camera (row by row,
+ * `height` above 1) and marks a missing point by a coordinate that is not finite.
  *
- * The room owns clouds of points: their files, and what stands out in them. Pure functions.
+ * The room owns clouds of points: their files, and the objects found in them. Pure functions.
  */
 
 import { assert } from "../../base/error.ts";
@@ -23,14 +23,14 @@ export interface PointCloud {
   readonly label?: Uint32Array;
 }
 
-/** The smallest box along the axes around the points that are there. */
+/** The smallest box along the axes around all existing points. */
 export interface BoundingBox {
   readonly min: Vec3;
   readonly max: Vec3;
   readonly points: number;
 }
 
-/** A cloud of the given columns, which it keeps; without a size it is one row. */
+/** A cloud of the given columns, which it keeps without copying; without a size it is a single row. */
 export function createCloud(columns: Omit<PointCloud, "width" | "height"> & Partial<PointCloud>): PointCloud {
   const { x, y, z, rgb, label, width = x.length, height = 1 } = columns;
   for (const column of [x, y, z, rgb, label]) {
@@ -39,7 +39,10 @@ export function createCloud(columns: Omit<PointCloud, "width" | "height"> & Part
   return { width, height, x, y, z, rgb, label };
 }
 
-/** The cloud seen from the frame in which its own frame is `by`: colours and labels are shared, points are new. */
+/**
+ * The cloud in the frame in which its own frame has the pose `by`. Shares colours and labels; the points are
+ * new.
+ */
 export function transformCloud(cloud: PointCloud, by: RigidTransform): PointCloud {
   const [a, b, c, d, e, f, g, h, i] = rotationMatrix(by.rotation);
   const { x: tx, y: ty, z: tz } = by.translation;
@@ -54,7 +57,7 @@ export function transformCloud(cloud: PointCloud, by: RigidTransform): PointClou
   return { ...cloud, x, y, z };
 }
 
-/** `undefined` when no point is there. */
+/** `undefined` if the cloud has no point. */
 export function boundingBox(cloud: PointCloud): BoundingBox | undefined {
   const { x, y, z } = cloud;
   const min = { x: Infinity, y: Infinity, z: Infinity };
@@ -73,7 +76,7 @@ export function boundingBox(cloud: PointCloud): BoundingBox | undefined {
   return points === 0 ? undefined : { min, max, points };
 }
 
-/** The points that are there, in one row: what goes to clients, which know of no missing points. */
+/** The existing points in one row, for clients, which do not know missing points. */
 export function withoutMissing(cloud: PointCloud): PointCloud {
   const kept = new Uint32Array(cloud.x.length);
   let count = 0;

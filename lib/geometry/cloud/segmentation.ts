@@ -1,8 +1,8 @@
 /**
- * Objects in a depth image: what is left when the ground is taken away, in pieces that stand apart.
+ * Finds objects in a depth image: takes the ground away and divides the rest into separate pieces.
  *
- * The same frame has the same answer, whatever was seen before. Objects come nearest first. Without a ground plane
- * within the limits everything seen is divided into objects, the floor included.
+ * The same frame gives the same answer, regardless of earlier frames. The nearest objects come first. If
+ * there is no ground plane within the limits, the whole picture is divided into objects, floor included.
  */
 
 import { assert, SvcError } from "../../base/error.ts";
@@ -14,15 +14,17 @@ import { ORIGIN, type Vec3 } from "../pose.ts";
 import { type BoundingBox, boundingBox, createCloud, type PointCloud } from "./point_cloud.ts";
 
 export interface SegmentationLimits {
-  /** Points that a plane must have to be the ground. */
+  /** Fewest points of a plane that can be the ground. */
   readonly minPointsInPlane: number;
-  /** Points that an object must have of its own; 0 shows every cluster, whatever it may be. */
+  /** Fewest points that an object must have of its own; 0 reports every cluster of any kind. */
   readonly minPointsInSegment: number;
-  /** Points nearer to the ground than this, above and below it, are the ground's. */
+  /** Points nearer to the ground than this, above or below it, belong to the ground. */
   readonly maxDistFromPlaneMm: number;
   /** Largest angle between the ground's normal and the camera's up, (0, -1, 0). */
   readonly groundAngleToleranceDeg: number;
-  /** How far neighbours may be apart, above 0: a larger radius merges objects, a smaller one divides them. */
+  /**
+   * Largest distance between neighbours, above 0: a larger radius merges objects, a smaller one divides them.
+   */
   readonly clusteringRadius: number;
   /** How near neighbours must be, above 0: a larger value divides objects, a smaller one merges them. */
   readonly clusteringStrictness: number;
@@ -34,44 +36,52 @@ export interface Segmentation {
 }
 
 export interface Segment {
-  /** The pixels in which it is seen, ascending: its points in the same order are `cloud`. */
+  /** The object's pixels in ascending order; `cloud` has its points in the same order. */
   readonly pixels: Uint32Array;
-  /** Metres in the camera's frame. */
+  /** In metres, in the camera's frame. */
   readonly cloud: PointCloud;
   readonly box: BoundingBox;
 }
 
-/** The camera's own up, where no ground tells it better. */
+/** The camera's own up, used if no ground gives a better one. */
 const UP: Vec3 = { x: 0, y: -1, z: 0 };
-/** A plane that no point is on. */
+/** A plane without any points. */
 const NOWHERE: Plane = { normal: ORIGIN, offsetMm: Infinity };
 /** Largest frame: buffers take 40 bytes for each pixel. */
 const PIXELS_MAX = 10_000_000;
 const WINDOW_MAX_PX = 8;
-/** The radius and strictness that leave the link distance as it is. */
+/** With this radius and strictness, the link distance stays as it is. */
 const STRICTNESS = 5;
-/** Link distance: noise of neighbouring readings, and how many pixels' spread apart they may be. However strict,
- * the next pixel at the same depth is linked. */
+/**
+ * Link distance: the noise of neighbouring readings, and the largest gap in multiples of the pixel spread.
+ * Under any strictness, the next pixel at the same depth is linked.
+ */
 const LINK_MM = 6;
 const LINK_PX = 3;
 const LINK_PX_MIN = 1.1;
-/** Where to look for the ground's noise around a cluster: so many of its pixels, and so far around each. */
+/**
+ * Sampling of the ground's noise around a cluster: the number of its pixels to use, and the reach around
+ * each.
+ */
 const NOISE_SAMPLE = 300;
 const NOISE_REACH_PX = 3;
-/** Root mean square of the ground's distances as a share of their limit, above which part of it must be beyond. */
+/**
+ * Root mean square of the ground's distances, as a share of their limit; above it, part of the ground must
+ * lie beyond the limit.
+ */
 const NOISY = 0.35;
 const M_PER_MM = 1e-3;
 
-/** Segments frames of one camera. Its buffers are used again for each frame. */
+/** Segments frames of one camera. Reuses its buffers for each frame. */
 export class Segmenter {
   readonly #rays: Rays;
   readonly #finder: GroundFinder;
   readonly #clusterer: Clusterer;
-  /** Pixels off the ground, and the cluster of each. */
+  /** The pixels off the ground, and the cluster of each. */
   readonly #pixels: Uint32Array;
   readonly #clusters: Int32Array;
 
-  /** @throws invalid_argument for a lens that cannot be, resource_exhausted for more than `PIXELS_MAX` */
+  /** @throws invalid_argument for an impossible lens, resource_exhausted for more than `PIXELS_MAX` */
   constructor(
     private readonly intrinsics: Intrinsics,
     private readonly limits: SegmentationLimits,
@@ -105,7 +115,7 @@ export class Segmenter {
     return { ground, segments: this.#emit(data, parted.off, clusters, ground) };
   }
 
-  /** Lists the pixels that are not on the plane; how many those are, and how many are on it. */
+  /** Lists the pixels that are not on the plane; returns the numbers of pixels off and on it. */
   #part(data: Uint16Array, { normal, offsetMm }: Plane): { off: number; on: number } {
     const { x, y } = this.#rays;
     const { x: nx, y: ny, z: nz } = normal;
@@ -114,7 +124,8 @@ export class Segmenter {
     let off = 0, seen = 0;
     for (let n = 0; n < data.length; n++) {
       const distance = Math.abs(data[n] * (nx * x[n] + ny * y[n] + nz) + offsetMm);
-      // Written always and kept when it counts: noise would make a branch expensive.
+      // Writes every pixel and advances only for pixels off the plane: on noisy data a branch would be
+      // expensive.
       pixels[off] = n;
       const there = data[n] !== 0 ? 1 : 0;
       off += distance >= limit ? there : 0;
@@ -123,7 +134,7 @@ export class Segmenter {
     return { off, on: seen - off };
   }
 
-  /** The clusters that are objects, nearest first. */
+  /** The clusters that are objects, the nearest first. */
   #emit(data: Uint16Array, count: number, clusters: number, ground?: Plane): Segment[] {
     const sizes = new Uint32Array(clusters);
     for (let n = 0; n < count; n++) sizes[this.#clusters[n]]++;
@@ -146,9 +157,10 @@ export class Segmenter {
   }
 
   /**
-   * The points that count for a cluster's size. All of them do, unless it is thin: then points beside something nearer
-   * may be its side, seen along it, or readings between it and what is behind; and on ground so noisy that some of it
-   * seems off the plane, all of them may be ground. Where objects may be of any size, so may what these are.
+   * The number of points that count for a cluster's size. In a thick cluster all points count. In a thin
+   * cluster, points beside a nearer object may be that object's side or mixed readings at its edge, so they
+   * do not count; and on ground so noisy that parts of it seem off the plane, no point counts. If objects of
+   * any size are allowed, all points count.
    */
   #ownPoints(pixels: Uint32Array, data: Uint16Array, ground?: Plane): number {
     if (this.limits.minPointsInSegment === 0 || !this.#clusterer.isThin(pixels)) return pixels.length;
@@ -157,8 +169,8 @@ export class Segmenter {
   }
 
   /**
-   * Whether the ground around the pixels is so uneven that it nearly fills the distance in which it is taken away.
-   * It is judged by the other side of the plane, where the foot of an object does not count.
+   * Whether the ground around the pixels is so uneven that it nearly fills the distance within which ground
+   * is removed. Judges by the far side of the plane, where the foot of an object does not count.
    */
   #isNoisyGround(pixels: Uint32Array, data: Uint16Array, { normal, offsetMm }: Plane): boolean {
     const { x, y } = this.#rays;
@@ -170,7 +182,7 @@ export class Segmenter {
       const side = Math.sign(distance(pixels[n]));
       for (let down = -NOISE_REACH_PX; down <= NOISE_REACH_PX; down++) {
         for (let right = -NOISE_REACH_PX; right <= NOISE_REACH_PX; right++) {
-          // Past the edge of a row is the next one, which is as good.
+          // Past the edge of a row the next row follows, whose pixels serve as well.
           const pixel = pixels[n] + down * width + right;
           const across = -side * distance(pixel);
           if (!(across > 0 && across < limit && data[pixel] > 0)) continue;
@@ -198,8 +210,8 @@ export class Segmenter {
 }
 
 /**
- * The window grows with the radius, the distance with the radius over the strictness. The window's growth ends where
- * its cost would be felt; the distance's does not.
+ * The window grows with the radius, the distance with the radius over the strictness. The window stops
+ * growing where its cost would be felt; the distance does not.
  */
 function linkLimits(
   { focalXPx, focalYPx }: Intrinsics,

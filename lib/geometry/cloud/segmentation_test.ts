@@ -23,10 +23,10 @@ const LIMITS: SegmentationLimits = {
 };
 const FLOOR_MM = 500;
 
-/** A card that faces the camera: pixels from its left upper corner to before its right lower one, and its depth. */
+/** A card that faces the camera: its upper left pixel, the pixel after its lower right one, and its depth. */
 type Card = readonly [left: number, top: number, right: number, bottom: number, depthMm: number];
 
-/** A level floor under the camera up to 5 m away, with cards before it. */
+/** A level floor under the camera, up to 5 m away, with cards in front of it. */
 function frame(cards: readonly Card[], floorMm = FLOOR_MM): DepthMap {
   const data = new Uint16Array(WIDTH * HEIGHT);
   for (let pixel = 0; pixel < data.length; pixel++) {
@@ -71,7 +71,7 @@ Deno.test("a floor alone holds no objects, and nothing seen holds none either", 
 });
 
 Deno.test("points near the floor are its own, above it and below", () => {
-  // Lying cards at 90 and 110 mm above and below: rows of the depth that a floor at that height would have.
+  // Flat cards at 90 and 110 mm above and below: rows with the depth of a floor at that height.
   const lying = (aboveMm: number) => {
     const { data } = frame([], FLOOR_MM - aboveMm);
     const whole = frame([]);
@@ -93,7 +93,7 @@ Deno.test("an object has at least so many points", () => {
 });
 
 Deno.test("what is thin counts with the points that it has of its own, or with all of them where any size will do", () => {
-  // A post two pixels wide, farther away than a card that hides all but its upper part.
+  // A post two pixels wide, behind a card that hides all but its upper part.
   const map = (top: number) =>
     frame([[60, top, 62, 50, 1400], [20, 30, 60, 50, 1000], [62, 30, 100, 50, 1000]]);
   assertEquals(sizes(map(10), { minPointsInSegment: 0 }), [800, 760, 80]);
@@ -115,7 +115,7 @@ Deno.test("without a ground the floor is an object too", () => {
 });
 
 Deno.test("a larger radius merges, a larger strictness divides", () => {
-  // A staircase of cards, each 12 mm behind the one before.
+  // A staircase of cards, each 12 mm behind the previous one.
   const stairs = Array.from({ length: 8 }, (_, n): Card => [20 + n * 12, 20, 32 + n * 12, 50, 900 + n * 12]);
   const count = (limits: Partial<SegmentationLimits>) => sizes(frame(stairs), limits).length;
   assertEquals(count({ clusteringStrictness: 1 }), 1);

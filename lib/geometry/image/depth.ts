@@ -1,8 +1,8 @@
 /**
- * Depth images: how far away each pixel is, in millimetres, and what that looks like in space.
+ * Depth images: the distance of each pixel in millimetres, and the conversion to points in space.
  *
- * Owns the published format image/vnd.viam.dep ("DEPTHMAP", width and height as big-endian 64-bit numbers, then
- * big-endian 16-bit pixels row by row).
+ * Owns the published format image/vnd.viam.dep ("DEPTHMAP", width and height as big-endian 64-bit numbers,
+ * then big-endian 16-bit pixels row by row).
  */
 
 import { assert, SvcError } from "../../base/error.ts";
@@ -18,7 +18,7 @@ const M_PER_MM = 1e-3;
 export interface DepthMap {
   readonly width: number;
   readonly height: number;
-  /** Millimetres row by row; 0 where there is no reading. */
+  /** Millimetres, row by row; 0 means no reading. */
   readonly data: Uint16Array;
 }
 
@@ -33,7 +33,7 @@ export function encodeDepth({ width, height, data }: DepthMap): Uint8Array<Array
   return bytes;
 }
 
-/** @throws invalid_argument when it is not a depth image or its length is not what its header says */
+/** @throws invalid_argument if it is not a depth image or its length differs from its header */
 export function decodeDepth(bytes: Uint8Array): DepthMap {
   const magic = new TextDecoder("latin1").decode(bytes.subarray(0, MAGIC.length));
   if (magic !== MAGIC || bytes.length < HEADER_BYTES) {
@@ -53,15 +53,15 @@ export function decodeDepth(bytes: Uint8Array): DepthMap {
 export interface CloudOptions {
   /** A colour for each pixel, 0x00RRGGBB. */
   readonly rgb?: Uint32Array;
-  /** Keep the grid, with missing points where there is no reading. */
+  /** Keeps the grid, with a missing point for each pixel without a reading. */
   readonly organised?: boolean;
   readonly distortion?: Distortion;
 }
 
 /**
- * The points that a depth image shows, in metres in the camera's frame.
+ * The points of a depth image, in metres in the camera's frame.
  *
- * @throws invalid_argument when the lens is of an image of another size, or cannot be
+ * @throws invalid_argument for an impossible lens, or a lens for images of another size
  */
 export function depthToCloud(map: DepthMap, intrinsics: Intrinsics, options: CloudOptions = {}): PointCloud {
   const { width, height, data } = map;
@@ -83,7 +83,7 @@ export function depthToCloud(map: DepthMap, intrinsics: Intrinsics, options: Clo
   return options.organised ? cloud : withoutMissing(cloud);
 }
 
-/** The middle one of the readings, the farther one of two; `undefined` where there is none. */
+/** The median of the readings (the farther of the two middle ones); `undefined` without readings. */
 export function medianDepth({ data }: DepthMap): number | undefined {
   const counts = new Uint32Array(2 ** 16);
   for (let n = 0; n < data.length; n++) counts[data[n]]++;

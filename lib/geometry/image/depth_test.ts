@@ -72,7 +72,7 @@ Deno.test("a cloud through a lens with distortion", () => {
   const bent = { model: "brown_conrady", parameters: [0.1, 0, 0, 0, 0] };
   const cloud = depthToCloud(map, lens, { distortion: bent, organised: true });
   const straight = depthToCloud(map, lens, { organised: true });
-  // Where the ray of the pixel is longer, it is shown farther out.
+  // A pixel with a longer ray appears farther out.
   const [x, y] = [cloud.x[1] / cloud.z[1], cloud.y[1] / cloud.z[1]];
   const longer = 1 + 0.1 * (x * x + y * y);
   assertAlmostEquals(y * longer, straight.y[1] / straight.z[1], 1e-6);

@@ -1,11 +1,11 @@
 /**
- * Pictures in the forms they travel in: JPEG, PNG, raw RGBA and raw depth, to and from plain pixels.
+ * Pictures in the formats in which they travel (JPEG, PNG, raw RGBA and raw depth), to and from plain pixels.
  *
- * What bytes are is read from the bytes themselves; every one of the forms begins with a mark of its own. Safe on
- * hostile bytes: sizes are checked against `PIXELS_MAX` before anything is allocated, and whatever is wrong is an
- * `invalid_argument`.
+ * The bytes themselves tell the format, because each format begins with its own mark. Safe on hostile bytes:
+ * sizes are checked against `PIXELS_MAX` before anything is allocated, and every problem is an
+ * `invalid_argument` error.
  *
- * The room owns pictures: their forms, depth, lenses and regions. Pure functions.
+ * The room owns pictures: their formats, depth, lenses and regions. Pure functions.
  */
 
 import jpeg from "jpeg-js";
@@ -13,7 +13,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { decodeDepth, DEPTH_MIME_TYPE, type DepthMap, encodeDepth } from "./depth.ts";
 import { decodePng, encodePng, isPng, PIXELS_MAX, pngSize } from "./png.ts";
 
-/** Published names of the forms. */
+/** Published names of the formats. */
 export const MIME = {
   jpeg: "image/jpeg",
   png: "image/png",
@@ -32,7 +32,7 @@ export interface ColorImage {
   readonly rgba: Uint8Array;
 }
 
-/** What a picture holds: colours, or distances. */
+/** The content of a picture: colours or distances. */
 export type Decoded =
   | { readonly kind: "color"; readonly image: ColorImage }
   | { readonly kind: "depth"; readonly map: DepthMap };
@@ -41,7 +41,10 @@ const RGBA_HEADER_BYTES = 12;
 const DEPTH_HEADER_BYTES = 24;
 const JPEG_QUALITY = 75;
 
-/** A 16-bit grey PNG is a depth map; other PNGs are colour, with the upper 8 bits where they have 16. */
+/**
+ * A 16-bit grey PNG is a depth map. Other PNGs are colour images; of 16-bit samples the upper 8 bits are
+ * kept.
+ */
 export function decodeImage(bytes: Uint8Array): Decoded {
   switch (formatOf(bytes)) {
     case "jpeg":
@@ -58,7 +61,7 @@ export function decodeImage(bytes: Uint8Array): Decoded {
   }
 }
 
-/** Encodes in the named form. Throws `invalid_argument` for a form that cannot hold the content. */
+/** Encodes in the named format. Throws `invalid_argument` if the format cannot hold the content. */
 export function encodeImage(content: Decoded, mimeType: string): Uint8Array {
   if (content.kind === "depth") {
     const { width, height, data } = content.map;
@@ -82,7 +85,7 @@ export function encodeImage(content: Decoded, mimeType: string): Uint8Array {
   throw new SvcError("invalid_argument", `a colour image cannot become ${mimeType}, wanted ${wanted}`);
 }
 
-/** 0x00RRGGBB of every pixel, as point clouds have colours. */
+/** 0x00RRGGBB for every pixel, the colour form of point clouds. */
 export function packedRgb({ rgba }: ColorImage): Uint32Array {
   const packed = new Uint32Array(rgba.length / 4);
   for (let pixel = 0, at = 0; pixel < packed.length; pixel++, at += 4) {
@@ -91,7 +94,7 @@ export function packedRgb({ rgba }: ColorImage): Uint32Array {
   return packed;
 }
 
-/** Width and height in pixels from the header alone. */
+/** Width and height in pixels, from the header alone. */
 export function imageSize(bytes: Uint8Array): { width: number; height: number } {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   switch (formatOf(bytes)) {
@@ -110,7 +113,7 @@ export function imageSize(bytes: Uint8Array): { width: number; height: number } 
   }
 }
 
-/** The published name of the form that the bytes are in. */
+/** The published name of the bytes' format. */
 export function mimeTypeOf(bytes: Uint8Array): string {
   return MIME[formatOf(bytes)];
 }
@@ -128,7 +131,7 @@ function begins(bytes: Uint8Array, mark: string): boolean {
   return [...mark].every((letter, index) => bytes[index] === letter.charCodeAt(0));
 }
 
-/** A raw image's size, having checked it against the bytes that are there. */
+/** A raw image's size, checked against the number of bytes. */
 function checked(
   what: string,
   bytes: Uint8Array,
@@ -161,7 +164,7 @@ function decodeJpeg(bytes: Uint8Array): ColorImage {
   }
 }
 
-/** From the first frame header, walking the segments before it. */
+/** The size in the first frame header; skips the segments before it. */
 function jpegSize(bytes: Uint8Array, view: DataView): { width: number; height: number } {
   for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff;) {
     const marker = bytes[at + 1];

@@ -1,15 +1,15 @@
 /**
- * Lenses: which way each pixel of a camera looks.
+ * Lenses: the direction in which each pixel of a camera looks.
  *
- * The camera's frame has +X right, +Y down, +Z forward; pixel centres are on whole numbers. A ray is the point at
- * depth 1 that its pixel sees, so that a depth times a ray is a place. Pixels that a lens cannot see through (a
- * strong distortion folds the picture's corners) have rays that are NaN.
+ * The camera's frame has +X right, +Y down, +Z forward; pixel centres are on whole numbers. A ray is the
+ * point at depth 1 that its pixel sees, so a depth times a ray is a place. Pixels that the lens cannot see
+ * through (a strong distortion folds the picture's corners) have NaN rays.
  */
 
 import { SvcError } from "../../base/error.ts";
 import type { Vec3 } from "../pose.ts";
 
-/** A pinhole, in pixels: the fields of the published message. */
+/** A pinhole lens, in pixels, with the fields of the published message. */
 export interface Intrinsics {
   readonly widthPx: number;
   readonly heightPx: number;
@@ -19,19 +19,22 @@ export interface Intrinsics {
   readonly centerYPx: number;
 }
 
-/** How a lens deviates from a pinhole: a published model (see `DISTORTION_MODELS`) and its parameters in order. */
+/**
+ * The deviation of a lens from a pinhole: a published model (see `DISTORTION_MODELS`) and its parameters in
+ * order.
+ */
 export interface Distortion {
   readonly model: string;
   readonly parameters: readonly number[];
 }
 
-/** One column a coordinate, row by row. */
+/** One column for each coordinate, row by row. */
 export interface Rays {
   readonly x: Float32Array;
   readonly y: Float32Array;
 }
 
-/** From where a point is seen to where it is, both at depth 1. */
+/** Maps the seen direction of a point to its true direction, both at depth 1. */
 type Straighten = (x: number, y: number) => readonly [number, number];
 
 const NOWHERE = [NaN, NaN] as const;
@@ -39,8 +42,9 @@ const NEWTON_STEPS_MAX = 20;
 const CONVERGED = 1e-9;
 
 /**
- * By model: what undoes it.
- * - `brown_conrady` (k1 k2 k3 p1 p2) tells where a straight ray is seen; the reverse is found by Newton's method.
+ * The function that undoes each distortion model.
+ * - `brown_conrady` (k1 k2 k3 p1 p2) maps a straight ray to where it is seen; Newton's method finds the
+ *   reverse.
  * - `inverse_brown_conrady` (the same five) is that reverse itself.
  * - `kannala_brandt` (k1 k2 k3 k4) is for wide lenses: a polynomial of the angle from the axis.
  */
@@ -53,7 +57,7 @@ const MODELS: { readonly [model: string]: (parameters: readonly number[]) => Str
 
 export const DISTORTION_MODELS: readonly string[] = Object.keys(MODELS);
 
-/** @throws invalid_argument naming the first number that no lens has */
+/** @throws invalid_argument naming the first impossible number */
 export function checkIntrinsics(intrinsics: Intrinsics): void {
   for (const name of ["widthPx", "heightPx", "focalXPx", "focalYPx", "centerXPx", "centerYPx"] as const) {
     const value = intrinsics[name];
@@ -66,7 +70,7 @@ export function checkIntrinsics(intrinsics: Intrinsics): void {
 /**
  * The same lens for pictures of another size.
  *
- * @throws invalid_argument for numbers that no lens has
+ * @throws invalid_argument for impossible numbers
  */
 export function scaleIntrinsics(intrinsics: Intrinsics, widthPx: number, heightPx: number): Intrinsics {
   checkIntrinsics(intrinsics);
@@ -84,7 +88,7 @@ export function scaleIntrinsics(intrinsics: Intrinsics, widthPx: number, heightP
 /**
  * The ray of every pixel.
  *
- * @throws invalid_argument for numbers that no lens has, or a distortion of an unknown model
+ * @throws invalid_argument for impossible numbers, or a distortion of an unknown model
  */
 export function raysOf(intrinsics: Intrinsics, distortion?: Distortion): Rays {
   checkIntrinsics(intrinsics);
@@ -102,7 +106,7 @@ export function raysOf(intrinsics: Intrinsics, distortion?: Distortion): Rays {
   return { x, y };
 }
 
-/** The pixel in which a point of the camera's frame is seen; `undefined` behind the camera or outside the image. */
+/** The pixel that sees a point of the camera's frame; `undefined` behind the camera or outside the image. */
 export function projectPoint(intrinsics: Intrinsics, point: Vec3): { u: number; v: number } | undefined {
   if (!(point.z > 0)) return undefined;
   const u = point.x / point.z * intrinsics.focalXPx + intrinsics.centerXPx;
@@ -111,7 +115,7 @@ export function projectPoint(intrinsics: Intrinsics, point: Vec3): { u: number; 
   return inside ? { u, v } : undefined;
 }
 
-/** `undefined` where there is nothing to undo. */
+/** `undefined` if there is no distortion to undo. */
 function straightenerOf(distortion?: Distortion): Straighten | undefined {
   if (!distortion || distortion.parameters.every((parameter) => parameter === 0)) return undefined;
   const { model, parameters } = distortion;
@@ -124,7 +128,7 @@ function straightenerOf(distortion?: Distortion): Straighten | undefined {
   throw new SvcError("invalid_argument", `distortion: found the parameter ${wrong}, wanted a number`);
 }
 
-/** The point moved by the model, and how much each coordinate follows (the Jacobian is symmetric). */
+/** The distorted point, and the derivative of each of its coordinates (the Jacobian is symmetric). */
 function brownConrady([k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0]: readonly number[], x: number, y: number) {
   const r2 = x * x + y * y;
   const radial = 1 + r2 * (k1 + r2 * (k2 + r2 * k3));
@@ -148,7 +152,7 @@ function undoBrownConrady(parameters: readonly number[]): Straighten {
       const { at, xx, xy, yy } = brownConrady(parameters, x, y);
       const [missX, missY] = [at[0] - seenX, at[1] - seenY];
       const area = xx * yy - xy * xy;
-      // Where the picture is folded over, no single point is seen.
+      // Where the picture is folded over, a pixel sees no single point.
       if (!(area > 0)) return NOWHERE;
       if (Math.abs(missX) + Math.abs(missY) < CONVERGED) return [x, y];
       x -= (yy * missX - xy * missY) / area;

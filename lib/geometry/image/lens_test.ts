@@ -4,7 +4,7 @@ import { checkIntrinsics, type Distortion, projectPoint, raysOf, scaleIntrinsics
 
 const lens = { widthPx: 64, heightPx: 48, focalXPx: 60, focalYPx: 50, centerXPx: 31, centerYPx: 24 };
 
-/** Where brown_conrady shows the ray (x, y), written out. */
+/** The point at which brown_conrady shows the ray (x, y), written out. */
 function shown([k1, k2, k3, p1, p2]: readonly number[], x: number, y: number): [number, number] {
   const r2 = x * x + y * y;
   const radial = 1 + k1 * r2 + k2 * r2 ** 2 + k3 * r2 ** 3;

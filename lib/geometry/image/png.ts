@@ -1,22 +1,22 @@
 /**
- * PNG files: every colour type, bit depth and interlacing read, plain ones written.
+ * PNG files: reads every colour type, bit depth and interlacing, and writes plain files.
  *
- * Safe on hostile files: nothing is allocated before the header has passed `PIXELS_MAX`, and decompression stops at
- * the size that the header promises. Errors are `invalid_argument`.
+ * Safe on hostile files: allocates nothing before the header has passed `PIXELS_MAX`, and stops decompression
+ * at the size that the header promises. Errors are `invalid_argument`.
  */
 
 import { crc32, deflateSync, inflateSync } from "node:zlib";
 import { messageOf, SvcError } from "../../base/error.ts";
 
-/** Largest picture that is decoded, in pixels. */
+/** Largest picture that the decoder accepts, in pixels. */
 export const PIXELS_MAX = 50_000_000;
 
-/** Samples row by row, `channels` to a pixel: grey, grey and alpha, RGB, or RGBA. */
+/** Samples row by row, `channels` for each pixel: grey, grey and alpha, RGB, or RGBA. */
 export interface PngImage {
   readonly width: number;
   readonly height: number;
   readonly channels: 1 | 2 | 3 | 4;
-  /** 8-bit samples, or 16-bit ones. */
+  /** 8-bit or 16-bit samples. */
   readonly samples: Uint8Array | Uint16Array;
 }
 
@@ -24,7 +24,7 @@ interface Header {
   readonly width: number;
   readonly height: number;
   readonly bits: number;
-  /** Samples of a pixel as stored; 1 for a palette's indices. */
+  /** Stored samples of a pixel; 1 for palette indices. */
   readonly stored: 1 | 2 | 3 | 4;
   readonly palette: boolean;
   readonly interlaced: boolean;
@@ -32,7 +32,7 @@ interface Header {
 
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 
-/** By colour type: samples of a pixel, and the bit depths there are. */
+/** By colour type: samples of a pixel, and the allowed bit depths. */
 const COLOUR_TYPES: { readonly [type: number]: { stored: 1 | 2 | 3 | 4; bits: readonly number[] } } = {
   0: { stored: 1, bits: [1, 2, 4, 8, 16] },
   2: { stored: 3, bits: [8, 16] },
@@ -41,7 +41,7 @@ const COLOUR_TYPES: { readonly [type: number]: { stored: 1 | 2 | 3 | 4; bits: re
   6: { stored: 4, bits: [8, 16] },
 };
 
-/** Where the pixels of a pass are: every `dx`-th from `x0`, every `dy`-th from `y0`. */
+/** Places of the pixels of a pass: every `dx`-th from `x0`, every `dy`-th from `y0`. */
 interface Pass {
   readonly x0: number;
   readonly y0: number;
@@ -64,13 +64,13 @@ export function isPng(bytes: Uint8Array): boolean {
   return SIGNATURE.every((byte, index) => bytes[index] === byte);
 }
 
-/** Width and height from the header alone. */
+/** Width and height, from the header alone. */
 export function pngSize(bytes: Uint8Array): { width: number; height: number } {
   const { width, height } = headerOf(bytes);
   return { width, height };
 }
 
-/** A palette comes out as RGB, or RGBA where it has transparency; samples of under 8 bits are scaled to 8. */
+/** A palette becomes RGB, or RGBA if it has transparency; samples under 8 bits are scaled to 8. */
 export function decodePng(bytes: Uint8Array): PngImage {
   const header = headerOf(bytes);
   const { data, palette, alpha } = chunksOf(bytes);
@@ -88,7 +88,7 @@ export function encodePng({ width, height, channels, samples }: PngImage): Uint8
   const raw = new Uint8Array(height * (1 + rowBytes));
   const source = bytes === 1 ? samples as Uint8Array : bigEndian(samples as Uint16Array);
   for (let y = 0; y < height; y++) {
-    // The "up" filter: one subtraction a byte, and pictures become much smaller than without any.
+    // The "up" filter costs one subtraction a byte and makes pictures much smaller than no filter.
     const row = y * (1 + rowBytes);
     raw[row] = y === 0 ? 0 : 2;
     const from = y * rowBytes;
@@ -127,7 +127,7 @@ function headerOf(bytes: Uint8Array): Header {
   return { width, height, bits, stored: kind.stored, palette: type === 3, interlaced: bytes[28] === 1 };
 }
 
-/** The image data and palette; other chunks are passed over. */
+/** The image data and the palette; skips other chunks. */
 function chunksOf(bytes: Uint8Array) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const data: Uint8Array[] = [];
@@ -231,7 +231,7 @@ function unfilter(raw: Uint8Array, start: number, rows: number, rowBytes: number
   }
 }
 
-/** Whichever neighbour is nearest to left + above - corner. */
+/** The neighbour nearest to left + above - corner. */
 function paeth(left: number, above: number, corner: number): number {
   const toLeft = Math.abs(above - corner);
   const toAbove = Math.abs(left - corner);

@@ -3,7 +3,7 @@ import { crc32, deflateSync } from "node:zlib";
 import { SvcError } from "../../base/error.ts";
 import { decodePng, encodePng, isPng, type PngImage, pngSize } from "./png.ts";
 
-/** A PNG file of a header and raw rows that already carry their filter bytes. */
+/** A PNG file from a header and raw rows that already carry their filter bytes. */
 function png(header: number[], rows: number[], extra: [string, number[]][] = []): Uint8Array<ArrayBuffer> {
   const chunk = (type: string, content: Uint8Array) => {
     const bytes = new Uint8Array(12 + content.length);
@@ -75,7 +75,8 @@ Deno.test("png: a palette becomes RGB, with transparency RGBA", () => {
 });
 
 Deno.test("png: interlaced pictures", () => {
-  // 3 x 3 pixels lie in the passes 1 (0,0), 4 (2,0 is pass 4), 5 (row 2), 6 (odd columns of even rows), 7 (row 1).
+  // 3 x 3 pixels lie in the passes 1 (0,0), 4 (2,0 is pass 4), 5 (row 2), 6 (odd columns of even rows), 7
+  // (row 1).
   const rows = [0, 1, 0, 3, 0, 7, 9, 0, 2, 0, 8, 0, 4, 5, 6];
   assertEquals([...decodePng(png(header(3, 3, 8, 0, 1), rows)).samples], [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 });

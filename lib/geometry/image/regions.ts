@@ -1,10 +1,8 @@
-/**
- * Regions of a picture: pixels of which something holds, together with those that they touch by a side.
- */
+/** Regions of a picture: groups of marked pixels that touch each other by a side. */
 
 import { assert } from "../../base/error.ts";
 
-/** A region's size and the edges of the box around it, in pixels; the right and lower edge are after its pixels. */
+/** A region's size and bounding box in pixels; the right and lower edges are after its last pixels. */
 export interface Region {
   readonly pixels: number;
   readonly xMin: number;
