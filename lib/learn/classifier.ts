@@ -1,7 +1,7 @@
 /**
- * Classification: what a whole picture shows, one label of several (softmax) or any of them (sigmoid).
+ * Classification of whole pictures: one label of several (softmax) or any number of them (sigmoid).
  *
- * The exported model answers `probability` [1, labels]. Labels with few pictures count more in the loss.
+ * The exported model answers `probability` [1, labels]. Labels with few pictures weigh more in the loss.
  */
 
 import {
@@ -16,17 +16,17 @@ import type { Convolution } from "./convolution.ts";
 import { Network } from "./network.ts";
 import type { OnnxGraph } from "./onnx/writer.ts";
 
-/** How much more or less than one picture a picture may count. */
+/** Largest weight that a picture may have in the loss. */
 const WEIGHT_MAX = 4;
 
 export class Classifier implements Learner {
   readonly network: Network;
   readonly #end: Convolution;
   readonly #labels: number;
-  /** By label: what a picture with it counts, and what one without it counts. */
+  /** For each label, the weight of a picture with it and of a picture without it. */
   readonly #weights: readonly { readonly having: number; readonly lacking: number }[];
 
-  /** `one`: exactly one label belongs to each picture. */
+  /** `one` means that exactly one label belongs to each picture. */
   constructor(
     private readonly one: boolean,
     labels: number,
@@ -80,7 +80,10 @@ export class Classifier implements Learner {
     return { probability: powers.map((power) => power / sum) };
   }
 
-  /** Accuracy (of all labels of all pictures if any may apply) and F1, the mean over labels that occur. */
+  /**
+   * Accuracy (over all labels of all pictures if several labels may apply) and F1, the mean over labels that
+   * occur.
+   */
   metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics {
     const counts = this.confusion(answers, targets).map(({ pictures, foundAs, wrong }, label) => {
       const right = foundAs[label];

@@ -1,15 +1,15 @@
 /**
  * A convolution with its normalisation and rectifier, forward and backward.
  *
- * Owns its weights and their gradients. While training, each channel is normalised over the batch; for use, the
- * normalisation by running statistics is folded into weights and a bias, so what is exported is one plain
- * convolution. Pixels lie one after the other with their channels together, and the weights of a channel stand
- * in a column: a convolution is a matrix multiplication of patches by weights.
+ * Owns its weights and their gradients. During training, each channel is normalised over the batch. For use,
+ * the normalisation by running statistics is folded into the weights and a bias, so the export is one plain
+ * convolution. Pixels follow one another with their channels together, and the weights of a channel form a
+ * column: a convolution is a matrix multiplication of patches by weights.
  */
 
 import { COLUMNS, type Matrices } from "./matrix.ts";
 
-/** Numbers [batch, height, width, channels] and, where they are wanted, the loss's gradient by each. */
+/** Numbers [batch, height, width, channels] and, if needed, the gradient of the loss with respect to each. */
 export interface Tensor {
   readonly height: number;
   readonly width: number;
@@ -22,7 +22,7 @@ export interface Tensor {
 export interface Parameter {
   readonly value: Float32Array;
   readonly gradient: Float32Array;
-  /** Whether it is drawn towards zero. */
+  /** Whether weight decay draws the number towards zero. */
   readonly decays: boolean;
 }
 
@@ -31,14 +31,17 @@ export interface ConvolutionShape {
   /** Side of the kernel, 1 or 3; the picture is padded with zeros by half of it. */
   readonly size: 1 | 3;
   readonly stride: 1 | 2;
-  /** Normalised and rectified, as inside a network; or plain with a bias, as at its end. */
+  /**
+   * True for a normalised and rectified layer, as inside a network; false for a plain layer with a bias, as
+   * at its end.
+   */
   readonly rectified: boolean;
 }
 
-/** Pixels multiplied at a time: their patches stay in the processor's cache. */
+/** Number of pixels multiplied at a time, so that their patches stay in the processor's cache. */
 const TILE_PIXELS = 64;
 const EPSILON = 1e-5;
-/** Share of a batch in the running statistics. */
+/** Weight of a batch in the running statistics. */
 const STATISTICS_RATE = 0.1;
 
 export class Convolution {
@@ -46,7 +49,7 @@ export class Convolution {
   readonly parameters: readonly Parameter[];
   /** Running mean and variance of each channel; empty without normalisation. */
   readonly statistics: readonly Float32Array[];
-  /** What is exported, made by `fold`: [size, size, in, out] and [out]. */
+  /** The exported weights [size, size, in, out] and bias [out], made by `fold`. */
   readonly folded: { readonly weights: Float32Array; readonly bias: Float32Array };
   readonly #matrices: Matrices;
   readonly #pixels: number;
@@ -87,7 +90,7 @@ export class Convolution {
       decays,
     });
     this.#weights = parameter(this.#depth * padded, true);
-    // Variance 2 / fan-in keeps the size of the numbers from layer to layer; the end starts near zero.
+    // Variance 2 / fan-in keeps the size of the numbers from layer to layer; the last layer starts near zero.
     const spread = rectified ? Math.sqrt(2 / this.#depth) : 0.01;
     fillNormal(this.#weights.value, spread, random);
     this.#bias = parameter(padded, false);
@@ -103,12 +106,12 @@ export class Convolution {
     this.#batchDeviation = new Float64Array(padded);
   }
 
-  /** Where the bias starts; only what has no normalisation is told. */
+  /** Sets the initial bias; only for a layer without normalisation. */
   startAt(bias: readonly number[]): void {
     this.#bias.value.set(bias);
   }
 
-  /** Makes the plain weights and bias of what has been learned so far. */
+  /** Computes the plain weights and bias from the present state of training. */
   fold(): void {
     const { weights, bias } = this.folded;
     const count = this.output.channels;
@@ -120,7 +123,7 @@ export class Convolution {
     }
   }
 
-  /** The output as the exported convolution makes it; wants `fold` since the last change. */
+  /** Computes the output as the exported convolution does; requires a `fold` after the last change. */
   use(): void {
     const { data, channels } = this.output;
     const { weights, bias } = this.folded;
@@ -130,7 +133,7 @@ export class Convolution {
     for (let at = 0; at < data.length; at++) if (data[at] < 0) data[at] = 0;
   }
 
-  /** The output while training. */
+  /** Computes the output during training. */
   forward(): void {
     if (this.#scale) {
       this.#raw.fill(0);
@@ -142,7 +145,7 @@ export class Convolution {
     this.#multiply(data, this.#weights.value);
   }
 
-  /** Adds to the gradients of the parameters and of the input; the output's gradient is used up. */
+  /** Adds to the gradients of the parameters and of the input; overwrites the output's gradient. */
   backward(): void {
     const { channels } = this.output;
     const gradient = this.output.gradient!;
@@ -170,7 +173,7 @@ export class Convolution {
     }
   }
 
-  /** The patches of the input under `rows` pixels of the output, one after the other. */
+  /** The patches of the input for `rows` pixels of the output, one after the other. */
   #gather(start: number, rows: number): Float32Array {
     const { data, width, channels } = this.input;
     const { size } = this.shape;
@@ -189,7 +192,7 @@ export class Convolution {
     return patches;
   }
 
-  /** Adds what the gradient of `rows` pixels of the output means for the input. */
+  /** Adds the effect of the gradient of `rows` output pixels to the input's gradient. */
   #spread(into: Float32Array, gradient: Float32Array, start: number, rows: number): void {
     const { width, channels } = this.input;
     const { size } = this.shape;
@@ -211,8 +214,8 @@ export class Convolution {
   }
 
   /**
-   * Each line of each patch: where it begins among the patches, the column of its first pixel, and its row
-   * counted through all pictures; the row is negative above and below the picture.
+   * Calls `each` for every line of every patch: the line's start among the patches, the column of its first
+   * pixel, and its row counted through all pictures. The row is negative above and below the picture.
    */
   #lines(start: number, rows: number, each: (at: number, first: number, row: number) => void): void {
     const { height, width } = this.output;
@@ -261,7 +264,7 @@ export class Convolution {
     }
   }
 
-  /** Turns the gradient by the output into the one by the raw products, in place. */
+  /** Converts the gradient of the output to the gradient of the raw products, in place. */
   #normaliseBack(scale: Parameter): void {
     const { data, channels } = this.output;
     const gradient = this.output.gradient!;
@@ -302,7 +305,7 @@ function transpose(to: Float32Array, from: Float32Array, rows: number, columns: 
   }
 }
 
-/** Normally distributed numbers around zero, by the sum of twelve even ones. */
+/** Fills with normally distributed numbers around zero, each the sum of twelve uniform numbers. */
 function fillNormal(values: Float32Array, spread: number, random: () => number): void {
   for (let at = 0; at < values.length; at++) {
     let sum = -6;

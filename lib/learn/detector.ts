@@ -1,9 +1,9 @@
 /**
- * Object detection: which things are where. For each cell of a grid (8 pixels a side) the network says how much
- * each label's middle is there, and where the box about it is.
+ * Object detection: finds labelled objects and their boxes. For each cell of a grid (8 pixels a side), the
+ * network estimates for each label how near an object's middle is, and the box around that object.
  *
- * The exported model finds the boxes itself and answers, best first, `location` [1, N, 4] (y_min, x_min, y_max,
- * x_max, 0 to 1), `category` [1, N] and `score` [1, N]; places not needed have score 0.
+ * The exported model finds the boxes itself and answers, the best first, `location` [1, N, 4] (y_min, x_min,
+ * y_max, x_max, 0 to 1), `category` [1, N] and `score` [1, N]; unused places have score 0.
  */
 
 import type { Convolution } from "./convolution.ts";
@@ -21,19 +21,19 @@ import type { OnnxGraph } from "./onnx/writer.ts";
 
 export const DETECTIONS_MAX = 50;
 const STRIDE = 8;
-/** Things of one label overlapping more than this are taken for one. */
+/** Objects of one label that overlap more than this count as one object. */
 const OVERLAP_MAX = 0.5;
 const SCORE_MIN = 0.05;
-/** Logarithms of a side's share of the picture. */
+/** Bounds of the logarithm of a side's share of the picture. */
 const SIDE_LOG = [-5, 0] as const;
-/** How far a thing's middle spreads, as a share of its sides; cells nearer than two of these say its box. */
+/** Spread of an object's middle, as a share of its sides; cells within two spreads predict its box. */
 const SPREAD = 0.12;
 const REACH = 2;
-/** Where the loss of a box turns from square to straight. */
+/** The loss of a box changes from quadratic to linear at this error. */
 const KNEE = 0.1;
 const WEIGHT_MAX = 3;
 
-/** The numbers of a box in a cell, after the labels' own. */
+/** Indices of a box's numbers in a cell, after the labels' own numbers. */
 const [Y, X, HEIGHT, WIDTH, BOX_NUMBERS] = [0, 1, 2, 3, 4];
 
 export class Detector implements Learner {
@@ -42,7 +42,7 @@ export class Detector implements Learner {
   readonly #names: readonly string[];
   readonly #labels: number;
   readonly #grid: number;
-  /** What a thing of each label counts: rare ones more. */
+  /** Weight of an object of each label; rare labels weigh more. */
   readonly #weights: readonly number[];
 
   constructor(
@@ -134,7 +134,7 @@ export class Detector implements Learner {
       graph.floats([OVERLAP_MAX], [1]),
       graph.floats([SCORE_MIN], [1]),
     ]);
-    // Rows of picture, label, cell; filled up with zeros, so that there are always enough of them.
+    // Rows of picture, label, cell, filled up with zeros so that there are always enough of them.
     const filled = (values: string, zeros: string) => graph.node("Concat", [values, zeros], { axis: 0 });
     const none = Array(DETECTIONS_MAX).fill(0);
     const score = graph.node("GatherND", [scores, columns(chosen, 1, 3)]);
@@ -155,7 +155,7 @@ export class Detector implements Learner {
     graph.output("score", "float32", [1, DETECTIONS_MAX]);
   }
 
-  /** The loss of one picture, in which each thing counts `share`; writes its slope. */
+  /** The loss of one picture, in which each object has the weight `share`; writes its gradient. */
   #lossOf(picture: number, boxes: readonly NumberedBox[], share: number): number {
     const { data, channels } = this.#end.output;
     const gradient = this.#end.output.gradient!;
@@ -169,7 +169,7 @@ export class Detector implements Learner {
         const p = Math.min(1 - 1e-6, Math.max(1e-6, sigmoid(data[at])));
         const target = wanted[cell * this.#labels + label];
         const weight = share * this.#weights[label];
-        // Sure answers count little, and being near a thing's middle is hardly wrong.
+        // Confident right answers weigh little, and an answer near an object's middle is hardly wrong.
         if (target === 1) {
           loss -= weight * (1 - p) ** 2 * Math.log(p);
           gradient[at] = weight * (1 - p) ** 2 * (2 * p * Math.log(p) - (1 - p));
@@ -192,7 +192,7 @@ export class Detector implements Learner {
     return loss;
   }
 
-  /** What a cell should say of a box, and by how much it must be wrong to count as one. */
+  /** The numbers that a cell should predict for a box, each with the unit in which its error is measured. */
   #boxTerms(cell: number, { xMin, yMin, xMax, yMax }: NumberedBox): { target: number; size: number }[] {
     const grid = this.#grid;
     const [height, width] = [yMax - yMin, xMax - xMin];
@@ -205,7 +205,9 @@ export class Detector implements Learner {
     return terms;
   }
 
-  /** How much each label's middle is in each cell, and which cells say which box, with what weight. */
+  /**
+   * The target value of each label in each cell, and the boxes that each cell predicts, with their weights.
+   */
   #targetsOf(boxes: readonly NumberedBox[]) {
     const grid = this.#grid;
     const wanted = new Float64Array(grid * grid * this.#labels);
@@ -240,7 +242,7 @@ export class Detector implements Learner {
     return { wanted, owners };
   }
 
-  /** The things in a picture, best first. */
+  /** The objects in a picture, the best first. */
   #found(picture: number): Found[] {
     const { data, channels } = this.#end.output;
     const cells = this.#grid ** 2;
@@ -303,7 +305,10 @@ function foundIn({ location, category, score }: Answer): Found[] {
   }).filter((one) => one.score > 0);
 }
 
-/** Mean average precision where a box is right from an overlap of a half on, and that of each label. */
+/**
+ * Mean average precision, counting a box as right from an overlap of one half, and the average precision of
+ * each label.
+ */
 export function detectionMetrics(
   names: readonly string[],
   answers: readonly Answer[],
@@ -317,7 +322,10 @@ export function detectionMetrics(
   return { "mAP@0.5": mean, ...Object.fromEntries(each) };
 }
 
-/** The area under precision over recall, precision made falling; undefined for a label that is nowhere. */
+/**
+ * The area under precision over recall, with precision made monotonic; undefined for a label that does not
+ * occur.
+ */
 function averagePrecision(label: number, answers: readonly Answer[], targets: readonly Target[]) {
   const there = targets.map(({ boxes }) => boxes.filter((box) => box.label === label));
   const count = there.reduce((sum, boxes) => sum + boxes.length, 0);
@@ -346,7 +354,7 @@ function averagePrecision(label: number, answers: readonly Answer[], targets: re
   return area;
 }
 
-/** Compares what is found with some certainty; 1 when something is found by one of the two alone. */
+/** Compares objects found with some confidence; 1 if only one of the two answers has an object. */
 export function detectionDifference(expected: Answer, found: Answer): number {
   const sure = (answer: Answer) => foundIn(answer).filter(({ score }) => score > 2 * SCORE_MIN);
   const [a, b] = [foundIn(expected), foundIn(found)];

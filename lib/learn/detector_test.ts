@@ -31,7 +31,7 @@ Deno.test("precision is averaged over recall, for each label alone", () => {
   const targets = [targetOf([0, 1, ...LEFT], [0, 1, ...RIGHT]), targetOf([0, 1, ...LEFT])];
   const answers = [
     answerOf([[0, 0.9, ...LEFT], [0, 0.3, ...RIGHT]]),
-    // A false one between the two right ones, and one that is there already.
+    // A false box between the two right ones, and a duplicate.
     answerOf([[0, 0.8, 0.6, 0.6, 0.9, 0.9], [0, 0.7, ...LEFT], [0, 0.6, ...LEFT]]),
   ];
   const metrics = detectionMetrics(["cone", "ball"], answers, targets);

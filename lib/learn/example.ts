@@ -1,9 +1,9 @@
 /**
- * What is learned from: labelled pictures, how they are checked, shared out and looked at.
+ * Training examples: labelled pictures, their checks, and their split into pictures to learn from and
+ * held-back pictures.
  *
- * Owns the rules for what can be learned from, and the split into pictures to learn from and held-back ones.
- * Promises that the split depends on what the pictures are, not on their order, and that equal pictures are
- * never on both sides of it.
+ * Owns the rules for usable examples, and the split. Promises that the split depends on the content of the
+ * pictures, not on their order, and that equal pictures are never on both sides of it.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -38,15 +38,21 @@ export type TaskKind = typeof TASK_KINDS[number];
 
 export interface TrainingTask {
   readonly kind: TaskKind;
-  /** What the model is to tell apart, in the order of its outputs. Other labels of examples are ignored. */
+  /**
+   * The labels that the model distinguishes, in the order of its outputs. Other labels of examples are
+   * ignored.
+   */
   readonly labels: readonly string[];
   /** The same seed gives the same model, byte for byte. */
   readonly seed: number;
-  /** Rounds through the pictures at most; as many as their number suggests without it. */
+  /** Most rounds through the pictures; absent means a number that depends on the number of pictures. */
   readonly epochsMax?: number;
-  /** So much of the pictures is held back, to measure by; a fifth without it. */
+  /** Share of the pictures to hold back for measurement; absent means a fifth. */
   readonly holdoutPercent?: number;
-  /** Side of the square that the model takes, a multiple of 16 up to 128; as its kind suggests without it. */
+  /**
+   * Side of the square that the model takes, a multiple of 16 up to 128; absent means the default of its
+   * kind.
+   */
   readonly side?: number;
 }
 
@@ -59,7 +65,7 @@ export interface NumberedBox {
   readonly yMax: number;
 }
 
-/** An example as the trainer uses it: labels by number, the picture no larger than it needs. */
+/** An example in the trainer's form: labels by number, and the picture no larger than needed. */
 export interface Sample {
   readonly width: number;
   readonly height: number;
@@ -71,13 +77,13 @@ export interface Sample {
 export const EXAMPLES_MIN = 10;
 export const EXAMPLES_MAX = 5_000;
 export const LABELS_MAX = 200;
-/** Of the file that a picture comes in. */
+/** Largest file of a picture. */
 export const PICTURE_BYTES_MAX = 64 * 1024 * 1024;
 /** Networks halve the picture four times. */
 const [SIDE_STEP, SIDE_MAX] = [16, 128];
 /**
- * The examples as samples. Throws `invalid_argument` for a wrong task or picture, `failed_precondition` for
- * too few pictures or a label without any; both say which.
+ * The examples as samples. Throws `invalid_argument` for a wrong task or picture, and `failed_precondition`
+ * for too few pictures or a label without any; the message names the cause.
  */
 export function samplesOf(task: TrainingTask, examples: readonly Example[]): Sample[] {
   checkTask(task);
@@ -141,7 +147,7 @@ function refusal(code: "invalid_argument" | "failed_precondition", found: string
   return new SvcError(code, `Cannot train: ${found}`);
 }
 
-/** The numbers of what is in a sample: of its boxes or of its labels. */
+/** The label numbers of a sample: those of its boxes, or its own. */
 function namesOf(sample: Sample, { kind }: TrainingTask): ReadonlySet<number> {
   return new Set(kind === "object_detection" ? sample.boxes.map(({ label }) => label) : sample.labels);
 }
@@ -151,7 +157,7 @@ export interface Split {
   readonly heldBack: readonly Sample[];
 }
 
-/** The pictures to learn from and those held back, spread evenly over each combination of labels. */
+/** Splits the pictures into learned and held-back ones, evenly for each combination of labels. */
 export function split(task: TrainingTask, samples: readonly Sample[]): Split {
   const percent = task.holdoutPercent ?? USUAL_HOLDOUT_PERCENT;
   const keyed = samples.map((sample) => {
@@ -160,7 +166,7 @@ export function split(task: TrainingTask, samples: readonly Sample[]): Split {
   });
   const order = (a: string, b: string) => a < b ? -1 : a > b ? 1 : 0;
   keyed.sort((a, b) => order(a.group, b.group) || order(a.mark, b.mark) || order(a.rest, b.rest));
-  // The same picture twice goes where the first of them went, whatever its labels are.
+  // A repeated picture goes to the side of its first occurrence, whatever its labels are.
   const sides = new Map<string, boolean>();
   let [place, heldBackCount] = [0, 0];
   for (const { mark } of keyed) {
@@ -179,12 +185,12 @@ export function split(task: TrainingTask, samples: readonly Sample[]): Split {
   return { learned: side(false), heldBack: side(true) };
 }
 
-/** How many of the first `count` pictures are held back. */
+/** Number of held-back pictures among the first `count`. */
 function heldUpTo(count: number, percent: number): number {
   return Math.floor((count * percent + 50) / 100);
 }
 
-/** A mark of a picture's content, mixed with the seed (two 32-bit sums after Fowler, Noll and Vo). */
+/** A hash of a picture's content, mixed with the seed (two 32-bit sums after Fowler, Noll and Vo). */
 function hashOf({ rgb, width }: Sample, seed: number): string {
   let [first, second] = [0x811c9dc5 ^ seed, 0x1000193 ^ width];
   for (let at = 0; at < rgb.length; at++) {

@@ -1,8 +1,9 @@
 /**
- * Pictures to learn from, made up: cones, balls and boxes of any colour, size and turn before a cluttered
- * background, none to four in a picture. For the example dataset of `svc-cloud serve --demo`, and for tests.
+ * Drawn example pictures: cones, balls and boxes of any colour, size and rotation before a cluttered
+ * background, none to four in a picture. Used by the example dataset of `svc-cloud serve --demo` and by
+ * tests.
  *
- * Promises the same pictures for the same seed, and boxes that fit what was painted to the pixel.
+ * Promises the same pictures for the same seed, and boxes that fit the painted objects to the pixel.
  */
 
 import { encodePng } from "../geometry/image/png.ts";
@@ -13,7 +14,7 @@ export const EXAMPLE_LABELS = ["cone", "ball", "box"] as const;
 type Shape = typeof EXAMPLE_LABELS[number];
 
 const [WIDTH, HEIGHT] = [160, 120];
-/** How much of a thing's box another one's may cover. */
+/** Largest share of an object's box that another one may cover. */
 const COVER_MAX = 0.25;
 const TRIES_MAX = 30;
 const NOISE = 8;
@@ -22,13 +23,13 @@ type Color = readonly [number, number, number];
 type Random = () => number;
 
 interface SceneOptions {
-  /** How many things a picture has at least and at most. */
+  /** Least and most objects in a picture. */
   readonly things?: readonly [number, number];
-  /** Half the size of a thing at least and at most, in pixels of a picture 160 wide and 120 high. */
+  /** Smallest and largest half size of an object, in pixels of a picture 160 wide and 120 high. */
   readonly radii?: readonly [number, number];
 }
 
-/** `count` pictures with their boxes, and as labels the names of what is in them. */
+/** `count` pictures with their boxes; the labels are the names of the objects. */
 export function exampleImages(
   count: number,
   seed: number,
@@ -73,7 +74,10 @@ class Canvas {
 
   constructor(private readonly random: Random) {}
 
-  /** A ground that changes from side to side, and patches, bars and crosses that are none of the things. */
+  /**
+   * Paints a background that changes from side to side, with patches, bars and crosses that belong to no
+   * object.
+   */
   clutter(): void {
     const [from, to] = [this.#color(), this.#color()];
     const turn = this.#between(0, 2 * Math.PI);
@@ -99,7 +103,7 @@ class Canvas {
     }
   }
 
-  /** Paints a thing; returns its sides in proportions of the picture. */
+  /** Paints an object; returns its sides as proportions of the picture. */
   paint(shape: Shape, x: number, y: number, radius: number): Omit<LabelledBox, "label"> {
     const angle = shape === "cone" ? this.#between(-0.6, 0.6) : this.#between(-Math.PI, Math.PI);
     const light = this.#between(0, 2 * Math.PI);
@@ -131,7 +135,7 @@ class Canvas {
     }
   }
 
-  /** Repaints each pixel between the sides, told by its middle. */
+  /** Repaints each pixel whose middle lies between the sides. */
   #within(
     left: number,
     top: number,
@@ -161,7 +165,10 @@ class Canvas {
   }
 }
 
-/** How light each shape is at a place within -1 to 1, `light` being where it comes from; undefined outside. */
+/**
+ * Brightness of each shape at a place within -1 to 1, with light from the direction `light`; undefined
+ * outside the shape.
+ */
 const SHADES: { readonly [shape in Shape]: (u: number, v: number, light: number) => number | undefined } = {
   ball: (u, v, light) => {
     const depth = 1 - u * u - v * v;
@@ -200,7 +207,7 @@ function sides(left: number, top: number, right: number, bottom: number): Omit<L
   return { xMin: left / WIDTH, yMin: top / HEIGHT, xMax: right / WIDTH, yMax: bottom / HEIGHT };
 }
 
-/** The larger share of either box that the other one covers. */
+/** The larger of the shares of the two boxes that the other one covers. */
 function cover(a: LabelledBox, b: LabelledBox): number {
   const width = Math.min(a.xMax, b.xMax) - Math.max(a.xMin, b.xMin);
   const height = Math.min(a.yMax, b.yMax) - Math.max(a.yMin, b.yMin);

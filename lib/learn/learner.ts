@@ -1,6 +1,6 @@
 /**
- * What the three kinds of model have in common: a network for square pictures, a loss, answers and their measure,
- * and the graph that is exported.
+ * The common part of the three kinds of models: a network for square pictures, a loss, answers and their
+ * metrics, and the exported graph.
  */
 
 import type { Tensor } from "./convolution.ts";
@@ -8,7 +8,7 @@ import type { NumberedBox } from "./example.ts";
 import type { Network } from "./network.ts";
 import { OnnxGraph } from "./onnx/writer.ts";
 
-/** What should be found in a picture. */
+/** The expected findings in a picture. */
 export interface Target {
   readonly labels: readonly number[];
   readonly boxes: readonly NumberedBox[];
@@ -19,11 +19,14 @@ export type Answer = { readonly [output: string]: Float32Array };
 
 export type Metrics = { readonly [name: string]: number };
 
-/** What a classifier made of the held-back pictures of one label: a row of the confusion matrix. */
+/** A classifier's answers for the held-back pictures of one label: a row of the confusion matrix. */
 export interface ConfusionRow {
   /** Pictures with the label. */
   readonly pictures: number;
-  /** How many of these the model takes for what, by label; of models that see several things in a picture, for itself. */
+  /**
+   * For each label, how many of these pictures the model assigns to it. A model that sees several labels in a
+   * picture counts only the row's own label.
+   */
   readonly foundAs: readonly number[];
   /** Pictures without the label in which the model sees it. */
   readonly wrong: number;
@@ -32,21 +35,24 @@ export interface ConfusionRow {
 export interface Learner {
   readonly network: Network;
   /**
-   * What the pictures last computed add to the loss of `batch`, of which they may be a part; its slope is
-   * written as the gradient of the network's end.
+   * The share of the last computed pictures in the loss of `batch`, of which they may be a part. Writes the
+   * gradient at the network's end.
    */
   loss(targets: readonly Target[], batch?: readonly Target[]): number;
-  /** What the exported model answers for picture `index` of the batch last computed with `use`. */
+  /** The exported model's answer for picture `index` of the batch last computed with `use`. */
   answer(index: number): Answer;
-  /** How good answers are: the first metric is the one by which a model is chosen. All are 0 to 1. */
+  /** The quality of answers, each metric from 0 to 1. The first metric decides which model is kept. */
   metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics;
-  /** A row for each label; none of models that find objects. */
+  /** A row for each label; empty for models that find objects. */
   confusion(answers: readonly Answer[], targets: readonly Target[]): readonly ConfusionRow[];
-  /** The last nodes of the exported graph: from the network's end, named `end`, to the named outputs. */
+  /** Adds the last nodes of the exported graph: from the network's end, named `end`, to the named outputs. */
   finish(graph: OnnxGraph, end: string): void;
 }
 
-/** The model as an ONNX file: bytes of a picture `image` [1, side, side, 3] in, published outputs out. */
+/**
+ * The model as an ONNX file: takes the bytes of a picture `image` [1, side, side, 3] and returns the
+ * published outputs.
+ */
 export function onnxOf(learner: Learner, kind: string, labels: readonly string[]): Uint8Array<ArrayBuffer> {
   const { network } = learner;
   const graph = new OnnxGraph();
@@ -92,7 +98,7 @@ export function onnxOf(learner: Learner, kind: string, labels: readonly string[]
   return graph.model(kind, "svc", { labels: labels.join("\n") });
 }
 
-/** Weights [size, size, in, out] as [out, in, size, size], without the channels that only fill up. */
+/** The weights [size, size, in, out] as [out, in, size, size], without the padding channels. */
 function reordered(
   weights: Float32Array,
   size: number,

@@ -1,28 +1,26 @@
-/**
- * How a model is to be learned, as whoever wants one may say it. Owns the names and the bounds.
- */
+/** The options of a training that a user may set. Owns their names and bounds. */
 
 import { SvcError } from "../base/error.ts";
 
 export interface Learning {
-  /** Rounds through the pictures at most; as many as their number suggests without it. */
+  /** Most rounds through the pictures; absent means a number that depends on the number of pictures. */
   readonly epochs?: number;
   /** The same seed, pictures and labels give the same model, byte for byte. */
   readonly seed?: number;
-  /** So much of the pictures is held back, to measure by. */
+  /** Share of the pictures to hold back for measurement. */
   readonly holdoutPercent?: number;
 }
 
 export const USUAL_HOLDOUT_PERCENT = 20;
 
-/** What may be said, under the names of the wire. */
+/** The options under their names on the wire. */
 export const LEARNING = {
   epochs: { name: "epochs", min: 1, max: 500 },
   seed: { name: "seed", min: 0, max: 2 ** 32 - 1 },
   holdoutPercent: { name: "holdout_percent", min: 5, max: 50 },
 } as const;
 
-/** What is said of it, and nothing else. Throws `invalid_argument` for what is out of bounds. */
+/** Only the given options. Throws `invalid_argument` for a value out of bounds. */
 export function checkLearning(given: Learning): Learning {
   const said: { -readonly [K in keyof Learning]: number } = {};
   for (const key of Object.keys(LEARNING) as (keyof Learning)[]) {

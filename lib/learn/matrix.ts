@@ -1,18 +1,23 @@
 /**
- * Matrix multiplication, where training spends its time: one WebAssembly SIMD kernel, assembled here.
+ * Matrix multiplication, in which training spends most of its time: one WebAssembly SIMD kernel, assembled
+ * here.
  *
- * Owns the memory in which the numbers of a network lie (the kernel reaches nothing else). Promises the same
- * bits for the same numbers on every machine: plain 32-bit multiply and add in a fixed order, nothing fused.
+ * Owns the memory of a network's numbers; the kernel reaches no other memory. Promises the same bits for the
+ * same numbers on every machine: plain 32-bit multiplication and addition in a fixed order, without fused
+ * operations.
  */
 
 import { SvcError } from "../base/error.ts";
 
-/** Rows of the result are made in fours, columns in eights: so many sums fit the registers of the processor. */
+/**
+ * The kernel computes four rows by eight columns of the result at a time, because that many sums fit the
+ * processor's registers.
+ */
 export const ROWS = 4;
 export const COLUMNS = 8;
 
 const PAGE_BYTES = 65_536;
-/** The most a network may take; pages never touched cost nothing. */
+/** Memory limit of a network; untouched pages cost nothing. */
 const MEMORY_BYTES_MAX = 256 * 1024 * 1024;
 const ALIGN_BYTES = 64;
 
@@ -41,7 +46,7 @@ export class Matrices {
     this.#kernel = new WebAssembly.Instance(module, { m: { m: this.#memory } }).exports.g as Kernel;
   }
 
-  /** Space for `count` numbers, all zero; throws `resource_exhausted` when the network is too large. */
+  /** Space for `count` numbers, all zero; throws `resource_exhausted` if the network is too large. */
   space(count: number): Float32Array {
     const start = this.#used;
     this.#used = Math.ceil((start + 4 * count) / ALIGN_BYTES) * ALIGN_BYTES;
@@ -84,7 +89,7 @@ export class Matrices {
   }
 }
 
-// The parameters of the kernel, then its variables, by their numbers in WebAssembly.
+// The kernel's parameters, then its variables, by their WebAssembly index.
 const [ROWS_LEFT, COLUMN_COUNT, DEPTH, A, A_ROW, A_STEP, B, B_ROW, C, C_ROW, ACCUMULATE] = range(0, 11);
 const [COLUMNS_LEFT, DEPTH_LEFT, B_COLUMN, C_COLUMN, B_AT, C_AT] = range(11, 6);
 const A_AT = range(17, ROWS);
@@ -109,7 +114,10 @@ function assemble(): Uint8Array<ArrayBuffer> {
   ]);
 }
 
-/** For each four rows and eight columns of `c`: take the sums into registers, run along the depth, put back. */
+/**
+ * For each four rows and eight columns of `c`: loads the sums into registers, runs along the depth, and
+ * stores them.
+ */
 function kernel(): Code {
   const sums = (each: (sum: number, row: number, side: number) => Code) =>
     SUMS.flatMap((sum, index) => each(sum, index >> 1, index & 1));
@@ -156,7 +164,7 @@ function kernel(): Code {
   ]);
 }
 
-/** Repeats `body` while `counter`, lowered by `step` after each round, is not zero; at least once. */
+/** Repeats `body` until `counter`, lowered by `step` after each round, is zero; at least once. */
 function loop(counter: number, step: number, body: Code): Code {
   const lower = [...get(counter), ...constant(step), 0x6b, 0x22, counter];
   return [0x03, 0x40, ...body, ...lower, 0x0d, 0, 0x0b];
@@ -178,7 +186,7 @@ function increase(variable: number, by: Code): Code {
   return move(variable, add(get(variable), by));
 }
 
-/** Four numbers from where `at` points to, `offset` bytes on. */
+/** Loads four numbers from the address in `at`, plus `offset` bytes. */
 function load(at: number, offset: number): Code {
   return [...get(at), 0xfd, 0x00, 2, offset];
 }

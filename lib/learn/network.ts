@@ -1,14 +1,14 @@
 /**
- * A convolutional network: layers in the order in which they are computed, and the optimiser of their weights.
+ * A convolutional network: layers in the order of computation, and the optimiser of their weights.
  *
- * Owns the weights. Promises that the same calls with the same numbers give the same bits, and that `use` (what
- * is exported) and `forward` (what is trained) are the same network.
+ * Owns the weights. Promises that the same calls with the same numbers give the same bits, and that `use` (as
+ * exported) and `forward` (as trained) are the same network.
  */
 
 import { Convolution, type ConvolutionShape, type Parameter, type Tensor } from "./convolution.ts";
 import { Matrices, ROWS } from "./matrix.ts";
 
-/** The finer tensor with the coarser one, twice enlarged, added to it. */
+/** Adds the coarser tensor, enlarged to twice its size, to the finer one. */
 interface Merge {
   readonly kind: "merge";
   readonly fine: Tensor;
@@ -16,7 +16,7 @@ interface Merge {
   readonly output: Tensor;
 }
 
-/** The largest number of each channel in the picture: whether something is there, wherever it is. */
+/** The largest number of each channel in the picture: detects a feature anywhere. */
 interface Peak {
   readonly kind: "peak";
   readonly input: Tensor;
@@ -25,7 +25,7 @@ interface Peak {
 
 export type Layer = { readonly kind: "convolution"; readonly convolution: Convolution } | Merge | Peak;
 
-/** Channels of a picture in memory: red, green, blue and one that is always zero, for the multiplication. */
+/** Channels of a picture in memory: red, green, blue, and a zero channel that the multiplication needs. */
 export const PICTURE_CHANNELS = 4;
 
 export class Network {
@@ -60,7 +60,7 @@ export class Network {
     return output;
   }
 
-  /** Computes what the batch in `picture` gives while training, and sets all gradients to zero. */
+  /** Computes the training output for the batch in `picture`, and sets all gradients to zero. */
   forward(): void {
     for (const { gradient } of this.parameters()) gradient.fill(0);
     for (const layer of this.layers) {
@@ -69,7 +69,7 @@ export class Network {
     }
   }
 
-  /** Takes the gradients of the last tensors back to all parameters. */
+  /** Propagates the gradients of the last tensors back to all parameters. */
   backward(): void {
     for (const layer of this.layers.toReversed()) {
       if (layer.kind === "convolution") layer.convolution.backward();
@@ -78,12 +78,12 @@ export class Network {
     }
   }
 
-  /** Makes ready for `use` after a change of the weights. */
+  /** Prepares `use` after a change of the weights. */
   fold(): void {
     for (const convolution of this.#convolutions()) convolution.fold();
   }
 
-  /** Computes what the exported network gives. */
+  /** Computes the output of the exported network. */
   use(): void {
     for (const layer of this.layers) compute(layer, this.batch, (convolution) => convolution.use());
   }
@@ -92,7 +92,7 @@ export class Network {
     return this.#convolutions().flatMap(({ parameters }) => parameters);
   }
 
-  /** All that has been learned, as parts that may be read and overwritten. */
+  /** All learned numbers, as arrays that the caller may read and overwrite. */
   state(): readonly Float32Array[] {
     const own = this.#convolutions();
     return own.flatMap((
@@ -138,11 +138,11 @@ function mergeBack(layer: Merge, batch: number): void {
   });
 }
 
-/** Each number of the finer tensor with the one of the coarser tensor that belongs to it. */
+/** Pairs each number of the finer tensor with its number of the coarser tensor. */
 function merged({ fine, coarse }: Merge, batch: number, each: (fine: number, coarse: number) => void): void {
   const { width, channels } = fine;
   for (let row = 0; row < batch * fine.height; row++) {
-    // Rows are counted through all pictures, and each picture has an even number of them.
+    // Counts rows through all pictures; each picture has an even number of rows.
     for (let x = 0; x < width; x++) {
       const at = (row * width + x) * channels;
       const below = ((row >> 1) * coarse.width + (x >> 1)) * channels;
@@ -157,13 +157,13 @@ function peakBack(layer: Peak, batch: number): void {
   const taken = new Uint8Array(output.data.length);
   peaks(layer, batch, (from, to) => {
     if (taken[to] === 1 || input.data[from] !== output.data[to]) return;
-    // Of equal ones, the first.
+    // Among equal numbers, the first is the peak.
     taken[to] = 1;
     into[from] += gradient[to];
   });
 }
 
-/** Each number of the input with the peak that it may be. */
+/** Pairs each number of the input with the peak to which it may contribute. */
 function peaks({ input }: Peak, batch: number, each: (from: number, to: number) => void): void {
   const { channels } = input;
   const numbers = input.height * input.width * channels;

@@ -79,7 +79,7 @@ Deno.test("the gradient is the one found by moving each parameter a little", () 
       size += measured ** 2;
     }
   });
-  // Rectifiers that turn on or off within a step, and 32-bit numbers, leave a little.
+  // The error stays above zero because rectifiers switch within a step and numbers have 32 bits.
   assertEquals(Math.sqrt(error / size) < 0.02, true, `relative error ${Math.sqrt(error / size)}`);
 });
 

@@ -1,19 +1,19 @@
 /**
- * How a network looks at a picture: a part of it, bilinearly stretched to a square, and how that is varied while
- * learning.
+ * A network's view of a picture: a part of it, bilinearly stretched to a square, with variations during
+ * training.
  *
- * The whole picture is stretched without keeping its proportions, as the vision service does it, so that a model
- * sees in use what it has seen in training.
+ * The whole picture is stretched without keeping its proportions, as the vision service does it, so that a
+ * model sees the same in use as in training.
  */
 
 import type { NumberedBox } from "./example.ts";
 import { PICTURE_CHANNELS } from "./network.ts";
 
-/** Networks take squares of up to 128 pixels; half as much again leaves room for enlarging. */
+/** Networks take squares of up to 128 pixels; half as much again leaves room to enlarge a part. */
 const SIDE_MAX = 192;
-/** What lies beyond the picture: the middle of the range, which the network sees as zero. */
+/** Value beyond the picture's edge: the middle of the range, which the network sees as zero. */
 const OUTSIDE = 127.5;
-/** A box of which less than this is left in the part looked at is no longer asked for. */
+/** A box counts in a view only if at least this share of it is visible. */
 const BOX_SHARE_MIN = 0.4;
 
 interface Picture {
@@ -22,14 +22,17 @@ interface Picture {
   readonly rgb: Uint8Array;
 }
 
-/** The part of a picture to look at (in proportions; may reach beyond it) and how light and colours change. */
+/**
+ * The part of a picture to look at (in proportions; may reach beyond the picture), and the changes of light
+ * and colour.
+ */
 export interface Crop {
   readonly left: number;
   readonly top: number;
   readonly width: number;
   readonly height: number;
   readonly mirrored: boolean;
-  /** Each of red, green and blue is multiplied, then raised. */
+  /** Red, green and blue are each multiplied by `gain`, then raised by the offset below. */
   readonly gain: readonly [number, number, number];
   readonly lift: number;
 }
@@ -44,7 +47,7 @@ export const WHOLE: Crop = {
   lift: 0,
 };
 
-/** A view drawn at random: moved, enlarged or made smaller, mirrored, lighter or darker, with other colours. */
+/** A random view: shifted, enlarged or reduced, mirrored, lighter or darker, with other colours. */
 export function variedView(random: () => number): Crop {
   const around = (spread: number) => spread * (2 * random() - 1);
   const size = Math.exp(around(0.3));
@@ -61,7 +64,7 @@ export function variedView(random: () => number): Crop {
   };
 }
 
-/** The boxes as they lie in a view, without what is outside. */
+/** The boxes in a view's coordinates, without the parts outside it. */
 export function boxesIn(view: Crop, boxes: readonly NumberedBox[]): NumberedBox[] {
   return boxes.flatMap((box) => {
     const x = [(box.xMin - view.left) / view.width, (box.xMax - view.left) / view.width];
@@ -74,7 +77,7 @@ export function boxesIn(view: Crop, boxes: readonly NumberedBox[]): NumberedBox[
   });
 }
 
-/** Writes a view of a picture as place `index` of a batch of squares: -1 for black to 1 for white. */
+/** Writes a view of a picture as number `index` of a batch of squares, from -1 for black to 1 for white. */
 export function show(picture: Picture, view: Crop, into: Float32Array, index: number, side: number): void {
   const columns = taps(picture.width, view.left, view.width, side, view.mirrored);
   const rows = taps(picture.height, view.top, view.height, side, false);
@@ -92,7 +95,7 @@ export function show(picture: Picture, view: Crop, into: Float32Array, index: nu
           const c = rgb[lower + left + channel], d = rgb[lower + right + channel];
           const [above, below] = [a + (b - a) * across, c + (d - c) * across];
           const varied = (above + (below - above) * down) * view.gain[channel] + view.lift;
-          // Rounded: in use the network is given bytes.
+          // Rounds, because in use the network receives bytes.
           value = varied < 0 ? 0 : varied > 255 ? 255 : Math.round(varied);
         }
         into[at + channel] = value / 127.5 - 1;
@@ -101,7 +104,9 @@ export function show(picture: Picture, view: Crop, into: Float32Array, index: nu
   }
 }
 
-/** For each of `side` places: the two pixels it lies between and the share of the second; -1 when outside. */
+/**
+ * For each of `side` places: the two pixels around it and the weight of the second; -1 for a place outside.
+ */
 function taps(count: number, start: number, length: number, side: number, mirrored: boolean) {
   const [first, second, share] = [new Int32Array(side), new Int32Array(side), new Float64Array(side)];
   for (let place = 0; place < side; place++) {
@@ -120,7 +125,7 @@ export function square(picture: Picture, side: number): Uint8Array {
   return resized(picture, side, side);
 }
 
-/** The picture made smaller if it is larger than training needs, else a copy. */
+/** The picture, reduced if it is larger than training needs, else copied. */
 export function fitted({ width, height, rgb }: Picture): Picture {
   const size = [Math.min(width, SIDE_MAX), Math.min(height, SIDE_MAX)] as const;
   return { width: size[0], height: size[1], rgb: resized({ width, height, rgb }, ...size) };

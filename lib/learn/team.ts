@@ -1,26 +1,27 @@
 /**
- * Threads that train one network together: each works on its share of every batch, and all take the same steps.
+ * A team of threads that train one network together: each works on its share of every batch, and all take the
+ * same steps.
  *
- * Owns the shared memory in which they add up. Promises the same sums, bit for bit, on every thread and in every
- * run. A thread waits for the others by sleeping, and not for ever.
+ * Owns the shared memory in which the threads add up their gradients. Promises the same sums, bit for bit, on
+ * every thread and in every run. A thread sleeps while it waits for the others, for a limited time.
  */
 
 import { SvcError } from "../base/error.ts";
 
-/** Longest time in which the others take one step or measure once. */
+/** Longest time that the other threads may take for one step or one measurement. */
 const WAIT_MS_MAX = 10 * 60_000;
-/** Numbers added up at a time: four times what the largest of our networks has. */
+/** Most numbers added up at a time: four times as many as our largest network has. */
 const NUMBERS_MAX = 1_000_000;
 
-/** What is sent to a thread: which one it is, and the memory of all. */
+/** The message to a thread: its rank in the team, and the memory of all. */
 export interface TeamPlace {
   readonly rank: number;
   readonly arrived: SharedArrayBuffer;
-  /** What each thread brought last. */
+  /** The last numbers of each thread. */
   readonly brought: readonly SharedArrayBuffer[];
 }
 
-/** The places of a team of so many threads. */
+/** The places of a team of `size` threads. */
 export function teamPlaces(size: number): TeamPlace[] {
   const brought = Array.from({ length: size }, () => new SharedArrayBuffer(4 * NUMBERS_MAX));
   const arrived = new SharedArrayBuffer(4);
@@ -45,7 +46,7 @@ export class Team {
     return this.place.rank;
   }
 
-  /** Puts in the place of each thread's numbers the sums over all threads. */
+  /** Replaces each thread's numbers by the sums over all threads. */
   add(parts: readonly Float32Array[]): void {
     if (this.size === 1) return;
     this.#each(parts, (part, start) => this.#brought[this.rank].set(part, start));
@@ -58,7 +59,7 @@ export class Team {
         part[at] = sum;
       }
     });
-    // Nobody may bring the next numbers before all have read these.
+    // No thread may bring its next numbers before all threads have read these.
     this.#meet();
   }
 

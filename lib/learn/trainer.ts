@@ -1,9 +1,9 @@
 /**
  * Trains models from labelled pictures, on two threads beside the caller's.
  *
- * Owns the threads. Promises: the same task, seed and pictures, in whatever order, give the same bytes; a model is
- * given out only when ONNX Runtime answers for held-back pictures what the trainer does; an aborted training has
- * ended and given back its memory.
+ * Owns the threads. Promises: the same task, seed and pictures, in any order, give the same bytes; it
+ * releases a model only if ONNX Runtime gives the trainer's own answers for held-back pictures; a canceled
+ * training has ended and released its memory.
  *
  * The room owns the training of classifiers and detectors, from labelled pictures to a model.
  */
@@ -21,21 +21,26 @@ export type { ConfusionRow } from "./learner.ts";
 export type { Progress } from "./training.ts";
 
 export interface TrainedModel {
-  /** An ONNX file: `image` uint8 [1, side, side, 3] in, the published outputs of its kind out. */
+  /**
+   * An ONNX file that takes `image` uint8 [1, side, side, 3] and returns the published outputs of its kind.
+   */
   readonly onnx: Uint8Array;
   readonly labels: readonly string[];
   /** Measured on the held-back pictures. */
   readonly metrics: { readonly [name: string]: number };
-  /** The same, a row for each label; none of models that find objects. */
+  /** From the held-back pictures, a row for each label; empty for models that find objects. */
   readonly confusion: readonly ConfusionRow[];
-  /** Rounds that were run. */
+  /** Number of completed rounds. */
   readonly epochs: number;
 }
 
-/** The largest difference between the trainer's own answer and that of ONNX Runtime. */
+/** Largest allowed difference between the answers of the trainer and of ONNX Runtime. */
 export const DIFFERENCE_MAX = 1e-4;
 
-/** How many threads train together. It is part of the result: other sums would be rounded otherwise. */
+/**
+ * Number of threads that train together. It affects the result, because other sums would be rounded
+ * differently.
+ */
 const THREADS = 2;
 
 interface Options {
@@ -44,8 +49,8 @@ interface Options {
 }
 
 /**
- * Trains. Throws `invalid_argument` or `failed_precondition` for what cannot be learned from (see `samplesOf`),
- * `canceled` when the signal aborts, `internal` when the exported model does not answer as it should.
+ * Trains a model. Throws `invalid_argument` or `failed_precondition` for unusable examples (see `samplesOf`),
+ * `canceled` if the signal aborts, `internal` if the exported model gives different answers.
  */
 export async function trainInWorker(
   task: TrainingTask,
@@ -103,7 +108,7 @@ async function drafted(
   }
 }
 
-/** The samples with their pictures in memory that all threads see. */
+/** The samples, with their pictures in memory shared by all threads. */
 function shared(samples: readonly Sample[]): Sample[] {
   const memory = new SharedArrayBuffer(samples.reduce((sum, { rgb }) => sum + rgb.length, 0));
   let start = 0;
@@ -115,7 +120,7 @@ function shared(samples: readonly Sample[]): Sample[] {
   });
 }
 
-/** Throws `internal` unless ONNX Runtime answers as the trainer did. */
+/** Throws `internal` unless ONNX Runtime gives the trainer's answers. */
 async function check(draft: Draft, signal?: AbortSignal): Promise<void> {
   const session = await openOnnx(draft.onnx, { threads: 1, signal });
   try {

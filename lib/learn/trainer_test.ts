@@ -12,7 +12,7 @@ const COLORS = { plum: [130, 40, 150], lime: [170, 220, 40] } as const;
 type Fruit = keyof typeof COLORS;
 const FRUITS = Object.keys(COLORS) as Fruit[];
 
-/** Discs of two colours, so many of each picture's, before a noisy ground: easy to learn within seconds. */
+/** Discs of two colours in each picture before a noisy background: easy to learn within seconds. */
 function examples(count: number, seed: number, fewest: number, most: number): Example[] {
   const random = randomFrom(seed);
   return Array.from({ length: count }, () => {
@@ -23,7 +23,7 @@ function examples(count: number, seed: number, fewest: number, most: number): Ex
     while (boxes.length < wanted) {
       const label = FRUITS[Math.floor(random() * 2)];
       const radius = 5 + Math.floor(random() * 4);
-      // One in each half, so that none hides another.
+      // One disc in each half, so that none hides another.
       const x = boxes.length * WIDTH / 2 + radius + Math.floor(random() * (WIDTH / 2 - 2 * radius));
       const y = radius + Math.floor(random() * (HEIGHT - 2 * radius));
       for (let place = 0; place < WIDTH * HEIGHT; place++) {
@@ -52,7 +52,7 @@ async function trained(task: TrainingTask, pictures: readonly Example[]) {
   return model;
 }
 
-/** Outputs of a trained model for a picture of the size that it takes. */
+/** Outputs of a trained model for a picture of its own input size. */
 async function outputsOf({ onnx }: TrainedModel, { rgb }: Example) {
   const session = await openOnnx(onnx, { threads: 1 });
   try {
@@ -158,14 +158,14 @@ Deno.test("training stops when nothing gets better, with the best weights so far
     epochsMax: 20,
     side: 16,
   } as const;
-  // Labels that have nothing to do with the pictures.
+  // Labels that are unrelated to the pictures.
   const pictures = examples(30, 6, 1, 1).map((one, index) => ({ ...one, labels: [FRUITS[index % 2]] }));
   const accuracies: number[] = [];
   const steps = training(task, samplesOf(task, pictures));
   let step = steps.next();
   for (; !step.done; step = steps.next()) accuracies.push(step.value.metrics.accuracy);
   const best = accuracies.indexOf(Math.max(...accuracies));
-  // Half of the rounds without a better metric.
+  // Half of the rounds pass without a better metric.
   assertEquals(accuracies.length, Math.min(20, best + 1 + 10));
   assertEquals(step.value?.epochs, accuracies.length);
 });

@@ -7,7 +7,7 @@ import type { Sample, TrainingTask } from "./example.ts";
 import type { TeamPlace } from "./team.ts";
 import { type Draft, type Progress, training } from "./training.ts";
 
-/** The name by which this module knows that it is the thread, and not merely imported. */
+/** By this name the module knows that it runs as the thread and is not merely imported. */
 export const TRAINER_WORKER = "svc-trainer";
 
 export interface TrainerRequest {
@@ -21,7 +21,7 @@ export type TrainerMessage =
   | { readonly draft: Draft }
   | { readonly code: Code; readonly message: string };
 
-/** What the scope of a worker has that is used here. */
+/** The parts of a worker's scope that this file uses. */
 interface Scope {
   readonly name?: string;
   onmessage: ((event: { data: TrainerRequest }) => void) | null;

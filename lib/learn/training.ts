@@ -1,8 +1,9 @@
 /**
- * One training from its pictures to a model: rounds through the varied pictures, measured on those held back,
- * the best weights kept.
+ * One training, from its pictures to a model: goes through varied pictures in rounds, measures on the
+ * held-back pictures, and keeps the best weights.
  *
- * Owns the schedule. Deterministic: no time, no randomness but the seed's, and the pictures' order does not matter.
+ * Owns the schedule. Deterministic: uses no time and no randomness except the seed's, and the order of the
+ * pictures does not matter.
  */
 
 import { randomFrom } from "../geometry/random.ts";
@@ -15,33 +16,36 @@ import { Team, type TeamPlace, teamPlaces } from "./team.ts";
 import { boxesIn, show, square, variedView, WHOLE } from "./picture.ts";
 
 export interface Progress {
-  /** Rounds done, from 1, and rounds at most. */
+  /** Completed rounds, from 1, and the limit of rounds. */
   readonly epoch: number;
   readonly epochs: number;
   readonly loss: number;
   readonly validationLoss: number;
-  /** Measured on the held-back pictures; the first is the one by which the model is chosen. */
+  /** Measured on the held-back pictures; the first metric decides which model is kept. */
   readonly metrics: Metrics;
 }
 
-/** A model and what its answers should be. */
+/** A model and its expected answers. */
 export interface Draft {
   readonly onnx: Uint8Array<ArrayBuffer>;
   readonly metrics: Metrics;
   /** By label; empty for models that find objects. */
   readonly confusion: readonly ConfusionRow[];
   readonly epochs: number;
-  /** Held-back pictures as the model takes them, with the trainer's own answers. */
+  /** Held-back pictures in the model's input form, with the trainer's own answers. */
   readonly probes: readonly { readonly image: Uint8Array; readonly answer: Answer }[];
 }
 
-/** Pictures of one step, shared among the threads. */
+/** Pictures in one step, shared among the threads. */
 const BATCH = 8;
-/** Held-back pictures by which an exported model is checked; no more than a thread's share of a batch. */
+/** Number of held-back pictures that check an exported model; no more than a thread's share of a batch. */
 const PROBES = 4;
 const RATE = 4e-3;
 const DECAY = 0.02;
-/** Pictures are shown so many times in all, fewer of them more often, within the bounds below. */
+/**
+ * Total number of shown pictures, within the bounds below; the fewer pictures there are, the more often each
+ * is shown.
+ */
 const SHOWN = {
   single_label_classification: 14_000,
   multi_label_classification: 14_000,
@@ -49,18 +53,23 @@ const SHOWN = {
 };
 const EPOCHS_MIN = 12;
 const EPOCHS_MAX = 80;
-/** Training stops early after this share of the rounds without a better metric, sooner where none can be better. */
+/**
+ * Training stops early after this share of the rounds without a better metric, and sooner if the metric
+ * cannot improve.
+ */
 const PATIENCE = 0.5;
 const PATIENCE_PERFECT = 0.1;
 const PATIENCE_EPOCHS_MIN = 8;
-/** The weights measured and kept are a running mean: each step moves them by this share, more at the start. */
+/**
+ * The measured and kept weights are a running mean: each step moves them by this share, more at the start.
+ */
 const MEAN_RATE = 0.01;
 
 const SIDES = { single_label_classification: 96, multi_label_classification: 96, object_detection: 128 };
 
 /**
- * Trains round by round, as one thread of a team or alone; only the team's first thread measures and tells.
- * Throws `failed_precondition` when no picture can be held back.
+ * Trains round by round, as one thread of a team or alone. Only the team's first thread measures and reports.
+ * Throws `failed_precondition` if no picture can be held back.
  */
 export function* training(
   task: TrainingTask,
@@ -78,7 +87,7 @@ export function* training(
   let best: (Measured & { rank: number; state: readonly Float32Array[] }) | undefined;
   let [step, epoch] = [0, 0];
   const top = { metric: -Infinity, epoch: 0 };
-  // The first thread alone measures, and so decides when to stop; the others go on until they are ended.
+  // Only the first thread measures, so only it decides when to stop; the others go on until they are ended.
   const hopes = () => team.rank > 0 || epoch - top.epoch < patience(top.metric, epochs);
   while (epoch < epochs && hopes()) {
     epoch++;
@@ -112,7 +121,7 @@ export function* training(
   return { onnx, metrics, confusion, epochs: epoch, probes };
 }
 
-/** The largest difference between two answers that should be the same. */
+/** The largest difference between two answers that should be equal. */
 export function differenceOf(expected: Answer, found: Answer): number {
   if (!("probability" in expected)) return detectionDifference(expected, found);
   return Math.max(...expected.probability.map((value, label) => Math.abs(value - found.probability[label])));
@@ -130,7 +139,7 @@ function learnerOf(
   return new Classifier(task.kind === "single_label_classification", labels, learned, batch, side, random);
 }
 
-/** How many rounds may pass without a better metric. A falling loss alone is no reason to go on. */
+/** Number of rounds that may pass without a better metric. A falling loss alone is no reason to continue. */
 function patience(metric: number, epochs: number): number {
   return Math.max(PATIENCE_EPOCHS_MIN, (metric >= 1 ? PATIENCE_PERFECT : PATIENCE) * epochs);
 }
@@ -139,17 +148,19 @@ function epochsFor(kind: TaskKind, pictures: number): number {
   return Math.min(EPOCHS_MAX, Math.max(EPOCHS_MIN, Math.ceil(SHOWN[kind] / pictures)));
 }
 
-/** The learning rate's share along the training: up over the first twentieth, then down as a cosine. */
+/**
+ * The share of the learning rate over the training: rises for the first twentieth, then falls as a cosine.
+ */
 function pace(share: number): number {
   return Math.min(1, 0.01 + 20 * share) * (1 + Math.cos(Math.PI * share)) / 2;
 }
 
-/** The gradients of one step from a batch of varied pictures; returns the loss. */
+/** Computes the gradients of one step from a batch of varied pictures; returns the loss. */
 function learn(learner: Learner, team: Team, batch: readonly Sample[], random: () => number): number {
   const { network } = learner;
   const first = team.rank * network.batch;
   const targets = batch.map((sample, index) => {
-    // Every thread draws the views of all, so that they stay in step.
+    // Every thread draws the views of all threads, so that they stay in step.
     const view = variedView(random);
     const place = index - first;
     if (place >= 0 && place < network.batch) {
@@ -197,7 +208,7 @@ function use({ network }: Learner, samples: readonly Sample[]): void {
   network.use();
 }
 
-/** The mean of a network's numbers over its last steps: steadier than any one of them. */
+/** The mean of a network's numbers over its last steps, which is steadier than any single step. */
 class RunningMean {
   readonly #own: readonly Float32Array[];
   #steps = 0;
@@ -214,7 +225,7 @@ class RunningMean {
     });
   }
 
-  /** Puts the mean in the place of the present numbers, or back. */
+  /** Exchanges the present numbers and the mean. */
   swap(): void {
     this.state.forEach((part, index) => {
       const kept = part.slice();

@@ -1,42 +1,48 @@
 /**
- * What an ONNX model may hold: looked at before ONNX Runtime sees a byte of it.
+ * Checks an ONNX model before ONNX Runtime sees a byte of it.
  *
- * A model is a program of strangers. Of what the format knows, some makes the runtime read files (weights kept
- * elsewhere, compiled contexts), or addresses in memory, or take settings from the model; all of that is refused here,
- * wherever in the model it stands. Owns a reader of its own, which is stricter than the runtime's: it takes only
- * fields that it knows in the form that the format gives them, so whatever the two could read differently is refused.
- * Where a field is repeated the runtime takes the last one; here each of them has to be allowed. Safe on hostile bytes:
- * its work is bounded by their number and `FIELDS_MAX`, its depth by `NESTING_MAX`.
+ * A model is a program from strangers. Some parts of the format make the runtime read files (external
+ * weights, compiled contexts) or addresses in memory, or take settings from the model; this check refuses all
+ * of them anywhere in the model. It has its own reader, which is stricter than the runtime's: it accepts only
+ * known fields in the form that the format gives them, so it refuses any model that the two readers could
+ * read differently. If a field is repeated, the runtime uses the last one; here each must be allowed. Safe on
+ * hostile bytes: the work is bounded by their number and `FIELDS_MAX`, the depth by `NESTING_MAX`.
  */
 
 import { SvcError } from "../../base/error.ts";
 
-/** Messages within each other: a graph in a graph is three of them. The runtime's own reader stops at 100. */
+/**
+ * Deepest nesting of messages; a graph within a graph is three messages. The runtime's own reader stops at
+ * 100.
+ */
 const NESTING_MAX = 60;
-/** Fields that are looked at, so that a model made of nothing but fields costs a second at most. */
+/** Most fields of a model, so that a model made only of fields costs at most a second. */
 const FIELDS_MAX = 10_000_000;
-/** Of the names of operators and their domains. */
+/** Longest name of an operator or its domain. */
 const NAME_BYTES_MAX = 256;
-/** Of names that an error shows. */
+/** Longest part of a name that an error shows. */
 const SHOWN_CHARS_MAX = 80;
 
-/** Whose operators are run. What a model itself defines as functions of these is run too. */
+/** The domains whose operators may run. Functions that the model defines from these operators may run too. */
 const DOMAINS: readonly string[] = ["", "ai.onnx", "ai.onnx.ml", "com.microsoft"];
 /** Operators that read files. */
 const REFUSED_OPERATORS: readonly string[] = ["EPContext"];
-/** Metadata from which the runtime would take its settings, files to write among them. */
+/** Metadata from which the runtime would take its settings, including files to write. */
 const REFUSED_METADATA: readonly string[] = ["ort_config"];
-/** What stands at byte 4 of a model in the runtime's own format, which it tells apart by that alone. */
+/**
+ * The mark at byte 4 of a model in the runtime's own format; the runtime recognizes the format by this mark
+ * alone.
+ */
 const OWN_FORMAT = "ORTM";
 
-// The ways in which a field is written.
+// The encodings of a field.
 const [VARINT, FIXED64, BYTES, FIXED32] = [0, 1, 2, 5];
 const NUMBER: readonly number[] = [VARINT];
 const NUMBERS: readonly number[] = [VARINT, BYTES];
 const FLOAT: readonly number[] = [FIXED32];
 const FLOATS: readonly number[] = [FIXED32, BYTES];
 const DOUBLES: readonly number[] = [FIXED64, BYTES];
-/** Texts, values, and messages that can hold neither tensors nor operators. */
+/** Texts, values, and messages that can contain neither tensors nor operators. */
 const PLAIN: readonly number[] = [BYTES];
 
 type MessageName =
@@ -52,7 +58,7 @@ type MessageName =
 
 type Fields = { readonly [field: number]: readonly number[] | MessageName };
 
-/** The published format (onnx.proto, IR version 13), as far as it can lead to a tensor or an operator. */
+/** The parts of the published format (onnx.proto, IR version 13) that can lead to a tensor or an operator. */
 const MESSAGES: Readonly<Record<MessageName, Fields>> = {
   ModelProto: {
     1: NUMBER,
@@ -148,19 +154,19 @@ const MESSAGES: Readonly<Record<MessageName, Fields>> = {
   StringStringEntryProto: { 1: PLAIN, 2: PLAIN },
 };
 
-/** A tensor while it is read. */
+/** A tensor while the reader is in it. */
 interface Tensor {
   name: string;
-  /** Its values are said to be elsewhere. */
+  /** True if the model says that the values are elsewhere. */
   external: boolean;
   location: string;
-  /** Of the entry that is read just now. */
+  /** Key of the entry that is being read. */
   key: string;
 }
 
 /**
- * Throws `invalid_argument` unless everything that the model needs is in the model, and the model is one that this
- * reader and ONNX Runtime read alike.
+ * Throws `invalid_argument` unless the model contains everything it needs, and this reader and ONNX Runtime
+ * read it alike.
  */
 export function checkModel(bytes: Uint8Array): void {
   new Check(bytes).run();
@@ -206,7 +212,7 @@ class Check {
       }
       const from = this.#at;
       const value = this.#value(form, end);
-      // What has a length begins behind it.
+      // The content of a field with a length begins after the length.
       const [begins, ends] = form === BYTES ? [this.#at, this.#at + value] : [from, this.#at];
       if (ends > end) throw broken();
       if (typeof known === "string") this.#message(known, ends, depth + 1, own);
@@ -221,7 +227,7 @@ class Check {
     }
   }
 
-  /** Looks at a field that has been read; `tensor` is the one that it is in, or that its entry belongs to. */
+  /** Judges a field after reading it; `tensor` is the tensor around it or around its entry. */
   #judge(
     name: MessageName,
     field: number,
@@ -232,7 +238,7 @@ class Check {
   ): void {
     if (name === "TensorProto") {
       if (field === 8) tensor!.name = this.#text(from, Math.min(to, from + NAME_BYTES_MAX));
-      // Some exporters write that the values are where they always are.
+      // Some exporters state explicitly that the values are in their usual place.
       if (field === 13 || field === 14 && value !== 0) tensor!.external = true;
     }
     if (name === "StringStringEntryProto") this.#judgeEntry(field, from, to, tensor);
@@ -260,7 +266,7 @@ class Check {
     }
   }
 
-  /** A number; of what has a length, that. */
+  /** A number; for a field with a length, the length. */
   #value(form: number, end: number): number {
     if (form === BYTES) return this.#short(end, false);
     if (form === VARINT) return this.#varint(end);
@@ -268,7 +274,7 @@ class Check {
     return 0;
   }
 
-  /** Of a tag or a length, which have 32 bits; a tag in its only short form. */
+  /** A tag or a length, which has 32 bits; a tag must be in its shortest form. */
   #short(end: number, canonical: boolean): number {
     let value = 0;
     for (let index = 0; index < 5; index++) {
@@ -282,7 +288,7 @@ class Check {
     throw broken();
   }
 
-  /** Of 64 bits; inexact past 53 of them, but zero only for zero. */
+  /** A 64-bit number; inexact beyond 53 bits, but zero only for zero. */
   #varint(end: number): number {
     let value = 0;
     for (let index = 0; index < 10; index++) {
@@ -299,7 +305,7 @@ class Check {
     throw refused(`an operator or its domain has a name of ${to - from} bytes, wanted ${NAME_BYTES_MAX}`);
   }
 
-  /** One letter a byte, so that different bytes are different texts. */
+  /** One character for each byte, so that different bytes give different texts. */
   #text(from: number, to: number): string {
     return String.fromCharCode(...this.#bytes.subarray(from, to));
   }

@@ -33,7 +33,7 @@ Deno.test("no session is opened that reads a file, by the model's bytes or by it
   const folder = await Deno.makeTempDir({ prefix: "svc_onnx_" });
   try {
     await Deno.writeTextFile(`${folder}/secret`, "the sixteen bytes");
-    // The runtime looks beside the model, and for bytes in the working folder.
+    // The runtime looks beside the model; for a model in bytes, in the working folder.
     const beside = fileReaders("secret", 16);
     const here = fileReaders("deno.json", 16);
     for (const [index, { name, model }] of beside.entries()) {
@@ -77,7 +77,7 @@ Deno.test("every cut of a model is refused or whole, and none of them takes the 
       assertEquals((error as SvcError).code, "invalid_argument", String(error));
     }
   }
-  // A cut between two fields of the outermost message is a message too.
+  // A cut between two fields of the outermost message gives a valid message too.
   assertEquals(whole < 10, true, `${whole}`);
 });
 

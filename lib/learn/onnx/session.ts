@@ -1,13 +1,13 @@
 /**
- * ONNX models on the processor: tensors in, tensors out, off the program's own thread.
+ * Runs ONNX models on the processor, off the program's main thread.
  *
- * The runtime is `onnxruntime-node`. Measured beside `onnxruntime-web` 1.30 (five 3x3 convolutions over 224x224x3,
- * two cores): 2.7 ms a run against 30 ms, 40 ms to open against 380 ms; it makes an executable larger by 47 MB
- * (linux-x64; linux-arm64 27 MB, windows-x64 30 MB) against 14 MB and more. It needs no install script. Its `run`
- * blocks whoever calls it, so each session has a thread of its own.
+ * The runtime is `onnxruntime-node`. Measured beside `onnxruntime-web` 1.30 (five 3x3 convolutions over
+ * 224x224x3, two cores): 2.7 ms a run against 30 ms, 40 ms to open against 380 ms; it makes an executable
+ * larger by 47 MB (linux-x64; linux-arm64 27 MB, windows-x64 30 MB) against 14 MB and more. It needs no
+ * install script. Its `run` blocks its caller, so each session has its own thread.
  *
- * Owns that thread. Promises: what a model cannot take is refused before it is run, with names, types and sizes;
- * runs come back in the order they were asked for; a closed session has given back its memory.
+ * Owns that thread. Promises: it refuses unsuitable inputs before a run, with names, types and sizes; runs
+ * finish in the order of the requests; a closed session has released its memory.
  *
  * The room owns models as ONNX: written, checked and run.
  */
@@ -26,10 +26,10 @@ import {
 
 export { MODEL_BYTES_MAX };
 
-/** How long closing waits for what is under way. */
+/** How long closing waits for running work. */
 export const CLOSE_MS = 5_000;
 
-/** Runs that may wait for the one before them. */
+/** Most runs that may wait for an earlier run. */
 export const RUNS_WAITING_MAX = 64;
 
 const ARRAYS = {
@@ -67,7 +67,7 @@ export type OnnxData =
   | BigInt64Array
   | BigUint64Array;
 
-/** Values in rows of the last dimension; as many as the product of the dimensions. */
+/** Values in row-major order; their number is the product of the dimensions. */
 export interface OnnxTensor {
   readonly type: OnnxType;
   readonly shape: readonly number[];
@@ -78,28 +78,29 @@ export type OnnxTensors = { readonly [name: string]: OnnxTensor };
 
 export interface OnnxSession extends OnnxGraph {
   /**
-   * Every output for one set of inputs. Throws `invalid_argument` for inputs that the model does not take,
-   * `resource_exhausted` past `RUNS_WAITING_MAX`; `signal` ends the wait, not the computation.
+   * Every output for one set of inputs. Throws `invalid_argument` for inputs that do not fit the model,
+   * `resource_exhausted` beyond `RUNS_WAITING_MAX`; `signal` ends the wait, not the computation.
    */
   run(inputs: OnnxTensors, signal?: AbortSignal): Promise<OnnxTensors>;
   /**
-   * Gives back the memory, after the runs that were asked for; those that take longer than `CLOSE_MS` fail. Idempotent.
-   * Nothing can stop a computation itself: the thread of a model that never ends goes with the program.
+   * Releases the memory after the requested runs; runs that take longer than `CLOSE_MS` fail. Idempotent.
+   * Nothing can stop a computation itself: the thread of a model that never ends lives until the program
+   * ends.
    */
   close(): Promise<void>;
 }
 
 interface OpenOptions {
-  /** Threads that share one run; the number of cores when left out. */
+  /** Threads that share one run; absent means the number of cores. */
   readonly threads?: number;
   readonly signal?: AbortSignal;
   readonly clock?: Clock;
 }
 
 /**
- * Opens an ONNX model: its bytes, or the path of its file. Everything must be in the model itself (`check.ts`).
- * Throws `invalid_argument` for what is no model, refers to other files or needs an operator that is not there,
- * `unavailable` where the system cannot load the runtime.
+ * Opens an ONNX model from its bytes or from the path of its file. The model must contain all its parts
+ * (`check.ts`). Throws `invalid_argument` if it is not a model, refers to other files or needs an unknown
+ * operator, `unavailable` if the system cannot load the runtime.
  */
 export async function openOnnx(
   model: Uint8Array | string,
@@ -119,12 +120,16 @@ export async function openOnnx(
   }
 }
 
-/** The type of a tensor with this data, but for `bool`, whose data is that of `uint8`. */
+/**
+ * The type of a tensor with this data. `bool` shares its data type with `uint8`, which is returned for both.
+ */
 export function typeOfData(data: OnnxData): OnnxType {
   return (Object.keys(ARRAYS) as OnnxType[]).find((type) => data instanceof ARRAYS[type])!;
 }
 
-/** The values of a tensor from their bytes. Throws `invalid_argument` where these are not what type and shape say. */
+/**
+ * The values of a tensor, from their bytes. Throws `invalid_argument` if the bytes do not fit type and shape.
+ */
 export function tensorData(
   type: OnnxType,
   bytes: Uint8Array<ArrayBuffer>,
@@ -252,7 +257,7 @@ class Thread {
       return await Promise.race([asked.promise, aborted.promise]) as T;
     } finally {
       signal.removeEventListener("abort", abort);
-      // Its answer still takes its turn; nobody waits for it any more.
+      // The answer still comes in its turn, but nobody waits for it any more.
       asked.promise.catch(() => {});
     }
   }

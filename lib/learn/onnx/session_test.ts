@@ -107,7 +107,7 @@ Deno.test("a closed session refuses, and closing it twice is the same", async ()
 
 Deno.test("a session whose run does not end is closed all the same, and another one is not held up", async () => {
   const clock = new FakeClock();
-  // Long enough, and then it leaves the processor to other tests.
+  // Runs long enough for this test, then leaves the processor to others.
   const session = await openOnnx(endlessModel(40_000_000n), { clock, threads: 1 });
   const image = { type: "uint8", shape: [1, 4, 6, 3], data: new Uint8Array(72) } as const;
   const running = session.run({ image });

@@ -1,8 +1,9 @@
 /**
- * The thread of one ONNX session: loads the native runtime, holds the model, answers one request after the other.
+ * The thread of one ONNX session: loads the native runtime, holds the model, and answers one request after
+ * the other.
  *
- * `session.ts` starts it and imports it too, so that an executable embeds it. Everything that is wrong is sent
- * back as an answer; the thread itself never fails.
+ * `session.ts` starts it and imports it too, so that an executable embeds it. The thread answers every
+ * problem with an error; it never fails itself.
  */
 
 import {
@@ -26,7 +27,7 @@ import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { checkModel } from "./check.ts";
 import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./session.ts";
 
-/** The name by which this module knows that it is the thread, and not merely imported. */
+/** By this name the module knows that it runs as the thread and is not merely imported. */
 export const ONNX_WORKER = "svc-onnx";
 
 /** The largest file of an ONNX model, which is a protobuf message. */
@@ -53,14 +54,14 @@ export type OnnxAnswer =
 
 type Ort = typeof import("onnxruntime-node");
 
-/** What the scope of a worker has that is used here. */
+/** The parts of a worker's scope that this file uses. */
 interface Scope {
   readonly name?: string;
   onmessage: ((event: { data: OnnxRequest }) => void) | null;
   postMessage(answer: OnnxAnswer, options?: { transfer: ArrayBufferLike[] }): void;
 }
 
-/** The face is asynchronous, the runtime is not: nothing else happens here while it computes. */
+/** The interface is asynchronous, the runtime is not: the thread does nothing else during a computation. */
 class SessionWorker {
   #ort?: Ort;
   #session?: InferenceSession;
@@ -72,17 +73,17 @@ class SessionWorker {
   }
 
   async #open(model: Uint8Array | string, threads?: number): Promise<OnnxGraph> {
-    // The runtime is given bytes and never a path, beside which it would look for more files.
+    // The runtime receives bytes and never a path, because it would look for more files beside the path.
     const bytes = typeof model === "string" ? readModel(model) : model;
     checkModel(bytes);
     this.#ort = await loadRuntime();
-    // What goes wrong comes as an error; the runtime would print it too, in a form of its own.
+    // The runtime reports problems as errors; without this it would also print them in its own format.
     this.#ort.env.logLevel = "fatal";
     try {
       const options: InferenceSession.SessionOptions = {
         intraOpNumThreads: threads ?? 0,
         logSeverityLevel: 4,
-        // Threads that wait for work by turning keep a small board's cores busy between two pictures.
+        // Spinning threads would keep a small board's cores busy between two pictures.
         extra: { session: { intra_op: { allow_spinning: "0" } } },
       };
       this.#session = await this.#ort.InferenceSession.create(bytes, options);
@@ -108,7 +109,7 @@ class SessionWorker {
 }
 
 function readModel(path: string): Uint8Array {
-  // A pipe that nobody writes to would be waited for.
+  // Without O_NONBLOCK, opening a pipe that nobody writes to would block.
   const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   try {
     const found = fstatSync(file);
@@ -130,7 +131,7 @@ function infoOf(value: InferenceSession.ValueMetadata): OnnxTensorInfo {
       `"${value.name}" of the ONNX model is no tensor, which nothing here reads`,
     );
   }
-  // A dimension of any length has a word, possibly empty, in the place of its size.
+  // A dimension of any length has a name, possibly empty, in place of its size.
   const shape = value.shape.map((size) => typeof size === "number" ? size : -1);
   return { name: value.name, type: value.type as OnnxType, shape };
 }
@@ -144,9 +145,9 @@ function firstLine(cause: unknown): string {
 }
 
 /**
- * The runtime's package. Its addon needs the library that stands beside it: under `deno run` it does, while an
- * executable unpacks the addon alone. Then both are unpacked here first, for a library that is loaded already
- * is not looked for again.
+ * The runtime's package. Its addon needs the library beside it. Under `deno run` the library is there; an
+ * executable unpacks the addon alone. In that case this function unpacks both first, because the system does not
+ * search again for a library that is already loaded.
  */
 async function loadRuntime(): Promise<Ort> {
   const { platform, arch } = process;
@@ -158,7 +159,7 @@ async function loadRuntime(): Promise<Ort> {
     try {
       require(join(folder, addon));
     } catch {
-      // Only its owner can read or write this folder, so nobody can put another library there.
+      // Only its owner can read or write this folder, so nobody else can put another library there.
       const unpacked = mkdtempSync(join(tmpdir(), "svc-onnx-"));
       try {
         for (const name of readdirSync(folder)) {
@@ -181,12 +182,12 @@ async function loadRuntime(): Promise<Ort> {
   }
 }
 
-/** Where the system keeps a library's file while it is loaded (Windows), it stays. */
+/** Removes the unpacked library; on Windows, where the system holds a loaded library's file, it stays. */
 function forget(folder: string): void {
   try {
     rmSync(folder, { recursive: true, force: true });
   } catch {
-    // It is the system's to clean up with the rest of its temporary files.
+    // The system cleans it up with its other temporary files.
   }
 }
 

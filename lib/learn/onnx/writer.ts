@@ -1,5 +1,5 @@
 /**
- * Writes ONNX models: a graph put together node by node, then its bytes.
+ * Writes ONNX models: builds a graph node by node, then its bytes.
  *
  * Owns the few fields of the published format (onnx.proto, IR version 8, operators 13) that our models need.
  * Promises the same bytes for the same graph.
@@ -23,7 +23,7 @@ export class OnnxGraph {
   readonly #outputs: Bytes[] = [];
   #names = 0;
 
-  /** Declares an input; returns its name, as the others do. */
+  /** Declares an input; returns its name, like the other methods. */
   input(name: string, type: OnnxType, shape: readonly number[]): string {
     this.#inputs.push(valueInfo(name, type, shape));
     return name;
@@ -66,7 +66,7 @@ export class OnnxGraph {
     return this.#constant("int64", shape, bytes);
   }
 
-  /** The model's bytes. `notes` stand in its metadata. */
+  /** The model's bytes. `notes` become its metadata. */
   model(name: string, producer: string, notes: Readonly<Record<string, string>>): Uint8Array<ArrayBuffer> {
     const graph = message([
       ...this.#nodes.map((node) => field(1, node)),
@@ -129,7 +129,7 @@ function valueInfo(name: string, type: OnnxType, shape: readonly number[]): Byte
   return message([field(1, name), field(2, message([field(1, tensor)]))]);
 }
 
-/** A protobuf field: a number as a varint, a text or bytes with their length before them. */
+/** A protobuf field: a number as a varint, a text or bytes after their length. */
 export function field(number: number, value: number | string | Bytes): Bytes {
   if (typeof value === "number") return new Uint8Array([...varint(number << 3), ...varint(value)]);
   const bytes = typeof value === "string" ? new TextEncoder().encode(value) : value;
@@ -143,7 +143,7 @@ function varint(value: number): number[] {
   return [...bytes, Number(rest)];
 }
 
-/** Fields one after the other, which is a message. */
+/** Joins fields into a message. */
 export function message(fields: readonly Bytes[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(fields.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
