@@ -28,7 +28,7 @@ const MOTOR_STEP_MAX_MS = 100;
 
 const attributes = object({
   failNew: bool(
-    'fail at start with "whoops", to see what a machine does with a broken part; documented as required, but ' +
+    'fail at start with "whoops", to try how a machine handles a broken part; documented as required, but ' +
       "published configurations omit it, so absent means false",
   ).default(false),
   analogs: list(

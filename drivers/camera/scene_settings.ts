@@ -60,8 +60,7 @@ const namedRow = choice("", Object.keys(SCENES) as (keyof typeof SCENES)[])
 
 /** The written form decides: a name or a whole scene. */
 export const sceneRow = new Row<Scene | undefined>({
-  doc:
-    "look at a floor and what is on it (a scene's name, or the scene itself), in colours too; when left out " +
+  doc: "the scene to show, in colours and depth: a scene's name, or the scene itself; without it " +
     'the picture is a gradient and the depth, a small picture, that of "boxes"',
   json: { anyOf: [namedRow.jsonSchema(), wholeRow.jsonSchema()] },
   wanted: "the name of a scene, or an object",

@@ -153,7 +153,7 @@ export class Spool {
       const path = this.#path(oldest);
       const data = decode(await this.host.readFile(path));
       if (data) return { number, data };
-      this.logger.error(`${path} is not what was written there: it is set aside`);
+      this.logger.error(`${path} differs from the data that was written to it; setting it aside`);
       this.refuse(number);
     }
   }

@@ -201,7 +201,7 @@ Deno.test("what cannot be moved is told, with what carries it", () =>
     const world = { obstacles: [{ referenceFrame: "world", geometries: [mesh] }] };
     assertEquals(
       await refusal(motion.move(to(DOWN, { world }))),
-      'unimplemented: geometry "bunny" is a mesh, what is to be kept clear of is a box, sphere or capsule',
+      'unimplemented: geometry "bunny" is a mesh, wanted a box, sphere or capsule',
     );
     assert(
       (await refusal(motion.move(to(DOWN, { constraints: { linear: [{ lineToleranceMm: -1 }] } }))))

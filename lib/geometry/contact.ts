@@ -57,7 +57,7 @@ function outline(shape: GeometryShape, label: string): Pick<Body, "corners" | "r
       const found = `geometry "${label}" is a ${shape.type.replace("_", " ")}`;
       throw new SvcError(
         "unimplemented",
-        `${found}, what is to be kept clear of is a box, sphere or capsule`,
+        `${found}, wanted a box, sphere or capsule`,
       );
     }
   }

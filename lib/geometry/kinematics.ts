@@ -102,7 +102,7 @@ const modelRow = object({
   joints: list(object({
     id,
     parent,
-    type: choice("what it does", ["revolute", "prismatic"]).required(),
+    type: choice("kind of motion", ["revolute", "prismatic"]).required(),
     axis: vectorRow.required().with((axis, at) => {
       return length(axis) > 0
         ? scale(axis, 1 / length(axis))

@@ -323,7 +323,7 @@ export function detectionMetrics(
 }
 
 /**
- * The area under precision over recall, with precision made monotonic; undefined for a label that does not
+ * The area under precision over recall, with precision made non-increasing; undefined for a label that does not
  * occur.
  */
 function averagePrecision(label: number, answers: readonly Answer[], targets: readonly Target[]) {

@@ -32,7 +32,7 @@ export interface Crop {
   readonly width: number;
   readonly height: number;
   readonly mirrored: boolean;
-  /** Red, green and blue are each multiplied by `gain`, then raised by the offset below. */
+  /** Red, green and blue are each multiplied by their `gain`, then raised by `lift`. */
   readonly gain: readonly [number, number, number];
   readonly lift: number;
 }

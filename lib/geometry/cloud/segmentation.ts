@@ -159,8 +159,8 @@ export class Segmenter {
   /**
    * The number of points that count for a cluster's size. In a thick cluster all points count. In a thin
    * cluster, points beside a nearer object may be that object's side or mixed readings at its edge, so they
-   * do not count; and on ground so noisy that parts of it seem off the plane, no point counts. If objects of
-   * any size are allowed, all points count.
+   * do not count; and on ground so noisy that parts of it seem off the plane, no point counts, because all
+   * of them may be ground. If objects of any size are allowed, all points count.
    */
   #ownPoints(pixels: Uint32Array, data: Uint16Array, ground?: Plane): number {
     if (this.limits.minPointsInSegment === 0 || !this.#clusterer.isThin(pixels)) return pixels.length;
@@ -170,7 +170,7 @@ export class Segmenter {
 
   /**
    * Whether the ground around the pixels is so uneven that it nearly fills the distance within which ground
-   * is removed. Judges by the far side of the plane, where the foot of an object does not count.
+   * is removed. Judges by the other side of the plane, where the foot of an object does not count.
    */
   #isNoisyGround(pixels: Uint32Array, data: Uint16Array, { normal, offsetMm }: Plane): boolean {
     const { x, y } = this.#rays;
