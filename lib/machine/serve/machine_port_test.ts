@@ -82,10 +82,18 @@ async function serves(url: string, token?: string): Promise<boolean | string> {
   }
 }
 
+function isDecoded(wanted: JsonObject | MachineConfig): wanted is MachineConfig {
+  return "resources" in wanted;
+}
+
 /** `change`, with time going by for a port that is closed on the way. */
-async function changed(port: MachinePort, json: JsonObject, clock: FakeClock): Promise<void> {
+async function changed(
+  port: MachinePort,
+  wanted: JsonObject | MachineConfig,
+  clock: FakeClock,
+): Promise<void> {
   let done = false;
-  const change = port.change(configOf(json)).finally(() => done = true);
+  const change = port.change(isDecoded(wanted) ? wanted : configOf(wanted)).finally(() => done = true);
   while (!done) await clock.advance(1_000);
   await change;
 }
@@ -179,6 +187,33 @@ Deno.test("public keys of an outside issuer guard the port too", () =>
     await changed(port, { ...at("localhost:0"), auth }, clock);
     assertEquals(await serves(port.url), "unauthenticated");
   }));
+
+Deno.test("without a bind address, a certificate of the control plane opens the port on other interfaces too", async () => {
+  const { certPem, keyPem } = await selfSigned();
+  const cloud = { id: "p", secret: "s", tls_certificate: certPem, tls_private_key: keyPem };
+  const own = { tls_cert_file: "cert", tls_key_file: "key" };
+  // Another host stands for every interface, and a free port for the usual one, so that the test sees which was taken.
+  const unset = (json: JsonObject) => {
+    const config = configOf(json);
+    const { bindAddress } = config.network;
+    assertEquals(bindAddress, { host: "localhost", port: 8080, managedHost: "" });
+    const bind = { host: "localhost", port: 0, managedHost: "127.0.0.1" };
+    return { ...config, network: { ...config.network, bindAddress: bind } };
+  };
+  await withPort(at("localhost:0"), async (port, { files, clock }) => {
+    files.put("cert", certPem);
+    files.put("key", keyPem);
+    const start = async (json: JsonObject) => {
+      await changed(port, unset(json), clock);
+      return port.url.replace(/\d+$/, "");
+    };
+    assertEquals(await start({ cloud }), "https://127.0.0.1:");
+    assertEquals(await start({ cloud, network: own }), "https://localhost:");
+    assertEquals(await start({ cloud, network: { no_tls: true } }), "http://localhost:");
+    await changed(port, configOf({ cloud, ...at("localhost:0") }), clock);
+    assertStringIncludes(port.url, "https://localhost:");
+  });
+});
 
 Deno.test("a certificate that comes, changes and goes", () =>
   withPort(at("localhost:0"), async (port, { files, clock }) => {
