@@ -30,6 +30,19 @@ async function generate(outDir: string): Promise<void> {
   const command = new Deno.Command(program, { args, cwd: protoDir, stdin: "null" });
   const { code } = await command.spawn().status;
   if (code !== 0) throw new Error(`generating TypeScript from ${protoDir}: buf exited with code ${code}`);
+  for (const [name, text] of await readGenerated(outDir)) {
+    await Deno.writeTextFile(`${outDir}/${name}`, withLazyDescriptors(text));
+  }
+}
+
+/** A generated file whose descriptors come from proto/lazy.ts, which is told the names of its services. */
+function withLazyDescriptors(text: string): string {
+  const names = Array.from(text.matchAll(/^ \* @generated from service (\S+)$/gm), (match) => match[1]);
+  return text
+    .replace(/^(import \{ .*fileDesc.* \} from) "@bufbuild\/protobuf\/codegenv2";$/m, '$1 "../lazy.ts";')
+    .replace(/serviceDesc\((\w+), (\d+)\)/g, (_, file, index) => {
+      return `serviceDesc(${file}, ${index}, "${names[index]}")`;
+    });
 }
 
 /** The generated files of a folder by name. A folder that is not there has none. */

@@ -181,6 +181,7 @@ const FIRST_MESSAGE_MS = 120_000;
 
 /** The services of one port, and the way a call takes through them. */
 export class ServiceTable {
+  /** The methods of its own services that have been called, by path. */
   readonly #bound = new Map<string, Bound>();
   readonly #services = new Map<string, Service>();
   #declined: ReadonlyMap<string, string> = new Map();
@@ -209,9 +210,7 @@ export class ServiceTable {
 
   add(service: Service): void {
     this.#services.set(service.desc.typeName, service);
-    for (const method of service.desc.methods) {
-      this.#bound.set(pathOf(method), { method, handler: service.handlers[method.localName] });
-    }
+    this.#bound.clear();
   }
 
   /** Calls that are known and not served, by their path, each with the reason that its callers are told. */
@@ -220,15 +219,19 @@ export class ServiceTable {
   }
 
   find(path: string): Bound | undefined {
-    return this.#bound.get(path) ?? this.#findVisiting(path);
+    return this.#bound.get(path) ?? this.#bind(path);
   }
 
-  #findVisiting(path: string): Bound | undefined {
-    const [, typeName, name] = path.split("/");
-    if (this.#services.has(typeName)) return undefined;
-    const service = this.visiting().find(({ desc }) => desc.typeName === typeName);
-    const method = service?.desc.methods.find((method) => method.name === name);
-    return method && { method, handler: service?.handlers[method.localName] };
+  /** A service is looked into when it is first called: reading what describes it takes time. */
+  #bind(path: string): Bound | undefined {
+    const typeName = path.split("/", 2)[1];
+    const own = this.#services.get(typeName);
+    const service = own ?? this.visiting().find(({ desc }) => desc.typeName === typeName);
+    const method = service?.desc.methods.find((method) => pathOf(method) === path);
+    if (!service || !method) return undefined;
+    const bound = { method, handler: service.handlers[method.localName] };
+    if (own) this.#bound.set(path, bound);
+    return bound;
   }
 
   /** Serves one call. Never rejects; every outcome is one `end`. */

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
@@ -305,5 +305,5 @@ export const AgentDeviceService: GenService<{
     output: typeof DeviceAgentConfigResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_agent, 0);
+  serviceDesc(file_agent, 0, "viam.app.agent.v1.AgentDeviceService");
 

@@ -6,7 +6,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { LogEntry } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import type { ModelFramework, ModelType } from "./ml_training_pb.ts";
@@ -6760,5 +6760,5 @@ export const AppService: GenService<{
     output: typeof ListRobotsForOrgResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_app, 0);
+  serviceDesc(file_app, 0, "viam.app.v1.AppService");
 

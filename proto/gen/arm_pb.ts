@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, Get3DModelsRequestSchema, Get3DModelsResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetKinematicsRequestSchema, GetKinematicsResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema, Pose } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import type { Duration } from "@bufbuild/protobuf/wkt";
@@ -823,5 +823,5 @@ export const ArmService: GenService<{
     output: typeof GetPropertiesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_arm, 0);
+  serviceDesc(file_arm, 0, "viam.component.arm.v1.ArmService");
 

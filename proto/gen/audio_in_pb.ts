@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { AudioInfo, DoCommandRequestSchema, DoCommandResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetPropertiesRequestSchema, GetPropertiesResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
@@ -163,5 +163,5 @@ export const AudioInService: GenService<{
     output: typeof GetGeometriesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_audio_in, 0);
+  serviceDesc(file_audio_in, 0, "viam.component.audioin.v1.AudioInService");
 

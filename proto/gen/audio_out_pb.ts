@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { AudioInfo, DoCommandRequestSchema, DoCommandResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetPropertiesRequestSchema, GetPropertiesResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
@@ -201,5 +201,5 @@ export const AudioOutService: GenService<{
     output: typeof GetGeometriesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_audio_out, 0);
+  serviceDesc(file_audio_out, 0, "viam.component.audioout.v1.AudioOutService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
@@ -122,7 +122,7 @@ export const AuthService: GenService<{
     output: typeof AuthenticateResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_auth, 0);
+  serviceDesc(file_auth, 0, "proto.rpc.v1.AuthService");
 
 /**
  * @generated from service proto.rpc.v1.ExternalAuthService
@@ -137,5 +137,5 @@ export const ExternalAuthService: GenService<{
     output: typeof AuthenticateToResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_auth, 1);
+  serviceDesc(file_auth, 1, "proto.rpc.v1.ExternalAuthService");
 

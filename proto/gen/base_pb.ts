@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema, Vector3 } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
@@ -400,5 +400,5 @@ export const BaseService: GenService<{
     output: typeof GetPropertiesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_base, 0);
+  serviceDesc(file_base, 0, "viam.component.base.v1.BaseService");
 

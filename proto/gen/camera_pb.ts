@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Annotations } from "./annotations_pb.ts";
 import { file_annotations } from "./annotations_pb.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema, Orientation, ResponseMetadata, Vector3 } from "./common_pb.ts";
@@ -480,5 +480,5 @@ export const CameraService: GenService<{
     output: typeof GetGeometriesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_camera, 0);
+  serviceDesc(file_camera, 0, "viam.component.camera.v1.CameraService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import type { MimeType } from "./datasync_pb.ts";
@@ -146,5 +146,5 @@ export const DataManagerService: GenService<{
     output: typeof UploadBinaryDataToDatasetsResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_data_manager, 0);
+  serviceDesc(file_data_manager, 0, "viam.service.datamanager.v1.DataManagerService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Annotations } from "./annotations_pb.ts";
 import { file_annotations } from "./annotations_pb.ts";
 import type { Any, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
@@ -2259,5 +2259,5 @@ export const DataService: GenService<{
     output: typeof GetSequenceBinaryDataResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_data, 0);
+  serviceDesc(file_data, 0, "viam.app.data.v1.DataService");
 

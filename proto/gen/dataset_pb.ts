@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -353,5 +353,5 @@ export const DatasetService: GenService<{
     output: typeof MergeDatasetsResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_dataset, 0);
+  serviceDesc(file_dataset, 0, "viam.app.dataset.v1.DatasetService");
 

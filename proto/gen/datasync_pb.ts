@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Annotations } from "./annotations_pb.ts";
 import { file_annotations } from "./annotations_pb.ts";
 import type { Any, Timestamp } from "@bufbuild/protobuf/wkt";
@@ -452,5 +452,5 @@ export const DataSyncService: GenService<{
     output: typeof StreamingDataCaptureUploadResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_datasync, 0);
+  serviceDesc(file_datasync, 0, "viam.app.datasync.v1.DataSyncService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
@@ -145,5 +145,5 @@ export const EchoService: GenService<{
     output: typeof EchoBiDiResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_echo, 0);
+  serviceDesc(file_echo, 0, "proto.rpc.examples.echo.v1.EchoService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 
@@ -44,5 +44,5 @@ export const GenericService: GenService<{
     output: typeof GetGeometriesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_generic, 0);
+  serviceDesc(file_generic, 0, "viam.component.generic.v1.GenericService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetKinematicsRequestSchema, GetKinematicsResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
@@ -381,5 +381,5 @@ export const GripperService: GenService<{
     output: typeof GetKinematicsResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_gripper, 0);
+  serviceDesc(file_gripper, 0, "viam.component.gripper.v1.GripperService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
@@ -138,5 +138,5 @@ export const Health: GenService<{
     output: typeof HealthCheckResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_health, 0);
+  serviceDesc(file_health, 0, "grpc.health.v1.Health");
 

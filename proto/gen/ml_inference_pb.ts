@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Annotations } from "./annotations_pb.ts";
 import { file_annotations } from "./annotations_pb.ts";
 import type { BinaryID } from "./data_pb.ts";
@@ -92,5 +92,5 @@ export const MLInferenceService: GenService<{
     output: typeof GetInferenceResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_ml_inference, 0);
+  serviceDesc(file_ml_inference, 0, "viam.app.mlinference.v1.MLInferenceService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
@@ -530,5 +530,5 @@ export const MLModelService: GenService<{
     output: typeof GetStatusResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_ml_model, 0);
+  serviceDesc(file_ml_model, 0, "viam.service.mlmodel.v1.MLModelService");
 

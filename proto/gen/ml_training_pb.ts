@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Status } from "./status_pb.ts";
 import { file_status } from "./status_pb.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
@@ -990,5 +990,5 @@ export const MLTrainingService: GenService<{
     output: typeof DeleteCustomTrainingContainerResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_ml_training, 0);
+  serviceDesc(file_ml_training, 0, "viam.app.mltraining.v1.MLTrainingService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { ResourceRPCSubtype } from "./robot_pb.ts";
 import { file_robot } from "./robot_pb.ts";
 import type { ComponentConfig } from "./robot_config_pb.ts";
@@ -296,5 +296,5 @@ export const ModuleService: GenService<{
     output: typeof ValidateConfigResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_module, 0);
+  serviceDesc(file_module, 0, "viam.module.v1.ModuleService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { JointPositions, MoveOptions } from "./arm_pb.ts";
 import { file_arm } from "./arm_pb.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GeoGeometry, Geometry, GeoPoint, GetStatusRequestSchema, GetStatusResponseSchema, Pose, PoseInFrame, ResourceName, Transform, WorldState } from "./common_pb.ts";
@@ -1093,5 +1093,5 @@ export const MotionService: GenService<{
     output: typeof GetStatusResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_motion, 0);
+  serviceDesc(file_motion, 0, "viam.service.motion.v1.MotionService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GeoPoint, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetReadingsRequestSchema, GetReadingsResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema, Orientation, Vector3 } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
@@ -480,5 +480,5 @@ export const MovementSensorService: GenService<{
     output: typeof GetReadingsResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_movement_sensor, 0);
+  serviceDesc(file_movement_sensor, 0, "viam.component.movementsensor.v1.MovementSensorService");
 

@@ -6,7 +6,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GeoGeometry, GeoPoint, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
@@ -566,5 +566,5 @@ export const NavigationService: GenService<{
     output: typeof GetStatusResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_navigation, 0);
+  serviceDesc(file_navigation, 0, "viam.service.navigation.v1.NavigationService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
@@ -363,5 +363,5 @@ export const ProvisioningService: GenService<{
     output: typeof ExitProvisioningResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_provisioning, 0);
+  serviceDesc(file_provisioning, 0, "viam.provisioning.v1.ProvisioningService");
 

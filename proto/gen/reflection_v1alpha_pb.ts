@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
@@ -247,5 +247,5 @@ export const ServerReflection: GenService<{
     output: typeof ServerReflectionResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_reflection_v1alpha, 0);
+  serviceDesc(file_reflection_v1alpha, 0, "grpc.reflection.v1alpha.ServerReflection");
 

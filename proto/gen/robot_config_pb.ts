@@ -6,7 +6,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Geometry, LogEntry, ResourceName } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import type { Duration } from "@bufbuild/protobuf/wkt";
@@ -1583,5 +1583,5 @@ export const RobotService: GenService<{
     output: typeof NeedsRestartResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_robot_config, 0);
+  serviceDesc(file_robot_config, 0, "viam.app.v1.RobotService");
 

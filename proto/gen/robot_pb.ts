@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { KinematicModel, LogEntry, PoseInFrame, ResourceName, Transform } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import type { UploadMetadata } from "./datasync_pb.ts";
@@ -1841,5 +1841,5 @@ export const RobotService: GenService<{
     output: typeof UploadDataFromPathResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_robot, 0);
+  serviceDesc(file_robot, 0, "viam.robot.v1.RobotService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetReadingsRequestSchema, GetReadingsResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 
@@ -52,5 +52,5 @@ export const SensorService: GenService<{
     output: typeof GetGeometriesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_sensor, 0);
+  serviceDesc(file_sensor, 0, "viam.component.sensor.v1.SensorService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetGeometriesRequestSchema, GetGeometriesResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
@@ -248,5 +248,5 @@ export const ServoService: GenService<{
     output: typeof GetGeometriesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_servo, 0);
+  serviceDesc(file_servo, 0, "viam.component.servo.v1.ServoService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Status } from "./status_pb.ts";
 import { file_status } from "./status_pb.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
@@ -766,5 +766,5 @@ export const SignalingService: GenService<{
     output: typeof ReportConnectionMetadataResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_signaling, 0);
+  serviceDesc(file_signaling, 0, "proto.rpc.webrtc.v1.SignalingService");
 

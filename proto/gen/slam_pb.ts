@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema, Pose } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -304,5 +304,5 @@ export const SLAMService: GenService<{
     output: typeof GetStatusResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_slam, 0);
+  serviceDesc(file_slam, 0, "viam.service.slam.v1.SLAMService");
 

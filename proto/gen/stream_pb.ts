@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
@@ -240,5 +240,5 @@ export const StreamService: GenService<{
     output: typeof RemoveStreamResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_stream, 0);
+  serviceDesc(file_stream, 0, "proto.stream.v1.StreamService");
 

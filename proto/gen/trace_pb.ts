@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "../lazy.ts";
 import type { InstrumentationScope, KeyValue } from "./trace_common_pb.ts";
 import { file_trace_common } from "./trace_common_pb.ts";
 import type { Resource } from "./trace_resource_pb.ts";

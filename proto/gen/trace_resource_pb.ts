@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc } from "../lazy.ts";
 import type { EntityRef, KeyValue } from "./trace_common_pb.ts";
 import { file_trace_common } from "./trace_common_pb.ts";
 import type { Message } from "@bufbuild/protobuf";

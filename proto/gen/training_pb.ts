@@ -6,7 +6,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, serviceDesc } from "../lazy.ts";
 import type { SubmitTrainingJobRequestSchema, SubmitTrainingJobResponseSchema } from "./ml_training_pb.ts";
 import { file_ml_training } from "./ml_training_pb.ts";
 
@@ -29,5 +29,5 @@ export const TrainingService: GenService<{
     output: typeof SubmitTrainingJobResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_training, 0);
+  serviceDesc(file_training, 0, "svc.training.v1.TrainingService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
@@ -121,5 +121,5 @@ export const VideoService: GenService<{
     output: typeof GetStatusResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_video, 0);
+  serviceDesc(file_video, 0, "viam.service.video.v1.VideoService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { Image } from "./camera_pb.ts";
 import { file_camera } from "./camera_pb.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema, PointCloudObject, Transform } from "./common_pb.ts";
@@ -682,5 +682,5 @@ export const VisionService: GenService<{
     output: typeof GetStatusResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_vision, 0);
+  serviceDesc(file_vision, 0, "viam.service.vision.v1.VisionService");
 

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc } from "../lazy.ts";
 import type { Status } from "./status_pb.ts";
 import { file_status } from "./status_pb.ts";
 import type { Duration } from "@bufbuild/protobuf/wkt";

@@ -5,7 +5,7 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../lazy.ts";
 import type { DoCommandRequestSchema, DoCommandResponseSchema, GetStatusRequestSchema, GetStatusResponseSchema, Transform } from "./common_pb.ts";
 import { file_common } from "./common_pb.ts";
 import type { FieldMask } from "@bufbuild/protobuf/wkt";
@@ -226,5 +226,5 @@ export const WorldStateStoreService: GenService<{
     output: typeof GetStatusResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_world_state_store, 0);
+  serviceDesc(file_world_state_store, 0, "viam.service.worldstatestore.v1.WorldStateStoreService");
 

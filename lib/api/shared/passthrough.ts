@@ -73,8 +73,16 @@ export class ForwardingResource extends ResourceClient<DescService> {
 
 /** Forwards every method of a service to the resource that the (first) request names. */
 function forwardingService(desc: DescService, find: (name: string) => ForwardingResource): Service {
-  const handlers = desc.methods.map((method) => [method.localName, handlerOf(method, find)]);
-  return { desc, handlers: Object.fromEntries(handlers) };
+  let handlers: Service["handlers"] | undefined;
+  return {
+    desc,
+    get handlers() {
+      handlers ??= Object.fromEntries(
+        desc.methods.map((method) => [method.localName, handlerOf(method, find)]),
+      );
+      return handlers;
+    },
+  };
 }
 
 function handlerOf(method: DescMethod, find: (name: string) => ForwardingResource) {
