@@ -143,8 +143,11 @@ export interface Turns {
 export function readInTurns(socket: Duplex, clock: Clock): Turns {
   const slices = new Slices(socket, clock);
   // The parser of HTTP/1.1 would take over the system's socket, and get ahead of what waits here.
-  const { _handle: handle } = socket as { _handle?: { _consumed?: boolean } };
-  if (handle) handle._consumed = true;
+  const { _handle: handle } = socket as { _handle?: Handle & { _consumed?: boolean } };
+  if (handle) {
+    handle._consumed = true;
+    startOnlyWhen(handle, () => slices.readsOn);
+  }
   socket.push = (chunk) => slices.push(chunk);
   socket._read = () => slices.read();
   socket.once("close", () => slices.stop());
@@ -189,6 +192,19 @@ export function holdBelowTls(socket: object): void {
   };
 }
 
+/**
+ * Keeps a handle from reading on before somebody has room for more. The parser of HTTP/1.1 starts it after each request,
+ * whatever waits (measured: a chunk for every slice handed on, 40 MB in two seconds on 8 connections).
+ */
+function startOnlyWhen(handle: Handle, readsOn: () => boolean): void {
+  const start = handle.readStart.bind(handle);
+  handle.readStart = () => {
+    if (readsOn()) return start();
+    handle.reading = false;
+    return 0;
+  };
+}
+
 /** Stands between a socket's system and its buffer. */
 class Slices implements Turns {
   readonly #push: Duplex["push"];
@@ -206,6 +222,11 @@ class Slices implements Turns {
     this.#rest = new Rest(clock);
     this.#push = socket.push.bind(socket);
     this.#read = socket._read.bind(socket, LARGEST_SLICE_BYTES);
+  }
+
+  /** Whether there is nothing left to hand on, and more would be handed on at once. */
+  get readsOn(): boolean {
+    return this.#waiting.length === 0 && !this.#rest.resting;
   }
 
   /** Takes a chunk from the system, which is told to stop reading by `false`. */

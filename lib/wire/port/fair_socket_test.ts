@@ -3,7 +3,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer as createHttp } from "node:http";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { connect as connectTls, createServer as createTls, type TLSSocket } from "node:tls";
 import { nextTurn, settle } from "../../base/clock.ts";
@@ -177,6 +178,37 @@ Deno.test("fairness: a connection that has gone on for a while waits until the s
   const after = await turns(sent);
   assert(after.at(-1)! > before, "and then it goes on");
   socket.destroy();
+});
+
+Deno.test("fairness: no more is read of a socket of HTTP/1.1 than is handed to its parser", async () => {
+  const request = Buffer.from("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  const enough = 300;
+  const parsed = Promise.withResolvers<void>();
+  let requests = 0;
+  const listener = createServer().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const accepted = once(listener, "connection");
+  const client = connect((listener.address() as AddressInfo).port, "127.0.0.1");
+  const [server] = await accepted as [Socket];
+  const turns = readInTurns(server, new FakeClock());
+  turns.giveBackUnless(() => true);
+  const http = createHttp((_, response) => {
+    turns.requested();
+    response.end();
+    if (++requests === enough) parsed.resolve();
+  });
+  // Deno ends the connections of a server that does not listen.
+  Object.defineProperty(http, "listening", { value: true });
+  http.emit("connection", server);
+  // It is left while it still sends.
+  client.on("error", () => {}).resume().write(Buffer.alloc(100_000 * request.length, request));
+  await parsed.promise;
+  const ahead = server.bytesRead - requests * request.length;
+  assert(ahead <= 3 * CHUNK_BYTES, `${ahead} bytes wait for the parser`);
+  listener.close();
+  client.destroy();
+  server.destroy();
+  await Promise.all([once(client, "close"), once(server, "close")]);
 });
 
 /** Both ends of a TLS connection, and the socket below the server's end. */
