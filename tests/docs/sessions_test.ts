@@ -3,7 +3,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { pythonProgram, run } from "../interop/programs.ts";
 import { needingTest } from "../support/needing.ts";
-import { startServer, writeConfig } from "../support/server.ts";
+import { withDemo } from "../support/server.ts";
 import { blockWith, ROOT } from "./pages.ts";
 import { type Desk, runSession, SESSIONS, withDesk } from "./sessions.ts";
 
@@ -17,7 +17,7 @@ for (const session of SESSIONS) {
 
 Deno.test("the README's program in TypeScript moves the demo's motor", async () => {
   const { text } = await blockWith("README.md", "MotorClient");
-  await withDemo(async (url) => {
+  await withDemo(async ({ url }) => {
     assertStringIncludes(await runScript(text.replace("http://localhost:8080", url)), "motor1");
   });
 });
@@ -29,7 +29,7 @@ needingTest(
     const { text } = await blockWith("README.md", "RobotClient.at_address");
     const imports = text.split("\n").filter((line) => line.startsWith("from"));
     const body = text.split("\n").filter((line) => !line.startsWith("from"));
-    await withDemo(async (url) => {
+    await withDemo(async ({ url }) => {
       const main = [...body, "await robot.close()"].map((line) => `    ${line}`);
       const lines = [...imports, "import asyncio", "async def main():", ...main, "asyncio.run(main())"];
       const program = lines.join("\n").replace("localhost:8080", new URL(url).host);
@@ -84,18 +84,5 @@ async function runDeno(program: string, config: string) {
     return await run([Deno.execPath(), "run", "-A", "--no-lock", "--config", config, `${folder}/program.ts`]);
   } finally {
     await Deno.remove(folder, { recursive: true });
-  }
-}
-
-async function withDemo(use: (url: string) => Promise<void>): Promise<void> {
-  const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
-  const config = await writeConfig({ ...demo, network: {} });
-  const server = await startServer(config);
-  try {
-    await server.wrote("machine is running");
-    await use(server.url);
-  } finally {
-    await server.stop();
-    await Deno.remove(config);
   }
 }

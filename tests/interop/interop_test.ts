@@ -4,11 +4,10 @@
 
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
 import { needingTest } from "../support/needing.ts";
-import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";
+import { type ServerProcess, withDemo } from "../support/server.ts";
 import { browserProgram, browserTour, nodeFolder, pythonProgram, run } from "./programs.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
-const ROOT = new URL("../../", import.meta.url).pathname;
 
 /** What a tour sees; see tour.mjs and python_tour.py. */
 interface Seen {
@@ -33,30 +32,30 @@ interface Seen {
 
 Deno.test("the published TypeScript SDK in Node, over gRPC", async () => {
   const folder = await nodeFolder();
-  await withServer((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc"]));
+  await withDemo((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc"]));
 });
 
 Deno.test("the published TypeScript SDK in Node, over gRPC-web", async () => {
   const folder = await nodeFolder();
-  await withServer((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc-web"]));
+  await withDemo((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc-web"]));
 });
 
 Deno.test("the published TypeScript SDK in Deno, over gRPC", async () => {
-  await withServer((server) => tour(server, denoTour(server.url, "grpc")));
+  await withDemo((server) => tour(server, denoTour(server.url, "grpc")));
 });
 
 Deno.test("the published TypeScript SDK in Deno, over gRPC-web", async () => {
-  await withServer((server) => tour(server, denoTour(server.url, "grpc-web")));
+  await withDemo((server) => tour(server, denoTour(server.url, "grpc-web")));
 });
 
 const inBrowser = "the published TypeScript SDK in a browser, from a page of another origin";
 needingTest(inBrowser, await browserProgram(), async (browser) => {
   const script = await browserTour();
-  await withServer(async (server) => judge(await browserSees(browser, script, server.url)));
+  await withDemo(async (server) => judge(await browserSees(browser, script, server.url)));
 });
 
 needingTest("the published Python SDK, over gRPC", await pythonProgram(), async (python) => {
-  await withServer((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
+  await withDemo((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
 });
 
 /** Opens a page with the script in a browser without a window, and gives what the page posts. */
@@ -109,22 +108,6 @@ function denoTour(url: string, transport: string): string[] {
     url,
     transport,
   ];
-}
-
-async function withServer(
-  use: (server: ServerProcess) => Promise<void>,
-): Promise<void> {
-  const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
-  const configPath = await writeConfig({ ...demo, network: {} });
-  const server = await startServer(configPath);
-  try {
-    await server.wrote("machine is running");
-    await use(server);
-  } finally {
-    const code = await server.stop();
-    await Deno.remove(configPath);
-    assertEquals(code, 0);
-  }
 }
 
 async function tour(server: ServerProcess, command: string[]): Promise<void> {

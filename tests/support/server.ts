@@ -2,6 +2,8 @@
  * A `svc-server` of its own process, for tests and benchmarks that use it as a user would.
  */
 
+import { assertEquals } from "@std/assert";
+
 const ROOT = new URL("../../", import.meta.url);
 
 export interface ServerProcess {
@@ -87,6 +89,21 @@ export async function residentBytes(pid: number): Promise<number> {
 }
 
 /** The text a process has written, and those who wait for some of it. */
+/** Uses the demo machine, on a free port. It must end with exit code 0 when it is told to. */
+export async function withDemo(use: (server: ServerProcess) => Promise<void>): Promise<void> {
+  const demo = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
+  const configPath = await writeConfig({ ...demo, network: {} });
+  const server = await startServer(configPath);
+  try {
+    await server.wrote("machine is running");
+    await use(server);
+  } finally {
+    const code = await server.stop();
+    await Deno.remove(configPath);
+    assertEquals(code, 0);
+  }
+}
+
 class Log {
   text = "";
   #ended = false;

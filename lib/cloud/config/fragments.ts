@@ -59,6 +59,10 @@ export interface Resolved {
 const DEPTH_MAX = 5;
 const COLUMNS = `SELECT id, organization_id AS "organizationId", name, config, revision,
   created_ms AS "createdMs", updated_ms AS "updatedMs", stamp FROM fragments`;
+/** Each revision `r` beside the one before it, `b`: newest first, those before a revision, so many. */
+const NEWEST_CHANGES = `FROM fragment_revisions r
+       JOIN fragment_revisions b ON b.fragment_id = r.fragment_id AND b.revision = r.revision - 1
+       WHERE r.fragment_id = ? AND r.revision < ? ORDER BY r.revision DESC LIMIT ?`;
 const NUMBER = /^[1-9]\d{0,14}$/;
 const TAG = /^(?!\d+$)[\w.-]{1,60}$/;
 
@@ -217,9 +221,7 @@ export class Fragments {
   async fitting(id: string, limit: number, lettersMax: number, before = Number.MAX_SAFE_INTEGER) {
     const sizes = await this.sql.query<{ letters: number }>(
       `SELECT LENGTH(r.config) + LENGTH(b.config) AS letters
-       FROM fragment_revisions r
-       JOIN fragment_revisions b ON b.fragment_id = r.fragment_id AND b.revision = r.revision - 1
-       WHERE r.fragment_id = ? AND r.revision < ? ORDER BY r.revision DESC LIMIT ?`,
+       ${NEWEST_CHANGES}`,
       id,
       before,
       limit,
@@ -235,9 +237,7 @@ export class Fragments {
       Omit<FragmentChange, "config" | "old"> & { config: string; old: string }
     >(
       `SELECT r.revision, r.at_ms AS "atMs", r.who, r.config, b.name AS "oldName", b.config AS old
-       FROM fragment_revisions r
-       JOIN fragment_revisions b ON b.fragment_id = r.fragment_id AND b.revision = r.revision - 1
-       WHERE r.fragment_id = ? AND r.revision < ? ORDER BY r.revision DESC LIMIT ?`,
+       ${NEWEST_CHANGES}`,
       id,
       before,
       limit,
