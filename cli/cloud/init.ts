@@ -1,5 +1,5 @@
 /**
- * `svc-cloud init`: what there is to begin with, and how an example is told.
+ * `svc-cloud init`: creates the first organization, location, machine and keys, and prints them.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";

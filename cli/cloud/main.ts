@@ -1,8 +1,8 @@
 /**
  * `svc-cloud`: a control plane of one's own for machines, agents and training jobs.
  *
- * Owns its table of commands. Promises: what a machine or a person is told to have been saved is on disk; a command
- * that fails says why on standard error and ends with 1, one that cannot be read with 2.
+ * Owns its table of commands. Promises: whatever svc-cloud acknowledges is on disk; a command that fails gives
+ * the reason on standard error and exits with 1, an unreadable command line with 2.
  *
  * The room owns the command line of svc-cloud: its commands, a file for each subject, and what serving is put together
  * from.

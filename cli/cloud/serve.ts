@@ -1,5 +1,5 @@
 /**
- * `svc-cloud serve`: the control plane on a port, until it is told to stop.
+ * `svc-cloud serve`: serves the control plane on a port until a signal stops it.
  */
 
 import { randomBytes } from "node:crypto";

@@ -1,8 +1,8 @@
 /**
  * What `svc-server` does once its command line is read: it serves a machine, or answers about one.
  *
- * Owns the choice of APIs, models and host. Promises: a configuration that cannot be used is told whole and ends with 1;
- * otherwise it serves until it is told to stop.
+ * Owns the choice of APIs, models and host. Promises: prints every problem of an unusable configuration and
+ * exits with 1; otherwise serves until a signal or a call stops it.
  */
 
 import { APIS } from "../../lib/api/mod.ts";
