@@ -3,6 +3,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
+import { type SourceFile, sourceFiles } from "./support/sources.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -58,9 +59,7 @@ const ROOM_FILES_MAX = 16;
 const LARGE_ROOMS = ["lib/api"];
 const FUNCTION_LINES_MAX = 70;
 
-interface Source {
-  readonly path: string;
-  readonly text: string;
+interface Source extends SourceFile {
   readonly imports: readonly string[];
   /** Modules that it starts by their address: workers and processes. */
   readonly starts: readonly string[];
@@ -392,19 +391,10 @@ function withoutTypes(text: string): string {
 }
 
 async function readSources(folders: readonly string[]): Promise<Source[]> {
-  const found: Source[] = [];
-  const visit = async (folder: string) => {
-    for await (const entry of Deno.readDir(new URL(folder, ROOT))) {
-      const path = `${folder}${entry.name}`;
-      if (entry.isDirectory) await visit(`${path}/`);
-      else if (path.endsWith(".ts") && !path.endsWith(".d.ts")) {
-        const text = await Deno.readTextFile(new URL(path, ROOT));
-        const imports = importsOf(text);
-        const starts = [...text.matchAll(/new URL\(\s*"([^"]+)"/g)].map((match) => match[1]);
-        found.push({ path, text, imports, starts });
-      }
-    }
-  };
-  for (const folder of folders) await visit(folder);
-  return found.sort((a, b) => a.path < b.path ? -1 : 1);
+  return (await sourceFiles(folders)).map(({ path, text }) => ({
+    path,
+    text,
+    imports: importsOf(text),
+    starts: [...text.matchAll(/new URL\(\s*"([^"]+)"/g)].map((match) => match[1]),
+  }));
 }

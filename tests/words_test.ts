@@ -3,6 +3,7 @@
  */
 
 import { assertEquals, assertGreater } from "@std/assert";
+import { sourceFiles } from "./support/sources.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -17,19 +18,12 @@ Deno.test("a word in docs/words.md is declared in the file that stands beside it
 /** The files that declare each name on the outermost level. */
 async function declarations(): Promise<ReadonlyMap<string, string[]>> {
   const found = new Map<string, string[]>();
-  const visit = async (folder: string) => {
-    for await (const { name, isDirectory } of Deno.readDir(new URL(folder, ROOT))) {
-      const path = `${folder}${name}`;
-      if (isDirectory) await visit(`${path}/`);
-      else if (/(?<!_test|\.d)\.ts$/.test(name)) {
-        const text = await Deno.readTextFile(new URL(path, ROOT));
-        const names = text.matchAll(
-          /^(?:export )?(?:abstract )?(?:async )?(?:class|interface|type|function|const) (\w+)/gm,
-        );
-        for (const [, one] of names) found.set(one, [...found.get(one) ?? [], path]);
-      }
-    }
-  };
-  for (const folder of ["cli/", "drivers/", "lib/", "tests/support/"]) await visit(folder);
+  const files = await sourceFiles(["cli/", "drivers/", "lib/", "tests/support/"]);
+  for (const { path, text } of files.filter(({ path }) => !path.endsWith("_test.ts"))) {
+    const names = text.matchAll(
+      /^(?:export )?(?:abstract )?(?:async )?(?:class|interface|type|function|const) (\w+)/gm,
+    );
+    for (const [, one] of names) found.set(one, [...found.get(one) ?? [], path]);
+  }
   return found;
 }

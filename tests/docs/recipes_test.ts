@@ -2,6 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
+import { sourceFiles } from "../support/sources.ts";
 import { ROOT } from "./pages.ts";
 
 /** Who uses one type by name, and what for. */
@@ -11,7 +12,9 @@ const USES: Readonly<Record<string, string>> = {
   "lib/cloud/sandbox/inference_service.ts lib/api/ml_model.ts": "answers GetInference with their tensors",
 };
 
-const files = await productFiles();
+const files = (await sourceFiles(["lib/", "drivers/", "cli/"])).filter(({ path }) =>
+  !path.endsWith("_test.ts")
+);
 
 Deno.test("a model is known to its list and its own folder alone", () => {
   const wrong = importsOf(
@@ -53,18 +56,6 @@ function importsOf(
       const imported = new URL(target, `file:///${path}`).pathname.slice(1);
       const match = pattern.exec(imported);
       if (match && !allowed(path, match)) found.push(`${path} ${imported}`);
-    }
-  }
-  return found;
-}
-
-async function productFiles(folders = ["lib", "drivers", "cli"]): Promise<{ path: string; text: string }[]> {
-  const found: { path: string; text: string }[] = [];
-  for (const folder of folders) {
-    for await (const { name, isDirectory } of Deno.readDir(ROOT + folder)) {
-      const path = `${folder}/${name}`;
-      if (isDirectory) found.push(...await productFiles([path]));
-      else if (/(?<!_test)\.ts$/.test(name)) found.push({ path, text: await Deno.readTextFile(ROOT + path) });
     }
   }
   return found;
