@@ -1,6 +1,6 @@
 /**
  * From a saved file to the change in force, as an operator waits for it: of a server of its own, by the line of its
- * log. The spec allows 15 s; half a second of it is the quiet that the file must have had.
+ * log. The spec allows 15 s; 40 ms of it are the stillness that the file must have had.
  */
 
 import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";

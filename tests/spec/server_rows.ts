@@ -38,11 +38,11 @@ export const SERVER: readonly Section[] = [
       holds(
         "A changed configuration is in force within 15 s.",
         [
-          "lib/machine/config/file_source_test.ts: a change is heard of once the file has been quiet for half a second",
+          "lib/machine/config/file_source_test.ts: a change is heard of once the file is whole and has been still for a moment",
           "lib/machine/config/cloud_source_test.ts: it is asked for anew after a fifth of the interval, then after each; " +
           "what is the same is no news",
         ],
-        "a file is taken half a second after it was saved, the control plane is asked every 10 s",
+        "a file is taken a moment after it was saved, the control plane is asked every 10 s",
       ),
       holds(
         "Resources are added, changed and removed on a running machine; equal ones are not touched.",

@@ -63,25 +63,75 @@ Deno.test("a file is read first, with variables; its revision tells its content"
   await end();
 });
 
-Deno.test("a change is heard of once the file has been quiet for half a second", async () => {
+Deno.test("a change is heard of once the file is whole and has been still for a moment", async () => {
   const { clock, write, took, end } = await follow("{}");
-  write('{"a":');
-  await clock.advance(400);
   write('{"a": 1}');
-  await clock.advance(499);
+  await clock.advance(39);
   assertEquals(took(), []);
   await clock.advance(1);
   assertEquals(took(), [{ a: 1 }]);
+  // Half-written, then whole: nothing is heard of the half.
+  write('{"a":');
+  await clock.advance(400);
+  write('{"a": 2}');
+  await clock.advance(39);
+  assertEquals(took(), []);
+  await clock.advance(1);
+  assertEquals(took(), [{ a: 2 }]);
   await end();
 });
 
-Deno.test("a file that is never quiet is read all the same", async () => {
+Deno.test("what is not whole or not there is heard of after half a second without a change", async () => {
   const { clock, write, took, end } = await follow("{}");
-  for (let n = 0; n < 8; n++) {
+  for (const content of ["", '{"a": {}', undefined]) {
+    write(content);
+    await clock.advance(499);
+    assertEquals(took(), []);
+  }
+  await clock.advance(1);
+  assertEquals(took(), ['cannot read "m.json": it does not exist']);
+  await end();
+});
+
+Deno.test("however an editor saves, what it saves is heard of once and nothing in between", async () => {
+  const { clock, write, took, end } = await follow('{"long": "text that was there before"}');
+  const saves: (string | undefined)[][] = [
+    // Emptied, then written in pieces.
+    ["", '{"n', '{"n": 1', '{"n": 1}'],
+    // Moved away as a backup, then made anew.
+    [undefined, "", '{"n": 2}'],
+    // Written over what was there, which is cut off at the end.
+    ['{"n": 3}xt that was there before"}', '{"n": 3}'],
+    // The same text, then with an end of line.
+    ['{"n": 4}', '{"n": 4}\n'],
+  ];
+  for (const [index, save] of saves.entries()) {
+    for (const content of save) {
+      write(content);
+      await clock.advance(20);
+    }
+    await clock.advance(1_000);
+    assertEquals(took(), [{ n: index + 1 }]);
+  }
+  await end();
+});
+
+Deno.test("a file that is never still is read all the same", async () => {
+  const { clock, write, took, end } = await follow("{}");
+  for (let n = 0; n < 80; n++) {
     write(`{"n": ${n}}`);
+    await clock.advance(30);
+  }
+  assertEquals(took(), [{ n: 66 }]);
+  await clock.advance(1_000);
+  assertEquals(took(), [{ n: 79 }]);
+  for (let n = 0; n < 8; n++) {
+    write(`{"n": ${n}`);
     await clock.advance(300);
   }
-  assertEquals(took(), [{ n: 6 }]);
+  const [broken, ...more] = took();
+  assertEquals(more, []);
+  assertStringIncludes(String(broken), "m.json:1:");
   await end();
 });
 
