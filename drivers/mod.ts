@@ -29,6 +29,7 @@ import { GpioMotor } from "./motor/gpio.ts";
 import { FakeMovementSensor } from "./movement_sensor/fake.ts";
 import { FakePowerSensor } from "./power_sensor/fake.ts";
 import { FakeSensor } from "./sensor/fake.ts";
+import { SettableSensor } from "./sensor/settable.ts";
 import { FakeServo } from "./servo/fake.ts";
 import { FakeSlam } from "./slam/fake.ts";
 import { FakeSwitch } from "./switch/fake.ts";
@@ -66,6 +67,7 @@ export const MODELS: readonly AnyModel[] = [
   FakeMovementSensor,
   FakePowerSensor,
   FakeSensor,
+  SettableSensor,
   FakeServo,
   FakeSlam,
   FakeSwitch,

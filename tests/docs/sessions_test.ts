@@ -5,9 +5,8 @@ import { pythonProgram, run } from "../interop/programs.ts";
 import { needingTest } from "../support/needing.ts";
 import { withDemo } from "../support/server.ts";
 import { blockWith, ROOT } from "./pages.ts";
+import { runDeno, runScript } from "./scripts.ts";
 import { type Desk, runSession, SESSIONS, withDesk } from "./sessions.ts";
-
-const PACKAGES = `${ROOT}tests/interop/packages.json`;
 
 for (const session of SESSIONS) {
   Deno.test(`the commands of ${session.page} do what the page says`, async () => {
@@ -67,22 +66,3 @@ Deno.test("the program in docs/training.md submits a job", async () => {
     assertStringIncludes(stderr, "no-such-dataset");
   });
 });
-
-/** Runs a program for the published SDK; gives what it prints. */
-async function runScript(program: string): Promise<string> {
-  // Imports are evaluated in their order: the SDK must not see Deno's Worker.
-  const { code, stdout, stderr } = await runDeno(`import "./no_worker.mjs";\n${program}`, PACKAGES);
-  assertEquals(code, 0, stderr);
-  return stdout;
-}
-
-async function runDeno(program: string, config: string) {
-  const folder = await Deno.makeTempDir({ prefix: "svc-docs-" });
-  try {
-    await Deno.writeTextFile(`${folder}/no_worker.mjs`, "delete globalThis.Worker;\n");
-    await Deno.writeTextFile(`${folder}/program.ts`, program);
-    return await run([Deno.execPath(), "run", "-A", "--no-lock", "--config", config, `${folder}/program.ts`]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}

@@ -28,7 +28,8 @@ export function part(name: string, attributes: JsonObject = {}): JsonObject {
 
 /** The sensor `gate`, and what it says at first. */
 export function gate(allowed: boolean): JsonObject {
-  return { name: "gate", api: "rdk:component:sensor", model: "gate", attributes: { allowed } };
+  const attributes = { readings: { allowed } };
+  return { name: "gate", api: "rdk:component:sensor", model: "settable", attributes };
 }
 
 /** A configuration as text, on a free port. */
@@ -84,9 +85,9 @@ export function statusOf(url: string): Promise<{ revision: string; resources: Re
 }
 
 /** Tells the sensor `gate` what to say. */
-export function allow(url: string, allow: JsonObject[string]): Promise<void> {
+export function allow(url: string, allowed: JsonObject[string]): Promise<void> {
   return withChannel(url, async (channel) => {
-    await client(SensorService, channel).doCommand({ name: "gate", command: { allow } });
+    await client(SensorService, channel).doCommand({ name: "gate", command: { set: { allowed } } });
   });
 }
 
