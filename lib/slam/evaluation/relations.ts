@@ -1,0 +1,106 @@
+/**
+ * Scores a trajectory by relations: poses of the robot at one time as seen from the robot at another, which people
+ * have found by matching scans (Kuemmerle et al., Autonomous Robots 27(4), 2009).
+ */
+
+import { between2d, interpolate2d, type Pose2d } from "../pose2d.ts";
+import { linesOf } from "./carmen.ts";
+
+export interface Relation {
+  readonly firstS: number;
+  readonly secondS: number;
+  /** The robot at `secondS` in the frame of the robot at `firstS`. */
+  readonly pose: Pose2d;
+}
+
+export interface TimedPose {
+  readonly timeS: number;
+  readonly pose: Pose2d;
+}
+
+export interface Spread {
+  readonly mean: number;
+  readonly deviation: number;
+  readonly median: number;
+  readonly p95: number;
+  readonly max: number;
+}
+
+export interface RelationScore {
+  readonly used: number;
+  readonly translationM: Spread;
+  readonly rotationDeg: Spread;
+  /** Relations whose translation is wrong by more than a metre. */
+  readonly overMetre: number;
+}
+
+const FIELDS = 8;
+/** A relation counts if the trajectory reaches both of its times, within this. */
+const REACH_S = 1;
+
+/** Reads the lines `t1 t2 x y z roll pitch yaw`; `#` begins a comment. */
+export function readRelations(text: string): Relation[] {
+  const relations: Relation[] = [];
+  let lineNumber = 0;
+  for (const line of linesOf(text)) {
+    lineNumber++;
+    if (line.trim() === "" || line.startsWith("#")) continue;
+    const values = line.trim().split(/\s+/).map(Number);
+    if (values.length !== FIELDS || !values.every(Number.isFinite)) {
+      throw new RangeError(
+        `line ${lineNumber}: no relation; want ${FIELDS} numbers: t1 t2 x y z roll pitch yaw`,
+      );
+    }
+    const [firstS, secondS, x, y, , , , yaw] = values;
+    relations.push({ firstS, secondS, pose: { x, y, yaw } });
+  }
+  return relations;
+}
+
+/** The error of each relation: expected^-1 * (first^-1 * second), with poses interpolated in time. */
+export function relationErrors(trajectory: readonly TimedPose[], relations: readonly Relation[]): Pose2d[] {
+  return relations.flatMap(({ firstS, secondS, pose }) => {
+    const first = poseAt(trajectory, firstS), second = poseAt(trajectory, secondS);
+    return first && second ? [between2d(pose, between2d(first, second))] : [];
+  });
+}
+
+/** `trajectory` is sorted by time. */
+export function scoreRelations(
+  trajectory: readonly TimedPose[],
+  relations: readonly Relation[],
+): RelationScore {
+  const errors = relationErrors(trajectory, relations);
+  const translations = errors.map(({ x, y }) => Math.hypot(x, y));
+  return {
+    used: errors.length,
+    translationM: spreadOf(translations),
+    rotationDeg: spreadOf(errors.map(({ yaw }) => Math.abs(yaw) * 180 / Math.PI)),
+    overMetre: translations.filter((one) => one > 1).length,
+  };
+}
+
+function poseAt(trajectory: readonly TimedPose[], timeS: number): Pose2d | undefined {
+  let low = 0, high = trajectory.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (trajectory[middle].timeS < timeS) low = middle + 1;
+    else high = middle;
+  }
+  const after = trajectory[low], before = trajectory[low - 1];
+  if (after?.timeS === timeS) return after.pose;
+  if (before && after) {
+    return interpolate2d(before.pose, after.pose, (timeS - before.timeS) / (after.timeS - before.timeS));
+  }
+  const end = before ?? after;
+  return end && Math.abs(end.timeS - timeS) <= REACH_S ? end.pose : undefined;
+}
+
+export function spreadOf(values: readonly number[]): Spread {
+  if (values.length === 0) return { mean: NaN, deviation: NaN, median: NaN, p95: NaN, max: NaN };
+  const sorted = [...values].sort((a, b) => a - b);
+  const mean = sorted.reduce((sum, one) => sum + one, 0) / sorted.length;
+  const square = sorted.reduce((sum, one) => sum + (one - mean) ** 2, 0) / sorted.length;
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+  return { mean, deviation: Math.sqrt(square), median: at(0.5), p95: at(0.95), max: sorted.at(-1)! };
+}
