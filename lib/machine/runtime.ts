@@ -130,7 +130,7 @@ async function start(
   const operations = new Operations(clock);
   const diagnostics = new Diagnostics(options.diagnostics, { machine, ...parts });
   const { interceptors: outermost, routes } = diagnostics;
-  const tables = new Tables({ machine, operations, sessions, host, clock, outermost });
+  const tables = new Tables({ machine, operations, sessions, host, clock, logger, outermost });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
 

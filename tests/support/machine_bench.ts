@@ -68,7 +68,8 @@ export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
   const operations = new Operations(clock);
   const sessions = new Sessions({ machine, clock, logger: logs.logger("sessions"), heartbeatWindowMs });
   const known: Interceptor = (ctx) => void (ctx.entity = ctx.requestHeader.get(ENTITY));
-  const around = [known, requestLimit({ host, registry }), operations.interceptor, sessions.interceptor];
+  const limit = requestLimit({ host, registry, clock, logger: logs.logger("limits") });
+  const around = [known, limit, operations.interceptor, sessions.interceptor];
   const table = new ServiceTable(clock, around);
   for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
   const shutdowns: string[] = [];

@@ -1,18 +1,22 @@
 /**
  * The request limit: how many calls one resource may have under way, so that a slow one does not take the machine
- * with it.
+ * with it. A refusal names who holds the resource.
  */
 
 import { BriefMap } from "../../base/brief_map.ts";
+import { escapedLine } from "../../base/escape.ts";
 import type { Environment } from "../../base/host.ts";
-import { nextTurn } from "../../base/clock.ts";
+import { type Clock, nextTurn } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
 import type { Message } from "../../wire/proto.ts";
 import type { CallContext, Interceptor } from "../../wire/service.ts";
 import { resourceNamed, type Types } from "./call.ts";
 
 /** The published default. */
 const DEFAULT_LIMIT = 100;
+/** More than this at once no resource answers in any useful time. */
+const LIMIT_MAX = 100_000;
 /** Where a user sets another one; the second is the published name. */
 const VARIABLES = ["SVC_RESOURCE_REQUESTS_LIMIT", "VIAM_RESOURCE_REQUESTS_LIMIT"] as const;
 
@@ -21,9 +25,24 @@ const ROBOT_SERVICE = "viam.robot.v1.RobotService";
 const EXEMPT: ReadonlySet<string> = new Set([`/${ROBOT_SERVICE}/Log`, `/${ROBOT_SERVICE}/SendTraces`]);
 const COUNTED = /^viam\.(component|service|robot)\./;
 
+/** A refusal names so many groups of calls that hold the resource, of so many calls that it looks at. */
+const HOLDERS_TOLD = 3;
+const HOLDERS_LOOKED_AT = 1_000;
+/** Letters that a client's own words take in a refusal. */
+const CLIENT_LETTERS = 40;
+
 interface RequestLimitParts {
   readonly host: Environment;
   readonly registry: Types;
+  readonly clock: Clock;
+  /** Hears of a limit that cannot be used. */
+  readonly logger: Logger;
+}
+
+/** A call under way. */
+interface Held {
+  readonly ctx: CallContext;
+  readonly sinceMs: number;
 }
 
 /**
@@ -33,15 +52,15 @@ interface RequestLimitParts {
 const TURNS = 4;
 
 /** Refuses, as `resource_exhausted`, a call beyond the limit on its resource. Keys are resource and service. */
-export function requestLimit({ host, registry }: RequestLimitParts): Interceptor {
-  const limit = limitOf(host);
-  const underWay = new Map<string, BriefMap<number, CallContext>>();
+export function requestLimit({ host, registry, clock, logger }: RequestLimitParts): Interceptor {
+  const limit = limitOf(host, logger);
+  const underWay = new Map<string, BriefMap<number, Held>>();
   let calledBefore = 0;
   const enter = (key: string, ctx: CallContext) => {
     const calls = underWay.getOrInsertComputed(key, () => new BriefMap());
     if (calls.size >= limit && working(calls) >= limit) return undefined;
     const call = calledBefore++;
-    calls.set(call, ctx);
+    calls.set(call, { ctx, sinceMs: clock.monotonicMs() });
     return () => {
       calls.delete(call);
       if (calls.size === 0 && underWay.get(key) === calls) underWay.delete(key);
@@ -61,21 +80,49 @@ export function requestLimit({ host, registry }: RequestLimitParts): Interceptor
     throw new SvcError(
       "resource_exhausted",
       `exceeded request limit ${limit} on resource ${key} with ${ctx.method.name}; ` +
-        `wait for earlier calls to end, or set ${VARIABLES[0]} to more`,
+        `held by ${holders(underWay.get(key)?.values() ?? [], clock.monotonicMs())}; ` +
+        `wait for these calls to end, cancel them, or set ${VARIABLES[0]} to more`,
     );
   }
 }
 
 /** Calls that keep the resource busy. One that waits for its reader does not: else a reader could block the resource. */
-function working(calls: BriefMap<number, CallContext>): number {
-  return calls.values().filter(({ unread }) => !unread).length;
+function working(calls: BriefMap<number, Held>): number {
+  return calls.values().filter(({ ctx }) => !ctx.unread).length;
 }
 
-function limitOf(host: Environment): number {
-  for (const variable of VARIABLES) {
-    const limit = Number(host.env(variable));
-    if (Number.isSafeInteger(limit) && limit > 0) return limit;
-  }
+/** `2 GoFor by key-1 from 10.0.0.7 (python;v0.60) for up to 12 s`: calls of one kind and caller together, most first. */
+function holders(calls: readonly Held[], nowMs: number): string {
+  const busy = calls.slice(0, HOLDERS_LOOKED_AT).filter(({ ctx }) => !ctx.unread);
+  const groups = [...Map.groupBy(busy, ({ ctx }) => `${ctx.method.name}${callerOf(ctx)}`)]
+    .sort(([, a], [, b]) => b.length - a.length);
+  const told = groups.slice(0, HOLDERS_TOLD).map(([what, held]) => {
+    const seconds = (nowMs - held[0].sinceMs) / 1000;
+    return `${held.length} ${what} for up to ${seconds < 10 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
+  });
+  const others = groups.length - told.length;
+  return [...told, ...others > 0 ? [`${others} other kinds of calls`] : []].join(", ") ||
+    "calls that have just ended";
+}
+
+function callerOf({ entity, peer, requestHeader }: CallContext): string {
+  const name = requestHeader.all("viam_client")[0]?.slice(0, CLIENT_LETTERS);
+  return [
+    entity === undefined ? "" : ` by ${entity}`,
+    peer.remoteAddress === undefined
+      ? (peer.kind === "memory" ? " from the machine itself" : "")
+      : ` from ${peer.remoteAddress}`,
+    name ? ` (${escapedLine(name)})` : "",
+  ].join("");
+}
+
+function limitOf(host: Environment, logger: Logger): number {
+  const variable = VARIABLES.find((one) => host.env(one));
+  if (variable === undefined) return DEFAULT_LIMIT;
+  const limit = Number(host.env(variable));
+  if (Number.isSafeInteger(limit) && limit > 0 && limit <= LIMIT_MAX) return limit;
+  const wanted = `wanted a whole number from 1 to ${LIMIT_MAX}; ${DEFAULT_LIMIT} is used`;
+  logger.warn(`${variable} is "${host.env(variable)}", ${wanted}`);
   return DEFAULT_LIMIT;
 }
 

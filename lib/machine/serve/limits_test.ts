@@ -2,24 +2,33 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { MotorService } from "../../../proto/gen/motor_pb.ts";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { MotorApi } from "../../api/motor.ts";
 import { Registry } from "../../resource/registry.ts";
+import { Metadata } from "../../wire/metadata.ts";
 import { create } from "../../wire/proto.ts";
 import { requestLimit } from "./limits.ts";
 import { bench, component } from "../../../tests/support/machine_bench.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { fakeCall } from "../../../tests/support/fake_call.ts";
 
+function limitOf(value: string | undefined, clock = new FakeClock(), records: LogRecord[] = []) {
+  const logger = new Logs(clock, [memorySink(records)]).logger("t");
+  return requestLimit({ host: { env: () => value }, registry: new Registry([MotorApi], []), clock, logger });
+}
+
 Deno.test("a call beyond the limit of its resource is refused, other resources and later calls are not", async () => {
-  const { robot, motors, apply, close } = bench({ env: { VIAM_RESOURCE_REQUESTS_LIMIT: "2" } });
+  const { clock, robot, motors, apply, close } = bench({ env: { VIAM_RESOURCE_REQUESTS_LIMIT: "2" } });
   await apply({ components: [component("motor", "m"), component("motor", "n")] });
   const going = [1, 2].map(() => motors.goFor({ name: "m" }).catch(() => {}));
-  await settle();
+  await clock.advance(3_000);
   const refused = await assertRejects(() => motors.setPower({ name: "m", powerPct: 1 }), SvcError);
   assertEquals(refused.code, "resource_exhausted");
   assertEquals(
     refused.message,
     "exceeded request limit 2 on resource m.viam.component.motor.v1.MotorService with SetPower; " +
-      "wait for earlier calls to end, or set SVC_RESOURCE_REQUESTS_LIMIT to more",
+      "held by 2 GoFor from the machine itself for up to 3.0 s; " +
+      "wait for these calls to end, cancel them, or set SVC_RESOURCE_REQUESTS_LIMIT to more",
   );
   await motors.setPower({ name: "n", powerPct: 1 });
   await robot.stopAll({});
@@ -48,7 +57,7 @@ Deno.test("the machine's own service has one count, and logs are always taken", 
 });
 
 Deno.test("a call that waits for its reader does not keep others from the resource", async () => {
-  const around = requestLimit({ host: { env: () => "2" }, registry: new Registry([MotorApi], []) });
+  const around = limitOf("2");
   const method = MotorService.method.goFor;
   const request = create(method.input, { name: "m" });
   const call = () => Object.assign(fakeCall({ method }), { unread: false });
@@ -61,7 +70,7 @@ Deno.test("a call that waits for its reader does not keep others from the resour
 });
 
 Deno.test("calls that come in the same moment are not refused if each of them is over at once", async () => {
-  const around = requestLimit({ host: { env: () => "2" }, registry: new Registry([MotorApi], []) });
+  const around = limitOf("2");
   const method = MotorService.method.goFor;
   const request = create(method.input, { name: "m" });
   const ctx = () => fakeCall({ method });
@@ -71,4 +80,46 @@ Deno.test("calls that come in the same moment are not refused if each of them is
     end();
   };
   await Promise.all(Array.from({ length: 50 }, call));
+});
+
+Deno.test("a refusal names who holds the resource, the most calls first, as far as they are known", async () => {
+  const clock = new FakeClock();
+  const around = limitOf("7", clock);
+  const { goFor, goTo, stop } = MotorService.method;
+  const call = (method: typeof goFor | typeof goTo | typeof stop, entity?: string, client?: string) => {
+    const requestHeader = Metadata.from(client === undefined ? [] : [["viam_client", client]]);
+    const ctx = fakeCall({ method, requestHeader, peer: { kind: "grpc", remoteAddress: "10.0.0.7" } });
+    ctx.entity = entity;
+    return around(ctx, create(method.input, { name: "m" }));
+  };
+  const ends = [call(goTo, "key-2", "python;v0.60\n\u001b[2J;and much more that nobody needs to read")];
+  await clock.advance(60_000);
+  for (let n = 0; n < 3; n++) ends.push(call(goFor, "key-1"));
+  ends.push(call(goFor), call(stop, "key-1"), call(stop, "key-2"));
+  await clock.advance(500);
+  const { message } = await assertRejects(async () => void await call(stop, "key-3"), SvcError);
+  const [, held] = /held by (.*); wait/.exec(message) ?? [];
+  assertEquals(held.split(", "), [
+    "3 GoFor by key-1 from 10.0.0.7 for up to 0.5 s",
+    "1 GoTo by key-2 from 10.0.0.7 (python;v0.60\\n\\u001b[2J;and much more that nob) for up to 61 s",
+    "1 GoFor from 10.0.0.7 for up to 0.5 s",
+    "2 other kinds of calls",
+  ]);
+  for (const end of ends) (end as () => void)();
+});
+
+Deno.test("a limit that cannot be used is told of, and the published one is used", async () => {
+  for (const value of ["0", "-1", "many", "1.5", "100001"]) {
+    const records: LogRecord[] = [];
+    const around = limitOf(value, new FakeClock(), records);
+    assertEquals(
+      records.map(({ message }) => message),
+      [`SVC_RESOURCE_REQUESTS_LIMIT is "${value}", wanted a whole number from 1 to 100000; 100 is used`],
+    );
+    const method = MotorService.method.goFor;
+    const call = () => around(fakeCall({ method }), create(method.input, { name: "m" })) as () => void;
+    const ends = Array.from({ length: 100 }, call);
+    await assertRejects(async () => void await call(), SvcError, "exceeded request limit 100");
+    for (const end of ends) end();
+  }
 });

@@ -5,6 +5,7 @@
  */
 
 import type { Environment } from "../../base/host.ts";
+import type { Logger } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
 import type { Auth } from "../../wire/auth.ts";
 import { health } from "../../wire/grpc/health.ts";
@@ -16,6 +17,7 @@ import { robotService, type RobotServiceParts } from "./service.ts";
 export interface TablesParts
   extends Pick<RobotServiceParts, "machine" | "operations" | "sessions" | "clock"> {
   readonly host: Environment;
+  readonly logger: Logger;
   /** Around everything else, the guard included. */
   readonly outermost: readonly Interceptor[];
 }
@@ -26,9 +28,13 @@ export class Tables {
   readonly #foreign = new WeakMap<AnyApi, Service>();
 
   constructor(parts: TablesParts) {
-    const { machine: { registry }, host, operations, sessions } = parts;
+    const { machine: { registry }, host, clock, logger, operations, sessions } = parts;
     this.#parts = parts;
-    this.#around = [requestLimit({ host, registry }), operations.interceptor, sessions.interceptor];
+    this.#around = [
+      requestLimit({ host, registry, clock, logger }),
+      operations.interceptor,
+      sessions.interceptor,
+    ];
   }
 
   /** The services of the resources, for calls that the machine makes itself. */
