@@ -16,6 +16,7 @@ import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
+import { PortCertificate } from "../../lib/cloud/port_certificate.ts";
 import type { Route } from "../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../lib/wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../lib/wire/port/port.ts";
@@ -177,7 +178,9 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
   const { options, addresses, store, files, host, clock, logger } = parts;
   const { cloud, routes } = await openParts(parts);
   try {
-    const port = await openCloudPort(parts, cloud, routes);
+    const certificate = certificateOf(parts, cloud);
+    const port = await openCloudPort(parts, cloud, routes, await certificate?.read());
+    const forget = certificate?.keep(port);
     const url = addresses.main ?? port.url.replace(/(?<=:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, host.hostname());
     await noteAddress(store, url);
     if (options.demo) {
@@ -188,6 +191,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
     }
     logger.info("serving", { url: port.url });
     logger.info(`stopping: ${await stopped}`);
+    await forget?.();
     await port.close(SHUTDOWN_MS);
   } finally {
     await cloud.close();
@@ -228,8 +232,8 @@ async function openCloudPort(
   { options, host, clock, logger }: Parts,
   cloud: Cloud,
   routes: ReadonlyMap<string, Route>,
+  tls: TlsFiles | undefined,
 ): Promise<Port> {
-  const bind = addressOf(options.listen);
   const pem = () => ({
     status: 200,
     contentType: "application/x-pem-file",
@@ -237,8 +241,8 @@ async function openCloudPort(
   });
   return await openPort({
     table: cloud.table,
-    bind,
-    tls: await tlsOf(options, bind.host, cloud, host),
+    bind: addressOf(options.listen),
+    tls,
     http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", pem]]) },
     clock,
     logger,
@@ -270,20 +274,19 @@ async function metricsKeyOf(
   );
 }
 
-async function tlsOf(
-  { tls, tlsCert, tlsKey }: Options,
-  name: string,
+/** Where its own certificate comes from; `undefined` where it serves without TLS. */
+function certificateOf(
+  { options: { tls, tlsCert, tlsKey, listen }, host, clock, logger }: Parts,
   { authority }: Cloud,
-  host: Host,
-): Promise<TlsFiles | undefined> {
+): PortCertificate | undefined {
+  const parts = { host, clock, logger };
   if (tlsCert !== "" || tlsKey !== "") {
-    const [certPem, keyPem] = [await host.readTextFile(tlsCert), await host.readTextFile(tlsKey)];
-    return { certPem, keyPem, certName: tlsCert, keyName: tlsKey };
+    return new PortCertificate({ ...parts, from: { certFile: tlsCert, keyFile: tlsKey } });
   }
   if (!tls) return undefined;
-  const names = new Set([name, host.hostname(), "localhost", "127.0.0.1"].filter((one) => one !== "0.0.0.0"));
-  const { certificate, privateKey } = await authority.issue([...names]);
-  return { certPem: certificate, keyPem: privateKey };
+  const all = new Set([addressOf(listen).host, host.hostname(), "localhost", "127.0.0.1"]);
+  const names = [...all].filter((one) => one !== "0.0.0.0");
+  return new PortCertificate({ ...parts, from: { authority, names } });
 }
 
 function addressOf(listen: string): { host: string; port: number } {

@@ -91,6 +91,11 @@ export class Authority {
     };
   }
 
+  /** Whether the authority that signs now has signed this certificate. */
+  hasSigned({ certificate }: Certificate): boolean {
+    return certificate.endsWith(this.#all()[0].certificate);
+  }
+
   /** The certificate of a part: the same one until it is time for a new one, or the part has other names. */
   async ofPart(partId: string, names: readonly string[]): Promise<Certificate> {
     const find = `SELECT certificate, sealed_key AS "sealedKey", renew_ms AS "renewMs" FROM certificates

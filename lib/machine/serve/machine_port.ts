@@ -1,12 +1,14 @@
 /**
  * The port of the machine as its configuration wants it: where it listens, with which certificate, for whom.
  *
- * When the address or the certificate changes the port is opened anew, and nothing of the resources behind it is
- * touched. Promises that the machine stays reachable: what cannot be opened leaves the old port as it is, and is tried
- * again. Keys come and go while the port is open: tokens and calls of a key that is gone end at once, others go on.
+ * When the address changes, or TLS comes or goes, the port is opened anew, and nothing of the resources behind it is
+ * touched. Another certificate in the place of one is for those who connect from then on: it is taken over as soon as
+ * the configuration or its files have it, even where everything else waits for maintenance. Promises that the machine
+ * stays reachable: what cannot be opened leaves the old port as it is, and is tried again. Keys come and go while the
+ * port is open: tokens and calls of a key that is gone end at once, others go on.
  */
 
-import type { ReadFiles } from "../../base/files/files.ts";
+import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -15,6 +17,7 @@ import { type Auth, auth, type AuthSettings } from "../../wire/auth.ts";
 import type { RouteOptions } from "../../wire/port/routes.ts";
 import { connectionLimit } from "../../wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../wire/port/port.ts";
+import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls_files.ts";
 import type { ServiceTable } from "../../wire/service.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Bind } from "../config/settings.ts";
@@ -34,7 +37,7 @@ export interface MachinePortParts {
   readonly noTls: boolean;
   /** Hears where it serves, whenever that changes. */
   readonly serving: (url: string) => void;
-  readonly host: ReadFiles;
+  readonly host: ReadFiles & WatchFiles;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -43,6 +46,8 @@ export interface MachinePortParts {
 interface Door {
   readonly bind: Bind;
   readonly tls?: TlsFiles;
+  /** The certificate is in files, not in the configuration. */
+  readonly fromFiles: boolean;
   /** Not everybody may call. */
   readonly guarded: boolean;
   /** Clients are asked for certificates. */
@@ -57,6 +62,7 @@ export class MachinePort {
   #guard: Auth | undefined;
   #work: Promise<void> = Promise.resolve();
   #callOffRetry = () => {};
+  #unfollowFiles = () => {};
   #closed = false;
   /** The port is there, as the door says; not if another program took it while it was opened anew. */
   #isOpen = true;
@@ -74,7 +80,9 @@ export class MachinePort {
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
     const door = await doorOf(config, parts);
     const guard = guardOf(config, parts);
-    return new MachinePort(parts, door, await open(door, guard, parts), guard);
+    const port = new MachinePort(parts, door, await open(door, guard, parts), guard);
+    port.#followFiles(config);
+    return port;
   }
 
   /** Where to reach the machine from this computer: published clients dial a bare address only by the name localhost. */
@@ -94,15 +102,41 @@ export class MachinePort {
     return { name: NODE_NAME, state: "unhealthy", error, updatedMs: sinceMs, revision: "" };
   }
 
-  /** Lets in, from now on, whom `config` lets in, where the port asks at all. Nothing else changes. */
+  /**
+   * Lets in, from now on, whom `config` lets in, where the port asks at all, and shows the certificate that it has, where
+   * the port has one. Nothing else changes.
+   */
   admit(config: MachineConfig): void {
+    this.#admit(config);
+    this.#work = this.#work.then(() => this.#renew(config)).catch((error) =>
+      this.#parts.logger.warn(`the certificate is the same as before: ${chainOf(error)}`)
+    );
+  }
+
+  #admit(config: MachineConfig): void {
     const settings = settingsOf(config);
     if (settings && this.#guard) this.#guard.change(settings);
+  }
+
+  async #renew(config: MachineConfig): Promise<void> {
+    // Files are followed as the configuration in force names them.
+    if (this.#closed || !this.#isOpen || !this.#door.tls || this.#door.fromFiles) return;
+    const { tls, fromFiles } = await doorOf(config, this.#parts);
+    if (tls && !fromFiles) this.#show(tls);
+  }
+
+  /** Shows another certificate, if it is one, to those who connect from now on. */
+  #show(tls: TlsFiles): void {
+    if (JSON.stringify(tls) === JSON.stringify(this.#door.tls)) return;
+    this.#port.renew({ ...tls, asksClients: this.#door.asksClients });
+    this.#door = { ...this.#door, tls };
+    this.#parts.logger.info("the port has another certificate", { file: tls.certName });
   }
 
   /** Opens the port anew if `config` wants another one. Never rejects; a later call wins over an earlier one. */
   change(config: MachineConfig): Promise<void> {
     this.#callOffRetry();
+    this.#unfollowFiles();
     return this.#work = this.#work.then(() => this.#change(config));
   }
 
@@ -110,6 +144,7 @@ export class MachinePort {
   async close(drainMs: number): Promise<void> {
     this.#closed = true;
     this.#callOffRetry();
+    this.#unfollowFiles();
     await this.#work;
     await this.#port.close(drainMs);
   }
@@ -119,10 +154,14 @@ export class MachinePort {
     if (this.#closed) return;
     const settings = settingsOf(config);
     // Whoever is no longer let in is not let in through the old port either, whatever becomes of the new one.
-    this.admit(config);
+    this.#admit(config);
+    this.#followFiles(config);
     try {
       const door = await doorOf(config, this.#parts);
-      if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) {
+      if (this.#isOpen && door.tls && this.#door.tls && isSameBut(door, this.#door)) {
+        this.#show(door.tls);
+        this.#door = door;
+      } else if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) {
         const guard = settings && (this.#guard ?? guardOf(config, this.#parts));
         await this.#reopen(door, guard);
         this.#guard = guard;
@@ -137,6 +176,14 @@ export class MachinePort {
       }
       this.#callOffRetry = clock.after(RETRY_MS, () => void this.change(config));
     }
+  }
+
+  /** Takes over what becomes of the files of the certificate. */
+  #followFiles(config: MachineConfig): void {
+    this.#unfollowFiles();
+    const paths = tlsPathsOf(config);
+    if (!paths || this.#closed) return;
+    this.#unfollowFiles = followTlsFiles(paths, this.#parts, () => void this.change(config));
   }
 
   async #reopen(door: Door, guard: Auth | undefined): Promise<void> {
@@ -164,6 +211,19 @@ export class MachinePort {
     this.#parts.serving(this.url);
     await oldPort.close(REOPEN_DRAIN_MS);
   }
+}
+
+/** Whether two doors differ in nothing but their certificates. */
+function isSameBut(one: Door, other: Door): boolean {
+  const [a, b] = [one, other].map((door) =>
+    JSON.stringify({ ...door, tls: undefined, fromFiles: undefined })
+  );
+  return a === b;
+}
+
+function tlsPathsOf({ network: { tlsCertFile, tlsKeyFile } }: MachineConfig): TlsPaths | undefined {
+  if (tlsCertFile === undefined || tlsKeyFile === undefined) return undefined;
+  return { certFile: tlsCertFile, keyFile: tlsKeyFile };
 }
 
 function at(door: Door, port: number): Door {
@@ -218,23 +278,16 @@ async function doorOf(config: MachineConfig, { noTls, host: files }: MachinePort
   return {
     bind: { host: managed && managedHost !== undefined ? managedHost : host, port },
     tls,
+    fromFiles: tlsPathsOf(config) !== undefined,
     asksClients: tlsAuthEntities.length > 0,
     guarded: settingsOf(config) !== undefined,
   };
 }
 
-async function tlsOf(
-  { network: { tlsCertFile, tlsKeyFile }, cloud }: MachineConfig,
-  host: ReadFiles,
-): Promise<TlsFiles | undefined> {
-  if (tlsCertFile !== undefined && tlsKeyFile !== undefined) {
-    return {
-      certPem: await host.readTextFile(tlsCertFile),
-      keyPem: await host.readTextFile(tlsKeyFile),
-      certName: tlsCertFile,
-      keyName: tlsKeyFile,
-    };
-  }
+async function tlsOf(config: MachineConfig, host: ReadFiles): Promise<TlsFiles | undefined> {
+  const paths = tlsPathsOf(config);
+  if (paths) return await readTlsFiles(paths, host);
+  const { cloud } = config;
   if (!cloud?.tlsCertificate || !cloud.tlsPrivateKey) return undefined;
   return {
     certPem: cloud.tlsCertificate,

@@ -1,4 +1,5 @@
-import { generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync, X509Certificate } from "node:crypto";
+import { connect as connectTls } from "node:tls";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
@@ -232,6 +233,86 @@ Deno.test("a certificate that comes, changes and goes", () =>
     await changed(port, at("localhost:0"), clock);
     assertEquals([port.url.slice(0, 5), await serves(port.url)], ["http:", true]);
   }));
+
+/** The certificate that a port shows, as PEM, and a call on a connection that stays. */
+function shown(url: string): Promise<string> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const socket = connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false });
+    socket.on("error", reject).on("secureConnect", () => {
+      resolve(new X509Certificate(socket.getPeerCertificate().raw).toString());
+      socket.destroy();
+    });
+  });
+}
+
+const pemOf = (certPem: string) => new X509Certificate(certPem).toString();
+
+Deno.test("a certificate whose files alone change is shown to newcomers, and nobody is cut off", () =>
+  withPort(at("localhost:0"), async (port, { files, clock, records }) => {
+    const [one, two] = [await selfSigned(), await selfSigned()];
+    files.put("cert", one.certPem);
+    files.put("key", one.keyPem);
+    await changed(port, at("localhost:0", { tls_cert_file: "cert", tls_key_file: "key" }), clock);
+    const { url } = port;
+    const tls = { insecureSkipVerify: true };
+    const channel = connectGrpc(new URL(url).host, { clock: new SystemClock(), tls });
+    try {
+      const watching = client(Health, channel).watch({})[Symbol.asyncIterator]();
+      await watching.next();
+      const more = watching.next().then(() => "more", (error: SvcError) => error.code);
+      assertEquals(await shown(url), pemOf(one.certPem));
+
+      // Half of the pair is no pair: the old one stays, and the log says why.
+      files.put("cert", two.certPem);
+      await clock.advance(499);
+      assertEquals(port.status, undefined);
+      await clock.advance(1_000);
+      assertStringIncludes(port.status!.error!, "key is not the key of cert");
+      assertEquals(await shown(url), pemOf(one.certPem));
+      files.put("key", two.keyPem);
+      await clock.advance(1_000);
+      assertEquals([port.status, port.url], [undefined, url]);
+      assertEquals(await shown(url), pemOf(two.certPem));
+
+      assertEquals(await Promise.race([more, Promise.resolve("open")]), "open");
+      const { status } = await client(Health, channel).check({});
+      assertEquals(status, 1);
+      const opened = records.filter(({ message }) => message === "serving");
+      assertEquals(opened.length, 2, "http, then https once");
+
+      // The system does not tell of every change.
+      files.watchFile = () => () => {};
+      await clock.advance(60_000);
+      files.put("cert", one.certPem);
+      files.put("key", one.keyPem);
+      await clock.advance(60_000);
+      assertEquals(await shown(url), pemOf(one.certPem));
+    } finally {
+      channel.close();
+    }
+  }));
+
+Deno.test("a new certificate of the control plane is shown even while maintenance holds all else back", async () => {
+  const [one, two] = [await selfSigned(), await selfSigned()];
+  const from = ({ certPem, keyPem }: { certPem: string; keyPem: string }, address = "localhost:0") => ({
+    ...at(address),
+    cloud: { id: "p", secret: "s", tls_certificate: certPem, tls_private_key: keyPem },
+  });
+  await withPort(from(one), async (port, { clock, records }) => {
+    const { url } = port;
+    // The address would change, too, but only what may change at once does.
+    port.admit(configOf(from(two, "127.0.0.1:0")));
+    await clock.advance(0);
+    assertEquals([port.url, await shown(url)], [url, pemOf(two.certPem)]);
+    port.admit(
+      configOf({ cloud: { ...from(two).cloud, tls_private_key: one.keyPem }, ...at("localhost:0") }),
+    );
+    await clock.advance(0);
+    assertEquals([port.url, await shown(url)], [url, pemOf(two.certPem)]);
+    assertStringIncludes(records.at(-1)!.message, "the certificate is the same as before");
+  });
+});
 
 Deno.test("what cannot be opened leaves the port as it is, is told and shown once, and tried again", () =>
   withPort(at("localhost:0"), async (port, { records, files, clock }) => {

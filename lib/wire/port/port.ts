@@ -12,7 +12,7 @@ import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto"
 import type { Socket } from "node:net";
 import { createServer as createTls, type Server as TlsServer, type TLSSocket } from "node:tls";
 import type { Clock } from "../../base/clock.ts";
-import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { assert, type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "../grpc/server.ts";
@@ -42,6 +42,11 @@ export interface Port {
   readonly url: string;
   readonly host: string;
   readonly port: number;
+  /**
+   * Shows this certificate to those who connect from now on; connections that are open stay. Throws `invalid_argument`
+   * where it cannot be used, and then everything is as before. Only for a port that was opened with TLS.
+   */
+  renew(tls: TlsFiles): void;
   /** Takes no more calls, waits up to `deadlineMs` for those under way, then cuts them off. */
   close(deadlineMs: number): Promise<void>;
 }
@@ -113,7 +118,7 @@ class OpenPort implements Port {
   /** By their names; before and after the TLS handshake a client has the same one. */
   readonly #visits = new Map<string, Visit>();
   /** Takes over, from `#listener`, the sockets of clients that begin with a TLS handshake. It never listens itself. */
-  readonly #tls: TlsServer | undefined;
+  #tls: TlsServer | undefined;
   readonly #http1: Http1;
   readonly #web: WebServer;
   readonly #sockets = new Set<Socket>();
@@ -177,6 +182,11 @@ class OpenPort implements Port {
       throw cannotListen(name, error);
     }
     this.#name(address.path);
+  }
+
+  renew(tls: TlsFiles): void {
+    assert(this.#tls, "a port without TLS has no certificate");
+    this.#tls = this.#createTls(tls);
   }
 
   close(deadlineMs: number): Promise<void> {

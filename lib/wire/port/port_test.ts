@@ -286,3 +286,44 @@ Deno.test("port: over HTTP/1.1 a next request that never ends, and a body that d
     });
   }
 });
+
+/** The first message of a TLS handshake, of a client that speaks nothing newer than `version` (0x0303 is TLS 1.2). */
+function clientHello(version: number): Uint8Array<ArrayBuffer> {
+  const u16 = (value: number) => [value >> 8, value & 0xff];
+  const sized = (bytes: readonly number[]) => [...u16(bytes.length), ...bytes];
+  // ECDHE with ECDSA and AES: GCM for TLS 1.2, CBC with SHA-1 for both.
+  const ciphers = sized([0xc02b, 0xc023, 0xc009, 0xc00a].flatMap(u16));
+  const extensions = sized([
+    ...[...u16(10), ...sized(sized([0x001d, 0x0017].flatMap(u16)))],
+    ...[...u16(11), ...sized([1, 0])],
+    ...[...u16(13), ...sized(sized([0x0403, 0x0503, 0x0203].flatMap(u16)))],
+    ...[...u16(23), ...sized([])],
+    ...[...u16(0xff01), ...sized([0])],
+  ]);
+  const random = Array.from({ length: 32 }, (_, index) => index);
+  const hello = [...u16(version), ...random, 0, ...ciphers, 1, 0, ...extensions];
+  const handshake = [1, 0, ...u16(hello.length), ...hello];
+  return Uint8Array.from([22, ...u16(0x0301), ...sized(handshake)]);
+}
+
+Deno.test("port: TLS older than 1.2 is refused with an alert", async () => {
+  await withPort({ tls: await selfSigned() }, async (port) => {
+    const answer = async (version: number) => {
+      const connection = await Deno.connect({ hostname: "127.0.0.1", port: port.port });
+      try {
+        await connection.write(clientHello(version));
+        const bytes = new Uint8Array(7);
+        await connection.read(bytes);
+        return [...bytes];
+      } finally {
+        connection.close();
+      }
+    };
+    const [HANDSHAKE, ALERT, PROTOCOL_VERSION] = [22, 21, 70];
+    assertEquals((await answer(0x0303))[0], HANDSHAKE);
+    for (const old of [0x0302, 0x0301]) {
+      const [kind, , , , , , description] = await answer(old);
+      assertEquals([kind, description], [ALERT, PROTOCOL_VERSION]);
+    }
+  });
+});

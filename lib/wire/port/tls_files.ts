@@ -1,0 +1,44 @@
+/**
+ * A certificate and its private key in two files, which other programs replace while this one runs.
+ */
+
+import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { TlsFiles } from "./port.ts";
+
+export interface TlsPaths {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** Whoever replaces both does so one after the other. */
+const STILL_MS = 500;
+/** The system does not tell of every change, as on a network file system. */
+const LOOK_MS = 60_000;
+
+/** Reads both. A file that cannot be read is the host's error. */
+export async function readTlsFiles({ certFile, keyFile }: TlsPaths, host: ReadFiles): Promise<TlsFiles> {
+  const [certPem, keyPem] = [await host.readTextFile(certFile), await host.readTextFile(keyFile)];
+  return { certPem, keyPem, certName: certFile, keyName: keyFile };
+}
+
+/**
+ * Calls `look` once the files have changed and are still again, and every minute in any case; the returned function
+ * ends that. Links on the way to the files are followed as they are now: call it anew after each look.
+ */
+export function followTlsFiles(
+  { certFile, keyFile }: TlsPaths,
+  { host, clock }: { readonly host: WatchFiles; readonly clock: Clock },
+  look: () => void,
+): () => void {
+  let callOff = clock.after(LOOK_MS, look);
+  const changed = () => {
+    callOff();
+    callOff = clock.after(STILL_MS, look);
+  };
+  const unwatch = [...new Set([certFile, keyFile])].map((path) => host.watchFile(path, changed));
+  return () => {
+    callOff();
+    for (const end of unwatch) end();
+  };
+}
