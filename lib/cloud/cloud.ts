@@ -12,6 +12,7 @@ import { createPrivateKey, type KeyObject } from "node:crypto";
 import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
+import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
@@ -55,6 +56,8 @@ import type { FileStore } from "./store/files.ts";
 import { installPages } from "./packages/install_pages.ts";
 import { Keys } from "./access/keys.ts";
 import { defaultLimits, type Limits } from "./access/limits.ts";
+import { externalAuthHandlers } from "./access/external_auth_service.ts";
+import { MachineTokens } from "./access/machine_tokens.ts";
 import { Metrics } from "./metrics.ts";
 import { packageHandlers } from "./packages/package_service.ts";
 import { Presence } from "./fleet/presence.ts";
@@ -154,7 +157,9 @@ export function openCloud(options: CloudOptions): Cloud {
   const links = new DataLinks(context);
   const trainings = options.training &&
     new TrainingRunner({ ...options, ...options.training, usage: context.usage });
-  const parts = { authority, logs, links, downloads, trainings, inference: options.inference };
+  const machineTokens = new MachineTokens(secrets, clock);
+  const { inference } = options;
+  const parts = { authority, machineTokens, logs, links, downloads, trainings, inference };
   for (const one of servicesOf(context, parts)) table.add(one);
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
@@ -179,6 +184,7 @@ export function openCloud(options: CloudOptions): Cloud {
 
 interface Handled {
   readonly authority: Authority;
+  readonly machineTokens: MachineTokens;
   readonly logs: LogStore;
   readonly links: DataLinks;
   readonly downloads: Downloads;
@@ -188,7 +194,7 @@ interface Handled {
 
 /** What answers which service. */
 function servicesOf(context: CloudContext, parts: Handled): Service[] {
-  const { authority, logs, links, downloads, trainings, inference } = parts;
+  const { authority, machineTokens, logs, links, downloads, trainings, inference } = parts;
   const app = {
     ...fleetHandlers(context),
     ...locationHandlers(context),
@@ -202,7 +208,8 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
   const training = trainingHandlers(context, trainings);
   return [
     service(AppService, app),
-    service(RobotService, robotHandlers(context, authority, logs)),
+    service(ExternalAuthService, externalAuthHandlers(context, machineTokens)),
+    service(RobotService, robotHandlers(context, authority, logs, machineTokens)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs)),
     service(DataService, dataHandlers(context, links)),
     service(DataSyncService, dataSyncHandlers(context)),

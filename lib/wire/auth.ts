@@ -19,7 +19,7 @@ import {
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import { isHashOf, isKeyHash } from "../base/key_hash.ts";
+import { fingerprintOf, isHashOf, isKeyHash } from "../base/key_hash.ts";
 import { type CallContext, type Gate, type Peer, type Service, service } from "./service.ts";
 import {
   API_KEY,
@@ -49,7 +49,10 @@ export interface AuthSettings {
     readonly robotSecrets?: KeySource;
     /** Secrets, or their hashes, that speak for any of the server's names. */
     readonly locationSecrets?: readonly string[];
-    /** Public keys (RSA, with `kid`) of somebody else who may issue tokens for this server. */
+    /**
+     * Public keys (RSA, with `kid`) of somebody else who may issue tokens for this server. A token that names the
+     * generation of a key is good for as long as `apiKeys` lists the hash of that key.
+     */
     readonly externalKeys?: readonly JsonWebKey[];
   };
   /** Who shows a verified certificate of one of these names needs no token. */
@@ -246,12 +249,18 @@ class Credentials {
 
   /** Whether what was shown for a token is still good. */
   isCurrent({ sub = "", rpc_creds_type: type, svc_gen: generation }: Claims): boolean | Promise<boolean> {
-    if (type === EXTERNAL) return true;
+    if (type === EXTERNAL) return generation === undefined || this.#isOfListed(sub, generation);
     if (generation === undefined) return false;
     if (type === LOCATION_SECRET) return this.#secrets.has(generation);
     const source = type === ROBOT_SECRET ? this.settings.handlers.robotSecrets : this.#keys;
     if (source) return source.isCurrent(sub, generation);
     return this.#generations.get(sub) === generation;
+  }
+
+  /** Whether an issuer who knows the same keys means the key that is listed here, by its hash. */
+  #isOfListed(id: string, generation: string): boolean {
+    const hash = this.#listed.get(id);
+    return hash !== undefined && isKeyHash(hash) && fingerprintOf(hash) === generation;
   }
 
   /** The generation of the secret, which speaks for any of the server's names, and for nobody else. */

@@ -5,7 +5,7 @@ import { Buffer } from "node:buffer";
 import { generateKeyPairSync, sign } from "node:crypto";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
-import { hashOfKey } from "../base/key_hash.ts";
+import { fingerprintOf, hashOfKey } from "../base/key_hash.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { auth, type AuthOptions } from "./auth.ts";
@@ -13,7 +13,7 @@ import { type Channel, client } from "./channel.ts";
 import { echoTable, withChannel } from "../../tests/support/echo.ts";
 import { memoryChannel } from "./memory.ts";
 import { Metadata } from "./metadata.ts";
-import { TOKEN_MS } from "./tokens.ts";
+import { externalToken, publicJwk, TOKEN_MS } from "./tokens.ts";
 
 const HOST = "robot.example.com";
 const KEYS = { apiKeys: { "id-1": "key-1", "id-2": "key-2" }, locationSecrets: ["old", "new"] };
@@ -285,6 +285,36 @@ Deno.test("auth: tokens of somebody else whose key is known", async () => {
     const direct = await refusal(login(channel, "someone", "external", "x"));
     assertEquals(direct, ["unimplemented", 'direct authentication not supported for "external"']);
   });
+});
+
+Deno.test("auth: a token of somebody else that names a key is good for as long as the key is listed", async () => {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const [hash, other] = [await hashOfKey("key-1"), await hashOfKey("key-2")];
+  const clock = new FakeClock();
+  const settings = (apiKeys: Record<string, string>) => ({
+    handlers: { apiKeys, externalKeys: [publicJwk(privateKey)] },
+    audience: [HOST],
+  });
+  const guard = auth({ ...settings({ "id-1": hash }), clock });
+  const token = (entity: string, generation: string) => {
+    const claims = { entity, audience: [HOST], issuer: "cloud", generation };
+    return externalToken(claims, privateKey, clock.nowMs());
+  };
+  const outcome = async (given: string) => {
+    try {
+      return await guard.entityOf(given);
+    } catch (error) {
+      return SvcError.from(error).code;
+    }
+  };
+  const good = token("id-1", fingerprintOf(hash));
+  assertEquals(await outcome(good), "id-1");
+  assertEquals(await outcome(token("id-2", fingerprintOf(hash))), "unauthenticated");
+  assertEquals(await outcome(token("id-1", fingerprintOf(other))), "unauthenticated");
+  guard.change(settings({ "id-1": other }));
+  assertEquals(await outcome(good), "unauthenticated");
+  guard.change(settings({ "id-2": hash }));
+  assertEquals(await outcome(good), "unauthenticated");
 });
 
 Deno.test("auth: calls within the program need no token", async () => {

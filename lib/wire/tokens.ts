@@ -6,7 +6,15 @@
  */
 
 import { Buffer } from "node:buffer";
-import { createPublicKey, type JsonWebKey, type KeyObject, randomUUID, sign, verify } from "node:crypto";
+import {
+  createHash,
+  createPublicKey,
+  type JsonWebKey,
+  type KeyObject,
+  randomUUID,
+  sign,
+  verify,
+} from "node:crypto";
 import type { Clock } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 
@@ -35,7 +43,7 @@ export interface Claims {
   readonly exp?: number;
   readonly nbf?: number;
   readonly rpc_creds_type?: string;
-  /** Which generation of the credentials was shown; those of others who issue tokens have none. */
+  /** Which generation of the credentials was shown; not every outside issuer says. */
   readonly svc_gen?: string;
 }
 
@@ -165,6 +173,46 @@ export class Tokens {
     this.#publicKeys.set(privateKey, made);
     return made;
   }
+}
+
+/** What a token says that one server issues for another. */
+export interface ExternalClaims {
+  readonly entity: string;
+  /** The names of the server that it is for. */
+  readonly audience: readonly string[];
+  readonly issuer: string;
+  /** Of the caller's key: the token ends with it at servers that know the key. */
+  readonly generation: string;
+}
+
+/** A token for another server, which verifies it with the `publicJwk` of this RSA key. */
+export function externalToken(claims: ExternalClaims, key: KeyObject, nowMs: number): string {
+  const { entity, audience, issuer, generation } = claims;
+  const iat = Math.floor(nowMs / 1000);
+  const content: Claims = {
+    sub: entity,
+    aud: audience,
+    iss: issuer,
+    iat,
+    exp: iat + TOKEN_MS / 1000,
+    jti: randomUUID(),
+    rpc_creds_type: EXTERNAL,
+    svc_gen: generation,
+  };
+  const { alg, kid } = publicJwk(key);
+  const signed = `${encoded({ alg, kid, typ: "JWT" })}.${encoded(content)}`;
+  return `${signed}.${sign("sha256", Buffer.from(signed), key).toString("base64url")}`;
+}
+
+/** The public half of an RSA key, named by its thumbprint (RFC 7638). */
+export function publicJwk(
+  key: KeyObject,
+): { kty: "RSA"; alg: "RS256"; use: "sig"; kid: string; n: string; e: string } {
+  const { n = "", e = "" } = createPublicKey(key.export({ format: "pem", type: "pkcs8" })).export({
+    format: "jwk",
+  });
+  const kid = createHash("sha256").update(JSON.stringify({ e, kty: "RSA", n })).digest("base64url");
+  return { kty: "RSA", alg: "RS256", use: "sig", kid, n, e };
 }
 
 /** For how long whoever issued a token says that it is good; `undefined` where it says nothing. Not verified. */

@@ -263,7 +263,7 @@ sqliteTest("keys are listed and replaced by commands, each noted in the audit lo
   assertEquals(await list(), [...NAMES].sort());
   await svcCloud("secret", "rotate", "links", ...flags);
   await svcCloud("secret", "rotate", "token", "--now", ...flags);
-  assertEquals(await list(), [...NAMES, "token", "data-links", "download-links"].sort());
+  assertEquals(await list(), [...NAMES, "token", "machine-token", "data-links", "download-links"].sort());
   await Deno.remove(`${database.folder}/keys`, { recursive: true });
   const lost = await assertRejects(() => svcCloud("authority", ...flags), Error);
   assertStringIncludes(lost.message, "--keys");

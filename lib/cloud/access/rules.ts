@@ -5,7 +5,7 @@
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
-import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { AuthService, ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
 import { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";
 import { MLTrainingService } from "../../../proto/gen/ml_training_pb.ts";
@@ -23,6 +23,8 @@ const training = MLTrainingService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "nobody"),
+  // Which machine is meant is looked up by its name.
+  rule(ExternalAuthService.method.authenticateTo, "anybody"),
   rule(Health.method.check, "nobody"),
   rule(Health.method.watch, "nobody"),
   rule(Health.method.list, "nobody"),

@@ -21,7 +21,7 @@ import { Fleet, type Part } from "./fleet.ts";
 import { asItIs, configOf, type ConfigView, editorOf, viewOf } from "../config/config_view.ts";
 import { Fragments } from "../config/fragments.ts";
 import { type PartChange, PartConfigs } from "../config/part_config.ts";
-import { partNames } from "./robot_service.ts";
+import { partNames } from "./hosts.ts";
 import { requireRoom } from "../access/room.ts";
 import type { Sql } from "../store/store.ts";
 

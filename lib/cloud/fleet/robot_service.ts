@@ -9,6 +9,7 @@
  */
 
 import {
+  type AuthConfigSchema,
   type AuthHandlerConfigSchema,
   type ConfigResponse,
   ConfigResponseSchema,
@@ -27,6 +28,8 @@ import { Fragments } from "../config/fragments.ts";
 import { type KeyHash, Keys } from "../access/keys.ts";
 import type { LogStore } from "../logs/logs.ts";
 import { Packages } from "../packages/packages.ts";
+import type { MachineTokens } from "../access/machine_tokens.ts";
+import { partNames } from "./hosts.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import { places } from "../store/store.ts";
@@ -36,13 +39,16 @@ const RESTART_CHECK_MS = 5_000;
 /** Messages that are kept, of as many parts. */
 const KEPT_MAX = 5_000;
 const LOCALHOST = ["localhost", "127.0.0.1"];
-/** Under which all names of machines are; not a name of the outside world. */
-const DOMAIN = "svc.internal";
 
-export function robotHandlers(cloud: CloudContext, authority: Authority, logs: LogStore) {
+export function robotHandlers(
+  cloud: CloudContext,
+  authority: Authority,
+  logs: LogStore,
+  machineTokens: MachineTokens,
+) {
   const { store, presence, clock } = cloud;
   const fleet = new Fleet(store);
-  const messages = new ConfigMessages(cloud);
+  const messages = new ConfigMessages(cloud, machineTokens);
   return {
     async config({ id, agentInfo }) {
       const part = await fleet.part(id);
@@ -85,16 +91,20 @@ export function robotHandlers(cloud: CloudContext, authority: Authority, logs: L
   } satisfies ServiceImpl<typeof RobotService>;
 }
 
-/** Under which names a part is reached. */
-export function partNames({ name, locationId }: Part): { fqdn: string; localFqdn: string } {
-  const word = name.toLowerCase().replace(/[^a-z0-9-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63) || "part";
-  return { fqdn: `${word}.${locationId}.${DOMAIN}`, localFqdn: `${word}.${locationId}.local.${DOMAIN}` };
-}
-
 /** Lets in whoever has one of these keys. */
 function handlerOf(keys: readonly KeyHash[]): MessageInitShape<typeof AuthHandlerConfigSchema> {
   const hashes = Object.fromEntries(keys.map(({ id, hash }) => [id, hash]));
   return { type: CredentialsType.API_KEY, config: { ...hashes, keys: keys.map(({ id }) => id) } };
+}
+
+/** Lets in those whom the control plane knows, by their keys and by tokens that it has signed. */
+function withOwn(
+  auth: ReturnType<typeof robotConfigMessage>["auth"],
+  [handler, jwks]: readonly [MessageInitShape<typeof AuthHandlerConfigSchema>, MachineTokens["jwks"]],
+): MessageInitShape<typeof AuthConfigSchema> {
+  const others = auth?.externalAuthConfig?.jwks?.json?.keys;
+  const keys = [...Array.isArray(others) ? others : [], ...jwks];
+  return { ...auth, handlers: [handler], externalAuthConfig: { jwks: { json: { keys } } } };
 }
 
 interface Kept {
@@ -117,7 +127,7 @@ interface Floating {
 class ConfigMessages {
   readonly #kept = new Map<string, Kept>();
 
-  constructor(private readonly cloud: CloudContext) {}
+  constructor(private readonly cloud: CloudContext, private readonly machineTokens: MachineTokens) {}
 
   async of(part: Part): Promise<ConfigResponse> {
     const { id, name, machineId, locationId, organizationId } = part;
@@ -127,10 +137,21 @@ class ConfigMessages {
     );
     const keys = await new Keys(this.cloud.store).hashesFor(part);
     const secrets = await new SharedSecrets(this.cloud.store).of("location", locationId);
-    const stamp = JSON.stringify([revision, name, machineId, locationId, organizationId, keys, secrets]);
+    const { jwks } = this.machineTokens;
+    const kids = jwks.map(({ kid }) => kid);
+    const stamp = JSON.stringify([
+      revision,
+      name,
+      machineId,
+      locationId,
+      organizationId,
+      keys,
+      secrets,
+      kids,
+    ]);
     const kept = this.#kept.get(id);
     if (kept?.stamp === stamp && await this.#isCurrent(kept, organizationId)) return kept.response;
-    const made = await this.#make(part, keys, secrets, stamp);
+    const made = await this.#make(part, [handlerOf(keys), jwks], secrets, stamp);
     if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
     this.#kept.set(id, made);
     return made.response;
@@ -161,7 +182,7 @@ class ConfigMessages {
 
   async #make(
     part: Part,
-    keys: readonly KeyHash[],
+    access: Parameters<typeof withOwn>[1],
     secrets: readonly SharedSecret[],
     stamp: string,
   ): Promise<Kept> {
@@ -193,7 +214,7 @@ class ConfigMessages {
         overwriteFragmentStatus: resolved.problems.map(({ path, message }) => ({
           error: `${path}: ${message}`,
         })),
-        auth: message.auth?.handlers.length ? message.auth : { ...message.auth, handlers: [handlerOf(keys)] },
+        auth: message.auth?.handlers.length ? message.auth : withOwn(message.auth, access),
         cloud: {
           id,
           ...partNames(part),

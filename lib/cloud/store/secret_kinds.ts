@@ -2,7 +2,8 @@
  * The kinds of secrets that a control plane has: how each is made, and how long an old one stays good beside a new one.
  */
 
-import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { generateKeyPair, generateKeyPairSync, randomBytes } from "node:crypto";
+import { promisify } from "node:util";
 import { newReleaseKey, type ReleaseKey } from "../../base/release_signature.ts";
 import { TOKEN_MS } from "../../wire/tokens.ts";
 import { newAuthority } from "./authority.ts";
@@ -35,6 +36,14 @@ const CERTIFICATE_MS = 90 * DAY_MS;
 const DATA_LINK_MS = 7 * DAY_MS;
 const DOWNLOAD_LINK_MS = 2 * HOUR_MS;
 
+const RSA_BITS = 2048;
+
+/** Made aside: it takes a moment. */
+async function newRsaKey(): Promise<string> {
+  const { privateKey } = await promisify(generateKeyPair)("rsa", { modulusLength: RSA_BITS });
+  return privateKey.export({ format: "pem", type: "pkcs8" }) as string;
+}
+
 const newLinkSecret = () => randomBytes(32).toString("base64url");
 
 const KINDS = {
@@ -45,6 +54,14 @@ const KINDS = {
     leadMs: MINUTE_MS,
     lifetimeMs: TOKEN_MS,
     make: () => generateKeyPairSync("ed25519").privateKey.export({ format: "pem", type: "pkcs8" }) as string,
+  },
+  // Machines verify these tokens themselves: those that are switched on have heard of a new key before it signs.
+  "machine-token": {
+    word: "token",
+    earlier: "machine-token",
+    leadMs: 10 * MINUTE_MS,
+    lifetimeMs: TOKEN_MS,
+    make: newRsaKey,
   },
   // People have to make their systems trust the new one.
   authority: {

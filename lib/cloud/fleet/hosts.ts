@@ -1,0 +1,55 @@
+/**
+ * The names under which parts of machines are reached, and the part of a name.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import type { CallContext } from "../../wire/service.ts";
+import type { Closeness } from "../access/access.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { Fleet, type Part } from "./fleet.ts";
+import type { Sql } from "../store/store.ts";
+
+/** Under which all names of machines are; not a name of the outside world. */
+const DOMAIN = "svc.internal";
+const HOST_CHARS_MAX = 253;
+
+/** Under which names a part is reached. */
+export function partNames({ name, locationId }: Pick<Part, "name" | "locationId">) {
+  const word = name.toLowerCase().replace(/[^a-z0-9-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63) || "part";
+  return { fqdn: `${word}.${locationId}.${DOMAIN}`, localFqdn: `${word}.${locationId}.local.${DOMAIN}` };
+}
+
+/** The parts of a name: none, or several where people have given them names that read the same. */
+async function partsOf(sql: Sql, host: string): Promise<Part[]> {
+  if (host.length > HOST_CHARS_MAX) return [];
+  const [, locationId] = host.split(".");
+  if (!locationId || locationId.includes("\0")) return [];
+  return (await new Fleet(sql).partsIn([locationId])).filter((part) => {
+    const { fqdn, localFqdn } = partNames(part);
+    return host === fqdn || host === localFqdn;
+  });
+}
+
+/**
+ * The part of a name, for a caller with `need` on it. Throws `permission_denied`, with the same words, where the caller
+ * has not and where there is no such part; the attempt is noted.
+ */
+export async function partFor(
+  { store, access, audit }: CloudContext,
+  ctx: CallContext,
+  host: string,
+  need: Closeness,
+): Promise<Part> {
+  if (host === "") throw new SvcError("invalid_argument", "found no host, wanted the name of a machine");
+  const parts = await partsOf(store, host);
+  const refused = new SvcError("permission_denied", `this needs an API key that opens the machine "${host}"`);
+  if (parts.length === 0) throw refused;
+  for (const { id } of parts) {
+    if (await access.may(ctx.entity, need, { kind: "part", id })) continue;
+    await audit.refused(actorOf(ctx), [{ kind: "part", id }]);
+    throw refused;
+  }
+  if (parts.length === 1) return parts[0];
+  const names = parts.map(({ name, machineName }) => `"${name}" of ${machineName}`).join(" and ");
+  throw new SvcError("failed_precondition", `${names} have the name ${host}: rename one of them`);
+}
