@@ -1,0 +1,73 @@
+/**
+ * Point clouds as map files pack them: coordinates in whole millimetres, grouped by blocks of 1024 mm, with the ten low
+ * bits of each coordinate in one number a point.
+ */
+
+import type { CloudMessage } from "./messages.ts";
+
+const BLOCK_BITS = 10;
+const BLOCK_MASK = (1 << BLOCK_BITS) - 1;
+const MM_PER_M = 1000;
+/** A coordinate of 2^23 mm or more is none that a sensor gives. */
+const MM_MAX = 1 << 23;
+/** The numbers before the points of a block: how many, and the three indices of the block. */
+const BLOCK_HEAD = 4;
+
+/** The points (x, y, z, x, …) in metres, or a text that says what is wrong with the message. */
+export function unpackCloud({ numPoints, pointData }: CloudMessage): Float32Array | string {
+  // Each point takes a number, so a count beyond that is a lie.
+  if (numPoints < 0 || numPoints > pointData.length) {
+    return `a cloud of ${numPoints} points in ${pointData.length} numbers`;
+  }
+  const points = new Float32Array(3 * numPoints);
+  let to = 0;
+  for (let at = 0; at < pointData.length;) {
+    const end = at + BLOCK_HEAD + pointData[at];
+    if (end < at + BLOCK_HEAD || end > pointData.length) {
+      return `a block of ${pointData[at]} points where ${pointData.length - at} numbers are left`;
+    }
+    if (to + 3 * pointData[at] > points.length) return `a cloud of more than its ${numPoints} points`;
+    const [x, y, z] = pointData.subarray(at + 1, at + BLOCK_HEAD);
+    if (Math.max(Math.abs(x), Math.abs(y), Math.abs(z)) > MM_MAX >> BLOCK_BITS) {
+      return `a block of points at ${x}, ${y}, ${z}`;
+    }
+    for (at += BLOCK_HEAD; at < end; at++) {
+      const point = pointData[at];
+      points[to++] = ((x << BLOCK_BITS) + (point & BLOCK_MASK)) / MM_PER_M;
+      points[to++] = ((y << BLOCK_BITS) + (point >> BLOCK_BITS & BLOCK_MASK)) / MM_PER_M;
+      points[to++] = ((z << BLOCK_BITS) + (point >> 2 * BLOCK_BITS & BLOCK_MASK)) / MM_PER_M;
+    }
+  }
+  if (to < points.length) return `a cloud of ${to / 3} points, said to have ${numPoints}`;
+  return points;
+}
+
+/** Packs points (x, y, z, x, …); those that are not finite or too far away are left out. */
+export function packCloud(points: Float32Array): CloudMessage {
+  const blocks = new Map<number, number[]>();
+  let numPoints = 0;
+  for (let n = 0; n + 2 < points.length; n += 3) {
+    const x = millimetres(points[n]), y = millimetres(points[n + 1]), z = millimetres(points[n + 2]);
+    if (!(Math.max(Math.abs(x), Math.abs(y), Math.abs(z)) < MM_MAX)) continue;
+    numPoints++;
+    const [bx, by, bz] = [x >> BLOCK_BITS, y >> BLOCK_BITS, z >> BLOCK_BITS];
+    // Fourteen bits each: a number holds all three without loss.
+    const key = ((bx + 0x2000) * 0x4000 + by + 0x2000) * 0x4000 + bz + 0x2000;
+    const block = blocks.get(key) ?? [0, bx, by, bz];
+    if (block[0]++ === 0) blocks.set(key, block);
+    block.push(
+      (z & BLOCK_MASK) << 2 * BLOCK_BITS | (y & BLOCK_MASK) << BLOCK_BITS | x & BLOCK_MASK,
+    );
+  }
+  const pointData = new Int32Array(numPoints + BLOCK_HEAD * blocks.size);
+  let at = 0;
+  for (const block of blocks.values()) {
+    pointData.set(block, at);
+    at += block.length;
+  }
+  return { numPoints, pointData };
+}
+
+function millimetres(metres: number): number {
+  return Math.round(metres * MM_PER_M);
+}

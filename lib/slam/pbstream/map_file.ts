@@ -1,0 +1,300 @@
+/**
+ * A map as a file: the state of a map from the messages of a `.pbstream` file, and the other way round.
+ *
+ * A node's pose in a file has the robot's tilt in it, which the state keeps apart; a submap lies flat in both. Landmarks
+ * and poses of fixed frames have no place in the state and are left out.
+ */
+
+import type { MapperOptions } from "../mapping.ts";
+import type { CellRange, GridState, MapState, NodeState, SubmapState } from "../map_state.ts";
+import { packCloud, unpackCloud } from "./cloud.ts";
+import {
+  type ConstraintMessage,
+  type GridMessage,
+  type MapItem,
+  type NodeMessage,
+  type PoseGraphMessage,
+  type SubmapMessage,
+  TAGS,
+  type TrajectoryMessage,
+} from "./messages.ts";
+import { optionsOf } from "./options.ts";
+import { openPbstream, type ReadMapOptions, writePbstream } from "./pbstream.ts";
+import {
+  pose2dOf,
+  type QuaternionMessage,
+  type RigidMessage,
+  rigidOf,
+  type VectorMessage,
+} from "./transforms.ts";
+
+/** The bounds of a cell's cost, as the published writer rounds them. */
+const COST_MIN = Math.fround(1 - Math.fround(0.9));
+const COST_MAX = Math.fround(0.9);
+const GRAVITY_M_PER_S2 = 9.8;
+const NO_ROTATION: QuaternionMessage = { x: 0, y: 0, z: 0, w: 1 };
+
+type Quaternion = readonly [number, number, number, number];
+
+/** Reads a whole map. Throws `invalid_argument` for a file that is none. */
+export async function readMap(
+  chunks: AsyncIterable<Uint8Array>,
+  options: ReadMapOptions = {},
+): Promise<MapState> {
+  const { items } = await openPbstream(chunks, options);
+  let graph: PoseGraphMessage | undefined;
+  const poses = { submaps: new Map<string, RigidMessage>(), nodes: new Map<string, RigidMessage>() };
+  const map = emptyMap();
+  for await (const item of items) {
+    if (item.kind === "poseGraph") {
+      graph = item.value;
+      for (const one of graph.trajectory) addTrajectory(one, map, poses);
+    } else if (item.kind === "submap") map.submaps.push(submapOf(item.value, poses.submaps));
+    else if (item.kind === "node") map.nodes.push(nodeOf(item.value, poses.nodes));
+    else addData(item, map.trajectories);
+  }
+  const constraints = graph!.constraint.map(constraintOf);
+  return { ...map, trajectories: [...map.trajectories.values()], constraints };
+}
+
+/** The bytes of a file of the map, in pieces. `options` say how its trajectories were made. */
+export function mapFile(map: MapState, options: MapperOptions): AsyncIterable<Uint8Array> {
+  return writePbstream(itemsOf(map, options));
+}
+
+function emptyMap() {
+  const trajectories = new Map<number, Trajectory>();
+  return { trajectories, submaps: [] as SubmapState[], nodes: [] as NodeState[] };
+}
+
+interface Trajectory {
+  readonly trajectory: number;
+  readonly odometry: MapState["trajectories"][number]["odometry"][number][];
+  readonly imu: MapState["trajectories"][number]["imu"][number][];
+}
+
+function addTrajectory(
+  { trajectoryId, submap, node }: TrajectoryMessage,
+  { trajectories }: { readonly trajectories: Map<number, Trajectory> },
+  { submaps, nodes }: { submaps: Map<string, RigidMessage>; nodes: Map<string, RigidMessage> },
+): void {
+  trajectories.set(trajectoryId, { trajectory: trajectoryId, odometry: [], imu: [] });
+  for (const { pose, submapIndex } of submap) submaps.set(`${trajectoryId} ${submapIndex}`, pose!);
+  for (const { pose, nodeIndex } of node) nodes.set(`${trajectoryId} ${nodeIndex}`, pose!);
+}
+
+function addData(item: MapItem, trajectories: ReadonlyMap<number, Trajectory>): void {
+  if (item.kind === "odometryData") {
+    const { timestamp, pose } = item.value.odometryData!;
+    trajectories.get(item.value.trajectoryId)!.odometry.push({ ticks: timestamp, pose: pose2dOf(pose!) });
+  } else if (item.kind === "imuData") {
+    const { timestamp, linearAcceleration, angularVelocity } = item.value.imuData!;
+    trajectories.get(item.value.trajectoryId)!.imu.push({
+      ticks: timestamp,
+      linearAcceleration: tripleOf(linearAcceleration!),
+      angularVelocity: tripleOf(angularVelocity!),
+    });
+  }
+}
+
+function submapOf(
+  { submapId, submap2d }: SubmapMessage,
+  poses: ReadonlyMap<string, RigidMessage>,
+): SubmapState {
+  const { trajectoryId, submapIndex } = submapId!;
+  const { localPose, numRangeData, finished, grid } = submap2d!;
+  return {
+    trajectory: trajectoryId,
+    index: submapIndex,
+    localPose: pose2dOf(localPose!),
+    globalPose: pose2dOf(poses.get(`${trajectoryId} ${submapIndex}`)!),
+    scanCount: numRangeData,
+    finished,
+    grid: gridOf(grid!),
+  };
+}
+
+function gridOf({ limits, cells, knownCellsBox: box }: GridMessage): GridState {
+  const { resolution, max, cellLimits } = limits!;
+  return {
+    resolution,
+    maxX: max!.x,
+    maxY: max!.y,
+    cellsX: cellLimits!.numXCells,
+    cellsY: cellLimits!.numYCells,
+    cells: new Uint16Array(cells),
+    known: box && { minI: box.minX, minJ: box.minY, maxI: box.maxX, maxJ: box.maxY },
+  };
+}
+
+function nodeOf({ nodeId, nodeData }: NodeMessage, poses: ReadonlyMap<string, RigidMessage>): NodeState {
+  const { trajectoryId, nodeIndex } = nodeId!;
+  const { timestamp, gravityAlignment, filteredGravityAlignedPointCloud: cloud, localPose } = nodeData!;
+  const points = cloud ? unpackCloud(cloud) : new Float32Array();
+  const { x, y, z, w } = gravityAlignment!;
+  const gravity: Quaternion = [x, y, z, w];
+  return {
+    trajectory: trajectoryId,
+    index: nodeIndex,
+    ticks: timestamp,
+    localPose: pose2dOf(turned(localPose!, conjugate(gravity))),
+    globalPose: pose2dOf(turned(poses.get(`${trajectoryId} ${nodeIndex}`)!, conjugate(gravity))),
+    gravityAlignment: gravity,
+    // The reader has checked the cloud, so it is not a text that says what is wrong.
+    points: typeof points === "string" ? new Float32Array() : points,
+  };
+}
+
+function constraintOf(one: ConstraintMessage): MapState["constraints"][number] {
+  const { submapId, nodeId, relativePose, translationWeight, rotationWeight, tag } = one;
+  return {
+    submap: { trajectory: submapId!.trajectoryId, index: submapId!.submapIndex },
+    node: { trajectory: nodeId!.trajectoryId, index: nodeId!.nodeIndex },
+    pose: pose2dOf(relativePose!),
+    translationWeight,
+    rotationWeight,
+    kind: tag === TAGS.intra ? "intra" : "inter",
+  };
+}
+
+function* itemsOf(map: MapState, options: MapperOptions): Generator<MapItem> {
+  const trajectories = [...map.trajectories].sort((a, b) => a.trajectory - b.trajectory);
+  yield { kind: "poseGraph", value: graphOf(map, trajectories.map(({ trajectory }) => trajectory)) };
+  yield {
+    kind: "options",
+    value: {
+      trajectories: trajectories.map(({ imu, odometry }) =>
+        optionsOf(options, { imu: imu.length > 0, odometry: odometry.length > 0 })
+      ),
+    },
+  };
+  for (const one of sorted(map.submaps)) yield { kind: "submap", value: submapMessage(one) };
+  for (const one of sorted(map.nodes)) yield { kind: "node", value: nodeMessage(one) };
+  for (const { trajectory } of trajectories) {
+    const value = {
+      trajectoryId: trajectory,
+      gravityConstant: GRAVITY_M_PER_S2,
+      imuCalibration: NO_ROTATION,
+      fixedFrameOriginInMap: undefined,
+    };
+    yield { kind: "trajectoryData", value };
+  }
+  for (const { trajectory: trajectoryId, imu } of trajectories) {
+    for (const { ticks: timestamp, linearAcceleration, angularVelocity } of imu) {
+      const imuData = {
+        timestamp,
+        linearAcceleration: vectorOf(linearAcceleration),
+        angularVelocity: vectorOf(angularVelocity),
+      };
+      yield { kind: "imuData", value: { trajectoryId, imuData } };
+    }
+  }
+  for (const { trajectory: trajectoryId, odometry } of trajectories) {
+    for (const { ticks: timestamp, pose } of odometry) {
+      const odometryData = { timestamp, pose: rigidOf(pose) };
+      yield { kind: "odometryData", value: { trajectoryId, odometryData } };
+    }
+  }
+}
+
+function graphOf(map: MapState, trajectories: readonly number[]): PoseGraphMessage {
+  const submaps = Map.groupBy(sorted(map.submaps), ({ trajectory }) => trajectory);
+  const nodes = Map.groupBy(sorted(map.nodes), ({ trajectory }) => trajectory);
+  return {
+    trajectory: trajectories.map((trajectoryId) => ({
+      trajectoryId,
+      node: (nodes.get(trajectoryId) ?? []).map(({ index, ticks, globalPose, gravityAlignment }) => ({
+        timestamp: ticks,
+        pose: turned(rigidOf(globalPose), gravityAlignment),
+        nodeIndex: index,
+      })),
+      submap: (submaps.get(trajectoryId) ?? []).map(({ index, globalPose }) => ({
+        pose: rigidOf(globalPose),
+        submapIndex: index,
+      })),
+    })),
+    constraint: map.constraints.map(({ submap, node, pose, translationWeight, rotationWeight, kind }) => ({
+      submapId: { trajectoryId: submap.trajectory, submapIndex: submap.index },
+      nodeId: { trajectoryId: node.trajectory, nodeIndex: node.index },
+      relativePose: rigidOf(pose),
+      tag: TAGS[kind],
+      translationWeight,
+      rotationWeight,
+    })),
+    landmarkPoses: [],
+  };
+}
+
+function submapMessage(
+  { trajectory, index, localPose, scanCount, finished, grid }: SubmapState,
+): SubmapMessage {
+  const submap2d = {
+    localPose: rigidOf(localPose),
+    numRangeData: scanCount,
+    finished,
+    grid: gridMessage(grid),
+  };
+  return { submapId: { trajectoryId: trajectory, submapIndex: index }, submap2d, submap3d: undefined };
+}
+
+function gridMessage({ resolution, maxX, maxY, cellsX, cellsY, cells, known }: GridState): GridMessage {
+  const box = ({ minI, minJ, maxI, maxJ }: CellRange) => ({ minX: minI, minY: minJ, maxX: maxI, maxY: maxJ });
+  return {
+    limits: { resolution, max: { x: maxX, y: maxY }, cellLimits: { numXCells: cellsX, numYCells: cellsY } },
+    cells: new Int32Array(cells),
+    knownCellsBox: known && box(known),
+    probabilityGrid2d: {},
+    tsdf2d: undefined,
+    minCorrespondenceCost: COST_MIN,
+    maxCorrespondenceCost: COST_MAX,
+  };
+}
+
+function nodeMessage(
+  { trajectory, index, ticks, localPose, gravityAlignment, points }: NodeState,
+): NodeMessage {
+  const [x, y, z, w] = gravityAlignment;
+  const empty = packCloud(new Float32Array());
+  return {
+    nodeId: { trajectoryId: trajectory, nodeIndex: index },
+    nodeData: {
+      timestamp: ticks,
+      gravityAlignment: { x, y, z, w },
+      filteredGravityAlignedPointCloud: packCloud(points),
+      highResolutionPointCloud: empty,
+      lowResolutionPointCloud: empty,
+      rotationalScanMatcherHistogram: undefined,
+      localPose: turned(rigidOf(localPose), gravityAlignment),
+    },
+  };
+}
+
+function sorted<T extends { readonly trajectory: number; readonly index: number }>(all: readonly T[]): T[] {
+  return [...all].sort((a, b) => a.trajectory - b.trajectory || a.index - b.index);
+}
+
+/** The pose with a rotation after its own. */
+function turned({ translation, rotation }: RigidMessage, [x, y, z, w]: Quaternion): RigidMessage {
+  const q = rotation ?? NO_ROTATION;
+  return {
+    translation,
+    rotation: {
+      x: q.w * x + q.x * w + q.y * z - q.z * y,
+      y: q.w * y - q.x * z + q.y * w + q.z * x,
+      z: q.w * z + q.x * y - q.y * x + q.z * w,
+      w: q.w * w - q.x * x - q.y * y - q.z * z,
+    },
+  };
+}
+
+function conjugate([x, y, z, w]: Quaternion): Quaternion {
+  return [-x, -y, -z, w];
+}
+
+function tripleOf({ x, y, z }: VectorMessage): [number, number, number] {
+  return [x, y, z];
+}
+
+function vectorOf([x, y, z]: readonly [number, number, number]): VectorMessage {
+  return { x, y, z };
+}

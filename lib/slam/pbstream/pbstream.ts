@@ -1,0 +1,207 @@
+/**
+ * `.pbstream` files: eight magic bytes, then messages, each with its length before it and packed with gzip.
+ *
+ * Reads and writes message by message, so that a map of any size needs the memory of its largest message. A length is
+ * only a claim: nothing is allocated for it before the bytes have come. Whatever is wrong is an `invalid_argument`
+ * that says in which message, at which byte.
+ *
+ * The room owns map files: their container, their messages, what must hold in them, and what a map is made of them.
+ */
+
+import { constants, gunzipSync, gzipSync } from "node:zlib";
+import { nextTurn } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import { ByteReader } from "../../base/files/byte_reader.ts";
+import { MapCheck } from "./check.ts";
+import { Header, type ItemKind, type MapItem, Serialized } from "./messages.ts";
+import { WireReader, WireWriter } from "./wire.ts";
+
+export const MAGIC = Uint8Array.of(0xdb, 0x01, 0xf5, 0x5b, 0x7b, 0x1f, 0x1d, 0x7b);
+const LENGTH_BYTES = 8;
+/** Of one message, packed or not. */
+const MESSAGE_BYTES_MAX = 128 * 1024 * 1024;
+/** Of all messages of a file together, unpacked. */
+const FILE_BYTES_MAX = 4 * 1024 ** 3;
+export const FORMAT_VERSIONS = [1, 2] as const;
+/** Where gzip says which system wrote it: 255 is unknown, so that the same map has the same bytes everywhere. */
+const GZIP_SYSTEM_BYTE = 9;
+const GZIP_SYSTEM_UNKNOWN = 255;
+/** After so many bytes a writer lets others have their turn. */
+const TURN_BYTES = 256 * 1024;
+
+export interface ReadMapOptions {
+  /** Told of messages of kinds that nobody knows. */
+  readonly warn?: (message: string) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** The format version of a file, and its messages. */
+export interface OpenMap {
+  readonly formatVersion: number;
+  /** To be read once, to the end or not. */
+  readonly items: AsyncIterable<MapItem>;
+}
+
+/** Reads the beginning of a file. */
+export async function openPbstream(
+  chunks: AsyncIterable<Uint8Array>,
+  options: ReadMapOptions = {},
+): Promise<OpenMap> {
+  const messages = new Messages(chunks);
+  try {
+    await messages.begin();
+    const formatVersion = await messages.next((reader) => {
+      const { formatVersion } = Header.read(reader);
+      if (formatVersion === 1 || formatVersion === 2) return formatVersion;
+      throw reader.wrong(`the format version ${formatVersion}, wanted ${FORMAT_VERSIONS.join(" or ")}`);
+    });
+    if (formatVersion === undefined) throw new SvcError("invalid_argument", "map file: found no messages");
+    return { formatVersion, items: itemsOf(messages, options) };
+  } catch (error) {
+    await messages.close();
+    throw error;
+  }
+}
+
+/** The bytes of a file with these messages: the pose graph, the options, and the others. */
+export async function* writePbstream(
+  items: Iterable<MapItem>,
+  formatVersion: typeof FORMAT_VERSIONS[number] = 2,
+): AsyncGenerator<Uint8Array> {
+  const check = new MapCheck();
+  yield MAGIC;
+  yield packed((writer) => Header.write(writer, { formatVersion }));
+  let bytes = 0;
+  for (const item of items) {
+    check.add(item);
+    const message = { ...Serialized.empty(), [item.kind]: item.value };
+    const piece = packed((writer) => Serialized.write(writer, message));
+    yield piece;
+    if ((bytes += piece.length) < TURN_BYTES) continue;
+    bytes = 0;
+    await new Promise<void>((resolve) => nextTurn(resolve));
+  }
+  check.finish();
+}
+
+async function* itemsOf(messages: Messages, { warn, signal }: ReadMapOptions): AsyncGenerator<MapItem> {
+  const check = new MapCheck();
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      const item = await messages.next((reader) => {
+        const found = itemOf(reader);
+        if (found) check.add(found);
+        return found ?? "unknown";
+      });
+      if (item === undefined) break;
+      if (item !== "unknown") yield item;
+      else warn?.(`${messages.where}: left out, because it is of an unknown kind`);
+    }
+    messages.locate(() => check.finish());
+  } finally {
+    await messages.close();
+  }
+}
+
+function itemOf(reader: WireReader): MapItem | undefined {
+  const content = Serialized.read(reader);
+  const kinds = (Object.keys(content) as ItemKind[]).filter((kind) => content[kind] !== undefined);
+  if (kinds.length > 1) throw reader.wrong(`${kinds.join(" and ")} in one message`);
+  return kinds.length === 0 ? undefined : { kind: kinds[0], value: content[kinds[0]] } as MapItem;
+}
+
+/** The messages of a file, one by one, and where each of them is. */
+class Messages {
+  readonly #reader: ByteReader;
+  #count = 0;
+  #start = 0;
+  #unpackedBytes = 0;
+
+  constructor(chunks: AsyncIterable<Uint8Array>) {
+    this.#reader = new ByteReader(chunks, () => this.#wrong("an end in the middle of it"));
+  }
+
+  get where(): string {
+    return this.#count === 0 ? "map file" : `map file, message ${this.#count} at byte ${this.#start}`;
+  }
+
+  async begin(): Promise<void> {
+    const magic = await this.#reader.take(MAGIC.length);
+    if (!MAGIC.every((byte, at) => byte === magic[at])) {
+      throw this.#wrong("another beginning than that of a .pbstream file");
+    }
+  }
+
+  /** What `read` makes of the next message; `undefined` at the end of the file. */
+  async next<T>(read: (reader: WireReader) => T): Promise<T | undefined> {
+    if (await this.#reader.ended()) return undefined;
+    this.#count++;
+    this.#start = this.#reader.at;
+    const head = await this.#reader.take(LENGTH_BYTES);
+    const length = new DataView(head.buffer).getBigUint64(0, true);
+    if (length > MESSAGE_BYTES_MAX) {
+      throw this.#wrong(`a length of ${length} bytes, wanted at most ${MESSAGE_BYTES_MAX}`);
+    }
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of this.#reader.part(Number(length))) chunks.push(chunk.slice());
+    const bytes = this.#unpack(chunks.length === 1 ? chunks[0] : joinedChunks(chunks));
+    const reader = new WireReader(bytes);
+    return this.locate(() => read(reader));
+  }
+
+  /** Runs `work`; its error says where in the file it was. */
+  locate<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      if (!(error instanceof SvcError)) throw error;
+      const { code, message, cause } = error;
+      const found = message.includes("found ") ? message : `found ${message}`;
+      throw new SvcError(code, `${this.where}: ${found}`, { cause });
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.close();
+  }
+
+  #unpack(bytes: Uint8Array): Uint8Array {
+    try {
+      const left = FILE_BYTES_MAX - this.#unpackedBytes;
+      const unpacked = gunzipSync(bytes, { maxOutputLength: Math.max(1, Math.min(MESSAGE_BYTES_MAX, left)) });
+      this.#unpackedBytes += unpacked.length;
+      return unpacked;
+    } catch (error) {
+      if ((error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE") {
+        throw this.#wrong("more than a map holds once it is unpacked");
+      }
+      throw this.#wrong(`bytes that are not packed with gzip (${messageOf(error)})`);
+    }
+  }
+
+  #wrong(found: string): SvcError {
+    return new SvcError("invalid_argument", `${this.where}: found ${found}`);
+  }
+}
+
+function packed(write: (writer: WireWriter) => void): Uint8Array {
+  const writer = new WireWriter();
+  write(writer);
+  const gzip = gzipSync(writer.finish(), { level: constants.Z_BEST_SPEED });
+  gzip[GZIP_SYSTEM_BYTE] = GZIP_SYSTEM_UNKNOWN;
+  const piece = new Uint8Array(LENGTH_BYTES + gzip.length);
+  new DataView(piece.buffer).setBigUint64(0, BigInt(gzip.length), true);
+  piece.set(gzip, LENGTH_BYTES);
+  return piece;
+}
+
+function joinedChunks(chunks: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
+}
