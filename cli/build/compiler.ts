@@ -61,7 +61,11 @@ export interface Executable {
 }
 
 export const EXECUTABLES: readonly Executable[] = [
-  { name: "svc-server", entry: "cli/server/main.ts", later: ["cli/server/serve.ts"] },
+  {
+    name: "svc-server",
+    entry: "cli/server/main.ts",
+    later: ["cli/server/serve.ts", "cli/server/slam/program.ts"],
+  },
   { name: "svc-agent", entry: "cli/agent/main.ts" },
   { name: "svc-ml", entry: "cli/ml/main.ts" },
   { name: "svc-cloud", entry: "cli/cloud/main.ts" },

@@ -70,21 +70,29 @@ const PROGRAM = {
   style: "go",
   usage: "-config FILE [flags]",
   flags: FLAGS,
+  more: "\nCommands:\n  slam  Works on the maps of the SLAM service; see svc-server slam --help.\n",
 } as const;
 
 export type Options = Values<typeof FLAGS>;
 
 /**
  * The machine, by an address that is worked out as it runs: Deno reads the whole graph behind an `import` that it can
- * follow, 330 modules, before it answers `-version`. cli/build/compiler.ts puts it into the executable.
+ * follow, 330 modules, before it answers `-version`. cli/build/compiler.ts puts it into the executable, and the commands of
+ * maps, which few machines need.
  */
 const SERVE = new URL("./serve.ts", import.meta.url).href;
+
+const SLAM = new URL("./slam/program.ts", import.meta.url).href;
 
 export async function main(
   args: readonly string[],
   host: Host,
   models?: readonly AnyModel[],
 ): Promise<number> {
+  if (args[0] === "slam") {
+    const { runSlam }: typeof import("./slam/program.ts") = await import(SLAM);
+    return await runSlam(args.slice(1), host);
+  }
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;

@@ -1,8 +1,8 @@
 /**
  * A map as a file: the state of a map from the messages of a `.pbstream` file, and the other way round.
  *
- * A node's pose in a file has the robot's tilt in it, which the state keeps apart; a submap lies flat in both. Landmarks
- * and poses of fixed frames have no place in the state and are left out.
+ * In a file, the pose of a node and that of a constraint have the node's gravity alignment in them; the state keeps it
+ * apart. A submap lies flat in both. Landmarks and poses of fixed frames have no place in the state and are left out.
  */
 
 import type { MapperOptions } from "../mapping.ts";
@@ -36,6 +36,8 @@ const NO_ROTATION: QuaternionMessage = { x: 0, y: 0, z: 0, w: 1 };
 
 type Quaternion = readonly [number, number, number, number];
 
+const NO_TILT: Quaternion = [0, 0, 0, 1];
+
 /** Reads a whole map. Throws `invalid_argument` for a file that is none. */
 export async function readMap(
   chunks: AsyncIterable<Uint8Array>,
@@ -53,7 +55,8 @@ export async function readMap(
     else if (item.kind === "node") map.nodes.push(nodeOf(item.value, poses.nodes));
     else addData(item, map.trajectories);
   }
-  const constraints = graph!.constraint.map(constraintOf);
+  const tilts = tiltsOf(map.nodes);
+  const constraints = graph!.constraint.map((one) => constraintOf(one, tilts));
   return { ...map, trajectories: [...map.trajectories.values()], constraints };
 }
 
@@ -145,12 +148,15 @@ function nodeOf({ nodeId, nodeData }: NodeMessage, poses: ReadonlyMap<string, Ri
   };
 }
 
-function constraintOf(one: ConstraintMessage): MapState["constraints"][number] {
-  const { submapId, nodeId, relativePose, translationWeight, rotationWeight, tag } = one;
+function constraintOf(
+  { submapId, nodeId, relativePose, translationWeight, rotationWeight, tag }: ConstraintMessage,
+  tilts: ReadonlyMap<string, Quaternion>,
+): MapState["constraints"][number] {
+  const tilt = tilts.get(`${nodeId!.trajectoryId} ${nodeId!.nodeIndex}`)!;
   return {
     submap: { trajectory: submapId!.trajectoryId, index: submapId!.submapIndex },
     node: { trajectory: nodeId!.trajectoryId, index: nodeId!.nodeIndex },
-    pose: pose2dOf(relativePose!),
+    pose: pose2dOf(turned(relativePose!, conjugate(tilt))),
     translationWeight,
     rotationWeight,
     kind: tag === TAGS.intra ? "intra" : "inter",
@@ -200,6 +206,7 @@ function* itemsOf(map: MapState, options: MapperOptions): Generator<MapItem> {
 function graphOf(map: MapState, trajectories: readonly number[]): PoseGraphMessage {
   const submaps = Map.groupBy(sorted(map.submaps), ({ trajectory }) => trajectory);
   const nodes = Map.groupBy(sorted(map.nodes), ({ trajectory }) => trajectory);
+  const tilts = tiltsOf(map.nodes);
   return {
     trajectory: trajectories.map((trajectoryId) => ({
       trajectoryId,
@@ -216,13 +223,19 @@ function graphOf(map: MapState, trajectories: readonly number[]): PoseGraphMessa
     constraint: map.constraints.map(({ submap, node, pose, translationWeight, rotationWeight, kind }) => ({
       submapId: { trajectoryId: submap.trajectory, submapIndex: submap.index },
       nodeId: { trajectoryId: node.trajectory, nodeIndex: node.index },
-      relativePose: rigidOf(pose),
+      relativePose: turned(rigidOf(pose), tilts.get(`${node.trajectory} ${node.index}`) ?? NO_TILT),
       tag: TAGS[kind],
       translationWeight,
       rotationWeight,
     })),
     landmarkPoses: [],
   };
+}
+
+function tiltsOf(nodes: readonly NodeState[]): ReadonlyMap<string, Quaternion> {
+  return new Map(
+    nodes.map(({ trajectory, index, gravityAlignment: tilt }) => [`${trajectory} ${index}`, tilt]),
+  );
 }
 
 function submapMessage(

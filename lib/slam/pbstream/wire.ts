@@ -86,9 +86,9 @@ export class WireReader {
 
   /** Runs `read` over the bytes of a field with a length, named `name` in errors. */
   within<T>(name: string, read: () => T): T {
+    this.path.push(name);
     const length = this.#length();
     const [outer, end] = [this.#end, this.#at + length];
-    this.path.push(name);
     this.#end = end;
     const result = read();
     this.#end = outer;
