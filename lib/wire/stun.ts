@@ -1,5 +1,5 @@
 /**
- * STUN binding requests and their answers (RFC 8489), as far as asking a server "from where do you see me?" needs.
+ * STUN binding requests and their answers (RFC 8489), as far as the question "from where do you see me?" needs.
  */
 
 /** Of every STUN message of today. */
@@ -11,6 +11,9 @@ const XOR_MAPPED_ADDRESS = 0x0020;
 const HEADER_BYTES = 20;
 const ID_BYTES = 12;
 const IPV4 = 1;
+const IPV6 = 2;
+/** What clients add to a request is short. */
+const REQUEST_BYTES_MAX = 512;
 
 export interface StunAnswer {
   /** What ties it to its request, as hexadecimal digits. */
@@ -27,6 +30,43 @@ export function stunRequest(): { readonly id: string; readonly bytes: Uint8Array
   view.setUint32(4, COOKIE);
   crypto.getRandomValues(bytes.subarray(HEADER_BYTES - ID_BYTES));
   return { id: idOf(bytes), bytes };
+}
+
+/**
+ * The answer to a binding request that came from this address; `undefined` for whatever else may come to a port, so that
+ * nobody is answered who did not ask. It is hardly longer than the request.
+ */
+export function stunAnswer(request: Uint8Array, address: string, port: number): Uint8Array | undefined {
+  if (request.length < HEADER_BYTES || request.length > REQUEST_BYTES_MAX) return undefined;
+  const asked = new DataView(request.buffer, request.byteOffset, request.byteLength);
+  if (asked.getUint16(0) !== BINDING_REQUEST || asked.getUint32(4) !== COOKIE) return undefined;
+  if (asked.getUint16(2) !== request.length - HEADER_BYTES) return undefined;
+  const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
+  const octets = plain.includes(":") ? octetsOfV6(plain) : plain.split(".").map(Number);
+  const answer = new Uint8Array(HEADER_BYTES + 8 + octets.length);
+  const view = new DataView(answer.buffer);
+  view.setUint16(0, BINDING_SUCCESS);
+  view.setUint16(2, 8 + octets.length);
+  // The cookie and the request's id: what the address is masked with.
+  const mask = request.subarray(4, HEADER_BYTES);
+  answer.set(mask, 4);
+  view.setUint16(HEADER_BYTES, XOR_MAPPED_ADDRESS);
+  view.setUint16(HEADER_BYTES + 2, 4 + octets.length);
+  view.setUint8(HEADER_BYTES + 5, octets.length === 4 ? IPV4 : IPV6);
+  view.setUint16(HEADER_BYTES + 6, port ^ (COOKIE >>> 16));
+  answer.set(octets.map((octet, index) => octet ^ mask[index]), HEADER_BYTES + 8);
+  return answer;
+}
+
+/** The 16 bytes of an address of IPv6, without its zone. */
+function octetsOfV6(address: string): number[] {
+  const [front, back] = address.replace(/%.*$/, "").split("::");
+  const groupsOf = (text: string | undefined) => text ? text.split(":") : [];
+  const [head, tail] = [groupsOf(front), groupsOf(back)];
+  const zeros = back === undefined ? [] : Array<string>(Math.max(0, 8 - head.length - tail.length)).fill("0");
+  return [...head, ...zeros, ...tail].map((group) => parseInt(group, 16)).flatMap((
+    group,
+  ) => [group >> 8, group & 255]);
 }
 
 /** Reads a success answer; `undefined` for whatever else may come to a port. */

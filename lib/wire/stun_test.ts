@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { readStunAnswer, stunRequest } from "./stun.ts";
+import { readStunAnswer, stunAnswer, stunRequest } from "./stun.ts";
 
 /** The sample IPv4 response of RFC 5769, section 2.2: SOFTWARE, XOR-MAPPED-ADDRESS, MESSAGE-INTEGRITY, FINGERPRINT. */
 const SAMPLE =
@@ -35,4 +35,30 @@ Deno.test("every request has an id of its own", () => {
   assertEquals(one.bytes.length, 20);
   assertEquals(one.bytes.slice(8).toHex(), one.id);
   assertEquals(one.id === other.id, false);
+});
+
+Deno.test("a request is answered with the address that it came from", () => {
+  const { id, bytes } = stunRequest();
+  const answer = (address: string) => stunAnswer(bytes, address, 4660)!;
+  assertEquals(readStunAnswer(answer("192.0.2.1")), { id, seenAs: "192.0.2.1:4660" });
+  assertEquals(readStunAnswer(answer("::ffff:192.0.2.1")), { id, seenAs: "192.0.2.1:4660" });
+  assertEquals(answer("192.0.2.1").length, 32);
+  const masked = answer("2001:db8::1%eth0").subarray(28);
+  const mask = bytes.subarray(4, 20);
+  assertEquals(masked.map((octet, index) => octet ^ mask[index]).toHex(), "20010db8000000000000000000000001");
+});
+
+Deno.test("what is no request is not answered", () => {
+  const { bytes } = stunRequest();
+  for (let length = 0; length < bytes.length; length++) {
+    assertEquals(stunAnswer(bytes.subarray(0, length), "192.0.2.1", 1), undefined);
+  }
+  for (const at of [0, 1, 2, 3, 4, 7]) {
+    assertEquals(
+      stunAnswer(bytes.map((byte, index) => index === at ? byte ^ 1 : byte), "192.0.2.1", 1),
+      undefined,
+    );
+  }
+  assertEquals(stunAnswer(stunAnswer(bytes, "192.0.2.1", 1)!, "192.0.2.1", 1), undefined);
+  assertEquals(stunAnswer(new Uint8Array(2000), "192.0.2.1", 1), undefined);
 });

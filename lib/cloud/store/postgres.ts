@@ -7,6 +7,7 @@
 import postgres from "postgres";
 import type { Clock } from "../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { type Notices, type NoticeTopic, PieceReader, piecesOf } from "./notices.ts";
 import type { Sql, SqlValue, Store } from "./store.ts";
 
 const CONNECTIONS_MAX = 10;
@@ -21,6 +22,7 @@ const INT8 = 20;
 type Client = ReturnType<typeof postgres>;
 
 export class PostgresStore implements Store {
+  readonly notices: Notices;
   readonly #client: Client;
   #closing: Promise<void> | undefined;
 
@@ -40,6 +42,7 @@ export class PostgresStore implements Store {
     } catch (error) {
       throw new SvcError("invalid_argument", `the URL of the database cannot be used: ${messageOf(error)}`);
     }
+    this.notices = new PostgresNotices(this.#client);
   }
 
   query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
@@ -89,6 +92,41 @@ export class PostgresStore implements Store {
       }
     }
   }
+}
+
+/** By NOTIFY, on a connection of its own to listen. */
+class PostgresNotices implements Notices {
+  /** One statement after another, so that notices arrive in their order. */
+  #telling: Promise<unknown> = Promise.resolve();
+
+  constructor(private readonly client: Client) {}
+
+  async tell(topic: NoticeTopic, text: string): Promise<void> {
+    const pieces = piecesOf(text);
+    const said = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
+    const values = pieces.flatMap((piece) => [channelOf(topic), piece]);
+    const told = this.#telling.then(() => statement(this.client, said, values));
+    this.#telling = told.catch(() => {});
+    await told;
+  }
+
+  async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {
+    const reader = new PieceReader();
+    const hear = (piece: string) => {
+      const text = reader.add(piece);
+      if (text !== undefined) listener(text);
+    };
+    try {
+      const { unlisten } = await this.client.listen(channelOf(topic), hear);
+      return unlisten;
+    } catch (error) {
+      throw failure("LISTEN", error);
+    }
+  }
+}
+
+function channelOf(topic: NoticeTopic): string {
+  return `svc_cloud_${topic}`;
 }
 
 async function statement<R>(client: Client, text: string, values: readonly SqlValue[]): Promise<R[]> {

@@ -9,6 +9,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { Clock } from "../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { OwnNotices } from "./notices.ts";
 import type { Sql, SqlValue, Store } from "./store.ts";
 
 /** How long another process may keep the file to itself, and how often to look. */
@@ -30,6 +31,7 @@ interface Waiting {
 }
 
 export class SqliteStore implements Store {
+  readonly notices = new OwnNotices();
   readonly #writer: Connection;
   readonly #reader: Connection;
   #waiting: Waiting[] = [];

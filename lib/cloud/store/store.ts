@@ -15,6 +15,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { MIGRATIONS } from "./migrations.ts";
+import type { Notices } from "./notices.ts";
 import { PostgresStore } from "./postgres.ts";
 import { SqliteStore } from "./sqlite.ts";
 
@@ -28,6 +29,8 @@ export interface Sql {
 
 /** Outside of transactions, statements are on their own and only read. */
 export interface Store extends Sql {
+  /** What the control planes on this database tell each other. */
+  readonly notices: Notices;
   /**
    * All of `work` or nothing. It may run more than once, so it has no effect but its statements, and it waits for
    * nothing but them; after a statement has failed there is no going on.
