@@ -16,7 +16,11 @@ const PYTHON_SDK = "0.85.1";
 const H2SPEC = "v2.2.1+incompatible";
 
 /** A folder with the tours and the packages they need, as npm installs them. */
-export async function nodeFolder(): Promise<string> {
+export function nodeFolder(): Promise<string> {
+  return oneAtATime("node", installNode);
+}
+
+async function installNode(): Promise<string> {
   const folder = `${cacheFolder()}/svc-interop-node`;
   await Deno.mkdir(folder, { recursive: true });
   const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}packages.json`));
@@ -38,7 +42,11 @@ export async function browserTour(): Promise<string> {
 }
 
 /** A Python that has the SDK, in a virtual environment that is kept. */
-export async function pythonProgram(): Promise<Needed<string>> {
+export function pythonProgram(): Promise<Needed<string>> {
+  return oneAtATime("python", installPython);
+}
+
+async function installPython(): Promise<Needed<string>> {
   const folder = `${cacheFolder()}/svc-interop-python`;
   const python = `${folder}/bin/python3`;
   const wanted = `import importlib.metadata as all; assert all.version("viam-sdk") == "${PYTHON_SDK}"`;
@@ -60,7 +68,11 @@ export async function browserProgram(): Promise<Needed<string>> {
 }
 
 /** h2spec, the conformance tests of HTTP/2, as it is or as Go makes it. */
-export async function h2specProgram(): Promise<Needed<string>> {
+export function h2specProgram(): Promise<Needed<string>> {
+  return oneAtATime("go", installH2spec);
+}
+
+async function installH2spec(): Promise<Needed<string>> {
   const folder = `${cacheFolder()}/svc-interop-go`;
   const found = await first(
     ["h2spec", `${Deno.env.get("GOBIN") ?? folder}/h2spec`, `${folder}/h2spec`],
@@ -75,6 +87,13 @@ export async function h2specProgram(): Promise<Needed<string>> {
   } catch (error) {
     return { missing: `h2spec cannot be installed here: ${error}` };
   }
+}
+
+/** Runs an installation while no other process of the tests runs an installation of the same name. */
+async function oneAtATime<T>(name: string, install: () => Promise<T>): Promise<T> {
+  using file = await Deno.open(`${cacheFolder()}/svc-interop-${name}.lock`, { write: true, create: true });
+  await file.lock(true);
+  return await install();
 }
 
 /** The first of some programs that is there: that runs with this argument. */
