@@ -3,7 +3,12 @@
  * themselves, and a certificate.
  */
 
-import { generate } from "selfsigned";
+import {
+  BasicConstraintsExtension,
+  PemConverter,
+  SubjectAlternativeNameExtension,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
@@ -113,15 +118,22 @@ export async function withChannel(
 
 /** A certificate for `localhost` and 127.0.0.1 that has signed itself. */
 export async function selfSigned(): Promise<{ certPem: string; keyPem: string }> {
-  const { cert, private: key } = await generate([{ name: "commonName", value: "localhost" }], {
-    keyType: "ec",
-    algorithm: "sha256",
+  const signingAlgorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+  const keys = await crypto.subtle.generateKey(signingAlgorithm, true, ["sign", "verify"]);
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: "CN=localhost",
+    keys,
+    signingAlgorithm,
     extensions: [
-      { name: "basicConstraints", cA: false },
-      { name: "subjectAltName", altNames: [{ type: 2, value: "localhost" }, { type: 7, ip: "127.0.0.1" }] },
+      new BasicConstraintsExtension(false),
+      new SubjectAlternativeNameExtension([{ type: "dns", value: "localhost" }, {
+        type: "ip",
+        value: "127.0.0.1",
+      }]),
     ],
   });
-  return { certPem: cert, keyPem: key };
+  const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
+  return { certPem: certificate.toString("pem"), keyPem: PemConverter.encode(key, "PRIVATE KEY") };
 }
 
 /** Everything that `values` yields. */
