@@ -6,12 +6,14 @@
  * before the resources do.
  */
 
-import type { MachineName, ProcessUsage } from "../base/host.ts";
+import type { MachineName, ProcessUsage, WholeEnvironment, WorkingFolder } from "../base/host.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
-import type { Fields, Logger, Logs } from "../base/log/log.ts";
+import type { Fields, Logs } from "../base/log/log.ts";
+import type { SpawnHost } from "../base/process.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
+import type { ServiceTable } from "../wire/service.ts";
 import { Activities, shutdownReason } from "./graph/activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/builder.ts";
 import { type MachineConfig, resourceAliases, resourceLogger } from "./config/config.ts";
@@ -55,7 +57,7 @@ export interface RuntimeOptions {
 
 export interface RuntimeParts {
   readonly registry: Registry;
-  readonly host: ModelHost & MachineName & ProcessUsage;
+  readonly host: ModelHost & MachineName & ProcessUsage & SpawnHost & WholeEnvironment & WorkingFolder;
   readonly clock: Clock;
   readonly logs: Logs;
   readonly version: string;
@@ -122,9 +124,9 @@ async function start(
   const reading = readingOf(origin, parts);
   const first = await reading.first();
   adoptLogs(first.config, options, logs);
-  warnOfUnused(first.config, logger);
 
-  const machine = machineOf(activities, origin, options, parts);
+  const forModules = () => tables.port(robot);
+  const machine = machineOf(activities, origin, options, parts, forModules);
   const packages = packagesOf(origin, parts);
   const sessions = sessionsOf(machine, first.config, parts);
   const operations = new Operations(clock);
@@ -358,8 +360,9 @@ function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs 
 function machineOf(
   activities: Activities,
   { client }: Origin,
-  { allowInsecureCredentials }: RuntimeOptions,
+  { allowInsecureCredentials, debug }: RuntimeOptions,
   { registry, host, clock, logs }: RuntimeParts,
+  forModules: () => ServiceTable,
 ): Machine {
   const logger = logs.logger("rdk.networking.remotes");
   const remotes = new Remotes({ registry, clock, logger, activities, allowInsecureCredentials });
@@ -369,12 +372,18 @@ function machineOf(
     (name) => host.env(name),
     logs.logger("rdk.resource_manager"),
   );
+  const loadModules = async () => {
+    // A machine without modules does not load what runs them.
+    const { openModules } = await import("./modules/modules.ts");
+    return openModules({ registry, host, clock, logs, activities, buildTimeoutMs, debug, table: forModules });
+  };
   return new Machine({
     registry,
     logs,
     clock,
     host,
     remotes,
+    loadModules,
     uplink: client && uplinkOf(client),
     activities,
     limits: { buildTimeoutMs },
@@ -402,12 +411,6 @@ function idlePatterns(logs: Logs): (config: MachineConfig) => void {
       );
     }
   };
-}
-
-function warnOfUnused(config: MachineConfig, logger: Logger): void {
-  if (config.modules.length > 0) {
-    logger.warn("modules: this version reads and checks it, but does not act on it");
-  }
 }
 
 function summary(machine: Machine): Fields {

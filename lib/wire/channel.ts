@@ -33,8 +33,8 @@ export interface Channel {
     requests: AsyncIterable<Uint8Array>,
     options?: CallOptions,
   ): AsyncIterable<Uint8Array>;
-  /** Ends the connection and every call on it. */
-  close(): void;
+  /** Ends the connection and every call on it, with this error where one is given. */
+  close(reason?: SvcError): void;
 }
 
 type ClientMethod<M> = M extends

@@ -8,16 +8,13 @@
 import {
   type ComponentConfigSchema,
   CredentialsType,
-  type FrameSchema,
-  type OrientationSchema,
   type RemoteConfigSchema,
   type RobotConfigSchema,
   type ServiceConfigSchema,
 } from "../../../proto/gen/robot_config_pb.ts";
-import { toGeometryMessage } from "../../api/shared/geometry.ts";
 import { toDuration } from "../../api/shared/time.ts";
-import { isObject, type Json, type JsonObject, parseDurationMs, Place } from "../../base/schema/schema.ts";
-import { geometryRow } from "../../geometry/schema.ts";
+import { isObject, type Json, type JsonObject, parseDurationMs } from "../../base/schema/schema.ts";
+import { frameMessage, number } from "../../cloud_client/frame_message.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 
 const CREDENTIALS: { readonly [type: string]: CredentialsType } = {
@@ -109,44 +106,6 @@ function serviceConfigMessage({ type, attributes }: JsonObject) {
 
 function logMessage({ log_configuration: log }: JsonObject) {
   return isObject(log) ? { level: text(log.level as Json) } : undefined;
-}
-
-function frameMessage(frame: Json | undefined): MessageInitShape<typeof FrameSchema> | undefined {
-  if (!isObject(frame)) return undefined;
-  const { parent, translation, orientation, geometry } = frame as JsonObject;
-  const shape = geometry ? geometryRow.decode(geometry, new Place()) : undefined;
-  return {
-    parent: text(parent),
-    translation: isObject(translation) ? vector(translation as JsonObject) : undefined,
-    orientation: isObject(orientation) ? orientationMessage(orientation as JsonObject) : undefined,
-    geometry: shape && toGeometryMessage(shape),
-  };
-}
-
-function vector(value: JsonObject) {
-  return { x: number(value.x ?? value.X), y: number(value.y ?? value.Y), z: number(value.z ?? value.Z) };
-}
-
-function orientationMessage({ type, value }: JsonObject): MessageInitShape<typeof OrientationSchema> {
-  const given = isObject(value) ? value as JsonObject : {};
-  const turned = { ...vector(given), theta: number(given.th) };
-  switch (type) {
-    case "ov_radians":
-      return { type: { case: "vectorRadians", value: turned } };
-    case "ov_degrees":
-      return { type: { case: "vectorDegrees", value: turned } };
-    case "axis_angles":
-      return { type: { case: "axisAngles", value: turned } };
-    case "euler_angles": {
-      const { roll, pitch, yaw } = given;
-      return {
-        type: { case: "eulerAngles", value: { roll: number(roll), pitch: number(pitch), yaw: number(yaw) } },
-      };
-    }
-    case "quaternion":
-      return { type: { case: "quaternion", value: { w: number(given.w ?? given.W), ...vector(given) } } };
-  }
-  return { type: { case: "noOrientation", value: {} } };
 }
 
 function remoteMessage(remote: JsonObject): MessageInitShape<typeof RemoteConfigSchema> {
@@ -243,10 +202,6 @@ function maintenanceMessage({ sensor_name: sensor, maintenance_allowed_key: key 
 
 function text(value: Json | undefined): string {
   return typeof value === "string" ? value : "";
-}
-
-function number(value: Json | undefined): number {
-  return typeof value === "number" ? value : 0;
 }
 
 function texts(value: Json | undefined): string[] {

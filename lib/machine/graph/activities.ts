@@ -12,7 +12,8 @@ export type Activity =
   | "reconfigure"
   | "resource_construct"
   | "resource_rebuild"
-  | "remote";
+  | "remote"
+  | "module";
 
 /** Of these there are as many as resources. */
 const OFTEN: ReadonlySet<Activity> = new Set(["resource_construct", "resource_rebuild"]);

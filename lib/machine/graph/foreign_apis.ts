@@ -1,33 +1,34 @@
 /**
- * APIs that only a remote knows: learnt from its reflection, so that its resources are there like any others and
- * calls of them go on to it as they come.
+ * APIs that only a remote or a module knows: learnt from its reflection, so that its resources are there like any
+ * others and calls of them go on to it as they come.
  *
  * One of these is of one connection; what was learnt is kept as long as that is. What cannot be learnt is asked again
  * with the next list of names.
  */
 
-import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import { passthrough } from "../../api/shared/passthrough.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { parseApi } from "../../resource/name.ts";
 import type { AnyApi } from "../../resource/registry.ts";
-import { type CallOptions, type Channel, client } from "../../wire/channel.ts";
+import type { CallOptions, Channel } from "../../wire/channel.ts";
 import { describeService } from "../../wire/grpc/reflection_client.ts";
 
-/** More of a remote are left aside. */
+/** More of one peer are left aside. */
 const APIS_MAX = 200;
 /** Services that a machine answers itself; nobody else may answer in their name. */
 const OWN_SERVICES = /^(viam\.robot|viam\.module|proto\.rpc|proto\.stream|grpc)\./;
 
-/** How long the remote has to describe all of them. */
+/** How long the peer has to describe all of them. */
 const LEARN_TIMEOUT_MS = 10_000;
 
 export interface ForeignApisParts {
-  /** The name of the remote. */
-  readonly remote: string;
+  /** Whose APIs they are: `remote "arm-pc"`. */
+  readonly peer: string;
   readonly channel: Channel;
+  /** The services of the APIs that the peer has resources or models of, by API. */
+  readonly services: (limits: CallOptions) => Promise<ReadonlyMap<string, string>>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -54,7 +55,7 @@ export class ForeignApis {
     const late = () => new SvcError("deadline_exceeded", `it took longer than ${LEARN_TIMEOUT_MS / 1000} s`);
     const limit = deadline(this.parts.clock, LEARN_TIMEOUT_MS, late, signal);
     try {
-      const services = await this.#services(limit);
+      const services = await this.parts.services(limit);
       for (const name of unknown) {
         await this.#learn(name, services.get(name), limit).catch((error) => this.#say(name, chainOf(error)));
       }
@@ -63,15 +64,6 @@ export class ForeignApis {
     } finally {
       limit.done();
     }
-  }
-
-  /** The service of every API that the remote has resources of. */
-  async #services(limits: CallOptions): Promise<ReadonlyMap<string, string>> {
-    const robot = client(RobotService, this.parts.channel);
-    const { resourceRpcSubtypes } = await robot.resourceRPCSubtypes({}, limits);
-    return new Map(resourceRpcSubtypes.map(({ subtype, protoService }) => {
-      return [`${subtype?.namespace}:${subtype?.type}:${subtype?.subtype}`, protoService];
-    }));
   }
 
   async #learn(name: string, service: string | undefined, limits: CallOptions): Promise<void> {
@@ -85,7 +77,7 @@ export class ForeignApis {
   #say(name: string, reason: string): void {
     if (this.#said.get(name) === reason) return;
     this.#said.set(name, reason);
-    const what = `resources of API ${name.slice(0, 200)} of remote "${this.parts.remote}" are left out`;
-    this.parts.logger.warn(`${what}: it is not known here, and asking the remote for it failed: ${reason}`);
+    const what = `resources of API ${name.slice(0, 200)} of ${this.parts.peer} are left out`;
+    this.parts.logger.warn(`${what}: it is not known here, and asking for it failed: ${reason}`);
   }
 }

@@ -10,11 +10,11 @@
  * maintenance.
  */
 
-import { type Clock, race } from "../../base/clock.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger, Logs } from "../../base/log/log.ts";
 import type { JsonObject, Problem } from "../../base/schema/schema.ts";
-import { UNRESOLVED, wire } from "../../resource/graph.ts";
+import { type Need, UNRESOLVED, wire } from "../../resource/graph.ts";
 import { ResourceName } from "../../resource/name.ts";
 import {
   type AnyApi,
@@ -39,6 +39,8 @@ import { GraphNode, type Node, type NodeReachability } from "./node.ts";
 import { obstacle, planOf, retryScope, unsettled, type Wanted } from "./plan.ts";
 import type { RemoteFrame } from "./remote_frames.ts";
 import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
+import type { ModuleModel } from "../modules/module_models.ts";
+import type { Modules } from "../modules/modules.ts";
 
 export type { Node, NodeState } from "./node.ts";
 
@@ -60,12 +62,24 @@ export interface MachineParts {
   readonly uplink?: Uplink;
   /** Without them, what the configuration says of remotes is left aside. The machine closes them. */
   readonly remotes?: Remotes;
+  /** Called when a configuration first has modules. Without it, they are left aside. The machine closes them. */
+  readonly loadModules?: () => Promise<Modules>;
 }
 
 /** What a node is built from. */
 interface Entry extends Wanted {
   readonly config: ResourceConfig;
-  readonly source?: AnyModel | RemoteResource;
+  readonly source?: AnyModel | ModuleModel | RemoteResource;
+  /** A module has yet to say whether it can be built: its problem will go away by itself, or become another one. */
+  readonly pending?: boolean;
+}
+
+/** Where a resource of the configuration comes from, or why from nowhere. */
+interface Origin {
+  readonly source?: AnyModel | ModuleModel;
+  readonly needs?: readonly Need[];
+  readonly problem?: string;
+  readonly pending?: boolean;
 }
 
 type Groups = readonly (readonly string[])[];
@@ -85,6 +99,8 @@ export class Machine {
   readonly #bySimple = new Map<string, GraphNode[]>();
   /** Those that failed by themselves, and what was last said of each that is unhealthy. */
   readonly #failed = new Set<string>();
+  /** Those that wait for a module to say something, and their dependents. */
+  readonly #pending = new Set<string>();
   readonly #said = new Map<string, { level: "debug" | "error"; error: string }>();
   /** What those that see others were last told of. */
   readonly #told = new WeakMap<Resource, ReadonlySet<Resource>>();
@@ -103,6 +119,7 @@ export class Machine {
   #overtaken = new AbortController();
   #callOffRetry: () => void = () => {};
   #closed: Promise<void> | undefined;
+  #modules: Modules | undefined;
 
   constructor(parts: MachineParts) {
     this.registry = parts.registry;
@@ -139,19 +156,24 @@ export class Machine {
     return this.#parts.remotes?.statuses ?? [];
   }
 
-  /** Every API that a resource of this machine may have; those that only remotes know come last. */
+  /** The modules, once a configuration has had any. */
+  get modules(): Modules | undefined {
+    return this.#modules;
+  }
+
+  /** Every API that a resource of this machine may have; those that only modules and remotes know come last. */
   get apis(): AnyApi[] {
     return [...this.registry.apis, ...this.foreignApis];
   }
 
-  /** The API that a service is of: one of those built in, or one that only remotes know. */
+  /** The API that a service is of: one of those built in, or one that only modules or remotes know. */
   apiOfService(service: DescService): AnyApi | undefined {
     return this.registry.apiOfService(service) ??
       this.foreignApis.find(({ desc }) => desc.typeName === service.typeName);
   }
 
   get foreignApis(): readonly AnyApi[] {
-    return this.#parts.remotes?.foreignApis ?? [];
+    return [...this.#modules?.foreignApis ?? [], ...this.#parts.remotes?.foreignApis ?? []];
   }
 
   /** The frames of remotes that are connected. */
@@ -225,6 +247,7 @@ export class Machine {
     this.#wanted = new Map();
     await this.#close(planOf(this.#nodes, this.#wanted).close);
     await this.#builder.end();
+    await this.#modules?.close();
     await this.#parts.remotes?.close();
   }
 
@@ -251,6 +274,8 @@ export class Machine {
 
   async #pass(config: MachineConfig, overtaken: AbortSignal): Promise<void> {
     this.#parts.remotes?.configure(config.remotes);
+    if (config.modules.length > 0) this.#modules ??= await this.#loadModules();
+    this.#modules?.configure(config);
     const { refused } = this.#wiring;
     this.#wanted = this.#entries(config);
     this.#wiring = wire(this.#wanted);
@@ -259,12 +284,31 @@ export class Machine {
     }
     const plan = planOf(this.#nodes, this.#wanted, this.#wiring);
     await this.#close(plan.close);
+    this.#modules?.dismiss();
     this.#arrange(config.revision);
     await this.#build(plan.build, overtaken);
+    await this.#modulesSettled(overtaken);
     if (overtaken.aborted) return;
     // A pass for another reason than a new configuration leaves the time of the last one.
     if (this.#config !== config) this.#appliedMs = this.#clock.nowMs();
     this.#config = config;
+  }
+
+  async #loadModules(): Promise<Modules | undefined> {
+    const modules = await this.#parts.loadModules?.();
+    modules?.follow(() => void this.refresh());
+    return modules;
+  }
+
+  /** Waits until modules have started, or failed to; meanwhile what failed is tried again as ever. */
+  async #modulesSettled(overtaken: AbortSignal): Promise<void> {
+    while (this.#modules && !overtaken.aborted) {
+      const late = () => new SvcError("deadline_exceeded", "modules are still starting");
+      const { signal, done } = deadline(this.#clock, this.#limits.retryMs, late, overtaken);
+      await this.#modules.settled(signal).finally(done);
+      if (!signal.aborted) return;
+      if (this.#failed.size > 0) await this.#retry(overtaken);
+    }
   }
 
   /** Touches nothing but what failed, what waits for it, and what may use it once it works. */
@@ -303,15 +347,38 @@ export class Machine {
     const explicit = config.dependsOn.map((name) => ({ name, optional: false }));
     const named = config.implicit.map(({ name, optional }) => ({ name, optional }));
     const invalid = config.problems.filter(({ severity }) => severity === "error").map(line).join("; ");
-    let problem = invalid === "" ? surplus : `resource config validation error: ${invalid}`;
-    let source: AnyModel | undefined;
-    try {
-      source = this.registry.model(config.api, config.model);
-    } catch (error) {
-      problem ??= `resource build error: ${messageOf(error)}`;
-    }
+    const { source, needs = [], problem: unavailable, pending } = this.#originOf(config);
+    const problem = invalid === "" ? surplus ?? unavailable : `resource config validation error: ${invalid}`;
     const fingerprint = this.#fingerprints.of(config, source);
-    return { config, source, problem, fingerprint, needs: [...explicit, ...named] };
+    const isPending = pending && problem === unavailable;
+    return {
+      config,
+      source,
+      problem,
+      pending: isPending,
+      fingerprint,
+      needs: [...explicit, ...named, ...needs],
+    };
+  }
+
+  /** The model of a resource: one that is built in, or a module's. */
+  #originOf(config: ResourceConfig): Origin {
+    try {
+      return { source: this.registry.model(config.api, config.model) };
+    } catch (error) {
+      const offer = this.#modules?.offer(config);
+      switch (offer?.kind) {
+        case "model":
+          return { source: offer.model, needs: offer.needs };
+        case "problem":
+          return { problem: offer.problem };
+        case "pending":
+          return { problem: offer.what, pending: true };
+      }
+      const troubles = this.#modules?.troubles.join(", ") ?? "";
+      const hint = troubles === "" ? "" : `; these modules do not run and may have it: ${troubles}`;
+      return { problem: `resource build error: ${messageOf(error)}${hint}` };
+    }
   }
 
   /** Gives everything wanted its node, in order, and says of what cannot be built why. */
@@ -319,6 +386,7 @@ export class Machine {
     const old = new Map(this.#nodes);
     this.#nodes.clear();
     this.#bySimple.clear();
+    this.#pending.clear();
     for (const [full, { config, fingerprint, source }] of this.#wanted) {
       const node = old.get(full) ?? new GraphNode(config, this.#clock.nowMs(), (text) => this.#bug(text));
       Object.assign(node, { config, fingerprint, revision });
@@ -334,7 +402,8 @@ export class Machine {
       const reason = obstacle(full, this.#wanted, this.#wiring);
       if (reason === undefined) continue;
       this.#failed.delete(full);
-      this.#fail(node, reason);
+      if (this.#wanted.get(full)!.pending) this.#wait(node);
+      else this.#fail(node, reason);
     }
   }
 
@@ -378,7 +447,9 @@ export class Machine {
     for (const used of this.#wiring.uses.get(full)!) {
       const other = this.#nodes.get(used)!;
       if (other.instance) holds.add(used);
-      else if (!this.#wiring.optional.get(full)?.has(used)) return this.#fail(node, waitsFor(other), other);
+      else if (!this.#wiring.optional.get(full)?.has(used)) {
+        return this.#pending.has(used) ? this.#wait(node) : this.#fail(node, waitsFor(other), other);
+      }
     }
     const slow = node.isSlow;
     await this.#builder.enter(slow);
@@ -421,11 +492,13 @@ export class Machine {
   }
 
   #construct(
-    model: AnyModel,
-    { name, decoded }: ResourceConfig,
+    model: AnyModel | ModuleModel,
+    config: ResourceConfig,
     resources: readonly Resource[],
     signal: AbortSignal,
   ): Resource | Promise<Resource> {
+    if (isModuleModel(model)) return model.build(config, resources.map(({ name }) => name), signal);
+    const { name, decoded } = config;
     const seen = () => this.#seen(model, name.full);
     const view = {
       api: (name: string) => this.registry.api(name),
@@ -493,6 +566,12 @@ export class Machine {
     }
   }
 
+  /** Leaves a node for when a module has said something; one that was unhealthy is so until it works. */
+  #wait(node: GraphNode): void {
+    this.#pending.add(node.name.full);
+    node.configure(this.#clock.nowMs());
+  }
+
   /** Marks a node unhealthy; the log tells a reason once, however often it is tried again. */
   #fail(node: GraphNode, reason: string, because?: GraphNode): void {
     node.fail(reason, this.#clock.nowMs(), because);
@@ -515,10 +594,10 @@ export class Machine {
 /** What resources are built from, as comparable text: a change of it means building anew. */
 class Fingerprints {
   readonly #texts = new WeakMap<ResourceConfig, string>();
-  readonly #models = new WeakMap<AnyModel, number>();
+  readonly #models = new WeakMap<AnyModel | ModuleModel, number>();
   #count = 0;
 
-  of(config: ResourceConfig, model: AnyModel | undefined): string {
+  of(config: ResourceConfig, model: AnyModel | ModuleModel | undefined): string {
     let text = this.#texts.get(config);
     if (text === undefined) {
       const { attributes, dependsOn, serviceConfigs } = config;
@@ -534,8 +613,12 @@ function isRemoteResource(source: Entry["source"]): source is RemoteResource {
   return source !== undefined && "client" in source;
 }
 
+function isModuleModel(source: Entry["source"]): source is ModuleModel {
+  return source !== undefined && "module" in source;
+}
+
 function seesOf(source: Entry["source"]): AnyModel["sees"] {
-  return source && !isRemoteResource(source) ? source.sees : undefined;
+  return source && !isRemoteResource(source) && !isModuleModel(source) ? source.sees : undefined;
 }
 
 /** What stands for a remote's resource where a configuration is asked for. */

@@ -216,7 +216,9 @@ class Remote {
     const lost = () => over.abort(new SvcError("unavailable", "the connection was lost"));
     const channel = connect(address, { clock, tls: insecure ? undefined : {}, header, lost });
     const limits = { timeoutMs: ANSWER_TIMEOUT_MS, signal: over.signal };
-    const foreign = new ForeignApis({ ...this.parts, remote: this.config.name, channel });
+    const peer = `remote "${this.config.name}"`;
+    const services = (limits: CallOptions) => servicesOf(client(RobotService, channel), limits);
+    const foreign = new ForeignApis({ ...this.parts, peer, channel, services });
     try {
       const credentials = this.#credentials();
       if (credentials) {
@@ -382,6 +384,14 @@ type Robot = ServiceClient<typeof RobotService>;
 interface RemoteSession {
   readonly id: string;
   readonly everyMs: number;
+}
+
+/** The service of every API that a remote has resources of. */
+async function servicesOf(robot: Robot, limits: CallOptions): Promise<ReadonlyMap<string, string>> {
+  const { resourceRpcSubtypes } = await robot.resourceRPCSubtypes({}, limits);
+  return new Map(resourceRpcSubtypes.map(({ subtype, protoService }) => {
+    return [`${subtype?.namespace}:${subtype?.type}:${subtype?.subtype}`, protoService];
+  }));
 }
 
 interface NameMessage {

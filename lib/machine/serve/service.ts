@@ -11,6 +11,7 @@ import type { UploadMetadata } from "../../../proto/gen/datasync_pb.ts";
 import { PackageType } from "../../../proto/gen/packages_pb.ts";
 import {
   GetMachineStatusResponse_State as MachineState,
+  ModuleStatus_State as ModuleState,
   PackageStatus_State as PackageState,
   PeerConnectionType,
   ResourceStatus_Reachability as Reachability,
@@ -43,6 +44,8 @@ import type { NodeReachability } from "../graph/node.ts";
 import type { Operations } from "./operations.ts";
 import type { MachinePackages, PackageProgress } from "../packages/packages.ts";
 import type { RemoteStatus } from "../graph/remotes.ts";
+import type { ModuleStatus } from "../modules/module.ts";
+import type { ProvidedModel } from "../modules/modules.ts";
 import type { Sessions } from "./sessions.ts";
 import { stopActuators } from "./stop.ts";
 import { tunnel } from "./tunnel.ts";
@@ -125,6 +128,7 @@ function resourceMethods({ machine, jobs, packages, internal = [] }: RobotServic
           recentSuccessfulRuns: succeededMs.map(toTimestamp),
           recentFailedRuns: failedMs.map(toTimestamp),
         })),
+        modules: (machine.modules?.statuses ?? []).map(moduleMessage),
         packages: (packages?.statuses() ?? []).map(packageMessage),
       };
     },
@@ -245,10 +249,12 @@ function programMethods(
     },
     // Only calls of this program are traced.
     sendTraces: () => ({}),
-    getModelsFromModules: () => ({ models: [] }),
-    restartModule: ({ idOrName }) => {
+    getModelsFromModules: () => ({ models: (machine.modules?.models ?? []).map(modelMessage) }),
+    restartModule: async ({ idOrName }) => {
       const id = idOrName.case === "moduleId" ? idOrName.value : "";
       const name = idOrName.case === "moduleName" ? idOrName.value : "";
+      const restarted = machine.modules?.restart((one) => id ? one.id === id : one.name === name);
+      if (restarted) return await restarted.then(() => ({}));
       const found = `module not found with id=${id}, name=${name}`;
       throw new SvcError("not_found", `${found}. make sure it is configured and running on your machine`);
     },
@@ -372,6 +378,23 @@ function packageMessage({ config, state, error, updatedMs, bytesDownloaded, byte
     bytesDownloaded: BigInt(bytesDownloaded),
     totalBytes: BigInt(bytesTotal),
   };
+}
+
+const MODULE_STATES: { readonly [K in ModuleStatus["state"]]: ModuleState } = {
+  pending: ModuleState.PENDING,
+  starting: ModuleState.STARTING,
+  ready: ModuleState.READY,
+  unhealthy: ModuleState.UNHEALTHY,
+  closing: ModuleState.CLOSING,
+};
+
+function moduleMessage({ name, state, error = "", updatedMs, consecutiveFailures }: ModuleStatus) {
+  const lastUpdated = toTimestamp(updatedMs);
+  return { moduleName: name, state: MODULE_STATES[state], lastUpdated, error, consecutiveFailures };
+}
+
+function modelMessage({ module, model, api, isLocal }: ProvidedModel) {
+  return { moduleName: module, model, api, fromLocalModule: isLocal };
 }
 
 function peerMessage({ kind, remoteAddress, localAddress }: Peer) {

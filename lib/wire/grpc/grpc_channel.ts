@@ -96,8 +96,7 @@ class GrpcChannel implements Channel, CallQueue {
     }
   }
 
-  close(): void {
-    const error = new SvcError("canceled", `the channel to ${this.address} was closed`);
+  close(error = new SvcError("canceled", `the channel to ${this.address} was closed`)): void {
     this.#closed.abort(error);
     for (const call of [...this.#calls]) call.cancel(error);
     for (const connection of [...this.#connections]) connection.destroy(error);

@@ -1,0 +1,52 @@
+/**
+ * The frame of a resource as its message, from JSON as people write it. What is not of the right type is left out.
+ */
+
+import type { FrameSchema, OrientationSchema } from "../../proto/gen/robot_config_pb.ts";
+import { toGeometryMessage } from "../api/shared/geometry.ts";
+import { isObject, type Json, type JsonObject, Place } from "../base/schema/schema.ts";
+import { geometryRow } from "../geometry/schema.ts";
+import type { MessageInitShape } from "../wire/proto.ts";
+
+export function frameMessage(frame: Json | undefined): MessageInitShape<typeof FrameSchema> | undefined {
+  if (!isObject(frame)) return undefined;
+  const { parent, translation, orientation, geometry } = frame as JsonObject;
+  const shape = geometry ? geometryRow.decode(geometry, new Place()) : undefined;
+  return {
+    parent: typeof parent === "string" ? parent : "",
+    translation: isObject(translation) ? vector(translation as JsonObject) : undefined,
+    orientation: isObject(orientation) ? orientationMessage(orientation as JsonObject) : undefined,
+    geometry: shape && toGeometryMessage(shape),
+  };
+}
+
+function vector(value: JsonObject) {
+  return { x: number(value.x ?? value.X), y: number(value.y ?? value.Y), z: number(value.z ?? value.Z) };
+}
+
+function orientationMessage({ type, value }: JsonObject): MessageInitShape<typeof OrientationSchema> {
+  const given = isObject(value) ? value as JsonObject : {};
+  const turned = { ...vector(given), theta: number(given.th) };
+  switch (type) {
+    case "ov_radians":
+      return { type: { case: "vectorRadians", value: turned } };
+    case "ov_degrees":
+      return { type: { case: "vectorDegrees", value: turned } };
+    case "axis_angles":
+      return { type: { case: "axisAngles", value: turned } };
+    case "euler_angles": {
+      const { roll, pitch, yaw } = given;
+      return {
+        type: { case: "eulerAngles", value: { roll: number(roll), pitch: number(pitch), yaw: number(yaw) } },
+      };
+    }
+    case "quaternion":
+      return { type: { case: "quaternion", value: { w: number(given.w ?? given.W), ...vector(given) } } };
+  }
+  return { type: { case: "noOrientation", value: {} } };
+}
+
+/** A number of a configuration; 0 where it is none. */
+export function number(value: Json | undefined): number {
+  return typeof value === "number" ? value : 0;
+}

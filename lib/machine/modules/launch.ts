@@ -1,0 +1,160 @@
+/**
+ * How a module is started: its program, arguments and environment, and the names of its sockets.
+ *
+ * The names are the published ones, so that modules written with the published libraries find what they look for;
+ * every published variable has a neutral one beside it.
+ */
+
+import { createHash } from "node:crypto";
+import { dirname, isAbsolute, join } from "node:path";
+import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Level } from "../../base/log/log.ts";
+import type { ProcessCommand } from "../../base/process.ts";
+import type { ModuleConfig } from "../config/config.ts";
+import { fileNameOf } from "../config/placeholder.ts";
+
+/** The longest path of a Unix socket that every system takes. */
+const SOCKET_PATH_MAX = 103;
+
+/** What the supervisor of svc-server marks its own process with; a module is not that process. */
+const NOT_FOR_MODULES = /^SVC_(AGENT_RUNTIME|SERVING_FILE)/;
+
+/** What the control plane calls the machine. */
+export interface MachineIdentity {
+  readonly partId: string;
+  readonly machineId: string | undefined;
+  readonly locationId: string | undefined;
+  readonly organizationId: string | undefined;
+  readonly fqdn: string | undefined;
+}
+
+/** What a module is told. */
+export interface LaunchFacts {
+  readonly config: ModuleConfig;
+  /** The program itself. */
+  readonly program: string;
+  /** The folder that the module calls its root. */
+  readonly root: string;
+  /** The module's own folder for data. */
+  readonly data: string;
+  /** Where the module serves: the path of a socket, or `127.0.0.1:port`. */
+  readonly address: string;
+  readonly logLevel: Level | undefined;
+  readonly home: string;
+  /** Without a control plane there is none. */
+  readonly machine: MachineIdentity | undefined;
+  /** The key that a module may use to call the machine or its control plane. */
+  readonly key: { readonly id: string; readonly key: string } | undefined;
+}
+
+/** The folder of a module's data. */
+export function dataFolder(home: string, machine: MachineIdentity | undefined, name: string): string {
+  return join(dataRoot(home, machine), name);
+}
+
+/** The folder of all modules' data of one machine part. */
+export function dataRoot(home: string, machine: MachineIdentity | undefined): string {
+  return join(home, "module-data", fileNameOf(machine?.partId ?? "local"));
+}
+
+/** The program that `config` names, with links and `~` followed. Throws where it cannot be run. */
+export async function programOf(
+  { name, executablePath }: ModuleConfig,
+  home: string | undefined,
+  host: ReadFiles & WorkingFolder,
+): Promise<string> {
+  if (!executablePath) {
+    throw new SvcError(
+      "failed_precondition",
+      `module "${name}" names no program and no package that has one`,
+    );
+  }
+  const written = executablePath.replace(/^~(?=\/)/, home ?? "~");
+  const path = isAbsolute(written) ? written : join(host.cwd(), written);
+  const facts = await host.stat(path);
+  const wanted = `cannot run module "${name}"`;
+  if (!facts) throw new SvcError("not_found", `${wanted}: there is no file ${path}`);
+  if (facts.kind !== "file") {
+    throw new SvcError("failed_precondition", `${wanted}: ${path} is no file, wanted a program`);
+  }
+  // Windows knows no such permission and tells 0.
+  if (facts.mode !== 0 && (facts.mode & 0o111) === 0) {
+    throw new SvcError("permission_denied", `${wanted}: ${path} is not executable; run chmod +x on it`);
+  }
+  return path;
+}
+
+/** What to run. */
+export function commandOf(facts: LaunchFacts, { environment }: WholeEnvironment): ProcessCommand {
+  const { config, program, root, address, logLevel } = facts;
+  const args = [address];
+  if (logLevel !== undefined) args.push(`--log-level=${logLevel}`);
+  if (config.tcpMode) args.push("--tcp-mode");
+  const own = Object.entries(environment()).filter(([name]) => !NOT_FOR_MODULES.test(name));
+  return {
+    command: program,
+    args,
+    cwd: root,
+    env: { ...Object.fromEntries(own), ...variables(facts), ...config.env },
+    bare: true,
+    leash: true,
+  };
+}
+
+function variables(facts: LaunchFacts): Record<string, string> {
+  const { config, address, root, data, home, machine, key } = facts;
+  const pairs: [name: string, value: string | undefined][] = [
+    ["HOME", home],
+    ["MODULE_NAME", config.name],
+    ["MODULE_ADDRESS", address],
+    ["MODULE_DATA", data],
+    ["MODULE_ROOT", root],
+    ["MODULE_ID", config.type === "registry" ? config.moduleId : undefined],
+    ["PRIMARY_ORG_ID", machine?.organizationId],
+    ["LOCATION_ID", machine?.locationId],
+    ["MACHINE_FQDN", machine?.fqdn],
+    ["MACHINE_ID", machine?.machineId],
+    ["MACHINE_PART_ID", machine?.partId],
+    ["API_KEY_ID", key?.id],
+    ["API_KEY", key?.key],
+  ];
+  const known = pairs.flatMap(([name, value]) =>
+    value ? [[`VIAM_${name}`, value], [`SVC_${name}`, value]] : []
+  );
+  return Object.fromEntries(known);
+}
+
+/** The path of a module's socket; a long one is cut, with part of a hash of the name so that it stays its own. */
+export function socketPath(folder: string, name: string): string {
+  const path = join(folder, `${name}-${letters(5)}.sock`);
+  if (path.length <= SOCKET_PATH_MAX) return path;
+  const hash = base32(createHash("sha256").update(name).digest()).slice(0, 5);
+  const room = SOCKET_PATH_MAX - join(folder, `-${hash}.sock`).length;
+  if (room < 1) {
+    const problem = `the path of a socket in ${folder} is longer than ${SOCKET_PATH_MAX} characters`;
+    throw new SvcError("failed_precondition", `${problem}; set TMPDIR to a folder with a shorter path`);
+  }
+  return join(folder, `${name.slice(0, room)}-${hash}.sock`);
+}
+
+/** The folder that a program stands in. */
+export function folderOf(program: string): string {
+  return dirname(program);
+}
+
+function letters(count: number): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(count));
+  return [...bytes].map((byte) => String.fromCharCode(97 + byte % 26)).join("");
+}
+
+function base32(bytes: Uint8Array): string {
+  let text = "", bits = 0, held = 0;
+  for (const byte of bytes) {
+    held = held << 8 | byte;
+    for (bits += 8; bits >= 5; bits -= 5) text += "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[held >> bits - 5 & 31];
+    held &= (1 << bits) - 1;
+  }
+  return text;
+}

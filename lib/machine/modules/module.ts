@@ -1,0 +1,272 @@
+/**
+ * One module of the configuration: kept running for as long as it is wanted.
+ *
+ * Owns the module's process and its state. Promises: what ends by itself is started again, at once the first
+ * time and after pauses that grow when it goes on failing; what it offered stays known meanwhile, with the reason why it cannot be used.
+ */
+
+import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Level, Logger } from "../../base/log/log.ts";
+import type { SpawnHost } from "../../base/process.ts";
+import { formatDuration } from "../../base/schema/schema.ts";
+import type { AnyApi, Registry } from "../../resource/registry.ts";
+import type { ModuleConfig, ResourceConfig } from "../config/config.ts";
+import type { Activities } from "../graph/activities.ts";
+import { commandOf, dataFolder, folderOf, type MachineIdentity, programOf, socketPath } from "./launch.ts";
+import { ModuleModels, type Offer } from "./module_models.ts";
+import { ModuleProcess } from "./module_process.ts";
+import type { ModuleParent } from "./module_parent.ts";
+
+export type ModuleState = "pending" | "starting" | "ready" | "unhealthy" | "closing";
+
+export interface ModuleStatus {
+  readonly name: string;
+  readonly state: ModuleState;
+  /** Why it does not run, until it does again. */
+  readonly error?: string;
+  /** When its state last changed. */
+  readonly updatedMs: number;
+  readonly consecutiveFailures: number;
+}
+
+/** Everything that makes a module another one. */
+export interface WantedModule {
+  readonly config: ModuleConfig;
+  readonly logLevel: Level | undefined;
+  readonly machine: MachineIdentity | undefined;
+  readonly key: { readonly id: string; readonly key: string } | undefined;
+}
+
+export interface ModuleLimits {
+  /** How long a module may take to get ready. */
+  readonly startTimeoutMs: number;
+  /** One that has run as long is started again at once when it ends. */
+  readonly settledMs: number;
+  /** The pause before a start after a second failure in a row; it doubles with each further one. */
+  readonly pauseMs: number;
+  /** The longest pause after a run that got ready, and after one that did not. */
+  readonly crashPauseMaxMs: number;
+  readonly startPauseMaxMs: number;
+}
+
+export const MODULE_LIMITS: ModuleLimits = {
+  startTimeoutMs: 300_000,
+  settledMs: 10_000,
+  pauseMs: 500,
+  crashPauseMaxMs: 5_000,
+  startPauseMaxMs: 30_000,
+};
+
+export interface ModuleParts {
+  readonly registry: Registry;
+  readonly host: SpawnHost & ReadFiles & WriteFiles & WholeEnvironment & WorkingFolder;
+  readonly clock: Clock;
+  /** `rdk.modmanager` */
+  readonly logger: Logger;
+  readonly activities?: Activities;
+  /** The program's home folder. */
+  readonly home: string;
+  readonly parent: ModuleParent;
+  readonly buildTimeoutMs: number;
+  readonly limits: ModuleLimits;
+}
+
+export class Module {
+  readonly #closed = new AbortController();
+  /** Resolves when it has ended for good. */
+  readonly ended: Promise<void>;
+  readonly #begun = Promise.withResolvers<void>();
+  readonly #logger: Logger;
+  #status: ModuleStatus;
+  #isBegun = false;
+  #process: ModuleProcess | undefined;
+  /** Those of the newest run that got ready. */
+  #models: ModuleModels | undefined;
+
+  /** It starts once `before` is over: what it takes the place of has then ended. */
+  constructor(
+    readonly wanted: WantedModule,
+    private readonly parts: ModuleParts,
+    private readonly changed: () => void,
+    before: Promise<void>,
+  ) {
+    const { name } = wanted.config;
+    this.#logger = parts.logger.child(name);
+    this.#status = { name, state: "pending", updatedMs: parts.clock.nowMs(), consecutiveFailures: 0 };
+    this.ended = before.then(() => this.#run());
+  }
+
+  get name(): string {
+    return this.wanted.config.name;
+  }
+
+  get status(): ModuleStatus {
+    return this.#status;
+  }
+
+  /** The first attempt to start it has ended, one way or the other, and it is not being asked anything. */
+  get isSettled(): boolean {
+    return this.#isBegun && (this.#status.state !== "ready" || this.#models?.isSettled === true);
+  }
+
+  /** Resolves when the first attempt to start it has ended. */
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
+  get foreignApis(): Iterable<AnyApi> {
+    return this.#models?.foreignApis ?? [];
+  }
+
+  /** The process, while it is ready. */
+  get process(): ModuleProcess | undefined {
+    return this.#process;
+  }
+
+  /** What it makes of a resource; nothing where the resource is of a model that is not known to be its own. */
+  offer(resource: ResourceConfig): Offer | undefined {
+    if (!this.#models?.has(resource.api, resource.model)) return undefined;
+    const { state, error } = this.#status;
+    if (state === "ready") return this.#models.offer(resource);
+    return { kind: "problem", problem: error ?? `module "${this.name}" is ${state}` };
+  }
+
+  get models(): readonly { readonly api: string; readonly model: string }[] {
+    return this.#process?.models ?? [];
+  }
+
+  keep(fulls: ReadonlySet<string>): void {
+    this.#models?.keep(fulls);
+  }
+
+  /** Tells that it is about to end; its resources can still be removed. */
+  withdraw(): void {
+    this.#set({ state: "closing" });
+  }
+
+  /** Ends it. Idempotent. */
+  async close(): Promise<void> {
+    this.withdraw();
+    this.#closed.abort(new SvcError("canceled", `module "${this.name}" is no longer wanted`));
+    await this.ended;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, limits: { settledMs, pauseMs, crashPauseMaxMs, startPauseMaxMs } } = this.parts;
+    const { signal } = this.#closed;
+    for (let failures = 0; !signal.aborted;) {
+      const { reason, readyMs } = await this.#runOnce(signal);
+      if (signal.aborted) break;
+      failures = readyMs >= settledMs ? 1 : failures + 1;
+      this.#fail(reason, failures);
+      this.#setBegun();
+      this.changed();
+      if (failures === 1) continue;
+      const pauseMaxMs = readyMs > 0 ? crashPauseMaxMs : startPauseMaxMs;
+      const pause = Math.min(pauseMaxMs, pauseMs * 2 ** Math.min(failures - 2, 20));
+      this.#logger.info(`module "${this.name}" is started again in ${formatDuration(pause)}`);
+      await clock.sleep(pause, signal).catch(() => {});
+    }
+    this.#setBegun();
+  }
+
+  /** One run from its start to its end: why it ended, and how long it was ready. */
+  async #runOnce(signal: AbortSignal): Promise<{ reason: string; readyMs: number }> {
+    const { clock } = this.parts;
+    let process: ModuleProcess | undefined;
+    let sinceMs: number | undefined;
+    try {
+      process = await this.#start(signal);
+      this.#models = await this.#learn(process);
+      signal.throwIfAborted();
+      sinceMs = clock.monotonicMs();
+      this.#process = process;
+      this.#logger.info(`module "${this.name}" is ready`, {
+        pid: process.pid,
+        models: process.models.length,
+      });
+      this.#set({ state: "ready", error: undefined, consecutiveFailures: 0 });
+      this.#setBegun();
+      this.changed();
+      await aborted(AbortSignal.any([process.ended, signal]));
+      throw process.ended.reason;
+    } catch (error) {
+      const readyMs = sinceMs === undefined ? 0 : clock.monotonicMs() - sinceMs;
+      return { reason: chainOf(error), readyMs };
+    } finally {
+      this.#process = undefined;
+      await process?.stop();
+    }
+  }
+
+  async #start(signal: AbortSignal): Promise<ModuleProcess> {
+    const { host, clock, home, parent, limits, activities } = this.parts;
+    const { config, logLevel, machine, key } = this.wanted;
+    const { name } = config;
+    if (this.#status.state === "pending") this.#set({ state: "starting" });
+    const ended = activities?.begin("module", { module: name });
+    try {
+      const program = await programOf(config, host.environment().HOME, host);
+      const data = dataFolder(home, machine, name);
+      await host.makeFolder(data, { mode: 0o750 });
+      const { folder, address: parentAddress } = await parent.open(config.tcpMode);
+      const address = config.tcpMode ? await parent.freeAddress() : socketPath(folder, name);
+      const root = config.env.VIAM_MODULE_ROOT ?? folderOf(program);
+      const facts = { config, program, root, data, address, logLevel, home, machine, key };
+      const command = commandOf(facts, host);
+      const { startTimeoutMs } = limits;
+      const run = {
+        name,
+        command,
+        address,
+        parentAddress,
+        startTimeoutMs,
+        host,
+        clock,
+        logger: this.#logger,
+      };
+      const process = await ModuleProcess.start(run, signal);
+      ended?.();
+      return process;
+    } catch (error) {
+      ended?.({ error: chainOf(error) });
+      throw error;
+    }
+  }
+
+  #learn(process: ModuleProcess): Promise<ModuleModels> {
+    const { registry, clock, buildTimeoutMs } = this.parts;
+    const logger = this.#logger;
+    const changed = () => this.#process === process && this.changed();
+    return ModuleModels.learn({ name: this.name, process, registry, clock, logger, buildTimeoutMs, changed });
+  }
+
+  #fail(error: string, consecutiveFailures: number): void {
+    if (this.#closed.signal.aborted) return;
+    this.#logger.error(error, { failures: consecutiveFailures });
+    this.#set({ state: "unhealthy", error, consecutiveFailures });
+  }
+
+  #setBegun(): void {
+    this.#isBegun = true;
+    this.#begun.resolve();
+  }
+
+  #set(change: Partial<ModuleStatus>): void {
+    if (this.#status.state === "closing") return;
+    const moved = change.state !== undefined && change.state !== this.#status.state;
+    const updatedMs = moved ? this.parts.clock.nowMs() : this.#status.updatedMs;
+    this.#status = { ...this.#status, ...change, updatedMs };
+  }
+}
+
+/** Resolves when the signal aborts. */
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

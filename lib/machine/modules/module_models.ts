@@ -1,0 +1,236 @@
+/**
+ * The models of one run of a module: what it says of configurations, and the resources that it builds.
+ *
+ * Owns the conversation about resources: ValidateConfig, AddResource, RemoveResource. Promises that nobody waits for a
+ * slow validation: until there is an answer the resource is pending. A resource of the module is reached as one behind
+ * any other channel; closing it removes it from the module.
+ */
+
+import type { ComponentConfigSchema } from "../../../proto/gen/robot_config_pb.ts";
+import { frameMessage } from "../../cloud_client/frame_message.ts";
+import { type Clock, race } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { Need } from "../../resource/graph.ts";
+import { parseApi, ResourceName } from "../../resource/name.ts";
+import type { AnyApi, Registry } from "../../resource/registry.ts";
+import type { Resource } from "../../resource/resource.ts";
+import type { JsonObject as Struct, MessageInitShape } from "../../wire/proto.ts";
+import type { ResourceConfig } from "../config/config.ts";
+import { ForeignApis } from "../graph/foreign_apis.ts";
+import type { ModuleProcess } from "./module_process.ts";
+
+const VALIDATE_TIMEOUT_MS = 5_000;
+/** A module has as long to remove a resource. */
+const REMOVE_TIMEOUT_MS = 20_000;
+/** Between two attempts at a configuration that the module does not take. */
+const RETRY_MS = 5_000;
+/** What modules name that is no resource. */
+const NO_RESOURCES: ReadonlySet<string> = new Set(["framesystem", "$framesystem"]);
+/** More of one resource are left aside. */
+const NEEDS_MAX = 1_000;
+
+/** A model of a module, as it runs now; another one after every start. */
+export interface ModuleModel {
+  /** The module's name. */
+  readonly module: string;
+  /** Builds the resource with resources of these names, until `signal` aborts. */
+  build(
+    config: ResourceConfig,
+    dependencies: readonly ResourceName[],
+    signal: AbortSignal,
+  ): Promise<Resource>;
+}
+
+/** What a module makes of the configuration of a resource. */
+export type Offer =
+  | { readonly kind: "model"; readonly model: ModuleModel; readonly needs: readonly Need[] }
+  /** It cannot be built now, and why. */
+  | { readonly kind: "problem"; readonly problem: string }
+  /** It is not known yet. */
+  | { readonly kind: "pending"; readonly what: string };
+
+export interface ModuleModelsParts {
+  readonly name: string;
+  readonly process: ModuleProcess;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** How long a module has to build a resource. */
+  readonly buildTimeoutMs: number;
+  /** Hears when an offer has changed. */
+  readonly changed: () => void;
+}
+
+interface Validation {
+  readonly key: string;
+  offer: Offer;
+}
+
+export class ModuleModels {
+  readonly #models = new Map<string, ModuleModel>();
+  readonly #foreign: ForeignApis;
+  /** What it said of each resource, by full name. */
+  readonly #validations = new Map<string, Validation>();
+  /** What the module may have: what was to be added and was not certainly removed. */
+  readonly #added = new Set<string>();
+
+  private constructor(private readonly parts: ModuleModelsParts) {
+    const { name, process } = parts;
+    const services = () => Promise.resolve(process.services);
+    this.#foreign = new ForeignApis({
+      ...parts,
+      peer: `module "${name}"`,
+      channel: process.channel,
+      services,
+    });
+    const build: ModuleModel["build"] = (config, dependencies, signal) =>
+      this.#build(config, dependencies, signal);
+    for (const { api, model } of process.models) this.#models.set(`${api} ${model}`, { module: name, build });
+  }
+
+  /** Learns the APIs that only the module knows. */
+  static async learn(parts: ModuleModelsParts): Promise<ModuleModels> {
+    const { registry, process } = parts;
+    const models = new ModuleModels(parts);
+    const unknown = [...process.services.keys()].filter((api) => !registry.api(api));
+    await models.#foreign.learn(new Set(unknown), process.ended);
+    return models;
+  }
+
+  get foreignApis(): Iterable<AnyApi> {
+    return this.#foreign.all;
+  }
+
+  has(api: string, model: string): boolean {
+    return this.#models.has(`${api} ${model}`);
+  }
+
+  /** Nobody waits for anything of it any more. */
+  get isSettled(): boolean {
+    return [...this.#validations.values()].every(({ offer }) => offer.kind !== "pending");
+  }
+
+  /** What the module makes of a configuration of one of its models; it is asked at the first call. */
+  offer(config: ResourceConfig): Offer {
+    const { name: { full }, attributes, model, dependsOn, frame, logLevel, serviceConfigs } = config;
+    // Built anew when anything changes that the module is told.
+    const key = JSON.stringify([model, attributes, dependsOn, frame, logLevel, serviceConfigs]);
+    const known = this.#validations.get(full);
+    if (known?.key === key) return known.offer;
+    const what = `module "${this.parts.name}" is asked about its configuration`;
+    const validation: Validation = { key, offer: { kind: "pending", what } };
+    this.#validations.set(full, validation);
+    void this.#validate(config, validation);
+    return validation.offer;
+  }
+
+  /** Forgets what it said of resources that are no longer there. */
+  keep(fulls: ReadonlySet<string>): void {
+    for (const full of this.#validations.keys()) if (!fulls.has(full)) this.#validations.delete(full);
+  }
+
+  /** Asks the module about a configuration until it takes it, or nobody wants to know any more. */
+  async #validate(config: ResourceConfig, validation: Validation): Promise<void> {
+    const { clock, process: { ended }, changed } = this.parts;
+    const isCurrent = () => !ended.aborted && this.#validations.get(config.name.full) === validation;
+    const { api, model } = config;
+    const found = { ...this.#models.get(`${api} ${model}`)! };
+    while (isCurrent()) {
+      const before = JSON.stringify(validation.offer);
+      try {
+        validation.offer = { kind: "model", model: found, needs: await this.#needs(config) };
+      } catch (error) {
+        const problem = `modular resource config validation error: ${chainOf(error)}`;
+        validation.offer = { kind: "problem", problem };
+      }
+      if (!isCurrent()) return;
+      if (JSON.stringify(validation.offer) !== before) changed();
+      if (validation.offer.kind === "model") return;
+      await clock.sleep(RETRY_MS, ended).catch(() => {});
+    }
+  }
+
+  async #needs(config: ResourceConfig): Promise<Need[]> {
+    const { process: { rpc, ended } } = this.parts;
+    try {
+      const request = { config: configMessage(config) };
+      const options = { timeoutMs: VALIDATE_TIMEOUT_MS, signal: ended };
+      const { dependencies, optionalDependencies } = await race(rpc.validateConfig(request, options), ended);
+      const needs = [
+        ...dependencies.map((name) => ({ name, optional: false })),
+        ...optionalDependencies.map((name) => ({ name, optional: true })),
+      ];
+      if (needs.length > NEEDS_MAX) {
+        throw new SvcError(
+          "invalid_argument",
+          `it names ${needs.length} dependencies, wanted at most ${NEEDS_MAX}`,
+        );
+      }
+      return needs.filter(({ name }) => !NO_RESOURCES.has(name));
+    } catch (error) {
+      if (SvcError.from(error).code === "unimplemented") return [];
+      throw error;
+    }
+  }
+
+  async #build(
+    config: ResourceConfig,
+    dependencies: readonly ResourceName[],
+    signal: AbortSignal,
+  ): Promise<Resource> {
+    const { registry, process: { rpc, channel }, name: module, buildTimeoutMs: timeoutMs } = this.parts;
+    const { api: apiName, name: { full, short } } = config;
+    const api = registry.api(apiName) ?? this.#foreign.get(apiName);
+    if (!api) {
+      throw new SvcError("unavailable", `module "${module}" did not describe the service of ${apiName}`);
+    }
+    if (this.#added.has(full)) await this.#remove(full).catch(() => {});
+    this.#added.add(full);
+    const request = { config: configMessage(config), dependencies: dependencies.map(farName) };
+    try {
+      await race(rpc.addResource(request, { signal, timeoutMs }), signal);
+    } catch (error) {
+      // The module may still be at it.
+      if (signal.aborted) void this.#remove(full).catch(() => {});
+      throw error;
+    }
+    const instance: Resource = api.client(ResourceName.of(apiName, short), channel);
+    let removed: Promise<void> | undefined;
+    return Object.assign(instance, { close: () => removed ??= this.#remove(full) });
+  }
+
+  /** What has ended has no resources any more. */
+  async #remove(full: string): Promise<void> {
+    const { rpc, ended } = this.parts.process;
+    if (ended.aborted) return;
+    try {
+      await race(rpc.removeResource({ name: full }, { timeoutMs: REMOVE_TIMEOUT_MS, signal: ended }), ended);
+      this.#added.delete(full);
+    } catch (error) {
+      if (!ended.aborted) throw error;
+    }
+  }
+}
+
+/** The name by which the module finds a dependency at its machine: that of a remote's resource is without the remote. */
+function farName({ api, simple, full, isRemote }: ResourceName): string {
+  return isRemote ? ResourceName.of(api, simple).full : full;
+}
+
+function configMessage(config: ResourceConfig): MessageInitShape<typeof ComponentConfigSchema> {
+  const { name: { short }, api, model, attributes, dependsOn, frame, logLevel, serviceConfigs } = config;
+  const { namespace, type } = parseApi(api);
+  return {
+    name: short,
+    api,
+    namespace,
+    type,
+    model,
+    attributes: attributes as Struct,
+    dependsOn: [...dependsOn],
+    frame: frameMessage(frame),
+    logConfiguration: { level: logLevel ?? "" },
+    serviceConfigs: serviceConfigs.map((one) => ({ type: one.type, attributes: one.attributes as Struct })),
+  };
+}

@@ -1,0 +1,179 @@
+/**
+ * One run of a module's program, from its start to its end.
+ *
+ * It owns the process with all that the process starts, and the channel to it. Promises that `start` ends within its
+ * time, that whatever ends the run ends the channel's calls, and that nothing of the process's group is left.
+ */
+
+import { ModuleService, type ReadyResponse } from "../../../proto/gen/module_pb.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { chainOf, type Code, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import {
+  endProcess,
+  type Exit,
+  type ProcessCommand,
+  type RunningProcess,
+  type SpawnHost,
+} from "../../base/process.ts";
+import { formatDuration } from "../../base/schema/schema.ts";
+import { parseApi, parseModel } from "../../resource/name.ts";
+import { type Channel, client, type ServiceClient } from "../../wire/channel.ts";
+import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
+import { ModuleOutput } from "./module_output.ts";
+
+/** How often the process's socket is looked for. */
+const LOOK_MS = 50;
+const READY_TIMEOUT_MS = 3_000;
+const READY_PAUSE_MS = 200;
+/** Answers to Ready that mean "not yet". */
+const NOT_YET: readonly Code[] = ["unavailable", "resource_exhausted", "deadline_exceeded", "canceled"];
+/** Between SIGTERM and SIGKILL (published). */
+const STOP_MS = 10_000;
+/** More of one module is left aside. */
+const HANDLERS_MAX = 200;
+const MODELS_MAX = 1_000;
+
+/** A model that the module says it has. */
+export interface OfferedModel {
+  readonly api: string;
+  readonly model: string;
+}
+
+export interface ModuleProcessParts {
+  readonly name: string;
+  readonly command: ProcessCommand;
+  /** Where the module is to serve: the path of a socket, or `127.0.0.1:port`. */
+  readonly address: string;
+  /** Where the module reaches the machine. */
+  readonly parentAddress: string;
+  readonly startTimeoutMs: number;
+  readonly host: SpawnHost & ReadFiles & Pick<WriteFiles, "remove">;
+  readonly clock: Clock;
+  /** `rdk.modmanager.<name>` */
+  readonly logger: Logger;
+}
+
+export class ModuleProcess {
+  readonly rpc: ServiceClient<typeof ModuleService>;
+  /** The services of the APIs that it has models of, by API. */
+  readonly services = new Map<string, string>();
+  readonly models: OfferedModel[] = [];
+  /** Aborts, with the reason, when the process has ended. */
+  readonly ended: AbortSignal;
+  readonly #process: RunningProcess;
+  readonly #ended = new AbortController();
+  readonly #output: ModuleOutput;
+  readonly #over = Promise.withResolvers<void>();
+  #exit: Exit | undefined;
+  #stopping: Promise<unknown> | undefined;
+
+  private constructor(private readonly parts: ModuleProcessParts, readonly channel: Channel) {
+    const { host, command, logger, clock } = parts;
+    this.#process = host.spawn(command);
+    this.#output = new ModuleOutput(this.#process, logger, clock);
+    this.rpc = client(ModuleService, channel);
+    this.ended = this.#ended.signal;
+    void this.#process.exited.then((exit) => this.#end(exit));
+  }
+
+  get pid(): number {
+    return this.#process.pid;
+  }
+
+  /** Resolves when the module is ready; where it does not get there, nothing of it is left. */
+  static async start(parts: ModuleProcessParts, signal: AbortSignal): Promise<ModuleProcess> {
+    const { name, clock, startTimeoutMs, address } = parts;
+    const limit = formatDuration(startTimeoutMs);
+    const late = () => new SvcError("deadline_exceeded", `module "${name}" was not ready within ${limit}`);
+    const { signal: over, done } = deadline(clock, startTimeoutMs, late, signal);
+    const started = new ModuleProcess(
+      parts,
+      connectGrpc(isSocket(address) ? `unix:${address}` : address, { clock }),
+    );
+    const either = AbortSignal.any([over, started.ended]);
+    try {
+      if (isSocket(address)) await started.#socket(either);
+      await started.#ready(either);
+      return started;
+    } catch (error) {
+      await started.stop();
+      throw either.aborted ? either.reason : error;
+    } finally {
+      done();
+    }
+  }
+
+  /** Ends the process: asks first, kills after a while. Idempotent. */
+  async stop(): Promise<void> {
+    this.#stopping ??= this.#exit ? Promise.resolve() : endProcess(this.#process, this.parts.clock, STOP_MS);
+    await this.#stopping;
+    await this.#over.promise;
+  }
+
+  async #end(exit: Exit): Promise<void> {
+    const { name, host, address } = this.parts;
+    this.#exit = exit;
+    await this.#output.drained();
+    const last = this.#output.lastError;
+    const said = last === undefined || this.#stopping ? "" : `: ${last}`;
+    const reason = new SvcError("unavailable", `module "${name}" ended, ${describe(exit)}${said}`);
+    this.#ended.abort(reason);
+    this.channel.close(reason);
+    if (isSocket(address)) await host.remove(address).catch(() => {});
+    this.#over.resolve();
+  }
+
+  async #socket(signal: AbortSignal): Promise<void> {
+    const { host, address, clock } = this.parts;
+    while (!await host.stat(address)) await clock.sleep(LOOK_MS, signal);
+  }
+
+  async #ready(signal: AbortSignal): Promise<void> {
+    const { parentAddress, clock } = this.parts;
+    const request = { parentAddress, rawParentAddress: parentAddress };
+    for (;;) {
+      try {
+        const answer = await race(this.rpc.ready(request, { timeoutMs: READY_TIMEOUT_MS, signal }), signal);
+        if (answer.ready) return this.#learn(answer);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!NOT_YET.includes(SvcError.from(error).code)) throw error;
+      }
+      await clock.sleep(READY_PAUSE_MS, signal);
+    }
+  }
+
+  /** Takes over the models that the module says it has; what cannot be a model is told and left aside. */
+  #learn({ handlermap }: ReadyResponse): void {
+    const { logger, name } = this.parts;
+    const handlers = handlermap?.handlers ?? [];
+    if (handlers.length > HANDLERS_MAX) {
+      logger.warn(`only the first ${HANDLERS_MAX} of ${handlers.length} APIs count`);
+    }
+    for (const { subtype, models } of handlers.slice(0, HANDLERS_MAX)) {
+      const { namespace = "", type = "", subtype: last = "" } = subtype?.subtype ?? {};
+      const api = `${namespace}:${type}:${last}`;
+      try {
+        parseApi(api);
+        this.services.set(api, subtype?.protoService ?? "");
+        for (const model of models.slice(0, MODELS_MAX)) {
+          parseModel(model);
+          this.models.push({ api, model });
+        }
+      } catch (error) {
+        logger.warn(`module "${name}" offers what cannot be a model: ${chainOf(error).slice(0, 300)}`);
+      }
+    }
+    if (this.models.length === 0) logger.warn(`module "${name}" offers no models`);
+  }
+}
+
+function isSocket(address: string): boolean {
+  return !address.includes(":");
+}
+
+function describe({ code, signal }: Exit): string {
+  return signal === undefined ? `exit code ${code}` : `by ${signal}`;
+}

@@ -1,0 +1,223 @@
+/**
+ * Modules: programs of others that provide models.
+ *
+ * Keeps a module for each of the configuration and tells what they make of resources. Promises that nobody waits for a
+ * module: what changes is told, and asked for anew. A module that is no longer wanted, or wanted otherwise, stays until
+ * its resources are closed; the one that takes its place starts when it has ended.
+ *
+ * The room owns modules: their processes, sockets, the conversation with them, and what they write.
+ */
+
+import type { Environment } from "../../base/host.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logs } from "../../base/log/log.ts";
+import type { AnyApi } from "../../resource/registry.ts";
+import type { ServiceTable } from "../../wire/service.ts";
+import { envDurationMs } from "../config/env_duration.ts";
+import { homeFolder } from "../config/placeholder.ts";
+import type { MachineConfig, ResourceConfig } from "../config/config.ts";
+import {
+  Module,
+  MODULE_LIMITS,
+  type ModuleLimits,
+  type ModuleParts,
+  type ModuleStatus,
+  type WantedModule,
+} from "./module.ts";
+import { ModuleParent } from "./module_parent.ts";
+import type { Offer } from "./module_models.ts";
+
+export interface ModulesParts extends Omit<ModuleParts, "limits"> {
+  readonly limits?: Partial<ModuleLimits>;
+  /** Modules write debug lines, too, unless their own level says otherwise. */
+  readonly debug: boolean;
+}
+
+/** Where a user sets another start timeout; the second is the published name. */
+const START_TIMEOUT_VARIABLES = ["SVC_MODULE_STARTUP_TIMEOUT", "VIAM_MODULE_STARTUP_TIMEOUT"] as const;
+
+/** A model that a module provides, as clients may ask for it. */
+export interface ProvidedModel {
+  readonly module: string;
+  readonly api: string;
+  readonly model: string;
+  readonly isLocal: boolean;
+}
+
+export interface OpenParts extends Pick<ModuleParts, "registry" | "clock" | "activities" | "buildTimeoutMs"> {
+  readonly host: ModuleParts["host"] & Environment;
+  readonly logs: Logs;
+  readonly debug: boolean;
+  /** All services of the machine, for modules to call. */
+  readonly table: () => ServiceTable;
+}
+
+/** The modules of a machine whose environment says where its home is and how long a module may take to start. */
+export function openModules({ logs, table, ...parts }: OpenParts): Modules {
+  const { host, clock } = parts;
+  const env = (name: string) => host.env(name);
+  const logger = logs.logger("rdk.modmanager");
+  const startTimeoutMs = envDurationMs(START_TIMEOUT_VARIABLES, MODULE_LIMITS.startTimeoutMs, env, logger);
+  const parent = new ModuleParent({ table, host, clock, logger });
+  return new Modules({ ...parts, logger, parent, home: homeFolder(env), limits: { startTimeoutMs } });
+}
+
+export class Modules {
+  readonly #parts: ModuleParts & ModulesParts;
+  readonly #modules = new Map<string, Module>();
+  /** Those that end once their resources are closed. */
+  readonly #leaving = new Map<Module, () => void>();
+  #changed = () => {};
+
+  constructor(parts: ModulesParts) {
+    this.#parts = { ...parts, limits: { ...MODULE_LIMITS, ...parts.limits } };
+  }
+
+  get statuses(): ModuleStatus[] {
+    const leaving = [...this.#leaving.keys()].filter(({ name }) => !this.#modules.has(name));
+    return [...this.#modules.values(), ...leaving].map(({ status }) => status);
+  }
+
+  get models(): ProvidedModel[] {
+    return [...this.#modules.values()].flatMap(({ name, wanted: { config }, models }) =>
+      models.map((one) => ({ ...one, module: name, isLocal: config.type === "local" }))
+    );
+  }
+
+  /** The APIs that only they know; where two know one, it is the first's. */
+  get foreignApis(): AnyApi[] {
+    const apis = new Map<string, AnyApi>();
+    for (const module of this.#modules.values()) {
+      for (const api of module.foreignApis) if (!apis.has(api.name)) apis.set(api.name, api);
+    }
+    return [...apis.values()];
+  }
+
+  /** `changed` is told of everything but what `configure` changes. */
+  follow(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  /** Wants the modules of this configuration and no others. Waits for none of them. */
+  configure(config: MachineConfig): void {
+    const old = new Map(this.#modules);
+    this.#modules.clear();
+    const fulls = new Set(config.resources.map(({ name }) => name.full));
+    for (const wanted of wantedModules(config, this.#parts.debug)) {
+      const { name } = wanted.config;
+      const known = old.get(name);
+      const same = known && JSON.stringify(known.wanted) === JSON.stringify(wanted);
+      if (same) old.delete(name);
+      this.#modules.set(name, same ? known : this.#succeed(wanted, known));
+      this.#modules.get(name)!.keep(fulls);
+    }
+    for (const module of old.values()) if (!this.#leaving.has(module)) void this.#withdraw(module);
+  }
+
+  /** Ends those that were withdrawn: to be called when their resources are closed. */
+  dismiss(): void {
+    for (const release of this.#leaving.values()) release();
+  }
+
+  /** What modules make of a resource; nothing where none of them has its model. */
+  offer(resource: ResourceConfig): Offer | undefined {
+    for (const module of this.#modules.values()) {
+      const offer = module.offer(resource);
+      if (offer) return offer;
+    }
+    // One that has not told its models yet may have this one.
+    const unsettled = [...this.#modules.values()].filter(({ isSettled, status }) =>
+      !isSettled && status.state !== "ready"
+    );
+    if (unsettled.length === 0) return undefined;
+    const names = unsettled.map(({ name }) => `"${name}"`).join(", ");
+    return { kind: "pending", what: `modules are starting: ${names}` };
+  }
+
+  /** Why modules that might have a model do not run, for the error of a model that nobody has. */
+  get troubles(): string[] {
+    return this.statuses.filter(({ state }) => state === "unhealthy").map(({ name, error }) =>
+      `"${name}" (${error})`
+    );
+  }
+
+  /** Resolves when nothing of them is pending. */
+  async settled(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && [...this.#modules.values()].some(({ isSettled }) => !isSettled)) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#waiting.push(resolve);
+      signal.addEventListener("abort", () => resolve(), { once: true });
+      await promise;
+    }
+  }
+
+  readonly #waiting: (() => void)[] = [];
+
+  /** Starts a module anew, its resources with it; resolves when it is ready. Nothing where there is no such module. */
+  restart(
+    match: (one: { readonly name: string; readonly id?: string }) => boolean,
+  ): Promise<void> | undefined {
+    const all = [...this.#modules.values()];
+    const module = all.find(({ name, wanted }) => match({ name, id: wanted.config.moduleId }));
+    return module && this.#restart(module);
+  }
+
+  async #restart(module: Module): Promise<void> {
+    const next = this.#succeed(module.wanted, module);
+    this.#modules.set(module.name, next);
+    this.#tell();
+    await next.begun;
+    if (next.status.state === "unhealthy") throw new SvcError("unavailable", next.status.error!);
+  }
+
+  async close(): Promise<void> {
+    this.#changed = () => {};
+    for (const module of this.#modules.values()) void this.#withdraw(module);
+    this.#modules.clear();
+    const ends = [...this.#leaving.keys()].map((module) => module.close());
+    this.dismiss();
+    await Promise.all(ends);
+    await this.#parts.parent.close();
+  }
+
+  /** Takes the place of a module, if there is one: begins when that has ended. */
+  #succeed(wanted: WantedModule, known: Module | undefined): Module {
+    const before = known ? this.#withdraw(known) : this.#ending(wanted.config.name);
+    return new Module(wanted, this.#parts, () => this.#tell(), before);
+  }
+
+  /** The end of a module of the name that is on its way out. */
+  async #ending(name: string): Promise<void> {
+    const one = [...this.#leaving.keys()].find((leaving) => leaving.name === name);
+    await one?.ended;
+  }
+
+  async #withdraw(module: Module): Promise<void> {
+    module.withdraw();
+    const released = Promise.withResolvers<void>();
+    this.#leaving.set(module, released.resolve);
+    await released.promise;
+    await module.close().catch((error) => this.#parts.logger.error(chainOf(error)));
+    this.#leaving.delete(module);
+  }
+
+  #tell(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
+    this.#changed();
+  }
+}
+
+/** What the configuration says of each module, with what it says elsewhere that modules are told. */
+function wantedModules({ modules, cloud, auth, ...config }: MachineConfig, debug: boolean): WantedModule[] {
+  const [id] = Object.keys(auth.apiKeys ?? {}).sort();
+  const key = id === undefined ? undefined : { id, key: auth.apiKeys![id].reveal() };
+  const machine = cloud && {
+    partId: cloud.id,
+    machineId: cloud.machineId,
+    locationId: cloud.locationId,
+    organizationId: cloud.primaryOrgId,
+    fqdn: cloud.fqdn,
+  };
+  const usual = debug || config.debug ? "debug" : undefined;
+  return modules.map((config) => ({ config, machine, key, logLevel: config.logLevel ?? usual }));
+}

@@ -1,0 +1,180 @@
+/**
+ * Modules written with the published Python library, run by svc-server as it is.
+ */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { RobotService } from "../../proto/gen/robot_pb.ts";
+import { SensorApi } from "../../lib/api/sensor.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { type Channel, client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { pythonProgram } from "../interop/programs.ts";
+import { needingTest } from "../support/needing.ts";
+import { type ServerProcess, startServer } from "../support/server.ts";
+import { until, within } from "../support/until.ts";
+
+const THERMOMETER = new URL("thermometer.py", import.meta.url).pathname;
+
+needingTest("a module of the published Python library", await pythonProgram(), async (python, t) => {
+  await using machine = await Machine.start(python);
+  await machine.write({ t1: { degrees: 25 } });
+
+  await t.step("its resource is served", async () => {
+    const { degrees } = await until(() => machine.readings("t1"));
+    assertEquals(degrees, 25);
+  });
+
+  await t.step("it knows what the protocol promises it", async () => {
+    const names = [
+      "VIAM_MODULE_NAME",
+      "SVC_MODULE_NAME",
+      "VIAM_MODULE_DATA",
+      "VIAM_HOME",
+      "VIAM_MODULE_ADDRESS",
+      "OWN",
+    ];
+    const { environment } = await machine.sensor("t1").doCommand({ environment: names });
+    const found = environment as Record<string, string>;
+    assertEquals([found.VIAM_MODULE_NAME, found.SVC_MODULE_NAME, found.OWN], [
+      "weather",
+      "weather",
+      "is set",
+    ]);
+    assertEquals(found.VIAM_MODULE_DATA, `${machine.home}/module-data/local/weather`);
+    assertMatch(found.VIAM_MODULE_ADDRESS, /\/viam-module-[^/]*\/weather-[a-z]{5}\.sock$/);
+    assertEquals((await Deno.stat(found.VIAM_MODULE_DATA)).isDirectory, true);
+  });
+
+  await t.step("what it writes and logs stands in the log", async () => {
+    await machine.sensor("t1").doCommand({ print: "a line of its own" });
+    await machine.wrote("rdk.modmanager.weather.StdOut\ta line of its own");
+    await machine.wrote("rdk.modmanager.weather.StdErr\ta line of its own");
+    await machine.wrote("built t1");
+  });
+
+  await t.step("a change of its configuration builds the resource anew, in the same process", async () => {
+    const { pid } = await machine.readings("t1") as JsonObject;
+    await machine.write({ t1: { degrees: 30 } });
+    await until(async () => (await machine.readings("t1"))?.degrees === 30);
+    assertEquals((await machine.readings("t1"))!.pid, pid);
+  });
+
+  await t.step(
+    "a resource that depends on another of the module, and on a built-in one, has both",
+    async () => {
+      await machine.write({ t1: { degrees: 30 }, t2: { uses: ["t1", "built-in"] } });
+      const found = await until(() => machine.readings("t2"));
+      assertEquals([(found.t1 as JsonObject).degrees, (found["built-in"] as JsonObject).a], [30, 1]);
+    },
+  );
+
+  await t.step("a configuration that it refuses makes that resource unhealthy, with its reason", async () => {
+    await machine.write({ t1: { degrees: 30 }, t2: { refuse: "too cold" } });
+    const error = await until(() => machine.error("t2"));
+    assertMatch(error, /modular resource config validation error: .*refused: too cold/);
+  });
+
+  await t.step("killed, it comes back with its resources", async () => {
+    const { pid } = await machine.readings("t1") as JsonObject;
+    Deno.kill(pid as number, "SIGKILL");
+    const after = await until(async () => {
+      const found = await machine.readings("t1");
+      return found && found.pid !== pid ? found : undefined;
+    });
+    assertEquals(after.degrees, 30);
+  });
+
+  await t.step("RestartModule restarts it", async () => {
+    const { pid } = await machine.readings("t1") as JsonObject;
+    await machine.robot.restartModule({ idOrName: { case: "moduleName", value: "weather" } });
+    const after = await until(() => machine.readings("t1"));
+    assertEquals(after.pid === pid, false);
+    const { models } = await machine.robot.getModelsFromModules({});
+    assertEquals(models.map(({ moduleName, model, api }) => [moduleName, model, api]), [
+      ["weather", "acme:test:thermometer", "rdk:component:sensor"],
+    ]);
+  });
+
+  await t.step(
+    "a resource that is removed is closed in the module; a module that is removed ends",
+    async () => {
+      const { pid } = await machine.readings("t1") as JsonObject;
+      await machine.write({});
+      await machine.wrote("closed t1");
+      await machine.write({}, false);
+      await until(() => Deno.stat(`/proc/${pid}`).then(() => false, () => true));
+      assertEquals((await machine.robot.getMachineStatus({})).modules, []);
+    },
+  );
+});
+
+/** svc-server with a sensor that is built in, and the module. */
+class Machine implements AsyncDisposable {
+  readonly robot;
+
+  private constructor(
+    readonly server: ServerProcess,
+    private readonly path: string,
+    readonly home: string,
+    private readonly program: string,
+    private readonly channel: Channel,
+  ) {
+    this.robot = client(RobotService, channel);
+  }
+
+  static async start(python: string): Promise<Machine> {
+    const home = await Deno.makeTempDir({ prefix: "svc-modules-" });
+    const program = `${home}/weather.sh`;
+    await Deno.writeTextFile(program, `#!/bin/sh\nexec ${python} ${THERMOMETER} "$@"\n`, { mode: 0o755 });
+    const path = `${home}/machine.json`;
+    await Deno.writeTextFile(path, JSON.stringify({ network: { bind_address: "localhost:0" } }));
+    const server = await startServer(path, { env: { SVC_HOME: home } });
+    const channel = connectGrpc(new URL(server.url).host, { clock: new SystemClock() });
+    return new Machine(server, path, home, program, channel);
+  }
+
+  /** Configures these thermometers, by name. */
+  async write(thermometers: Record<string, JsonObject>, hasModule = true): Promise<void> {
+    const sensors = Object.entries(thermometers).map(([name, attributes]) => {
+      return { name, api: "rdk:component:sensor", model: "acme:test:thermometer", attributes };
+    });
+    const module = { name: "weather", executable_path: this.program, env: { OWN: "is set" } };
+    await Deno.writeTextFile(
+      this.path,
+      JSON.stringify({
+        network: { bind_address: "localhost:0" },
+        modules: hasModule ? [module] : [],
+        components: [{ name: "built-in", api: "rdk:component:sensor", model: "fake" }, ...sensors],
+      }),
+    );
+  }
+
+  sensor(name: string) {
+    return SensorApi.client(ResourceName.of(SensorApi.name, name), this.channel);
+  }
+
+  /** Nothing while the sensor is not there. */
+  readings(name: string): Promise<JsonObject | undefined> {
+    return this.sensor(name).getReadings().then((readings) => readings as JsonObject, () => undefined);
+  }
+
+  async wrote(text: string): Promise<void> {
+    await within(`the line "${text}"`, this.server.wrote(text));
+  }
+
+  /** Why a resource is unhealthy, if it is. */
+  async error(name: string): Promise<string | undefined> {
+    const { resources } = await this.robot.getMachineStatus({});
+    return resources.find((one) => one.name?.name === name)?.error || undefined;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.channel.close();
+    const code = await this.server.stop();
+    await Deno.remove(this.home, { recursive: true });
+    assertEquals(code, 0);
+    assertStringIncludes(this.server.output(), "shutting down");
+  }
+}
