@@ -31,6 +31,7 @@ import { FakePowerSensor } from "./power_sensor/fake.ts";
 import { FakeSensor } from "./sensor/fake.ts";
 import { SettableSensor } from "./sensor/settable.ts";
 import { FakeServo } from "./servo/fake.ts";
+import { BuiltinShell } from "./shell/builtin.ts";
 import { FakeSlam } from "./slam/fake.ts";
 import { FakeSwitch } from "./switch/fake.ts";
 import { ColorDetectorVision } from "./vision/color_detector.ts";
@@ -69,6 +70,7 @@ export const MODELS: readonly AnyModel[] = [
   FakeSensor,
   SettableSensor,
   FakeServo,
+  BuiltinShell,
   FakeSlam,
   FakeSwitch,
   ColorDetectorVision,

@@ -29,7 +29,7 @@ const FLAGS = [
   flag("webrtc", "bool", true, `Prefer WebRTC connections to direct ones. ${NOTHING_YET}`),
   flag("disable-mdns", "bool", false, `Do not announce the machine through multicast DNS. ${NOTHING_YET}`),
   flag("allow-insecure-creds", "bool", false, "Allow sending credentials over plaintext."),
-  flag("untrusted-env", "bool", false, `Disable processes and shell from running. ${NOTHING_YET}`),
+  flag("untrusted-env", "bool", false, "Disable processes and shell from running."),
   flag(
     "dump-resources",
     "string",

@@ -12,7 +12,7 @@ import { chainOf, SvcError } from "../../lib/base/error.ts";
 import { machineSchema } from "../../lib/machine/config/config.ts";
 import { startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
-import { type AnyModel, Registry } from "../../lib/resource/registry.ts";
+import { type AnyModel, Registry, withoutPrograms } from "../../lib/resource/registry.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { makeOffer } from "../../lib/wire/webrtc.ts";
 import { networkCheck, printCapture, profiled } from "./diagnostics.ts";
@@ -29,10 +29,6 @@ const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: str
   { given: (options) => options.webrtc, what: "-webrtc: clients connect directly, over gRPC or gRPC-web" },
   { given: (options) => options.disableMdns, what: "-disable-mdns: nothing is announced in any case" },
   {
-    given: (options) => options.untrustedEnv,
-    what: "-untrusted-env: there are no processes or shell to disable",
-  },
-  {
     given: (options) => options.shareddir !== "",
     what: "-shareddir: there are no static web assets to serve",
   },
@@ -44,7 +40,7 @@ export async function run(
   host: Host,
   models: readonly AnyModel[] = MODELS,
 ): Promise<number> {
-  const registry = new Registry(APIS, models);
+  const registry = new Registry(APIS, options.untrustedEnv ? withoutPrograms(models) : models);
   try {
     if (host.env("SVC_SELFTEST") === "webrtc") return await offer(host);
     if (options.dumpResources !== "") return await dumpResources(options.dumpResources, registry, host);

@@ -27,6 +27,7 @@ import { PowerSensorApi } from "./power_sensor.ts";
 import { PUBLISHED } from "./published.ts";
 import { SensorApi } from "./sensor.ts";
 import { ServoApi } from "./servo.ts";
+import { ShellApi } from "./shell.ts";
 import { SlamApi } from "./slam.ts";
 import { SwitchApi } from "./switch.ts";
 import { VisionApi } from "./vision.ts";
@@ -52,6 +53,7 @@ export const APIS: readonly AnyApi[] = [
   PowerSensorApi,
   SensorApi,
   ServoApi,
+  ShellApi,
   SlamApi,
   SwitchApi,
   VisionApi,

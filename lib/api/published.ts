@@ -8,7 +8,6 @@ import { AudioInService } from "../../proto/gen/audio_in_pb.ts";
 import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
 import { NavigationService } from "../../proto/gen/navigation_pb.ts";
 import { PoseTrackerService } from "../../proto/gen/pose_tracker_pb.ts";
-import { ShellService } from "../../proto/gen/shell_pb.ts";
 import { VideoService } from "../../proto/gen/video_pb.ts";
 import { WorldStateStoreService } from "../../proto/gen/world_state_store_pb.ts";
 import type { Api } from "../resource/registry.ts";
@@ -19,7 +18,6 @@ export const PUBLISHED: readonly Api<ForwardingResource>[] = [
   passthrough("rdk:component:audio_out", AudioOutService),
   passthrough("rdk:component:pose_tracker", PoseTrackerService),
   passthrough("rdk:service:navigation", NavigationService),
-  passthrough("rdk:service:shell", ShellService),
   passthrough("rdk:service:video", VideoService),
   passthrough("rdk:service:world_state_store", WorldStateStoreService),
 ];

@@ -20,6 +20,8 @@ const MAP_FAILED = 2n ** 64n - 1n;
 const FUNCTIONS = {
   open: { parameters: ["buffer", "i32"], result: "i32" },
   close: { parameters: ["i32"], result: "i32" },
+  read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
+  write: { parameters: ["i32", "buffer", "usize"], result: "isize" },
   ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
   mmap: { parameters: ["pointer", "usize", "i32", "i32", "i32", "i64"], result: "pointer" },
   munmap: { parameters: ["pointer", "usize"], result: "i32" },
@@ -91,6 +93,21 @@ export class DenoDevice implements Device {
         return bytes;
       },
     };
+  }
+
+  read(wanted: number): Uint8Array<ArrayBuffer> {
+    this.#open();
+    const bytes = new Uint8Array(wanted);
+    const found = Number(this.#library.symbols.read(this.#file, bytes, BigInt(wanted)));
+    if (found < 0) throw this.#failure("read");
+    return bytes.subarray(0, found);
+  }
+
+  write(bytes: Uint8Array<ArrayBuffer>): number {
+    this.#open();
+    const taken = Number(this.#library.symbols.write(this.#file, bytes, BigInt(bytes.length)));
+    if (taken < 0) throw this.#failure("write");
+    return taken;
   }
 
   async readable(withinMs: number): Promise<boolean> {

@@ -71,6 +71,10 @@ export interface Device {
   /** A control call by its number; `data` goes in, and comes out as the device has changed it. */
   control(request: number, data: Uint8Array<ArrayBuffer>): void;
   map(offset: number, bytes: number): DeviceMemory;
+  /** What is there, up to so many bytes; none at the end. */
+  read(bytes: number): Uint8Array<ArrayBuffer>;
+  /** How many of the first bytes the device has taken. */
+  write(bytes: Uint8Array<ArrayBuffer>): number;
   /** Whether there is something to fetch, or to fail at, within that time. Not to be closed meanwhile. */
   readable(withinMs: number): Promise<boolean>;
   /** Idempotent. */

@@ -3,6 +3,8 @@
  *
  * Numbers and layouts are those of <linux/videodev2.h> on 64-bit Linux. Owns the device it opened. Promises that a
  * stream holds the newest picture, without copying those that nobody asks for.
+ *
+ * The room owns the formats of the device files of Linux.
  */
 
 import type { Device, DeviceMemory, Devices } from "../base/host.ts";

@@ -7,6 +7,7 @@
 
 import type { Devices, Environment, Platform } from "../base/host.ts";
 import type { Files } from "../base/files/files.ts";
+import type { SpawnHost } from "../base/process.ts";
 import type { Clock } from "../base/clock.ts";
 import { assert, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
@@ -43,7 +44,7 @@ export interface Api<R extends Resource = Resource> extends Facets<R> {
 export type AnyApi = Api<any>;
 
 /** The parts of the host that a driver may use. */
-export interface ModelHost extends Files, Devices, Environment, Platform {}
+export interface ModelHost extends Files, Devices, Environment, Platform, SpawnHost {}
 
 /** The inputs from which a driver is built. */
 export interface Construction<A> {
@@ -77,6 +78,8 @@ export interface Model<R extends Resource = Resource, A = unknown> {
    * settings.
    */
   readonly byDefault?: boolean;
+  /** If true, callers run programs of their own choice through it; `-untrusted-env` disables it. */
+  readonly runsPrograms?: boolean;
   construct(from: Construction<A>): R | Promise<R>;
 }
 
@@ -86,6 +89,15 @@ export type AnyModel = Model<any, any>;
 /** Infers a model's types from its parts. */
 export function model<R extends Resource, A>(definition: Model<R, A>): Model<R, A> {
   return definition;
+}
+
+/** The same models, of which those that run programs cannot be built, for a machine whose callers are not trusted. */
+export function withoutPrograms(models: readonly AnyModel[]): readonly AnyModel[] {
+  return models.map((model) => model.runsPrograms ? { ...model, construct: refuse } : model);
+}
+
+function refuse({ name }: Construction<unknown>): never {
+  throw new SvcError("permission_denied", `${name} would run programs, which -untrusted-env disables`);
 }
 
 /** A resource's view of its machine. It holds nothing and always shows the present state. */

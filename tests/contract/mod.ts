@@ -23,6 +23,7 @@ import { contract as movementSensor } from "./movement_sensor.ts";
 import { contract as powerSensor } from "./power_sensor.ts";
 import { contract as sensor } from "./sensor.ts";
 import { contract as servo } from "./servo.ts";
+import { contract as shell } from "./shell.ts";
 import { contract as slam } from "./slam.ts";
 import { contract as switches } from "./switch.ts";
 import { contract as vision } from "./vision.ts";
@@ -49,6 +50,7 @@ export const CONTRACTS: readonly Contract<any>[] = [
   powerSensor,
   sensor,
   servo,
+  shell,
   slam,
   switches,
   vision,

@@ -328,7 +328,11 @@ export const SERVER: readonly Section[] = [
         "differs: secrets stay stars, since logs travel",
       ),
       idleOption("-shareddir", "where static web assets are"),
-      idleOption("-untrusted-env", "no processes and no shell"),
+      option(
+        "-untrusted-env",
+        "no processes and no shell",
+        "tests/interop/shell_test.ts: -untrusted-env disables the shell, and the machine runs without it",
+      ),
       option("-version", "the version", OPTIONS + "-version is one line"),
       option(
         "-webprofile",

@@ -312,6 +312,10 @@ export class FakeFiles extends DurableFiles {
     if (node) node.mode = mode;
   }
 
+  async setModified(path: string): Promise<void> {
+    await this.#begin("change the time of", path);
+  }
+
   async setOwner(path: string): Promise<void> {
     await this.#begin("change the owner of", path);
   }

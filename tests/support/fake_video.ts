@@ -65,6 +65,10 @@ export class FakeVideos {
   }
 }
 
+function unsupported(path: string): never {
+  throw new SvcError("invalid_argument", `cannot read or write the device "${path}": Invalid argument`);
+}
+
 export class FakeVideo {
   #streaming: { format: string; width: number; height: number } | undefined;
   #queued: number[] = [];
@@ -100,6 +104,8 @@ export class FakeVideo {
       map: (offset, bytes): DeviceMemory => ({
         read: (wanted) => this.#memory.slice(offset, offset + Math.min(wanted, bytes)),
       }),
+      read: () => unsupported(path),
+      write: () => unsupported(path),
       readable: async (withinMs) => {
         if (!this.#some) await this.#orAwake(withinMs);
         return this.#some;

@@ -37,6 +37,7 @@ export abstract class DurableFiles implements Files {
   abstract remove(path: string): Promise<void>;
   abstract removeTree(path: string): Promise<void>;
   abstract setMode(path: string, mode: number): Promise<void>;
+  abstract setModified(path: string, modifiedMs: number): Promise<void>;
   abstract setOwner(path: string, uid: number, gid: number): Promise<void>;
   abstract syncFile(path: string): Promise<void>;
   abstract syncFolder(path: string): Promise<void>;

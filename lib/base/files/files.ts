@@ -141,6 +141,8 @@ export interface WriteFiles {
   removeTree(path: string): Promise<void>;
   /** Sets permissions; does nothing on Windows. */
   setMode(path: string, mode: number): Promise<void>;
+  /** Sets when a file or folder was last modified. */
+  setModified(path: string, modifiedMs: number): Promise<void>;
   /** Makes a file, a folder or a link itself somebody else's. */
   setOwner(path: string, uid: number, gid: number): Promise<void>;
   /** Makes the content of a file that others have written durable. */

@@ -127,6 +127,11 @@ export class SystemFiles extends DurableFiles {
     return attempt("change the permissions of", path, () => Deno.chmod(path, mode));
   }
 
+  setModified(path: string, modifiedMs: number): Promise<void> {
+    const modified = new Date(modifiedMs);
+    return attempt("change the time of", path, () => Deno.utime(path, modified, modified));
+  }
+
   setOwner(path: string, uid: number, gid: number): Promise<void> {
     return attempt("change the owner of", path, async () => {
       const { lchown } = await import("node:fs/promises");

@@ -1,0 +1,137 @@
+/** Copies to the machine: each file is whole under its name, or not there. */
+
+import type { CopiedFile, CopyToMachine, FilePart } from "../../lib/api/shell.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { Files } from "../../lib/base/files/files.ts";
+import type { Environment } from "../../lib/base/host.ts";
+import { FILES_MAX, partsOfName, pathHere, splitPath } from "./paths.ts";
+
+/** A copy leaves this much of the disk free, and looks again after so many bytes. */
+const FREE_BYTES_MIN = 64 * 1024 * 1024;
+const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
+
+/** Of files and folders whose permissions the sender does not tell. */
+const FILE_MODE = 0o640;
+const FOLDER_MODE = 0o750;
+const PERMISSIONS = 0o777;
+
+interface Target {
+  readonly folder: string;
+  /** In place of the first part of each name. */
+  readonly rename?: string;
+}
+
+/** Takes the parts of files and yields when each of the files is there. */
+export async function* copyIn(
+  host: Files & Environment,
+  to: CopyToMachine,
+  parts: AsyncIterable<FilePart>,
+  signal: AbortSignal,
+): AsyncGenerator<void> {
+  const target = await targetOf(host, to);
+  const iterator = parts[Symbol.asyncIterator]();
+  try {
+    for (let files = 0;; files++) {
+      const first = await iterator.next();
+      signal.throwIfAborted();
+      if (first.done) return;
+      if (files >= FILES_MAX) throw tooMany();
+      await copyFile(host, to, target, first.value, iterator, signal);
+      yield;
+    }
+  } finally {
+    await iterator.return?.();
+  }
+}
+
+function tooMany(): SvcError {
+  return new SvcError("resource_exhausted", `a copy has at most ${FILES_MAX} files`);
+}
+
+/** The rules of scp: a folder that is there takes the source; otherwise the destination is its new name. */
+async function targetOf(host: Files & Environment, { source, destination }: CopyToMachine): Promise<Target> {
+  const path = pathHere(host, destination);
+  const found = await host.stat(path);
+  if (found?.kind === "folder") return { folder: path };
+  if (source === "files") {
+    throw new SvcError("not_found", `"${path}" does not exist or is not a directory`);
+  }
+  if (found && source === "folder") {
+    throw new SvcError("failed_precondition", `destination "${path}" is an existing file`);
+  }
+  const { folder, name } = splitPath(path);
+  const parent = await host.stat(folder);
+  if (!parent) throw new SvcError("not_found", `destination "${path}": "${folder}" does not exist`);
+  if (parent.kind === "folder") return { folder, rename: name };
+  throw new SvcError("failed_precondition", `parent of destination "${path}" is an existing file`);
+}
+
+async function copyFile(
+  host: Files,
+  { preserve }: CopyToMachine,
+  { folder, rename }: Target,
+  first: FilePart,
+  rest: AsyncIterator<FilePart>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { file } = first;
+  if (!file) throw new SvcError("invalid_argument", "a file began without its name");
+  const names = partsOfName(file.name);
+  if (rename !== undefined) names[0] = rename;
+  const path = `${folder}/${names.join("/")}`;
+  const mode = modeOf(file);
+  if (names.length > 1) await host.makeFolder(splitPath(path).folder, { mode: 0o755 });
+  const content = contentOf(host, folder, file, first, rest, signal);
+  if (file.isFolder) {
+    for await (const _ of content);
+    await host.makeFolder(path, { mode });
+  } else {
+    await host.writePieces(path, content, { mode });
+  }
+  if (!preserve) return;
+  await host.setMode(path, mode);
+  if (file.modifiedMs !== undefined) await host.setModified(path, file.modifiedMs);
+}
+
+/** Bits beyond the permissions, such as set-user-id, are not taken from others. */
+function modeOf({ mode = 0, isFolder }: CopiedFile): number {
+  return mode & PERMISSIONS || (isFolder ? FOLDER_MODE : FILE_MODE);
+}
+
+async function* contentOf(
+  host: Files,
+  folder: string,
+  file: CopiedFile,
+  first: FilePart,
+  rest: AsyncIterator<FilePart>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  let unchecked = file.isFolder ? 0 : Math.max(0, file.sizeBytes);
+  await checkRoom(host, folder, file, unchecked);
+  unchecked = 0;
+  for (let part = first;;) {
+    if (part.data.length > 0) yield part.data;
+    if (part.isLast) return;
+    unchecked += part.data.length;
+    if (unchecked > LOOK_EVERY_BYTES) {
+      await checkRoom(host, folder, file, 0);
+      unchecked = 0;
+    }
+    const next = await rest.next();
+    signal.throwIfAborted();
+    if (next.done) throw new SvcError("data_loss", `the copy ended within "${file.name}"`);
+    part = next.value;
+    if (part.file) {
+      throw new SvcError("invalid_argument", `"${part.file.name}" began before "${file.name}" had ended`);
+    }
+  }
+}
+
+async function checkRoom(host: Files, folder: string, { name }: CopiedFile, bytes: number): Promise<void> {
+  const free = await host.freeBytes(folder);
+  if (free - bytes >= FREE_BYTES_MIN) return;
+  throw new SvcError(
+    "resource_exhausted",
+    `no room for "${name}": ${bytes} bytes to write, ${free} free on the disk, of which ${FREE_BYTES_MIN} stay free`,
+  );
+}

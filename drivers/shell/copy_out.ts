@@ -1,0 +1,116 @@
+/** Copies from the machine. Links are followed, as scp does. */
+
+import type { CopyFromMachine, CopySource, FilePart } from "../../lib/api/shell.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { FileFacts, ReadFiles } from "../../lib/base/files/files.ts";
+import type { Environment } from "../../lib/base/host.ts";
+import { checkDepth, FILES_MAX, pathHere, splitPath } from "./paths.ts";
+
+const NOTHING = new Uint8Array(0);
+
+interface Source {
+  readonly path: string;
+  readonly facts: FileFacts;
+}
+
+/** What is copied, and its parts. Throws before the first part where a path cannot be copied. */
+export async function copyOut(
+  host: ReadFiles & Environment,
+  { paths, recursive, preserve }: CopyFromMachine,
+  taken: AsyncIterable<void>,
+  signal: AbortSignal,
+): Promise<{ readonly source: CopySource; readonly parts: AsyncIterable<FilePart> }> {
+  if (paths.length === 0) throw new SvcError("invalid_argument", "no files provided to copy");
+  if (paths.length > FILES_MAX) throw tooMany();
+  const sources: Source[] = [];
+  for (const path of paths) {
+    if (path === "") throw new SvcError("invalid_argument", "unexpected empty path");
+    const source = await sourceAt(host, pathHere(host, path));
+    if (source.facts.kind === "folder" && !recursive) {
+      // Published clients look for these words.
+      const why = `file is a directory but copy recursion not used: "${source.path}"`;
+      throw new SvcError("invalid_argument", why);
+    }
+    sources.push(source);
+  }
+  const [only, ...others] = sources;
+  const source = others.length > 0 ? "files" : only.facts.kind === "folder" ? "folder" : "file";
+  return { source, parts: new Outgoing(host, preserve, taken, signal).parts(sources) };
+}
+
+function tooMany(): SvcError {
+  return new SvcError("resource_exhausted", `a copy has at most ${FILES_MAX} files`);
+}
+
+/** What the other side calls it: `.` and `..` are no names. */
+async function nameOf(host: ReadFiles, path: string): Promise<string> {
+  const { name } = splitPath(path);
+  const real = /^\.{0,2}$/.test(name) ? splitPath(await host.realPath(path)).name : name;
+  if (real !== "") return real;
+  throw new SvcError("invalid_argument", `cannot copy "${path}": it has no name to copy it to`);
+}
+
+async function sourceAt(host: ReadFiles, path: string): Promise<Source> {
+  const facts = await host.stat(path);
+  if (!facts) throw new SvcError("not_found", `cannot copy "${path}": it does not exist`);
+  if (facts.kind === "file" || facts.kind === "folder") return { path, facts };
+  throw new SvcError("failed_precondition", `cannot copy "${path}": it is neither a file nor a folder`);
+}
+
+class Outgoing {
+  readonly #taken: AsyncIterator<void>;
+  #files = 0;
+
+  constructor(
+    private readonly host: ReadFiles,
+    private readonly preserve: boolean,
+    taken: AsyncIterable<void>,
+    private readonly signal: AbortSignal,
+  ) {
+    this.#taken = taken[Symbol.asyncIterator]();
+  }
+
+  async *parts(sources: readonly Source[]): AsyncGenerator<FilePart> {
+    try {
+      for (const source of sources) yield* this.#below("", source, []);
+    } finally {
+      await this.#taken.return?.();
+    }
+  }
+
+  /** `above` are the real paths of the folders on the way, so that a link back to one of them ends the copy. */
+  async *#below(relative: string, source: Source, above: readonly string[]): AsyncGenerator<FilePart> {
+    const { path, facts } = source;
+    const name = `${relative}${await nameOf(this.host, path)}`;
+    if (++this.#files > FILES_MAX) throw tooMany();
+    if (facts.kind === "folder") {
+      checkDepth(above.length + 1, path);
+      const real = await this.host.realPath(path);
+      if (above.includes(real)) {
+        throw new SvcError("failed_precondition", `cannot copy "${path}": it leads back to "${real}"`);
+      }
+      for (const entry of await this.host.readFolder(path)) {
+        const inside = await sourceAt(this.host, `${path.replace(/\/+$/, "")}/${entry}`);
+        yield* this.#below(`${name}/`, inside, [...above, real]);
+      }
+    }
+    yield* this.#one(name, source);
+    if ((await this.#taken.next()).done) {
+      throw new SvcError("canceled", `the caller has not acknowledged "${name}"`);
+    }
+  }
+
+  async *#one(name: string, { path, facts }: Source): AsyncGenerator<FilePart> {
+    const kept = this.preserve ? { mode: facts.mode, modifiedMs: facts.modifiedMs } : {};
+    const isFolder = facts.kind === "folder";
+    let file: FilePart["file"] = { name, sizeBytes: facts.sizeBytes, isFolder, ...kept };
+    if (!isFolder) {
+      for await (const data of this.host.readPieces(path)) {
+        this.signal.throwIfAborted();
+        yield { file, data, isLast: false };
+        file = undefined;
+      }
+    }
+    yield { file, data: NOTHING, isLast: true };
+  }
+}
