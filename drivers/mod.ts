@@ -7,8 +7,10 @@ import { WheeledBase } from "./base/wheeled.ts";
 import { FakeBoard } from "./board/fake.ts";
 import { FakeButton } from "./button/fake.ts";
 import { FakeCamera } from "./camera/fake.ts";
+import { FakeLidar } from "./camera/fake_lidar.ts";
 import { ImageFileCamera } from "./camera/image_file.ts";
 import { ReplayCamera } from "./camera/replay.ts";
+import { ReplayLidar } from "./camera/replay_lidar.ts";
 import { BuiltinDataManager } from "./data_manager/builtin.ts";
 import { WebcamCamera } from "./camera/webcam.ts";
 import { WebcamDiscoveryModel } from "./discovery/webcam.ts";
@@ -27,6 +29,8 @@ import { BuiltinMotion } from "./motion/builtin.ts";
 import { FakeMotor } from "./motor/fake.ts";
 import { GpioMotor } from "./motor/gpio.ts";
 import { FakeMovementSensor } from "./movement_sensor/fake.ts";
+import { MergedMovementSensor } from "./movement_sensor/merged.ts";
+import { ReplayOdometry } from "./movement_sensor/replay.ts";
 import { FakePowerSensor } from "./power_sensor/fake.ts";
 import { FakeSensor } from "./sensor/fake.ts";
 import { SettableSensor } from "./sensor/settable.ts";
@@ -46,8 +50,10 @@ export const MODELS: readonly AnyModel[] = [
   FakeBoard,
   FakeButton,
   FakeCamera,
+  FakeLidar,
   ImageFileCamera,
   ReplayCamera,
+  ReplayLidar,
   WebcamCamera,
   WebcamDiscoveryModel,
   BuiltinDataManager,
@@ -66,6 +72,8 @@ export const MODELS: readonly AnyModel[] = [
   FakeMotor,
   GpioMotor,
   FakeMovementSensor,
+  MergedMovementSensor,
+  ReplayOdometry,
   FakePowerSensor,
   FakeSensor,
   SettableSensor,

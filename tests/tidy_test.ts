@@ -3,6 +3,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
+import { EXECUTABLES } from "../cli/build/compiler.ts";
 import { type SourceFile, sourceFiles } from "./support/sources.ts";
 
 const ROOT = new URL("../", import.meta.url);
@@ -134,6 +135,21 @@ Deno.test("svc-server loads neither AppService nor the data store, whose descrip
   const reached = reachedFrom(["cli/server/serve.ts"], ({ text }) => importsOf(withoutTypes(text)), all);
   assert(reached.has("proto/gen/robot_config_pb.ts"));
   for (const large of ["app", "data"]) assert(!reached.has(`proto/gen/${large}_pb.ts`), large);
+});
+
+Deno.test("svc-server loads the mapper and its simulation only when a resource needs them", () => {
+  const reached = reachedFrom(["cli/server/serve.ts"], ({ text }) => importsOf(withoutTypes(text)));
+  assertEquals([...reached].filter((path) => path.startsWith("lib/slam/")), []);
+});
+
+Deno.test("an executable holds every module that is imported by an address worked out as it runs", () => {
+  const held = new Set(EXECUTABLES.flatMap(({ later = [] }) => later));
+  const missing = product.flatMap(({ path, text }) =>
+    [...text.matchAll(/new URL\("(\.{1,2}\/[^"]+\.ts)", import\.meta\.url\)\.href/g)]
+      .map(([, target]) => new URL(target, new URL(path, ROOT)).href.slice(ROOT.href.length))
+      .filter((target) => !held.has(target))
+  );
+  assertEquals(missing, []);
 });
 
 Deno.test("the rules name folders that exist", async () => {

@@ -64,7 +64,15 @@ export const EXECUTABLES: readonly Executable[] = [
   {
     name: "svc-server",
     entry: "cli/server/main.ts",
-    later: ["cli/server/serve.ts", "cli/server/slam/program.ts"],
+    later: [
+      "cli/server/serve.ts",
+      "cli/server/slam/program.ts",
+      "drivers/base/simulated.ts",
+      "drivers/camera/carmen_lidar.ts",
+      "drivers/camera/simulated_lidar.ts",
+      "drivers/movement_sensor/carmen_odometry.ts",
+      "drivers/movement_sensor/simulated.ts",
+    ],
   },
   { name: "svc-agent", entry: "cli/agent/main.ts" },
   { name: "svc-ml", entry: "cli/ml/main.ts" },

@@ -1,20 +1,40 @@
 /**
- * A base without hardware: every movement is over at once.
+ * A base without hardware. Every movement is over at once, as published; with `building`, the base drives in a
+ * simulated building instead, where movements take their time, wheels slip and walls stop it.
  */
 
 import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";
-import { object } from "../../lib/base/schema/schema.ts";
+import { choice, integer, number, object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 
 const WIDTH_METERS = 0.6;
+const PEOPLE_MAX = 20;
+
+/** By an address worked out as it runs: machines without a simulated building do not read it. */
+const SIMULATED = new URL("./simulated.ts", import.meta.url).href;
+
+const attributes = object({
+  building: choice("a simulated building to drive in; absent means none", ["office", "hall"]),
+  people: integer("people who walk in the building", { min: 0, max: PEOPLE_MAX }).default(2),
+  startXM: number("where the base begins, in metres from the middle of the building").default(-6.5),
+  startYM: number("the same, to the north").default(0),
+  startYawDegs: number("where it looks, counter-clockwise from the east").default(0),
+  wheelSlip: number("the greatest share of a movement that the wheels lose", { min: 0, max: 0.5 })
+    .default(0.05),
+  seed: integer("another seed gives other slips", { min: 0 }).default(1),
+}).required();
 
 export const FakeBase = model({
   api: BaseApi,
   name: "rdk:builtin:fake",
-  doc: "A base without hardware: finishes each movement at once.",
-  attributes: object({}).required(),
-  construct: ({ name }) => new Fake(name),
+  doc: "A base without hardware: finishes each movement at once, or drives in a simulated building.",
+  attributes,
+  construct: async ({ name, attributes: { building, ...settings }, clock }): Promise<Base> => {
+    if (building === undefined) return new Fake(name);
+    const { SimulatedBase }: typeof import("./simulated.ts") = await import(SIMULATED);
+    return new SimulatedBase(name, { building, ...settings }, clock);
+  },
 });
 
 class Fake extends BaseComponent implements Base {

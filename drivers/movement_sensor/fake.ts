@@ -1,4 +1,7 @@
-/** A movement sensor without hardware: supports every method and always returns the same values. */
+/**
+ * A movement sensor without hardware: supports every method and always returns the same values; with `base`, those of a
+ * base in a simulated building.
+ */
 
 import {
   type Accuracy,
@@ -8,17 +11,37 @@ import {
   readingsOf,
 } from "../../lib/api/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
-import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
+import { BaseApi } from "../../lib/api/base.ts";
+import { integer, type JsonObject, number, object, text } from "../../lib/base/schema/schema.ts";
 import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 
+/** By an address worked out as it runs: machines without a simulated building do not read it. */
+const SIMULATED = new URL("./simulated.ts", import.meta.url).href;
+
+const attributes = object({
+  base: text("a fake base with a simulated building, on which the sensor is mounted; absent means none")
+    .names("base"),
+  gyroBiasDegsPerSec: number("what the gyroscope shows too much", { min: -10, max: 10 }).default(0.1),
+  gyroNoiseDegsPerSec: number("standard deviation of what it shows", { min: 0, max: 10 }).default(0.1),
+  accelerationNoise: number("standard deviation of the acceleration, in m/s²", { min: 0, max: 10 })
+    .default(0.02),
+  seed: integer("another seed gives other noise", { min: 0 }).default(1),
+}).required();
+
 export const FakeMovementSensor = model({
   api: MovementSensorApi,
   name: "rdk:builtin:fake",
-  doc: "A movement sensor without hardware: supports every method, with constant readings.",
-  attributes: object({}),
-  construct: ({ name }) => new Fake(name),
+  doc: "A movement sensor without hardware: supports every method, with constant or simulated readings.",
+  attributes,
+  construct: async (
+    { name, attributes: { base, ...settings }, dependencies, clock },
+  ): Promise<MovementSensor> => {
+    if (!base) return new Fake(name);
+    const { SimulatedMovementSensor }: typeof import("./simulated.ts") = await import(SIMULATED);
+    return new SimulatedMovementSensor(name, dependencies.get(BaseApi, base), settings, clock);
+  },
 });
 
 class Fake extends BaseComponent implements MovementSensor {

@@ -17,6 +17,11 @@ export interface Call {
   readonly extra?: JsonObject;
   /** Aborts when the caller goes away; anything that takes time must heed it. */
   readonly signal?: AbortSignal;
+  /**
+   * Told when the reading was taken, in milliseconds since the Unix epoch, by sensors that replay a recording. The
+   * readings of all others are of the time of the call.
+   */
+  readonly taken?: (timeMs: number) => void;
 }
 
 export interface Resource {

@@ -1,0 +1,117 @@
+/**
+ * A base that drives in a simulated building. Lidars and movement sensors of the same machine that name it measure the
+ * building from where it is.
+ */
+
+import type { Base, BaseProperties } from "../../lib/api/base.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import type { Vec3 } from "../../lib/geometry/pose.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { Operation } from "../../lib/resource/operation.ts";
+import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
+import { building, type BuildingName } from "../../lib/slam/simulation/building.ts";
+import { type Motion, type Simulated, SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
+
+/** At full power. */
+const FULL_MPS = 0.5;
+const FULL_RPS = Math.PI / 2;
+const WIDTH_M = 0.4;
+const WHEEL_CIRCUMFERENCE_M = 0.3;
+const RAD_PER_DEG = Math.PI / 180;
+
+export interface SimulationSettings {
+  readonly building: BuildingName;
+  readonly people: number;
+  readonly startXM: number;
+  readonly startYM: number;
+  readonly startYawDegs: number;
+  readonly wheelSlip: number;
+  readonly seed: number;
+}
+
+export class SimulatedBase extends BaseComponent implements Base, Simulated {
+  readonly simulation: SimulatedRobot;
+  readonly #operation = new Operation(() => Promise.resolve(this.#drive(0, 0)));
+
+  constructor(name: ResourceName, settings: SimulationSettings, private readonly clock: Clock) {
+    super(name);
+    this.simulation = new SimulatedRobot({
+      building: building(settings.building, settings.people),
+      start: { x: settings.startXM, y: settings.startYM, yaw: settings.startYawDegs * RAD_PER_DEG },
+      wheelSlip: settings.wheelSlip,
+      seed: settings.seed,
+    });
+  }
+
+  async moveStraight(distanceMm: number, speedMmPerSec: number, call?: Call): Promise<void> {
+    if (distanceMm === 0 || speedMmPerSec === 0) return await this.stop();
+    const forwards = Math.sign(distanceMm * speedMmPerSec);
+    const motion = { linearMps: forwards * Math.abs(speedMmPerSec) / 1000, angularRps: 0 };
+    await this.#moveFor(motion, Math.abs(distanceMm / speedMmPerSec), call);
+  }
+
+  async spin(angleDeg: number, speedDegPerSec: number, call?: Call): Promise<void> {
+    if (angleDeg === 0 || speedDegPerSec === 0) return await this.stop();
+    const left = Math.sign(angleDeg * speedDegPerSec);
+    const motion = { linearMps: 0, angularRps: left * Math.abs(speedDegPerSec) * RAD_PER_DEG };
+    await this.#moveFor(motion, Math.abs(angleDeg / speedDegPerSec), call);
+  }
+
+  async setPower(linear: Vec3, angular: Vec3): Promise<void> {
+    await this.#move(limited(linear.y) * FULL_MPS, limited(angular.z) * FULL_RPS);
+  }
+
+  async setVelocity(linearMmPerSec: Vec3, angularDegPerSec: Vec3): Promise<void> {
+    await this.#move(linearMmPerSec.y / 1000, angularDegPerSec.z * RAD_PER_DEG);
+  }
+
+  getProperties(): Promise<BaseProperties> {
+    return Promise.resolve({
+      widthMeters: WIDTH_M,
+      turningRadiusMeters: 0,
+      wheelCircumferenceMeters: WHEEL_CIRCUMFERENCE_M,
+    });
+  }
+
+  stop(): Promise<void> {
+    return this.#operation.stop();
+  }
+
+  isMoving(): Promise<boolean> {
+    return Promise.resolve(this.simulation.driving);
+  }
+
+  /** Where the base is: `{"truth": true}` gives the pose in the building, which no sensor of it knows. */
+  override doCommand(command: JsonObject): Promise<JsonObject> {
+    if (command.truth !== true) return super.doCommand(command);
+    const { x, y, yaw } = this.simulation.truth(this.clock.nowMs() / 1000);
+    return Promise.resolve({ x_m: x, y_m: y, yaw_degs: yaw / RAD_PER_DEG });
+  }
+
+  override close(): Promise<void> {
+    return this.stop();
+  }
+
+  /** Until the next command. */
+  async #move(linearMps: number, angularRps: number): Promise<void> {
+    if (linearMps === 0 && angularRps === 0) return await this.stop();
+    await this.#operation.run(() => Promise.resolve(this.#drive(linearMps, angularRps)));
+  }
+
+  async #moveFor({ linearMps, angularRps }: Motion, seconds: number, call?: Call): Promise<void> {
+    await this.#operation.run(async (signal) => {
+      this.#drive(linearMps, angularRps);
+      await this.clock.sleep(seconds * 1000, signal);
+      this.#drive(0, 0);
+    }, call?.signal);
+  }
+
+  #drive(linearMps: number, angularRps: number): void {
+    this.simulation.drive(this.clock.nowMs() / 1000, { linearMps, angularRps });
+  }
+}
+
+function limited(power: number): number {
+  return Math.max(-1, Math.min(power, 1));
+}

@@ -1,0 +1,43 @@
+/** A lidar on a base that drives in a simulated building. */
+
+import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { randomFrom } from "../../lib/geometry/random.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import type { Resource } from "../../lib/resource/resource.ts";
+import {
+  isSimulated,
+  type LidarSettings,
+  scanAt,
+  type SimulatedRobot,
+} from "../../lib/slam/simulation/robot.ts";
+import { Lidar } from "./lidar.ts";
+
+export class SimulatedLidar extends Lidar {
+  readonly #robot: SimulatedRobot;
+  readonly #random: () => number;
+
+  /** Throws `failed_precondition` for a base that drives in no simulated building. */
+  constructor(
+    name: ResourceName,
+    base: Resource,
+    private readonly settings: LidarSettings & { readonly seed: number },
+    clock: Clock,
+  ) {
+    super(name, clock);
+    if (!isSimulated(base)) {
+      throw new SvcError(
+        "failed_precondition",
+        `${name}: ${base.name} drives in no simulated building; set "building" of a fake base of this machine`,
+      );
+    }
+    this.#robot = base.simulation;
+    this.#random = randomFrom(settings.seed);
+  }
+
+  protected override scan(): Promise<Float32Array> {
+    const timeS = this.clock.nowMs() / 1000;
+    const { building } = this.#robot;
+    return Promise.resolve(scanAt(building, timeS, this.#robot.truth(timeS), this.settings, this.#random));
+  }
+}

@@ -1,0 +1,45 @@
+/** Logs as files: plain, or packed with gzip. */
+
+import { gunzipSync } from "node:zlib";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
+import { type CarmenLog, readCarmenLog } from "./carmen.ts";
+
+/** Of a text, packed or not: a log of a day has a tenth of that. */
+const TEXT_BYTES_MAX = 1024 ** 3;
+
+/** Reads a CARMEN log. Throws `invalid_argument` for a file that is none. */
+export async function readLogFile(
+  files: Pick<ReadFiles, "readFile" | "fileSize">,
+  path: string,
+): Promise<CarmenLog> {
+  const text = await readText(files, path);
+  try {
+    return readCarmenLog(text);
+  } catch (error) {
+    throw new SvcError("invalid_argument", `the log "${path}" cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** The text of a file, unpacked if it begins as gzip does. */
+export async function readText(
+  files: Pick<ReadFiles, "readFile" | "fileSize">,
+  path: string,
+): Promise<string> {
+  const size = await files.fileSize(path) ?? 0;
+  if (size > TEXT_BYTES_MAX) {
+    throw new SvcError("resource_exhausted", `"${path}" has ${size} bytes, wanted at most ${TEXT_BYTES_MAX}`);
+  }
+  const bytes = await files.readFile(path);
+  const isPacked = bytes[0] === 0x1f && bytes[1] === 0x8b;
+  try {
+    const plain = isPacked ? gunzipSync(bytes, { maxOutputLength: TEXT_BYTES_MAX }) : bytes;
+    return new TextDecoder().decode(plain);
+  } catch (error) {
+    throw new SvcError("invalid_argument", `"${path}" cannot be unpacked: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * A robot with two driven wheels in a building: where it is, where its wheels say that it is, and what its sensors
+ * measure. It is a function of its commands, their times and its seed.
+ *
+ * Wheels slip: the robot moves a little less than they turn, by a share that changes. It stops where it would touch
+ * something, while its wheels turn on.
+ */
+
+import { randomFrom } from "../../geometry/random.ts";
+import { compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { type Building, clearance, obstaclesAt, rangeTo } from "./building.ts";
+
+export interface RobotSettings {
+  readonly building: Building;
+  readonly start: Pose2d;
+  /** The greatest share of a movement that the wheels lose. */
+  readonly wheelSlip: number;
+  readonly seed: number;
+}
+
+const STEP_S = 0.02;
+/** The slip changes this often. */
+const SLIP_S = 0.5;
+const RADIUS_M = 0.2;
+/** After a longer time without a question it is not simulated step by step. */
+const LONGEST_S = 600;
+const GRAVITY_M_PER_S2 = 9.81;
+
+export interface Motion {
+  readonly linearMps: number;
+  readonly angularRps: number;
+}
+
+const STANDING: Motion = { linearMps: 0, angularRps: 0 };
+
+export class SimulatedRobot {
+  #timeS: number | undefined;
+  #truth: Pose2d;
+  #odometry: Pose2d = IDENTITY_2D;
+  #command: Motion = STANDING;
+  #motion: Motion = STANDING;
+  #slipUntilS = -Infinity;
+  #slip = { linear: 0, angular: 0 };
+  readonly #random: () => number;
+
+  constructor(private readonly settings: RobotSettings) {
+    this.#truth = settings.start;
+    this.#random = randomFrom(settings.seed);
+  }
+
+  get building(): Building {
+    return this.settings.building;
+  }
+
+  /** What its wheels do from now on. */
+  drive(timeS: number, command: Motion): void {
+    this.#advance(timeS);
+    this.#command = command;
+  }
+
+  get driving(): boolean {
+    return this.#command.linearMps !== 0 || this.#command.angularRps !== 0;
+  }
+
+  /** Where it is in the building. */
+  truth(timeS: number): Pose2d {
+    this.#advance(timeS);
+    return this.#truth;
+  }
+
+  /** Where it is by its wheels, from where it began. */
+  odometry(timeS: number): Pose2d {
+    this.#advance(timeS);
+    return this.#odometry;
+  }
+
+  /** How it moves, which its gyroscope and accelerometer feel. */
+  motion(timeS: number): Motion {
+    this.#advance(timeS);
+    return this.#motion;
+  }
+
+  /** What its wheels do. */
+  command(): Motion {
+    return this.#command;
+  }
+
+  /** Acceleration in its own frame, in m/s²: x ahead, y to the left, z up. */
+  acceleration(timeS: number): readonly [number, number, number] {
+    const { linearMps, angularRps } = this.motion(timeS);
+    return [0, linearMps * angularRps, GRAVITY_M_PER_S2];
+  }
+
+  #advance(timeS: number): void {
+    this.#timeS ??= timeS;
+    if (timeS - this.#timeS > LONGEST_S) this.#timeS = timeS - LONGEST_S;
+    while (this.#timeS < timeS) {
+      const stepS = Math.min(STEP_S, timeS - this.#timeS);
+      if (!this.driving) {
+        this.#motion = STANDING;
+        this.#timeS = timeS;
+        return;
+      }
+      this.#timeS += stepS;
+      this.#step(this.#timeS, stepS);
+    }
+  }
+
+  #step(timeS: number, stepS: number): void {
+    const { linearMps, angularRps } = this.#command;
+    if (timeS >= this.#slipUntilS) {
+      const { wheelSlip } = this.settings;
+      this.#slip = { linear: wheelSlip * this.#random(), angular: wheelSlip * (2 * this.#random() - 1) };
+      this.#slipUntilS = timeS + SLIP_S;
+    }
+    this.#odometry = compose2d(this.#odometry, arc(linearMps * stepS, angularRps * stepS));
+    const moved = {
+      linearMps: linearMps * (1 - this.#slip.linear),
+      angularRps: angularRps * (1 - this.#slip.angular) + this.#slip.angular * linearMps,
+    };
+    const next = compose2d(this.#truth, arc(moved.linearMps * stepS, moved.angularRps * stepS));
+    const obstacles = obstaclesAt(this.building, timeS);
+    const before = clearance(obstacles, this.#truth.x, this.#truth.y);
+    const after = clearance(obstacles, next.x, next.y);
+    // It may always move away: somebody may have come too near.
+    const free = after >= RADIUS_M || after >= before;
+    this.#motion = free ? moved : { linearMps: 0, angularRps: moved.angularRps };
+    this.#truth = free ? next : { ...this.#truth, yaw: next.yaw };
+  }
+}
+
+/** A short movement along a circle. */
+function arc(lengthM: number, angle: number): Pose2d {
+  return { x: lengthM * Math.cos(angle / 2), y: lengthM * Math.sin(angle / 2), yaw: angle };
+}
+
+export interface LidarSettings {
+  readonly beams: number;
+  readonly maxRangeM: number;
+  /** The standard deviation of a range. */
+  readonly noiseM: number;
+}
+
+/**
+ * One turn of a lidar at a pose: x, y, x, y, … of the returns in the lidar's frame, x ahead. Beams go counter-clockwise
+ * from behind; beams that meet nothing within the range give no point.
+ */
+export function scanAt(
+  building: Building,
+  timeS: number,
+  at: Pose2d,
+  { beams, maxRangeM, noiseM }: LidarSettings,
+  random: () => number,
+): Float32Array {
+  const obstacles = obstaclesAt(building, timeS);
+  const points = new Float32Array(2 * beams);
+  let to = 0;
+  for (let beam = 0; beam < beams; beam++) {
+    const angle = -Math.PI + 2 * Math.PI * beam / beams;
+    const range = rangeTo(obstacles, at.x, at.y, at.yaw + angle) + noiseM * normal(random);
+    if (!(range > 0 && range <= maxRangeM)) continue;
+    points[to++] = range * Math.cos(angle);
+    points[to++] = range * Math.sin(angle);
+  }
+  return points.slice(0, to);
+}
+
+/** A number of the normal distribution (the method of Box and Muller). */
+export function normal(random: () => number): number {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+}
+
+/** Something that drives in a building, so that sensors which are mounted on it know where they are. */
+export interface Simulated {
+  readonly simulation: SimulatedRobot;
+}
+
+export function isSimulated(one: object): one is Simulated {
+  return (one as Partial<Simulated>).simulation instanceof SimulatedRobot;
+}
