@@ -6,6 +6,7 @@
 import { SystemClock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
+import { Logs } from "../../lib/base/log/log.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { readConfig } from "../../lib/machine/config/config_file.ts";
 import { decodeCapture } from "../../lib/machine/diagnostics/ftdc_format.ts";
@@ -17,6 +18,7 @@ import {
 import { checkNetwork, formatReport, isOffline } from "../../lib/machine/diagnostics/network_check.ts";
 import { recordCpu } from "../../lib/machine/diagnostics/profiler.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
+import { table } from "../table.ts";
 import type { Registry } from "../../lib/resource/registry.ts";
 
 /**
@@ -53,6 +55,33 @@ export async function printCapture(path: string, format: string, metrics: string
     throw new SvcError("data_loss", `"${path}" holds no samples: is it a capture of diagnostics?`);
   }
   host.write(formatCapture(capture, format, metrics));
+}
+
+/** How long machines have to answer. */
+const DISCOVERY_MS = 2_000;
+
+/** Prints the machines that answer on the networks of this computer. Gives the exit code: 1 where there is none. */
+export async function discover(host: Host): Promise<number> {
+  const { browse } = await import("../../lib/wire/mdns/browser.ts");
+  const { SYSTEM_NETWORK } = await import("../../lib/wire/mdns/links.ts");
+  const clock = new SystemClock();
+  const logger = new Logs(clock, []).logger("discovery");
+  const machines = await browse({ network: SYSTEM_NETWORK, clock, logger }, DISCOVERY_MS);
+  if (machines.length === 0) {
+    host.writeError("svc-server: no machine answers on this network\n");
+    return 1;
+  }
+  const rows = machines.map(({ names, addresses, port, serves }) => [
+    `${bracketed(addresses[0])}:${port}`,
+    names.filter((name) => name.includes(".")).join(", ") || names[0],
+    serves.join(", "),
+  ]);
+  host.write(`${table([["ADDRESS", "NAMES", "SERVES"], ...rows]).join("\n")}\n`);
+  return 0;
+}
+
+function bracketed(address: string): string {
+  return address.includes(":") ? `[${address}]` : address;
 }
 
 function isReportFormat(format: string): format is ReportFormat {

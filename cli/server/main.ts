@@ -27,7 +27,13 @@ const FLAGS = [
   flag("debug", "bool", false, "Write debug-level logs."),
   flag("no-tls", "bool", false, "Serve without TLS even if the configuration has a certificate."),
   flag("webrtc", "bool", true, `Prefer WebRTC connections to direct ones. ${NOTHING_YET}`),
-  flag("disable-mdns", "bool", false, `Do not announce the machine through multicast DNS. ${NOTHING_YET}`),
+  flag("disable-mdns", "bool", false, "Do not announce the machine through multicast DNS."),
+  flag(
+    "discover",
+    "bool",
+    false,
+    "Print the machines on this network, found through multicast DNS, and exit.",
+  ),
   flag("allow-insecure-creds", "bool", false, "Allow sending credentials over plaintext."),
   flag("untrusted-env", "bool", false, "Disable processes and shell from running."),
   flag(

@@ -15,7 +15,7 @@ import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
 import { type AnyModel, Registry, withoutPrograms } from "../../lib/resource/registry.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { makeOffer } from "../../lib/wire/webrtc.ts";
-import { networkCheck, printCapture, profiled } from "./diagnostics.ts";
+import { discover, networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "../logs.ts";
 import { installServer } from "./install.ts";
 import { revision, VERSION } from "../version.ts";
@@ -27,7 +27,6 @@ const NAME = "svc-server";
 /** The same options, told in the log when they are used. */
 const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: string }[] = [
   { given: (options) => options.webrtc, what: "-webrtc: clients connect directly, over gRPC or gRPC-web" },
-  { given: (options) => options.disableMdns, what: "-disable-mdns: nothing is announced in any case" },
   {
     given: (options) => options.shareddir !== "",
     what: "-shareddir: there are no static web assets to serve",
@@ -49,6 +48,7 @@ export async function run(
       return EXIT.ok;
     }
     if (options.networkCheck) return await networkCheck(options.config, registry, host);
+    if (options.discover) return await discover(host);
     if (options.ftdcRead !== "") {
       await printCapture(options.ftdcRead, options.ftdcFormat, options.ftdcMetrics, host);
       return EXIT.ok;
@@ -88,7 +88,7 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
   });
   const run = async () => {
     const { config: configPath, debug, noTls, revealSensitiveConfigDiffs: showConfigDiffs } = options;
-    const { allowInsecureCreds: allowInsecureCredentials } = options;
+    const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
     const { resolve: stop } = stopped;
     const parts = { registry, host, clock, logs, version: VERSION };
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
@@ -98,6 +98,7 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
         configPath,
         debug,
         noTls,
+        mdns: !disableMdns,
         allowInsecureCredentials,
         showConfigDiffs,
         diagnostics,

@@ -1,8 +1,10 @@
 /**
- * Datagrams: a socket that sends to anybody and hears what comes to it.
+ * Datagrams: a socket that sends to anybody and hears what comes to it, and one of a group that everybody on a network
+ * hears.
  */
 
 import { createSocket } from "node:dgram";
+import { messageOf, SvcError } from "./error.ts";
 
 export interface UdpSocket {
   send(host: string, port: number, bytes: Uint8Array): Promise<void>;
@@ -14,7 +16,7 @@ export interface UdpSender {
   readonly port: number;
 }
 
-export interface UdpBind {
+export interface Endpoint {
   readonly host: string;
   readonly port: number;
 }
@@ -25,7 +27,7 @@ export interface UdpBind {
  */
 export function openUdp(
   received: (bytes: Uint8Array, sender: UdpSender) => void,
-  bind: UdpBind = { host: "", port: 0 },
+  bind: Endpoint = { host: "", port: 0 },
 ): Promise<UdpSocket & { readonly port: number }> {
   return new Promise((resolve, reject) => {
     const socket = createSocket(bind.host.includes(":") ? "udp6" : "udp4");
@@ -41,5 +43,75 @@ export function openUdp(
       bind.host || undefined,
       () => resolve({ port: socket.address().port, send, close }),
     );
+  });
+}
+
+export interface GroupOptions {
+  /** Address and port of the group (IPv4). */
+  readonly group: Endpoint;
+  /** The interface that is meant, by its address. */
+  readonly at: string;
+  readonly received: (bytes: Uint8Array, from: Endpoint) => void;
+  /** What goes wrong once it is open: the socket stays, and may work again. */
+  readonly failed: (error: SvcError) => void;
+}
+
+export interface GroupSocket {
+  /** Sends to the group, or to one of those who are heard. Errors go to `failed`. */
+  send(bytes: Uint8Array, to?: Endpoint): void;
+  /** Resolves when what was sent has left. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** As for any network that a datagram of a group is not to leave: those who hear it may check. */
+const GROUP_TTL = 255;
+/** Messages that wait for the system to take them; more are dropped, as a network would. */
+const WAITING_MAX = 256;
+
+/**
+ * Joins a group on one interface, beside other programs that have. On some systems it also hears what comes to the
+ * group at other interfaces. Rejects with `unavailable` where the system does not allow it.
+ */
+export function openGroup({ group, at, received, failed }: GroupOptions): Promise<GroupSocket> {
+  const socket = createSocket({ type: "udp4", reuseAddr: true });
+  const problem = (cause: unknown) =>
+    new SvcError("unavailable", `multicast at ${at}: ${messageOf(cause)}`, { cause });
+  let closed: Promise<void> | undefined;
+  let sending = Promise.resolve();
+  const close = () =>
+    closed ??= sending.then(() => new Promise<void>((resolve) => void socket.close(() => resolve())));
+  const sent = (bytes: Uint8Array, { host, port }: Endpoint) =>
+    new Promise<void>((resolve) => {
+      socket.send(bytes, port, host, (error) => {
+        if (error) failed(problem(error));
+        resolve();
+      });
+    });
+  let waiting = 0;
+  const send = (bytes: Uint8Array, to = group) => {
+    if (closed || waiting >= WAITING_MAX) return;
+    waiting++;
+    sending = sending.then(() => sent(bytes, to)).catch((error) => failed(problem(error))).finally(() =>
+      waiting--
+    );
+  };
+  return new Promise((resolve, reject) => {
+    const refuse = (error: unknown) => {
+      reject(problem(error));
+      void close().catch(() => {});
+    };
+    socket.on("message", (bytes, { address, port }) => received(bytes, { host: address, port }));
+    socket.on("error", (error) => (refuse(error), failed(problem(error))));
+    socket.bind(group.port, "0.0.0.0", () => {
+      try {
+        socket.addMembership(group.host, at);
+        socket.setMulticastInterface(at);
+        socket.setMulticastLoopback(true);
+        socket.setMulticastTTL(GROUP_TTL);
+        resolve({ send, close });
+      } catch (error) {
+        refuse(error);
+      }
+    });
   });
 }

@@ -14,6 +14,7 @@ import type { SpawnHost } from "../base/process.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import type { ServiceTable } from "../wire/service.ts";
+import { PortAnnouncement } from "./serve/announcement.ts";
 import { Activities, shutdownReason } from "./graph/activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/builder.ts";
 import { type MachineConfig, resourceAliases, resourceLogger } from "./config/config.ts";
@@ -44,6 +45,8 @@ export interface RuntimeOptions {
   readonly configPath: string;
   readonly debug: boolean;
   readonly noTls: boolean;
+  /** Announce the machine by multicast DNS. */
+  readonly mdns?: boolean;
   /** Credentials for remotes may travel without TLS. */
   readonly allowInsecureCredentials?: boolean;
   /** Log what changes between configurations. */
@@ -139,11 +142,13 @@ async function start(
   const served = { machine, operations, sessions, jobs, packages, version, logs, clock };
   const internal: InternalPart[] = [];
   const robot = { ...served, internal, upload: uploadTo(origin, parts), shutdown: options.stop };
+  const announcement = options.mdns ? announcementOf(parts) : undefined;
   const port = await MachinePort.open(first.config, {
     tableFor: (guard) => tables.port(robot, guard),
     http: { restartStatus: restarts.status, routes },
     noTls: options.noTls,
     serving: serving(parts),
+    reached: (place) => announcement?.tell(place),
     host,
     clock,
     logger,
@@ -159,7 +164,7 @@ async function start(
     started();
   });
   const watch = watchNetwork(options, ready, origin, parts);
-  const stages = stagesOf({ ...running, reconfiguration, restarts, watch, origin });
+  const stages = stagesOf({ ...running, announcement, reconfiguration, restarts, watch, origin });
   const close = closing(stages, activities, parts);
   return {
     get url() {
@@ -219,9 +224,22 @@ function stepsOf(
 
 /** The end, in its order: nobody calls any more, nothing changes any more, then what was called and changed. */
 function stagesOf(
-  { machine, packages, sessions, diagnostics, jobs, port, reconfiguration, restarts, watch, origin }:
+  {
+    machine,
+    packages,
+    sessions,
+    diagnostics,
+    jobs,
+    port,
+    announcement,
+    reconfiguration,
+    restarts,
+    watch,
+    origin,
+  }:
     & Running
     & {
+      readonly announcement: Closable | undefined;
       readonly reconfiguration: Reconfiguration;
       readonly restarts: Closable;
       readonly watch: Closable;
@@ -229,6 +247,7 @@ function stagesOf(
     },
 ): Stage[] {
   return [
+    { name: "the announcement", close: async () => await announcement?.close() },
     { name: "the port", close: () => port.close(DRAIN_MS) },
     { name: "packages", close: () => packages.close() },
     { name: "the configuration", close: () => reconfiguration.close() },
@@ -340,6 +359,10 @@ function restartsOf(
     }),
     close: async () => await orders?.(),
   };
+}
+
+function announcementOf({ clock, logs }: RuntimeParts): PortAnnouncement {
+  return new PortAnnouncement({ serves: ["grpc"], clock, logger: logs.logger("rdk.networking.mdns") });
 }
 
 function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): MachinePackages {

@@ -4,6 +4,8 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { VERSION } from "../../cli/version.ts";
+import { loopbackMulticast } from "../support/multicast.ts";
+import { needingTest } from "../support/needing.ts";
 import { startServer, writeConfig } from "../support/server.ts";
 
 const PROGRAM = new URL("../../cli/server/main.ts", import.meta.url).pathname;
@@ -80,3 +82,32 @@ Deno.test("-no-tls serves in the open although the configuration has a certifica
   const tls = { tls_cert_file: "/nowhere/cert.pem", tls_key_file: "/nowhere/key.pem" };
   assertMatch(await logOf({ network: tls }, "-no-tls"), /"url":"http:\/\//);
 });
+
+needingTest(
+  "-discover finds a machine that is announced, and none with -disable-mdns",
+  await loopbackMulticast(),
+  async () => {
+    const word = crypto.randomUUID().slice(0, 8);
+    const start = async (name: string, ...args: string[]) => {
+      const path = await writeConfig({ network: { fqdn: `${name}-${word}.example.com` } });
+      const server = await startServer(path, { args: ["-debug", ...args] });
+      return { server, end: async () => void await Promise.all([server.stop(), Deno.remove(path)]) };
+    };
+    const [seen, hidden] = await Promise.all([start("seen"), start("hidden", "-disable-mdns")]);
+    try {
+      await seen.server.wrote("announced by multicast DNS");
+      const { code, output } = await run("-discover");
+      assertEquals(code, 0);
+      const line = output.split("\n").find((one) => one.includes(word));
+      const { host } = new URL(seen.server.url);
+      assertEquals(line?.split(/ +/), [
+        host.replace("localhost", "127.0.0.1"),
+        `seen-${word}.example.com`,
+        "grpc",
+      ]);
+      assertEquals(output.includes(`hidden-${word}`), false);
+    } finally {
+      await Promise.all([seen.end(), hidden.end()]);
+    }
+  },
+);

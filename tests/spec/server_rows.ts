@@ -273,7 +273,15 @@ export const SERVER: readonly Section[] = [
         "debug level",
         OPTIONS + "-debug writes lines of debug level, the order of closing among them",
       ),
-      idleOption("-disable-mdns", "no discovery through multicast DNS"),
+      option(
+        "-disable-mdns",
+        "no discovery through multicast DNS",
+        [
+          OPTIONS + "-discover finds a machine that is announced, and none with -disable-mdns",
+          "lib/machine/serve/announcement_test.ts: a machine is announced by the names of its configuration until it ends",
+        ],
+        "beyond: `-discover` prints the machines on the network",
+      ),
       option(
         "-dump-resources",
         "every model with its attributes, as JSON in a file",

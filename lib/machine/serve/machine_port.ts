@@ -21,6 +21,7 @@ import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls
 import type { ServiceTable } from "../../wire/service.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Bind } from "../config/settings.ts";
+import type { Place } from "./announcement.ts";
 import type { StatusNode } from "./service.ts";
 
 /** How long calls under way may take when the port is opened anew where it was. */
@@ -37,6 +38,8 @@ export interface MachinePortParts {
   readonly noTls: boolean;
   /** Hears where it serves, whenever that changes. */
   readonly serving: (url: string) => void;
+  /** Hears where the machine is reached and by which names, whenever that may have changed. */
+  readonly reached?: (place: Place) => void;
   readonly host: ReadFiles & WatchFiles;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -82,6 +85,7 @@ export class MachinePort {
     const guard = guardOf(config, parts);
     const port = new MachinePort(parts, door, await open(door, guard, parts), guard);
     port.#followFiles(config);
+    port.#tellPlace(config);
     return port;
   }
 
@@ -166,6 +170,7 @@ export class MachinePort {
         await this.#reopen(door, guard);
         this.#guard = guard;
       }
+      this.#tellPlace(config);
       this.#problem = undefined;
     } catch (error) {
       const state = this.#isOpen ? `stays ${this.url}` : "is closed";
@@ -176,6 +181,12 @@ export class MachinePort {
       }
       this.#callOffRetry = clock.after(RETRY_MS, () => void this.change(config));
     }
+  }
+
+  #tellPlace({ network, cloud }: MachineConfig): void {
+    const names = [network.fqdn ?? cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
+    const { host: address, port } = this.#port;
+    this.#parts.reached?.({ names: [...new Set(names)], address, port });
   }
 
   /** Takes over what becomes of the files of the certificate. */

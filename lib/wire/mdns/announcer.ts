@@ -1,0 +1,230 @@
+/**
+ * Announces a machine by multicast DNS (RFC 6762 and 6763): tells of it when it comes, changes and goes, and answers
+ * those who ask.
+ *
+ * Each instance is answered in a message of its own, with all that is needed to reach it: published clients read one
+ * message at a time. Promises that no number of questions makes it send more than a few messages a second to a network.
+ */
+
+import type { Endpoint } from "../../base/udp.ts";
+import type { DnsMessage, DnsQuestion, DnsRecord } from "./dns_message.ts";
+import { GROUP, type Interface, type Link, Links, type LinksParts } from "./links.ts";
+import { DOMAIN, instanceIn, instancesOf, SERVICE, SERVICES } from "./names.ts";
+
+/** How long others may keep what they hear: where it is reached, and that it is there. */
+const HOST_TTL_S = 120;
+const SERVICE_TTL_S = 4_500;
+/** Of answers to one who asks by plain DNS. */
+const DIRECT_TTL_MAX_S = 10;
+/** Many may have an answer to the same question: each waits a time of its own. */
+const DELAY_MIN_MS = 20;
+const DELAY_MAX_MS = 120;
+/** Between two messages of the same instance to a network. */
+const PAUSE_MS = 250;
+/** Answers to one asker, of all askers of a network in a second. */
+const DIRECT_MAX_A_SECOND = 50;
+/** Of one message; nobody asks for more. */
+const QUESTIONS_MAX = 50;
+/** What is announced is announced again after this time, in case it was lost. */
+const AGAIN_MS = 1_000;
+/** How a question says that one asker alone may be answered. */
+const CLASSES = ["IN", "ANY", "UNKNOWN_32769"];
+
+export interface Announcement {
+  /** Names of the machine, such as `rover-main.abc.example.com`. */
+  readonly names: readonly string[];
+  readonly port: number;
+  /** What it serves: `grpc`, `webrtc`. */
+  readonly serves: readonly string[];
+  /** The address that it listens on, if not on all. */
+  readonly address?: string;
+}
+
+export type AnnouncerParts = Pick<LinksParts, "network" | "clock" | "logger"> & {
+  /** From 0 up to 1. */
+  readonly random: () => number;
+};
+
+/** What goes out as one message: an instance, or the list of kinds of services. */
+type Topic = string;
+
+/** What is known of a network that answers go to. */
+interface Traffic {
+  /** What goes out soon. */
+  readonly due: Set<Topic>;
+  readonly sentMs: Map<Topic, number>;
+  direct: { sinceMs: number; count: number };
+  callOff?: () => void;
+}
+
+export class Announcer {
+  readonly #parts: AnnouncerParts;
+  readonly #announcement: Announcement;
+  readonly #instances: readonly string[];
+  readonly #links: Links;
+  readonly #traffic = new Map<Link, Traffic>();
+  readonly #timers = new Set<() => void>();
+
+  constructor(announcement: Announcement, parts: AnnouncerParts) {
+    this.#parts = parts;
+    this.#announcement = announcement;
+    this.#instances = instancesOf(announcement.names);
+    const { network, clock, logger } = parts;
+    const wanted = (one: Interface) => isReachedAt(one, announcement.address);
+    const heard: LinksParts["heard"] = (message, from, link) => this.#heard(message, from, link);
+    this.#links = new Links({ network, clock, logger, wanted, heard, came: (link) => this.#announce(link) });
+  }
+
+  /** Resolves when it is announced wherever it can be. */
+  open(): Promise<void> {
+    return this.#links.open();
+  }
+
+  /** Tells that the machine has gone. */
+  async close(): Promise<void> {
+    for (const callOff of this.#timers) callOff();
+    for (const { callOff } of this.#traffic.values()) callOff?.();
+    for (const link of this.#links.all) {
+      for (const instance of this.#instances) {
+        const gone = this.#records(instance, link).map((record) => ({ ...record, ttl: 0 }));
+        link.send({ type: "response", answers: gone });
+      }
+    }
+    await this.#links.close();
+  }
+
+  #announce(link: Link): void {
+    const tell = () => {
+      for (const topic of this.#instances) this.#enqueue(link, topic);
+    };
+    tell();
+    const callOff = this.#parts.clock.after(AGAIN_MS, () => {
+      this.#timers.delete(callOff);
+      tell();
+    });
+    this.#timers.add(callOff);
+  }
+
+  #heard(message: DnsMessage, from: Endpoint, link: Link): void {
+    if (message.type !== "query") return;
+    const topics = this.#topicsOf(message);
+    if (from.port === GROUP.port) {
+      for (const topic of topics) this.#enqueue(link, topic);
+    } else this.#answerDirectly(message, topics, from, link);
+  }
+
+  /** What a question is about, but for what the asker knows already. */
+  #topicsOf({ questions = [], answers: known = [] }: DnsMessage): Set<Topic> {
+    const knows = new Set(
+      known.flatMap((record) => record.type === "PTR" && isFresh(record) ? record.data.toLowerCase() : []),
+    );
+    const asked = questions.slice(0, QUESTIONS_MAX).filter((one) => CLASSES.includes(one.class ?? "IN"));
+    return new Set(asked.flatMap((question) => {
+      const isNews = (instance: string) => question.type !== "PTR" || !knows.has(fullName(instance));
+      const about = this.#instances.filter((instance) => isAbout(question, instance) && isNews(instance));
+      return asks(question, SERVICES, "PTR") ? [...about, SERVICES] : about;
+    }));
+  }
+
+  #enqueue(link: Link, topic: Topic): void {
+    const { clock, random } = this.#parts;
+    const traffic = this.#trafficOf(link);
+    traffic.due.add(topic);
+    if (traffic.callOff) return;
+    const delayMs = DELAY_MIN_MS + random() * (DELAY_MAX_MS - DELAY_MIN_MS);
+    const pausedMs = Math.max(
+      ...[...traffic.due].map((one) => (traffic.sentMs.get(one) ?? -Infinity) + PAUSE_MS),
+    );
+    const waitMs = Math.max(delayMs, pausedMs - clock.monotonicMs());
+    traffic.callOff = clock.after(waitMs, () => this.#flush(link, traffic));
+  }
+
+  #trafficOf(link: Link): Traffic {
+    return this.#traffic.getOrInsertComputed(link, () => ({
+      due: new Set(),
+      sentMs: new Map(),
+      direct: { sinceMs: this.#parts.clock.monotonicMs(), count: 0 },
+    }));
+  }
+
+  #flush(link: Link, traffic: Traffic): void {
+    traffic.callOff = undefined;
+    for (const topic of traffic.due) {
+      traffic.sentMs.set(topic, this.#parts.clock.monotonicMs());
+      const [answer, ...more] = this.#recordsOf(topic, link);
+      link.send({ type: "response", answers: [answer], additionals: more });
+    }
+    traffic.due.clear();
+  }
+
+  /** To a program that asks by plain DNS, at its own port, as plain DNS would. */
+  #answerDirectly({ id, questions }: DnsMessage, topics: Set<Topic>, from: Endpoint, link: Link): void {
+    const traffic = this.#trafficOf(link);
+    const nowMs = this.#parts.clock.monotonicMs();
+    if (nowMs - traffic.direct.sinceMs >= 1_000) traffic.direct = { sinceMs: nowMs, count: 0 };
+    for (const topic of topics) {
+      if (traffic.direct.count++ >= DIRECT_MAX_A_SECOND) return;
+      const records = this.#recordsOf(topic, link).map((record) => ({
+        ...record,
+        flush: false,
+        ttl: Math.min(record.ttl ?? 0, DIRECT_TTL_MAX_S),
+      }));
+      link.send({
+        id,
+        type: "response",
+        questions,
+        answers: records.slice(0, 1),
+        additionals: records.slice(1),
+      }, from);
+    }
+  }
+
+  #recordsOf(topic: Topic, link: Link): DnsRecord[] {
+    if (topic !== SERVICES) return this.#records(topic, link);
+    return [{ name: SERVICES, type: "PTR", ttl: SERVICE_TTL_S, data: SERVICE }];
+  }
+
+  /** All that is needed to reach the machine: the instance, where it is, what it serves, its addresses. */
+  #records(instance: string, { addresses, isLoopback }: Link): DnsRecord[] {
+    const { port, serves, address } = this.#announcement;
+    const [name, target] = [fullName(instance), `${instance}.${DOMAIN}`];
+    const reached = isLoopback || address === undefined ? addresses : [address];
+    return [
+      { name: SERVICE, type: "PTR", ttl: SERVICE_TTL_S, data: name },
+      { name, type: "SRV", ttl: HOST_TTL_S, flush: true, data: { target, port, priority: 0, weight: 0 } },
+      { name, type: "TXT", ttl: SERVICE_TTL_S, flush: true, data: serves },
+      ...reached.map((data): DnsRecord => ({
+        name: target,
+        type: data.includes(":") ? "AAAA" : "A",
+        ttl: HOST_TTL_S,
+        flush: true,
+        data,
+      })),
+    ];
+  }
+}
+
+function fullName(instance: string): string {
+  return `${instance}.${SERVICE}`;
+}
+
+function asks({ name, type }: DnsQuestion, wanted: string, ...types: string[]): boolean {
+  return name.toLowerCase() === wanted && (type === "ANY" || types.includes(type));
+}
+
+function isAbout(question: DnsQuestion, instance: string): boolean {
+  return asks(question, SERVICE, "PTR") ||
+    instanceIn(question.name) === instance && asks(question, fullName(instance), "SRV", "TXT") ||
+    asks(question, `${instance}.${DOMAIN}`, "A", "AAAA");
+}
+
+/** Whether it will be known for long enough: half its time is left. */
+function isFresh({ ttl = 0 }: DnsRecord): boolean {
+  return ttl >= SERVICE_TTL_S / 2;
+}
+
+/** Whether a machine that listens on `address` (on all where there is none) is reached at an interface. */
+function isReachedAt({ isLoopback, addresses }: Interface, address: string | undefined): boolean {
+  if (address === undefined) return true;
+  return isLoopback ? /^127\.|^::1$/.test(address) : addresses.includes(address);
+}

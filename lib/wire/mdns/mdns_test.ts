@@ -1,0 +1,213 @@
+import { assert, assertEquals } from "@std/assert";
+import { FakeClock, passing } from "../../../tests/support/fake_clock.ts";
+import { fakeInterface, FakeLan, FakeMdnsNetwork } from "../../../tests/support/fake_mdns.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { type Announcement, Announcer } from "./announcer.ts";
+import { browse, lookUp } from "./browser.ts";
+import { decodeDns, encodeDns } from "./dns_message.ts";
+import { GROUP } from "./links.ts";
+import { instancesOf, SERVICE, SERVICES } from "./names.ts";
+
+const ROVER: Announcement = {
+  names: ["rover-main.abc.example.com", "rover-main.abc.local.example.com"],
+  port: 8080,
+  serves: ["grpc", "webrtc"],
+};
+
+function bench() {
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const logs = new Logs(clock, [memorySink(records)]);
+  logs.configure([], true);
+  const logger = logs.logger("mdns");
+  const lan = new FakeLan();
+  const loopbacks = new Map<string, FakeLan>();
+  const computer = (address: string, ...more: string[]) => {
+    const loopback = loopbacks.getOrInsertComputed(address, () => new FakeLan());
+    return new FakeMdnsNetwork(
+      new Map([[fakeInterface("127.0.0.1"), loopback], [fakeInterface(address, ...more), lan]]),
+    );
+  };
+  const announce = async (announcement: Announcement, network: FakeMdnsNetwork) => {
+    const announcer = new Announcer(announcement, { network, clock, logger, random: () => 0 });
+    await announcer.open();
+    return announcer;
+  };
+  const find = (network: FakeMdnsNetwork) => passing(clock, 5_000, browse({ network, clock, logger }, 1_500));
+  const seek = (network: FakeMdnsNetwork, name: string) =>
+    passing(clock, 5_000, lookUp({ network, clock, logger }, name));
+  return { clock, records, logger, lan, computer, announce, find, seek };
+}
+
+Deno.test("a machine is found under its names, with dots and with dashes, until it goes", async () => {
+  const { clock, computer, announce, find, seek } = bench();
+  const [there, here] = [computer("10.0.0.1", "fd00::1"), computer("10.0.0.2")];
+  const announcer = await announce(ROVER, there);
+  const rover = {
+    names: [
+      "rover-main.abc.example.com",
+      "rover-main.abc.local.example.com",
+      "rover-main-abc-example-com",
+      "rover-main-abc-local-example-com",
+    ],
+    addresses: ["10.0.0.1", "fd00::1"],
+    port: 8080,
+    serves: ["grpc", "webrtc"],
+  };
+  assertEquals(await find(here), [rover]);
+  for (const name of ["rover-main.abc.example.com", "Rover-Main-abc-example-com"]) {
+    const found = await seek(here, name);
+    assertEquals([found?.port, found?.addresses[0]], [8080, "10.0.0.1"]);
+  }
+  assertEquals(await seek(here, "nobody.example.com"), undefined);
+  // On the computer itself it is reached by its loopback interface, too.
+  assertEquals((await find(there))[0].addresses, ["10.0.0.1", "fd00::1", "127.0.0.1"]);
+  await announcer.close();
+  assertEquals(await find(here), []);
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("each instance is told in one message with all that is needed to reach it", async () => {
+  const { clock, lan, computer, announce } = bench();
+  const announcer = await announce({ ...ROVER, names: ["m.x"] }, computer("10.0.0.1"));
+  const peer = lan.stranger("10.0.0.9", GROUP.port);
+  peer.send(encodeDns({ type: "query", questions: [{ name: SERVICE, type: "PTR" }] }));
+  await clock.advance(200);
+  const messages = peer.heard.map((bytes) => decodeDns(bytes)!).filter(({ type }) => type === "response");
+  const told = messages.map(({ answers = [], additionals = [] }) => ({
+    answers: answers.map(({ name, data }) => [name, data]),
+    more: additionals.map(({ name, type }) => [name, type]),
+  }));
+  assertEquals(
+    told,
+    ["m.x", "m-x"].map((one) => ({
+      answers: [[SERVICE, `${one}.${SERVICE}`]],
+      more: [[`${one}.${SERVICE}`, "SRV"], [`${one}.${SERVICE}`, "TXT"], [`${one}.local`, "A"]],
+    })),
+  );
+  await announcer.close();
+});
+
+Deno.test("one who asks by plain DNS is answered at its own port, with its question and its number", async () => {
+  const { clock, lan, computer, announce } = bench();
+  const announcer = await announce({ ...ROVER, names: ["m"] }, computer("10.0.0.1"));
+  await clock.advance(2_000);
+  const asker = lan.stranger("10.0.0.9", 40_000);
+  const questions = [{ name: `m.${SERVICE}`, type: "SRV" }];
+  asker.send(encodeDns({ id: 77, type: "query", questions }));
+  await clock.advance(0);
+  const [{ id, questions: [asked] = [], answers = [], additionals = [] }] = asker.heard.map((one) =>
+    decodeDns(one)!
+  );
+  assertEquals([id, asked.name], [77, `m.${SERVICE}`]);
+  const all = [...answers, ...additionals];
+  assert(all.some(({ type, name }) => type === "A" && name === "m.local"));
+  assert(all.every(({ ttl, flush }) => ttl! <= 10 && !flush));
+  // And no more than a few times a second.
+  for (let n = 0; n < 1_000; n++) asker.send(encodeDns({ id: n, type: "query", questions }));
+  await clock.advance(900);
+  assertEquals(asker.heard.length, 50);
+  await announcer.close();
+});
+
+Deno.test("what the asker knows is not told again, and a flood of questions has few answers", async () => {
+  const { clock, lan, computer, announce } = bench();
+  const announcer = await announce({ ...ROVER, names: ["m"] }, computer("10.0.0.1"));
+  await clock.advance(5_000);
+  const peer = lan.stranger("10.0.0.9", GROUP.port);
+  const questions = [{ name: SERVICE, type: "PTR" }];
+  const known = { name: SERVICE, type: "PTR" as const, ttl: 4_000, data: `m.${SERVICE}` };
+  const before = lan.sent;
+  peer.send(encodeDns({ type: "query", questions, answers: [known] }));
+  await clock.advance(1_000);
+  assertEquals(lan.sent - before, 1, "the question alone");
+  for (let n = 0; n < 1_000; n++) {
+    peer.send(encodeDns({ type: "query", questions: [...questions, { name: SERVICES, type: "PTR" }] }));
+    await clock.advance(1);
+  }
+  const answers = lan.sent - before - 1_001;
+  assert(answers >= 4 && answers <= 10, `${answers} answers in a second`);
+  await announcer.close();
+});
+
+Deno.test("a machine that listens on one address is told of on that network alone", async () => {
+  const { computer, announce, find } = bench();
+  const [there, here] = [computer("10.0.0.1", "fd00::1"), computer("10.0.0.2")];
+  const local = await announce({ ...ROVER, address: "127.0.0.1" }, there);
+  assertEquals(await find(here), []);
+  assertEquals((await find(there)).map(({ addresses }) => addresses), [["127.0.0.1"]]);
+  await local.close();
+  const bound = await announce({ ...ROVER, address: "10.0.0.1" }, there);
+  assertEquals((await find(here)).map(({ addresses }) => addresses), [["10.0.0.1"]]);
+  await bound.close();
+});
+
+Deno.test("a network that refuses multicast is left aside, told of once and tried again", async () => {
+  const { clock, records, computer, announce, find } = bench();
+  const [there, here] = [computer("10.0.0.1"), computer("10.0.0.2")];
+  there.refusing.add("10.0.0.1");
+  const announcer = await announce(ROVER, there);
+  assertEquals(await find(here), []);
+  await clock.advance(60_000);
+  assertEquals(records.map(({ message }) => message), [
+    "multicast DNS does without a network: multicast at 10.0.0.1: not permitted",
+  ]);
+  there.refusing.clear();
+  await clock.advance(15_000);
+  assertEquals((await find(here)).length, 1);
+  await announcer.close();
+});
+
+Deno.test("broken and hostile messages do nothing, and those from elsewhere are dropped", async () => {
+  const { clock, lan, computer, announce, find, seek } = bench();
+  const [there, here] = [computer("10.0.0.1"), computer("10.0.0.2")];
+  const announcer = await announce({ ...ROVER, names: ["m"] }, there);
+  const good = encodeDns({ type: "query", questions: [{ name: SERVICE, type: "PTR" }] });
+  const [peer, elsewhere] = [lan.stranger("10.0.0.9", GROUP.port), lan.stranger("192.0.2.9", GROUP.port)];
+  await clock.advance(5_000);
+  const before = lan.sent;
+  elsewhere.send(good);
+  let seed = 7;
+  const random = () => (seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) / 2 ** 31;
+  for (let n = 0; n < 2_000; n++) {
+    const bytes = Uint8Array.from(good);
+    for (let at = 0; at < 1 + random() * 4; at++) bytes[Math.floor(random() * bytes.length)] = random() * 256;
+    peer.send(bytes.subarray(0, random() < 0.3 ? random() * bytes.length : bytes.length));
+  }
+  await clock.advance(0);
+  assert(lan.sent - before < 2_200, `${lan.sent - before} messages`);
+
+  // A network full of lies: what is kept is bounded, and what cannot be a machine is none.
+  const finding = find(here);
+  await clock.advance(200);
+  const lies = () => {
+    for (let n = 0; n < 3_000; n++) lie(n);
+  };
+  const lie = (n: number) => {
+    const name = `liar${n}.${SERVICE}`;
+    peer.send(encodeDns({
+      type: "response",
+      answers: [
+        { name: SERVICE, type: "PTR", ttl: 100, data: name },
+        { name, type: "SRV", ttl: 100, data: { target: `liar${n}.local`, port: 1 } },
+        { name, type: "TXT", ttl: 100, data: [n % 2 === 0 ? "grpc" : "other"] },
+        { name: `liar${n}.local`, type: "A", ttl: 100, data: "10.0.0.9" },
+      ],
+    }));
+  };
+  lies();
+  const found = await finding;
+  assertEquals(found.map(({ port }) => port).sort((a, b) => a - b).slice(0, 2), [1, 8080]);
+  assert(found.find(({ port }) => port === 1)!.names.length <= 2_000);
+  const seeking = seek(here, "m");
+  lies();
+  assertEquals((await seeking)?.port, 8080, "lies do not hide the machine that is looked for");
+  await announcer.close();
+});
+
+Deno.test("names that DNS cannot have are left out", () => {
+  assertEquals(instancesOf(["M.x", "m.x"]), ["m.x", "m-x"]);
+  assertEquals(instancesOf(["a..b", "", "x".repeat(64)]), ["a--b"]);
+  const long = `${"x".repeat(40)}.${"y".repeat(40)}`;
+  assertEquals(instancesOf([long]), [long], "with dashes it is one label, and too long for one");
+});
