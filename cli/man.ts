@@ -32,7 +32,7 @@ function manualPage<W extends World>(program: CommandProgram<W>): string {
     `${escaped(name)} \\- ${escaped(purpose)}`,
     ".SH SYNOPSIS",
     `.B ${escaped(name)}`,
-    ".I COMMAND",
+    program.commands.some(({ words }) => words === "") ? "[\\fICOMMAND\\fR]" : ".I COMMAND",
     "[\\fIflags\\fR]",
     ".SH DESCRIPTION",
     escaped(summary),
@@ -54,7 +54,11 @@ function commandText(
   { words, takes, summary, flags }: Pick<Command<World>, "words" | "takes" | "summary" | "flags">,
 ): string[] {
   const taken = takes.map((one) => ` \\fI${escaped(one)}\\fR`).join("");
-  return [`.SS ${escaped(`${name} ${words}`)}${taken}`, escaped(summary), ...flags.flatMap(flagText)];
+  return [
+    `.SS ${escaped(`${name} ${words}`.trimEnd())}${taken}`,
+    escaped(summary),
+    ...flags.flatMap(flagText),
+  ];
 }
 
 function flagText(flag: Flag): string[] {

@@ -64,6 +64,13 @@ export function begin<const T extends readonly Flag[]>(
   return { values: values as Values<T>, rest };
 }
 
+/** Answers a command line that asks for the version alone, so that the program need not load its commands for it. */
+export function answersVersion(program: string, args: readonly string[], terminal: Output): boolean {
+  const asked = args.length === 1 && ["version", "--version", "-version", "-v"].includes(args[0]);
+  if (asked) terminal.write(`${versionLine(program)}\n`);
+  return asked;
+}
+
 /** The whole help text of a program. */
 export function helpText(program: Program<readonly Flag[]>): string {
   const { name, summary, style, usage, more = "" } = program;

@@ -29,7 +29,7 @@ const ORDER = [
 
 /** The folders that two of the programs may reach: they stay small, and work where no machine is. */
 const ROOMS: { readonly [program: string]: readonly string[] } = {
-  "cli/agent/main.ts": [
+  "cli/agent/program.ts": [
     "proto/gen",
     "lib/base",
     "lib/wire",
@@ -38,7 +38,7 @@ const ROOMS: { readonly [program: string]: readonly string[] } = {
     "lib/agent",
     "cli",
   ],
-  "cli/ml/main.ts": [
+  "cli/ml/program.ts": [
     "proto/gen",
     "lib/base",
     "lib/wire",

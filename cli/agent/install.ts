@@ -23,7 +23,7 @@ import { WindowsServiceControl } from "./scm.ts";
 import { copyIn, updaterOf } from "./updater.ts";
 import { requireExecutable, requireRoot } from "../install.ts";
 import { openLogs } from "../logs.ts";
-import type { AgentFlags } from "./main.ts";
+import type { AgentFlags } from "./program.ts";
 import { VERSION } from "../version.ts";
 
 /** In the folder, where the service of Windows is not seen. */

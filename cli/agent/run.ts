@@ -27,7 +27,7 @@ import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
 import { updaterOf } from "./updater.ts";
 import { openLogs } from "../logs.ts";
-import type { AgentFlags } from "./main.ts";
+import type { AgentFlags } from "./program.ts";
 import { VERSION } from "../version.ts";
 
 /** How often it is looked whether the machine has credentials now. */

@@ -74,9 +74,9 @@ export const EXECUTABLES: readonly Executable[] = [
       "drivers/movement_sensor/simulated.ts",
     ],
   },
-  { name: "svc-agent", entry: "cli/agent/main.ts" },
-  { name: "svc-ml", entry: "cli/ml/main.ts" },
-  { name: "svc-cloud", entry: "cli/cloud/main.ts" },
+  { name: "svc-agent", entry: "cli/agent/main.ts", later: ["cli/agent/program.ts"] },
+  { name: "svc-ml", entry: "cli/ml/main.ts", later: ["cli/ml/program.ts"] },
+  { name: "svc-cloud", entry: "cli/cloud/main.ts", later: ["cli/cloud/program.ts"] },
 ];
 
 /** The root of the tree, with a slash at its end. */

@@ -1,117 +1,27 @@
 /**
  * `svc-ml`: the client for machine-learning training jobs.
  *
- * Owns its command line. Promises: data on standard output and all else on standard error; the exit code tells what
- * happened (`manual.ts` lists them); Ctrl-C ends this program and never a job.
+ * `--version` loads nothing of the commands, which are in `program.ts`.
  *
  * The room owns the command line of svc-ml: what a command works with, and the commands on accounts, jobs and
  * models.
  */
 
-import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import type { CommandProgram } from "../command.ts";
-import { runCommand } from "../dispatch.ts";
-import { ACCOUNT_COMMANDS } from "./account.ts";
-import { candidates } from "./candidates.ts";
-import { exitCodeOf } from "./command.ts";
-import { DATASET_COMMANDS } from "./data/datasets.ts";
-import { JOB_COMMANDS } from "./jobs.ts";
-import { EXITS, MANUAL, VARIABLES } from "./manual.ts";
-import { MODEL_COMMANDS } from "./models.ts";
-import { SCRIPT_COMMANDS } from "./scripts/scripts.ts";
-import { COMMON, type World } from "./desk.ts";
-import { SUBMIT_COMMANDS } from "./submit.ts";
+import { answersVersion, EXIT } from "../program.ts";
+import type { World } from "./desk.ts";
 
-const PROGRAM: CommandProgram<World> = {
-  name: "svc-ml",
-  summary:
-    "Trains models: submits, follows, lists, cancels and deletes training jobs, and deals with their datasets, scripts and models.",
-  flags: COMMON,
-  commands: [
-    ...SUBMIT_COMMANDS,
-    ...JOB_COMMANDS,
-    ...DATASET_COMMANDS,
-    ...SCRIPT_COMMANDS,
-    ...MODEL_COMMANDS,
-    ...ACCOUNT_COMMANDS,
-  ],
-  variables: VARIABLES,
-  exits: EXITS,
-  manual: MANUAL,
-  exitCodeOf,
-  candidates,
-};
+const PROGRAM = new URL("./program.ts", import.meta.url).href;
 
-/** Of a terminal that does not say how wide it is. */
-const USUAL_COLUMNS = 80;
-/** How long a line of standard input may take. */
-const INPUT_MS = 10_000;
-const LINE_CHARS_MAX = 4096;
-
-/** Runs the program; gives its exit code. What is not given of the world is this computer's. */
+/** Runs the program; gives its exit code. */
 export async function main(
   args: readonly string[],
   host: DenoHost,
-  given: Partial<World> = {},
+  given?: Partial<World>,
 ): Promise<number> {
-  return await runCommand(PROGRAM, args, { ...worldOf(host), ...given });
-}
-
-function worldOf(host: DenoHost): World {
-  const clock = new SystemClock();
-  return {
-    host,
-    clock,
-    terminal: {
-      input: Deno.stdin.isTerminal(),
-      output: Deno.stdout.isTerminal(),
-      errors: Deno.stderr.isTerminal(),
-    },
-    columns: () => (Deno.stderr.isTerminal() ? Deno.consoleSize().columns : 0) || USUAL_COLUMNS,
-    ask: (question, { hidden = false } = {}) =>
-      hidden ? askHidden(host, question) : prompt(question) ?? undefined,
-    firstLine: () => firstLine(clock),
-  };
-}
-
-/** What a program that is asked for a line has to say within some time. */
-async function firstLine(clock: Clock): Promise<string | undefined> {
-  const reader = Deno.stdin.readable.pipeThrough(new TextDecoderStream()).getReader();
-  const callOff = clock.after(INPUT_MS, () => void reader.cancel().catch(() => {}));
-  try {
-    let text = "";
-    while (!text.includes("\n") && text.length < LINE_CHARS_MAX) {
-      const { value, done } = await reader.read();
-      if (done) break;
-      text += value;
-    }
-    return text === "" ? undefined : text.split(/\r?\n/, 1)[0];
-  } finally {
-    callOff();
-    await reader.cancel().catch(() => {});
-  }
-}
-
-/** Reads a line that is not shown as it is typed. */
-function askHidden(host: DenoHost, question: string): string | undefined {
-  host.writeError(question);
-  Deno.stdin.setRaw(true);
-  try {
-    let line = "";
-    const byte = new Uint8Array(1);
-    while (Deno.stdin.readSync(byte) === 1) {
-      const letter = String.fromCharCode(byte[0]);
-      if (letter === "\r" || letter === "\n") return line;
-      // Ctrl-C, Ctrl-D.
-      if (byte[0] === 3 || byte[0] === 4) return undefined;
-      line = letter === "\x7f" ? line.slice(0, -1) : line + letter;
-    }
-    return line;
-  } finally {
-    Deno.stdin.setRaw(false);
-    host.writeError("\n");
-  }
+  if (answersVersion("svc-ml", args, host)) return EXIT.ok;
+  const { run }: typeof import("./program.ts") = await import(PROGRAM);
+  return await run(args, host, given);
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

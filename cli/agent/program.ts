@@ -1,0 +1,220 @@
+/**
+ * The commands of `svc-agent`, the service manager that installs, runs, watches and updates `svc-server` on a machine.
+ *
+ * Owns its command line. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
+ */
+
+import { resolve } from "node:path";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { askRollback, askStatus, socketOf } from "../../lib/agent/supervise/control.ts";
+import type { BinaryName } from "../../lib/agent/update/release.ts";
+import { install, runService, uninstall } from "./install.ts";
+import { type AgentPace, runAgent } from "./run.ts";
+import { statusLines } from "./status.ts";
+import type { Command, CommandProgram } from "../command.ts";
+import { runCommand } from "../dispatch.ts";
+import type { Flag, Values } from "../flags.ts";
+import { EXIT } from "../program.ts";
+import { printResult } from "../table.ts";
+import { versionLine } from "../version.ts";
+
+const FLAGS = [
+  {
+    name: "config",
+    short: "c",
+    type: "string",
+    default: "/etc/svc.json",
+    value: "FILE",
+    help: "Machine credentials.",
+  },
+  {
+    name: "defaults",
+    type: "string",
+    default: "/etc/svc-defaults.json",
+    value: "FILE",
+    help: "Manufacturer defaults.",
+  },
+  {
+    name: "debug",
+    short: "d",
+    type: "bool",
+    default: false,
+    env: "SVC_AGENT_DEBUG",
+    help: "Debug logs of the agent itself, not of svc-server.",
+  },
+  {
+    name: "wait",
+    short: "w",
+    type: "bool",
+    default: false,
+    env: "SVC_AGENT_WAIT_FOR_UPDATE",
+    help: "Update versions before starting.",
+  },
+  {
+    name: "fast-start",
+    type: "bool",
+    default: false,
+    env: "SVC_AGENT_FAST_START",
+    help: "Start without waiting for network or updates, whatever else says to wait.",
+  },
+  { name: "install", type: "bool", default: false, help: "Install the system service." },
+  {
+    name: "dev-mode",
+    type: "bool",
+    default: false,
+    env: "SVC_AGENT_DEVMODE",
+    help: "Allow running as another user than root and not as a service.",
+  },
+  {
+    name: "dir",
+    type: "string",
+    default: "",
+    value: "FOLDER",
+    env: "SVC_AGENT_DIR",
+    help: "Where everything is kept: /opt/svc, or svc-agent in the working folder in dev mode.",
+  },
+  { name: "json", type: "bool", default: false, help: "Print the status as JSON." },
+  { name: "yes", short: "y", type: "bool", default: false, help: "Uninstall without asking." },
+  { name: "purge", type: "bool", default: false, help: "Uninstall the credentials and defaults, too." },
+] as const satisfies readonly Flag[];
+
+export type AgentFlags = Values<typeof FLAGS>;
+
+/** What the commands work with. */
+interface World {
+  readonly host: DenoHost;
+  readonly pace: AgentPace;
+}
+
+const BASES: Readonly<Record<string, string>> = { windows: "C:\\opt\\svc" };
+
+const COMMANDS: readonly Command<World>[] = [
+  command("", [], "Runs the agent until it is told to stop.", (options, { host, pace }) => {
+    return options.install ? install(options, host) : runAgent(options, host, pace);
+  }),
+  command(
+    "status",
+    [],
+    "Tells how the agent in the folder does, and the versions that it keeps.",
+    status,
+  ),
+  command(
+    "rollback",
+    ["[PROGRAM]"],
+    "Goes back to the version before: of svc-server, or of svc-agent.",
+    rollback,
+  ),
+  command(
+    "service",
+    [],
+    "What Windows runs as the service that --install makes.",
+    (options, { host }) => runService(options, host),
+  ),
+  command(
+    "uninstall",
+    [],
+    "Stops and removes the service, svc-server, and what they have kept.",
+    (options, { host }) => uninstall(options, host),
+  ),
+  command("version", [], "Prints the version.", (_, { host }) => {
+    host.write(`${versionLine(PROGRAM.name)}\n`);
+    return Promise.resolve(EXIT.ok);
+  }),
+];
+
+const PROGRAM: CommandProgram<World> = {
+  name: "svc-agent",
+  summary: "Installs, runs, watches and updates svc-server on this machine.",
+  flags: FLAGS,
+  commands: COMMANDS,
+  exits: [
+    ["0", "done; of the agent itself: it was told to stop"],
+    ["1", "failed; standard error says why"],
+    ["2", "the command line is wrong"],
+  ],
+  manual: {
+    purpose: "keeps svc-server and the device that it runs on in order",
+    description: [
+      "Without a command it runs the agent until somebody stops it; svc-server then stops, too.",
+      "\\fBstatus\\fR and \\fBrollback\\fR ask the agent that runs from the same \\fB\\-\\-dir\\fR.",
+    ],
+    files: [
+      ["/etc/svc.json", "the credentials of the machine"],
+      ["/etc/svc-defaults.json", "the manufacturer's settings"],
+      ["/opt/svc/bin", "svc-agent-loader, which systemd starts, and links to the versions in use"],
+      ["/opt/svc/cache", "the versions that the agent keeps, and unfinished downloads"],
+      ["/opt/svc/state", "records of the versions, the last good settings, and logs that wait for the cloud"],
+      ["/opt/svc/etc/release_keys.json", "the public keys of releases"],
+    ],
+    examples: [
+      ["svc-agent --install", "Install the agent as a service of the system."],
+      ["svc-agent status", "See how the device does, and which versions it keeps."],
+      ["svc-agent rollback svc-server", "Go back to the version before."],
+      ["svc-agent --dev-mode --config rover.json", "Try it without installation, as any user."],
+    ],
+  },
+  candidates: (_, __, { placeholder }) =>
+    Promise.resolve(placeholder === "PROGRAM" ? [{ word: "svc-server" }, { word: "svc-agent" }] : []),
+};
+
+/** Runs the program; gives its exit code. */
+export async function run(args: readonly string[], host: DenoHost, pace: AgentPace = {}): Promise<number> {
+  return await runCommand(PROGRAM, args, { host, pace });
+}
+
+/** All of them have the same flags. */
+function command(
+  words: string,
+  takes: readonly string[],
+  summary: string,
+  run: (options: AgentFlags, world: World, words: readonly string[]) => Promise<number>,
+): Command<World> {
+  return {
+    words,
+    takes,
+    summary,
+    flags: [],
+    run: (world, given, values: AgentFlags) => run(located(values, world.host), world, given),
+  };
+}
+
+/** Paths from the root on: the runtime is started in another folder. */
+function located(values: AgentFlags, host: DenoHost): AgentFlags {
+  const home = values.devMode ? `${host.cwd()}/svc-agent` : BASES[host.platform().os] ?? "/opt/svc";
+  const absolute = (path: string) => resolve(host.cwd(), path);
+  return {
+    ...values,
+    config: absolute(values.config),
+    defaults: absolute(values.defaults),
+    dir: absolute(values.dir || home),
+  };
+}
+
+async function status({ dir, json }: AgentFlags, { host }: World): Promise<number> {
+  const found = await askStatus(socketOf(dir, host.platform().os), new SystemClock());
+  printResult(host, json, found, statusLines(found));
+  return EXIT.ok;
+}
+
+async function rollback(
+  { dir }: AgentFlags,
+  { host }: World,
+  [name = "svc-server"]: readonly string[],
+): Promise<number> {
+  if (name !== "svc-server" && name !== "svc-agent") {
+    host.writeError(`svc-agent rollback: found "${name}", wanted svc-server or svc-agent\n`);
+    return EXIT.usage;
+  }
+  try {
+    await askRollback(socketOf(dir, host.platform().os), name satisfies BinaryName, new SystemClock());
+  } catch (error) {
+    if (SvcError.from(error).code !== "not_found") throw error;
+    throw new SvcError("not_found", "an agent that runs goes back, and none does here; start it first", {
+      cause: error,
+    });
+  }
+  host.write(`${name} goes back to the version before; see svc-agent status\n`);
+  return EXIT.ok;
+}

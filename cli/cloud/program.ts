@@ -1,0 +1,85 @@
+/**
+ * The commands of `svc-cloud`, a control plane of one's own for machines, agents and training jobs.
+ *
+ * Owns its table of commands. Promises: whatever svc-cloud acknowledges is on disk; a command that fails gives
+ * the reason on standard error and exits with 1, an unreadable command line with 2.
+ */
+
+import type { DenoHost } from "../../lib/base/host_deno.ts";
+import type { CommandProgram } from "../command.ts";
+import { runCommand } from "../dispatch.ts";
+import { candidates } from "./candidates.ts";
+import { CONFIGURATION_COMMANDS } from "./configurations.ts";
+import { CONTENT_WORKER, contentWorker } from "./content.ts";
+import { COMMON, type World } from "./desk.ts";
+import { INIT } from "./init.ts";
+import { KEY_COMMANDS } from "./keys.ts";
+import { LOG_COMMANDS } from "./logs.ts";
+import { MACHINE_COMMANDS } from "./machines.ts";
+import { ORGANIZATION_COMMANDS } from "./organizations.ts";
+import { PACKAGE_COMMANDS } from "./packages.ts";
+import { RELEASE_COMMANDS } from "./releases.ts";
+import { SECRET_COMMANDS } from "./secrets.ts";
+import { SERVE } from "./serve.ts";
+
+const PROGRAM: CommandProgram<World> = {
+  name: "svc-cloud",
+  summary:
+    "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody's cloud.",
+  flags: COMMON,
+  commands: [
+    SERVE,
+    INIT,
+    ...ORGANIZATION_COMMANDS,
+    ...MACHINE_COMMANDS,
+    ...KEY_COMMANDS,
+    ...CONFIGURATION_COMMANDS,
+    ...LOG_COMMANDS,
+    ...PACKAGE_COMMANDS,
+    ...RELEASE_COMMANDS,
+    ...SECRET_COMMANDS,
+  ],
+  variables: [
+    ["SVC_CLOUD_DATA", "the folder of everything, as --data"],
+    ["SVC_CLOUD_DATABASE", "a database of PostgreSQL, as --database"],
+    ["SVC_CLOUD_KEYS", "the folder of the control plane's own keys, as --keys"],
+    ["SVC_CLOUD_LIMITS", "what callers may use at most, as --limits"],
+    ["SVC_CLOUD_PUBLIC_URL", "the address that people and machines reach it by, as --public-url"],
+    ["SVC_CLOUD_METRICS_KEY_FILE", "the key that /metrics is shown for, as --metrics-key-file"],
+    ["SVC_CLOUD_TRAINING", "who trains, as --training"],
+    ["NO_COLOR", "no colours in logs, whatever it is set to"],
+  ],
+  exits: [
+    ["0", "done; of serve: it was told to stop"],
+    ["1", "failed; standard error tells why"],
+    ["2", "the command line is wrong"],
+  ],
+  manual: {
+    purpose: "a control plane for machines, agents and training jobs",
+    description: [
+      "Every command but \\fBserve\\fR works on the database itself, whether or not a control plane is being served from it.",
+      "Results go to standard output: text, or with \\fB\\-\\-json\\fR one JSON value. Hints go to standard error.",
+    ],
+    files: [
+      ["svc-cloud-data/cloud.db", "the database, where --database names none"],
+      ["svc-cloud-data/files/", "what has been uploaded"],
+      ["svc-cloud-data/keys/", "the control plane's own keys, where --keys names no other folder"],
+      ["svc-cloud-data/metrics.key", "the key that /metrics is shown for"],
+    ],
+    examples: [
+      ["svc-cloud serve --demo", "Try it: serve, and make an example with a machine and a dataset."],
+      ["svc-cloud init --json > keys.json", "Begin with an organization, a machine and keys."],
+      ["svc-cloud machine create rover > /etc/svc.json", "Make a machine; its file has all that it needs."],
+      ["svc-cloud config set $part rover.json", "Check a configuration, and give it to a machine."],
+      ["svc-cloud logs $part --level error --follow", "See what goes wrong on it."],
+      ["source <(svc-cloud completion bash)", "Complete command lines in this shell."],
+    ],
+  },
+  candidates,
+};
+
+/** Runs the program; gives its exit code. */
+export async function run(args: readonly string[], host: DenoHost): Promise<number> {
+  if (args[0] === CONTENT_WORKER) return await contentWorker();
+  return await runCommand(PROGRAM, args, { host });
+}
