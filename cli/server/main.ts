@@ -26,7 +26,7 @@ const FLAGS = [
   ),
   flag("debug", "bool", false, "Write debug-level logs."),
   flag("no-tls", "bool", false, "Serve without TLS even if the configuration has a certificate."),
-  flag("webrtc", "bool", true, `Prefer WebRTC connections to direct ones. ${NOTHING_YET}`),
+  flag("webrtc", "bool", true, "Offer WebRTC to clients; without it they connect directly."),
   flag("disable-mdns", "bool", false, "Do not announce the machine through multicast DNS."),
   flag(
     "discover",

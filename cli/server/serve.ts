@@ -14,7 +14,7 @@ import { startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
 import { type AnyModel, Registry, withoutPrograms } from "../../lib/resource/registry.ts";
 import { MODELS } from "../../drivers/mod.ts";
-import { makeOffer } from "../../lib/wire/webrtc.ts";
+import { testWebRtc } from "../../lib/wire/signaling/self_check.ts";
 import { discover, networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "../logs.ts";
 import { installServer } from "./install.ts";
@@ -26,7 +26,6 @@ const NAME = "svc-server";
 
 /** The same options, told in the log when they are used. */
 const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: string }[] = [
-  { given: (options) => options.webrtc, what: "-webrtc: clients connect directly, over gRPC or gRPC-web" },
   {
     given: (options) => options.shareddir !== "",
     what: "-shareddir: there are no static web assets to serve",
@@ -41,7 +40,7 @@ export async function run(
 ): Promise<number> {
   const registry = new Registry(APIS, options.untrustedEnv ? withoutPrograms(models) : models);
   try {
-    if (host.env("SVC_SELFTEST") === "webrtc") return await offer(host);
+    if (host.env("SVC_SELFTEST") === "webrtc") return await selfTest(host);
     if (options.dumpResources !== "") return await dumpResources(options.dumpResources, registry, host);
     if (options.configSchema) {
       host.write(`${JSON.stringify(machineSchema(registry), null, 2)}\n`);
@@ -87,7 +86,7 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
     void settle().then(() => end.resolve(EXIT.failed));
   });
   const run = async () => {
-    const { config: configPath, debug, noTls, revealSensitiveConfigDiffs: showConfigDiffs } = options;
+    const { config: configPath, debug, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
     const { resolve: stop } = stopped;
     const parts = { registry, host, clock, logs, version: VERSION };
@@ -99,6 +98,7 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
         debug,
         noTls,
         mdns: !disableMdns,
+        webrtc,
         allowInsecureCredentials,
         showConfigDiffs,
         diagnostics,
@@ -123,8 +123,10 @@ async function dumpResources(path: string, registry: Registry, host: Host): Prom
   return EXIT.ok;
 }
 
-/** Shows that the WebRTC addon of this executable loads and works: prints an offer. */
-async function offer(host: Host): Promise<number> {
-  host.write(`${await makeOffer()}\n`);
+/** Shows that WebRTC works in this executable: it connects to itself. */
+async function selfTest(host: Host): Promise<number> {
+  const clock = new SystemClock();
+  using open = openLogs(NAME, "", host, clock);
+  host.write(`${await testWebRtc(clock, open.logs.logger("rdk"))}\n`);
   return EXIT.ok;
 }

@@ -12,6 +12,7 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
   #values: T[] = [];
   #waiting: PromiseWithResolvers<IteratorResult<T, undefined>>[] = [];
   #ended = false;
+  #closing: { readonly failure: unknown } | undefined;
   #failure?: unknown;
 
   /** `left` is called once, when the queue ends for whatever reason. */
@@ -26,11 +27,17 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
 
   /** Whether the value was taken: not when the queue is full or has ended. */
   push(value: T): boolean {
-    if (this.#ended || this.#values.length >= this.limit) return false;
+    if (this.#ended || this.#closing || this.#values.length >= this.limit) return false;
     const reader = this.#waiting.shift();
     if (reader) reader.resolve({ done: false, value });
     else this.#values.push(value);
     return true;
+  }
+
+  /** Takes nothing more; the iteration ends, with an error if one is given, when its values have been read. */
+  close(failure?: unknown): void {
+    if (this.#values.length === 0) return this.end(failure);
+    this.#closing ??= { failure };
   }
 
   /** Ends the iteration, with an error if one is given. Values not yet read are dropped. */
@@ -48,7 +55,11 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
   }
 
   next(): Promise<IteratorResult<T, undefined>> {
-    if (this.#values.length > 0) return Promise.resolve({ done: false, value: this.#values.shift()! });
+    if (this.#values.length > 0) {
+      const value = this.#values.shift()!;
+      if (this.#closing && this.#values.length === 0) this.end(this.#closing.failure);
+      return Promise.resolve({ done: false, value });
+    }
     if (this.#failure !== undefined) {
       const failure = this.#failure;
       this.#failure = undefined;

@@ -63,3 +63,13 @@ Deno.test("a failure reaches the reader once, waiting or not", async () => {
   await assertRejects(() => later.next(), SvcError, "too slow");
   assertEquals((await later.next()).done, true);
 });
+
+Deno.test("a closed queue takes nothing more, and ends when it has been read", async () => {
+  const queue = new Queue<number>(4);
+  for (const value of [1, 2]) queue.push(value);
+  queue.close(new Error("over"));
+  assertEquals(queue.push(3), false);
+  assertEquals([(await queue.next()).value, (await queue.next()).value], [1, 2]);
+  await assertRejects(() => queue.next(), Error, "over");
+  assertEquals((await queue.next()).done, true);
+});

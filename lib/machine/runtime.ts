@@ -47,6 +47,8 @@ export interface RuntimeOptions {
   readonly noTls: boolean;
   /** Announce the machine by multicast DNS. */
   readonly mdns?: boolean;
+  /** Whether clients may connect over WebRTC; they may where nothing is said. */
+  readonly webrtc?: boolean;
   /** Credentials for remotes may travel without TLS. */
   readonly allowInsecureCredentials?: boolean;
   /** Log what changes between configurations. */
@@ -147,6 +149,7 @@ async function start(
     tableFor: (guard) => tables.port(robot, guard),
     http: { restartStatus: restarts.status, routes },
     noTls: options.noTls,
+    webrtc: options.webrtc ?? true,
     serving: serving(parts),
     reached: (place) => announcement?.tell(place),
     host,

@@ -82,6 +82,8 @@ export interface Auth {
   entityOf(token: string): Awaitable<string>;
   /** Lets in others from now on, and ends the calls under way of those who are no longer let in. */
   change(settings: AuthSettings): void;
+  /** Calls `leave` when a peer that has been let in is so no longer; the returned function says that it has gone. */
+  stay(peer: Peer, leave: (reason: SvcError) => void): () => void;
 }
 
 const AUTHENTICATE = `/${AuthService.typeName}/${AuthService.method.authenticate.name}`;
@@ -96,6 +98,7 @@ class Guard implements Auth {
   readonly #clock: Clock;
   readonly #signingKeys: () => readonly KeyObject[];
   readonly #calls = new Set<CallContext>();
+  readonly #stays = new Set<{ readonly peer: Peer; readonly leave: (reason: SvcError) => void }>();
   /** Generations say nothing outside of this process of the keys that a configuration has in clear. */
   readonly #salt = randomBytes(32);
   #settings: AuthSettings;
@@ -138,14 +141,15 @@ class Guard implements Auth {
     this.#settings = settings;
     [this.#credentials, this.#tokens] = this.#adopted(settings);
     for (const ctx of this.#calls) {
-      const refuse = (error: unknown) => ctx.cancel(SvcError.from(error));
-      try {
-        const checked = this.#check(ctx, false);
-        if (checked instanceof Promise) checked.catch(refuse);
-      } catch (error) {
-        refuse(error);
-      }
+      refusing(() => this.#check(ctx, false), (error) => ctx.cancel(error));
     }
+    for (const { peer, leave } of this.#stays) refusing(() => this.#entityOfPeer(peer, false), leave);
+  }
+
+  stay(peer: Peer, leave: (reason: SvcError) => void): () => void {
+    const stay = { peer, leave };
+    this.#stays.add(stay);
+    return () => void this.#stays.delete(stay);
   }
 
   #adopted(settings: AuthSettings): [Credentials, Tokens] {
@@ -175,14 +179,28 @@ class Guard implements Auth {
   }
 
   #check(ctx: CallContext, timely: boolean): Awaitable<void> {
-    const { certificateNames } = this.#settings;
-    const known = ctx.peer.certificateNames?.find((name) => certificateNames?.includes(name));
+    if (ctx.peer.kind === "memory") return;
+    const known = this.#knownByCertificate(ctx.peer);
     if (known !== undefined) return void (ctx.entity = known);
-    // Callers over other transports have shown who they are before their first call.
-    if (ctx.peer.kind !== "grpc" || ctx.path === AUTHENTICATE) return;
-    const entity = this.#entityOf(tokenOf(ctx), timely);
+    if (ctx.path === AUTHENTICATE) return;
+    const entity = ctx.peer.kind === "webrtc"
+      ? this.#entityOfPeer(ctx.peer, timely)
+      : this.#entityOf(tokenOf(ctx), timely);
     if (entity instanceof Promise) return entity.then((found) => void (ctx.entity = found));
     ctx.entity = entity;
+  }
+
+  /** Whose peer over WebRTC it is: it has shown its token to signaling, or another signaling vouches for it. */
+  #entityOfPeer(peer: Peer, timely: boolean): Awaitable<string> {
+    const known = this.#knownByCertificate(peer);
+    if (known !== undefined) return known;
+    if (peer.token) return this.#entityOf(peer.token.reveal(), timely);
+    if (peer.entity === undefined) throw unauthenticated("authentication required");
+    return peer.entity;
+  }
+
+  #knownByCertificate({ certificateNames }: Peer): string | undefined {
+    return certificateNames?.find((name) => this.#settings.certificateNames?.includes(name));
   }
 
   #entityOf(token: string, timely: boolean): Awaitable<string> {
@@ -194,6 +212,17 @@ class Guard implements Auth {
       throw unauthenticated("unauthenticated: the key of this token has been replaced or is no more");
     };
     return good instanceof Promise ? good.then(entity) : entity(good);
+  }
+}
+
+/** Tells `refuse` why `check` fails, if it does. */
+function refusing(check: () => Awaitable<unknown>, refuse: (error: SvcError) => void): void {
+  const refused = (error: unknown) => refuse(SvcError.from(error));
+  try {
+    const checked = check();
+    if (checked instanceof Promise) checked.catch(refused);
+  } catch (error) {
+    refused(error);
   }
 }
 

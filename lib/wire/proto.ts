@@ -33,5 +33,6 @@ export {
   Int64ValueSchema,
   StringValueSchema,
   StructSchema,
+  timestampFromMs,
   ValueSchema,
 } from "@bufbuild/protobuf/wkt";

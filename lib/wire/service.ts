@@ -19,6 +19,7 @@ import {
 } from "./proto.ts";
 import { assert, type Code, CODES, messageOf, SvcError } from "../base/error.ts";
 import type { Clock } from "../base/clock.ts";
+import type { Secret } from "../base/secret.ts";
 import { Cancellation } from "./cancellation.ts";
 import { Deadlines } from "./deadlines.ts";
 import { Decoder, HeavyTurns } from "./grpc/decoder.ts";
@@ -37,6 +38,15 @@ export interface Peer {
   readonly certificateNames?: readonly string[];
   /** Who the caller is, where the transport itself has found out. */
   readonly entity?: string;
+  /** What a caller over WebRTC has shown to be let in, since its calls carry no token. */
+  readonly token?: Secret;
+}
+
+/** Loopback, or a connection from an address of this machine to itself. */
+export function isOnThisMachine({ remoteAddress, localAddress }: Omit<Peer, "kind">): boolean {
+  const address = remoteAddress?.replace(/^::ffff:/, "");
+  if (address === undefined) return false;
+  return address === "::1" || address.startsWith("127.") || address === localAddress?.replace(/^::ffff:/, "");
 }
 
 /** One call, as its handler and the interceptors see it. */

@@ -1,11 +1,30 @@
 /**
- * The tour as a page. The machine's address is in its own, and it posts what it saw to where it came from: one JSON
- * object as of the other tours, or `{ failed }`.
+ * The tour as a page. The machine's address is in its own, and with `webrtc` the way to it; the page posts what it saw to
+ * where it came from: one JSON object as of the other tours, or `{ failed }`.
  */
 
 import * as sdk from "@viamrobotics/sdk";
 import { tour } from "./tour.mjs";
 
-const url = new URLSearchParams(location.search).get("machine");
-const seen = await tour(sdk, url).catch((error) => ({ failed: String(error?.stack ?? error) }));
+/** What the library said, for a tour that fails. */
+const said = [];
+for (const level of ["debug", "info", "warn", "error"]) {
+  console[level] = (...values) => void said.push(`${level}: ${values.map(String).join(" ")}`);
+}
+
+const query = new URLSearchParams(location.search);
+const machine = query.get("machine");
+
+/** As the library's documentation shows it; the machine arranges connections to itself. */
+const dial = query.has("webrtc")
+  ? () => sdk.createRobotClient({ host: new URL(machine).host, signalingAddress: machine, noReconnect: true })
+  : async () => {
+    const robot = new sdk.RobotClient();
+    await robot.dial({ host: machine, noReconnect: true });
+    return robot;
+  };
+
+const seen = await tour(sdk, dial).catch((error) => ({
+  failed: [error?.stack ?? error, ...said].join("\n"),
+}));
 await fetch("/seen", { method: "POST", body: JSON.stringify(seen) });

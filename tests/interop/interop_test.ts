@@ -2,7 +2,14 @@
  * The published client libraries drive the example machine, each in a process and runtime of its own.
  */
 
-import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreater,
+  assertLess,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { needingTest } from "../support/needing.ts";
 import { type ServerProcess, withDemo } from "../support/server.ts";
 import { browserProgram, browserTour, nodeFolder, pythonProgram, run } from "./programs.ts";
@@ -11,6 +18,8 @@ const HERE = new URL("./", import.meta.url).pathname;
 
 /** What a tour sees; see tour.mjs and python_tour.py. */
 interface Seen {
+  /** The tour went over WebRTC. */
+  webrtc?: boolean;
   resources: string[];
   version: { platform: string; version: string; apiVersion: string };
   machine: { state: number; unhealthy: number };
@@ -54,12 +63,30 @@ needingTest(inBrowser, await browserProgram(), async (browser) => {
   await withDemo(async (server) => judge(await browserSees(browser, script, server.url)));
 });
 
+needingTest("createRobotClient() in a browser, over WebRTC", await browserProgram(), async (browser) => {
+  const script = await browserTour();
+  await withDemo(async (server) => {
+    const seen = await browserSees(browser, script, server.url, "&webrtc");
+    judge(seen);
+    assertEquals(seen.webrtc, true);
+  });
+});
+
 needingTest("the published Python SDK, over gRPC", await pythonProgram(), async (python) => {
   await withDemo((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
 });
 
+needingTest("the published Python SDK, over WebRTC", await pythonProgram(), async (python) => {
+  await withDemo(async (server) => {
+    // By the name localhost the library connects directly.
+    const address = `127.0.0.1:${new URL(server.url).port}`;
+    await tour(server, [python, `${HERE}python_tour.py`, address, "webrtc"]);
+    assertStringIncludes(server.output(), "WebRTC peer connected");
+  }, ["-debug"]);
+});
+
 /** Opens a page with the script in a browser without a window, and gives what the page posts. */
-async function browserSees(browser: string, script: string, machine: string): Promise<Seen> {
+async function browserSees(browser: string, script: string, machine: string, how = ""): Promise<Seen> {
   const profile = await Deno.makeTempDir({ prefix: "svc-browser-" });
   const seen = Promise.withResolvers<Seen & { failed?: string }>();
   const page = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
@@ -68,7 +95,7 @@ async function browserSees(browser: string, script: string, machine: string): Pr
     if (pathname !== "/tour.js") return html('<!doctype html><script type="module" src="/tour.js"></script>');
     return new Response(script, { headers: { "content-type": "text/javascript" } });
   });
-  const address = `http://127.0.0.1:${page.addr.port}/?machine=${encodeURIComponent(machine)}`;
+  const address = `http://127.0.0.1:${page.addr.port}/?machine=${encodeURIComponent(machine)}${how}`;
   const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-proxy-server"];
   const child = new Deno.Command(browser, {
     args: [...options, `--user-data-dir=${profile}`, address],

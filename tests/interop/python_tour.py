@@ -1,6 +1,6 @@
-"""A tour of the example machine with the published Python SDK over a direct connection.
+"""A tour of the example machine with the published Python SDK, over a direct connection or as it dials by default.
 
-It prints one JSON object of what it saw; the test that started it judges.  Use: python_tour.py HOST:PORT
+It prints one JSON object of what it saw; the test that started it judges.  Use: python_tour.py HOST:PORT [webrtc]
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from viam.services.vision import VisionClient
 
 
 def options():
-    dial = DialOptions(insecure=True, disable_webrtc=True)
+    dial = DialOptions(insecure=True, disable_webrtc="webrtc" not in sys.argv)
     return RobotClient.Options(dial_options=dial, refresh_interval=0)
 
 

@@ -22,5 +22,11 @@ if (transport === "grpc") {
   };
 }
 
-console.log(JSON.stringify(await tour(sdk, url)));
+const robot = new sdk.RobotClient();
+const dial = async () => {
+  await robot.dial({ host: url, noReconnect: true });
+  return robot;
+};
+
+console.log(JSON.stringify(await tour(sdk, dial)));
 process.exit(0);

@@ -1,14 +1,13 @@
 /**
  * A tour of the example machine with the published TypeScript SDK: what there is, and whether it does what it is told.
  *
- * Runs wherever the SDK does. It gives back what it saw; who started it judges.
+ * Runs wherever the SDK does. It gives back what it saw; who started it judges. `dial` connects as its user wants.
  */
-export async function tour(sdk, url) {
-  const { ArmClient, BoardClient, CameraClient, EncoderClient, MotionClient, MotorClient, RobotClient } = sdk;
+export async function tour(sdk, dial) {
+  const { ArmClient, BoardClient, CameraClient, EncoderClient, MotionClient, MotorClient } = sdk;
   const { VisionClient } = sdk;
-  const robot = new RobotClient();
-  await robot.dial({ host: url, noReconnect: true });
-  const seen = {};
+  const robot = await dial();
+  const seen = { webrtc: robot.peerConnection?.connectionState === "connected" };
 
   seen.resources = (await robot.resourceNames()).map(({ subtype, name }) => `${subtype}/${name}`).sort();
   const { platform, version, apiVersion } = await robot.getVersion();
@@ -111,9 +110,9 @@ export async function tour(sdk, url) {
   }
 
   await robot.disconnect();
-  await robot.dial({ host: url, noReconnect: true });
-  seen.again = (await robot.resourceNames()).length;
-  await robot.disconnect();
+  const again = await dial();
+  seen.again = (await again.resourceNames()).length;
+  await again.disconnect();
   void streaming;
   return seen;
 }

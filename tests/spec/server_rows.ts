@@ -29,7 +29,14 @@ export const SERVER: readonly Section[] = [
         ],
         "beyond: gRPC-web on the same port, remotes, and a limit of calls to each resource",
       ),
-      notYet("It handles WebRTC communication."),
+      holds(
+        "It handles WebRTC communication.",
+        [
+          "tests/interop/interop_test.ts: createRobotClient() in a browser, over WebRTC",
+          "tests/interop/interop_test.ts: the published Python SDK, over WebRTC",
+        ],
+        "clients arrange connections with the machine itself",
+      ),
       holds(
         "Start: built-in resources are loaded, each after what it depends on.",
         MACHINE + "Machine builds dependencies first and closes dependents first",
@@ -347,7 +354,12 @@ export const SERVER: readonly Section[] = [
         "the profiler in the HTTP server",
         "lib/machine/diagnostics/web_profile_test.ts: who may look: nobody, callers on this computer, or everybody",
       ),
-      idleOption("-webrtc", "WebRTC instead of direct connections (default true)"),
+      option(
+        "-webrtc",
+        "WebRTC instead of direct connections (default true)",
+        "lib/machine/serve/machine_port_test.ts: without WebRTC, the port has no signaling",
+        "clients choose: those that can use WebRTC find it offered, and with `-webrtc=false` not",
+      ),
       option(
         "-aix-install",
         "the downloaded binary becomes a system service",

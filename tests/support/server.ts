@@ -90,10 +90,13 @@ export async function residentBytes(pid: number): Promise<number> {
 
 /** The text a process has written, and those who wait for some of it. */
 /** Uses the demo machine, on a free port. It must end with exit code 0 when it is told to. */
-export async function withDemo(use: (server: ServerProcess) => Promise<void>): Promise<void> {
+export async function withDemo(
+  use: (server: ServerProcess) => Promise<void>,
+  args: string[] = [],
+): Promise<void> {
   const demo = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
   const configPath = await writeConfig({ ...demo, network: {} });
-  const server = await startServer(configPath);
+  const server = await startServer(configPath, { args });
   try {
     await server.wrote("machine is running");
     await use(server);

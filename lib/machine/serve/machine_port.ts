@@ -22,6 +22,7 @@ import type { ServiceTable } from "../../wire/service.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Bind } from "../config/settings.ts";
 import type { Place } from "./announcement.ts";
+import { MachineWebRtc } from "./machine_webrtc.ts";
 import type { StatusNode } from "./service.ts";
 
 /** How long calls under way may take when the port is opened anew where it was. */
@@ -36,6 +37,8 @@ export interface MachinePortParts {
   readonly tableFor: (guard?: Auth) => ServiceTable;
   readonly http: RouteOptions;
   readonly noTls: boolean;
+  /** Clients may connect over WebRTC. */
+  readonly webrtc: boolean;
   /** Hears where it serves, whenever that changes. */
   readonly serving: (url: string) => void;
   /** Hears where the machine is reached and by which names, whenever that may have changed. */
@@ -59,6 +62,7 @@ interface Door {
 
 export class MachinePort {
   readonly #parts: MachinePortParts;
+  readonly #names: Names;
   #door: Door;
   #port: Port;
   /** The same one for as long as the machine asks who calls, so that tokens outlive the port. */
@@ -71,8 +75,15 @@ export class MachinePort {
   #isOpen = true;
   #problem: { error: string; sinceMs: number } | undefined;
 
-  private constructor(parts: MachinePortParts, door: Door, port: Port, guard: Auth | undefined) {
+  private constructor(
+    parts: MachinePortParts,
+    names: Names,
+    door: Door,
+    port: Port,
+    guard: Auth | undefined,
+  ) {
     this.#parts = parts;
+    this.#names = names;
     this.#door = door;
     this.#port = port;
     this.#guard = guard;
@@ -83,7 +94,8 @@ export class MachinePort {
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
     const door = await doorOf(config, parts);
     const guard = guardOf(config, parts);
-    const port = new MachinePort(parts, door, await open(door, guard, parts), guard);
+    const names = { now: namesOf(config) };
+    const port = new MachinePort(parts, names, door, await open(door, guard, names, parts), guard);
     port.#followFiles(config);
     port.#tellPlace(config);
     return port;
@@ -119,6 +131,7 @@ export class MachinePort {
 
   #admit(config: MachineConfig): void {
     const settings = settingsOf(config);
+    this.#names.now = namesOf(config);
     if (settings && this.#guard) this.#guard.change(settings);
   }
 
@@ -203,16 +216,16 @@ export class MachinePort {
     const same = door.bind.port === 0 && oldDoor.bind.port === 0 && door.bind.host === oldDoor.bind.host;
     const target = same ? at(door, oldPort.port) : door;
     try {
-      this.#port = await open(target, guard, this.#parts);
+      this.#port = await open(target, guard, this.#names, this.#parts);
     } catch (error) {
       if (!isInUse(error) || target.bind.port !== oldPort.port) throw error;
       // The old port itself is in the way. Everything else about the new one has been found to be good.
       this.#isOpen = false;
       await oldPort.close(REOPEN_DRAIN_MS);
       try {
-        this.#port = await open(target, guard, this.#parts);
+        this.#port = await open(target, guard, this.#names, this.#parts);
       } catch (cause) {
-        this.#port = await open(at(oldDoor, oldPort.port), oldGuard, this.#parts);
+        this.#port = await open(at(oldDoor, oldPort.port), oldGuard, this.#names, this.#parts);
         this.#isOpen = true;
         throw cause;
       }
@@ -245,17 +258,42 @@ function isInUse(error: unknown): boolean {
   return (error as { cause?: { code?: string } }).cause?.code === "EADDRINUSE";
 }
 
+/** The port, and WebRTC beside it: both serve the same table, and end together. */
 async function open(
   { bind, tls, asksClients }: Door,
   guard: Auth | undefined,
-  { tableFor, http, host, clock, logger }: MachinePortParts,
+  names: Names,
+  { tableFor, http, host, clock, logger, webrtc: wanted }: MachinePortParts,
 ): Promise<Port> {
   if (asksClients && !tls) {
     logger.warn("auth.tls_auth_entities: without TLS nobody can show a certificate, so it lets nobody in");
   }
   const connections = await connectionLimit(host);
   const offered = tls && { ...tls, asksClients };
-  return await openPort({ table: tableFor(guard), bind, tls: offered, http, clock, logger, connections });
+  const table = tableFor(guard);
+  const webrtc = wanted
+    ? new MachineWebRtc({ table, guard, names: () => names.now, clock, logger })
+    : undefined;
+  try {
+    const port = await openPort({ table, bind, tls: offered, http, clock, logger, connections });
+    const { url, host: address, port: number } = port;
+    const close = async (deadlineMs: number) => {
+      await Promise.all([port.close(deadlineMs), webrtc?.close(deadlineMs)]);
+    };
+    return { url, host: address, port: number, close, renew: (tls) => port.renew(tls) };
+  } catch (error) {
+    await webrtc?.close(0);
+    throw error;
+  }
+}
+
+/** The names of the machine, which may change while the port is open. */
+interface Names {
+  now: readonly string[];
+}
+
+function namesOf({ network, cloud }: MachineConfig): readonly string[] {
+  return [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
 }
 
 function guardOf(config: MachineConfig, { clock }: MachinePortParts): Auth | undefined {
@@ -264,11 +302,12 @@ function guardOf(config: MachineConfig, { clock }: MachinePortParts): Auth | und
 }
 
 /** Who may call; `undefined` where everybody may. */
-function settingsOf({ network, auth, cloud }: MachineConfig): AuthSettings | undefined {
+function settingsOf(config: MachineConfig): AuthSettings | undefined {
+  const { auth, cloud } = config;
   const { apiKeys, publicKeys, tlsAuthEntities } = auth;
   const secrets = [cloud?.locationSecret, ...cloud?.locationSecrets.map((one) => one.secret) ?? []];
   const locationSecrets = secrets.flatMap((secret) => secret ? [secret.reveal()] : []);
-  const names = [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
+  const names = namesOf(config);
   const handlers = {
     apiKeys: apiKeys && Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()])),
     locationSecrets: locationSecrets.length > 0 ? locationSecrets : undefined,

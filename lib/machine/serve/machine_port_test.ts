@@ -16,6 +16,7 @@ import { Metadata } from "../../wire/metadata.ts";
 import { ServiceTable } from "../../wire/service.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
+import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { decodeConfig, type MachineConfig } from "../config/config.ts";
 import { MachinePort } from "./machine_port.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
@@ -38,6 +39,7 @@ async function withPort(
     port: MachinePort,
     bench: { records: LogRecord[]; files: FakeFiles; clock: FakeClock },
   ) => Promise<void>,
+  { webrtc = true } = {},
 ): Promise<void> {
   const records: LogRecord[] = [];
   const files = new FakeFiles();
@@ -52,6 +54,7 @@ async function withPort(
     },
     http: {},
     noTls: false,
+    webrtc,
     serving: (url: string) => logger.info("serving", { url }),
     host: files,
     clock: fake,
@@ -107,6 +110,27 @@ Deno.test("the same settings leave the port alone", () =>
     assertEquals([port.url, records.length], [url, 1]);
     assertEquals(await serves(url), true);
   }));
+
+/** Whether the port has signaling. */
+async function signals({ url }: MachinePort): Promise<boolean> {
+  const { host } = new URL(url);
+  const channel = connectGrpc(host, { clock, header: Metadata.from([["rpc-host", host]]) });
+  try {
+    await client(SignalingService, channel).optionalWebRTCConfig({});
+    return true;
+  } catch (error) {
+    assertEquals((error as SvcError).code, "unimplemented");
+    return false;
+  } finally {
+    channel.close();
+  }
+}
+
+Deno.test("with WebRTC, the port has signaling", () =>
+  withPort(at("localhost:0"), async (port) => assertEquals(await signals(port), true)));
+
+Deno.test("without WebRTC, the port has no signaling", () =>
+  withPort(at("localhost:0"), async (port) => assertEquals(await signals(port), false), { webrtc: false }));
 
 Deno.test("another address is opened before the old one closes", () =>
   withPort(at("127.0.0.1:0"), async (port, { clock }) => {

@@ -26,7 +26,7 @@ const JITTER = 0.2;
 const REPLAY_BYTES = 256 * 1024;
 
 /** Where calls wait for a stream: the queue calls their `begin`. */
-export interface CallQueue {
+export interface StreamQueue {
   enter(call: ClientCall): void;
   leave(call: ClientCall): void;
 }
@@ -62,7 +62,7 @@ export class ClientCall implements StreamListener {
     readonly path: string,
     readonly options: CallOptions,
     private readonly clock: Clock,
-    private readonly queue: CallQueue,
+    private readonly queue: StreamQueue,
   ) {
     this.signal = this.#over.signal;
     this.answers = new MessageReader({ taken: (bytes) => this.#stream?.credit(bytes) });

@@ -13,7 +13,7 @@ import { type Clock, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { CallOptions, Channel } from "../channel.ts";
 import { holdBelowTls } from "../port/fair_socket.ts";
-import { type Answering, type CallQueue, ClientCall } from "./call.ts";
+import { type Answering, ClientCall, type StreamQueue } from "./call.ts";
 import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "./message.ts";
 import type { Fields } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
@@ -59,7 +59,7 @@ interface Link extends Answering {
   readonly connection: Connection;
 }
 
-class GrpcChannel implements Channel, CallQueue {
+class GrpcChannel implements Channel, StreamQueue {
   #link: Link | undefined;
   #dialing = false;
   /** All that are open, those included that the server closes when their last call has ended; oldest first. */

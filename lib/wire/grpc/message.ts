@@ -63,9 +63,14 @@ export function formatTimeout(ms: number): string {
   return `${Math.min(99_999_999, Math.ceil(ms / 1000))}S`;
 }
 
-/** A status text as it travels: not too long, without control characters, percent-encoded but for printable ASCII. */
+/** A status text as callers get it: not too long, without control characters. */
+export function statusText(text: string): string {
+  return bounded(escaped(bounded(text)));
+}
+
+/** A status text as it travels in a header: percent-encoded but for printable ASCII. */
 export function encodeStatusText(text: string): string {
-  text = bounded(escaped(bounded(text)));
+  text = statusText(text);
   if (/^[ -$&-~]*$/.test(text)) return text;
   let encoded = "";
   for (const byte of Buffer.from(text)) {

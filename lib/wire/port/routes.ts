@@ -8,7 +8,7 @@ import { Buffer } from "node:buffer";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { ByteQueue } from "../grpc/message_reader.ts";
 import type { Fields } from "../http2/hpack.ts";
-import type { Peer } from "../service.ts";
+import { isOnThisMachine, type Peer } from "../service.ts";
 import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 
 /** A page of the port. */
@@ -155,13 +155,6 @@ async function sendBody(
     if (signal.aborted) return;
     await response.send(chunk);
   }
-}
-
-/** Loopback, or a connection from an address of this machine to itself. */
-function isOnThisMachine({ remoteAddress, localAddress }: Peer): boolean {
-  const address = remoteAddress?.replace(/^::ffff:/, "");
-  if (address === undefined) return false;
-  return address === "::1" || address.startsWith("127.") || address === localAddress?.replace(/^::ffff:/, "");
 }
 
 /** What a client sends to a page. */

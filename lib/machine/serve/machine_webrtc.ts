@@ -1,0 +1,86 @@
+/**
+ * WebRTC on the machine's own port: clients arrange a connection through SignalingService, and the machine answers.
+ *
+ * Calls that come over a peer pass the same table as those that come to the port. A caller shows its token to signaling,
+ * and each of its calls is judged by it; when the token is no longer good its peer is cut.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { Auth } from "../../wire/auth.ts";
+import type { CallContext, ServiceTable } from "../../wire/service.ts";
+import type { Rtc } from "../../wire/webrtc/addon.ts";
+import { Answerer } from "../../wire/signaling/answerer.ts";
+import { CallQueue } from "../../wire/signaling/call_queue.ts";
+import { signalingService } from "../../wire/signaling/service.ts";
+
+export interface MachineWebRtcParts {
+  /** The services of the port; signaling is added to them. */
+  readonly table: ServiceTable;
+  /** Left out where everyone may call. */
+  readonly guard?: Auth;
+  /** The machine's names at this time. */
+  readonly names: () => readonly string[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** What makes peers, where that is not the addon. */
+  readonly rtc?: Rtc;
+}
+
+/** What the queue calls the machine: every call to its own signaling is for it. */
+const THIS_MACHINE = "";
+
+export class MachineWebRtc {
+  readonly #queue: CallQueue;
+  readonly #answerer: Answerer;
+  readonly #over = new AbortController();
+  readonly #answering: Promise<void>;
+
+  constructor({ table, guard, names, clock, logger, rtc }: MachineWebRtcParts) {
+    this.#queue = new CallQueue({ clock });
+    this.#answerer = new Answerer({
+      table,
+      clock,
+      logger,
+      rtc,
+      joined: (peer, identity) => guard?.stay(identity, (reason) => peer.close(reason)),
+    });
+    const hostOf = (name: string, ctx: CallContext) => isHere(name, names(), ctx) ? THIS_MACHINE : undefined;
+    table.add(signalingService({ queue: this.#queue, clock, hostOf }));
+    this.#answering = this.#answerAll();
+  }
+
+  /** Takes no more calls, waits up to `deadlineMs` for those under way, then ends all peers. */
+  async close(deadlineMs: number): Promise<void> {
+    this.#over.abort(new SvcError("canceled", "the port is closed"));
+    this.#queue.close();
+    await Promise.all([this.#answering, this.#answerer.close(deadlineMs)]);
+  }
+
+  async #answerAll(): Promise<void> {
+    const { signal } = this.#over;
+    while (!signal.aborted) {
+      const call = await this.#queue.take([THIS_MACHINE], signal).catch(() => undefined);
+      if (call) void this.#answerer.answer(call);
+    }
+  }
+}
+
+/** Whether a name is one of the machine's, or the address that the caller has reached it by; with a port or without. */
+function isHere(name: string, names: readonly string[], { peer }: CallContext): boolean {
+  const wanted = withoutScheme(name).toLowerCase();
+  const reached = peer.origin === undefined ? [] : [withoutScheme(peer.origin)];
+  return [...names, ...reached].some((one) => {
+    const known = one.toLowerCase();
+    return wanted === known || hostOfAddress(wanted) === hostOfAddress(known);
+  });
+}
+
+function withoutScheme(address: string): string {
+  return address.replace(/^[a-z]+:\/\//i, "").replace(/\/$/, "");
+}
+
+function hostOfAddress(address: string): string {
+  return address.replace(/:\d+$/, "");
+}

@@ -1,0 +1,143 @@
+/** WebRTC on the machine's own port: who gets in, as whom, and who has to leave. */
+
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { Health } from "../../../proto/gen/health_pb.ts";
+import { FakeRtc } from "../../../tests/support/fake_rtc.ts";
+import { until, within } from "../../../tests/support/until.ts";
+import { SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { Logs } from "../../base/log/log.ts";
+import { type Auth, auth, type AuthSettings } from "../../wire/auth.ts";
+import { client } from "../../wire/channel.ts";
+import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
+import { health } from "../../wire/grpc/health.ts";
+import { Metadata } from "../../wire/metadata.ts";
+import { openPort } from "../../wire/port/port.ts";
+import { type CallContext, ServiceTable } from "../../wire/service.ts";
+import { type DialedChannel, dialWebRtc } from "../../wire/signaling/dialer.ts";
+import { MachineWebRtc } from "./machine_webrtc.ts";
+
+const clock = new SystemClock();
+const rtc = new FakeRtc();
+
+interface Bench {
+  /** Dials as the holder of a token, or as nobody. */
+  dial(options?: { token?: string; host?: string; lost?: (error: SvcError) => void }): Promise<DialedChannel>;
+  /** A token for the holder of a key. */
+  token(id: string, key: string): Promise<string>;
+  readonly guard: Auth | undefined;
+  readonly webrtc: MachineWebRtc;
+  /** Every call that was served, latest last. */
+  readonly calls: CallContext[];
+}
+
+/** A port with the health service and signaling; guarded where there are settings. */
+async function withMachine(settings: AuthSettings | undefined, test: (bench: Bench) => Promise<void>) {
+  const guard = settings && auth({ ...settings, clock });
+  const calls: CallContext[] = [];
+  const record = (ctx: CallContext) => void calls.push(ctx);
+  const table = new ServiceTable(clock, guard ? [guard.gate, record] : [record]);
+  for (const one of [health(table), ...guard ? [guard.service] : []]) table.add(one);
+  const logger = new Logs(clock, []).logger("test");
+  const webrtc = new MachineWebRtc({ table, guard, names: () => ["machine.example"], clock, logger, rtc });
+  const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock });
+  const signaling = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+  const dialed: DialedChannel[] = [];
+  try {
+    await test({
+      guard,
+      webrtc,
+      calls,
+      token: async (entity, payload) => {
+        const credentials = { type: "api-key", payload };
+        return (await client(AuthService, signaling).authenticate({ entity, credentials })).accessToken;
+      },
+      dial: async ({ token, host = "machine.example", lost } = {}) => {
+        const header = token === undefined
+          ? undefined
+          : Metadata.from([["authorization", `Bearer ${token}`]]);
+        const channel = await dialWebRtc({ signaling, host, clock, header, rtc, lost });
+        dialed.push(channel);
+        return channel;
+      },
+    });
+  } finally {
+    for (const channel of dialed) channel.close();
+    signaling.close();
+    await Promise.all([webrtc.close(0), port.close(0)]);
+  }
+}
+
+const GUARDED: AuthSettings = {
+  handlers: { apiKeys: { one: "key-1", two: "key-2" } },
+  audience: ["machine.example"],
+};
+
+Deno.test("a token opens signaling, and the calls of its peer are its holder's", () =>
+  withMachine(GUARDED, async ({ dial, token, calls }) => {
+    const channel = await dial({ token: await token("one", "key-1") });
+    await client(Health, channel).check({});
+    const { peer, entity } = calls.at(-1)!;
+    assertEquals([peer.kind, entity], ["webrtc", "one"]);
+    assert(peer.remoteAddress !== undefined);
+  }));
+
+Deno.test("without a good token there is no connection", () =>
+  withMachine(GUARDED, async ({ dial }) => {
+    for (const token of [undefined, "nonsense"]) {
+      const error = await assertRejects(() => dial({ token }), SvcError);
+      assertEquals(error.code, "unauthenticated");
+    }
+  }));
+
+Deno.test("only the machine's own names are known, and the address it was reached by", () =>
+  withMachine(undefined, async ({ dial }) => {
+    for (const host of ["machine.example", "MACHINE.example:8080", "http://127.0.0.1:8080", "127.0.0.1"]) {
+      await client(Health, await dial({ host })).check({});
+    }
+    const error = await assertRejects(() => dial({ host: "other.example" }), SvcError);
+    assertEquals(error.code, "invalid_argument");
+    assertStringIncludes(error.message, "host not preconfigured");
+  }));
+
+Deno.test("a key that goes takes its peers with it, and no others", () =>
+  withMachine(GUARDED, async ({ dial, token, guard }) => {
+    const gone = Promise.withResolvers<SvcError>();
+    const one = await dial({ token: await token("one", "key-1"), lost: gone.resolve });
+    const two = await dial({ token: await token("two", "key-2") });
+    guard!.change({ ...GUARDED, handlers: { apiKeys: { two: "key-2" } } });
+    await within("the end of the peer", gone.promise);
+    const error = await assertRejects(() => client(Health, one).check({}), SvcError);
+    assertEquals(error.code, "unavailable");
+    await client(Health, two).check({});
+  }));
+
+Deno.test("a stream ends with its caller, and its peer with the channel", () =>
+  withMachine(undefined, async ({ dial, calls }) => {
+    const channel = await dial();
+    const watching = client(Health, channel).watch({})[Symbol.asyncIterator]();
+    await watching.next();
+    const { signal } = calls.at(-1)!;
+    await watching.return!();
+    await until(() => signal.aborted);
+    const again = client(Health, channel).watch({})[Symbol.asyncIterator]();
+    await again.next();
+    channel.close();
+    await until(() => calls.at(-1)!.signal.aborted);
+    await assertRejects(() => again.next(), SvcError);
+  }));
+
+Deno.test("when the machine stops, calls under way have their time, and then the peers go", () =>
+  withMachine(undefined, async ({ dial, webrtc }) => {
+    const gone = Promise.withResolvers<SvcError>();
+    const channel = await dial({ lost: gone.resolve });
+    const watching = client(Health, channel).watch({})[Symbol.asyncIterator]();
+    await watching.next();
+    const closed = webrtc.close(200);
+    const error = await assertRejects(() => client(Health, channel).check({}), SvcError);
+    assertEquals(error.code, "unavailable");
+    await closed;
+    await within("the end of the peer", gone.promise);
+    await assertRejects(() => watching.next(), SvcError);
+  }));

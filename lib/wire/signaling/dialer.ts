@@ -1,0 +1,172 @@
+/**
+ * Dials a host over WebRTC: arranges the connection through a signaling server, and gives a channel over it.
+ *
+ * The signaling server is reached by a channel of the caller's, with the credentials that it wants; it is needed only
+ * until the connection is there.
+ */
+
+import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type Channel, client, type ServiceClient } from "../channel.ts";
+import { Metadata } from "../metadata.ts";
+import type { IceServer, Rtc } from "../webrtc/addon.ts";
+import { FrameClient } from "../webrtc/client.ts";
+import { type Candidate, type Description, encodeDescription } from "../webrtc/description.ts";
+import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
+import { RtcPeer, type SignalListener } from "../webrtc/peer.ts";
+import { candidateFrom, candidateMessage, HOST } from "./service.ts";
+
+export interface DialOptions {
+  /** To the signaling server; whoever dials closes it. */
+  readonly signaling: Channel;
+  /** The name by which the signaling server knows whom to reach. */
+  readonly host: string;
+  readonly clock: Clock;
+  /** Metadata for the signaling server beside the host. */
+  readonly header?: Metadata;
+  /** Used beside those that the signaling server names. */
+  readonly iceServers?: readonly IceServer[];
+  /** Talks through TURN servers alone. */
+  readonly relayOnly?: boolean;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  /** What makes the peer, where that is not the addon. */
+  readonly rtc?: Rtc;
+  /** Hears of the end of the connection, whoever ended it. */
+  readonly lost?: (error: SvcError) => void;
+}
+
+/** A channel over WebRTC, and between which addresses it goes. */
+export interface DialedChannel extends Channel {
+  readonly addresses: { readonly local: string; readonly remote: string } | undefined;
+}
+
+type Signaling = ServiceClient<typeof SignalingService>;
+
+/**
+ * Dials; resolves when the connection is open. Rejects with what the signaling server says (`unimplemented`, or
+ * `invalid_argument` "host not preconfigured", where there is no way to the host here), `deadline_exceeded` when it takes
+ * too long, or the signal's reason.
+ */
+export async function dialWebRtc(options: DialOptions): Promise<DialedChannel> {
+  const { clock, host, timeoutMs = CONNECT_MS } = options;
+  const late = () => {
+    return new SvcError("deadline_exceeded", `no WebRTC connection to ${host} within ${timeoutMs} ms`);
+  };
+  const over = deadline(clock, timeoutMs, late, options.signal);
+  try {
+    return await new Dial(options, over.signal).run();
+  } finally {
+    over.done();
+  }
+}
+
+/** One attempt. */
+class Dial implements SignalListener {
+  readonly #signaling: Signaling;
+  readonly #header: Metadata;
+  readonly #described = Promise.withResolvers<Description>();
+  /** The call's id, by when its answer has come. */
+  readonly #answered = Promise.withResolvers<string>();
+  /** Updates go one after another. */
+  #updates: Promise<void>;
+  #connected = false;
+
+  constructor(private readonly options: DialOptions, private readonly signal: AbortSignal) {
+    this.#signaling = client(SignalingService, options.signaling);
+    this.#header = Metadata.from([...options.header ?? [], [HOST, options.host]]);
+    this.#answered.promise.catch(() => {});
+    this.#updates = this.#answered.promise.then(() => {}, () => {});
+  }
+
+  async run(): Promise<DialedChannel> {
+    const { signal, options: { clock, iceServers = [], relayOnly, rtc, lost } } = this;
+    const config = await this.#config();
+    const peer = await RtcPeer.make({
+      iceServers: [...iceServers, ...config],
+      candidatesMax: WEBRTC_LIMITS.candidates,
+      signals: this,
+      relayOnly,
+      rtc,
+    });
+    const calling = new AbortController();
+    try {
+      peer.describe("offer");
+      const offer = await race(this.#described.promise, signal);
+      const called = this.#call(peer, offer, AbortSignal.any([signal, calling.signal]));
+      called.catch((error) => peer.close(SvcError.from(error)));
+      await race(peer.connected, signal);
+      this.#connected = true;
+      const channel = new FrameClient({ peer, clock });
+      peer.listen(channel);
+      if (lost) peer.whenGone(lost);
+      this.#update({ case: "done", value: true });
+      return Object.assign(channel, { addresses: peer.addresses });
+    } catch (error) {
+      peer.close(SvcError.from(error));
+      throw error;
+    } finally {
+      calling.abort(new SvcError("canceled", "the connection is arranged, or given up"));
+    }
+  }
+
+  described(description: Description): void {
+    this.#described.resolve(description);
+  }
+
+  candidate(candidate: Candidate): void {
+    this.#update({ case: "candidate", value: candidateMessage(candidate) });
+  }
+
+  gathered(): void {
+    this.#update({ case: "done", value: true });
+  }
+
+  /** Servers that the signaling server offers. */
+  async #config(): Promise<readonly IceServer[]> {
+    const { header, signal } = { header: this.#header, signal: this.signal };
+    try {
+      const { config } = await this.#signaling.optionalWebRTCConfig({}, { header, signal });
+      return config?.additionalIceServers ?? [];
+    } catch (error) {
+      // It is optional, as its name says.
+      if (SvcError.from(error).code === "unimplemented") return [];
+      throw error;
+    }
+  }
+
+  async #call(peer: RtcPeer, offer: Description, signal: AbortSignal): Promise<void> {
+    const stages = this.#signaling.call({ sdp: encodeDescription(offer) }, { header: this.#header, signal });
+    try {
+      let answered = false;
+      for await (const { uuid, stage } of stages) {
+        if (stage.case === "init" && !answered) {
+          answered = true;
+          peer.accept(stage.value.sdp, "answer");
+          this.#answered.resolve(uuid);
+        } else if (stage.case === "update" && answered) {
+          peer.addCandidate(candidateFrom(stage.value.candidate));
+        } else {
+          throw new SvcError("internal", "the signaling server sent the stages of a call out of their order");
+        }
+      }
+      if (!answered) {
+        throw new SvcError("unavailable", "the signaling server ended the call without an answer");
+      }
+    } catch (error) {
+      this.#answered.reject(error);
+      // Once connected, nothing depends on signaling.
+      if (!this.#connected) throw error;
+    }
+  }
+
+  #update(update: Parameters<Signaling["callUpdate"]>[0]["update"]): void {
+    this.#updates = this.#updates.then(async () => {
+      const uuid = await this.#answered.promise;
+      await this.#signaling.callUpdate({ uuid, update }, { header: this.#header, timeoutMs: CONNECT_MS });
+    }).catch(() => {
+      // The call is over, or connects by other candidates.
+    });
+  }
+}

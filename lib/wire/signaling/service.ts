@@ -1,0 +1,248 @@
+/**
+ * SignalingService: callers offer, update and are answered; others answer for hosts over a stream of their own.
+ *
+ * Owns the published messages and texts. Whom a caller may reach, and who answers for whom, is asked of the program.
+ */
+
+import {
+  type AnswerRequest,
+  AnswerRequestSchema,
+  type AnswerResponse,
+  type CallRequest,
+  type CallResponse,
+  CallResponseSchema,
+  type CallUpdateRequest,
+  type ICECandidate,
+  SignalingService,
+} from "../../../proto/gen/signaling_pb.ts";
+import { type Clock, race } from "../../base/clock.ts";
+import { CODES, SvcError } from "../../base/error.ts";
+import { Secret } from "../../base/secret.ts";
+import { create, type MessageInitShape, timestampFromMs } from "../proto.ts";
+import { type CallContext, type Service, service, statusOf } from "../service.ts";
+import type { IceServer } from "../webrtc/addon.ts";
+import type { Candidate } from "../webrtc/description.ts";
+import { CANDIDATE_BYTES_MAX } from "../webrtc/limits.ts";
+import type { AnswerStage, Caller, CallerUpdate, CallQueue, IncomingCall } from "./call_queue.ts";
+
+type Awaitable<T> = T | Promise<T>;
+
+/** Names the host of a call, and those that somebody answers for. */
+export const HOST = "rpc-host";
+/** Hosts that one stream answers for (the published limit). */
+const HOSTS_MAX = 5;
+const HOST_LENGTH_MAX = 256;
+
+export interface SignalingParts {
+  readonly queue: CallQueue;
+  readonly clock: Clock;
+  /**
+   * Under which name the queue has the host that a caller names; `undefined` where there is no such host for the
+   * caller.
+   */
+  readonly hostOf: (name: string, ctx: CallContext) => Awaitable<string | undefined>;
+  /** Servers that callers and answerers may use on their way to each other. */
+  readonly iceServers?: (host: string, ctx: CallContext) => Awaitable<readonly IceServer[]>;
+  /** Throws unless the caller may answer for the hosts; left out where nobody answers from elsewhere. */
+  readonly answering?: Answering;
+}
+
+/** What serves those who answer from elsewhere. */
+export interface Answering {
+  /** The names in the queue of the hosts that the caller answers for. Throws for one that it may not. */
+  hosts(names: readonly string[], ctx: CallContext): Awaitable<readonly string[]>;
+  /** Hears that somebody answers for these hosts; the function that it returns, that nobody does any more. */
+  online?(hosts: readonly string[], ctx: CallContext): () => void;
+}
+
+/** How often those who wait for calls hear that the connection lives (published). */
+const HEARTBEAT_MS = 15_000;
+const HEARTBEATS_ALLOWED = "heartbeats-allowed";
+
+export function signalingService(parts: SignalingParts): Service {
+  const { queue } = parts;
+  return service(SignalingService, {
+    call: (request, ctx) => call(parts, request, ctx),
+    callUpdate: async ({ uuid, update }, ctx) => {
+      queue.update(uuid, await hostFor(parts, ctx), updateOf(update));
+      return {};
+    },
+    answer: parts.answering && ((responses, ctx) => answer(parts, parts.answering!, responses, ctx)),
+    optionalWebRTCConfig: async (_request, ctx) => {
+      const servers = await parts.iceServers?.(await hostFor(parts, ctx), ctx) ?? [];
+      return { config: { additionalIceServers: servers.map(serverMessage) } };
+    },
+    // Nothing is made of it.
+    reportConnectionMetadata: () => ({}),
+  });
+}
+
+async function* call(
+  parts: SignalingParts,
+  { sdp, disableTrickle }: CallRequest,
+  ctx: CallContext,
+): AsyncGenerator<CallResponse> {
+  const host = await hostFor(parts, ctx);
+  const { id: uuid, stages, leave } = parts.queue.offer(host, { sdp, disableTrickle, caller: callerOf(ctx) });
+  try {
+    for await (const stage of stages) {
+      yield create(CallResponseSchema, { uuid, stage: callStage(stage) });
+    }
+  } finally {
+    leave();
+  }
+}
+
+function callStage(stage: AnswerStage) {
+  if ("sdp" in stage) return { case: "init" as const, value: { sdp: stage.sdp } };
+  return { case: "update" as const, value: { candidate: candidateMessage(stage.candidate) } };
+}
+
+function updateOf(update: CallUpdateRequest["update"]): CallerUpdate {
+  switch (update.case) {
+    case "candidate":
+      return { candidate: candidateFrom(update.value) };
+    case "done":
+      return { done: true };
+    case "error":
+      return { error: new SvcError("aborted", `the caller has given up: ${update.value.message}`) };
+  }
+  throw new SvcError("invalid_argument", "the update has no stage");
+}
+
+/** One call after another for those who answer from elsewhere; a stream serves one call at a time (published). */
+async function* answer(
+  { queue, clock, iceServers }: SignalingParts,
+  answering: Answering,
+  responses: AsyncIterable<AnswerResponse>,
+  ctx: CallContext,
+): AsyncGenerator<AnswerRequest> {
+  const names = hostNames(ctx, HOSTS_MAX);
+  const hosts = await answering.hosts(names, ctx);
+  const offline = answering.online?.(hosts, ctx);
+  const incoming = responses[Symbol.asyncIterator]();
+  try {
+    const taken = yield* waited(queue, hosts, clock, ctx);
+    const listening = listen(incoming, taken, ctx.signal);
+    const { sdp, deadlineMs, caller } = taken;
+    const servers = await iceServers?.(hosts[0], ctx) ?? [];
+    const leftMs = deadlineMs - clock.monotonicMs();
+    const deadline = timestampFromMs(clock.nowMs() + leftMs);
+    const optionalConfig = {
+      additionalIceServers: servers.map(serverMessage),
+      disableTrickle: taken.disableTrickle,
+    };
+    const callerAuthEntity = caller.entity ?? "";
+    yield stageOf(taken, { case: "init", value: { sdp, optionalConfig, deadline, callerAuthEntity } });
+    try {
+      for await (const candidate of taken.candidates) {
+        yield stageOf(taken, { case: "update", value: { candidate: candidateMessage(candidate) } });
+      }
+      yield stageOf(taken, { case: "done", value: {} });
+    } catch (error) {
+      yield stageOf(taken, { case: "error", value: { status: statusOf(SvcError.from(error)) } });
+    }
+    await listening;
+  } finally {
+    offline?.();
+  }
+}
+
+/** The next call; heartbeats while there is none. */
+async function* waited(
+  queue: CallQueue,
+  hosts: readonly string[],
+  clock: Clock,
+  ctx: CallContext,
+): AsyncGenerator<AnswerRequest, IncomingCall> {
+  const taking = queue.take(hosts, ctx.signal);
+  const beats = ctx.requestHeader.get(HEARTBEATS_ALLOWED) === "true";
+  for (;;) {
+    if (!beats) return await taking;
+    const over = new AbortController();
+    const beat = clock.sleep(HEARTBEAT_MS, over.signal).then(() => undefined, () => undefined);
+    const taken = await Promise.race([taking, beat]).finally(() => over.abort());
+    if (taken) return taken;
+    yield create(AnswerRequestSchema, { stage: { case: "heartbeat", value: {} } });
+  }
+}
+
+/** Passes what comes from whoever answers on to the caller, until one of them ends it. */
+async function listen(
+  responses: AsyncIterator<AnswerResponse>,
+  call: IncomingCall,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    for (;;) {
+      const { value: response, done } = await race(responses.next(), signal);
+      if (done) throw new SvcError("unavailable", "whoever answered the call has gone");
+      if (response.uuid !== call.id) continue;
+      const { stage } = response;
+      if (stage.case === "init") call.answer(stage.value.sdp);
+      else if (stage.case === "update") call.candidate(candidateFrom(stage.value.candidate));
+      else if (stage.case === "done") return call.done();
+      else if (stage.case === "error") {
+        const { code = CODES.unknown, message = "" } = stage.value.status ?? {};
+        throw SvcError.fromStatus(code, message);
+      }
+    }
+  } catch (error) {
+    call.fail(SvcError.from(error));
+  }
+}
+
+function stageOf(
+  { id: uuid }: IncomingCall,
+  stage: MessageInitShape<typeof AnswerRequestSchema>["stage"],
+): AnswerRequest {
+  return create(AnswerRequestSchema, { uuid, stage });
+}
+
+/** The caller's host as the queue has it. */
+async function hostFor(parts: SignalingParts, ctx: CallContext): Promise<string> {
+  const [name] = hostNames(ctx, 1);
+  const host = await parts.hostOf(name, ctx);
+  if (host !== undefined) return host;
+  // Clients look for this text: it tells them to connect directly.
+  throw new SvcError("invalid_argument", `host not preconfigured: ${name}`);
+}
+
+/** The names in the metadata of a call. */
+function hostNames(ctx: CallContext, max: number): readonly string[] {
+  const names = ctx.requestHeader.all(HOST);
+  if (names.length < 1 || names.length > max) {
+    const wanted = max === 1 ? "one" : `one to ${max}`;
+    throw new SvcError(
+      "invalid_argument",
+      `the metadata has ${names.length} times ${HOST}, wanted ${wanted}`,
+    );
+  }
+  const long = names.find((name) => name.length > HOST_LENGTH_MAX);
+  if (long === undefined) return names;
+  throw new SvcError("invalid_argument", `${HOST} is longer than ${HOST_LENGTH_MAX} characters`);
+}
+
+/** Who calls, for whoever answers: over WebRTC the token is not sent again. */
+function callerOf({ entity, peer, requestHeader }: CallContext): Caller {
+  const { kind: _, ...caller } = peer;
+  const [scheme, token] = requestHeader.get("authorization")?.split(" ", 2) ?? [];
+  return { ...caller, entity, ...scheme === "Bearer" && token ? { token: new Secret(token) } : {} };
+}
+
+export function candidateMessage({ candidate, mid = "0" }: Candidate) {
+  return { candidate, sdpMid: mid, sdpmLineIndex: 0 };
+}
+
+export function candidateFrom(message: ICECandidate | undefined): Candidate {
+  const { candidate = "", sdpMid: mid } = message ?? {};
+  if (candidate.length > CANDIDATE_BYTES_MAX) {
+    const limit = `at most ${CANDIDATE_BYTES_MAX} are taken`;
+    throw new SvcError("invalid_argument", `an ICE candidate has ${candidate.length} characters, ${limit}`);
+  }
+  return { candidate, mid };
+}
+
+function serverMessage({ urls, username = "", credential = "" }: IceServer) {
+  return { urls: [...urls], username, credential };
+}

@@ -1,0 +1,263 @@
+/**
+ * The native addon for WebRTC, behind a port; the one file through which it enters.
+ *
+ * The addon is loaded when the first peer is made and not before, so that a program that makes none needs none. It
+ * calls back from threads of its own, also after a peer has been closed, and ends the whole process when a callback
+ * throws. So nothing is heard of a closed peer or channel any more, and no callback throws. It belongs to the first
+ * program that loads it: loaded by another isolate of the same process, it ends the process. So only one file of tests
+ * may load it; all others use `tests/support/fake_rtc.ts`, or a process of their own.
+ *
+ * The room owns WebRTC on both sides: peers, session descriptions, and gRPC calls as frames on a data channel.
+ */
+
+import { networkInterfaces } from "node:os";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { Description, DescriptionType } from "./description.ts";
+
+/** Where a peer finds out as what others see it (STUN), or is relayed (TURN), as WebRTC writes it. */
+export interface IceServer {
+  /** `stun:host:port`, `turn:host:port?transport=udp` */
+  readonly urls: readonly string[];
+  readonly username?: string;
+  readonly credential?: string;
+}
+
+export interface PeerOptions {
+  readonly iceServers: readonly IceServer[];
+  /** The largest message that the other side may send. */
+  readonly messageBytesMax: number;
+  /** Listens on this address alone. */
+  readonly bindAddress?: string;
+  /** Talks through TURN servers alone. */
+  readonly relayOnly?: boolean;
+}
+
+export type PeerState = "new" | "connecting" | "connected" | "disconnected" | "failed" | "closed";
+
+/** What a peer tells. */
+export interface PeerListener {
+  described(description: Description): void;
+  /** `candidate:…`, and of which medium. */
+  candidate(candidate: string, mid: string): void;
+  /** There are no more candidates. */
+  gathered(): void;
+  changed(state: PeerState): void;
+  /** The other side has opened a channel of its own, which is closed again. */
+  intruded(): void;
+}
+
+/** What a data channel tells. */
+export interface ChannelListener {
+  opened(): void;
+  /** Its bytes are the listener's. */
+  message(message: Uint8Array | string): void;
+  /** As little waits to be sent as `resumeBytes`. */
+  drained(): void;
+  closed(): void;
+}
+
+/** A data channel that both sides have agreed on beforehand: ordered and reliable. */
+export interface DataChannel {
+  readonly bufferedBytes: number;
+  /** Throws `unavailable` where the channel is not open. */
+  send(message: Uint8Array | string): void;
+}
+
+/** One end of a connection. */
+export interface NativePeer {
+  /** Before the first description. `resumeBytes` is when `drained` is told. */
+  open(label: string, id: number, listener: ChannelListener, resumeBytes: number): DataChannel;
+  /** Describes this side; `described` tells it. */
+  describe(type: DescriptionType): void;
+  /** Takes the other side's description. Throws `invalid_argument` for one that is none. */
+  accept(description: Description): void;
+  /** Takes a candidate of the other side. Throws `invalid_argument` for one that is none. */
+  addCandidate(candidate: string, mid: string): void;
+  /** `address:port` of this side and of the other, once connected. */
+  readonly addresses: { readonly local: string; readonly remote: string } | undefined;
+  readonly roundTripMs: number;
+  close(): void;
+}
+
+/** What makes peers. */
+export interface Rtc {
+  /** Throws `unavailable` where that cannot be done, or the computer has no room for a peer. */
+  makePeer(options: PeerOptions, listener: PeerListener): Promise<NativePeer>;
+}
+
+type Addon = typeof import("node-datachannel");
+
+/** Peers of the addon, which is loaded with the first one. */
+export const nativeRtc: Rtc = {
+  makePeer: async (options, listener) => new AddonPeer(await loadAddon(), options, listener),
+};
+
+async function loadAddon(): Promise<Addon> {
+  try {
+    return await import("node-datachannel");
+  } catch (cause) {
+    throw new SvcError("unavailable", "cannot load the WebRTC addon", { cause });
+  }
+}
+
+class AddonPeer implements NativePeer {
+  readonly #native: InstanceType<Addon["PeerConnection"]>;
+  /** Held, since the addon closes a channel that nobody holds. */
+  readonly #channels: AddonChannel[] = [];
+  #closed = false;
+
+  constructor(addon: Addon, options: PeerOptions, listener: PeerListener) {
+    const { iceServers, messageBytesMax, bindAddress, relayOnly } = options;
+    this.#native = attempt("unavailable", "make a WebRTC peer", () =>
+      new addon.PeerConnection("svc", {
+        iceServers: iceServers.flatMap(serverUrls),
+        disableAutoNegotiation: true,
+        maxMessageSize: messageBytesMax,
+        bindAddress: bindAddress ?? (isAlone() ? LOOPBACK : undefined),
+        iceTransportPolicy: relayOnly ? "relay" : "all",
+      }));
+    const native = this.#native;
+    native.onLocalDescription((sdp, type) => {
+      if (type === "offer" || type === "answer") this.#tell(() => listener.described({ type, sdp }));
+    });
+    native.onLocalCandidate((text, mid) => {
+      this.#tell(() => listener.candidate(text.replace(/^a=/, ""), mid));
+    });
+    native.onGatheringStateChange((state) => {
+      if (state === "complete") this.#tell(() => listener.gathered());
+    });
+    native.onStateChange((state) => this.#tell(() => listener.changed(state as PeerState)));
+    native.onDataChannel((channel) => {
+      this.#tell(() => {
+        channel.close();
+        listener.intruded();
+      });
+    });
+  }
+
+  open(label: string, id: number, listener: ChannelListener, resumeBytes: number): DataChannel {
+    const native = this.#native.createDataChannel(label, { negotiated: true, id });
+    const channel = new AddonChannel(native, (run) => this.#tell(run), listener, resumeBytes);
+    this.#channels.push(channel);
+    return channel;
+  }
+
+  describe(type: DescriptionType): void {
+    attempt("internal", `make an ${type}`, () => this.#native.setLocalDescription(type));
+  }
+
+  accept({ type, sdp }: Description): void {
+    attempt("invalid_argument", `use the ${type}`, () => this.#native.setRemoteDescription(sdp, type));
+  }
+
+  addCandidate(candidate: string, mid: string): void {
+    if (this.#closed) return;
+    attempt(
+      "invalid_argument",
+      "use the ICE candidate",
+      () => this.#native.addRemoteCandidate(candidate, mid),
+    );
+  }
+
+  get addresses() {
+    const pair = this.#closed ? null : this.#native.getSelectedCandidatePair();
+    return pair ? { local: addressOf(pair.local), remote: addressOf(pair.remote) } : undefined;
+  }
+
+  get roundTripMs(): number {
+    return this.#closed ? 0 : this.#native.rtt();
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#channels.length = 0;
+    this.#native.close();
+  }
+
+  /** Runs what a callback is for. An error in it is a bug, which must not end the process: it ends the peer. */
+  #tell(run: () => void): void {
+    if (this.#closed) return;
+    try {
+      run();
+    } catch (error) {
+      this.close();
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+}
+
+class AddonChannel implements DataChannel {
+  constructor(
+    private readonly native: ReturnType<InstanceType<Addon["PeerConnection"]>["createDataChannel"]>,
+    tell: (run: () => void) => void,
+    listener: ChannelListener,
+    resumeBytes: number,
+  ) {
+    native.onOpen(() => tell(() => listener.opened()));
+    native.onMessage((message) => {
+      tell(() => listener.message(message instanceof ArrayBuffer ? new Uint8Array(message) : message));
+    });
+    native.setBufferedAmountLowThreshold(resumeBytes);
+    native.onBufferedAmountLow(() => tell(() => listener.drained()));
+    native.onClosed(() => tell(() => listener.closed()));
+  }
+
+  get bufferedBytes(): number {
+    return attempt("unavailable", "ask a data channel", () => this.native.bufferedAmount());
+  }
+
+  send(message: Uint8Array | string): void {
+    attempt("unavailable", "send on a data channel", () => {
+      if (typeof message === "string") this.native.sendMessage(message);
+      else this.native.sendMessageBinary(message);
+    });
+  }
+}
+
+const LOOPBACK = "127.0.0.1";
+
+/** Whether this computer has no network: then the addon, which leaves out loopback addresses, finds none at all. */
+function isAlone(): boolean {
+  return Object.values(networkInterfaces()).every((all) => all?.every(({ internal }) => internal) ?? true);
+}
+
+function attempt<T>(code: "unavailable" | "internal" | "invalid_argument", what: string, run: () => T): T {
+  try {
+    return run();
+  } catch (cause) {
+    const problem = messageOf(cause).replace(/^libdatachannel error (while [^:]*: )?/, "");
+    throw new SvcError(code, `cannot ${what}: ${problem}`, { cause });
+  }
+}
+
+function addressOf({ address, port }: { readonly address: string; readonly port: number }): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+/** A server as the addon writes it, once for each address. Those that the addon cannot use are left out. */
+function serverUrls({ urls, username, credential }: IceServer): (string | ServerAddress)[] {
+  return urls.flatMap((url): (string | ServerAddress)[] => {
+    const match = /^(stuns?|turns?):(\[[^\]]+\]|[^:?[\]]+)(?::(\d{1,5}))?(?:\?transport=(udp|tcp))?$/i.exec(
+      url,
+    );
+    if (!match) return [];
+    const [, scheme, host, port, transport = "udp"] = match;
+    // The addon speaks with servers over UDP alone.
+    if (/s$/i.test(scheme) || transport.toLowerCase() !== "udp") return [];
+    const hostname = host.replace(/[[\]]/g, "");
+    const address = { hostname, port: Number(port ?? 3478) };
+    if (/^stun$/i.test(scheme)) return [`stun:${host}:${address.port}`];
+    return [{ ...address, username, password: credential, relayType: "TurnUdp" as const }];
+  });
+}
+
+interface ServerAddress {
+  readonly hostname: string;
+  readonly port: number;
+  readonly username?: string;
+  readonly password?: string;
+  readonly relayType: "TurnUdp";
+}

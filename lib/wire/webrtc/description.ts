@@ -1,0 +1,71 @@
+/**
+ * Session descriptions and ICE candidates as they travel: base64 of a JSON object (published), and lines of SDP.
+ */
+
+import { Buffer } from "node:buffer";
+import { SvcError } from "../../base/error.ts";
+import { CANDIDATE_BYTES_MAX, DESCRIPTION_BYTES_MAX } from "./limits.ts";
+
+export type DescriptionType = "offer" | "answer";
+
+/** What one side says of itself. */
+export interface Description {
+  readonly type: DescriptionType;
+  readonly sdp: string;
+}
+
+/** An address where a peer may be reached. */
+export interface Candidate {
+  /** `candidate:1 1 UDP 2114977791 192.0.2.2 60269 typ host` */
+  readonly candidate: string;
+  readonly mid?: string;
+}
+
+export function encodeDescription({ type, sdp }: Description): string {
+  return Buffer.from(JSON.stringify({ type, sdp })).toString("base64");
+}
+
+/** Reads a description of the wanted type. Throws `invalid_argument`, saying what is wrong with it. */
+export function decodeDescription(text: string, wanted: DescriptionType): Description {
+  const bad = (problem: string) => new SvcError("invalid_argument", `the session description ${problem}`);
+  if (text.length > DESCRIPTION_BYTES_MAX) {
+    throw bad(`has ${text.length} characters, at most ${DESCRIPTION_BYTES_MAX} are taken`);
+  }
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) throw bad("is not base64");
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(text, "base64").toString());
+  } catch {
+    throw bad("is not JSON");
+  }
+  const { type, sdp } = (value ?? {}) as { type?: unknown; sdp?: unknown };
+  if (type !== wanted) throw bad(`has the type ${JSON.stringify(type)}, wanted "${wanted}"`);
+  if (typeof sdp !== "string" || !sdp.startsWith("v=0")) throw bad("has no SDP");
+  return { type: wanted, sdp };
+}
+
+/**
+ * Whether a candidate of the other side is worth a try: an address over UDP, or a name of multicast DNS, by which
+ * browsers hide theirs. Other names are not looked up: nobody is to make this computer ask for names of his.
+ */
+export function isUsable({ candidate }: Candidate): boolean {
+  if (candidate.length > CANDIDATE_BYTES_MAX) return false;
+  const [, , protocol, , address] = candidate.replace(/^a=/, "").split(" ");
+  if (protocol?.toLowerCase() !== "udp" || address === undefined) return false;
+  return /^[0-9.]+$|^[0-9a-f:.]*:[0-9a-f:.]*$|^[0-9a-z-]+\.local$/i.test(address);
+}
+
+/** The same socket as `candidate`, by the loopback address; `undefined` where it is no address of this computer over IPv4. */
+export function onLoopback(candidate: string): string | undefined {
+  const parts = candidate.split(" ");
+  const [, , protocol, , address, , , type] = parts;
+  if (protocol?.toLowerCase() !== "udp" || type !== "host" || !/^[0-9.]+$/.test(address ?? "")) {
+    return undefined;
+  }
+  if (address.startsWith("127.")) return undefined;
+  // A foundation of its own, and tried after all others.
+  parts[0] = "candidate:127";
+  parts[3] = "1";
+  parts[4] = "127.0.0.1";
+  return parts.join(" ");
+}

@@ -1,0 +1,157 @@
+/**
+ * gRPC calls as frames on a data channel: one protobuf message each (published).
+ *
+ * A message of a call travels in packets; other frames are headers, trailers and resets. Packets are written here
+ * by hand, since nearly all bytes travel in them; everything else goes through the generated code.
+ */
+
+import {
+  type Metadata as MetadataMessage,
+  type Request,
+  RequestSchema,
+  type Response,
+  ResponseSchema,
+} from "../../../proto/gen/webrtc_grpc_pb.ts";
+import { SvcError } from "../../base/error.ts";
+import { answerFieldsOf, fieldsOf, metadataOf, statusText } from "../grpc/message.ts";
+import type { Metadata } from "../metadata.ts";
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../proto.ts";
+import type { Status } from "../service.ts";
+import { FRAME_BYTES_MAX } from "./limits.ts";
+
+/** A stream within a packet within a message within a frame. */
+const NESTING_MAX = 8;
+
+export function readRequest(bytes: Uint8Array): Request {
+  return read(RequestSchema, bytes);
+}
+
+export function readResponse(bytes: Uint8Array): Response {
+  return read(ResponseSchema, bytes);
+}
+
+function read<Desc extends DescMessage>(desc: Desc, bytes: Uint8Array): MessageShape<Desc> {
+  if (bytes.length > FRAME_BYTES_MAX) {
+    const found = `a frame has ${bytes.length} bytes`;
+    throw new SvcError("resource_exhausted", `${found}, at most ${FRAME_BYTES_MAX} are taken`);
+  }
+  try {
+    return fromBinary(desc, bytes, { readUnknownFields: false, recursionLimit: NESTING_MAX });
+  } catch (cause) {
+    throw new SvcError("invalid_argument", "a frame cannot be read", { cause });
+  }
+}
+
+export function requestHeaders(
+  id: bigint,
+  method: string,
+  metadata: Metadata,
+  timeoutMs?: number,
+): Uint8Array {
+  const timeout = timeoutMs === undefined ? undefined : durationOf(timeoutMs);
+  const headers = { method, metadata: messageOf(fieldsOf(metadata)), timeout };
+  return toBinary(
+    RequestSchema,
+    create(RequestSchema, { stream: { id }, type: { case: "headers", value: headers } }),
+  );
+}
+
+export function requestEnd(id: bigint): Uint8Array {
+  const value = { hasMessage: false, packetMessage: { eom: true }, eos: true };
+  return toBinary(
+    RequestSchema,
+    create(RequestSchema, { stream: { id }, type: { case: "message", value } }),
+  );
+}
+
+export function reset(id: bigint): Uint8Array {
+  return toBinary(
+    RequestSchema,
+    create(RequestSchema, { stream: { id }, type: { case: "rstStream", value: true } }),
+  );
+}
+
+export function responseHeaders(id: bigint, metadata: Metadata): Uint8Array {
+  const value = { metadata: messageOf(answerFieldsOf(metadata)) };
+  return toBinary(
+    ResponseSchema,
+    create(ResponseSchema, { stream: { id }, type: { case: "headers", value } }),
+  );
+}
+
+export function responseTrailers(id: bigint, { code, message }: Status, metadata: Metadata): Uint8Array {
+  const value = {
+    status: { code, message: statusText(message) },
+    metadata: messageOf(answerFieldsOf(metadata)),
+  };
+  return toBinary(
+    ResponseSchema,
+    create(ResponseSchema, { stream: { id }, type: { case: "trailers", value } }),
+  );
+}
+
+/** The metadata of a frame, without the fields that belong to a transport. */
+export function metadataFrom(message: MetadataMessage | undefined): Metadata {
+  const fields = Object.entries(message?.md ?? {}).flatMap(([name, { values }]) =>
+    values.map((value): [string, string] => [name.toLowerCase(), value])
+  );
+  return metadataOf(fields);
+}
+
+/** As metadata travels: `undefined` where there is none. */
+function messageOf(fields: readonly (readonly [string, string])[]) {
+  if (fields.length === 0) return undefined;
+  const byName = Map.groupBy(fields, ([name]) => name);
+  const md = Object.fromEntries(
+    Array.from(byName, ([name, pairs]) => [name, { values: pairs.map(([, value]) => value) }]),
+  );
+  return { md };
+}
+
+function durationOf(ms: number) {
+  const whole = Math.floor(Math.max(0, ms) / 1000);
+  return { seconds: BigInt(whole), nanos: Math.round((Math.max(0, ms) - whole * 1000) * 1e6) };
+}
+
+/** Tags of the fields of a packet, from the outermost message in. */
+const STREAM = 0x0a, MESSAGE = 0x1a, ID = 0x08, HAS_MESSAGE = 0x08, PACKET_OF_REQUEST = 0x12;
+const PACKET_OF_RESPONSE = 0x0a, DATA = 0x0a, EOM = 0x10;
+
+/** Part of a message to a server; the last one has `eom`. */
+export function requestPacket(id: bigint, data: Uint8Array, eom: boolean): Uint8Array {
+  return packet(id, [HAS_MESSAGE, 1, PACKET_OF_REQUEST], data, eom);
+}
+
+/** Part of a message to a client; the last one has `eom`. */
+export function responsePacket(id: bigint, data: Uint8Array, eom: boolean): Uint8Array {
+  return packet(id, [PACKET_OF_RESPONSE], data, eom);
+}
+
+function packet(id: bigint, before: readonly number[], data: Uint8Array, eom: boolean): Uint8Array {
+  const idBytes = id === 0n ? [] : [ID, ...varint(id)];
+  const end = eom ? [EOM, 1] : [];
+  const dataHead = data.length === 0 ? [] : [DATA, ...varint(BigInt(data.length))];
+  const packetLength = dataHead.length + data.length + end.length;
+  const messageHead = [...before, ...varint(BigInt(packetLength))];
+  const messageLength = BigInt(messageHead.length + packetLength);
+  const head = [
+    STREAM,
+    idBytes.length,
+    ...idBytes,
+    MESSAGE,
+    ...varint(messageLength),
+    ...messageHead,
+    ...dataHead,
+  ];
+  const bytes = new Uint8Array(head.length + data.length + end.length);
+  bytes.set(head);
+  bytes.set(data, head.length);
+  bytes.set(end, head.length + data.length);
+  return bytes;
+}
+
+function varint(value: bigint): number[] {
+  const bytes: number[] = [];
+  for (; value > 127n; value >>= 7n) bytes.push(Number(value & 127n) | 128);
+  return [...bytes, Number(value)];
+}

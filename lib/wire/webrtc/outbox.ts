@@ -1,0 +1,141 @@
+/**
+ * The frames of one peer on their way out.
+ *
+ * The calls of a peer share one channel, so they take turns, a frame each: a small answer does not wait for a large
+ * one. Nothing more goes to a channel that is full; what waits here is charged to a budget.
+ */
+
+import type { ByteBudget } from "../port/byte_budget.ts";
+import { CALL_FULL_BYTES, CHANNEL_FULL_BYTES, PACKET_BYTES } from "./limits.ts";
+import type { DataChannel } from "./addon.ts";
+
+/** Makes the frame of a part of a message. */
+type Packet = (data: Uint8Array, eom: boolean) => Uint8Array;
+
+export class Outbox {
+  /** The calls that have something to send; the first one is next. */
+  readonly #turns: Outflow[] = [];
+  #closed = false;
+
+  /** `failed` hears that the channel takes nothing any more. */
+  constructor(
+    private readonly channel: DataChannel,
+    private readonly budget: Pick<ByteBudget, "take" | "give"> | undefined,
+    private readonly failed: (error: unknown) => void,
+  ) {}
+
+  /** What one call sends. */
+  flow(): Outflow {
+    return new Outflow(this.budget, (flow) => this.#enter(flow));
+  }
+
+  /** Sends what the channel has room for. */
+  advance(): void {
+    try {
+      while (!this.#closed && this.#turns.length > 0 && this.channel.bufferedBytes < CHANNEL_FULL_BYTES) {
+        const flow = this.#turns.shift()!;
+        const frame = flow.next();
+        if (!frame) continue;
+        this.channel.send(frame);
+        if (flow.hasMore) this.#turns.push(flow);
+      }
+    } catch (error) {
+      this.close();
+      this.failed(error);
+    }
+  }
+
+  /** Drops everything. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const flow of this.#turns.splice(0)) flow.clear();
+  }
+
+  #enter(flow: Outflow): void {
+    if (this.#closed) return flow.clear();
+    this.#turns.push(flow);
+    if (this.#turns.length === 1) this.advance();
+  }
+}
+
+/** Either a frame as it is, or a message that is cut into packets as they leave. */
+interface Item {
+  readonly bytes: Uint8Array;
+  readonly packet?: Packet;
+  at: number;
+}
+
+/** What one call sends, in its order. */
+export class Outflow {
+  #items: Item[] = [];
+  #waitingBytes = 0;
+  #cleared = false;
+  #room: PromiseWithResolvers<void> | undefined;
+
+  constructor(
+    private readonly budget: Pick<ByteBudget, "take" | "give"> | undefined,
+    private readonly enter: (flow: Outflow) => void,
+  ) {}
+
+  get hasMore(): boolean {
+    return this.#items.length > 0;
+  }
+
+  /** Sends a frame that belongs to the transport: there are few of them, and they are small. */
+  frame(bytes: Uint8Array): void {
+    this.#add({ bytes, at: 0 });
+  }
+
+  /** Sends a message; resolves when more may come. Throws `resource_exhausted` where too much waits already. */
+  message(bytes: Uint8Array, packet: Packet): Promise<void> | undefined {
+    if (this.#cleared) return;
+    this.budget?.take(bytes.length);
+    this.#waitingBytes += bytes.length;
+    this.#add({ bytes, packet, at: 0 });
+    if (this.#waitingBytes <= CALL_FULL_BYTES) return;
+    return (this.#room ??= Promise.withResolvers()).promise;
+  }
+
+  /** The next frame that leaves. */
+  next(): Uint8Array | undefined {
+    const item = this.#items[0];
+    if (!item) return undefined;
+    const { bytes, packet, at } = item;
+    if (!packet) {
+      this.#items.shift();
+      return bytes;
+    }
+    const end = Math.min(bytes.length, at + PACKET_BYTES);
+    const isLast = end === bytes.length;
+    item.at = end;
+    const frame = packet(bytes.subarray(at, end), isLast);
+    if (isLast) {
+      this.#items.shift();
+      this.#left(bytes.length);
+    }
+    return frame;
+  }
+
+  /** Drops what has not left: the call is over. */
+  clear(): void {
+    this.#cleared = true;
+    this.#items = [];
+    this.#left(this.#waitingBytes);
+  }
+
+  #add(item: Item): void {
+    if (this.#cleared) return;
+    const wasEmpty = this.#items.length === 0;
+    this.#items.push(item);
+    if (wasEmpty) this.enter(this);
+  }
+
+  #left(bytes: number): void {
+    this.budget?.give(bytes);
+    this.#waitingBytes -= bytes;
+    if (this.#waitingBytes > CALL_FULL_BYTES) return;
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * One peer, from its first description to its end.
+ *
+ * Owns the two agreed channels (0 `data`, 1 `negotiation`; published) and the state of the connection. A peer is
+ * connected when its data channel is open, and over when the channel, the connection or either side ends it: then it
+ * is closed, and those who listen hear of it once.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import {
+  type DataChannel,
+  type IceServer,
+  type NativePeer,
+  nativeRtc,
+  type PeerListener,
+  type PeerState,
+  type Rtc,
+} from "./addon.ts";
+import {
+  type Candidate,
+  decodeDescription,
+  type Description,
+  type DescriptionType,
+  encodeDescription,
+  isUsable,
+} from "./description.ts";
+import { CHANNEL_RESUME_BYTES, FRAME_BYTES_MAX, INTRUSIONS_MAX } from "./limits.ts";
+
+/** Where the frames of a connected peer go. */
+export interface FrameListener {
+  frame(bytes: Uint8Array): void;
+  /** The channel has room again. */
+  drained(): void;
+  /** The peer is over. */
+  gone(error: SvcError): void;
+}
+
+/** What a peer tells while it connects. */
+export interface SignalListener {
+  /** This side's first description. Comes once, before the candidates. */
+  described(description: Description): void;
+  candidate(candidate: Candidate): void;
+  /** There are no more candidates. */
+  gathered(): void;
+}
+
+export interface RtcPeerOptions {
+  readonly iceServers: readonly IceServer[];
+  /** Candidates that are taken from the other side. */
+  readonly candidatesMax: number;
+  readonly signals: SignalListener;
+  readonly bindAddress?: string;
+  readonly relayOnly?: boolean;
+  /** What makes the peer, where that is not the addon. */
+  readonly rtc?: Rtc;
+}
+
+export class RtcPeer {
+  /** Resolves when the data channel is open; rejects with the reason where the peer ends before. */
+  readonly connected: Promise<void>;
+  readonly #native: NativePeer;
+  readonly #data: DataChannel;
+  readonly #negotiation: DataChannel;
+  readonly #options: RtcPeerOptions;
+  readonly #connecting = Promise.withResolvers<void>();
+  readonly #leave: ((error: SvcError) => void)[] = [];
+  #frames: FrameListener | undefined;
+  /** Frames that came before somebody listened: a channel tells of its opening and of messages independently. */
+  #early: Uint8Array[] = [];
+  #negotiated: ((text: string) => void) | undefined;
+  #candidates = 0;
+  #opened = false;
+  #intrusions = 0;
+  #error: SvcError | undefined;
+
+  private constructor(make: (listener: PeerListener) => NativePeer, options: RtcPeerOptions) {
+    this.#options = options;
+    this.connected = this.#connecting.promise;
+    this.connected.catch(() => {});
+    const { signals } = options;
+    let described = false;
+    this.#native = make({
+      described: (description) => {
+        if (described) return this.#renegotiate(description);
+        described = true;
+        signals.described(description);
+      },
+      candidate: (candidate, mid) => signals.candidate({ candidate, mid }),
+      gathered: () => signals.gathered(),
+      changed: (state) => this.#changed(state),
+      intruded: () => {
+        if (++this.#intrusions < INTRUSIONS_MAX) return;
+        const problem = `the peer opened ${this.#intrusions} channels of its own`;
+        this.close(new SvcError("resource_exhausted", problem));
+      },
+    });
+    this.#data = this.#native.open("data", 0, {
+      opened: () => {
+        this.#opened = true;
+        this.#connecting.resolve();
+      },
+      message: (message) => this.#receive(message),
+      drained: () => this.#frames?.drained(),
+      closed: () => this.close(lost("its data channel was closed")),
+    }, CHANNEL_RESUME_BYTES);
+    this.#negotiation = this.#native.open("negotiation", 1, {
+      opened: () => {},
+      message: (message) => typeof message === "string" && this.#negotiated?.(message),
+      drained: () => {},
+      closed: () => {},
+    }, 0);
+  }
+
+  /** A peer that waits for a description. */
+  static async make(options: RtcPeerOptions): Promise<RtcPeer> {
+    const { iceServers, bindAddress, relayOnly, rtc = nativeRtc } = options;
+    const native = { iceServers, messageBytesMax: FRAME_BYTES_MAX, bindAddress, relayOnly };
+    // The addon's listener is there before the peer, and tells nothing before this turn is over.
+    let listener: PeerListener | undefined;
+    const made = await rtc.makePeer(native, {
+      described: (description) => listener?.described(description),
+      candidate: (candidate, mid) => listener?.candidate(candidate, mid),
+      gathered: () => listener?.gathered(),
+      changed: (state) => listener?.changed(state),
+      intruded: () => listener?.intruded(),
+    });
+    return new RtcPeer((one) => {
+      listener = one;
+      return made;
+    }, options);
+  }
+
+  get isConnected(): boolean {
+    return this.#opened && !this.#error;
+  }
+
+  get data(): DataChannel {
+    return this.#data;
+  }
+
+  get addresses(): NativePeer["addresses"] {
+    return this.#error ? undefined : this.#native.addresses;
+  }
+
+  /** Describes this side: `signals` hears it. */
+  describe(type: DescriptionType): void {
+    this.#native.describe(type);
+  }
+
+  /** Takes the other side's description, as it travels. Throws `invalid_argument`. */
+  accept(sdp: string, type: DescriptionType): void {
+    this.#native.accept(decodeDescription(sdp, type));
+  }
+
+  /** Takes a candidate of the other side; one that is of no use is passed over. Throws `resource_exhausted`. */
+  addCandidate(candidate: Candidate): void {
+    const { candidatesMax } = this.#options;
+    if (++this.#candidates > candidatesMax) {
+      throw new SvcError("resource_exhausted", `too many ICE candidates, at most ${candidatesMax} are taken`);
+    }
+    if (this.#error || !isUsable(candidate)) return;
+    this.#native.addCandidate(candidate.candidate, candidate.mid ?? "0");
+  }
+
+  /** Hands the frames of the peer to `listener` from now on. */
+  listen(listener: FrameListener): void {
+    if (this.#error) return listener.gone(this.#error);
+    this.#frames = listener;
+    for (const frame of this.#early.splice(0)) listener.frame(frame);
+  }
+
+  /** Calls `run` once, with the reason, when the peer is over. */
+  whenGone(run: (error: SvcError) => void): void {
+    if (this.#error) run(this.#error);
+    else this.#leave.push(run);
+  }
+
+  /** Ends the peer. The first reason counts. */
+  close(error: SvcError): void {
+    if (this.#error) return;
+    this.#error = error;
+    this.#native.close();
+    this.#early = [];
+    this.#connecting.reject(error);
+    this.#frames?.gone(error);
+    this.#frames = undefined;
+    for (const run of this.#leave.splice(0)) run(error);
+  }
+
+  #receive(message: Uint8Array | string): void {
+    // A text is no frame: the reader of frames says so.
+    const frame = typeof message === "string" ? new TextEncoder().encode(message) : message;
+    if (this.#frames) return this.#frames.frame(frame);
+    this.#early.push(frame);
+    if (this.#early.length > EARLY_FRAMES_MAX) {
+      this.close(new SvcError("resource_exhausted", "the peer sent too much before it was connected"));
+    }
+  }
+
+  #changed(state: PeerState): void {
+    if (state === "disconnected" || state === "failed" || state === "closed") {
+      this.close(lost(`the connection is ${state}`));
+    }
+  }
+
+  /** Another description than the first one goes over the negotiation channel. */
+  #renegotiate(description: Description): void {
+    try {
+      this.#negotiation.send(encodeDescription(description));
+    } catch (error) {
+      this.close(SvcError.from(error));
+    }
+  }
+}
+
+/** Frames that wait for somebody to listen. */
+const EARLY_FRAMES_MAX = 256;
+
+function lost(how: string): SvcError {
+  return new SvcError("unavailable", `the WebRTC peer is gone: ${how}`);
+}

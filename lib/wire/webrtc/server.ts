@@ -1,0 +1,224 @@
+/**
+ * The server's side of gRPC over a data channel: takes the frames of a peer as calls to a `ServiceTable`.
+ *
+ * Owns how frames become calls: headers first, then messages, then the client's end; the answer is one frame of headers,
+ * messages, and trailers always. Frames of no call are dropped (published); a peer that sends too many frames without a
+ * meaning is closed.
+ */
+
+import type { Request } from "../../../proto/gen/webrtc_grpc_pb.ts";
+import { CODES, SvcError } from "../../base/error.ts";
+import { Cancellation } from "../cancellation.ts";
+import { checkSize, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../grpc/message.ts";
+import { Metadata } from "../metadata.ts";
+import type { Allowance } from "../port/byte_budget.ts";
+import {
+  canceledByCaller,
+  type Peer,
+  type RawCall,
+  type RawSink,
+  type ServiceTable,
+  type Status,
+} from "../service.ts";
+import type { DataChannel } from "./addon.ts";
+import { metadataFrom, readRequest, responseHeaders, responsePacket, responseTrailers } from "./frame.ts";
+import { BROKEN_FRAMES_MAX } from "./limits.ts";
+import { Outbox, type Outflow } from "./outbox.ts";
+import { PacketReader } from "./packet_reader.ts";
+import type { FrameListener } from "./peer.ts";
+
+export interface FrameServerParts {
+  readonly table: ServiceTable;
+  readonly channel: DataChannel;
+  readonly peer: Peer;
+  readonly allowance: Allowance;
+  /** Calls under way at once. */
+  readonly callsMax: number;
+  /** Ends the peer. */
+  readonly leave: (error: SvcError) => void;
+}
+
+type Frame = Request["type"];
+
+export class FrameServer implements FrameListener {
+  readonly #parts: FrameServerParts;
+  readonly #outbox: Outbox;
+  readonly #calls = new Map<bigint, ServerCall>();
+  /** Calls that the client gave up count until their handlers have ended. */
+  #running = 0;
+  #broken = 0;
+  #gone = false;
+  /** Once it takes no more calls: resolves when none is under way. */
+  #idle: PromiseWithResolvers<void> | undefined;
+
+  constructor(parts: FrameServerParts) {
+    this.#parts = parts;
+    const failed = (error: unknown) => parts.leave(SvcError.from(error));
+    this.#outbox = new Outbox(parts.channel, parts.allowance.unread, failed);
+  }
+
+  /** How many calls are under way. */
+  get running(): number {
+    return this.#running;
+  }
+
+  frame(bytes: Uint8Array): void {
+    if (this.#gone) return;
+    let request;
+    try {
+      request = readRequest(bytes);
+    } catch (error) {
+      return this.#complain(SvcError.from(error));
+    }
+    const { stream, type } = request;
+    if (!stream) return this.#complain(new SvcError("invalid_argument", "a frame names no stream"));
+    const call = this.#calls.get(stream.id);
+    if (call) call.frame(type);
+    else if (type.case === "headers") this.#open(stream.id, type);
+  }
+
+  drained(): void {
+    this.#outbox.advance();
+  }
+
+  /** Takes no more calls; resolves when none is under way. */
+  drain(): Promise<void> {
+    this.#idle ??= Promise.withResolvers();
+    if (this.#running === 0) this.#idle.resolve();
+    return this.#idle.promise;
+  }
+
+  gone(error: SvcError): void {
+    this.#gone = true;
+    this.#outbox.close();
+    for (const call of [...this.#calls.values()]) call.lost(error);
+    this.#calls.clear();
+  }
+
+  #open(id: bigint, { value: headers }: Extract<Frame, { case: "headers" }>): void {
+    const { table, peer, allowance, callsMax } = this.#parts;
+    const flow = this.#outbox.flow();
+    const reply = new Reply(id, headers.method, flow, allowance);
+    if (this.#idle) {
+      return reply.end({ code: CODES.unavailable, message: "the server is stopping" }, new Metadata());
+    }
+    if (this.#running >= callsMax) {
+      const problem = `too many calls on one connection: at most ${callsMax} may be under way`;
+      return reply.end({ code: CODES.resource_exhausted, message: problem }, new Metadata());
+    }
+    const call = new ServerCall(headers, peer, allowance, () => flow.clear());
+    this.#calls.set(id, call);
+    this.#running++;
+    void table.handle(call, reply).finally(() => {
+      this.#running--;
+      if (this.#calls.get(id) === call) this.#calls.delete(id);
+      if (this.#running === 0) this.#idle?.resolve();
+    });
+  }
+
+  #complain(error: SvcError): void {
+    if (++this.#broken < BROKEN_FRAMES_MAX) return;
+    const problem =
+      `the peer sent ${this.#broken} frames that cannot be used, the last one since ${error.message}`;
+    this.#parts.leave(new SvcError("invalid_argument", problem));
+  }
+}
+
+/** The client's half of a call. */
+class ServerCall implements RawCall {
+  readonly path: string;
+  readonly header: Metadata;
+  readonly timeoutMs?: number;
+  readonly requests: PacketReader;
+  readonly cancellation = new Cancellation();
+
+  constructor(
+    { method, metadata, timeout }: Extract<Frame, { case: "headers" }>["value"],
+    readonly peer: Peer,
+    private readonly allowance: Allowance,
+    /** Nobody waits for the answer any more. */
+    private readonly drop: () => void,
+  ) {
+    this.path = method;
+    this.header = metadataFrom(metadata);
+    const timeoutMs = timeout && Number(timeout.seconds) * 1000 + timeout.nanos / 1e6;
+    // Zero is what clients without a limit send (published).
+    if (timeoutMs !== undefined && timeoutMs > 0) this.timeoutMs = timeoutMs;
+    this.requests = new PacketReader(allowance.strangers);
+  }
+
+  frame(frame: Frame): void {
+    if (frame.case === "message") {
+      const { hasMessage, packetMessage, eos } = frame.value;
+      if (hasMessage) this.requests.push(packetMessage?.data ?? new Uint8Array(), packetMessage?.eom ?? true);
+      // Each packet of the last message may say that it is the last one.
+      if (eos && (!hasMessage || (packetMessage?.eom ?? true))) this.requests.end();
+    } else if (frame.case === "headers") {
+      this.#end(new SvcError("invalid_argument", `${this.path} got headers twice`));
+    } else if (frame.case === "rstStream" && frame.value) {
+      this.drop();
+      this.#end(canceledByCaller(this.path));
+    }
+  }
+
+  admitted(caller: "known" | "stranger"): void {
+    if (caller === "known") this.requests.admit(this.allowance.known, MAX_MESSAGE_BYTES);
+    else this.requests.admit(this.allowance.strangers, PUBLIC_MESSAGE_BYTES);
+  }
+
+  decoding(bytes: number): void {
+    this.requests.decoding(bytes);
+  }
+
+  released(): void {
+    this.requests.release();
+  }
+
+  /** The peer is gone. */
+  lost(error: SvcError): void {
+    this.drop();
+    this.requests.abort(error);
+    this.cancellation.cancel(canceledByCaller(this.path));
+  }
+
+  #end(error: SvcError): void {
+    this.requests.abort(error);
+    this.cancellation.cancel(error);
+  }
+}
+
+/** The server's half of a call. */
+class Reply implements RawSink {
+  #opened = false;
+
+  constructor(
+    private readonly id: bigint,
+    private readonly path: string,
+    private readonly flow: Outflow,
+    private readonly allowance: Allowance,
+  ) {}
+
+  get roomBytes(): number {
+    return this.allowance.unread.roomBytes;
+  }
+
+  checkRoom(bytes: number): void {
+    this.allowance.unread.check(bytes);
+  }
+
+  header(header: Metadata): void {
+    if (this.#opened) return;
+    this.#opened = true;
+    this.flow.frame(responseHeaders(this.id, header));
+  }
+
+  message(bytes: Uint8Array): Promise<void> | undefined {
+    checkSize(bytes, this.path);
+    return this.flow.message(bytes, (data, eom) => responsePacket(this.id, data, eom));
+  }
+
+  end(status: Status, trailer: Metadata): void {
+    this.header(new Metadata());
+    this.flow.frame(responseTrailers(this.id, status, trailer));
+  }
+}

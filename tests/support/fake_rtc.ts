@@ -1,0 +1,142 @@
+/**
+ * Peers without the addon and without a network: both ends are in this program, and find each other by their
+ * descriptions. Everything happens in later turns, as with the addon.
+ */
+
+import { nextTurn } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type {
+  ChannelListener,
+  DataChannel,
+  NativePeer,
+  PeerListener,
+  PeerOptions,
+  Rtc,
+} from "../../lib/wire/webrtc/addon.ts";
+import type { Description, DescriptionType } from "../../lib/wire/webrtc/description.ts";
+
+export class FakeRtc implements Rtc {
+  /** Every peer that was made, the latest last. */
+  readonly peers: FakePeer[] = [];
+  /** What each peer was made with. */
+  readonly options: PeerOptions[] = [];
+
+  makePeer(options: PeerOptions, listener: PeerListener): Promise<FakePeer> {
+    const peer = new FakePeer(this, this.peers.length, listener);
+    this.peers.push(peer);
+    this.options.push(options);
+    return Promise.resolve(peer);
+  }
+
+  /** Peers that are not closed. */
+  get open(): number {
+    return this.peers.filter(({ closed }) => !closed).length;
+  }
+}
+
+export class FakePeer implements NativePeer {
+  closed = false;
+  /** The candidates that it was given. */
+  readonly candidates: string[] = [];
+  readonly channels = new Map<number, FakeChannel>();
+  readonly roundTripMs = 0;
+  #other: FakePeer | undefined;
+
+  constructor(
+    private readonly rtc: FakeRtc,
+    private readonly number: number,
+    readonly listener: PeerListener,
+  ) {}
+
+  get addresses() {
+    const other = this.#other;
+    return other && { local: `192.0.2.1:${this.number}`, remote: `192.0.2.1:${other.number}` };
+  }
+
+  open(_label: string, id: number, listener: ChannelListener, resumeBytes: number): DataChannel {
+    const other = () => this.#other?.channels.get(id);
+    const channel = new FakeChannel((run) => this.tell(run), listener, resumeBytes, other);
+    this.channels.set(id, channel);
+    return channel;
+  }
+
+  describe(type: DescriptionType): void {
+    const { listener, number } = this;
+    this.tell(() => listener.described({ type, sdp: `v=0\r\na=fake:${number}\r\n` }));
+    this.tell(() => listener.candidate(`candidate:1 1 UDP 1 192.0.2.1 ${number} typ host`, "0"));
+    this.tell(() => listener.gathered());
+    if (type === "answer") this.#connect();
+  }
+
+  accept({ type, sdp }: Description): void {
+    const number = /a=fake:(\d+)/.exec(sdp)?.[1];
+    const other = number === undefined ? undefined : this.rtc.peers[Number(number)];
+    if (!other) throw new SvcError("invalid_argument", `cannot use the ${type}: it is of no fake peer`);
+    this.#other = other;
+    if (type === "answer") this.#connect();
+  }
+
+  addCandidate(candidate: string): void {
+    this.candidates.push(candidate);
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.#other?.lose();
+  }
+
+  /** The other side has gone. */
+  lose(): void {
+    this.tell(() => this.listener.changed("closed"));
+  }
+
+  /** Runs in a later turn, unless it is closed by then. */
+  tell(run: () => void): void {
+    nextTurn(() => {
+      if (!this.closed) run();
+    });
+  }
+
+  #connect(): void {
+    const other = this.#other;
+    if (!other || other.#other !== this) return;
+    for (const peer of [this, other]) {
+      peer.tell(() => peer.listener.changed("connected"));
+      for (const channel of peer.channels.values()) peer.tell(() => channel.listener.opened());
+    }
+  }
+}
+
+export class FakeChannel implements DataChannel {
+  bufferedBytes = 0;
+  /** Nothing leaves it. */
+  blocked = false;
+  #held: (Uint8Array | string)[] = [];
+
+  constructor(
+    private readonly tell: (run: () => void) => void,
+    readonly listener: ChannelListener,
+    private readonly resumeBytes: number,
+    private readonly other: () => FakeChannel | undefined,
+  ) {}
+
+  send(message: Uint8Array | string): void {
+    this.bufferedBytes += message.length;
+    this.#held.push(typeof message === "string" ? message : message.slice());
+    if (!this.blocked) this.flush();
+  }
+
+  /** Lets go of what was held. */
+  flush(): void {
+    for (const message of this.#held.splice(0)) {
+      this.tell(() => {
+        const before = this.bufferedBytes;
+        this.bufferedBytes -= message.length;
+        const other = this.other();
+        other?.tell(() => other.listener.message(message));
+        if (before > this.resumeBytes && this.bufferedBytes <= this.resumeBytes) this.listener.drained();
+      });
+    }
+  }
+}
