@@ -50,6 +50,12 @@ export interface ModuleLimits {
   /** The longest pause after a run that got ready, and after one that did not. */
   readonly crashPauseMaxMs: number;
   readonly startPauseMaxMs: number;
+  /** How long a module may think about the configuration of a resource (published). */
+  readonly validateTimeoutMs: number;
+  /** Between two attempts at a configuration that the module does not take. */
+  readonly retryMs: number;
+  /** How long a module may take to end before it is killed (published). */
+  readonly stopMs: number;
 }
 
 export const MODULE_LIMITS: ModuleLimits = {
@@ -58,6 +64,9 @@ export const MODULE_LIMITS: ModuleLimits = {
   pauseMs: 500,
   crashPauseMaxMs: 5_000,
   startPauseMaxMs: 30_000,
+  validateTimeoutMs: 5_000,
+  retryMs: 5_000,
+  stopMs: 10_000,
 };
 
 export interface ModuleParts {
@@ -217,13 +226,12 @@ export class Module {
       const root = config.env.VIAM_MODULE_ROOT ?? folderOf(program);
       const facts = { config, program, root, data, address, logLevel, home, machine, key };
       const command = commandOf(facts, host);
-      const { startTimeoutMs } = limits;
       const run = {
         name,
         command,
         address,
         parentAddress,
-        startTimeoutMs,
+        limits,
         host,
         clock,
         logger: this.#logger,
@@ -238,10 +246,11 @@ export class Module {
   }
 
   #learn(process: ModuleProcess): Promise<ModuleModels> {
-    const { registry, clock, buildTimeoutMs } = this.parts;
+    const { registry, clock, buildTimeoutMs, limits } = this.parts;
     const logger = this.#logger;
     const changed = () => this.#process === process && this.changed();
-    return ModuleModels.learn({ name: this.name, process, registry, clock, logger, buildTimeoutMs, changed });
+    const parts = { name: this.name, process, registry, clock, logger, buildTimeoutMs, limits, changed };
+    return ModuleModels.learn(parts);
   }
 
   #fail(error: string, consecutiveFailures: number): void {

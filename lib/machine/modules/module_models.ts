@@ -18,13 +18,11 @@ import type { Resource } from "../../resource/resource.ts";
 import type { JsonObject as Struct, MessageInitShape } from "../../wire/proto.ts";
 import type { ResourceConfig } from "../config/config.ts";
 import { ForeignApis } from "../graph/foreign_apis.ts";
+import type { ModuleLimits } from "./module.ts";
 import type { ModuleProcess } from "./module_process.ts";
 
-const VALIDATE_TIMEOUT_MS = 5_000;
 /** A module has as long to remove a resource. */
 const REMOVE_TIMEOUT_MS = 20_000;
-/** Between two attempts at a configuration that the module does not take. */
-const RETRY_MS = 5_000;
 /** What modules name that is no resource. */
 const NO_RESOURCES: ReadonlySet<string> = new Set(["framesystem", "$framesystem"]);
 /** More of one resource are left aside. */
@@ -58,6 +56,7 @@ export interface ModuleModelsParts {
   readonly logger: Logger;
   /** How long a module has to build a resource. */
   readonly buildTimeoutMs: number;
+  readonly limits: Pick<ModuleLimits, "validateTimeoutMs" | "retryMs">;
   /** Hears when an offer has changed. */
   readonly changed: () => void;
 }
@@ -132,7 +131,7 @@ export class ModuleModels {
 
   /** Asks the module about a configuration until it takes it, or nobody wants to know any more. */
   async #validate(config: ResourceConfig, validation: Validation): Promise<void> {
-    const { clock, process: { ended }, changed } = this.parts;
+    const { clock, process: { ended }, limits, changed } = this.parts;
     const isCurrent = () => !ended.aborted && this.#validations.get(config.name.full) === validation;
     const { api, model } = config;
     const found = { ...this.#models.get(`${api} ${model}`)! };
@@ -147,15 +146,15 @@ export class ModuleModels {
       if (!isCurrent()) return;
       if (JSON.stringify(validation.offer) !== before) changed();
       if (validation.offer.kind === "model") return;
-      await clock.sleep(RETRY_MS, ended).catch(() => {});
+      await clock.sleep(limits.retryMs, ended).catch(() => {});
     }
   }
 
   async #needs(config: ResourceConfig): Promise<Need[]> {
-    const { process: { rpc, ended } } = this.parts;
+    const { process: { rpc, ended }, limits } = this.parts;
     try {
       const request = { config: configMessage(config) };
-      const options = { timeoutMs: VALIDATE_TIMEOUT_MS, signal: ended };
+      const options = { timeoutMs: limits.validateTimeoutMs, signal: ended };
       const { dependencies, optionalDependencies } = await race(rpc.validateConfig(request, options), ended);
       const needs = [
         ...dependencies.map((name) => ({ name, optional: false })),

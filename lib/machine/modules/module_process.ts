@@ -21,6 +21,7 @@ import { formatDuration } from "../../base/schema/schema.ts";
 import { parseApi, parseModel } from "../../resource/name.ts";
 import { type Channel, client, type ServiceClient } from "../../wire/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
+import type { ModuleLimits } from "./module.ts";
 import { ModuleOutput } from "./module_output.ts";
 
 /** How often the process's socket is looked for. */
@@ -29,8 +30,6 @@ const READY_TIMEOUT_MS = 3_000;
 const READY_PAUSE_MS = 200;
 /** Answers to Ready that mean "not yet". */
 const NOT_YET: readonly Code[] = ["unavailable", "resource_exhausted", "deadline_exceeded", "canceled"];
-/** Between SIGTERM and SIGKILL (published). */
-const STOP_MS = 10_000;
 /** More of one module is left aside. */
 const HANDLERS_MAX = 200;
 const MODELS_MAX = 1_000;
@@ -48,7 +47,7 @@ export interface ModuleProcessParts {
   readonly address: string;
   /** Where the module reaches the machine. */
   readonly parentAddress: string;
-  readonly startTimeoutMs: number;
+  readonly limits: Pick<ModuleLimits, "startTimeoutMs" | "stopMs">;
   readonly host: SpawnHost & ReadFiles & Pick<WriteFiles, "remove">;
   readonly clock: Clock;
   /** `rdk.modmanager.<name>` */
@@ -84,7 +83,7 @@ export class ModuleProcess {
 
   /** Resolves when the module is ready; where it does not get there, nothing of it is left. */
   static async start(parts: ModuleProcessParts, signal: AbortSignal): Promise<ModuleProcess> {
-    const { name, clock, startTimeoutMs, address } = parts;
+    const { name, clock, limits: { startTimeoutMs }, address } = parts;
     const limit = formatDuration(startTimeoutMs);
     const late = () => new SvcError("deadline_exceeded", `module "${name}" was not ready within ${limit}`);
     const { signal: over, done } = deadline(clock, startTimeoutMs, late, signal);
@@ -98,8 +97,9 @@ export class ModuleProcess {
       await started.#ready(either);
       return started;
     } catch (error) {
+      const reason = either.aborted ? either.reason : error;
       await started.stop();
-      throw either.aborted ? either.reason : error;
+      throw reason;
     } finally {
       done();
     }
@@ -107,7 +107,9 @@ export class ModuleProcess {
 
   /** Ends the process: asks first, kills after a while. Idempotent. */
   async stop(): Promise<void> {
-    this.#stopping ??= this.#exit ? Promise.resolve() : endProcess(this.#process, this.parts.clock, STOP_MS);
+    this.#stopping ??= this.#exit
+      ? Promise.resolve()
+      : endProcess(this.#process, this.parts.clock, this.parts.limits.stopMs);
     await this.#stopping;
     await this.#over.promise;
   }

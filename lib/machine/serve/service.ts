@@ -39,6 +39,7 @@ import { type Peer, type Service, service, type ServiceImpl } from "../../wire/s
 import type { MachineConfig } from "../config/config.ts";
 import type { Jobs } from "./jobs.ts";
 import { readLogEntry } from "./log_entry.ts";
+import { LogLimit } from "./log_limit.ts";
 import type { Machine, Node, NodeState } from "../graph/machine.ts";
 import type { NodeReachability } from "../graph/node.ts";
 import type { Operations } from "./operations.ts";
@@ -226,6 +227,7 @@ function programMethods(
   { machine, logs, clock, version, upload, shutdown }: RobotServiceParts,
 ): Methods {
   const tunnelEnds = () => machine.config?.network.trafficTunnelEndpoints ?? [];
+  const logLimit = new LogLimit(clock);
   return {
     getVersion: () => ({
       platform: PLATFORM,
@@ -237,12 +239,15 @@ function programMethods(
       if (!cloud) throw new SvcError("unknown", "cloud metadata not available");
       return cloud;
     },
-    log: ({ logs: entries }) => {
+    log: ({ logs: entries }, { peer }) => {
       if (entries.length !== 1) {
         const found = `LogRequest received with ${entries.length === 0 ? "no" : "multiple"} logs`;
         throw new SvcError("invalid_argument", `${found}, wanted exactly one`);
       }
       const { level, logger, message, fields, caller } = readLogEntry(entries[0], clock.nowMs());
+      const { admitted, leftOut } = logLimit.enter(peer);
+      if (leftOut > 0) logs.write("warn", logger, `${leftOut} lines within a second are left out`, {});
+      if (!admitted) return {};
       // As its sender filtered it; levels of this program do not matter.
       logs.write(level, logger, message, fields, caller);
       return {};

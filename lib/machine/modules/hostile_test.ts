@@ -1,0 +1,225 @@
+// What modules may do to a machine that trusts them to mean well: a table of cases. In each of them a resource that is
+// built in and one of another module are called all the time.
+import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
+import { createServer } from "node:net";
+import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { type Behaviour, ModuleWorld, readyWith } from "../../../tests/support/fake_module.ts";
+import { until, within } from "../../../tests/support/until.ts";
+import { client } from "../../wire/channel.ts";
+
+const SENSOR = "rdk:component:sensor";
+/** What the cases wait for in place of the usual times. */
+const LIMITS = {
+  startTimeoutMs: 400,
+  validateTimeoutMs: 200,
+  buildTimeoutMs: 400,
+  closeTimeoutMs: 200,
+  stopMs: 100,
+};
+
+interface Case {
+  readonly does: string;
+  readonly behaviour: Behaviour;
+  /** What becomes of the module's resource. */
+  readonly error?: RegExp;
+  /** What else is to be seen. */
+  readonly then?: (world: ModuleWorld) => Promise<void>;
+}
+
+const never = () => new Promise<never>(() => {});
+
+const CASES: readonly Case[] = [
+  { does: "never serves", behaviour: { serves: false }, error: /was not ready within 400ms/ },
+  { does: "never answers Ready", behaviour: { ready: never }, error: /was not ready within 400ms/ },
+  {
+    does: "is never ready",
+    behaviour: { ready: () => ({ ready: false }) },
+    error: /was not ready within 400ms/,
+  },
+  {
+    does: "refuses Ready",
+    behaviour: {
+      ready: () => {
+        throw new Error("not today");
+      },
+    },
+    error: /not today/,
+  },
+  {
+    does: "exits at its start",
+    behaviour: { started: ({ process }) => process.exit(1) },
+    error: /module "bad" ended, exit code 1/,
+  },
+  {
+    does: "exits when it is asked whether it is ready",
+    behaviour: {
+      ready: (_, module) => {
+        module.kill();
+        return {};
+      },
+    },
+    error: /module "bad" ended, by SIGKILL/,
+  },
+  {
+    does: "exits when it is asked about a configuration",
+    behaviour: {
+      validate: (_, module) => {
+        module.kill();
+        return never();
+      },
+    },
+    error: /module "bad" ended, by SIGKILL/,
+  },
+  {
+    does: "exits when it is to build",
+    behaviour: {
+      add: (_config, _dependencies, module) => {
+        module.kill();
+        return never();
+      },
+    },
+    error: /module "bad" ended, by SIGKILL/,
+  },
+  {
+    does: "exits in the middle of a call",
+    behaviour: {
+      readings: (_, module) => {
+        module.kill();
+        return never();
+      },
+    },
+    then: async (world) => {
+      const ended = await within(
+        "the end of the call",
+        world.readings("victim").then(() => "an answer", String),
+      );
+      assertMatch(ended, /SvcError/);
+    },
+  },
+  { does: "never answers about a configuration", behaviour: { validate: never }, error: /validation error/ },
+  { does: "never builds", behaviour: { add: never }, error: /was not built within/ },
+  {
+    does: "never removes, and does not end when it is asked to",
+    behaviour: {
+      remove: never,
+      started: ({ process }) => {
+        process.onSignal = () => {};
+      },
+    },
+    then: async (world) => {
+      await world.apply(["good"], { bystander: { model: "acme:good:probe" }, "built-in": { model: "fake" } });
+      await until(() => world.module("bad").process.over);
+      assert(world.module("bad").process.signals.includes("SIGKILL group"));
+    },
+  },
+  {
+    does: "answers garbage",
+    behaviour: {
+      serves: false,
+      started: ({ address, process }) => {
+        const server = createServer((socket) => {
+          socket.on("error", () => {});
+          socket.end(crypto.getRandomValues(new Uint8Array(60_000)));
+        }).listen(address);
+        void process.exited.then(() => server.close());
+      },
+    },
+    error: /was not ready within 400ms|cannot connect|HTTP/,
+  },
+  {
+    does: "offers without end",
+    behaviour: {
+      ready: () => {
+        const models = Array.from({ length: 20_000 }, (_, index) => `acme:test:model-${index}`);
+        return readyWith(
+          Array.from({ length: 50 }, (_, index) => ({ api: `acme:component:c${index}`, models })),
+        );
+      },
+    },
+    error: /no model acme:test:probe|was not ready/,
+  },
+  {
+    does: "answers with more than a message may have",
+    behaviour: { readings: () => ({ text: "x".repeat(80_000_000) }) },
+    then: async (world) => {
+      const ended = await within(
+        "the end of the call",
+        world.readings("victim").then(() => "an answer", String),
+      );
+      assertMatch(ended, /SvcError/);
+    },
+  },
+  {
+    does: "offers what cannot be a model, and what is the machine's own",
+    behaviour: {
+      ready: () =>
+        readyWith([
+          { api: "no api", models: ["acme:test:probe"] },
+          {
+            api: "acme:component:x",
+            models: ["../../etc:b:c", "", "acme:test:x"],
+            service: "viam.robot.v1.RobotService",
+          },
+          { api: SENSOR, models: ["rdk:builtin:fake", "acme:test:probe"] },
+        ]),
+    },
+    then: async (world) => {
+      assertEquals((await world.readings("built-in")).a, 1);
+      assertEquals(world.said("offers what cannot be a model").length, 2);
+      assertEquals(world.said("is a machine's own").length, 1);
+      assertEquals(world.states.victim, "ready");
+    },
+  },
+  {
+    does: "depends on itself, on nothing that there is, and on more than there can be",
+    behaviour: { validate: ({ name }) => ({ dependencies: [name, "missing", "a b c", ""] }) },
+    error: /unresolved dependencies/,
+  },
+  {
+    does: "names a million dependencies",
+    behaviour: { validate: () => ({ dependencies: new Array(1_000_000).fill("d") }) },
+    error: /has too many values|wanted at most 1000/,
+  },
+  {
+    does: "writes without end",
+    behaviour: {},
+    then: async (world) => {
+      const { process } = world.module("bad");
+      for (let line = 0; line < 20_000; line++) process.stdout.write(`line ${line}`);
+      await until(() => world.said("line 199").length > 0);
+      assertLess(world.said("line ").length, 3_000);
+    },
+  },
+  {
+    does: "logs without end",
+    behaviour: {},
+    then: async (world) => {
+      const channel = world.module("bad").parent();
+      const robot = client(RobotService, channel);
+      const log = (line: number) =>
+        robot.log({ logs: [{ level: "info", loggerName: "bad", message: `entry ${line}` }] });
+      for (let batch = 0; batch < 20; batch++) {
+        await Promise.all(Array.from({ length: 100 }, (_, index) => log(100 * batch + index)));
+      }
+      channel.close();
+    },
+  },
+];
+
+for (const { does, behaviour, error, then } of CASES) {
+  Deno.test(`a module that ${does} harms nobody else`, async () => {
+    const good: Behaviour = { ready: () => readyWith([{ api: SENSOR, models: ["acme:good:probe"] }]) };
+    await using world = await ModuleWorld.open({ bad: behaviour, good }, LIMITS);
+    const applied = world.apply(["bad", "good"], {
+      victim: {},
+      bystander: { model: "acme:good:probe" },
+      "built-in": { model: "fake" },
+    });
+    await until(() => world.states.bystander === "ready" && world.states["built-in"] === "ready");
+    if (error) assertMatch(await until(() => world.error("victim")), error);
+    await within("the configuration", applied);
+    await then?.(world);
+    assertEquals([world.states.bystander, world.states["built-in"]], ["ready", "ready"]);
+    await within("a call of another", Promise.all([world.readings("bystander"), world.readings("built-in")]));
+  });
+}
