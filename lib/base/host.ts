@@ -4,7 +4,7 @@
  */
 
 import type { Files } from "./files/files.ts";
-import type { PipeHost, ProcessHost } from "./process.ts";
+import type { PipeHost, ProcessHost, ProcessTable } from "./process.ts";
 
 export interface Environment {
   /** The value of an environment variable. */
@@ -101,4 +101,5 @@ export interface Host
     ProcessUsage,
     Devices,
     ProcessHost,
+    ProcessTable,
     PipeHost {}

@@ -7,8 +7,14 @@ import { DenoDevice } from "./device_deno.ts";
 import { escaped } from "./escape.ts";
 import { SystemFiles } from "./files/system_files.ts";
 import type { Device, Host } from "./host.ts";
-import type { FoundProcess, PipedProcess, ProcessCommand, RunningProcess } from "./process.ts";
-import { findMarked, pipe, spawn } from "./process_deno.ts";
+import type {
+  FoundProcess,
+  PipedProcess,
+  ProcessCommand,
+  ProcessFigures,
+  RunningProcess,
+} from "./process.ts";
+import { figuresOf, findMarked, pipe, spawn } from "./process_deno.ts";
 
 export class DenoHost extends SystemFiles implements Host {
   env(name: string): string | undefined {
@@ -29,6 +35,10 @@ export class DenoHost extends SystemFiles implements Host {
 
   cwd(): string {
     return Deno.cwd();
+  }
+
+  figuresOf(pid: number): ProcessFigures | undefined {
+    return figuresOf(pid);
   }
 
   openDevice(path: string): Device {

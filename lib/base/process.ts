@@ -16,8 +16,9 @@ export interface ProcessCommand {
   /** It and what it starts are a group, which gets signals together. Ctrl-C in our terminal does not reach it. */
   readonly ownGroup?: boolean;
   /**
-   * Nothing of its group outlives it or us, even if we are killed. Makes a group of its own. Not on Windows; needs
-   * the programs `sh` and `cat`.
+   * Nothing of its group outlives it or us, even if we are killed; on Linux nothing that it started either, whatever
+   * group that is in, unless it has another environment. Makes a group of its own. Not on Windows; needs the programs
+   * `sh`, `cat` and `grep`.
    */
   readonly leash?: boolean;
   /** It writes where we write, also when we are no more; there are no lines of it to read. */
@@ -66,6 +67,18 @@ export interface PipeHost {
 export interface SpawnHost {
   /** Starts a program; its standard input is empty. Throws an `SvcError` where it cannot: `not_found`, … */
   spawn(command: ProcessCommand): RunningProcess;
+}
+
+/** What a process, with those that it has started, takes. */
+export interface ProcessFigures {
+  readonly residentBytes: number;
+  /** Since it began. */
+  readonly cpuUs: number;
+}
+
+export interface ProcessTable {
+  /** Of a process by its number; nothing where it is not known. Only Linux tells. */
+  figuresOf(pid: number): ProcessFigures | undefined;
 }
 
 export interface ProcessHost extends SpawnHost {

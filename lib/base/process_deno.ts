@@ -11,6 +11,7 @@ import {
   linesOf,
   type PipedProcess,
   type ProcessCommand,
+  type ProcessFigures,
   type RunningProcess,
   type Signal,
 } from "./process.ts";
@@ -47,10 +48,19 @@ export async function findMarked(
 }
 
 /**
- * Runs its arguments as the leader of its group, beside a watch that kills the group when our end of the pipe closes:
- * the pipe closes with us, whatever became of us.
+ * What a leash ends with: waits until our end of the pipe closes, then kills those that have the mark in their
+ * environment, whatever group they are in, and the group.
  */
-const LEASH = `exec 3<&0; ( ( cat <&3; kill -KILL 0 ) >/dev/null 2>&1 & ); exec "$@" </dev/null 3<&-`;
+const WATCH = `cat <&3; for one in $(grep -lszxF "SVC_LEASH=$1" /proc/[0-9]*/environ); do ` +
+  "one=${one#/proc/}; kill -KILL ${one%/environ}; done; kill -KILL -$2";
+
+/**
+ * Runs its arguments as the leader of its group, beside a watch: the pipe closes with us, whatever became of us. Where
+ * there is `setsid` the watch is in no group that gets signals with the program.
+ */
+const LEASH = `mark=$1; shift; exec 3<&0; ` +
+  `( $(command -v setsid) sh -c '${WATCH}' watch "$mark" $$ >/dev/null 2>&1 & ); ` +
+  `SVC_LEASH=$mark exec "$@" </dev/null 3<&-`;
 
 class DenoProcess implements RunningProcess {
   readonly pid: number;
@@ -69,7 +79,9 @@ class DenoProcess implements RunningProcess {
     const script = `${leashed ? LEASH : 'exec "$@"'}${errorFile === undefined ? "" : ' 2>>"$0"'}`;
     const shell = leashed || errorFile !== undefined;
     const child = new Deno.Command(shell ? "sh" : command, {
-      args: shell ? ["-c", script, errorFile ?? command, command, ...args] : [...args],
+      args: shell
+        ? ["-c", script, errorFile ?? command, ...(leashed ? [crypto.randomUUID()] : []), command, ...args]
+        : [...args],
       env: { ...env },
       clearEnv: bare,
       cwd,
@@ -202,6 +214,33 @@ function procStat(pid: number): { group: number; started: string } | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Processes that one may have started and that are still counted. */
+const FAMILY_MAX = 256;
+/** Of a page, and of a tick of the clock that counts a process's time, as Linux has them nearly everywhere. */
+const PAGE_BYTES = 4096;
+const TICK_US = 10_000;
+
+/** See `ProcessTable`. */
+export function figuresOf(pid: number): ProcessFigures | undefined {
+  const family = [pid];
+  let residentBytes = 0, cpuUs = 0, known = 0;
+  // The list grows while it is gone through.
+  for (const one of family) {
+    try {
+      const text = Deno.readTextFileSync(`/proc/${one}/stat`);
+      const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+      cpuUs += (Number(fields[11]) + Number(fields[12])) * TICK_US;
+      residentBytes += Number(fields[21]) * PAGE_BYTES;
+      known++;
+      const children = Deno.readTextFileSync(`/proc/${one}/task/${one}/children`).trim();
+      if (children !== "" && family.length < FAMILY_MAX) family.push(...children.split(" ").map(Number));
+    } catch {
+      // It has ended, or this is not Linux.
+    }
+  }
+  return known === 0 ? undefined : { residentBytes, cpuUs };
 }
 
 function environmentOf(pid: number): Record<string, string> | undefined {

@@ -10,7 +10,7 @@ import type { MachineName, ProcessUsage, WholeEnvironment, WorkingFolder } from 
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Fields, Logs } from "../base/log/log.ts";
-import type { SpawnHost } from "../base/process.ts";
+import type { ProcessTable, SpawnHost } from "../base/process.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import type { ServiceTable } from "../wire/service.ts";
@@ -62,7 +62,14 @@ export interface RuntimeOptions {
 
 export interface RuntimeParts {
   readonly registry: Registry;
-  readonly host: ModelHost & MachineName & ProcessUsage & SpawnHost & WholeEnvironment & WorkingFolder;
+  readonly host:
+    & ModelHost
+    & MachineName
+    & ProcessUsage
+    & SpawnHost
+    & ProcessTable
+    & WholeEnvironment
+    & WorkingFolder;
   readonly clock: Clock;
   readonly logs: Logs;
   readonly version: string;
@@ -135,7 +142,11 @@ async function start(
   const packages = packagesOf(origin, parts);
   const sessions = sessionsOf(machine, first.config, parts);
   const operations = new Operations(clock);
-  const diagnostics = new Diagnostics(options.diagnostics, { machine, ...parts });
+  const diagnostics = new Diagnostics(options.diagnostics, {
+    machine,
+    sources: [() => machine.modules?.figures ?? {}],
+    ...parts,
+  });
   const { interceptors: outermost, routes } = diagnostics;
   const tables = new Tables({ machine, operations, sessions, host, clock, logger, outermost });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });

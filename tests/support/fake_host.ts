@@ -100,6 +100,8 @@ export class FakeHost extends FakeFiles implements Host {
     return this.#processes.spawn(command);
   }
 
+  figuresOf(): undefined {}
+
   pipe(command: ProcessCommand): PipedProcess {
     throw new SvcError("not_found", `cannot run "${command.command}": it does not exist`);
   }

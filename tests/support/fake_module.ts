@@ -44,7 +44,7 @@ export interface Behaviour {
   /** Begins to serve by itself; else the test calls `serve`. */
   readonly serves?: boolean;
   /** Is told of the start; may end the process. */
-  readonly started?: (module: FakeModule) => void;
+  readonly started?: (module: FakeModule) => unknown;
   readonly ready?: (
     request: ReadyRequest,
     module: FakeModule,
@@ -215,7 +215,7 @@ export class ModuleWorld implements AsyncDisposable {
     const loadModules = (): Promise<Modules> => {
       const logger = logs.logger("rdk.modmanager");
       const parent = new ModuleParent({ table, host, clock, logger });
-      const parts = { registry, host, clock, logger, home, parent, buildTimeoutMs, debug: false };
+      const parts = { registry, host, clock, logs, home, parent, buildTimeoutMs, debug: false };
       return Promise.resolve(
         new Modules({ ...parts, limits: { pauseMs: 1, crashPauseMaxMs: 5, retryMs: 20, ...limits } }),
       );

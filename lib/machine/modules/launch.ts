@@ -1,18 +1,18 @@
 /**
- * How a module is started: its program, arguments and environment, and the names of its sockets.
+ * How a module is started: its arguments and environment, and the names of its sockets.
  *
  * The names are the published ones, so that modules written with the published libraries find what they look for;
  * every published variable has a neutral one beside it.
  */
 
 import { createHash } from "node:crypto";
-import { dirname, isAbsolute, join } from "node:path";
-import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
-import type { ReadFiles } from "../../base/files/files.ts";
+import { join } from "node:path";
+import type { WholeEnvironment } from "../../base/host.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Level } from "../../base/log/log.ts";
 import type { ProcessCommand } from "../../base/process.ts";
 import type { ModuleConfig } from "../config/config.ts";
+import type { ModuleProgram } from "./module_program.ts";
 import { fileNameOf } from "../config/placeholder.ts";
 
 /** The longest path of a Unix socket that every system takes. */
@@ -33,10 +33,7 @@ export interface MachineIdentity {
 /** What a module is told. */
 export interface LaunchFacts {
   readonly config: ModuleConfig;
-  /** The program itself. */
-  readonly program: string;
-  /** The folder that the module calls its root. */
-  readonly root: string;
+  readonly program: ModuleProgram;
   /** The module's own folder for data. */
   readonly data: string;
   /** Where the module serves: the path of a socket, or `127.0.0.1:port`. */
@@ -59,44 +56,17 @@ export function dataRoot(home: string, machine: MachineIdentity | undefined): st
   return join(home, "module-data", fileNameOf(machine?.partId ?? "local"));
 }
 
-/** The program that `config` names, with links and `~` followed. Throws where it cannot be run. */
-export async function programOf(
-  { name, executablePath }: ModuleConfig,
-  home: string | undefined,
-  host: ReadFiles & WorkingFolder,
-): Promise<string> {
-  if (!executablePath) {
-    throw new SvcError(
-      "failed_precondition",
-      `module "${name}" names no program and no package that has one`,
-    );
-  }
-  const written = executablePath.replace(/^~(?=\/)/, home ?? "~");
-  const path = isAbsolute(written) ? written : join(host.cwd(), written);
-  const facts = await host.stat(path);
-  const wanted = `cannot run module "${name}"`;
-  if (!facts) throw new SvcError("not_found", `${wanted}: there is no file ${path}`);
-  if (facts.kind !== "file") {
-    throw new SvcError("failed_precondition", `${wanted}: ${path} is no file, wanted a program`);
-  }
-  // Windows knows no such permission and tells 0.
-  if (facts.mode !== 0 && (facts.mode & 0o111) === 0) {
-    throw new SvcError("permission_denied", `${wanted}: ${path} is not executable; run chmod +x on it`);
-  }
-  return path;
-}
-
 /** What to run. */
 export function commandOf(facts: LaunchFacts, { environment }: WholeEnvironment): ProcessCommand {
-  const { config, program, root, address, logLevel } = facts;
+  const { config, program, address, logLevel } = facts;
   const args = [address];
   if (logLevel !== undefined) args.push(`--log-level=${logLevel}`);
   if (config.tcpMode) args.push("--tcp-mode");
   const own = Object.entries(environment()).filter(([name]) => !NOT_FOR_MODULES.test(name));
   return {
-    command: program,
+    command: program.path,
     args,
-    cwd: root,
+    cwd: config.env.VIAM_MODULE_ROOT ?? program.root,
     env: { ...Object.fromEntries(own), ...variables(facts), ...config.env },
     bare: true,
     leash: true,
@@ -104,13 +74,13 @@ export function commandOf(facts: LaunchFacts, { environment }: WholeEnvironment)
 }
 
 function variables(facts: LaunchFacts): Record<string, string> {
-  const { config, address, root, data, home, machine, key } = facts;
+  const { config, address, program, data, home, machine, key } = facts;
   const pairs: [name: string, value: string | undefined][] = [
     ["HOME", home],
     ["MODULE_NAME", config.name],
     ["MODULE_ADDRESS", address],
     ["MODULE_DATA", data],
-    ["MODULE_ROOT", root],
+    ["MODULE_ROOT", program.root],
     ["MODULE_ID", config.type === "registry" ? config.moduleId : undefined],
     ["PRIMARY_ORG_ID", machine?.organizationId],
     ["LOCATION_ID", machine?.locationId],
@@ -137,11 +107,6 @@ export function socketPath(folder: string, name: string): string {
     throw new SvcError("failed_precondition", `${problem}; set TMPDIR to a folder with a shorter path`);
   }
   return join(folder, `${name.slice(0, room)}-${hash}.sock`);
-}
-
-/** The folder that a program stands in. */
-export function folderOf(program: string): string {
-  return dirname(program);
 }
 
 function letters(count: number): string {

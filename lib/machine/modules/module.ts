@@ -9,14 +9,15 @@ import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Level, Logger } from "../../base/log/log.ts";
-import type { SpawnHost } from "../../base/process.ts";
+import type { Level, Logger, Logs } from "../../base/log/log.ts";
+import type { ProcessTable, SpawnHost } from "../../base/process.ts";
 import { formatDuration } from "../../base/schema/schema.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
 import type { ModuleConfig, ResourceConfig } from "../config/config.ts";
 import type { Activities } from "../graph/activities.ts";
-import { commandOf, dataFolder, folderOf, type MachineIdentity, programOf, socketPath } from "./launch.ts";
+import { commandOf, dataFolder, type MachineIdentity, socketPath } from "./launch.ts";
 import { ModuleModels, type Offer } from "./module_models.ts";
+import { firstRun, programOf } from "./module_program.ts";
 import { ModuleProcess } from "./module_process.ts";
 import type { ModuleParent } from "./module_parent.ts";
 
@@ -71,10 +72,9 @@ export const MODULE_LIMITS: ModuleLimits = {
 
 export interface ModuleParts {
   readonly registry: Registry;
-  readonly host: SpawnHost & ReadFiles & WriteFiles & WholeEnvironment & WorkingFolder;
+  readonly host: SpawnHost & ProcessTable & ReadFiles & WriteFiles & WholeEnvironment & WorkingFolder;
   readonly clock: Clock;
-  /** `rdk.modmanager` */
-  readonly logger: Logger;
+  readonly logs: Logs;
   readonly activities?: Activities;
   /** The program's home folder. */
   readonly home: string;
@@ -103,7 +103,8 @@ export class Module {
     before: Promise<void>,
   ) {
     const { name } = wanted.config;
-    this.#logger = parts.logger.child(name);
+    // Patterns of the configuration mean a module by its own name.
+    this.#logger = parts.logs.logger(`rdk.modmanager.${name}`, [name]);
     this.#status = { name, state: "pending", updatedMs: parts.clock.nowMs(), consecutiveFailures: 0 };
     this.ended = before.then(() => this.#run());
   }
@@ -218,14 +219,14 @@ export class Module {
     if (this.#status.state === "pending") this.#set({ state: "starting" });
     const ended = activities?.begin("module", { module: name });
     try {
-      const program = await programOf(config, host.environment().HOME, host);
+      const program = await programOf(config, home, host);
       const data = dataFolder(home, machine, name);
       await host.makeFolder(data, { mode: 0o750 });
       const { folder, address: parentAddress } = await parent.open(config.tcpMode);
       const address = config.tcpMode ? await parent.freeAddress() : socketPath(folder, name);
-      const root = config.env.VIAM_MODULE_ROOT ?? folderOf(program);
-      const facts = { config, program, root, data, address, logLevel, home, machine, key };
+      const facts = { config, program, data, address, logLevel, home, machine, key };
       const command = commandOf(facts, host);
+      await firstRun(program, command, config, { host, clock, logger: this.#logger }, signal);
       const run = {
         name,
         command,

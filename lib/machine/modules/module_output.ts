@@ -6,7 +6,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
-import type { Logger } from "../../base/log/log.ts";
+import type { Level, Logger } from "../../base/log/log.ts";
 import type { RunningProcess } from "../../base/process.ts";
 
 const WINDOW_MS = 1_000;
@@ -23,13 +23,19 @@ export class ModuleOutput {
   lastError: string | undefined;
   readonly #hearing: Promise<unknown>;
 
-  constructor(process: RunningProcess, logger: Logger, private readonly clock: Clock) {
+  /** `errorLevel`: of what it writes to standard error. */
+  constructor(
+    process: RunningProcess,
+    logger: Logger,
+    private readonly clock: Clock,
+    errorLevel: Level = "error",
+  ) {
     const [out, error] = [logger.child("StdOut"), logger.child("StdErr")];
     this.#hearing = Promise.all([
       this.#hear(process.stdout, out, (line) => out.info(line)),
       this.#hear(process.stderr, error, (line) => {
         this.lastError = line.slice(0, LAST_CHARS);
-        error.error(line);
+        error[errorLevel](line);
       }),
     ]);
   }

@@ -10,7 +10,7 @@
 
 import type { Environment } from "../../base/host.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Logs } from "../../base/log/log.ts";
+import { logPattern, type Logs } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
 import type { ServiceTable } from "../../wire/service.ts";
 import { envDurationMs } from "../config/env_duration.ts";
@@ -59,7 +59,7 @@ export function openModules({ logs, table, ...parts }: OpenParts): Modules {
   const logger = logs.logger("rdk.modmanager");
   const startTimeoutMs = envDurationMs(START_TIMEOUT_VARIABLES, MODULE_LIMITS.startTimeoutMs, env, logger);
   const parent = new ModuleParent({ table, host, clock, logger });
-  return new Modules({ ...parts, logger, parent, home: homeFolder(env), limits: { startTimeoutMs } });
+  return new Modules({ ...parts, logs, parent, home: homeFolder(env), limits: { startTimeoutMs } });
 }
 
 export class Modules {
@@ -82,6 +82,18 @@ export class Modules {
     return [...this.#modules.values()].flatMap(({ name, wanted: { config }, models }) =>
       models.map((one) => ({ ...one, module: name, isLocal: config.type === "local" }))
     );
+  }
+
+  /** What the process of each takes, for diagnostics. */
+  get figures(): { readonly [metric: string]: number } {
+    const figures: { [metric: string]: number } = {};
+    for (const { name, process } of this.#modules.values()) {
+      const found = process && this.#parts.host.figuresOf(process.pid);
+      if (!found) continue;
+      figures[`proc.modules.${name}.resident_bytes`] = found.residentBytes;
+      figures[`proc.modules.${name}.cpu_total_us`] = found.cpuUs;
+    }
+    return figures;
   }
 
   /** The APIs that only they know; where two know one, it is the first's. */
@@ -197,7 +209,7 @@ export class Modules {
     const released = Promise.withResolvers<void>();
     this.#leaving.set(module, released.resolve);
     await released.promise;
-    await module.close().catch((error) => this.#parts.logger.error(chainOf(error)));
+    await module.close().catch((error) => this.#parts.logs.logger("rdk.modmanager").error(chainOf(error)));
     this.#leaving.delete(module);
   }
 
@@ -208,7 +220,10 @@ export class Modules {
 }
 
 /** What the configuration says of each module, with what it says elsewhere that modules are told. */
-function wantedModules({ modules, cloud, auth, ...config }: MachineConfig, debug: boolean): WantedModule[] {
+function wantedModules(
+  { modules, cloud, auth, log, ...config }: MachineConfig,
+  debug: boolean,
+): WantedModule[] {
   const [id] = Object.keys(auth.apiKeys ?? {}).sort();
   const key = id === undefined ? undefined : { id, key: auth.apiKeys![id].reveal() };
   const machine = cloud && {
@@ -219,5 +234,8 @@ function wantedModules({ modules, cloud, auth, ...config }: MachineConfig, debug
     fqdn: cloud.fqdn,
   };
   const usual = debug || config.debug ? "debug" : undefined;
-  return modules.map((config) => ({ config, machine, key, logLevel: config.logLevel ?? usual }));
+  const byName = (name: string) => log.findLast(({ pattern }) => logPattern(pattern).test(name))?.level;
+  return modules.map((config) => {
+    return { config, machine, key, logLevel: config.logLevel ?? byName(config.name) ?? usual };
+  });
 }

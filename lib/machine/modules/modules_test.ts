@@ -1,8 +1,11 @@
 import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { client } from "../../wire/channel.ts";
 import { randomFrom } from "../../geometry/random.ts";
-import { ModuleWorld, readyWith } from "../../../tests/support/fake_module.ts";
+import { type FakeModule, ModuleWorld, readyWith } from "../../../tests/support/fake_module.ts";
 import { until, within } from "../../../tests/support/until.ts";
 
 /** `deno task kill:modules` kills real processes, and more often. */
@@ -123,4 +126,83 @@ Deno.test("50 modules start at once and each serves its own", async () => {
   assertEquals(world.started.length, 50);
   const runs = await Promise.all(names.map(async (name) => (await world.readings(`r-${name}`)).run));
   assertEquals(new Set(runs).size, 50);
+});
+
+Deno.test("a module in TCP mode is called, and calls the machine, on this computer's own addresses", async () => {
+  await using world = await ModuleWorld.open();
+  await world.apply([{ name: "one", tcp_mode: true }], { a: {} });
+  const one = world.module("one");
+  assertMatch(one.address, /^127\.0\.0\.1:\d+$/);
+  assertEquals(one.process.command.args, [one.address, "--tcp-mode"]);
+  assertMatch(one.parentAddress, /^127\.0\.0\.1:\d+$/);
+  assertEquals((await world.readings("a")).run, one.process.pid);
+  await callsTheMachine(one);
+});
+
+Deno.test("a module has the machine's full trust on its socket, whatever keys others need", async () => {
+  await using world = await ModuleWorld.open();
+  const auth = { handlers: [{ type: "api-key", config: { b: "second", a: "first", keys: ["a", "b"] } }] };
+  await world.apply(["one"], { a: {} }, { auth });
+  const one = world.module("one");
+  const { VIAM_API_KEY_ID, VIAM_API_KEY, SVC_API_KEY } = one.process.command.env!;
+  assertEquals([VIAM_API_KEY_ID, VIAM_API_KEY, SVC_API_KEY], ["a", "first", "first"]);
+  await callsTheMachine(one);
+});
+
+async function callsTheMachine(module: FakeModule): Promise<void> {
+  const parent = module.parent();
+  const { resources } = await client(RobotService, parent).resourceNames({});
+  assertEquals(resources.map(({ name }) => name).sort(), ["a", "builtin"]);
+  parent.close();
+}
+
+Deno.test("a module's level is its own, that of a pattern with its name, or that of the machine", async () => {
+  await using world = await ModuleWorld.open();
+  const argumentsOf = async (module: JsonObject, more: JsonObject) => {
+    await world.apply([{ name: "one", ...module }], {}, more);
+    return world.module("one").process.command.args!.slice(1);
+  };
+  const log = [{ pattern: "o.e", level: "debug" }, { pattern: "other", level: "error" }];
+  assertEquals(await argumentsOf({}, {}), []);
+  assertEquals(await argumentsOf({}, { log }), ["--log-level=debug"]);
+  assertEquals(await argumentsOf({ log_level: "Warning" }, { log, debug: true }), ["--log-level=warn"]);
+  assertEquals(await argumentsOf({}, { debug: true }), ["--log-level=debug"]);
+});
+
+Deno.test("a restart on request builds the module's resources anew; one that does not exist is not found", async () => {
+  await using world = await ModuleWorld.open();
+  await world.apply(["one"], { a: {} });
+  const modules = world.machine.modules!;
+  const first = world.module("one");
+  await modules.restart(({ name }) => name === "one");
+  await until(() => world.states.a === "ready");
+  assertEquals([first.process.over, first.diary], [true, ["add a", "remove a"]]);
+  assertEquals((await world.readings("a")).run, world.module("one").process.pid);
+  assertEquals(modules.restart(({ name }) => name === "two"), undefined);
+});
+
+Deno.test("what a module cannot do now is tried again: a start, a configuration, a resource", async () => {
+  const faults = new Set(["start", "validate", "add"]);
+  const fails = (fault: string) => {
+    if (faults.has(fault)) throw new Error(`no ${fault} yet`);
+  };
+  await using world = await ModuleWorld.open({
+    one: {
+      started: ({ process }) => faults.has("start") && process.exit(1),
+      validate: () => {
+        fails("validate");
+        return {};
+      },
+      add: () => fails("add"),
+    },
+  }, { startPauseMaxMs: 5 });
+  void world.apply(["one"], { a: {} });
+  await until(() => world.machine.modules?.statuses[0].consecutiveFailures! > 3);
+  faults.delete("start");
+  await until(() => world.error("a")?.includes("no validate yet"));
+  faults.delete("validate");
+  await until(() => world.error("a")?.includes("no add yet"));
+  faults.delete("add");
+  await until(() => world.states.a === "ready");
+  assertEquals((await world.readings("a")).run, world.module("one").process.pid);
 });

@@ -1,0 +1,227 @@
+/**
+ * A module's program: found, unpacked if it comes as an archive, and set up before its first start.
+ *
+ * Owns `packages-local` under the program's home, with the archives of local modules as they are unpacked. A version
+ * has its folder only once all of it is there. The first-run script of a version runs until it has succeeded once.
+ */
+
+import { createHash, randomUUID } from "node:crypto";
+import { dirname, isAbsolute, join, normalize } from "node:path";
+import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
+import { unpackInto } from "../../base/files/archive.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { endProcess, type ProcessCommand, type SpawnHost } from "../../base/process.ts";
+import { object, Place, text } from "../../base/schema/schema.ts";
+import { formatDuration } from "../../base/schema/schema.ts";
+import type { ModuleConfig } from "../config/config.ts";
+import { fileNameOf, packageFolder } from "../config/placeholder.ts";
+import { ModuleOutput } from "./module_output.ts";
+
+const ARCHIVE = /\.(tgz|tar\.gz)$/;
+/** Of an archive and of what it unpacks to. */
+const LIMITS = { filesMax: 100_000, bytesMax: 8 * 1024 ** 3 };
+const META_CHARS_MAX = 1_000_000;
+/** Beside a version's folder, when its first run has succeeded (a published name). */
+const FIRST_RUN_MARK = ".first_run_succeeded";
+/** Between SIGTERM and SIGKILL of a first run that takes too long. */
+const FIRST_RUN_STOP_MS = 5_000;
+
+type ProgramHost = SpawnHost & ReadFiles & WriteFiles & WholeEnvironment & WorkingFolder;
+
+/** Where a module's program is. */
+export interface ModuleProgram {
+  readonly path: string;
+  /** The folder that the module calls its root. */
+  readonly root: string;
+  /** The script of the first run, if there is one. */
+  readonly firstRun?: string;
+}
+
+/** `meta.json` of a module's package, as far as it counts here. */
+const metaRow = object({
+  entrypoint: text("path of the program in the package"),
+  firstRun: text("path of the script that prepares the module"),
+}).required();
+
+/** The program that `config` names. Throws where it cannot be run. */
+export async function programOf(
+  config: ModuleConfig,
+  home: string,
+  host: ProgramHost,
+): Promise<ModuleProgram> {
+  const { name, executablePath, type, moduleId = "", version = "latest" } = config;
+  if (type === "registry") {
+    const folder = packageFolder(home, { name, type: "module", package: moduleId, version });
+    if (await host.stat(folder)) return await packaged(folder, executablePath, config, host);
+    if (!executablePath) {
+      const wanted = `wanted it in ${folder}`;
+      throw new SvcError(
+        "failed_precondition",
+        `module "${name}" (${moduleId} ${version}) is not there, ${wanted}`,
+      );
+    }
+  }
+  const path = absolute(executablePath!, host);
+  if (ARCHIVE.test(path)) {
+    return await packaged(await unpackedFolder(path, name, home, host), undefined, config, host);
+  }
+  await checkExecutable(path, name, host);
+  const root = dirname(path);
+  // A registry module may name a program inside of its package.
+  return type === "registry" ? { path, root, ...await firstRunIn(root, host) } : { path, root };
+}
+
+/** Runs the first-run script in the environment of `command`, unless it has succeeded for this version before. */
+export async function firstRun(
+  { root, firstRun: script }: ModuleProgram,
+  { env }: ProcessCommand,
+  { name, firstRunTimeout }: ModuleConfig,
+  parts: { readonly host: ProgramHost; readonly clock: Clock; readonly logger: Logger },
+  signal: AbortSignal,
+): Promise<void> {
+  const { host, clock, logger } = parts;
+  const mark = `${root}${FIRST_RUN_MARK}`;
+  if (script === undefined || await host.stat(mark)) return;
+  await checkExecutable(script, name, host);
+  logger.info(`the first run of module "${name}" begins`, { script });
+  const limit = formatDuration(firstRunTimeout);
+  const late = () =>
+    new SvcError("deadline_exceeded", `the first run of module "${name}" took longer than ${limit}`);
+  const { signal: over, done } = deadline(clock, firstRunTimeout, late, signal);
+  try {
+    const process = host.spawn({ command: script, cwd: root, env, bare: true, leash: true });
+    const output = new ModuleOutput(process, logger.child("first_run"), clock, "warn");
+    const stop = () => void endProcess(process, clock, FIRST_RUN_STOP_MS);
+    over.addEventListener("abort", stop, { once: true });
+    const { code } = await process.exited;
+    over.removeEventListener("abort", stop);
+    await output.drained();
+    over.throwIfAborted();
+    if (code !== 0) {
+      const said = output.lastError === undefined ? "" : `: ${output.lastError}`;
+      throw new SvcError(
+        "failed_precondition",
+        `the first run of module "${name}" ended with code ${code}${said}`,
+      );
+    }
+    await host.writeFile(mark, "");
+    logger.info(`the first run of module "${name}" has succeeded`);
+  } finally {
+    done();
+  }
+}
+
+/** The program of an unpacked package: its `meta.json` goes before what is configured. */
+async function packaged(
+  folder: string,
+  configured: string | undefined,
+  { name }: ModuleConfig,
+  host: ProgramHost,
+): Promise<ModuleProgram> {
+  const meta = await metaOf(folder, host);
+  const entry = meta?.entrypoint ?? configured;
+  if (!entry) {
+    const wanted = 'wanted "entrypoint", the path of the program in the package';
+    throw new SvcError(
+      "failed_precondition",
+      `module "${name}": ${folder}/meta.json names no program, ${wanted}`,
+    );
+  }
+  const path = meta?.entrypoint ? inside(folder, entry) : isAbsolute(entry) ? entry : join(folder, entry);
+  await checkExecutable(path, name, host);
+  return { path, root: folder, ...await firstRunIn(folder, host) };
+}
+
+async function firstRunIn(folder: string, host: ProgramHost): Promise<Pick<ModuleProgram, "firstRun">> {
+  const script = (await metaOf(folder, host))?.firstRun;
+  return script ? { firstRun: inside(folder, script) } : {};
+}
+
+async function metaOf(folder: string, host: ReadFiles) {
+  const path = join(folder, "meta.json");
+  const size = await host.fileSize(path);
+  if (size === undefined) return undefined;
+  if (size > META_CHARS_MAX) {
+    throw new SvcError("invalid_argument", `${path} has ${size} bytes, wanted at most ${META_CHARS_MAX}`);
+  }
+  const at = new Place(path);
+  try {
+    const meta = metaRow.decode(JSON.parse(await host.readTextFile(path)), at);
+    const [problem] = at.problems.filter(({ severity }) => severity === "error");
+    if (!problem) return meta;
+    throw new SvcError("invalid_argument", `${problem.path}: ${problem.message}`);
+  } catch (cause) {
+    if (cause instanceof SvcError) throw cause;
+    throw new SvcError("invalid_argument", `cannot read ${path}: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** The folder of an archive's content, which is unpacked unless this very content was before. */
+async function unpackedFolder(
+  archive: string,
+  name: string,
+  home: string,
+  host: ProgramHost,
+): Promise<string> {
+  if (!await host.findFile(archive)) {
+    throw new SvcError("not_found", `cannot run module "${name}": there is no file ${archive}`);
+  }
+  const hash = createHash("sha256");
+  for await (const piece of host.readPieces(archive)) hash.update(piece);
+  const all = join(home, "packages-local");
+  const folder = join(all, `${fileNameOf(name)}-${hash.digest("hex").slice(0, 16)}`);
+  if (await host.stat(folder)) return folder;
+  const temporary = join(all, `${randomUUID()}.tmp`);
+  try {
+    await host.makeFolder(temporary);
+    for (const path of await unpackInto(host, temporary, host.readPieces(archive), LIMITS)) {
+      await host.syncFile(join(temporary, path));
+    }
+    await host.moveDurably(temporary, folder);
+  } catch (error) {
+    await host.removeTree(temporary);
+    throw new SvcError(
+      SvcError.from(error).code,
+      `module "${name}": cannot unpack ${archive}: ${messageOf(error)}`,
+    );
+  }
+  await removeOthers(all, folder, name, host);
+  return folder;
+}
+
+/** Removes what earlier archives of the module were unpacked to. */
+async function removeOthers(all: string, folder: string, name: string, host: ProgramHost): Promise<void> {
+  const own = new RegExp(`^${fileNameOf(name)}-[0-9a-f]{16}(\\${FIRST_RUN_MARK})?$`);
+  for (const entry of await host.readFolder(all)) {
+    const path = join(all, entry);
+    if (own.test(entry) && !path.startsWith(folder)) await host.removeTree(path);
+  }
+}
+
+/** A path of a package, which must not lead out of it. */
+function inside(folder: string, path: string): string {
+  const inner = normalize(path);
+  if (!isAbsolute(inner) && !inner.startsWith("..")) return join(folder, inner);
+  throw new SvcError("invalid_argument", `"${path}" in ${folder}/meta.json leads out of the package`);
+}
+
+function absolute(path: string, host: WholeEnvironment & WorkingFolder): string {
+  const whole = path.replace(/^~(?=\/)/, host.environment().HOME ?? "~");
+  return isAbsolute(whole) ? whole : join(host.cwd(), whole);
+}
+
+async function checkExecutable(path: string, name: string, host: ReadFiles): Promise<void> {
+  const facts = await host.stat(path);
+  const attempt = `cannot run module "${name}"`;
+  if (!facts) throw new SvcError("not_found", `${attempt}: there is no file ${path}`);
+  if (facts.kind !== "file") {
+    throw new SvcError("failed_precondition", `${attempt}: ${path} is no file, wanted a program`);
+  }
+  // Windows knows no such permission and tells 0.
+  if (facts.mode !== 0 && (facts.mode & 0o111) === 0) {
+    throw new SvcError("permission_denied", `${attempt}: ${path} is not executable; run chmod +x on it`);
+  }
+}

@@ -1,0 +1,125 @@
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { packed } from "../../base/files/archive.ts";
+import { SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { DenoHost } from "../../base/host_deno.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import type { ModuleConfig } from "../config/config.ts";
+import { moduleRow } from "../config/settings.ts";
+import { Place } from "../../base/schema/schema.ts";
+import type { Json } from "../../base/schema/schema.ts";
+import { firstRun, programOf } from "./module_program.ts";
+
+const clock = new SystemClock();
+const host = new DenoHost();
+
+Deno.test("an archive is unpacked once for each content; its meta.json names the program", async () => {
+  await using home = await Home.make();
+  const archive = await home.archive({ "meta.json": { entrypoint: "bin/run" }, "bin/run": "#!/bin/sh\n" });
+  const config = home.config({ executable_path: archive });
+  const first = await programOf(config, home.path, host);
+  assertMatch(first.path, /\/packages-local\/probe-[0-9a-f]{16}\/bin\/run$/);
+  assertEquals(first.path, `${first.root}/bin/run`);
+  assertEquals(await programOf(config, home.path, host), first);
+  await home.archive({ "meta.json": { entrypoint: "bin/run" }, "bin/run": "#!/bin/sh\n# newer\n" });
+  const second = await programOf(config, home.path, host);
+  assertEquals(await host.readFolder(`${home.path}/packages-local`), [second.root.split("/").at(-1)!]);
+});
+
+Deno.test("what cannot be run is told with what to do", async () => {
+  await using home = await Home.make();
+  await Deno.writeTextFile(`${home.path}/plain`, "text", { mode: 0o644 });
+  await Deno.writeTextFile(`${home.path}/broken.tgz`, "no archive");
+  const refused = async (entry: Record<string, Json>, message: RegExp) => {
+    const error = await assertRejects(() => programOf(home.config(entry), home.path, host), SvcError);
+    assertMatch(error.message, message);
+  };
+  await refused({ executable_path: `${home.path}/missing` }, /there is no file .*missing/);
+  await refused({ executable_path: home.path }, /is no file, wanted a program/);
+  await refused({ executable_path: `${home.path}/plain` }, /is not executable; run chmod \+x on it/);
+  await refused({ executable_path: `${home.path}/broken.tgz` }, /cannot unpack .*broken.tgz/);
+  await refused(
+    { type: "registry", module_id: "acme:probe", version: "1.2.0" },
+    /is not there, wanted it in .*acme:probe-1_2_0/,
+  );
+  const bad = async (meta: Json) => await home.archive({ "meta.json": meta });
+  await refused({ executable_path: await bad({}) }, /names no program/);
+  await refused({ executable_path: await bad({ entrypoint: "../../bin/sh" }) }, /leads out of the package/);
+  await refused({ executable_path: await bad({ entrypoint: "run" }) }, /there is no file .*run/);
+  await refused({ executable_path: await bad([]) }, /meta.json/);
+});
+
+Deno.test("a registry module is run from its package", async () => {
+  await using home = await Home.make();
+  const folder = `${home.path}/packages/data/module/acme:probe-1_2_0`;
+  await Deno.mkdir(folder, { recursive: true });
+  await Deno.writeTextFile(
+    `${folder}/meta.json`,
+    JSON.stringify({ entrypoint: "run.sh", first_run: "setup.sh" }),
+  );
+  await Deno.writeTextFile(`${folder}/run.sh`, "#!/bin/sh\n", { mode: 0o755 });
+  const config = home.config({ type: "registry", module_id: "acme:probe", version: "1.2.0" });
+  const found = await programOf(config, home.path, host);
+  assertEquals(found, { path: `${folder}/run.sh`, root: folder, firstRun: `${folder}/setup.sh` });
+});
+
+Deno.test("a first run happens until it has succeeded once; its output and end are told", async () => {
+  await using home = await Home.make();
+  const script = (body: string) =>
+    home.archive({
+      "meta.json": { entrypoint: "run", first_run: "setup" },
+      run: "#!/bin/sh\n",
+      setup: `#!/bin/sh\n${body}\n`,
+    });
+  const { signal } = new AbortController();
+  const run = async (more: Record<string, Json> = {}) => {
+    const config = home.config({ executable_path: `${home.path}/probe.tgz`, ...more });
+    const program = await programOf(config, home.path, host);
+    const command = { command: program.path, env: { WORD: "from the environment" } };
+    await firstRun(program, command, config, { host, clock, logger: home.logs.logger("m") }, signal);
+  };
+  await script("echo no luck >&2; exit 3");
+  await assertRejects(() => run(), SvcError, 'the first run of module "probe" ended with code 3: no luck');
+  await script("exec sleep 600");
+  await assertRejects(() => run({ first_run_timeout: "100ms" }), SvcError, "took longer than 100ms");
+  await script('echo "$WORD"; pwd > done');
+  await run();
+  await run();
+  const said = home.records.map(({ message }) => message);
+  assertEquals(said.filter((one) => one === "from the environment").length, 1);
+  assertEquals(said.filter((one) => one.endsWith("has succeeded")).length, 1);
+});
+
+class Home implements AsyncDisposable {
+  readonly records: LogRecord[] = [];
+  readonly logs = new Logs(clock, [memorySink(this.records)]);
+
+  private constructor(readonly path: string) {}
+
+  static async make(): Promise<Home> {
+    return new Home(await Deno.makeTempDir({ prefix: "svc-program-" }));
+  }
+
+  config(entry: Record<string, Json>): ModuleConfig {
+    const at = new Place();
+    const config = moduleRow.required().decode({ name: "probe", ...entry }, at);
+    assertEquals(at.problems, []);
+    return config;
+  }
+
+  /** An archive with these files, all of them programs; gives its path. */
+  async archive(files: Record<string, Json>): Promise<string> {
+    const entries = Object.entries(files).map(([path, content]) => {
+      const bytes = new TextEncoder().encode(typeof content === "string" ? content : JSON.stringify(content));
+      return { path, bytes: bytes.length, executable: true, content: [bytes] };
+    });
+    const archive = `${this.path}/probe.tgz`;
+    await host.remove(archive);
+    await host.createFile(archive, packed(entries));
+    return archive;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.path, { recursive: true });
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * Nothing that a module has started is left, whatever ends: the module, or svc-server without a chance to say so.
+ */
+
+import { assertEquals } from "@std/assert";
+import { startServer } from "../support/server.ts";
+import { until, untilGone } from "../support/until.ts";
+
+/** Starts processes in its own group and in groups of their own, and never serves. */
+const FORKING = `#!/bin/sh
+sleep MARK &
+setsid sleep MARK &
+(setsid sh -c 'sleep MARK & sleep MARK' &)
+echo has forked
+exec sleep MARK
+`;
+
+for (const how of ["SIGKILL", "SIGTERM"] as const) {
+  Deno.test({
+    name: `a module's processes end with svc-server, by ${how}, also those in other groups`,
+    ignore: Deno.build.os !== "linux",
+    fn: async () => {
+      const home = await Deno.makeTempDir({ prefix: "svc-orphans-" });
+      // Nobody else sleeps as long.
+      const mark = `${700_000_000 + Math.floor(Math.random() * 10_000_000)}`;
+      const program = `${home}/forking.sh`;
+      await Deno.writeTextFile(program, FORKING.replaceAll("MARK", mark), { mode: 0o755 });
+      const config = {
+        network: { bind_address: "localhost:0" },
+        modules: [{ name: "forking", executable_path: program }],
+      };
+      await Deno.writeTextFile(`${home}/machine.json`, JSON.stringify(config));
+      const server = await startServer(`${home}/machine.json`, { env: { SVC_HOME: home } });
+      await server.wrote("has forked");
+      await until(async () => await count(mark) === 5);
+      Deno.kill(server.pid, how);
+      await server.ended;
+      await untilGone(mark);
+      await Deno.remove(home, { recursive: true });
+      assertEquals(await count(mark), 0);
+    },
+  });
+}
+
+/** Processes that sleep as long. */
+async function count(mark: string): Promise<number> {
+  const { stdout } = await new Deno.Command("pgrep", { args: ["-xfc", `sleep ${mark}`] }).output();
+  return Number(new TextDecoder().decode(stdout));
+}
