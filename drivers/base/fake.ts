@@ -17,8 +17,10 @@ const SIMULATED = new URL("./simulated.ts", import.meta.url).href;
 const attributes = object({
   building: choice("a simulated building to drive in; absent means none", ["office", "hall"]),
   people: integer("people who walk in the building", { min: 0, max: PEOPLE_MAX }).default(2),
-  startXM: number("where the base begins, in metres from the middle of the building").default(-6.5),
-  startYM: number("the same, to the north").default(0),
+  startXM: number(
+    "where the base begins, in metres to the east of the building's middle; absent means a free place",
+  ),
+  startYM: number("the same to the north"),
   startYawDegs: number("where it looks, counter-clockwise from the east").default(0),
   wheelSlip: number("the greatest share of a movement that the wheels lose", { min: 0, max: 0.5 })
     .default(0.05),

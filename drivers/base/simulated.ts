@@ -10,7 +10,7 @@ import type { Vec3 } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
-import { building, type BuildingName } from "../../lib/slam/simulation/building.ts";
+import { building, type BuildingName, STARTS } from "../../lib/slam/simulation/building.ts";
 import { type Motion, type Simulated, SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
 
 /** At full power. */
@@ -23,8 +23,8 @@ const RAD_PER_DEG = Math.PI / 180;
 export interface SimulationSettings {
   readonly building: BuildingName;
   readonly people: number;
-  readonly startXM: number;
-  readonly startYM: number;
+  readonly startXM?: number;
+  readonly startYM?: number;
   readonly startYawDegs: number;
   readonly wheelSlip: number;
   readonly seed: number;
@@ -36,9 +36,11 @@ export class SimulatedBase extends BaseComponent implements Base, Simulated {
 
   constructor(name: ResourceName, settings: SimulationSettings, private readonly clock: Clock) {
     super(name);
+    const free = STARTS[settings.building];
+    const { startXM = free.x, startYM = free.y } = settings;
     this.simulation = new SimulatedRobot({
       building: building(settings.building, settings.people),
-      start: { x: settings.startXM, y: settings.startYM, yaw: settings.startYawDegs * RAD_PER_DEG },
+      start: { x: startXM, y: startYM, yaw: settings.startYawDegs * RAD_PER_DEG },
       wheelSlip: settings.wheelSlip,
       seed: settings.seed,
     });

@@ -11,7 +11,7 @@ import { FakeLidar } from "./fake_lidar.ts";
 import { ReplayLidar } from "./replay_lidar.ts";
 
 const NOISELESS = { noise_m: 0 };
-const IN_HALL = { building: "hall", people: 0, start_x_m: 0, wheel_slip: 0 };
+const IN_HALL = { building: "hall", people: 0, start_x_m: 0, start_y_m: 0, wheel_slip: 0 };
 
 Deno.test("a fake base drives in a building; its lidar and its movement sensor measure that", async () => {
   const clock = new FakeClock();
@@ -71,14 +71,14 @@ Deno.test("a fake lidar on a base without a building says what to do; its pictur
 });
 
 Deno.test("a replay lidar gives the scans of a log with their times, up to its end", async () => {
-  const lidar = await construct(ReplayLidar, { log: "tests/data/slam/hall.clf" });
+  const lidar = await construct(ReplayLidar, { log: "tests/data/slam/office.clf" });
   const times: number[] = [];
   const taken = (timeMs: number) => void times.push(timeMs);
-  assertEquals(readPcd(await lidar.getPointCloud({ taken })).x.length, 91);
+  assertEquals(readPcd(await lidar.getPointCloud({ taken })).x.length, 181);
   assertEquals(times, [1_000_000_000_010]);
   await lidar.getImages();
-  for (let scan = 1; scan < 30; scan++) await lidar.getPointCloud({ taken });
-  assertEquals(times.length, 30);
+  for (let scan = 1; scan < 60; scan++) await lidar.getPointCloud({ taken });
+  assertEquals(times.length, 60);
   const error = await assertRejects(() => lidar.getPointCloud(), SvcError, "reached end of dataset");
   assertEquals(error.code, "out_of_range");
   await assertRejects(() => construct(ReplayLidar, { log: "deno.json" }), SvcError, "has no FLASER lines");

@@ -5,7 +5,7 @@ import { FakeMovementSensor } from "./fake.ts";
 import { MergedMovementSensor } from "./merged.ts";
 import { ReplayOdometry } from "./replay.ts";
 
-const LOG = { log: "tests/data/slam/hall.clf" };
+const LOG = { log: "tests/data/slam/office.clf" };
 
 Deno.test("merged: each quantity comes from the first sensor that supports it, the others are unsupported", async () => {
   const imu = await construct(FakeMovementSensor, {}, { name: "imu" });
@@ -71,7 +71,7 @@ Deno.test("replay: odometry one pose after the other, with its times, up to the 
     SvcError,
     "reached end of dataset",
   );
-  assertEquals([error.code, count], ["out_of_range", 150]);
+  assertEquals([error.code, count], ["out_of_range", 180]);
   assertEquals(times, times.toSorted((a, b) => a - b));
   await assertRejects(() => construct(ReplayOdometry, { log: "deno.json" }), SvcError, "no odometry");
 });

@@ -11,6 +11,7 @@ import type { Host } from "../../../lib/base/host.ts";
 import type { CommandProgram, World as AnyWorld } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import type { Flag } from "../../flags.ts";
+import { EXPORT, PICTURE } from "./export.ts";
 import { INFO } from "./info.ts";
 
 /** The outside of the program. */
@@ -26,7 +27,7 @@ const PROGRAM: CommandProgram<World> = {
   name: "svc-server slam",
   summary: "Looks at the maps of the SLAM service.",
   flags: COMMON,
-  commands: [INFO],
+  commands: [INFO, EXPORT, PICTURE],
   exits: [
     ["0", "done"],
     ["1", "failed; standard error tells why"],

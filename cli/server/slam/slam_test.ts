@@ -1,5 +1,7 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { DenoHost } from "../../../lib/base/host_deno.ts";
+import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
+import { mimeTypeOf } from "../../../lib/geometry/image/image.ts";
 import { MAPPER_DEFAULTS } from "../../../lib/slam/mapping.ts";
 import { mapFile } from "../../../lib/slam/pbstream/map_file.ts";
 import { sampleMap } from "../../../tests/support/map_states.ts";
@@ -49,5 +51,39 @@ Deno.test("slam pbstream info: a file that is no map, and none at all", async ()
     assertStringIncludes(wrong.errors, "map file: found another beginning than that of a .pbstream file");
     assertEquals((await slam("pbstream", "info", `${folder}/none.pbstream`)).code, 1);
     assertEquals((await slam("pbstream")).code, 2);
+  });
+});
+
+Deno.test("slam map export: a picture, a point cloud, and the map of ROS with its description", async () => {
+  await withMap(async (path, folder) => {
+    const [png, pcd, pgm] = ["map.png", "map.pcd", "map.pgm"].map((name) => `${folder}/${name}`);
+    const { code, output } = await slam("map", "export", path, png, pcd, pgm);
+    assertEquals([code, output.split("\n").length], [0, 5]);
+    assertEquals(mimeTypeOf(await Deno.readFile(png)), "image/png");
+    assert(readPcd(await Deno.readFile(pcd)).x.length > 0);
+    const yaml = await Deno.readTextFile(`${folder}/map.yaml`);
+    const [, x, y] = /^origin: \[(-?[\d.]+), (-?[\d.]+), 0\]$/m.exec(yaml)!;
+    assertStringIncludes(yaml, 'image: "map.pgm"\nresolution: 0.05\n');
+    // Each point of the cloud lies in the image of ROS, in a pixel that is not unknown.
+    const image = await Deno.readFile(pgm);
+    const [head, width, height] = /^P5\n(\d+) (\d+)\n255\n/.exec(
+      new TextDecoder("latin1").decode(image.subarray(0, 30)),
+    )!;
+    const cloud = readPcd(await Deno.readFile(pcd));
+    for (const [n, cloudX] of cloud.x.entries()) {
+      const column = Math.floor((cloudX - Number(x)) / 0.05);
+      const row = Number(height) - 1 - Math.floor((cloud.y[n] - Number(y)) / 0.05);
+      assert(image[head.length + row * Number(width) + column] !== 205);
+    }
+  });
+});
+
+Deno.test("slam map picture: a drawing; files of other kinds are refused before anything is read", async () => {
+  await withMap(async (path, folder) => {
+    assertEquals((await slam("map", "picture", path, `${folder}/drawn.png`)).code, 0);
+    assertEquals(mimeTypeOf(await Deno.readFile(`${folder}/drawn.png`)), "image/png");
+    const wrong = await slam("map", "export", `${folder}/none`, `${folder}/map.svg`);
+    assertStringIncludes(wrong.errors, "is a file of an unknown kind, wanted .png, .pcd, .pgm");
+    assertEquals((await slam("map", "picture", path, `${folder}/map.pcd`)).code, 1);
   });
 });

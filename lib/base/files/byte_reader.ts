@@ -78,3 +78,14 @@ export async function bytesOf(
   if (at === bytes) return whole;
   throw new SvcError("data_loss", `found a content of another size than ${bytes} bytes`);
 }
+
+/** Pieces of bytes as one. */
+export function joinedBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}

@@ -11,7 +11,7 @@
 import { constants, gunzipSync, gzipSync } from "node:zlib";
 import { nextTurn } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { ByteReader } from "../../base/files/byte_reader.ts";
+import { ByteReader, joinedBytes } from "../../base/files/byte_reader.ts";
 import { MapCheck } from "./check.ts";
 import { Header, type ItemKind, type MapItem, Serialized } from "./messages.ts";
 import { WireReader, WireWriter } from "./wire.ts";
@@ -144,8 +144,8 @@ class Messages {
       throw this.#wrong(`a length of ${length} bytes, wanted at most ${MESSAGE_BYTES_MAX}`);
     }
     const chunks: Uint8Array[] = [];
-    for await (const chunk of this.#reader.part(Number(length))) chunks.push(chunk.slice());
-    const bytes = this.#unpack(chunks.length === 1 ? chunks[0] : joinedChunks(chunks));
+    for await (const chunk of this.#reader.part(Number(length))) chunks.push(chunk);
+    const bytes = this.#unpack(joinedBytes(chunks));
     const reader = new WireReader(bytes);
     return this.locate(() => read(reader));
   }
@@ -194,14 +194,4 @@ function packed(write: (writer: WireWriter) => void): Uint8Array {
   new DataView(piece.buffer).setBigUint64(0, BigInt(gzip.length), true);
   piece.set(gzip, LENGTH_BYTES);
   return piece;
-}
-
-function joinedChunks(chunks: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
-  }
-  return whole;
 }

@@ -56,6 +56,12 @@ const WALKS: readonly Segment[] = [
 export const BUILDINGS = ["office", "hall"] as const;
 export type BuildingName = typeof BUILDINGS[number];
 
+/** A free place in each of them. */
+export const STARTS: { readonly [B in BuildingName]: { readonly x: number; readonly y: number } } = {
+  office: { x: -6.5, y: 0 },
+  hall: { x: -3, y: -2 },
+};
+
 /** A building with so many people in it. */
 export function building(name: BuildingName, people: number): Building {
   const { walls, doors } = name === "office" ? office() : { walls: rectangle(-5, -4, 5, 4), doors: [] };

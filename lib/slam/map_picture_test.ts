@@ -1,0 +1,68 @@
+import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { SvcError } from "../base/error.ts";
+import { readPcd } from "../geometry/cloud/pcd.ts";
+import { mapCloud, paintMap } from "./map_picture.ts";
+import type { SubmapState } from "./map_state.ts";
+
+const OCCUPIED = 1;
+const FREE = 32_767;
+const NEUTRAL = 16_384;
+const ORIGIN = { x: 0, y: 0, yaw: 0 };
+
+/** A submap of 4 by 4 cells around its origin, whose cells have one value. */
+function submap(index: number, cell: number, globalPose = ORIGIN): SubmapState {
+  const known = { minI: 0, minJ: 0, maxI: 3, maxJ: 3 };
+  const grid = {
+    resolution: 0.05,
+    maxX: 0.125,
+    maxY: 0.125,
+    cellsX: 4,
+    cellsY: 4,
+    cells: cells(cell),
+    known,
+  };
+  return { trajectory: 0, index, localPose: ORIGIN, globalPose, scanCount: 1, finished: true, grid };
+}
+
+function cells(cell: number): Uint16Array {
+  return new Uint16Array(16).fill(cell);
+}
+
+/** The probabilities of a map's points. */
+function probabilities(...submaps: readonly SubmapState[]): number[] {
+  const { rgb } = readPcd(mapCloud(paintMap(submaps)));
+  return [...new Set(rgb)].sort((a, b) => b - a);
+}
+
+Deno.test("an occupied cell has the probability 74, two over each other 87, free ones are left out", () => {
+  assertEquals(probabilities(submap(0, OCCUPIED))[0], 74);
+  assertEquals(probabilities(submap(0, OCCUPIED), submap(1, OCCUPIED))[0], 87);
+  assertEquals(probabilities(submap(0, NEUTRAL))[0], 50);
+  assertEquals(probabilities(submap(0, FREE)).includes(74), false);
+  assertEquals(readPcd(mapCloud(paintMap([]))).x.length, 0);
+});
+
+Deno.test("points are where the cells are, in metres, with cells along -y and -x", () => {
+  const values = new Uint16Array(16).fill(FREE);
+  // i = 0, j = 3: the greatest y and the smallest x.
+  values[4 * 3] = OCCUPIED;
+  const one = submap(0, FREE);
+  const cloud = readPcd(mapCloud(paintMap([{ ...one, grid: { ...one.grid, cells: values } }])));
+  const at = cloud.rgb!.indexOf(74);
+  assertAlmostEquals(cloud.x[at], -0.05, 1e-6);
+  assertAlmostEquals(cloud.y[at], 0.1, 1e-6);
+});
+
+Deno.test("a submap is painted where it is in the map", () => {
+  const moved = submap(0, OCCUPIED, { x: 10, y: -5, yaw: Math.PI / 2 });
+  const { x, y, rgb } = readPcd(mapCloud(paintMap([moved])));
+  const sure = Array.from(x, (_, n) => n).filter((n) => rgb![n] === 74);
+  const mean = (all: Float32Array) => sure.reduce((sum, n) => sum + all[n], 0) / sure.length;
+  assertAlmostEquals(mean(x), 10, 0.06);
+  assertAlmostEquals(mean(y), -5, 0.06);
+});
+
+Deno.test("a map that would take too many pixels is refused", () => {
+  const far = submap(1, OCCUPIED, { x: 1e6, y: 1e6, yaw: 0 });
+  assertThrows(() => paintMap([submap(0, OCCUPIED), far]), SvcError, "too large to be painted");
+});
