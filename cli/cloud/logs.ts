@@ -9,7 +9,7 @@ import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
-import { fieldsOf, fieldsText } from "../../lib/cloud_client/log_fields.ts";
+import { fieldsOf, fieldsText } from "../../lib/cloud_client/log_message.ts";
 import { table } from "../table.ts";
 import { type Command, command, timeOf } from "./desk.ts";
 

@@ -6,7 +6,8 @@ import { DenoHost } from "../base/host_deno.ts";
 import { Logs } from "../base/log/log.ts";
 import type { QueuedLog } from "../base/log/queue.ts";
 import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/proto.ts";
-import { logEntryMessage, sendLogs } from "./log_sender.ts";
+import { logEntryMessage } from "./log_message.ts";
+import { sendLogs } from "./log_sender.ts";
 import { readLogEntry } from "../machine/serve/log_entry.ts";
 
 const ENTRY: QueuedLog = {

@@ -34,7 +34,7 @@ export function orientationReading({ oX, oY, oZ, theta }: OrientationVector): Js
 
 type ValueMessage = GetReadingsResponse["readings"][string];
 
-type ValueInit = {
+export type ValueInit = {
   kind:
     | { case: "nullValue"; value: 0 }
     | { case: "boolValue"; value: boolean }

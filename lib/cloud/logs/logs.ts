@@ -13,7 +13,7 @@ import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { fromBinary, toBinary } from "../../wire/proto.ts";
-import { fieldsText } from "../../cloud_client/log_fields.ts";
+import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import { places, type Sql, type SqlValue, type Store } from "../store/store.ts";
 

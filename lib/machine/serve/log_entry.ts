@@ -7,7 +7,7 @@ import { SvcError } from "../../base/error.ts";
 import { type Fields, type Level, parseLevel } from "../../base/log/log.ts";
 import type { JsonObject } from "../../wire/proto.ts";
 import { toMs } from "../../api/shared/time.ts";
-import { fieldsOf } from "../../cloud_client/log_fields.ts";
+import { fieldsOf } from "../../cloud_client/log_message.ts";
 
 /** An entry that took longer than this to arrive tells when it was written. */
 const LATE_MS = 1000;

@@ -1,0 +1,66 @@
+/**
+ * A model as a module has it: like a model of the machine, without the machine's ports. What a resource does not say
+ * of itself is completed here, so that a small model is a few lines.
+ */
+
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log/log.ts";
+import type { Row } from "../base/schema/schema.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api, Dependencies } from "../resource/registry.ts";
+import { BaseComponent, BaseResource, type Resource } from "../resource/resource.ts";
+
+/** The inputs from which a resource is built. */
+export interface ModuleConstruction<A> {
+  readonly name: ResourceName;
+  readonly attributes: A;
+  /** The resources of the machine that its configuration names, reached through the machine. */
+  readonly dependencies: Dependencies;
+  /** Writes to the log of the machine. */
+  readonly logger: Logger;
+  readonly clock: Clock;
+  /** Aborts when the machine no longer waits for the resource. */
+  readonly signal: AbortSignal;
+}
+
+/** What every resource has; a model that says nothing of one of these has the usual. */
+type Usual = "name" | "doCommand" | "getStatus" | "getGeometries" | "close";
+
+/** A resource of type `R`: its methods, as a plain object or an instance of a class. */
+export type Made<R extends Resource> = Omit<R, Usual> & Partial<Pick<R, Usual & keyof R>>;
+
+/** A model of a module. */
+export interface ModuleModel<R extends Resource = Resource, A = unknown> {
+  readonly api: Api<R>;
+  /** `acme:weather:thermometer`: whose it is, its family, its name. */
+  readonly name: string;
+  /** One line for people. */
+  readonly doc?: string;
+  /** The rows of the attributes; settings that name resources (`.names()`) become dependencies. */
+  readonly attributes: Row<A>;
+  construct(from: ModuleConstruction<NonNullable<A>>): Made<R> | Promise<Made<R>>;
+}
+
+// deno-lint-ignore no-explicit-any
+export type AnyModuleModel = ModuleModel<any, any>;
+
+/** Infers a model's types from its parts. */
+export function model<R extends Resource, A>(definition: ModuleModel<R, A>): ModuleModel<R, A> {
+  return definition;
+}
+
+/** The resource itself, with the usual answers where it has none of its own. */
+export function completed(made: Made<Resource>, name: ResourceName): Resource {
+  const isComponent = name.api.split(":")[1] === "component";
+  const usual = isComponent ? new UsualComponent(name) : new UsualResource(name);
+  const own = made as Partial<Record<Usual, unknown>>;
+  own.name ??= name;
+  own.doCommand ??= usual.doCommand.bind(usual);
+  own.getStatus ??= usual.getStatus.bind(usual);
+  own.close ??= usual.close.bind(usual);
+  if (usual instanceof UsualComponent) own.getGeometries ??= usual.getGeometries.bind(usual);
+  return own as Resource;
+}
+
+class UsualResource extends BaseResource {}
+class UsualComponent extends BaseComponent {}
