@@ -20,18 +20,17 @@ import { SystemClock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../lib/base/log/log.ts";
-import { anyObject, type JsonObject } from "../lib/base/schema/schema.ts";
+import type { JsonObject } from "../lib/base/schema/schema.ts";
 import type { Node } from "../lib/machine/graph/node.ts";
 import { type Runtime, startRuntime } from "../lib/machine/runtime.ts";
 import { readPcd, writePcd } from "../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../lib/geometry/cloud/point_cloud.ts";
 import { ResourceName } from "../lib/resource/name.ts";
-import { type Api, model, Registry } from "../lib/resource/registry.ts";
-import { BaseResource } from "../lib/resource/resource.ts";
+import { Registry } from "../lib/resource/registry.ts";
 import { client } from "../lib/wire/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
-import { create, createFileRegistry, FileDescriptorProtoSchema } from "../lib/wire/proto.ts";
 import { describeService } from "../lib/wire/grpc/reflection_client.ts";
+import { gizmo } from "./support/gizmo.ts";
 import { until } from "./support/until.ts";
 
 const clock = new SystemClock();
@@ -347,78 +346,6 @@ Deno.test("the frames of a remote stand where its setting says, under its prefix
   channel.close();
   await stop();
 });
-
-/** An API that only one machine is built with: all four kinds of calls, answered with what was asked. */
-function gizmo() {
-  /** Numbers of descriptor.proto. */
-  const [OPTIONAL, STRING, INT64] = [1, 9, 3];
-  const field = (name: string, number: number, type: number) => ({ name, number, type, label: OPTIONAL });
-  const file = create(FileDescriptorProtoSchema, {
-    name: "acme/gizmo.proto",
-    package: "acme.gizmo.v1",
-    syntax: "proto3",
-    messageType: [{
-      name: "Turn",
-      field: [
-        field("name", 1, STRING),
-        field("turns", 7, INT64),
-      ],
-    }],
-    service: [{
-      name: "GizmoService",
-      method: ["One", "Out", "In", "Both"].map((name) => ({
-        name,
-        inputType: ".acme.gizmo.v1.Turn",
-        outputType: ".acme.gizmo.v1.Turn",
-        serverStreaming: name === "Out" || name === "Both",
-        clientStreaming: name === "In" || name === "Both",
-      })),
-    }],
-  });
-  const desc = createFileRegistry(file, () => undefined).getService("acme.gizmo.v1.GizmoService")!;
-  class Gizmo extends BaseResource {
-    turned: bigint[] = [];
-  }
-  type Turn = { name: string; turns: bigint };
-  const api: Api<Gizmo> = {
-    name: "acme:component:gizmo",
-    desc,
-    namedBy: ["name"],
-    monitored: "none",
-    joints: "none",
-    captured: "none",
-    client: (name) => new Gizmo(name),
-    serve: (find) => {
-      const both = async function* (requests: AsyncIterable<Turn>) {
-        for await (const { name, turns } of requests) {
-          find(name).turned.push(turns);
-          yield { name, turns: turns + 1n };
-        }
-      };
-      const alone = (request: Turn) => ({ name: find(request.name).name.short, turns: request.turns + 1n });
-      const handlers = {
-        one: alone,
-        out: async function* (request: Turn) {
-          yield await Promise.resolve(alone(request));
-          yield alone(request);
-        },
-        in: async (requests: AsyncIterable<Turn>) => (await Array.fromAsync(both(requests))).at(-1)!,
-        both,
-      };
-      return { desc, handlers };
-    },
-  };
-  const doc = "for tests";
-  const attributes = anyObject().default({});
-  const fake = model({
-    api,
-    name: "acme:gizmo:fake",
-    doc,
-    attributes,
-    construct: ({ name }) => new Gizmo(name),
-  });
-  return { api, fake, desc };
-}
 
 Deno.test("a remote's resources of an API that only it knows are reached through the machine, and through its own remotes", async () => {
   const { api, fake, desc } = gizmo();

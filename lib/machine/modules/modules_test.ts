@@ -3,6 +3,10 @@ import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { ResourceName } from "../../resource/name.ts";
+import type { Resource } from "../../resource/resource.ts";
+import type { Service } from "../../wire/service.ts";
+import { gizmo } from "../../../tests/support/gizmo.ts";
 import { client } from "../../wire/channel.ts";
 import { randomFrom } from "../../geometry/random.ts";
 import { type FakeModule, ModuleWorld, readyWith } from "../../../tests/support/fake_module.ts";
@@ -205,4 +209,43 @@ Deno.test("what a module cannot do now is tried again: a start, a configuration,
   faults.delete("add");
   await until(() => world.states.a === "ready");
   assertEquals((await world.readings("a")).run, world.module("one").process.pid);
+});
+
+Deno.test("an API that only a module knows is called through the machine: all four kinds, routed by the name", async () => {
+  const { api, desc } = gizmo();
+  const made = new Map<string, Resource>();
+  const service = (module: FakeModule): Service =>
+    api.serve((name) => {
+      if (!module.resources.has(name)) throw new SvcError("not_found", `there is no ${name}`);
+      return made.getOrInsertComputed(name, () =>
+        api.client(ResourceName.of(api.name, name), module.parent())) as never;
+    });
+  await using world = await ModuleWorld.open({
+    one: {
+      ready: () => readyWith([{ api: api.name, models: ["acme:gizmo:real"], service: desc.typeName }]),
+      services: (module) => [service(module)],
+    },
+  });
+  await world.apply(["one"], {
+    g: { api: api.name, model: "acme:gizmo:real" },
+    h: { model: "fake", depends_on: ["g"] },
+  });
+  assertEquals(world.states.h, "ready");
+  assertEquals(world.machine.names.map(({ full }) => full).includes("acme:component:gizmo/g"), true);
+  type Turn = { name: string; turns: bigint };
+  const methods = client(desc, world.channel) as {
+    readonly [method: string]: (request: Turn | AsyncIterable<Turn>) => Promise<Turn> & AsyncIterable<Turn>;
+  };
+  const each = async function* (...turns: bigint[]) {
+    for (const one of turns) yield await Promise.resolve({ name: "g", turns: one });
+  };
+  const request = { name: "g", turns: 1n };
+  assertEquals((await methods.one(request)).turns, 2n);
+  assertEquals((await Array.fromAsync(methods.out(request))).length, 2);
+  assertEquals((await methods.in(each(1n, 2n, 3n))).turns, 4n);
+  assertEquals((await Array.fromAsync(methods.both(each(5n, 6n)))).map(({ turns }) => turns), [6n, 7n]);
+  await assertRejects(() => methods.one({ name: "x", turns: 1n }), SvcError, "no node found");
+  world.module("one").kill();
+  await until(() => world.started.length === 2 && world.states.h === "ready");
+  assertEquals((await methods.one(request)).turns, 2n);
 });
