@@ -3,11 +3,19 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
+import { CameraApi } from "../../lib/api/camera.ts";
+import { GenericServiceApi } from "../../lib/api/generic_service.ts";
+import { MotorApi } from "../../lib/api/motor.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { describeService } from "../../lib/wire/grpc/reflection_client.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { pythonProgram } from "../interop/programs.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
 import { WeatherMachine } from "./weather_machine.ts";
+
+const PARTS = new URL("parts.py", import.meta.url).pathname;
 
 needingTest("a module of the published Python library", await pythonProgram(), async (python, t) => {
   await using machine = await WeatherMachine.start(python);
@@ -101,3 +109,74 @@ needingTest("a module of the published Python library", await pythonProgram(), a
     },
   );
 });
+
+needingTest(
+  "a module of the published Python library: a motor, a camera, a service, an API of its own",
+  await pythonProgram(),
+  async (python, t) => {
+    await using machine = await WeatherMachine.start(python, PARTS);
+    const { channel } = machine;
+    const named = (api: string, name: string) => ResourceName.of(api, name);
+    await machine.configure([
+      { name: "m", api: MotorApi.name, model: "acme:test:motor" },
+      { name: "built-in-motor", api: MotorApi.name, model: "fake" },
+      { name: "cam", api: CameraApi.name, model: "acme:test:camera" },
+      { name: "c", api: "acme:component:counter", model: "acme:test:counter", attributes: { step: 10 } },
+    ], [{
+      name: "turner",
+      api: GenericServiceApi.name,
+      model: "acme:test:turner",
+      attributes: { motor: "built-in-motor" },
+    }]);
+    const isReady = async () => {
+      const { resources } = await machine.robot.resourceNames({});
+      return ["m", "cam", "c", "turner"].every((wanted) => resources.some(({ name }) => name === wanted));
+    };
+    await until(isReady);
+
+    await t.step("the motor turns, and StopAll stops it", async () => {
+      const motor = MotorApi.client(named(MotorApi.name, "m"), channel);
+      await motor.setPower(0.5);
+      assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.5 });
+      await machine.robot.stopAll({});
+      assertEquals((await motor.isPowered()).isOn, false);
+    });
+
+    await t.step("the camera gives its picture", async () => {
+      const { images } = await CameraApi.client(named(CameraApi.name, "cam"), channel).getImages();
+      assertEquals(images.map(({ sourceName, mimeType }) => [sourceName, mimeType]), [[
+        "left",
+        "image/jpeg",
+      ]]);
+    });
+
+    await t.step("the service turns a motor that is built in", async () => {
+      const turner = GenericServiceApi.client(named(GenericServiceApi.name, "turner"), channel);
+      assertEquals(await turner.doCommand({ power: 0.25 }), { on: true, power: 0.25 });
+      assertEquals(
+        (await MotorApi.client(named(MotorApi.name, "built-in-motor"), channel).isPowered()).powerPct,
+        0.25,
+      );
+    });
+
+    await t.step("its own API is called in all four kinds", async () => {
+      const desc = await describeService(channel, "acme.counter.v1.CounterService", {});
+      type Count = { name: string; count: number };
+      const methods = client(desc, channel) as {
+        readonly [method: string]: (
+          request: Count | AsyncIterable<Count>,
+        ) => Promise<Count> & AsyncIterable<Count>;
+      };
+      const each = async function* (...counts: number[]) {
+        for (const count of counts) yield await Promise.resolve({ name: "c", count });
+      };
+      const countsOf = async (answers: AsyncIterable<Count>) =>
+        (await Array.fromAsync(answers)).map(({ count }) => count);
+      const request = { name: "c", count: 1 };
+      assertEquals((await methods.one(request)).count, 11);
+      assertEquals(await countsOf(methods.out(request)), [11, 11]);
+      assertEquals((await methods.in(each(1, 2))).count, 23);
+      assertEquals(await countsOf(methods.both(each(1, 2))), [11, 12]);
+    });
+  },
+);

@@ -1,5 +1,5 @@
 /**
- * A svc-server with one module, written with the published Python library: thermometers, and a sensor that is built in.
+ * A svc-server with one module, which is written with the published Python library, and a sensor that is built in.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
@@ -24,15 +24,15 @@ export class WeatherMachine implements AsyncDisposable {
     private readonly path: string,
     readonly home: string,
     private readonly program: string,
-    private readonly channel: Channel,
+    readonly channel: Channel,
   ) {
     this.robot = client(RobotService, channel);
   }
 
-  static async start(python: string): Promise<WeatherMachine> {
+  static async start(python: string, script = THERMOMETER): Promise<WeatherMachine> {
     const home = await Deno.makeTempDir({ prefix: "svc-modules-" });
     const program = `${home}/weather.sh`;
-    await Deno.writeTextFile(program, `#!/bin/sh\nexec ${python} ${THERMOMETER} "$@"\n`, { mode: 0o755 });
+    await Deno.writeTextFile(program, `#!/bin/sh\nexec ${python} ${script} "$@"\n`, { mode: 0o755 });
     const path = `${home}/machine.json`;
     await Deno.writeTextFile(path, JSON.stringify({ network: { bind_address: "localhost:0" } }));
     const server = await startServer(path, { env: { SVC_HOME: home } });
@@ -45,13 +45,22 @@ export class WeatherMachine implements AsyncDisposable {
     const sensors = Object.entries(thermometers).map(([name, attributes]) => {
       return { name, api: "rdk:component:sensor", model: "acme:test:thermometer", attributes };
     });
+    await this.configure(sensors, [], hasModule);
+  }
+
+  async configure(
+    components: readonly JsonObject[],
+    services: readonly JsonObject[],
+    hasModule = true,
+  ): Promise<void> {
     const module = { name: "weather", executable_path: this.program, env: { OWN: "is set" } };
     await Deno.writeTextFile(
       this.path,
       JSON.stringify({
         network: { bind_address: "localhost:0" },
         modules: hasModule ? [module] : [],
-        components: [{ name: "built-in", api: "rdk:component:sensor", model: "fake" }, ...sensors],
+        components: [{ name: "built-in", api: "rdk:component:sensor", model: "fake" }, ...components],
+        services,
       }),
     );
   }
