@@ -106,9 +106,10 @@ async function checkServer(report: Report, sandbox: Sandbox, path: string): Prom
     for (const { api, model } of models) assert(api.startsWith("rdk:") && model !== "", `${api} ${model}`);
     return `${models.length} models`;
   });
-  await report.check("svc-server connects to itself over WebRTC with the native addon", async () => {
+  await report.check("svc-server connects to itself over WebRTC, and encodes video", async () => {
     const told = await sandbox.run(path, [], 0, { SVC_SELFTEST: "webrtc" });
     assertStringIncludes(told, "a call over WebRTC was answered");
+    assertStringIncludes(told, "bytes of video");
   });
   await report.check(
     "svc-server serves the example machine over gRPC (h2c) and stops when told",

@@ -264,7 +264,11 @@ async function exclusions(
 const ONNX_FOLDERS = ["darwin", "linux/x64", "linux/arm64", "win32/x64", "win32/arm64"];
 const ONNX_GRAPHICS = ["DirectML.dll", "dxcompiler.dll", "dxil.dll"];
 
-/** What of the packages is for another system than `target`, from the folder of a registry's packages. */
+/** The encoder of videos in other forms than the one that is used: without WebAssembly, and with threads. */
+const LIBAV = "@libav.js/variant-webm";
+const LIBAV_FORMS = ["asm.js", "asm.mjs", "thr.js", "thr.mjs", "thr.wasm", "wasm.js"];
+
+/** What of the packages `target` has no use for, from the folder of a registry's packages. */
 export function foreignPaths(imports: Record<string, string>, target: Target): string[] {
   const version = (name: string) => imports[name].split("@").at(-1);
   const paths: string[] = [];
@@ -276,6 +280,10 @@ export function foreignPaths(imports: Record<string, string>, target: Target): s
     const folder = `onnxruntime-node/${version("onnxruntime-node")}/bin/napi-v6`;
     paths.push(...ONNX_FOLDERS.filter((one) => one !== target.onnx).map((one) => `${folder}/${one}`));
     paths.push(...ONNX_GRAPHICS.map((name) => `${folder}/${target.onnx}/${name}`));
+  }
+  if (LIBAV in imports) {
+    const file = `${LIBAV}/${version(LIBAV)}/dist/libav-${version(LIBAV)}.0-webm`;
+    paths.push(...LIBAV_FORMS.map((form) => `${file}.${form}`));
   }
   return paths;
 }

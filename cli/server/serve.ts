@@ -14,6 +14,8 @@ import { startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
 import { type AnyModel, Registry, withoutPrograms } from "../../lib/resource/registry.ts";
 import { MODELS } from "../../drivers/mod.ts";
+import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
+import { Vp8Encoder } from "../../lib/machine/streams/video_encoder.ts";
 import { testWebRtc } from "../../lib/wire/signaling/self_check.ts";
 import { discover, networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "../logs.ts";
@@ -123,10 +125,19 @@ async function dumpResources(path: string, registry: Registry, host: Host): Prom
   return EXIT.ok;
 }
 
-/** Shows that WebRTC works in this executable: it connects to itself. */
+/** Shows that WebRTC works in this executable: it connects to itself, and encodes a picture as video. */
 async function selfTest(host: Host): Promise<number> {
   const clock = new SystemClock();
   using open = openLogs(NAME, "", host, clock);
   host.write(`${await testWebRtc(clock, open.logs.logger("rdk"))}\n`);
+  const encoder = new Vp8Encoder();
+  try {
+    const image = { width: 64, height: 48, rgba: new Uint8Array(4 * 64 * 48) };
+    const picture = encodeImage({ kind: "color", image }, MIME.rgba);
+    const { frame } = await encoder.encode({ picture, key: true });
+    host.write(`a picture became ${frame.length} bytes of video\n`);
+  } finally {
+    encoder.close();
+  }
   return EXIT.ok;
 }

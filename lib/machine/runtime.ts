@@ -39,6 +39,7 @@ import { followRestartOrders } from "../cloud_client/restart.ts";
 import type { InternalPart, RobotServiceParts } from "./serve/service.ts";
 import { Sessions } from "./serve/sessions.ts";
 import { shutDown, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_TIMEOUT_VARIABLES, type Stage } from "./serve/shutdown.ts";
+import { Streams } from "./streams/streams.ts";
 import { Tables } from "./serve/tables.ts";
 
 export interface RuntimeOptions {
@@ -148,7 +149,8 @@ async function start(
     ...parts,
   });
   const { interceptors: outermost, routes } = diagnostics;
-  const tables = new Tables({ machine, operations, sessions, host, clock, logger, outermost });
+  const streams = new Streams({ machine, clock, logger: logs.logger("rdk.streams") });
+  const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
 
@@ -161,13 +163,14 @@ async function start(
     http: { restartStatus: restarts.status, routes },
     noTls: options.noTls,
     webrtc: options.webrtc ?? true,
+    joined: (peer, identity) => streams.joined(peer, identity),
     serving: serving(parts),
     reached: (place) => announcement?.tell(place),
     host,
     clock,
     logger,
   });
-  const running = { machine, packages, sessions, diagnostics, jobs, port };
+  const running = { machine, packages, sessions, streams, diagnostics, jobs, port };
   const steps = stepsOf(running, activities, options, parts);
   const reconfiguration = reconfigurationOf(reading, first, steps, options, parts);
   internal.push(reconfiguration, port);
@@ -195,6 +198,7 @@ interface Running {
   readonly machine: Machine;
   readonly packages: MachinePackages;
   readonly sessions: Sessions;
+  readonly streams: Streams;
   readonly diagnostics: Diagnostics;
   readonly jobs: Jobs;
   readonly port: MachinePort;
@@ -242,6 +246,7 @@ function stagesOf(
     machine,
     packages,
     sessions,
+    streams,
     diagnostics,
     jobs,
     port,
@@ -263,6 +268,7 @@ function stagesOf(
   return [
     { name: "the announcement", close: async () => await announcement?.close() },
     { name: "the port", close: () => port.close(DRAIN_MS) },
+    { name: "videos", close: () => streams.close() },
     { name: "packages", close: () => packages.close() },
     { name: "the configuration", close: () => reconfiguration.close() },
     { name: "jobs", close: () => jobs.close() },

@@ -20,6 +20,8 @@ const HERE = new URL("./", import.meta.url).pathname;
 interface Seen {
   /** The tour went over WebRTC. */
   webrtc?: boolean;
+  /** Sizes of a camera's video: its own, those that are offered, and the second of them when it was asked for. */
+  video?: { id: string; own: number[]; offered: number[][]; small: number[] };
   resources: string[];
   version: { platform: string; version: string; apiVersion: string };
   machine: { state: number; unhealthy: number };
@@ -69,6 +71,8 @@ needingTest("createRobotClient() in a browser, over WebRTC", await browserProgra
     const seen = await browserSees(browser, script, server.url, "&webrtc");
     judge(seen);
     assertEquals(seen.webrtc, true);
+    const { id, own, offered, small } = seen.video!;
+    assertEquals([id, own, small], ["camera1", offered[0], offered[1]]);
   });
 });
 

@@ -101,6 +101,8 @@ export async function tour(sdk, dial) {
     detections: all.detections.length,
   };
 
+  if (seen.webrtc) seen.video = await video(sdk, robot);
+
   await robot.stopAll();
   seen.stopped = (await motor.isMoving()) === false;
   try {
@@ -115,4 +117,30 @@ export async function tour(sdk, dial) {
   await again.disconnect();
   void streaming;
   return seen;
+}
+
+/** What a page sees of a camera's video: its sizes, in the order in which it asks for them. */
+async function video(sdk, robot) {
+  const streams = new sdk.StreamClient(robot);
+  const stream = await streams.getStream("camera1");
+  const screen = document.createElement("video");
+  screen.muted = true;
+  screen.srcObject = stream;
+  document.body.append(screen);
+  void screen.play();
+  const pictures = async (count) => {
+    for (; count > 0; count--) {
+      await new Promise((resolve) => screen.requestVideoFrameCallback(resolve));
+    }
+    return [screen.videoWidth, screen.videoHeight];
+  };
+  const own = await pictures(3);
+  const offered = (await streams.getOptions("camera1")).map(({ width, height }) => [width, height]);
+  await streams.setOptions("camera1", ...offered[1]);
+  const half = offered[1];
+  let small = await pictures(1);
+  for (let tries = 0; tries < 50 && small[0] !== half[0]; tries++) small = await pictures(1);
+  await streams.resetOptions("camera1");
+  await streams.remove("camera1");
+  return { id: stream.id, own, offered, small };
 }

@@ -21,6 +21,7 @@ import { ModuleParent } from "../../lib/machine/modules/module_parent.ts";
 import { Modules } from "../../lib/machine/modules/modules.ts";
 import { Operations } from "../../lib/machine/serve/operations.ts";
 import { Sessions } from "../../lib/machine/serve/sessions.ts";
+import { Streams } from "../../lib/machine/streams/streams.ts";
 import { Tables } from "../../lib/machine/serve/tables.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { Registry } from "../../lib/resource/registry.ts";
@@ -236,7 +237,8 @@ export class ModuleWorld implements AsyncDisposable {
       heartbeatWindowMs: 2_000,
     });
     const logger = logs.logger("rdk");
-    const tables = new Tables({ machine, operations, sessions, host, clock, logger, outermost: [] });
+    const streams = new Streams({ machine, clock, logger });
+    const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost: [] });
     this.channel = memoryChannel(tables.resources());
   }
 

@@ -12,6 +12,9 @@ import type {
   PeerListener,
   PeerOptions,
   Rtc,
+  TrackListener,
+  VideoOptions,
+  VideoTrack,
 } from "../../lib/wire/webrtc/addon.ts";
 import type { Description, DescriptionType } from "../../lib/wire/webrtc/description.ts";
 
@@ -38,9 +41,11 @@ export class FakePeer implements NativePeer {
   closed = false;
   /** The candidates that it was given. */
   readonly candidates: string[] = [];
+  readonly tracks: FakeTrack[] = [];
   readonly channels = new Map<number, FakeChannel>();
   readonly roundTripMs = 0;
   #other: FakePeer | undefined;
+  #connected = false;
 
   constructor(
     private readonly rtc: FakeRtc,
@@ -60,9 +65,16 @@ export class FakePeer implements NativePeer {
     return channel;
   }
 
+  addVideo(options: VideoOptions, listener: TrackListener): FakeTrack {
+    const track = new FakeTrack(options, listener);
+    this.tracks.push(track);
+    return track;
+  }
+
   describe(type: DescriptionType): void {
     const { listener, number } = this;
     this.tell(() => listener.described({ type, sdp: `v=0\r\na=fake:${number}\r\n` }));
+    if (this.#connected) return;
     this.tell(() => listener.candidate(`candidate:1 1 UDP 1 192.0.2.1 ${number} typ host`, "0"));
     this.tell(() => listener.gathered());
     if (type === "answer") this.#connect();
@@ -100,11 +112,27 @@ export class FakePeer implements NativePeer {
 
   #connect(): void {
     const other = this.#other;
-    if (!other || other.#other !== this) return;
+    if (!other || other.#other !== this || this.#connected) return;
     for (const peer of [this, other]) {
+      peer.#connected = true;
       peer.tell(() => peer.listener.changed("connected"));
       for (const channel of peer.channels.values()) peer.tell(() => channel.listener.opened());
     }
+  }
+}
+
+export class FakeTrack implements VideoTrack {
+  isOpen = true;
+  readonly packets: Uint8Array[] = [];
+
+  constructor(readonly options: VideoOptions, readonly listener: TrackListener) {}
+
+  send(packet: Uint8Array): void {
+    if (this.isOpen) this.packets.push(packet);
+  }
+
+  close(): void {
+    this.isOpen = false;
   }
 }
 

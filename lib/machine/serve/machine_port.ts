@@ -22,7 +22,7 @@ import type { ServiceTable } from "../../wire/service.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Bind } from "../config/settings.ts";
 import type { Place } from "./announcement.ts";
-import { MachineWebRtc } from "./machine_webrtc.ts";
+import { MachineWebRtc, type MachineWebRtcParts } from "./machine_webrtc.ts";
 import type { StatusNode } from "./service.ts";
 
 /** How long calls under way may take when the port is opened anew where it was. */
@@ -39,6 +39,8 @@ export interface MachinePortParts {
   readonly noTls: boolean;
   /** Clients may connect over WebRTC. */
   readonly webrtc: boolean;
+  /** Hears of each peer that has connected over WebRTC; the function that it returns, of its end. */
+  readonly joined?: MachineWebRtcParts["joined"];
   /** Hears where it serves, whenever that changes. */
   readonly serving: (url: string) => void;
   /** Hears where the machine is reached and by which names, whenever that may have changed. */
@@ -263,7 +265,7 @@ async function open(
   { bind, tls, asksClients }: Door,
   guard: Auth | undefined,
   names: Names,
-  { tableFor, http, host, clock, logger, webrtc: wanted }: MachinePortParts,
+  { tableFor, http, host, clock, logger, webrtc: wanted, joined }: MachinePortParts,
 ): Promise<Port> {
   if (asksClients && !tls) {
     logger.warn("auth.tls_auth_entities: without TLS nobody can show a certificate, so it lets nobody in");
@@ -272,7 +274,7 @@ async function open(
   const offered = tls && { ...tls, asksClients };
   const table = tableFor(guard);
   const webrtc = wanted
-    ? new MachineWebRtc({ table, guard, names: () => names.now, clock, logger })
+    ? new MachineWebRtc({ table, guard, names: () => names.now, clock, logger, joined })
     : undefined;
   try {
     const port = await openPort({ table, bind, tls: offered, http, clock, logger, connections });

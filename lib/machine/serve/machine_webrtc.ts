@@ -9,8 +9,9 @@ import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Auth } from "../../wire/auth.ts";
-import type { CallContext, ServiceTable } from "../../wire/service.ts";
+import type { CallContext, Peer, ServiceTable } from "../../wire/service.ts";
 import type { Rtc } from "../../wire/webrtc/addon.ts";
+import type { RtcPeer } from "../../wire/webrtc/peer.ts";
 import { Answerer } from "../../wire/signaling/answerer.ts";
 import { CallQueue } from "../../wire/signaling/call_queue.ts";
 import { signalingService } from "../../wire/signaling/service.ts";
@@ -24,6 +25,8 @@ export interface MachineWebRtcParts {
   readonly names: () => readonly string[];
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Hears of each peer that has connected; the function that it returns, of its end. */
+  readonly joined?: (peer: RtcPeer, identity: Peer) => () => void;
   /** What makes peers, where that is not the addon. */
   readonly rtc?: Rtc;
 }
@@ -37,14 +40,21 @@ export class MachineWebRtc {
   readonly #over = new AbortController();
   readonly #answering: Promise<void>;
 
-  constructor({ table, guard, names, clock, logger, rtc }: MachineWebRtcParts) {
+  constructor({ table, guard, names, clock, logger, joined, rtc }: MachineWebRtcParts) {
     this.#queue = new CallQueue({ clock });
     this.#answerer = new Answerer({
       table,
       clock,
       logger,
       rtc,
-      joined: (peer, identity) => guard?.stay(identity, (reason) => peer.close(reason)),
+      joined: (peer, identity) => {
+        const left = joined?.(peer, identity);
+        const gone = guard?.stay(identity, (reason) => peer.close(reason));
+        return () => {
+          left?.();
+          gone?.();
+        };
+      },
     });
     const hostOf = (name: string, ctx: CallContext) => isHere(name, names(), ctx) ? THIS_MACHINE : undefined;
     table.add(signalingService({ queue: this.#queue, clock, hostOf }));

@@ -11,12 +11,14 @@ import type { Auth } from "../../wire/auth.ts";
 import { health } from "../../wire/grpc/health.ts";
 import { reflection } from "../../wire/grpc/reflection.ts";
 import { type Interceptor, type Service, ServiceTable } from "../../wire/service.ts";
+import type { Streams } from "../streams/streams.ts";
 import { requestLimit } from "./limits.ts";
 import { robotService, type RobotServiceParts } from "./service.ts";
 
 export interface TablesParts
   extends Pick<RobotServiceParts, "machine" | "operations" | "sessions" | "clock"> {
   readonly host: Environment;
+  readonly streams: Pick<Streams, "service">;
   readonly logger: Logger;
   /** Around everything else, the guard included. */
   readonly outermost: readonly Interceptor[];
@@ -51,7 +53,10 @@ export class Tables {
   /** All services of a port; `guard` is left out where everyone may call. */
   port(robot: RobotServiceParts, guard?: Auth): ServiceTable {
     const table = this.resources(guard);
-    for (const service of [robotService(robot), health(table), ...reflection(table)]) table.add(service);
+    const { streams } = this.#parts;
+    for (const service of [robotService(robot), streams.service, health(table), ...reflection(table)]) {
+      table.add(service);
+    }
     if (guard) table.add(guard.service);
     return table;
   }

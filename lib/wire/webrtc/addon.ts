@@ -10,6 +10,7 @@
  * The room owns WebRTC on both sides: peers, session descriptions, and gRPC calls as frames on a data channel.
  */
 
+import { Buffer } from "node:buffer";
 import { networkInterfaces } from "node:os";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Description, DescriptionType } from "./description.ts";
@@ -63,10 +64,38 @@ export interface DataChannel {
   send(message: Uint8Array | string): void;
 }
 
+/** What a video track tells. */
+export interface TrackListener {
+  /** A packet of RTCP: what the viewer has to say. */
+  feedback(packet: Uint8Array): void;
+  closed(): void;
+}
+
+/** A video that is sent, as packets of RTP. */
+export interface VideoTrack {
+  /** Whether the viewer has taken it. */
+  readonly isOpen: boolean;
+  /** Sends a packet if there is room for it. */
+  send(packet: Uint8Array): void;
+  close(): void;
+}
+
+/** How a video is described to the other side. */
+export interface VideoOptions {
+  /** Names the track within the peer; never used twice. */
+  readonly mid: string;
+  /** Under which the other side finds it among its tracks. */
+  readonly streamId: string;
+  readonly ssrc: number;
+  readonly payloadType: number;
+}
+
 /** One end of a connection. */
 export interface NativePeer {
   /** Before the first description. `resumeBytes` is when `drained` is told. */
   open(label: string, id: number, listener: ChannelListener, resumeBytes: number): DataChannel;
+  /** Adds a VP8 video to what the next description says. */
+  addVideo(options: VideoOptions, listener: TrackListener): VideoTrack;
   /** Describes this side; `described` tells it. */
   describe(type: DescriptionType): void;
   /** Takes the other side's description. Throws `invalid_argument` for one that is none. */
@@ -101,6 +130,7 @@ async function loadAddon(): Promise<Addon> {
 }
 
 class AddonPeer implements NativePeer {
+  readonly #addon: Addon;
   readonly #native: InstanceType<Addon["PeerConnection"]>;
   /** Held, since the addon closes a channel that nobody holds. */
   readonly #channels: AddonChannel[] = [];
@@ -108,11 +138,14 @@ class AddonPeer implements NativePeer {
 
   constructor(addon: Addon, options: PeerOptions, listener: PeerListener) {
     const { iceServers, messageBytesMax, bindAddress, relayOnly } = options;
+    this.#addon = addon;
     this.#native = attempt("unavailable", "make a WebRTC peer", () =>
       new addon.PeerConnection("svc", {
         iceServers: iceServers.flatMap(serverUrls),
         disableAutoNegotiation: true,
         maxMessageSize: messageBytesMax,
+        // Videos come later, when the connection is there.
+        forceMediaTransport: true,
         bindAddress: bindAddress ?? (isAlone() ? LOOPBACK : undefined),
         iceTransportPolicy: relayOnly ? "relay" : "all",
       }));
@@ -140,6 +173,16 @@ class AddonPeer implements NativePeer {
     const channel = new AddonChannel(native, (run) => this.#tell(run), listener, resumeBytes);
     this.#channels.push(channel);
     return channel;
+  }
+
+  addVideo({ mid, streamId, ssrc, payloadType }: VideoOptions, listener: TrackListener): VideoTrack {
+    const description = new this.#addon.Video(mid, "SendOnly");
+    description.addVP8Codec(payloadType);
+    description.addSSRC(ssrc, mid, streamId, mid);
+    const native = attempt("unavailable", "add a video", () => this.#native.addTrack(description));
+    native.onMessage((packet) => this.#tell(() => listener.feedback(packet)));
+    native.onClosed(() => this.#tell(() => listener.closed()));
+    return new AddonTrack(native);
   }
 
   describe(type: DescriptionType): void {
@@ -186,6 +229,28 @@ class AddonPeer implements NativePeer {
         throw error;
       });
     }
+  }
+}
+
+class AddonTrack implements VideoTrack {
+  #closed = false;
+
+  constructor(private readonly native: ReturnType<InstanceType<Addon["PeerConnection"]>["addTrack"]>) {}
+
+  get isOpen(): boolean {
+    return !this.#closed && this.native.isOpen();
+  }
+
+  send(packet: Uint8Array): void {
+    if (this.isOpen) {
+      attempt("unavailable", "send a video", () => this.native.sendMessageBinary(Buffer.from(packet)));
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.native.close();
   }
 }
 

@@ -45,6 +45,15 @@ export function decodeDescription(text: string, wanted: DescriptionType): Descri
 }
 
 /**
+ * The same answer with the role of its first part in all parts. Browsers say another one for a video that is no more,
+ * and the addon takes an answer with two roles for a contradiction.
+ */
+export function withOneRole({ type, sdp }: Description): Description {
+  const role = /^a=setup:(\w+)/m.exec(sdp)?.[1];
+  return role === undefined ? { type, sdp } : { type, sdp: sdp.replace(/^a=setup:\w+/gm, `a=setup:${role}`) };
+}
+
+/**
  * Whether a candidate of the other side is worth a try: an address over UDP, or a name of multicast DNS, by which
  * browsers hide theirs. Other names are not looked up: nobody is to make this computer ask for names of his.
  */

@@ -6,6 +6,7 @@
  * is closed, and those who listen hear of it once.
  */
 
+import { race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import {
   type DataChannel,
@@ -15,6 +16,8 @@ import {
   type PeerListener,
   type PeerState,
   type Rtc,
+  type TrackListener,
+  type VideoTrack,
 } from "./addon.ts";
 import {
   type Candidate,
@@ -23,6 +26,7 @@ import {
   type DescriptionType,
   encodeDescription,
   isUsable,
+  withOneRole,
 } from "./description.ts";
 import { CHANNEL_RESUME_BYTES, FRAME_BYTES_MAX, INTRUSIONS_MAX } from "./limits.ts";
 
@@ -67,7 +71,12 @@ export class RtcPeer {
   #frames: FrameListener | undefined;
   /** Frames that came before somebody listened: a channel tells of its opening and of messages independently. */
   #early: Uint8Array[] = [];
-  #negotiated: ((text: string) => void) | undefined;
+  /** Hears the other side's answer to a description that has gone over the negotiation channel. */
+  #answered: ((text: string) => void) | undefined;
+  #negotiating: Promise<void> = Promise.resolve();
+  #videos = 0;
+  /** Whether this side has made the first offer. */
+  #offered: boolean | undefined;
   #candidates = 0;
   #opened = false;
   #intrusions = 0;
@@ -105,7 +114,7 @@ export class RtcPeer {
     }, CHANNEL_RESUME_BYTES);
     this.#negotiation = this.#native.open("negotiation", 1, {
       opened: () => {},
-      message: (message) => typeof message === "string" && this.#negotiated?.(message),
+      message: (message) => typeof message === "string" && this.#negotiated(message),
       drained: () => {},
       closed: () => {},
     }, 0);
@@ -144,6 +153,7 @@ export class RtcPeer {
 
   /** Describes this side: `signals` hears it. */
   describe(type: DescriptionType): void {
+    this.#offered ??= type === "offer";
     this.#native.describe(type);
   }
 
@@ -167,6 +177,33 @@ export class RtcPeer {
     if (this.#error) return listener.gone(this.#error);
     this.#frames = listener;
     for (const frame of this.#early.splice(0)) listener.frame(frame);
+  }
+
+  /** Adds a video and tells the other side of it. Rejects where the other side does not take it in time. */
+  async addVideo(
+    streamId: string,
+    ssrc: number,
+    payloadType: number,
+    listener: TrackListener,
+    signal: AbortSignal,
+  ): Promise<VideoTrack> {
+    if (this.#error) throw this.#error;
+    const mid = `video${++this.#videos}`;
+    const track = this.#native.addVideo({ mid, streamId, ssrc, payloadType }, listener);
+    try {
+      await this.renegotiate(signal);
+      return track;
+    } catch (error) {
+      track.close();
+      throw error;
+    }
+  }
+
+  /** Tells the other side of changes to the tracks; resolves when it has agreed. One at a time. */
+  renegotiate(signal: AbortSignal): Promise<void> {
+    const work = this.#negotiating.then(() => this.#negotiate(signal));
+    this.#negotiating = work.catch(() => {});
+    return work;
   }
 
   /** Calls `run` once, with the reason, when the peer is over. */
@@ -200,6 +237,30 @@ export class RtcPeer {
   #changed(state: PeerState): void {
     if (state === "disconnected" || state === "failed" || state === "closed") {
       this.close(lost(`the connection is ${state}`));
+    }
+  }
+
+  #negotiated(text: string): void {
+    if (this.#answered) return this.#answered(text);
+    // Only the side that has answered at first starts to negotiate (published).
+    if (!this.#offered) return;
+    try {
+      this.accept(text, "offer");
+      this.describe("answer");
+    } catch (error) {
+      this.close(SvcError.from(error));
+    }
+  }
+
+  async #negotiate(signal: AbortSignal): Promise<void> {
+    if (this.#error) throw this.#error;
+    const { promise: answered, resolve } = Promise.withResolvers<string>();
+    this.#answered = resolve;
+    try {
+      this.#native.describe("offer");
+      this.#native.accept(withOneRole(decodeDescription(await race(answered, signal), "answer")));
+    } finally {
+      this.#answered = undefined;
     }
   }
 

@@ -1,0 +1,132 @@
+/**
+ * The video of one camera: takes its pictures while somebody watches, encodes each once, and sends it to all viewers.
+ */
+
+import type { Images } from "../../api/camera.ts";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { MIME } from "../../geometry/image/image.ts";
+import type { VideoTrack } from "../../wire/webrtc/addon.ts";
+import { VP8_CLOCK_HZ, Vp8Packetizer } from "../../wire/webrtc/vp8_rtp.ts";
+import type { VideoEncoder, VideoFrame } from "./video_encoder.ts";
+
+/** Time from one picture to the next, at least. */
+const PICTURE_MS = 66;
+/** After a picture that took long to get and to encode, others have the computer for this share of that time. */
+const REST_SHARE = 0.5;
+/** After a picture that failed. */
+const RETRY_MS = 1_000;
+
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface CameraVideoParts {
+  readonly name: string;
+  /** The camera's pictures of this moment. Throws where it has none, or is no more. */
+  readonly images: (signal: AbortSignal) => Promise<Images>;
+  readonly encoder: VideoEncoder;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface Viewer {
+  readonly track: VideoTrack;
+  readonly packetizer: Vp8Packetizer;
+}
+
+export class CameraVideo {
+  /** The size that it is shown in, where that is not the camera's own. */
+  size: Size | undefined;
+  readonly #parts: CameraVideoParts;
+  readonly #viewers = new Set<Viewer>();
+  readonly #over = new AbortController();
+  readonly #first = Promise.withResolvers<VideoFrame>();
+  readonly #ended: Promise<void>;
+  #wantsKey = true;
+  #problem = "";
+
+  constructor(parts: CameraVideoParts) {
+    this.#parts = parts;
+    this.#first.promise.catch(() => {});
+    this.#ended = this.#run();
+  }
+
+  /** The first picture; rejects where the camera has none, or it cannot be shown. */
+  get first(): Promise<VideoFrame> {
+    return this.#first.promise;
+  }
+
+  get viewers(): number {
+    return this.#viewers.size;
+  }
+
+  /** Sends the video to a track from now on; the returned function ends that. */
+  watch(track: VideoTrack, ssrc: number): () => void {
+    const viewer = { track, packetizer: new Vp8Packetizer(ssrc) };
+    this.#viewers.add(viewer);
+    this.#wantsKey = true;
+    return () => void this.#viewers.delete(viewer);
+  }
+
+  /** A viewer cannot go on without a picture that needs no other. */
+  refresh(): void {
+    this.#wantsKey = true;
+  }
+
+  async close(): Promise<void> {
+    const canceled = new SvcError("canceled", "the video was closed");
+    this.#over.abort(canceled);
+    this.#first.reject(canceled);
+    this.#parts.encoder.close();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#parts;
+    const { signal } = this.#over;
+    while (!signal.aborted) {
+      const begunMs = clock.monotonicMs();
+      const isShown = await this.#show(begunMs);
+      const tookMs = clock.monotonicMs() - begunMs;
+      const pauseMs = isShown ? Math.max(PICTURE_MS - tookMs, tookMs * REST_SHARE) : RETRY_MS;
+      await clock.sleep(pauseMs, signal).catch(() => {});
+    }
+  }
+
+  /** Whether a picture was shown. */
+  async #show(nowMs: number): Promise<boolean> {
+    const { name, images, encoder, logger } = this.#parts;
+    const key = this.#wantsKey;
+    this.#wantsKey = false;
+    try {
+      const { images: all } = await images(this.#over.signal);
+      const picture = all.find(({ mimeType }) => mimeType !== MIME.depth);
+      if (!picture) throw new SvcError("unimplemented", `camera ${name} gives no colour picture`);
+      const frame = await encoder.encode({ picture: picture.image, ...this.size, key });
+      this.#first.resolve(frame);
+      this.#send(frame, nowMs);
+      this.#problem = "";
+      return true;
+    } catch (error) {
+      this.#wantsKey ||= key;
+      this.#first.reject(error);
+      const problem = chainOf(error);
+      if (problem !== this.#problem && !this.#over.signal.aborted) {
+        logger.warn(`the video of camera ${name} stands still: ${problem}`);
+      }
+      this.#problem = problem;
+      return false;
+    }
+  }
+
+  #send({ frame }: VideoFrame, nowMs: number): void {
+    const timestamp = Math.floor(nowMs * VP8_CLOCK_HZ / 1000);
+    for (const { track, packetizer } of this.#viewers) {
+      if (!track.isOpen) continue;
+      for (const packet of packetizer.packets(frame, timestamp)) track.send(packet);
+    }
+  }
+}

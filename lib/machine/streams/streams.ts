@@ -1,0 +1,233 @@
+/**
+ * StreamService: cameras as video tracks of WebRTC peers.
+ *
+ * Each camera that somebody watches has one video, which ends with its last viewer. A stream is called as its camera,
+ * with `+` in place of `:` (published). Encoding is VP8 on a thread for each camera.
+ *
+ * The room owns the machine's videos: who watches which camera, its pictures, and their encoding.
+ */
+
+import { StreamService } from "../../../proto/gen/stream_pb.ts";
+import { type Camera, CameraApi } from "../../api/camera.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { imageSize } from "../../geometry/image/image.ts";
+import { type CallContext, type Peer, type Service, service } from "../../wire/service.ts";
+import type { RtcPeer } from "../../wire/webrtc/peer.ts";
+import { VP8_PAYLOAD_TYPE, wantsKeyPicture } from "../../wire/webrtc/vp8_rtp.ts";
+import type { Machine } from "../graph/machine.ts";
+import { CameraVideo, type Size } from "./camera_video.ts";
+import { type VideoEncoder, Vp8Encoder } from "./video_encoder.ts";
+
+/** Cameras that are encoded at once: each one takes a thread. */
+const VIDEOS_MAX = 8;
+/** Videos that one peer may have added since it connected: its descriptions grow with each. */
+const VIDEOS_OF_PEER_MAX = 64;
+/** How long a camera may take for its first picture, and a viewer to take the video. */
+const BEGIN_MS = 15_000;
+/** Each size that is offered is half as wide and high as the one before it. */
+const SIZES = 4;
+const SIDE_MIN = 32;
+
+export interface StreamsParts {
+  readonly machine: Pick<Machine, "names" | "find">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** What encodes, where that is not VP8 on a thread. */
+  readonly encoder?: () => VideoEncoder;
+}
+
+/** A peer that may watch. */
+interface Watcher {
+  readonly peer: RtcPeer;
+  /** What it watches, by name, each with its end; `undefined` while it begins. */
+  readonly watching: Map<string, (() => void) | undefined>;
+  added: number;
+}
+
+export class Streams {
+  readonly service: Service;
+  readonly #parts: StreamsParts;
+  readonly #watchers = new Map<Peer, Watcher>();
+  readonly #videos = new Map<string, CameraVideo>();
+  /** Sizes that somebody has asked for, by camera. */
+  readonly #sizes = new Map<string, Size>();
+  readonly #closing = new Set<Promise<void>>();
+
+  constructor(parts: StreamsParts) {
+    this.#parts = parts;
+    this.service = service(StreamService, {
+      listStreams: () => ({ names: this.#cameras().map(streamName) }),
+      addStream: async ({ name }, ctx) => {
+        await this.#add(cameraName(name), ctx);
+        return {};
+      },
+      removeStream: async ({ name }, ctx) => {
+        await this.#remove(cameraName(name), ctx);
+        return {};
+      },
+      getStreamOptions: async ({ name }, { signal }) => ({
+        resolutions: await this.#sizesOf(cameraName(name), signal),
+      }),
+      setStreamOptions: async ({ name, resolution }, { signal }) => {
+        await this.#resize(cameraName(name), resolution, signal);
+        return {};
+      },
+    });
+  }
+
+  /** Hears of a peer whose calls come from `identity`; the returned function, of its end. */
+  joined(peer: RtcPeer, identity: Peer): () => void {
+    const watcher: Watcher = { peer, watching: new Map(), added: 0 };
+    this.#watchers.set(identity, watcher);
+    return () => {
+      this.#watchers.delete(identity);
+      for (const stop of watcher.watching.values()) stop?.();
+      watcher.watching.clear();
+    };
+  }
+
+  /** Ends all videos. */
+  async close(): Promise<void> {
+    for (const name of [...this.#videos.keys()]) this.#end(name);
+    await Promise.all(this.#closing);
+  }
+
+  async #add(name: string, ctx: CallContext): Promise<void> {
+    const watcher = this.#watcherOf(ctx);
+    this.#camera(name);
+    if (watcher.watching.has(name)) {
+      throw new SvcError("already_exists", `stream ${streamName(name)} is already active on this connection`);
+    }
+    if (++watcher.added > VIDEOS_OF_PEER_MAX) {
+      const problem =
+        `this connection has had ${VIDEOS_OF_PEER_MAX} videos, which is as many as may be; connect anew`;
+      throw new SvcError("resource_exhausted", problem);
+    }
+    const late = () => new SvcError("deadline_exceeded", `no video of camera ${name} within ${BEGIN_MS} ms`);
+    const over = deadline(this.#parts.clock, BEGIN_MS, late, ctx.signal);
+    watcher.watching.set(name, undefined);
+    try {
+      await this.#begin(name, watcher, over.signal);
+    } catch (error) {
+      watcher.watching.delete(name);
+      this.#endIfUnseen(name);
+      throw error;
+    } finally {
+      over.done();
+    }
+  }
+
+  async #begin(name: string, { peer, watching }: Watcher, signal: AbortSignal): Promise<void> {
+    const video = this.#videoOf(name);
+    await race(video.first, signal);
+    const ssrc = crypto.getRandomValues(new Uint32Array(1))[0];
+    const listener = {
+      feedback: (packet: Uint8Array) => {
+        if (wantsKeyPicture(packet)) video.refresh();
+      },
+      closed: () => {},
+    };
+    const track = await peer.addVideo(streamName(name), ssrc, VP8_PAYLOAD_TYPE, listener, signal);
+    const unwatch = video.watch(track, ssrc);
+    const stop = () => {
+      unwatch();
+      track.close();
+      this.#endIfUnseen(name);
+    };
+    // The peer may have gone meanwhile.
+    if (peer.isConnected && watching.has(name)) watching.set(name, stop);
+    else stop();
+  }
+
+  async #remove(name: string, ctx: CallContext): Promise<void> {
+    const { peer, watching } = this.#watcherOf(ctx);
+    const stop = watching.get(name);
+    if (!stop) {
+      throw new SvcError("not_found", `stream ${streamName(name)} is not active on this connection`);
+    }
+    watching.delete(name);
+    stop();
+    await peer.renegotiate(ctx.signal);
+  }
+
+  #watcherOf({ peer }: CallContext): Watcher {
+    const watcher = this.#watchers.get(peer);
+    if (watcher) return watcher;
+    const instead = "connect over WebRTC, or ask the camera for its pictures with GetImages";
+    throw new SvcError("failed_precondition", `a video goes only over WebRTC; ${instead}`);
+  }
+
+  #videoOf(name: string): CameraVideo {
+    const known = this.#videos.get(name);
+    if (known) return known;
+    if (this.#videos.size >= VIDEOS_MAX) {
+      throw new SvcError("resource_exhausted", `${VIDEOS_MAX} cameras are shown, which is as many as may be`);
+    }
+    const { clock, logger, encoder = () => new Vp8Encoder() } = this.#parts;
+    const images = (signal: AbortSignal) => this.#camera(name).getImages([], { signal });
+    const video = new CameraVideo({ name, images, encoder: encoder(), clock, logger });
+    video.size = this.#sizes.get(name);
+    this.#videos.set(name, video);
+    return video;
+  }
+
+  #endIfUnseen(name: string): void {
+    const isWanted = this.#watchers.values().some(({ watching }) => watching.has(name));
+    if (!isWanted && this.#videos.get(name)?.viewers === 0) this.#end(name);
+  }
+
+  #end(name: string): void {
+    const video = this.#videos.get(name);
+    this.#videos.delete(name);
+    const closed = video?.close().finally(() => this.#closing.delete(closed!));
+    if (closed) this.#closing.add(closed);
+  }
+
+  async #sizesOf(name: string, signal: AbortSignal): Promise<Size[]> {
+    const { images } = await this.#camera(name).getImages([], { signal });
+    if (images.length === 0) throw new SvcError("unavailable", `camera ${name} has no picture`);
+    const { width, height } = imageSize(images[0].image);
+    const half = (side: number, times: number) => 2 * Math.floor(side / 2 ** times / 2);
+    const all = Array.from({ length: SIZES }, (_, times) => ({
+      width: half(width, times),
+      height: half(height, times),
+    }));
+    return all.filter((size, times) => times === 0 || Math.min(size.width, size.height) >= SIDE_MIN);
+  }
+
+  async #resize(name: string, size: Size | undefined, signal: AbortSignal): Promise<void> {
+    const sizes = await this.#sizesOf(name, signal);
+    const found = sizes.find(({ width, height }) => width === size?.width && height === size.height);
+    if (size && !found) {
+      const wanted = sizes.map(({ width, height }) => `${width}x${height}`).join(", ");
+      const problem = `stream ${
+        streamName(name)
+      } cannot be ${size.width}x${size.height}, wanted one of ${wanted}`;
+      throw new SvcError("invalid_argument", problem);
+    }
+    if (found && found !== sizes[0]) this.#sizes.set(name, found);
+    else this.#sizes.delete(name);
+    const video = this.#videos.get(name);
+    if (!video) return;
+    video.size = this.#sizes.get(name);
+    video.refresh();
+  }
+
+  #cameras(): string[] {
+    return this.#parts.machine.names.filter(({ api }) => api === CameraApi.name).map(({ short }) => short);
+  }
+
+  #camera(name: string): Camera {
+    return this.#parts.machine.find(CameraApi.name, name) as Camera;
+  }
+}
+
+function streamName(camera: string): string {
+  return camera.replaceAll(":", "+");
+}
+
+function cameraName(stream: string): string {
+  return stream.replaceAll("+", ":");
+}

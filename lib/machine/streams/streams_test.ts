@@ -1,0 +1,183 @@
+/** Videos of cameras: who may watch, what is offered, and that nothing of a video is left when nobody watches. */
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { StreamService } from "../../../proto/gen/stream_pb.ts";
+import { FakeRtc } from "../../../tests/support/fake_rtc.ts";
+import { until } from "../../../tests/support/until.ts";
+import type { Camera } from "../../api/camera.ts";
+import { SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { Logs } from "../../base/log/log.ts";
+import { encodeImage, MIME } from "../../geometry/image/image.ts";
+import { ResourceName } from "../../resource/name.ts";
+import { BaseComponent } from "../../resource/resource.ts";
+import { type Channel, client } from "../../wire/channel.ts";
+import { memoryChannel } from "../../wire/memory.ts";
+import { ServiceTable } from "../../wire/service.ts";
+import { Answerer } from "../../wire/signaling/answerer.ts";
+import { CallQueue } from "../../wire/signaling/call_queue.ts";
+import { dialWebRtc } from "../../wire/signaling/dialer.ts";
+import { signalingService } from "../../wire/signaling/service.ts";
+import { Streams } from "./streams.ts";
+import type { VideoEncoder } from "./video_encoder.ts";
+import type { VideoRequest } from "./video_worker.ts";
+
+const clock = new SystemClock();
+const NAME = ResourceName.of("rdk:component:camera", "left:eye");
+
+class TestCamera extends BaseComponent implements Camera {
+  fails = false;
+
+  getImages() {
+    if (this.fails) throw new SvcError("unavailable", "it is dark");
+    const rgba = new Uint8Array(4 * 128 * 96);
+    const image = encodeImage({ kind: "color", image: { width: 128, height: 96, rgba } }, MIME.rgba);
+    const images = [{ sourceName: "color", mimeType: MIME.rgba, image }];
+    return Promise.resolve({ images, capturedAtMs: 0 });
+  }
+
+  getPointCloud(): Promise<Uint8Array> {
+    throw new SvcError("unimplemented", "no cloud");
+  }
+
+  getProperties() {
+    return Promise.resolve({ supportsPcd: false, mimeTypes: [] });
+  }
+}
+
+/** Answers each picture with a few bytes; notes what it was asked. */
+class TestEncoder implements VideoEncoder {
+  readonly asked: VideoRequest[] = [];
+  closed = false;
+
+  encode(request: VideoRequest) {
+    this.asked.push(request);
+    const { width = 128, height = 96 } = request;
+    return Promise.resolve({ frame: Uint8Array.of(1, 2, 3), width, height });
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+}
+
+interface Bench {
+  readonly camera: TestCamera;
+  readonly encoders: TestEncoder[];
+  readonly rtc: FakeRtc;
+  readonly direct: Channel;
+  dial(): Promise<Channel>;
+}
+
+async function withStreams(test: (bench: Bench) => Promise<void>): Promise<void> {
+  const camera = new TestCamera(NAME);
+  const encoders: TestEncoder[] = [];
+  const logger = new Logs(clock, []).logger("test");
+  const machine = {
+    names: [NAME],
+    find: (_api: string, short: string) => {
+      if (short !== NAME.short) throw new SvcError("not_found", `no camera ${short}`);
+      return camera;
+    },
+  };
+  const encoder = () => {
+    const made = new TestEncoder();
+    encoders.push(made);
+    return made;
+  };
+  const streams = new Streams({ machine, clock, logger, encoder });
+  const rtc = new FakeRtc();
+  const table = new ServiceTable(clock);
+  const queue = new CallQueue({ clock });
+  const joined = streams.joined.bind(streams);
+  const answerer = new Answerer({ table, clock, logger, rtc, joined });
+  for (const one of [streams.service, signalingService({ queue, clock, hostOf: () => "" })]) table.add(one);
+  const direct = memoryChannel(table);
+  const dialed: Channel[] = [];
+  const dial = async () => {
+    const answered = queue.take([""], new AbortController().signal).then((call) => answerer.answer(call));
+    const channel = await dialWebRtc({ signaling: direct, host: "", clock, rtc });
+    await answered;
+    dialed.push(channel);
+    return channel;
+  };
+  try {
+    await test({ camera, encoders, rtc, direct, dial });
+  } finally {
+    for (const channel of dialed) channel.close();
+    await answerer.close();
+    await streams.close();
+    direct.close();
+  }
+}
+
+Deno.test("a stream begins, is watched by several, and ends with the last of them", () =>
+  withStreams(async ({ dial, encoders, rtc }) => {
+    const [one, two] = [client(StreamService, await dial()), client(StreamService, await dial())];
+    assertEquals((await one.listStreams({})).names, ["left+eye"]);
+    await one.addStream({ name: "left+eye" });
+    await two.addStream({ name: "left+eye" });
+    const tracks = rtc.peers.flatMap((peer) => peer.tracks);
+    assertEquals(tracks.map(({ options }) => options.streamId), ["left+eye", "left+eye"]);
+    await until(() => tracks.every(({ packets }) => packets.length > 1));
+    assertEquals([encoders.length, encoders[0].asked[0].key], [1, true]);
+    await one.removeStream({ name: "left+eye" });
+    assertEquals([tracks[0].isOpen, encoders[0].closed], [false, false]);
+    await two.removeStream({ name: "left+eye" });
+    assertEquals([tracks[1].isOpen, encoders[0].closed], [false, true]);
+  }));
+
+Deno.test("a viewer that is gone watches no longer", () =>
+  withStreams(async ({ dial, encoders }) => {
+    const channel = await dial();
+    await client(StreamService, channel).addStream({ name: "left+eye" });
+    channel.close();
+    await until(() => encoders[0].closed);
+  }));
+
+Deno.test("a viewer that has lost something gets a picture that needs no other", () =>
+  withStreams(async ({ dial, encoders, rtc }) => {
+    await client(StreamService, await dial()).addStream({ name: "left+eye" });
+    const [track] = rtc.peers.flatMap((peer) => peer.tracks);
+    const keys = () => encoders[0].asked.filter(({ key }) => key).length;
+    await until(() => encoders[0].asked.length > keys());
+    const before = keys();
+    track.listener.feedback(Uint8Array.of(0x81, 206, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0));
+    await until(() => keys() > before);
+  }));
+
+Deno.test("the sizes of a camera are offered, and no others are taken", () =>
+  withStreams(async ({ dial, encoders, direct }) => {
+    const calls = client(StreamService, direct);
+    const { resolutions } = await calls.getStreamOptions({ name: "left+eye" });
+    assertEquals(resolutions.map(({ width, height }) => [width, height]), [[128, 96], [64, 48]]);
+    await client(StreamService, await dial()).addStream({ name: "left+eye" });
+    await calls.setStreamOptions({ name: "left+eye", resolution: { width: 64, height: 48 } });
+    await until(() => encoders[0].asked.at(-1)!.width === 64);
+    await calls.setStreamOptions({ name: "left+eye" });
+    await until(() => encoders[0].asked.at(-1)!.width === undefined);
+    const resolution = { width: 1_000_000, height: -1 };
+    const error = await assertRejects(
+      () => calls.setStreamOptions({ name: "left+eye", resolution }),
+      SvcError,
+    );
+    assertEquals(error.code, "invalid_argument");
+  }));
+
+Deno.test("no video without WebRTC, without the camera, twice, or in the dark", () =>
+  withStreams(async ({ dial, direct, camera, encoders }) => {
+    const code = (asked: Promise<unknown>) => asked.then(() => "ok", (error: SvcError) => error.code);
+    const calls = client(StreamService, await dial());
+    assertEquals(
+      await code(client(StreamService, direct).addStream({ name: "left+eye" })),
+      "failed_precondition",
+    );
+    assertEquals(await code(calls.addStream({ name: "other" })), "not_found");
+    assertEquals(await code(calls.removeStream({ name: "left+eye" })), "not_found");
+    camera.fails = true;
+    assertEquals(await code(calls.addStream({ name: "left+eye" })), "unavailable");
+    camera.fails = false;
+    assert(encoders.every(({ closed }) => closed));
+    assertEquals(await code(calls.addStream({ name: "left+eye" })), "ok");
+    assertEquals(await code(calls.addStream({ name: "left+eye" })), "already_exists");
+  }));
