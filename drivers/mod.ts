@@ -5,6 +5,7 @@ import { FakeArm } from "./arm/fake.ts";
 import { FakeBase } from "./base/fake.ts";
 import { WheeledBase } from "./base/wheeled.ts";
 import { FakeBoard } from "./board/fake.ts";
+import { LinuxBoard } from "./board/linux.ts";
 import { FakeButton } from "./button/fake.ts";
 import { FakeCamera } from "./camera/fake.ts";
 import { FakeLidar } from "./camera/fake_lidar.ts";
@@ -31,11 +32,16 @@ import { GpioMotor } from "./motor/gpio.ts";
 import { FakeMovementSensor } from "./movement_sensor/fake.ts";
 import { MergedMovementSensor } from "./movement_sensor/merged.ts";
 import { ReplayOdometry } from "./movement_sensor/replay.ts";
+import { GpsNmeaMovementSensor } from "./movement_sensor/gps_nmea.ts";
+import { Mpu6050MovementSensor } from "./movement_sensor/mpu6050.ts";
 import { FakePowerSensor } from "./power_sensor/fake.ts";
+import { Ina219PowerSensor } from "./power_sensor/ina219.ts";
 import { FakeSensor } from "./sensor/fake.ts";
 import { SettableSensor } from "./sensor/settable.ts";
 import { FakeServo } from "./servo/fake.ts";
 import { BuiltinShell } from "./shell/builtin.ts";
+import { HcSr04Sensor } from "./sensor/hc_sr04.ts";
+import { GpioServo } from "./servo/gpio.ts";
 import { FakeSlam } from "./slam/fake.ts";
 import { FakeSwitch } from "./switch/fake.ts";
 import { ColorDetectorVision } from "./vision/color_detector.ts";
@@ -48,6 +54,7 @@ export const MODELS: readonly AnyModel[] = [
   FakeBase,
   WheeledBase,
   FakeBoard,
+  LinuxBoard,
   FakeButton,
   FakeCamera,
   FakeLidar,
@@ -74,11 +81,16 @@ export const MODELS: readonly AnyModel[] = [
   FakeMovementSensor,
   MergedMovementSensor,
   ReplayOdometry,
+  GpsNmeaMovementSensor,
+  Mpu6050MovementSensor,
   FakePowerSensor,
+  Ina219PowerSensor,
   FakeSensor,
   SettableSensor,
   FakeServo,
   BuiltinShell,
+  HcSr04Sensor,
+  GpioServo,
   FakeSlam,
   FakeSwitch,
   ColorDetectorVision,

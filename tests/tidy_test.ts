@@ -188,7 +188,7 @@ Deno.test("an outside package enters through one file, so that it can be changed
 });
 
 Deno.test("only the ports of base and cli touch Deno, so that everything else runs on any host", () => {
-  const ports = /^(lib\/base\/((host|device|process)_deno|files\/(system_files|watch))\.ts|cli\/)/;
+  const ports = /^(lib\/base\/((host|process)_deno|native\/\w+|files\/(system_files|watch))\.ts|cli\/)/;
   assertEquals(having(/(?<!["'])\bDeno\./, ports), []);
 });
 

@@ -4,7 +4,7 @@
  */
 
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { DenoDevice } from "../lib/base/device_deno.ts";
+import { DenoDevice } from "../lib/base/native/device.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { type Needed, needingTest } from "./support/needing.ts";
 import { VideoDevice } from "../lib/device/v4l2.ts";

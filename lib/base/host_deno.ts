@@ -3,10 +3,11 @@
  */
 
 import type { Clock } from "./clock.ts";
-import { DenoDevice } from "./device_deno.ts";
+import { DenoDevice } from "./native/device.ts";
 import { escaped } from "./escape.ts";
 import { SystemFiles } from "./files/system_files.ts";
-import type { Device, Host } from "./host.ts";
+import type { Device, Host, Pulses } from "./host.ts";
+import { PulseThread } from "./native/pulses.ts";
 import type {
   FoundProcess,
   PipedProcess,
@@ -43,6 +44,10 @@ export class DenoHost extends SystemFiles implements Host {
 
   openDevice(path: string): Device {
     return new DenoDevice(path);
+  }
+
+  openPulses(): Pulses {
+    return new PulseThread();
   }
 
   write(text: string): void {

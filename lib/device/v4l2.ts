@@ -3,13 +3,13 @@
  *
  * Numbers and layouts are those of <linux/videodev2.h> on 64-bit Linux. Owns the device it opened. Promises that a
  * stream holds the newest picture, without copying those that nobody asks for.
- *
- * The room owns the formats of the device files of Linux.
  */
 
 import type { Device, DeviceMemory, Devices } from "../base/host.ts";
 import type { ReadFolders } from "../base/files/files.ts";
 import { SvcError } from "../base/error.ts";
+import { opened } from "./access.ts";
+import { Fields } from "./fields.ts";
 
 const REQUEST = {
   capability: 0x80685600,
@@ -78,38 +78,6 @@ export interface Streaming {
   readonly rowBytes: number;
   /** `undefined` where the device does not tell. */
   readonly framesPerSecond: number | undefined;
-}
-
-/** A message to and from a device. */
-class Fields {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly #view: DataView;
-
-  /** Its size stands in the request's number. */
-  constructor(readonly request: number) {
-    this.bytes = new Uint8Array(request >>> 16 & 0x3fff);
-    this.#view = new DataView(this.bytes.buffer);
-  }
-
-  get(at: number): number {
-    return this.#view.getUint32(at, true);
-  }
-
-  set(at: number, value: number): this {
-    this.#view.setUint32(at, value, true);
-    return this;
-  }
-
-  text(at: number, length: number): string {
-    const bytes = this.bytes.subarray(at, at + length);
-    const end = bytes.indexOf(0);
-    return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end)).trim();
-  }
-
-  sendTo(device: Device): this {
-    device.control(this.request, this.bytes);
-    return this;
-  }
 }
 
 export class VideoDevice {
@@ -270,18 +238,6 @@ export class VideoDevice {
       }
     }
     return listed;
-  }
-}
-
-function opened(host: Devices, path: string): Device {
-  try {
-    return host.openDevice(path);
-  } catch (cause) {
-    const { code, message } = SvcError.from(cause);
-    const hint = code === "permission_denied"
-      ? "; its user has to be in the group that has cameras (video)"
-      : "";
-    throw new SvcError(code, message + hint, { cause });
   }
 }
 

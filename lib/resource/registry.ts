@@ -5,7 +5,7 @@
  * Both are plain values in explicit lists. `Registry` checks the lists once and finds entries by name.
  */
 
-import type { Devices, Environment, Platform } from "../base/host.ts";
+import type { Devices, Environment, Platform, PulseHost } from "../base/host.ts";
 import type { Files } from "../base/files/files.ts";
 import type { SpawnHost } from "../base/process.ts";
 import type { Clock } from "../base/clock.ts";
@@ -44,7 +44,7 @@ export interface Api<R extends Resource = Resource> extends Facets<R> {
 export type AnyApi = Api<any>;
 
 /** The parts of the host that a driver may use. */
-export interface ModelHost extends Files, Devices, Environment, Platform, SpawnHost {}
+export interface ModelHost extends Files, Devices, PulseHost, Environment, Platform, SpawnHost {}
 
 /** The inputs from which a driver is built. */
 export interface Construction<A> {

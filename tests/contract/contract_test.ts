@@ -8,6 +8,7 @@ import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
+import { FakeI2c, FakePins } from "../support/fake_pins.ts";
 import { FakeVideo, FakeVideos } from "../support/fake_video.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -26,9 +27,31 @@ import { CONTRACTS } from "./mod.ts";
 
 const registry = new Registry(APIS, MODELS);
 
-/** This machine, with a camera that it may not have and a shell that reads no files of its user. */
-class HostWithCamera extends DenoHost {
+/** This machine, with devices that it may not have, and a shell that reads no files of its user. */
+class HostWithDevices extends DenoHost {
   readonly videos = new FakeVideos();
+  readonly pins = new FakePins();
+
+  constructor() {
+    super();
+    const chip = this.pins.chip("gpiochip0", "pins of the tests", 64);
+    // A trigger on line 20 makes an echo of one metre on line 21.
+    chip.onDriven = (offset, high) => {
+      if (offset !== 20 || high) return;
+      chip.pull(21, true, 1_000_000n);
+      chip.pull(21, false, 6_882_353n);
+    };
+    this.pins.spi.set("/dev/spidev0.0", () => new Uint8Array(3));
+    this.pins.i2c.set("/dev/i2c-1 64", new FakeI2c());
+    const imu = new FakeI2c();
+    imu.bytes[0x75] = 0x68;
+    this.pins.i2c.set("/dev/i2c-1 104", imu);
+    const sentences = [
+      "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47",
+      "$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A",
+    ];
+    this.pins.serial.set("/dev/ttyS9", () => `${sentences.join("\r\n")}\r\n`);
+  }
 
   override env(name: string) {
     return name === "SHELL" ? "/bin/sh" : super.env(name);
@@ -39,11 +62,17 @@ class HostWithCamera extends DenoHost {
   }
 
   override openDevice(path: string) {
-    return path.startsWith("/dev/video") ? this.videos.openDevice(path) : super.openDevice(path);
+    if (path.startsWith("/dev/video")) return this.videos.openDevice(path);
+    return this.pins.has(path) ? this.pins.openDevice(path) : super.openDevice(path);
   }
 
-  override readFolder(path: string) {
-    return path.startsWith("/dev") ? this.videos.readFolder(path) : super.readFolder(path);
+  override openPulses() {
+    return this.pins.openPulses();
+  }
+
+  override async readFolder(path: string) {
+    if (!path.startsWith("/dev")) return await super.readFolder(path);
+    return [...await this.videos.readFolder(path), ...await this.pins.readFolder(path)];
   }
 
   override realPath(path: string) {
@@ -79,7 +108,7 @@ Deno.test("every model has an entry in machine.json, and every API with models a
 
 Deno.test("models keep their contracts", async (t) => {
   const clock = new SystemClock();
-  const host = new HostWithCamera();
+  const host = new HostWithDevices();
   const stopFilming = host.film(clock);
   const surroundings = { env: (name: string) => host.env(name), packages: () => "" };
   const { config, problems } = decodeConfig(machineJson, registry, surroundings);

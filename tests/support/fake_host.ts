@@ -4,7 +4,7 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Device, Devices, Host, ProcessUsage } from "../../lib/base/host.ts";
+import type { Device, Devices, Host, ProcessUsage, PulseHost, Pulses } from "../../lib/base/host.ts";
 import type {
   FoundProcess,
   PipedProcess,
@@ -21,8 +21,8 @@ export interface FakeHostOptions {
   readonly hostname?: string;
   readonly os?: string;
   readonly arch?: string;
-  /** Cameras and the like: what is below `/dev`. */
-  readonly devices?: Devices & ReadFolders;
+  /** Cameras, pins and the like: what is below `/dev`. */
+  readonly devices?: Devices & ReadFolders & Partial<PulseHost>;
   readonly processes?: ProcessHost;
   readonly files?: { readonly [path: string]: string | Uint8Array };
   readonly usage?: ReturnType<ProcessUsage["usage"]>;
@@ -94,6 +94,12 @@ export class FakeHost extends FakeFiles implements Host {
   openDevice(path: string): Device {
     if (!this.options.devices) throw new SvcError("not_found", `cannot open the device "${path}"`);
     return this.options.devices.openDevice(path);
+  }
+
+  openPulses(): Pulses {
+    const pulses = this.options.devices?.openPulses?.();
+    if (!pulses) throw new SvcError("unavailable", "the test has no thread for pulses");
+    return pulses;
   }
 
   spawn(command: ProcessCommand): RunningProcess {

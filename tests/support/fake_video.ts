@@ -100,6 +100,11 @@ export class FakeVideo {
     let open = true;
     return {
       path,
+      file: -1,
+      tell: () => unsupported(path),
+      adopt: () => unsupported(path),
+      follow: () => unsupported(path),
+      urgent: () => Promise.resolve(false),
       control: (request, data) => this.#control(path, request, data),
       map: (offset, bytes): DeviceMemory => ({
         read: (wanted) => this.#memory.slice(offset, offset + Math.min(wanted, bytes)),

@@ -7,7 +7,7 @@ import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { compile, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/compiler.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 import { HOST, Machine } from "./machine.ts";
-import { image } from "./image.ts";
+import { image, NETWORK_DEVICE } from "./image.ts";
 
 /** Versions that work, of both programs; and one that passes every check and then does not start. */
 export const GOOD = ["1.0.0", "1.1.0"] as const;
@@ -44,7 +44,12 @@ export class VmDevice {
     const port = freePort();
     const cloud = await serveCloud([...data, "--public-url", `http://${HOST}:${port}`], `127.0.0.1:${port}`);
     try {
-      const device = new VmDevice(await Machine.make(await image(), folder), cloud, folder, example);
+      const device = new VmDevice(
+        await Machine.make(await image(NETWORK_DEVICE), folder),
+        cloud,
+        folder,
+        example,
+      );
       for (const name of NAMES) {
         for (const version of GOOD) await device.publish(name, version);
         await device.channel(name, GOOD[0], "stable");

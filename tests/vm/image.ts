@@ -1,26 +1,30 @@
 /**
  * A disk with a Debian system on it, for a virtual machine: made from Debian's packages, systemd as its first process.
  *
- * Needs root and the packages debootstrap, e2fsprogs and qemu-system-x86. The image is made once and kept in
- * dist/vm; machines work on copies of it.
+ * Needs root and the packages debootstrap, e2fsprogs and qemu-system-x86. An image is made once and kept in
+ * dist/vm/<name>; machines work on copies of it.
  */
 
 import { exists, ROOT } from "../../cli/build/compiler.ts";
 
 const SUITE = "bookworm";
-const PACKAGES = [
-  "systemd",
-  "systemd-sysv",
-  "dbus",
-  "iproute2",
-  "isc-dhcp-client",
-  "ca-certificates",
-  "curl",
-  "procps",
-  "libstdc++6",
-  "linux-image-cloud-amd64",
-];
+const PACKAGES = ["systemd", "systemd-sysv", "dbus", "iproute2", "procps", "libstdc++6"];
 const DISK_BYTES = 3 * 1024 ** 3;
+
+/** A kind of system that tests start. */
+export interface System {
+  readonly name: string;
+  /** Packages besides those that every system has; one of them is the kernel. */
+  readonly packages: readonly string[];
+  /** A shell script that runs in the system once its packages are there. */
+  readonly prepare?: string;
+}
+
+/** A device in a network, with a small kernel. */
+export const NETWORK_DEVICE: System = {
+  name: "network",
+  packages: ["isc-dhcp-client", "ca-certificates", "curl", "linux-image-cloud-amd64"],
+};
 
 /** A root shell on the second serial line, for the test to work with; it says nothing that was not asked for. */
 const SHELL_UNIT = `[Unit]
@@ -56,9 +60,9 @@ export interface Image {
   readonly disk: string;
 }
 
-/** The image, made where there is none yet: that takes two minutes. */
-export async function image(): Promise<Image> {
-  const folder = `${ROOT}dist/vm`;
+/** The image of a system, made where there is none yet: that takes two minutes and more. */
+export async function image({ name, packages, prepare }: System): Promise<Image> {
+  const folder = `${ROOT}dist/vm/${name}`;
   const found: Image = {
     kernel: `${folder}/vmlinuz`,
     initrd: `${folder}/initrd`,
@@ -68,8 +72,9 @@ export async function image(): Promise<Image> {
   await Deno.mkdir(folder, { recursive: true });
   const root = `${folder}/root`;
   await Deno.remove(root, { recursive: true }).catch(() => {});
-  console.log(`making a Debian system (${SUITE}) in dist/vm`);
-  await run("debootstrap", "--variant=minbase", `--include=${PACKAGES.join(",")}`, SUITE, root);
+  console.log(`making a Debian system (${SUITE}) in dist/vm/${name}`);
+  const included = [...PACKAGES, ...packages].join(",");
+  await run("debootstrap", "--variant=minbase", `--include=${included}`, SUITE, root);
   await Deno.writeTextFile(`${root}/etc/systemd/system/test-shell.service`, SHELL_UNIT);
   await Deno.mkdir(`${root}/etc/systemd/network`, { recursive: true });
   await Deno.writeTextFile(`${root}/etc/systemd/network/all.network`, NETWORK);
@@ -78,6 +83,7 @@ export async function image(): Promise<Image> {
   await Deno.writeTextFile(`${root}/etc/fstab`, "/dev/vda / ext4 rw,errors=remount-ro 0 1\n");
   await Deno.mkdir(`${root}/var/log/journal`, { recursive: true });
   await run("chroot", root, "systemctl", "enable", "test-shell", "systemd-networkd");
+  if (prepare) await run("chroot", root, "sh", "-euc", prepare);
   for await (const { name } of Deno.readDir(`${root}/boot`)) {
     if (name.startsWith("vmlinuz")) await Deno.copyFile(`${root}/boot/${name}`, found.kernel);
     if (name.startsWith("initrd")) await Deno.copyFile(`${root}/boot/${name}`, found.initrd);

@@ -23,14 +23,21 @@ export class Machine {
   #number = 0;
   #console = "";
 
-  private constructor(private readonly image: Image, private readonly folder: string) {}
+  private constructor(
+    private readonly image: Image,
+    private readonly folder: string,
+    private readonly share: string | undefined,
+  ) {}
 
-  /** A machine with a copy of the image's disk, in a folder of its own. It is off. */
-  static async make(image: Image, folder: string): Promise<Machine> {
+  /**
+   * A machine with a copy of the image's disk, in a folder of its own. It is off. It can mount the folder `share` of
+   * this computer (9p, tag `share`), to read it.
+   */
+  static async make(image: Image, folder: string, { share }: { share?: string } = {}): Promise<Machine> {
     await Deno.mkdir(folder, { recursive: true });
     const copy = new Deno.Command("cp", { args: ["--sparse=always", image.disk, `${folder}/disk.img`] });
     if (!(await copy.output()).success) throw new Error(`cannot copy ${image.disk} to ${folder}`);
-    return new Machine(image, folder);
+    return new Machine(image, folder, share);
   }
 
   /** What it wrote to its console since it was last switched on. */
@@ -57,6 +64,9 @@ export class Machine {
         ...["-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=0 quiet"],
         ...["-drive", `file=${this.folder}/disk.img,format=raw,if=virtio,cache=writeback`],
         ...["-nic", "user,model=virtio-net-pci", "-device", "virtio-rng-pci"],
+        ...(this.share
+          ? ["-virtfs", `local,path=${this.share},mount_tag=share,security_model=none,readonly=on`]
+          : []),
         ...(clock ? ["-rtc", `base=${clock}`] : []),
       ],
       stdin: "null",

@@ -1,0 +1,127 @@
+/**
+ * The analogs of a Linux board: channels of an MCP3008 on SPI, or of any converter that the kernel has a driver for
+ * (industrial I/O).
+ *
+ * The MCP3008's protocol is that of its data sheet (Microchip DS21295): a start bit, four bits that choose a single
+ * channel, then ten bits of value.
+ */
+
+import type { AnalogReading } from "../../lib/api/board.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { type Infer, integer, object, text } from "../../lib/base/schema/schema.ts";
+import { IioChannel } from "../../lib/device/iio.ts";
+import { SpiDevice } from "../../lib/device/spi.ts";
+import type { ModelHost } from "../../lib/resource/registry.ts";
+
+/** At 2.7 V the MCP3008 takes 1.35 MHz. */
+const MCP3008_HZ = 1_000_000;
+const MCP3008_CHANNELS = 8;
+const MCP3008_BITS = 10;
+const SAMPLES_MAX = 1000;
+
+export const analogRow = object({
+  name: text("name of the analog").required(),
+  pin: text("channel of an MCP3008 on SPI, 0 to 7"),
+  spiBus: text("bus of the MCP3008: 0 for /dev/spidev0.*").default("0"),
+  chipSelect: text("chip select of the MCP3008: 0 for /dev/spidev*.0").default("0"),
+  iio: text("instead of an MCP3008, a channel that the kernel reads: ads1015/voltage0"),
+  bits: integer("with iio: bits of the converter, which give the largest value", { min: 1, max: 31 }).default(
+    12,
+  ),
+  averageOverMs: integer("answer with the average over this time", { min: 0, max: 60_000 }).default(0),
+  samplesPerSec: integer("with average_over_ms: how often the channel is read", { min: 1, max: 1000 })
+    .default(10),
+}).with((analog, at) => {
+  if (analog.iio) return analog;
+  const channel = Number(analog.pin ?? NaN);
+  if (Number.isInteger(channel) && channel >= 0 && channel < MCP3008_CHANNELS) return analog;
+  return at.at("pin").wanted("a channel of an MCP3008, 0 to 7, or a channel in `iio`", analog.pin);
+});
+
+export type AnalogSettings = NonNullable<Infer<typeof analogRow>>;
+
+interface Channel {
+  readonly maxValue: number;
+  read(): Promise<number>;
+  write?(value: number): Promise<void>;
+  close?(): void;
+}
+
+export class AnalogReader {
+  #cancel?: () => void;
+  #samples: number[] = [];
+  #failure: unknown;
+
+  private constructor(
+    private readonly channel: Channel,
+    private readonly settings: AnalogSettings,
+    private readonly clock: Clock,
+  ) {}
+
+  static async open(settings: AnalogSettings, host: ModelHost, clock: Clock): Promise<AnalogReader> {
+    const reader = new AnalogReader(await openChannel(settings, host), settings, clock);
+    if (settings.averageOverMs > 0) reader.#sample();
+    return reader;
+  }
+
+  async read(): Promise<AnalogReading> {
+    const range = { minRange: 0, maxRange: this.channel.maxValue, stepSize: 1 };
+    if (this.settings.averageOverMs === 0) return { value: await this.channel.read(), ...range };
+    if (this.#samples.length === 0) {
+      if (this.#failure !== undefined) throw this.#failure;
+      return { value: await this.channel.read(), ...range };
+    }
+    const sum = this.#samples.reduce((total, one) => total + one, 0);
+    return { value: Math.round(sum / this.#samples.length), ...range };
+  }
+
+  async write(value: number): Promise<void> {
+    const { name } = this.settings;
+    if (!this.channel.write) throw new SvcError("unimplemented", `the analog "${name}" is an input`);
+    await this.channel.write(value);
+  }
+
+  close(): void {
+    this.#cancel?.();
+    this.channel.close?.();
+  }
+
+  #sample(): void {
+    const { averageOverMs, samplesPerSec } = this.settings;
+    const kept = Math.min(SAMPLES_MAX, Math.max(1, Math.floor(averageOverMs * samplesPerSec / 1000)));
+    this.#cancel = this.clock.after(1000 / samplesPerSec, () => {
+      this.channel.read().then(
+        (value) => this.#samples = [...this.#samples, value].slice(-kept),
+        (error) => {
+          this.#samples = [];
+          this.#failure = error;
+        },
+      ).finally(() => this.#sample());
+    });
+  }
+}
+
+async function openChannel(settings: AnalogSettings, host: ModelHost): Promise<Channel> {
+  const { iio, bits, spiBus, chipSelect, pin } = settings;
+  if (iio) {
+    const channel = await IioChannel.open(host, iio);
+    return {
+      maxValue: 2 ** bits - 1,
+      read: () => channel.read(),
+      write: (value) => channel.write(value),
+    };
+  }
+  const device = SpiDevice.open(host, spiBus, chipSelect, MCP3008_HZ);
+  const request = Uint8Array.of(0b1, 0b1000_0000 | Number(pin) << 4, 0);
+  return {
+    maxValue: 2 ** MCP3008_BITS - 1,
+    read: () => Promise.try(() => mcp3008Value(device.transfer(request))),
+    close: () => device.close(),
+  };
+}
+
+/** The ten bits of value at the end of an answer. */
+export function mcp3008Value(answer: Uint8Array): number {
+  return (answer[1] & 0b11) << 8 | answer[2];
+}

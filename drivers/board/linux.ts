@@ -1,0 +1,276 @@
+/**
+ * The pins of the computer that the program runs on, if it is a Linux board: a Raspberry Pi, a Jetson, or any other
+ * with a GPIO chip.
+ *
+ * Owns the lines that it uses, until it closes. If the process is killed, the kernel releases its lines, and with
+ * them the pulses of its thread end; what a released line's level is, the chip decides. Hardware PWM goes on until
+ * the board is opened again.
+ */
+
+import { type AnalogReading, type Board, BoardApi, type PowerMode, type Tick } from "../../lib/api/board.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { Pulses } from "../../lib/base/host.ts";
+import {
+  choice,
+  type Infer,
+  integer,
+  type JsonObject,
+  list,
+  mapOf,
+  object,
+  text,
+} from "../../lib/base/schema/schema.ts";
+import { CharacterGpio } from "../../lib/device/character_gpio.ts";
+import { type Bias, BIASES } from "../../lib/device/gpio.ts";
+import { BACK_ENDS, chooseBackEnd, type GpioBackEnd, probeGpio } from "../../lib/device/gpio_back_end.ts";
+import { PwmChannel, pwmChipOf } from "../../lib/device/pwm.ts";
+import { type Construction, model } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+import { AnalogReader, analogRow } from "./analog_readers.ts";
+import { headerOf } from "./headers.ts";
+import { Interrupts } from "./interrupts.ts";
+import { LinuxPin } from "./linux_pin.ts";
+import { lineOf, type PinNames } from "./pin_names.ts";
+
+/** Pins that one board keeps. */
+const PINS_MAX = 256;
+const COMPATIBLE = "/proc/device-tree/compatible";
+const PWM_CHANNEL = /^(pwmchip\d+)\/(\d+)$/;
+
+const bias = choice("pull resistor of the line", BIASES);
+
+const attributes = object({
+  pins: mapOf(text(), 'names of your own for lines: { "lamp": "gpiochip0/17" }').default({}),
+  digitalInterrupts: list(
+    object({
+      name: text("name of the interrupt").required(),
+      pin: text("pin whose edges count").required(),
+      pull: bias,
+      debounceUs: integer("edges that follow within this time do not count", { min: 0, max: 1_000_000 }),
+    }),
+    "inputs whose edges are counted and told",
+  ).default([]),
+  analogs: list(analogRow, "analog readers").default([]),
+  pull: mapOf(bias, 'pull resistors of inputs: { "11": "up" }').default({}),
+  hardwarePwm: mapOf(
+    text(),
+    'pins with hardware PWM: "auto" where the board is known, or a channel: { "32": "auto", "lamp": "pwmchip0/1" }',
+  ).default({}),
+  gpio: choice("way to the pins; without it, the best that there is", BACK_ENDS),
+}).required().with((settings, at) => {
+  const pins = settings.digitalInterrupts.map(({ pin }) => pin);
+  for (const [index, { name, pin }] of settings.digitalInterrupts.entries()) {
+    const place = at.at("digital_interrupts").at(index);
+    if (pins.indexOf(pin) < index) place.at("pin").error(`pin ${pin} has an interrupt already`);
+    if (settings.digitalInterrupts.findIndex((one) => one.name === name) < index) {
+      place.at("name").error(`the name "${name}" is taken`);
+    }
+  }
+  for (const [pin, channel] of Object.entries(settings.hardwarePwm)) {
+    if (channel === "auto" || PWM_CHANNEL.test(channel)) continue;
+    at.at("hardware_pwm").at(pin).wanted('"auto", or a channel such as "pwmchip0/1"', channel);
+  }
+  return settings;
+});
+
+type Settings = NonNullable<Infer<typeof attributes>>;
+
+export const LinuxBoard = model({
+  api: BoardApi,
+  name: "rdk:builtin:linux",
+  doc: "The pins of this computer: Raspberry Pi, Jetson Orin, and every other Linux board with GPIO.",
+  attributes,
+  construct: async (from) => {
+    const { host, attributes } = from;
+    const kind = chooseBackEnd(await probeGpio(host, host.platform().os), attributes.gpio);
+    const backEnd = kind === "sysfs" ? await sysfs(from) : new CharacterGpio(host, `svc ${from.name.short}`);
+    const board = new Linux(from, backEnd);
+    try {
+      await board.open();
+    } catch (cause) {
+      await board.close();
+      throw cause;
+    }
+    return board;
+  },
+});
+
+/** Few kernels need it, and its package is loaded only here. */
+async function sysfs({ host, clock }: Construction<Settings>): Promise<GpioBackEnd> {
+  const { SysfsGpio } = await import("../../lib/device/sysfs_gpio.ts");
+  return new SysfsGpio(host, () => clock.monotonicMs());
+}
+
+class Linux extends BaseComponent implements Board {
+  readonly #pins = new Map<string, LinuxPin>();
+  readonly #analogs = new Map<string, AnalogReader>();
+  #names: PinNames = { chips: [], given: {} };
+  #interrupts?: Interrupts;
+  #pulses?: Pulses;
+
+  constructor(private readonly from: Construction<Settings>, private readonly backEnd: GpioBackEnd) {
+    super(from.name);
+  }
+
+  async open(): Promise<void> {
+    const { attributes: settings, host, clock, logger } = this.from;
+    const chips = await this.backEnd.chips();
+    const compatible = (await host.readTextFile(COMPATIBLE).catch(() => "")).split("\0");
+    this.#names = { chips, given: settings.pins, header: headerOf(compatible) };
+    for (const pin of Object.keys(settings.pull)) lineOf(pin, this.#names);
+    const interrupts = settings.digitalInterrupts.map(({ name, pin, pull, debounceUs }) => {
+      return { name, line: lineOf(pin, this.#names), bias: pull, debounceUs };
+    });
+    this.#interrupts = await Interrupts.open(interrupts, this.backEnd, clock, logger);
+    for (const analog of settings.analogs) {
+      this.#analogs.set(analog.name, await AnalogReader.open(analog, host, clock));
+    }
+    for (const pin of Object.keys(settings.hardwarePwm)) {
+      // A channel that a process left running when it was killed is turned off.
+      const channel = await this.#hardware(pin, settings.hardwarePwm[pin]);
+      await channel.close();
+    }
+    const lines = chips.reduce((sum, one) => sum + one.lines, 0);
+    const board = this.#names.header?.board ?? "a board whose header is not known";
+    logger.info(`${lines} lines of ${board}`, { way: this.backEnd.kind });
+  }
+
+  async setGpio(pin: string, high: boolean): Promise<void> {
+    await this.#pin(pin).set(high);
+  }
+
+  async getGpio(pin: string): Promise<boolean> {
+    const level = this.#interrupts?.level(lineOf(pin, this.#names));
+    return level ?? await this.#pin(pin).get();
+  }
+
+  getPwm(pin: string): Promise<number> {
+    return Promise.try(() => this.#pin(pin).duty);
+  }
+
+  async setPwm(pin: string, dutyCyclePct: number): Promise<void> {
+    await this.#pin(pin).setPwm(dutyCyclePct);
+  }
+
+  getPwmFrequency(pin: string): Promise<number> {
+    return Promise.try(() => this.#pin(pin).frequencyHz);
+  }
+
+  async setPwmFrequency(pin: string, frequencyHz: number): Promise<void> {
+    await this.#pin(pin).setFrequency(frequencyHz);
+  }
+
+  async readAnalog(name: string): Promise<AnalogReading> {
+    return await this.#analog(name).read();
+  }
+
+  async writeAnalog(name: string, value: number): Promise<void> {
+    await this.#analog(name).write(value);
+  }
+
+  getDigitalInterruptValue(name: string): Promise<number> {
+    return Promise.try(() => this.#interrupts!.count(name));
+  }
+
+  streamTicks(names: readonly string[], call?: Call): Promise<AsyncIterable<Tick>> {
+    return Promise.try(() => this.#interrupts!.listen(names, call?.signal));
+  }
+
+  setPowerMode(_mode: PowerMode): Promise<void> {
+    return Promise.reject(unsupported(this.name, "SetPowerMode"));
+  }
+
+  /** Every line with its user, and how late the pulses of the thread were. */
+  override async getStatus(): Promise<JsonObject> {
+    const chips = await this.backEnd.chips();
+    const lateness = this.#pulses?.lateness();
+    return {
+      gpio: this.backEnd.kind,
+      board: this.#names.header?.board ?? "",
+      chips: chips.map(({ name, label, all }) => ({
+        name,
+        label,
+        lines: all.map(({ offset, name: line, user, output }) => ({
+          line: offset,
+          name: line,
+          used_by: user ?? "",
+          output,
+        })),
+      })),
+      ...(lateness && {
+        software_pwm: {
+          switches: lateness.switches,
+          late_us_p50: lateness.p50Us,
+          late_us_p99: lateness.p99Us,
+          late_us_max: lateness.maxUs,
+        },
+      }),
+    };
+  }
+
+  override async close(): Promise<void> {
+    const { logger } = this.from;
+    const pins = [...this.#pins.values()];
+    this.#pins.clear();
+    for (const pin of pins) {
+      await pin.close().catch((error) => logger.warn(`pin ${pin.name} did not close: ${chainOf(error)}`));
+    }
+    await this.#pulses?.close();
+    this.#pulses = undefined;
+    await this.#interrupts?.close();
+    for (const analog of this.#analogs.values()) analog.close();
+    this.#analogs.clear();
+    this.backEnd.close();
+  }
+
+  /** The pin by any of its names; throws `failed_precondition` for one of an interrupt, which is an input for good. */
+  #pin(name: string): LinuxPin {
+    const line = lineOf(name, this.#names);
+    const key = `${line.chip}/${line.offset}`;
+    const found = this.#pins.get(key);
+    if (found) return found;
+    if (this.#interrupts?.level(line) !== undefined) {
+      throw new SvcError("failed_precondition", `pin ${name} has a digital interrupt: it is an input`);
+    }
+    if (this.#pins.size >= PINS_MAX) {
+      throw new SvcError("resource_exhausted", `cannot use pin ${name}: ${PINS_MAX} pins are in use`);
+    }
+    const { pull, hardwarePwm } = this.from.attributes;
+    const hardware = this.#givenFor(key, hardwarePwm);
+    const pin = new LinuxPin(name, {
+      backEnd: this.backEnd,
+      line,
+      bias: this.#givenFor(key, pull)?.[1] as Bias | undefined,
+      hardware: hardware && (() => this.#hardware(...hardware)),
+      pulses: () => this.#pulses ??= this.from.host.openPulses(),
+    });
+    this.#pins.set(key, pin);
+    return pin;
+  }
+
+  /** What the configuration gives for a line, by whichever name it uses. */
+  #givenFor<T>(key: string, given: { readonly [pin: string]: T }): [pin: string, value: T] | undefined {
+    return Object.entries(given).find(([pin]) => {
+      const { chip, offset } = lineOf(pin, this.#names);
+      return `${chip}/${offset}` === key;
+    });
+  }
+
+  async #hardware(pin: string, channel: string): Promise<PwmChannel> {
+    const { host, clock } = this.from;
+    const [, chip, number] = PWM_CHANNEL.exec(channel) ?? [];
+    if (chip) return await PwmChannel.open(host, clock, chip, Number(number));
+    const pwm = this.#names.header?.pins.get(pin)?.pwm;
+    if (!pwm) {
+      const hint = "name its channel instead of auto: pwmchip0/1";
+      throw new SvcError("not_found", `pin ${pin} is not known to have hardware PWM; ${hint}`);
+    }
+    return await PwmChannel.open(host, clock, await pwmChipOf(host, pwm.device), pwm.channel);
+  }
+
+  #analog(name: string): AnalogReader {
+    const analog = this.#analogs.get(name);
+    if (!analog) throw new SvcError("unknown", `can't find AnalogReader (${name})`);
+    return analog;
+  }
+}

@@ -1,0 +1,212 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { Tick } from "../../lib/api/board.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
+import { FakePins } from "../../tests/support/fake_pins.ts";
+import { headerOf } from "./headers.ts";
+import { LinuxBoard } from "./linux.ts";
+
+const COMPATIBLE = "/proc/device-tree/compatible";
+const PI_4 = "raspberrypi,4-model-b\0brcm,bcm2711\0";
+
+function bench(files: { [path: string]: string } = { [COMPATIBLE]: PI_4 }) {
+  const pins = new FakePins();
+  const chip = pins.chip("gpiochip0", "pinctrl-bcm2711", 58, { 17: "GPIO17", 4: "GPIO4" });
+  const host = new FakeHost({ devices: pins, files });
+  const clock = new FakeClock();
+  const logged: LogRecord[] = [];
+  const board = (attributes: JsonObject = {}) =>
+    construct(LinuxBoard, attributes, { host, clock, logged, name: "b" });
+  return { pins, chip, host, clock, logged, board };
+}
+
+Deno.test("linux board: a pin is a number on the header, a chip and line, a line's name, or a name of one's own", async () => {
+  const { pins, chip, board } = bench();
+  const b = await board({ pins: { lamp: "gpiochip0/5" } });
+  for (const [pin, line] of [["11", 17], ["gpiochip0/3", 3], ["GPIO4", 4], ["lamp", 5]] as const) {
+    await b.setGpio(pin, true);
+    assertEquals([chip.lines[line].driven, chip.lines[line].user], [true, "svc b"]);
+  }
+  chip.pull(6, true);
+  assertEquals([await b.getGpio("31"), await b.getGpio("11")], [true, true]);
+  await b.close();
+  assertEquals([pins.open, chip.requests.size], [0, 0], "everything is released");
+});
+
+Deno.test("linux board: what cannot be a pin is told with what could be meant", async () => {
+  const { board } = bench();
+  const b = await board();
+  await assertRejects(() => b.setGpio("GPIO71", true), SvcError, "did you mean GPIO17?");
+  await assertRejects(
+    () => b.setGpio("6", true),
+    SvcError,
+    "pins of the Raspberry Pi 4 that can be used are 3",
+  );
+  await assertRejects(() => b.setGpio("gpiochip1/3", true), SvcError, "the chips are: gpiochip0");
+  await assertRejects(() => b.setGpio("gpiochip0/58", true), SvcError, "has 58 lines");
+  await b.close();
+  const elsewhere = await bench({}).board();
+  await assertRejects(() => elsewhere.setGpio("11", true), SvcError, "header are not known");
+});
+
+Deno.test("linux board: a line that somebody uses is refused with the user's name", async () => {
+  const { chip, board } = bench();
+  chip.lines[17].user = "gpioset";
+  const b = await board();
+  const error = await assertRejects(() => b.setGpio("11", true), SvcError);
+  assertEquals(error.code, "resource_exhausted");
+  const wanted = 'cannot use pin 11: cannot take line 17 of gpiochip0: line 17 (GPIO17) is used by "gpioset"';
+  assert(chainOf(error).startsWith(wanted), chainOf(error));
+});
+
+Deno.test("linux board: without permission the error says which group and which udev rule", async () => {
+  const { pins, board } = bench();
+  pins.forbidden.add("/dev/gpiochip0");
+  const error = await assertRejects(() => board(), SvcError, "usermod -aG gpio");
+  assert(error.message.includes('SUBSYSTEM=="gpio", GROUP="gpio", MODE="0660"'), error.message);
+});
+
+Deno.test("linux board: pulses, their limits, and what ends them", async () => {
+  const { pins, chip, board } = bench();
+  const b = await board();
+  await b.setPwmFrequency("12", 100);
+  await b.setPwm("12", 0.25);
+  const [pulse] = pins.pulses;
+  assertEquals([pulse.periodNs, pulse.onNs, pulse.running], [1e7, 2.5e6, true]);
+  await b.setPwmFrequency("12", 200);
+  assertEquals([pulse.periodNs, pulse.onNs], [5e6, 1.25e6]);
+  await b.setPwm("12", 1.005);
+  assertEquals([pulse.running, chip.lines[18].driven, await b.getPwm("12")], [false, true, 1]);
+  await b.setPwm("12", 0.5);
+  await b.setGpio("12", false);
+  assertEquals(pins.pulses.map(({ running }) => running), [false, false]);
+  assertEquals([chip.lines[18].driven, await b.getPwm("12"), await b.getPwmFrequency("12")], [false, 0, 0]);
+  for (const duty of [-0.1, 1.02, NaN]) {
+    await assertRejects(() => b.setPwm("12", duty), SvcError, "wanted 0 to 1");
+  }
+  await assertRejects(() => b.setPwmFrequency("12", 20_000), SvcError, "needs hardware PWM");
+  await b.setPwm("12", 0.5);
+  await b.close();
+  assertEquals(pins.pulses.map(({ running }) => running), [false, false, false]);
+});
+
+Deno.test("linux board: interrupts count every edge, and tick for listeners", async () => {
+  const { chip, clock, logged, board } = bench();
+  const b = await board({
+    digital_interrupts: [{ name: "i", pin: "11", pull: "down", debounce_us: 500 }, { name: "j", pin: "13" }],
+  });
+  assertEquals([chip.lines[17].debounceUs, chip.lines[17].flags & 0x200n], [500, 0x200n]);
+  const leaving = new AbortController();
+  const heard: Tick[] = [];
+  const ticks = await b.streamTicks(["i"], { signal: leaving.signal });
+  const reading = (async () => {
+    for await (const tick of ticks) heard.push(tick);
+  })();
+  chip.pull(17, true, 10n);
+  chip.pull(27, true, 11n);
+  chip.pull(17, false, 12n, true);
+  chip.pull(17, true, 13n, true);
+  chip.pull(17, false, 14n);
+  assertEquals([await b.getDigitalInterruptValue("i"), await b.getDigitalInterruptValue("j")], [4, 1]);
+  assertEquals([await b.getGpio("11"), await b.getGpio("13")], [false, true]);
+  await assertRejects(() => b.setGpio("11", true), SvcError, "it is an input");
+  await clock.advance(10_000);
+  assert(logged.some(({ message }) => message.startsWith("2 ticks came faster")), "the loss is told");
+  leaving.abort();
+  await reading;
+  assertEquals(heard.map(({ pinName, timeNs, high }) => [pinName, timeNs, high]), [
+    ["i", 10n, true],
+    ["i", 14n, false],
+  ]);
+  await b.close();
+});
+
+Deno.test("linux board: interrupts that end are told, and end their listeners", async () => {
+  const { chip, logged, board } = bench();
+  const b = await board({ digital_interrupts: [{ name: "i", pin: "11" }] });
+  const ticks = await b.streamTicks(["i"]);
+  const [request] = chip.requests;
+  request.follower!.failed(new SvcError("unavailable", "No such device"));
+  assertEquals(await Array.fromAsync(ticks), []);
+  assert(logged.some(({ message }) => message.includes("No such device")));
+  await assertRejects(() => b.streamTicks(["i"]), SvcError, "the interrupts on gpiochip0 have ended");
+  await b.close();
+});
+
+Deno.test("linux board: analogs of an MCP3008 and of the kernel, averaged where that is asked for", async () => {
+  const { pins, clock, board } = bench({
+    "/sys/bus/iio/devices/iio:device0/name": "ads1015\n",
+    "/sys/bus/iio/devices/iio:device0/in_voltage0_raw": "291\n",
+  });
+  let level = 500;
+  pins.spi.set("/dev/spidev0.1", (sent) => {
+    assertEquals([...sent], [1, 0b1011_0000, 0], "single, channel 3");
+    return Uint8Array.of(0xff, 0xfc | level >> 8, level & 0xff);
+  });
+  const mcp = { pin: "3", chip_select: "1" };
+  const b = await board({
+    analogs: [
+      { name: "now", ...mcp },
+      { name: "slow", ...mcp, average_over_ms: 200, samples_per_sec: 10 },
+      { name: "kernel", iio: "ads1015/voltage0" },
+    ],
+  });
+  assertEquals(await b.readAnalog("now"), { value: 500, minRange: 0, maxRange: 1023, stepSize: 1 });
+  assertEquals((await b.readAnalog("kernel")).value, 291);
+  await clock.advance(100);
+  level = 600;
+  await clock.advance(100);
+  assertEquals((await b.readAnalog("slow")).value, 550);
+  await assertRejects(() => b.writeAnalog("now", 1), SvcError, "is an input");
+  await assertRejects(() => b.readAnalog("x"), SvcError, "can't find AnalogReader (x)");
+  await b.close();
+  await assertRejects(
+    () => board({ analogs: [{ name: "k", iio: "ads1115/voltage0" }] }),
+    SvcError,
+    "(ads1015)",
+  );
+});
+
+Deno.test("linux board: bad attributes are told with their paths", () => {
+  const problems = problemsOf(LinuxBoard, {
+    analogs: [{ name: "x", pin: "8" }, { name: "y" }],
+    pull: { "11": "sideways" },
+  });
+  for (const path of ["analogs.0.pin", "analogs.1.pin", "pull.11"]) {
+    assert(problems.some((one) => one.startsWith(path)), `${path} in ${problems.join("\n")}`);
+  }
+  const twice = problemsOf(LinuxBoard, {
+    digital_interrupts: [{ name: "a", pin: "1" }, { name: "a", pin: "1" }],
+    hardware_pwm: { "12": "pwm0" },
+  });
+  assertEquals(twice.map((one) => one.split(":")[0]), [
+    "digital_interrupts.1.pin",
+    "digital_interrupts.1.name",
+    "hardware_pwm.12",
+  ]);
+});
+
+Deno.test("headers: known boards by their device tree, each pin once", () => {
+  const boards = [
+    ["raspberrypi,3-model-b-plus", "Raspberry Pi 3", 17],
+    ["raspberrypi,4-model-b", "Raspberry Pi 4", 17],
+    ["raspberrypi,5-model-b", "Raspberry Pi 5", 17],
+    ["nvidia,p3768-0000+p3767-0005", "Jetson Orin Nano or NX", 112],
+    ["nvidia,p3737-0000+p3701-0000", "Jetson AGX Orin", 112],
+  ] as const;
+  for (const [compatible, name, eleven] of boards) {
+    const header = headerOf(["something", compatible])!;
+    assertEquals([header.board, header.pins.get("11")!.offset], [name, eleven]);
+    const lines = [...header.pins.values()].map(({ chips, offset }) => `${chips} ${offset}`);
+    assertEquals(new Set(lines).size, lines.length);
+    // Power and ground are on the same places of all these headers.
+    for (const pin of ["1", "2", "4", "6", "9", "14", "17", "20", "25", "30", "34", "39"]) {
+      assert(!header.pins.has(pin), `${name} ${pin}`);
+    }
+  }
+  assertEquals(headerOf(["raspberrypi,pico"]), undefined);
+});

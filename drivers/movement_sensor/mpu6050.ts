@@ -1,0 +1,145 @@
+/**
+ * MPU-6050: acceleration and angular velocity, over I2C.
+ *
+ * Registers and scales are those of its register map (InvenSense RM-MPU-6000A). All seven values are read at once,
+ * so that they belong to the same moment.
+ */
+
+import {
+  type Accuracy,
+  type MovementSensor,
+  MovementSensorApi,
+  type MovementSensorProperties,
+  readingsOf,
+} from "../../lib/api/movement_sensor.ts";
+import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { bool, object, text } from "../../lib/base/schema/schema.ts";
+import { I2cDevice } from "../../lib/device/i2c.ts";
+import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+
+const REGISTER = { gyroscope: 0x1b, accelerometer: 0x1c, values: 0x3b, power: 0x6b, whoAmI: 0x75 } as const;
+const [ADDRESS, OTHER_ADDRESS] = [0x68, 0x69];
+/** What it says of itself, whichever address it has. */
+const IDENTITY = 0x68;
+/** Awake, by the clock of a gyroscope, which is steadier than the chip's own. */
+const AWAKE = 0x01;
+const ASLEEP = 0x40;
+const VALUES_BYTES = 14;
+/** In the ranges that are set: two times the gravity of the earth, and 250 degrees a second. */
+const STEPS_PER_G = 16384, STEPS_PER_DEGREE = 131;
+const GRAVITY = 9.80665;
+
+export const Mpu6050MovementSensor = model({
+  api: MovementSensorApi,
+  name: "rdk:builtin:mpu6050",
+  doc: "An MPU-6050 on an I2C bus: acceleration and angular velocity.",
+  attributes: object({
+    i2cBus: text("bus: 1 for /dev/i2c-1").required(),
+    useAltI2cAddress: bool("the pin AD0 is high, so that the address is 0x69 instead of 0x68").default(false),
+  }).required(),
+  construct: ({ name, attributes, host }) => {
+    const address = attributes.useAltI2cAddress ? OTHER_ADDRESS : ADDRESS;
+    const device = I2cDevice.open(host, attributes.i2cBus, address);
+    try {
+      const found = device.readByte(REGISTER.whoAmI);
+      if (found !== IDENTITY) {
+        const told = `the chip at address 0x${address.toString(16)} says 0x${found.toString(16)}`;
+        throw new SvcError("failed_precondition", `${told}, wanted 0x68: it is no MPU-6050`);
+      }
+      device.writeByte(REGISTER.power, AWAKE);
+      device.writeByte(REGISTER.gyroscope, 0);
+      device.writeByte(REGISTER.accelerometer, 0);
+    } catch (cause) {
+      device.close();
+      throw cause;
+    }
+    return new Mpu6050(name, device);
+  },
+});
+
+class Mpu6050 extends BaseComponent implements MovementSensor {
+  #closed = false;
+
+  constructor(name: ResourceName, private readonly device: I2cDevice) {
+    super(name);
+  }
+
+  getAngularVelocity(): Promise<Vec3> {
+    return Promise.try(() => mpu6050Values(this.#values()).degreesPerSecond);
+  }
+
+  getLinearAcceleration(): Promise<Vec3> {
+    return Promise.try(() => mpu6050Values(this.#values()).metresPerSecond2);
+  }
+
+  async getReadings(call?: Call): Promise<Readings> {
+    const readings = await readingsOf(this, call);
+    return { ...readings, temperature_celsius: mpu6050Values(this.#values()).celsius };
+  }
+
+  getPosition(): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
+    return Promise.reject(unsupported(this.name, "Position"));
+  }
+
+  getLinearVelocity(): Promise<Vec3> {
+    return Promise.reject(unsupported(this.name, "LinearVelocity"));
+  }
+
+  getCompassHeading(): Promise<number> {
+    return Promise.reject(unsupported(this.name, "CompassHeading"));
+  }
+
+  getOrientation(): Promise<OrientationVector> {
+    return Promise.reject(unsupported(this.name, "Orientation"));
+  }
+
+  getProperties(): Promise<MovementSensorProperties> {
+    return Promise.resolve({
+      positionSupported: false,
+      linearVelocitySupported: false,
+      angularVelocitySupported: true,
+      linearAccelerationSupported: true,
+      compassHeadingSupported: false,
+      orientationSupported: false,
+    });
+  }
+
+  getAccuracy(): Promise<Accuracy> {
+    return Promise.resolve({ accuracy: {} });
+  }
+
+  override close(): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    this.#closed = true;
+    try {
+      this.device.writeByte(REGISTER.power, ASLEEP);
+    } catch {
+      // It is gone; what is left is to let go of its bus.
+    }
+    this.device.close();
+    return Promise.resolve();
+  }
+
+  #values(): Uint8Array {
+    return this.device.readBlock(REGISTER.values, VALUES_BYTES);
+  }
+}
+
+/** What the registers from 0x3b on say: acceleration, temperature, angular velocity; each value's higher byte first. */
+export function mpu6050Values(bytes: Uint8Array) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const vector = (at: number, scale: number): Vec3 => ({
+    x: view.getInt16(at) * scale,
+    y: view.getInt16(at + 2) * scale,
+    z: view.getInt16(at + 4) * scale,
+  });
+  return {
+    metresPerSecond2: vector(0, GRAVITY / STEPS_PER_G),
+    celsius: view.getInt16(6) / 340 + 36.53,
+    degreesPerSecond: vector(8, 1 / STEPS_PER_DEGREE),
+  };
+}

@@ -1,0 +1,97 @@
+/**
+ * A servo on a PWM pin of any board: the length of a pulse is its angle.
+ *
+ * Hobby servos take a pulse of 0.5 to 2.5 ms every 20 ms; the data sheet of each says which lengths are its ends.
+ */
+
+import { type Board, BoardApi } from "../../lib/api/board.ts";
+import { type Servo, ServoApi } from "../../lib/api/servo.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
+
+const US_PER_SECOND = 1e6;
+
+const attributes = object({
+  board: text("name of the board").required().names("board"),
+  pin: text("PWM pin that is wired to the servo's signal").required(),
+  minAngleDeg: number("smallest angle", { min: 0 }).default(0),
+  maxAngleDeg: number("largest angle", { above: 0, max: 360 }).default(180),
+  startingPositionDegs: number("angle to go to at start; without it the servo stays as it is", { min: 0 }),
+  frequencyHz: integer("pulses a second", { min: 1, max: 450 }).default(50),
+  minWidthUs: integer("length of the pulse at min_angle_deg, in microseconds", { min: 1 }).default(500),
+  maxWidthUs: integer("length of the pulse at max_angle_deg, in microseconds", { min: 1 }).default(2500),
+}).required().with((settings, at) => {
+  const { minAngleDeg, maxAngleDeg, startingPositionDegs, frequencyHz, minWidthUs, maxWidthUs } = settings;
+  if (minAngleDeg >= maxAngleDeg) {
+    return at.at("min_angle_deg").wanted("less than max_angle_deg", minAngleDeg);
+  }
+  if (minWidthUs >= maxWidthUs) return at.at("min_width_us").wanted("less than max_width_us", minWidthUs);
+  const periodUs = US_PER_SECOND / frequencyHz;
+  if (maxWidthUs >= periodUs) {
+    const period = `the ${periodUs.toFixed(0)} µs between two pulses`;
+    return at.at("max_width_us").wanted(`less than ${period}`, maxWidthUs);
+  }
+  const start = startingPositionDegs ?? minAngleDeg;
+  if (start < minAngleDeg || start > maxAngleDeg) {
+    return at.at("starting_position_degs").wanted(`${minAngleDeg} to ${maxAngleDeg}`, start);
+  }
+  return settings;
+});
+
+type Settings = NonNullable<Infer<typeof attributes>>;
+
+export const GpioServo = model({
+  api: ServoApi,
+  name: "rdk:builtin:gpio",
+  doc: "A servo on a PWM pin of a board.",
+  attributes,
+  construct: async ({ name, attributes, dependencies }) => {
+    const servo = new Gpio(name, dependencies.get(BoardApi, attributes.board), attributes);
+    const { startingPositionDegs } = attributes;
+    if (startingPositionDegs !== undefined) await servo.move(startingPositionDegs);
+    return servo;
+  },
+});
+
+class Gpio extends BaseComponent implements Servo {
+  #angleDeg: number;
+
+  constructor(name: ResourceName, private readonly board: Board, private readonly settings: Settings) {
+    super(name);
+    this.#angleDeg = settings.minAngleDeg;
+  }
+
+  async move(angleDeg: number, call?: Call): Promise<void> {
+    const { pin, minAngleDeg, maxAngleDeg, frequencyHz, minWidthUs, maxWidthUs } = this.settings;
+    if (!(angleDeg >= minAngleDeg && angleDeg <= maxAngleDeg)) {
+      const wanted = `wanted ${minAngleDeg} to ${maxAngleDeg} degrees`;
+      throw new SvcError("out_of_range", `${this.name} cannot move to ${angleDeg}: ${wanted}`);
+    }
+    const share = (angleDeg - minAngleDeg) / (maxAngleDeg - minAngleDeg);
+    const widthUs = minWidthUs + share * (maxWidthUs - minWidthUs);
+    await this.board.setPwmFrequency(pin, frequencyHz, call);
+    await this.board.setPwm(pin, widthUs * frequencyHz / US_PER_SECOND, call);
+    this.#angleDeg = angleDeg;
+  }
+
+  /** The angle that it was sent to last; a servo does not tell where it is. */
+  getPosition(): Promise<number> {
+    return Promise.resolve(Math.round(this.#angleDeg));
+  }
+
+  /** Ends the pulses, so that the servo no longer holds its angle by force. */
+  async stop(call?: Call): Promise<void> {
+    await this.board.setPwm(this.settings.pin, 0, call);
+  }
+
+  isMoving(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
+  override async close(): Promise<void> {
+    await this.stop();
+  }
+}

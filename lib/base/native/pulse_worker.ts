@@ -1,0 +1,201 @@
+/**
+ * The thread that makes pulses: switches wires on and off at their times, and notes how late it was.
+ *
+ * `pulses.ts` starts it and imports it too, so that an executable embeds it. The thread never yields: it takes
+ * its orders from memory that it shares with the main thread, and sleeps there.
+ */
+
+import { C_LIBRARY } from "./reader_worker.ts";
+
+/** By this name the module knows that it runs as the thread and is not merely imported. */
+export const PULSE_WORKER = "svc-pulses";
+
+/** Wires that one thread serves. */
+export const WIRES_MAX = 32;
+/** Longest message that switches a wire. */
+export const MESSAGE_BYTES_MAX = 16;
+
+/** Lateness is counted in steps of this size up to the last step. */
+export const LATE_STEP_US = 5;
+export const LATE_STEPS = 400;
+
+/** Places in the shared numbers: what wakes the thread, whether it is to end, then one block for each wire. */
+export const WAKE = 0, STOP = 1, FIRST_WIRE = 2;
+/** Of a wire's block: changes so far (odd while one is made), changes taken, descriptor, request, running. */
+export const CHANGES = 0, TAKEN = 1, FILE = 2, CALL = 3, RUNNING = 4, WIRE_NUMBERS = 5;
+
+/** The memory that both threads see. */
+export interface Shared {
+  readonly numbers: Int32Array;
+  /** Period and time on of each wire, in nanoseconds. */
+  readonly times: Float64Array;
+  /** The messages that switch each wire on and off, and their length. */
+  readonly messages: Uint8Array;
+  readonly lengths: Int32Array;
+  /** How many switches were so many steps late. */
+  readonly late: Int32Array;
+}
+
+export function sharedMemory(): Shared {
+  const shared = (bytes: number) => new SharedArrayBuffer(bytes);
+  return {
+    numbers: new Int32Array(shared(4 * (FIRST_WIRE + WIRES_MAX * WIRE_NUMBERS))),
+    times: new Float64Array(shared(8 * 2 * WIRES_MAX)),
+    messages: new Uint8Array(shared(2 * MESSAGE_BYTES_MAX * WIRES_MAX)),
+    lengths: new Int32Array(shared(4 * WIRES_MAX)),
+    late: new Int32Array(shared(4 * (LATE_STEPS + 1))),
+  };
+}
+
+/** A wire whose last change the thread has taken. */
+export type PulseAnswer = { readonly wire: number } | { readonly ended: true };
+
+const CLOCK_MONOTONIC = 1;
+const ABSOLUTE = 1;
+const TIMER_SLACK = 29;
+const FIRST_IN_FIRST_OUT = 1;
+/** Among real-time threads a low one: those of the kernel go first. */
+const PRIORITY = 10;
+/** The shared sleep wakes about this late, so the last part is slept by the system's clock. */
+const LAST_PART_NS = 200_000;
+const NS_PER_SECOND = 1e9;
+
+const FUNCTIONS = {
+  ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
+  write: { parameters: ["i32", "buffer", "usize"], result: "isize" },
+  clock_gettime: { parameters: ["i32", "buffer"], result: "i32" },
+  clock_nanosleep: { parameters: ["i32", "i32", "buffer", "pointer"], result: "i32" },
+  prctl: { parameters: ["i32", "u64"], result: "i32" },
+  sched_setscheduler: { parameters: ["i32", "i32", "buffer"], result: "i32" },
+} as const;
+
+/** The parts of a worker's scope that this file uses. */
+interface Scope {
+  readonly name?: string;
+  onmessage: ((event: { data: Shared }) => void) | null;
+  postMessage(answer: PulseAnswer): void;
+}
+
+class PulseLoop {
+  readonly #library = Deno.dlopen(C_LIBRARY, FUNCTIONS);
+  readonly #time = new DataView(new ArrayBuffer(16));
+  readonly #timeBytes = new Uint8Array(this.#time.buffer);
+  readonly #due = new Float64Array(WIRES_MAX);
+  readonly #period = new Float64Array(WIRES_MAX);
+  readonly #on = new Float64Array(WIRES_MAX);
+  readonly #high = new Uint8Array(WIRES_MAX);
+  readonly #running = new Uint8Array(WIRES_MAX);
+  readonly #taken = new Int32Array(WIRES_MAX);
+  readonly #calls: bigint[] = new Array(WIRES_MAX).fill(0n);
+  readonly #lengths: bigint[] = new Array(WIRES_MAX).fill(0n);
+  readonly #messages = Array.from({ length: 2 * WIRES_MAX }, () => new Uint8Array(MESSAGE_BYTES_MAX));
+
+  constructor(private readonly scope: Scope, private readonly shared: Shared) {}
+
+  run(): void {
+    this.#goFirst();
+    const { numbers } = this.shared;
+    while (Atomics.load(numbers, STOP) === 0) {
+      const wake = Atomics.load(numbers, WAKE);
+      let next = Infinity;
+      for (let wire = 0; wire < WIRES_MAX; wire++) {
+        this.#take(wire);
+        if (this.#running[wire] === 1) next = Math.min(next, this.#serve(wire));
+      }
+      this.#sleep(next, wake);
+    }
+    this.#library.close();
+    this.scope.postMessage({ ended: true });
+  }
+
+  /** Where the system allows it, nothing but the kernel delays this thread. */
+  #goFirst(): void {
+    const { symbols } = this.#library;
+    symbols.prctl(TIMER_SLACK, 1n);
+    const priority = new Uint8Array(4);
+    priority[0] = PRIORITY;
+    symbols.sched_setscheduler(0, FIRST_IN_FIRST_OUT, priority);
+  }
+
+  /** Takes a change of the wire, if there is a whole one. */
+  #take(wire: number): void {
+    const { numbers, times, messages, lengths } = this.shared;
+    const at = FIRST_WIRE + wire * WIRE_NUMBERS;
+    const changes = Atomics.load(numbers, at + CHANGES);
+    if (changes === this.#taken[wire] || changes % 2 !== 0) return;
+    const period = times[2 * wire], on = times[2 * wire + 1];
+    const running = Atomics.load(numbers, at + RUNNING);
+    for (let level = 0; level < 2; level++) {
+      const from = (2 * wire + level) * MESSAGE_BYTES_MAX;
+      this.#messages[2 * wire + level].set(messages.subarray(from, from + lengths[wire]));
+    }
+    if (Atomics.load(numbers, at + CHANGES) !== changes) return;
+    this.#taken[wire] = changes;
+    // Unsigned: the numbers of control calls have their highest bit set.
+    this.#calls[wire] = BigInt(numbers[at + CALL] >>> 0);
+    this.#lengths[wire] = BigInt(lengths[wire]);
+    this.#period[wire] = period;
+    this.#on[wire] = on;
+    if (running === 1 && this.#running[wire] === 0) {
+      this.#due[wire] = this.#now();
+      this.#high[wire] = 0;
+    }
+    this.#running[wire] = running;
+    Atomics.store(numbers, at + TAKEN, changes);
+    this.scope.postMessage({ wire });
+  }
+
+  /** Switches the wire if it is time, and gives the time of its next switch. */
+  #serve(wire: number): number {
+    const now = this.#now();
+    const due = this.#due[wire];
+    if (due > now) return due;
+    const high = this.#high[wire] ^= 1;
+    this.#switch(wire, high);
+    const step = Math.min(LATE_STEPS, Math.floor((now - due) / (LATE_STEP_US * 1000)));
+    Atomics.add(this.shared.late, step, 1);
+    const next = due + (high === 1 ? this.#on[wire] : this.#period[wire] - this.#on[wire]);
+    // After being held up for a whole period it does not hurry to catch up.
+    this.#due[wire] = next < now - this.#period[wire] ? now : next;
+    return this.#due[wire];
+  }
+
+  #switch(wire: number, high: number): void {
+    const file = this.shared.numbers[FIRST_WIRE + wire * WIRE_NUMBERS + FILE];
+    const message = this.#messages[2 * wire + high];
+    const { symbols } = this.#library;
+    if (this.#calls[wire] !== 0n) symbols.ioctl(file, this.#calls[wire], message);
+    else symbols.write(file, message, this.#lengths[wire]);
+  }
+
+  #sleep(until: number, wake: number): void {
+    const { numbers } = this.shared;
+    if (until === Infinity) return void Atomics.wait(numbers, WAKE, wake);
+    const gap = until - this.#now();
+    if (gap <= 0) return;
+    if (gap > 1.5 * LAST_PART_NS) {
+      return void Atomics.wait(numbers, WAKE, wake, (gap - LAST_PART_NS) / 1e6);
+    }
+    this.#setTime(until);
+    this.#library.symbols.clock_nanosleep(CLOCK_MONOTONIC, ABSOLUTE, this.#timeBytes, null);
+  }
+
+  #now(): number {
+    this.#library.symbols.clock_gettime(CLOCK_MONOTONIC, this.#timeBytes);
+    // A time since the start of the system: its seconds fit into the lower half.
+    return this.#time.getUint32(0, true) * NS_PER_SECOND + this.#time.getUint32(8, true);
+  }
+
+  #setTime(ns: number): void {
+    const seconds = Math.floor(ns / NS_PER_SECOND);
+    this.#time.setUint32(0, seconds, true);
+    this.#time.setUint32(4, 0, true);
+    this.#time.setUint32(8, ns - seconds * NS_PER_SECOND, true);
+    this.#time.setUint32(12, 0, true);
+  }
+}
+
+const scope = globalThis as unknown as Scope;
+if (scope.name === PULSE_WORKER) {
+  scope.onmessage = ({ data }) => new PulseLoop(scope, data).run();
+}

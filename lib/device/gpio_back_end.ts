@@ -1,0 +1,125 @@
+/**
+ * The two ways to a computer's pins, and which of them is taken: the GPIO character device or, on kernels without
+ * it, the older files of sysfs.
+ */
+
+import { SvcError } from "../base/error.ts";
+import type { Devices, Wire } from "../base/host.ts";
+import type { ReadFiles } from "../base/files/files.ts";
+import { type Bias, type ChipInfo, type Edge, GpioChip, type LineInfo, type LineUse } from "./gpio.ts";
+
+export interface LineAddress {
+  /** `gpiochip0` */
+  readonly chip: string;
+  readonly offset: number;
+}
+
+/** A chip with its lines; those that are used say by whom. */
+export interface ChipLines extends ChipInfo {
+  readonly all: readonly LineInfo[];
+}
+
+/** A line that is this process's until it closes it. */
+export interface HeldLine {
+  get(): boolean;
+  set(high: boolean): void;
+  /** Makes it an input or an output. */
+  use(use: LineUse): void;
+  /** How a thread switches it. */
+  readonly wire: Wire;
+  close(): void;
+}
+
+export interface WatchedLine {
+  readonly offset: number;
+  readonly bias?: Bias;
+  readonly debounceUs?: number;
+}
+
+export interface EdgeListener {
+  heard(edges: readonly Edge[]): void;
+  /** Called once, if no more edges can come. */
+  failed(error: SvcError): void;
+}
+
+/** Inputs of one chip whose edges are heard. */
+export interface Watch {
+  get(offset: number): boolean;
+  close(): Promise<void>;
+}
+
+export interface GpioBackEnd {
+  readonly kind: BackEndKind;
+  chips(): Promise<ChipLines[]>;
+  hold(line: LineAddress, use: LineUse): Promise<HeldLine>;
+  watch(chip: string, lines: readonly WatchedLine[], listener: EdgeListener): Promise<Watch>;
+  close(): void;
+}
+
+export const BACK_ENDS = ["character_device", "sysfs"] as const;
+
+export type BackEndKind = typeof BACK_ENDS[number];
+
+/** What there is of pins on this computer. */
+export interface GpioFacts {
+  readonly os: string;
+  /** Names of the character devices. */
+  readonly chips: readonly string[];
+  /** Why the first of them cannot be used, if it cannot. */
+  readonly refusal?: SvcError;
+  /** The kernel has GPIO in sysfs. */
+  readonly sysfs: boolean;
+}
+
+const CHIP = /^gpiochip(\d+)$/;
+const EXPORT = "/sys/class/gpio/export";
+
+/** The names of the character devices, by number. */
+export async function chipNames(host: ReadFiles): Promise<string[]> {
+  const names = await host.readFolder("/dev").catch(() => []);
+  const numbers = names.flatMap((name) => CHIP.exec(name)?.[1] ?? []).map(Number);
+  return numbers.sort((a, b) => a - b).map((number) => `gpiochip${number}`);
+}
+
+export async function probeGpio(host: ReadFiles & Devices, os: string): Promise<GpioFacts> {
+  const chips = await chipNames(host);
+  const sysfs = await host.stat(EXPORT) !== undefined;
+  return { os, chips, sysfs, refusal: chips.length > 0 ? refusalOf(host, chips[0]) : undefined };
+}
+
+function refusalOf(host: Devices, name: string): SvcError | undefined {
+  try {
+    const chip = GpioChip.open(host, `/dev/${name}`);
+    try {
+      // Older kernels have the device, but not version 2 of its calls.
+      if (chip.info.lines > 0) chip.line(0);
+    } finally {
+      chip.close();
+    }
+    return undefined;
+  } catch (cause) {
+    return SvcError.from(cause);
+  }
+}
+
+/**
+ * The way to take, by what there is; `wanted` is the one that somebody has configured. A missing permission is an
+ * error even if sysfs would do: the owner of the machine is to know.
+ */
+export function chooseBackEnd(facts: GpioFacts, wanted?: BackEndKind): BackEndKind {
+  const { os, chips, refusal, sysfs } = facts;
+  if (os !== "linux") throw new SvcError("unimplemented", `pins work on Linux only, this is ${os}`);
+  const device = chips.length > 0 && !refusal;
+  if (wanted === "sysfs" && !sysfs) {
+    throw new SvcError("not_found", `${EXPORT} does not exist: this kernel has no GPIO in sysfs`);
+  }
+  if (wanted === "sysfs" || wanted === undefined && !device && sysfs && !isForbidden(refusal)) return "sysfs";
+  if (device) return "character_device";
+  if (refusal) throw refusal;
+  const hint = "is its driver loaded, and is it enabled in the device tree?";
+  throw new SvcError("not_found", `this computer has no GPIO chip (/dev/gpiochip*): ${hint}`);
+}
+
+function isForbidden(refusal: SvcError | undefined): boolean {
+  return refusal?.code === "permission_denied";
+}

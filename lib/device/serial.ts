@@ -1,0 +1,53 @@
+/**
+ * Serial lines: opened at a rate, and read line by line.
+ *
+ * Numbers and layouts are those of <asm-generic/termbits.h> on 64-bit Linux. Owns the device it opened.
+ */
+
+import type { Device, Devices } from "../base/host.ts";
+import { opened } from "./access.ts";
+import { Fields } from "./fields.ts";
+
+const SET_TERMINAL = 0x402c542b;
+/** Eight bits, no parity, no modem lines; the rate stands beside the flags. */
+const CONTROL = 0x30 | 0x80 | 0x800 | 0x1000;
+const CHUNK_BYTES = 4096;
+
+export class SerialLine {
+  #rest = "";
+  /** Bytes of an overlong line are passed over until its end. */
+  #overlong = false;
+
+  private constructor(private readonly device: Device, private readonly lineBytesMax: number) {}
+
+  static open(host: Devices, path: string, baud: number, lineBytesMax: number): SerialLine {
+    const device = opened(host, path);
+    try {
+      new Fields(SET_TERMINAL).set(8, CONTROL).set(36, baud).set(40, baud).sendTo(device);
+      return new SerialLine(device, lineBytesMax);
+    } catch (cause) {
+      device.close();
+      throw cause;
+    }
+  }
+
+  /** The lines that ended within that time, without their ends; none if nothing came. Throws when it is gone. */
+  async lines(withinMs: number): Promise<string[]> {
+    if (!await this.device.readable(withinMs)) return [];
+    const bytes = this.device.read(CHUNK_BYTES);
+    if (bytes.length === 0) return [];
+    const parts = (this.#rest + String.fromCharCode(...bytes)).split(/\r?\n|\r/);
+    this.#rest = parts.pop()!;
+    const first = this.#overlong && parts.length > 0 ? 1 : 0;
+    if (parts.length > 0) this.#overlong = false;
+    if (this.#rest.length > this.lineBytesMax) {
+      this.#rest = "";
+      this.#overlong = true;
+    }
+    return parts.slice(first).filter((line) => line !== "" && line.length <= this.lineBytesMax);
+  }
+
+  close(): void {
+    this.device.close();
+  }
+}
