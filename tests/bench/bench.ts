@@ -18,6 +18,7 @@ import { clouds } from "./cloud_bench.ts";
 import { heading, median, rate, row } from "./figures.ts";
 import { logs } from "./log_bench.ts";
 import { changes, ends, plans } from "./machine_bench.ts";
+import { modules } from "./module_bench.ts";
 import { obstacles } from "./obstacles_bench.ts";
 import { reloads } from "./reload_bench.ts";
 import { wire } from "./wire_bench.ts";
@@ -45,6 +46,7 @@ const sections: Record<string, () => Promise<void>> = {
   logs,
   obstacles,
   agent,
+  modules,
 };
 for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
   const section = sections[name];

@@ -1,0 +1,67 @@
+import { assertEquals, assertMatch, assertNotEquals, assertThrows } from "@std/assert";
+import { SvcError } from "../../base/error.ts";
+import { Place } from "../../base/schema/schema.ts";
+import { moduleRow } from "../config/settings.ts";
+import { commandOf, socketPath } from "./launch.ts";
+
+Deno.test("a module's environment is the program's own with what the protocol promises; its entry goes before both", () => {
+  const env = {
+    viam_home: "x",
+    MODULE_WORD: "from the agent",
+    SVC_AGENT_RUNTIME: "/opt/agent",
+    SVC_SERVING_FILE: "/f",
+  };
+  const entry = { name: "m", type: "registry", module_id: "acme:m", env: { VIAM_MODULE_DATA: "/elsewhere" } };
+  const command = commandOf({
+    config: moduleRow.required().decode(entry, new Place()),
+    program: { path: "/p/run", root: "/p" },
+    data: "/data",
+    address: "/s/m.sock",
+    logLevel: "debug",
+    home: "/home",
+    machine: {
+      partId: "part",
+      machineId: "machine",
+      locationId: "place",
+      organizationId: "us",
+      fqdn: "m.local",
+    },
+    key: { id: "id", key: "secret" },
+  }, { environment: () => env });
+  const told = {
+    HOME: "/home",
+    MODULE_NAME: "m",
+    MODULE_ADDRESS: "/s/m.sock",
+    MODULE_DATA: "/data",
+    MODULE_ROOT: "/p",
+    MODULE_ID: "acme:m",
+    PRIMARY_ORG_ID: "us",
+    LOCATION_ID: "place",
+    MACHINE_FQDN: "m.local",
+    MACHINE_ID: "machine",
+    MACHINE_PART_ID: "part",
+    API_KEY_ID: "id",
+    API_KEY: "secret",
+  };
+  const wanted = Object.entries(told).flatMap((
+    [name, value],
+  ) => [[`VIAM_${name}`, value], [`SVC_${name}`, value]]);
+  assertEquals(command.env, {
+    viam_home: "x",
+    MODULE_WORD: "from the agent",
+    ...Object.fromEntries(wanted),
+    VIAM_MODULE_DATA: "/elsewhere",
+  });
+  assertEquals([command.command, command.cwd, command.bare], ["/p/run", "/p", true]);
+  assertEquals(command.args, ["/s/m.sock", "--log-level=debug"]);
+});
+
+Deno.test("the path of a socket is never too long for the system", () => {
+  assertMatch(socketPath("/tmp/viam-module-1", "m"), /^\/tmp\/viam-module-1\/m-[a-z]{5}\.sock$/);
+  assertNotEquals(socketPath("/tmp", "m"), socketPath("/tmp", "m"));
+  const path = socketPath("/tmp/viam-module-1", "m".repeat(200));
+  assertEquals(path.length, 103);
+  assertMatch(path, /m-[A-Z2-7]{5}\.sock$/);
+  const error = assertThrows(() => socketPath(`/${"x".repeat(100)}`, "m"), SvcError);
+  assertMatch(error.message, /set TMPDIR to a folder with a shorter path/);
+});

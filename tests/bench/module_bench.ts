@@ -1,0 +1,130 @@
+/**
+ * What modules cost: their start, their calls, their return after a crash, and their memory in svc-server. The module is
+ * the thermometer of tests/modules, written with the published Python library.
+ */
+
+import { SensorApi } from "../../lib/api/sensor.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { pythonProgram, run } from "../interop/programs.ts";
+import { type ModuleMachine, ROOT, withModules } from "../modules/sdk_bench.ts";
+import { residentBytes } from "../support/server.ts";
+import { until } from "../support/until.ts";
+import { heading, median, rate, row } from "./figures.ts";
+
+const CALLS = 2_000;
+const AT_ONCE = 50;
+const MANY = 10;
+
+const COMPONENTS = [
+  { name: "built-in", api: SensorApi.name, model: "fake" },
+  { name: "modular", api: SensorApi.name, model: "acme:test:thermometer" },
+];
+
+export async function modules(): Promise<void> {
+  heading("a module of the published Python library");
+  const python = await pythonProgram();
+  if ("missing" in python) return row("not measured", python.missing);
+  const command = [python.found, `${ROOT}tests/modules/thermometer.py`];
+  const imports = await median(async () => {
+    const began = performance.now();
+    await run([python.found, "-c", "import viam.module.module"]);
+    return performance.now() - began;
+  });
+  row("Python and the library alone", `${imports.toFixed(0)} ms`);
+  await withModules({ weather: command }, { modules: [], components: COMPONENTS }, async (machine) => {
+    await starts(machine, imports);
+    await calls(machine);
+    await returns(machine, imports);
+  });
+  const names = Array.from({ length: MANY }, (_, index) => `weather-${index}`);
+  const many = Object.fromEntries(names.map((name) => [name, command]));
+  await withModules(many, { modules: [], components: COMPONENTS }, memory);
+}
+
+/** From the saved configuration to the first reading; the file is looked at within a moment. */
+async function starts(machine: ModuleMachine, imports: number): Promise<void> {
+  const ms = await median(async () => {
+    await machine.write({ modules: [], components: COMPONENTS });
+    await until(async () => (await machine.robot.getMachineStatus({})).modules.length === 0);
+    const began = performance.now();
+    await machine.write({ components: COMPONENTS });
+    await until(() => isThere(machine));
+    return performance.now() - began;
+  });
+  row("configured to first reading", `${ms.toFixed(0)} ms`, `${(ms / imports).toFixed(1)} x Python alone`);
+}
+
+async function calls(machine: ModuleMachine): Promise<void> {
+  const perSecond = async (name: string) => {
+    const sensor = sensorOf(machine, name);
+    await sensor.getReadings();
+    const began = performance.now();
+    const lane = async () => {
+      for (let call = 0; call < CALLS / AT_ONCE; call++) await sensor.getReadings();
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, lane));
+    return CALLS / (performance.now() - began) * 1_000;
+  };
+  const alone = (name: string) =>
+    median(async () => {
+      const sensor = sensorOf(machine, name);
+      const began = performance.now();
+      for (let call = 0; call < 100; call++) await sensor.getReadings();
+      return (performance.now() - began) / 100;
+    });
+  const [builtInMs, modularMs] = [await alone("built-in"), await alone("modular")];
+  row("a call, built in", `${builtInMs.toFixed(2)} ms`);
+  row(
+    "a call through a module",
+    `${modularMs.toFixed(2)} ms`,
+    `${(modularMs / builtInMs).toFixed(1)} x built in`,
+  );
+  const [builtIn, modular] = [await perSecond("built-in"), await perSecond("modular")];
+  row(`${AT_ONCE} calls at once, built in`, rate(builtIn));
+  row(`${AT_ONCE} calls at once, module`, rate(modular), `${(builtIn / modular).toFixed(1)} x slower`);
+}
+
+/** From a kill to the first reading of the process that took its place. */
+async function returns(machine: ModuleMachine, imports: number): Promise<void> {
+  const sensor = sensorOf(machine, "modular");
+  const ms = await median(async () => {
+    // A restart on request comes without the pause of a module that fails again and again.
+    await machine.robot.restartModule({ idOrName: { case: "moduleName", value: "weather" } });
+    await until(() => isThere(machine));
+    const { pid } = await sensor.getReadings();
+    const began = performance.now();
+    Deno.kill(Number(pid), "SIGKILL");
+    await until(() => sensor.getReadings().then((now) => now.pid !== pid, () => false));
+    return performance.now() - began;
+  });
+  row("killed to first reading", `${ms.toFixed(0)} ms`, `${(ms / imports).toFixed(1)} x Python alone`);
+}
+
+async function memory(machine: ModuleMachine): Promise<void> {
+  const { pid } = machine.server;
+  await until(() => sensorOf(machine, "built-in").getReadings().then(() => true, () => false));
+  const before = await residentBytes(pid);
+  await machine.write({ components: COMPONENTS });
+  await until(() => isThere(machine));
+  await until(async () => {
+    const { modules } = await machine.robot.getMachineStatus({});
+    return modules.length === MANY && modules.every(({ error }) => error === "");
+  });
+  const megabytes = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MB`;
+  const after = await residentBytes(pid);
+  const module = await residentBytes(Number((await sensorOf(machine, "modular").getReadings()).pid));
+  row(
+    "svc-server, a module",
+    megabytes((after - before) / MANY),
+    `one of ${MANY}, the code they share included`,
+  );
+  row("the module's own process", megabytes(module));
+}
+
+function sensorOf({ channel }: ModuleMachine, name: string) {
+  return SensorApi.client(ResourceName.of(SensorApi.name, name), channel);
+}
+
+function isThere(machine: ModuleMachine): Promise<boolean> {
+  return sensorOf(machine, "modular").getReadings().then(() => true, () => false);
+}
