@@ -70,6 +70,8 @@ import type { Store } from "./store/store.ts";
 import { inferenceHandlers, type InferenceOptions } from "./sandbox/inference_service.ts";
 import { trainingHandlers } from "./training/training_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training/training_runner.ts";
+import { cloudSignaling, type SignalingOptions } from "./signaling/signaling.ts";
+import { signalingGuard } from "./signaling/signaling_gate.ts";
 import { UNSERVED } from "./access/unserved.ts";
 import { Usage } from "./access/usage.ts";
 
@@ -102,6 +104,8 @@ export interface CloudOptions {
   readonly localhostCertificates?: boolean;
   /** How models are run; left out where others do. */
   readonly inference?: InferenceOptions;
+  /** STUN and TURN; left out, callers and machines use what they know themselves. */
+  readonly signaling?: SignalingOptions;
   /** Left out where others train. */
   readonly training?: TrainingOptions;
 }
@@ -135,6 +139,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const signingKeys = signingKeysOf(secrets);
   const handlers = { apiKeys: shown, robotSecrets: robotSecrets(context) };
   const guard = auth({ handlers, audience: AUDIENCE, signingKeys, clock });
+  const machineTokens = new MachineTokens(secrets, clock);
   const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
     audit.refused(actorOf(ctx), refs);
   const told = (ctx: CallContext) => (error?: Error & { code?: string }) => {
@@ -146,7 +151,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const table = new ServiceTable(clock, [
     told,
     metrics.interceptor,
-    access.gate(guard, refused, clock),
+    access.gate(signalingGuard({ guard, tokens: machineTokens, keys: shown }), refused, clock),
   ]);
   table.decline(UNSERVED);
   table.add(guard.service);
@@ -157,10 +162,11 @@ export function openCloud(options: CloudOptions): Cloud {
   const links = new DataLinks(context);
   const trainings = options.training &&
     new TrainingRunner({ ...options, ...options.training, usage: context.usage });
-  const machineTokens = new MachineTokens(secrets, clock);
   const { inference } = options;
   const parts = { authority, machineTokens, logs, links, downloads, trainings, inference };
   for (const one of servicesOf(context, parts)) table.add(one);
+  const signaling = cloudSignaling(context, options.signaling);
+  table.add(signaling.service);
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
   const sweep = sweepOf(context, logs, trainings);
@@ -175,6 +181,7 @@ export function openCloud(options: CloudOptions): Cloud {
     ]),
     authority,
     close: async () => {
+      await signaling.close();
       await trainings?.close();
       await sweep.close();
       await presence.close();

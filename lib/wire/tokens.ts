@@ -215,6 +215,15 @@ export function publicJwk(
   return { kty: "RSA", alg: "RS256", use: "sig", kid, n, e };
 }
 
+/** The type of credentials that a token says it stands for. Not verified. */
+export function credentialsType(token: string): string | undefined {
+  try {
+    return (decoded(token.split(".")[1] ?? "") as Claims).rpc_creds_type;
+  } catch {
+    return undefined;
+  }
+}
+
 /** For how long whoever issued a token says that it is good; `undefined` where it says nothing. Not verified. */
 export function lifetimeMs(token: string): number | undefined {
   try {

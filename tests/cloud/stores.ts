@@ -27,13 +27,18 @@ export interface TestDatabase {
 
 /** Registers the test once for each kind of database. Stores that it opened are closed behind it. */
 export function storeTest(name: string, run: (database: TestDatabase) => Promise<void>): void {
-  for (const kind of KINDS) {
-    const isMissing = kind === "postgres" && postgresPrograms() === undefined;
-    const needed: Needed<Kind> = isMissing
-      ? { missing: "PostgreSQL is not installed here" }
-      : { found: kind };
-    needingTest(`${kind}: ${name}`, needed, (kind) => withDatabase(kind, run));
-  }
+  for (const kind of KINDS) testOver(kind, name, run);
+}
+
+/** The same for what several control planes on one database do: over PostgreSQL. */
+export function sharedStoreTest(name: string, run: (database: TestDatabase) => Promise<void>): void {
+  testOver("postgres", name, run);
+}
+
+function testOver(kind: Kind, name: string, run: (database: TestDatabase) => Promise<void>): void {
+  const isMissing = kind === "postgres" && postgresPrograms() === undefined;
+  const needed: Needed<Kind> = isMissing ? { missing: "PostgreSQL is not installed here" } : { found: kind };
+  needingTest(`${kind}: ${name}`, needed, (kind) => withDatabase(kind, run));
 }
 
 /** Runs with a database of its own, whose stores are closed behind it. */

@@ -61,6 +61,8 @@ export const limitsRow = object({
     "containers that an organization has registered for its training scripts",
     100,
   ),
+  callsPerMachine: amount("WebRTC calls to one part of a machine that are not connected yet", 32),
+  answersPerMachine: amount("streams of one part of a machine that wait for WebRTC calls", 8),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });
 

@@ -8,7 +8,7 @@
 
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
-import { externalToken, publicJwk } from "../../wire/tokens.ts";
+import { EXTERNAL, externalToken, publicJwk, Tokens } from "../../wire/tokens.ts";
 import type { Secrets } from "../store/secrets.ts";
 
 const ISSUER = "svc-cloud";
@@ -31,6 +31,16 @@ export class MachineTokens {
   issue(entity: string, generation: string, audience: readonly string[]): string {
     const [{ key }] = this.#signers();
     return externalToken({ entity, audience, issuer: ISSUER, generation }, key, this.clock.nowMs());
+  }
+
+  /** Whose token for the machine of this name it is, and of which generation. Throws `unauthenticated`. */
+  read(token: string, host: string): { readonly entity: string; readonly generation: string } {
+    const { jwks: externalKeys, clock } = this;
+    const settings = { types: [EXTERNAL], audience: [host], signingKeys: () => [], externalKeys, clock };
+    const tokens = new Tokens(settings);
+    const claims = tokens.read(token);
+    tokens.checkTime(claims);
+    return { entity: claims.sub!, generation: claims.svc_gen ?? "" };
   }
 
   /** The one that signs first. */

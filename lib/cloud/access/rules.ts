@@ -12,11 +12,13 @@ import { MLTrainingService } from "../../../proto/gen/ml_training_pb.ts";
 import { PackageService } from "../../../proto/gen/packages_pb.ts";
 import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
+import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { TrainingService } from "../../../proto/gen/training_pb.ts";
 import { type Rule, rule } from "./access.ts";
 import { DATA_RULES } from "./data_rules.ts";
 
 const app = AppService.method;
+const signaling = SignalingService.method;
 const robot = RobotService.method;
 const packages = PackageService.method;
 const training = MLTrainingService.method;
@@ -25,6 +27,11 @@ export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "nobody"),
   // Which machine is meant is looked up by its name.
   rule(ExternalAuthService.method.authenticateTo, "anybody"),
+  rule(signaling.optionalWebRTCConfig, "anybody"),
+  rule(signaling.call, "anybody"),
+  rule(signaling.callUpdate, "anybody"),
+  rule(signaling.answer, "anybody"),
+  rule(signaling.reportConnectionMetadata, "anybody"),
   rule(Health.method.check, "nobody"),
   rule(Health.method.watch, "nobody"),
   rule(Health.method.list, "nobody"),

@@ -10,6 +10,8 @@ import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
 
 export interface Notices {
+  /** Other processes may be on the database. */
+  readonly shared: boolean;
   /** Throws `invalid_argument` for a notice that is too long. */
   tell(topic: NoticeTopic, text: string): Promise<void>;
   /** Calls `listener` for each notice until the returned function is called. */
@@ -28,6 +30,7 @@ const PARTIAL_MAX = 256;
 
 /** For a database that one process has to itself. */
 export class OwnNotices implements Notices {
+  readonly shared = false;
   readonly #listeners = new Map<NoticeTopic, Set<(text: string) => void>>();
 
   // deno-lint-ignore require-await

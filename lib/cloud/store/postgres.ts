@@ -96,6 +96,7 @@ export class PostgresStore implements Store {
 
 /** By NOTIFY, on a connection of its own to listen. */
 class PostgresNotices implements Notices {
+  readonly shared = true;
   /** One statement after another, so that notices arrive in their order. */
   #telling: Promise<unknown> = Promise.resolve();
 

@@ -1,0 +1,124 @@
+/**
+ * Signaling for machines behind NAT: callers find the machines that they may operate by their names, machines answer as
+ * themselves.
+ *
+ * Owns who may call whom, and how many may answer for a machine. A queue has a machine's part by its id, so that all of
+ * the part's names lead to the same machine and a name that is given to another part does not.
+ *
+ * The room owns what connects people and machines that cannot reach each other: the calls of one control plane or of
+ * several on one database, tokens that are good here, and STUN and TURN.
+ */
+
+import type { CallContext, Service } from "../../wire/service.ts";
+import { type Code, SvcError } from "../../base/error.ts";
+import { CallQueue } from "../../wire/signaling/call_queue.ts";
+import { type Answering, HOST, signalingService } from "../../wire/signaling/service.ts";
+import type { IceServer } from "../../wire/webrtc/addon.ts";
+import { overLimit } from "../access/limits.ts";
+import type { CloudContext } from "../context.ts";
+import { partFor } from "../fleet/hosts.ts";
+import { type TurnOptions, turnServers } from "./ice_servers.ts";
+import { type Calls, SharedQueue } from "./shared_queue.ts";
+
+export interface SignalingOptions {
+  /** Where the control plane answers STUN. */
+  readonly stunPort?: number;
+  readonly turn?: TurnOptions;
+}
+
+/** How often it is looked at again whether somebody may answer for a machine. */
+const RECHECK_MS = 5_000;
+const REFUSALS: readonly Code[] = ["permission_denied", "failed_precondition"];
+
+export interface CloudSignaling {
+  readonly service: Service;
+  close(): Promise<void>;
+}
+
+export function cloudSignaling(cloud: CloudContext, options: SignalingOptions = {}): CloudSignaling {
+  const { store: { notices }, clock, limits, logger } = cloud;
+  const local = new CallQueue({ clock, limits: { callsOfHost: limits.callsPerMachine } });
+  const shared = notices.shared ? new SharedQueue({ local, notices, clock, logger }) : undefined;
+  const queue: Calls = shared ?? local;
+  const service = signalingService({
+    queue,
+    clock,
+    hostOf: async (name, ctx) => (await partFor(cloud, ctx, name, "operator")).id,
+    iceServers: (_host, ctx) => iceServers(cloud, options, ctx),
+    answering: answering(cloud),
+  });
+  return {
+    service,
+    close: async () => {
+      queue.close();
+      await shared?.closed();
+    },
+  };
+}
+
+function iceServers(
+  { addresses, clock }: CloudContext,
+  { stunPort, turn }: SignalingOptions,
+  ctx: CallContext,
+): IceServer[] {
+  const servers: IceServer[] = [];
+  if (stunPort !== undefined) {
+    const { hostname } = new URL(addresses.linkFor(ctx.peer));
+    servers.push({ urls: [`stun:${hostname}:${stunPort}`] });
+  }
+  if (turn) servers.push(turnServers(turn, ctx.entity ?? "", clock));
+  return servers;
+}
+
+/** Machines answer with a key of their own: that of an organization is for calling them. */
+function answering(cloud: CloudContext): Answering {
+  const { clock, limits } = cloud;
+  /** How many streams answer for a part, by its id. */
+  const streams = new Map<string, number>();
+  const count = (hosts: readonly string[], more: number) => {
+    for (const host of hosts) {
+      const left = (streams.get(host) ?? 0) + more;
+      if (left > 0) streams.set(host, left);
+      else streams.delete(host);
+    }
+  };
+  const check = async (names: readonly string[], ctx: CallContext) => {
+    const parts = await Promise.all(names.map((name) => partFor(cloud, ctx, name, "machine")));
+    return [...new Set(parts.map(({ id }) => id))];
+  };
+  return {
+    hosts: async (names, ctx) => {
+      const hosts = await check(names, ctx);
+      const full = hosts.find((host) => (streams.get(host) ?? 0) >= limits.answersPerMachine);
+      if (full !== undefined) {
+        throw overLimit(limits, "answersPerMachine", `${streams.get(full)} answer already`);
+      }
+      return hosts;
+    },
+    online: (hosts, ctx) => {
+      count(hosts, 1);
+      const names = ctx.requestHeader.all(HOST);
+      let over = false;
+      let callOff = () => {};
+      const later = () => {
+        if (!over) callOff = clock.after(RECHECK_MS, () => void look());
+      };
+      const look = async () => {
+        try {
+          await check(names, ctx);
+        } catch (thrown) {
+          const error = SvcError.from(thrown);
+          // A database that is away is no reason.
+          if (REFUSALS.includes(error.code)) return ctx.cancel(error);
+        }
+        later();
+      };
+      later();
+      return () => {
+        over = true;
+        callOff();
+        count(hosts, -1);
+      };
+    },
+  };
+}

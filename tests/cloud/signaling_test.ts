@@ -1,0 +1,216 @@
+/**
+ * WebRTC through the signaling of a control plane: who may call whom, who may answer, and several control planes on one
+ * database.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
+import { EchoService } from "../../proto/gen/echo_pb.ts";
+import { SignalingService } from "../../proto/gen/signaling_pb.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { silentLogs } from "../../lib/base/log/log.ts";
+import type { NewKey } from "../../lib/cloud/access/keys.ts";
+import { type Channel, client } from "../../lib/wire/channel.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
+import { type BroughtCall, nextCall } from "../../lib/wire/signaling/answer_stream.ts";
+import { Answerer } from "../../lib/wire/signaling/answerer.ts";
+import { dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
+import { echoTable } from "../support/echo.ts";
+import { until } from "../support/until.ts";
+import { sharedStoreTest, storeTest } from "./stores.ts";
+import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+
+const clock = new SystemClock();
+const logger = silentLogs(clock).logger("rdk");
+
+storeTest(
+  "a machine is called by any of its names by those who may operate it, and hears who they are",
+  (database) =>
+    withCloud(database, async (served) => {
+      const mine = await inhabited(served);
+      const { owner, operator } = mine.world;
+      await answered(served, mine, async (entities) => {
+        for (const host of [mine.fqdn, mine.localFqdn]) {
+          for (const key of [owner, operator, mine.key]) {
+            await echoes(served, key, host);
+            assertEquals(entities.at(-1), key.id);
+          }
+        }
+        assertEquals(entities.length, 6);
+        const other = await newWorld(served.store);
+        const refused = `permission_denied: this needs an API key that opens the machine "${mine.fqdn}"`;
+        assertEquals(await outcome(echoes(served, other.owner, mine.fqdn)), refused);
+        assertStringIncludes(await outcome(echoes(served, undefined, mine.fqdn)), "unauthenticated");
+        assertStringIncludes(
+          await outcome(echoes(served, owner, "rover.nowhere.svc.internal")),
+          "permission_denied",
+        );
+        assertEquals(entities.length, 6);
+      });
+    }),
+);
+
+storeTest(
+  "a token that opens a machine calls that machine, and no other one",
+  (database) =>
+    withCloud(database, async (served) => {
+      const mine = await inhabited(served);
+      const { owner } = mine.world;
+      const beside = await partIn(served, mine.world, "beside");
+      await answered(served, mine, async (entities) => {
+        const { authenticateTo } = client(ExternalAuthService, await served.channel(owner));
+        const { accessToken } = await authenticateTo({ entity: mine.fqdn });
+        const header = Metadata.from([["authorization", `Bearer ${accessToken}`]]);
+        const signaling = await served.channel();
+        const dial = async (host: string) => {
+          const channel = await dialWebRtc({ signaling, host, header, clock });
+          channel.close();
+        };
+        await dial(mine.fqdn);
+        await dial(mine.localFqdn);
+        assertStringIncludes(await outcome(dial(beside.fqdn)), "unauthenticated: invalid audience");
+        await (await served.app(owner)).rotateKey({ id: owner.id });
+        assertStringIncludes(await outcome(dial(mine.fqdn)), "has been replaced");
+        assertEquals(entities.length, 0);
+      });
+    }),
+);
+
+storeTest(
+  "a machine answers as itself alone, and not by too many streams",
+  (database) =>
+    withCloud(database, async (served) => {
+      const mine = await inhabited(served);
+      const beside = await partIn(served, mine.world, "beside");
+      const over = new AbortController();
+      const waiting = async (key: NewKey, ...hosts: string[]) => {
+        const signaling = client(SignalingService, await served.channel(key));
+        return await outcome(nextCall({ signaling, hosts, clock, call: { signal: over.signal } }));
+      };
+      assertStringIncludes(await waiting(mine.world.owner, mine.fqdn), "permission_denied");
+      assertStringIncludes(await waiting(mine.key, beside.fqdn), "permission_denied");
+      assertStringIncludes(await waiting(mine.key, mine.fqdn, beside.fqdn), "permission_denied");
+      assertStringIncludes(await waiting(mine.key), "invalid_argument");
+      const streams = Array.from({ length: 9 }, () => waiting(mine.key, mine.fqdn));
+      assertStringIncludes(await Promise.race(streams), "answers_per_machine");
+      over.abort(new SvcError("canceled", "enough"));
+      assertEquals((await Promise.all(streams)).filter((one) => one.startsWith("canceled")).length, 8);
+    }),
+);
+
+storeTest(
+  "who loses the role of a machine answers for it no more",
+  (database) =>
+    withCloud(database, async (served) => {
+      const mine = await inhabited(served);
+      const signaling = client(SignalingService, await served.channel(mine.key));
+      const answering = outcome(nextCall({ signaling, hosts: [mine.fqdn], clock, call: {} }));
+      await (await served.app(mine.world.owner)).deleteKey({ id: mine.key.id });
+      assertStringIncludes(await answering, "unauthenticated");
+    }),
+);
+
+sharedStoreTest(
+  "a caller at one control plane reaches a machine that answers at another one",
+  (database) =>
+    withCloud(database, async (there) => {
+      const mine = await inhabited(there);
+      await withCloud(database, (here) =>
+        answered(there, mine, async (entities) => {
+          for (let time = 0; time < 3; time++) await echoes(here, mine.world.owner, mine.fqdn);
+          assertEquals(entities, Array(3).fill(mine.world.owner.id));
+          // Both have what the other one is told.
+          await echoes(there, mine.world.operator, mine.fqdn);
+          assertEquals(entities.length, 4);
+        }));
+    }),
+);
+
+sharedStoreTest(
+  "a call that nobody answers at any control plane ends in time, and says so",
+  (database) =>
+    withCloud(database, async (there) => {
+      const mine = await inhabited(there);
+      await withCloud(database, async (here) => {
+        const call = client(SignalingService, await here.channel(mine.world.owner)).call(
+          { sdp: "e30=" },
+          { header: Metadata.from([["rpc-host", mine.fqdn]]) },
+        );
+        const ended = outcome((async () => {
+          for await (const _ of call);
+        })());
+        assertStringIncludes(await ended, "is the machine online?");
+      });
+    }),
+);
+
+/** A machine with a key of its own. */
+async function inhabited(served: ServedCloud) {
+  const world = await newWorld(served.store);
+  return await partIn(served, world, "rover-main");
+}
+
+async function partIn({ store, app, robot }: ServedCloud, world: World, name: string) {
+  const own = name === "rover-main";
+  const machine = own
+    ? { id: world.machine }
+    : await (await app(world.owner)).newRobot({ name, location: world.location });
+  const { parts: [{ id }] } = await (await app(world.owner)).getRobotParts({ robotId: machine.id });
+  const { config } = await (await robot(world.owner)).config({ id });
+  const { fqdn, localFqdn } = config!.cloud!;
+  return { world, fqdn, localFqdn, key: await newKey(store, "operator", "machine", machine.id) };
+}
+
+/** Answers for a machine while `work` runs; gives it the entities of the calls that come. */
+async function answered(
+  served: ServedCloud,
+  { key, fqdn, localFqdn }: Awaited<ReturnType<typeof inhabited>>,
+  work: (entities: (string | undefined)[]) => Promise<void>,
+): Promise<void> {
+  const entities: (string | undefined)[] = [];
+  const { table } = echoTable([(ctx) => void entities.push(ctx.peer.entity)]);
+  const answerer = new Answerer({ table, clock, logger });
+  const over = new AbortController();
+  const signaling = client(SignalingService, await served.channel(key));
+  const streams: Promise<void>[] = [];
+  const serve = async ({ call, iceServers, over }: BroughtCall) => {
+    await answerer.answer(call, { iceServers });
+    await over;
+  };
+  const head = async () => {
+    while (!over.signal.aborted) {
+      const options = { signaling, hosts: [fqdn, localFqdn], clock, call: { signal: over.signal } };
+      const next = await nextCall(options).catch(() => undefined);
+      if (next) streams.push(serve(next));
+    }
+  };
+  const heads = [head(), head()];
+  try {
+    await work(entities);
+  } finally {
+    over.abort(new SvcError("canceled", "the test is over"));
+    await Promise.all(heads);
+    await answerer.close();
+    await Promise.all(streams);
+    await until(() => answerer.peers === 0);
+  }
+}
+
+async function echoes(served: ServedCloud, key: NewKey | undefined, host: string): Promise<void> {
+  const signaling: Channel = await served.channel(key);
+  const channel = await dialWebRtc({ signaling, host, clock });
+  try {
+    const { message } = await client(EchoService, channel).echo({ message: "hello" });
+    assertEquals(message, "hello");
+  } finally {
+    channel.close();
+  }
+}
+
+async function outcome(work: Promise<unknown>): Promise<string> {
+  return await work.then(() => "ok", (error) => {
+    const { code, message } = SvcError.from(error);
+    return `${code}: ${message}`;
+  });
+}
