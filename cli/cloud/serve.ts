@@ -7,12 +7,15 @@ import { fileURLToPath } from "node:url";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
+import { Secret } from "../../lib/base/secret.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { Addresses, noteAddress } from "../../lib/cloud/addresses.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
 import { ORGANIZATION_MAKERS, type OrganizationMakers } from "../../lib/cloud/context.ts";
 import { makeExample } from "../../lib/cloud/example.ts";
 import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import { checkedTurnUrl, openStun, type TurnOptions } from "../../lib/cloud/signaling/ice_servers.ts";
+import type { SignalingOptions } from "../../lib/cloud/signaling/signaling.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -109,6 +112,33 @@ const FLAGS = [
     help: "The key of that certificate (PEM).",
   },
   {
+    name: "stun",
+    type: "string",
+    default: "",
+    value: "HOST:PORT",
+    help:
+      "Answer STUN on this UDP port, such as 0.0.0.0:3478, and tell callers and machines of it: so they find out as " +
+      "what others see them. Left out, it answers none.",
+  },
+  {
+    name: "turn",
+    type: "list",
+    default: [],
+    value: "URL",
+    help: "A TURN server that relays for machines that callers cannot reach otherwise, such as " +
+      "turn:turn.example.com:3478?transport=udp; may stand several times.",
+  },
+  {
+    name: "turn-secret-file",
+    type: "string",
+    default: "",
+    value: "FILE",
+    env: "SVC_CLOUD_TURN_SECRET_FILE",
+    help:
+      "The secret that the TURN servers know (of coturn: static-auth-secret). Each caller gets credentials made of " +
+      "it that are good for a day.",
+  },
+  {
     name: "log-file",
     type: "string",
     default: "",
@@ -176,7 +206,9 @@ async function serve({ host }: World, _: readonly string[], given: Options): Pro
 /** Serves until `stopped` says why not to. */
 async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void> {
   const { options, addresses, store, files, host, clock, logger } = parts;
-  const { cloud, routes } = await openParts(parts);
+  const turn = await turnOf(options, host);
+  const stun = options.stun === "" ? undefined : await openStun(addressOf("--stun", options.stun), logger);
+  const { cloud, routes } = await openParts(parts, { turn, stunPort: stun?.port });
   try {
     const certificate = certificateOf(parts, cloud);
     const port = await openCloudPort(parts, cloud, routes, await certificate?.read());
@@ -194,12 +226,28 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
     await forget?.();
     await port.close(SHUTDOWN_MS);
   } finally {
+    stun?.close();
     await cloud.close();
   }
 }
 
+/** The TURN servers, and the secret that they know. */
+async function turnOf({ turn, turnSecretFile }: Options, host: Host): Promise<TurnOptions | undefined> {
+  if (turn.length === 0 && turnSecretFile === "") return undefined;
+  if (turn.length === 0 || turnSecretFile === "") {
+    throw new SvcError("invalid_argument", "--turn and --turn-secret-file: wanted both, found one of them");
+  }
+  const urls = turn.map(checkedTurnUrl);
+  const secret = (await host.readTextFile(turnSecretFile)).trim();
+  if (secret !== "") return { urls, secret: new Secret(secret) };
+  throw new SvcError("invalid_argument", `--turn-secret-file: ${turnSecretFile} is empty, wanted a secret`);
+}
+
 /** The control plane, and the pages that those who train need. */
-async function openParts(parts: Parts): Promise<{ cloud: Cloud; routes: ReadonlyMap<string, Route> }> {
+async function openParts(
+  parts: Parts,
+  signaling: SignalingOptions,
+): Promise<{ cloud: Cloud; routes: ReadonlyMap<string, Route> }> {
   const { options, organizations, addresses, store, files, secrets, host, clock, logger } = parts;
   const around = { host, clock, logger };
   const sandbox = await openSandbox(host, clock, [options.data]);
@@ -224,6 +272,7 @@ async function openParts(parts: Parts): Promise<{ cloud: Cloud; routes: Readonly
     installers: await installers(host),
     training,
     inference,
+    signaling,
   });
   return { cloud, routes };
 }
@@ -241,7 +290,7 @@ async function openCloudPort(
   });
   return await openPort({
     table: cloud.table,
-    bind: addressOf(options.listen),
+    bind: addressOf("--listen", options.listen),
     tls,
     http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", pem]]) },
     clock,
@@ -284,18 +333,18 @@ function certificateOf(
     return new PortCertificate({ ...parts, from: { certFile: tlsCert, keyFile: tlsKey } });
   }
   if (!tls) return undefined;
-  const all = new Set([addressOf(listen).host, host.hostname(), "localhost", "127.0.0.1"]);
+  const all = new Set([addressOf("--listen", listen).host, host.hostname(), "localhost", "127.0.0.1"]);
   const names = [...all].filter((one) => one !== "0.0.0.0");
   return new PortCertificate({ ...parts, from: { authority, names } });
 }
 
-function addressOf(listen: string): { host: string; port: number } {
+function addressOf(flag: string, listen: string): { host: string; port: number } {
   const { v6, host = v6, port } =
     /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d+)$/.exec(listen)?.groups ?? {};
   if (port !== undefined) return { host: host || "0.0.0.0", port: Number(port) };
   throw new SvcError(
     "invalid_argument",
-    `--listen: found "${listen}", wanted host:port such as localhost:8090`,
+    `${flag}: found "${listen}", wanted host:port such as localhost:8090`,
   );
 }
 

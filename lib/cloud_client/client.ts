@@ -19,6 +19,7 @@ import {
   type RobotConfig,
   RobotService,
 } from "../../proto/gen/robot_config_pb.ts";
+import { SignalingService } from "../../proto/gen/signaling_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../api/shared/time.ts";
@@ -147,6 +148,15 @@ export class CloudClient {
   ): Promise<T> {
     const sync = client(DataSyncService, this.#channel);
     return this.#call({ signal }, ({ header }) => make(sync, { signal, header }));
+  }
+
+  /** Arranges WebRTC connections; how long that may take is up to `signal`. */
+  signaling<T>(
+    signal: AbortSignal,
+    make: (signaling: ServiceClient<typeof SignalingService>, options: CallOptions) => Promise<T>,
+  ): Promise<T> {
+    const signaling = client(SignalingService, this.#channel);
+    return this.#call({ signal }, ({ header }) => make(signaling, { signal, header }));
   }
 
   /** Hands over log entries. */

@@ -13,6 +13,7 @@ import type { Fields, Logs } from "../base/log/log.ts";
 import type { ProcessTable, SpawnHost } from "../base/process.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
+import { BroughtCalls } from "../wire/signaling/brought_calls.ts";
 import type { ServiceTable } from "../wire/service.ts";
 import { PortAnnouncement } from "./serve/announcement.ts";
 import { Activities, shutdownReason } from "./graph/activities.ts";
@@ -25,7 +26,7 @@ import { Diagnostics, type DiagnosticsOptions } from "./diagnostics/diagnostics.
 import { envDurationMs } from "./config/env_duration.ts";
 import { Jobs } from "./serve/jobs.ts";
 import { Machine } from "./graph/machine.ts";
-import { MachinePort } from "./serve/machine_port.ts";
+import { MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
 import { maintenanceAllowed } from "./graph/maintenance.ts";
 import { type Network, tellNetwork } from "./diagnostics/network_check.ts";
 import { Operations } from "./serve/operations.ts";
@@ -164,6 +165,7 @@ async function start(
     noTls: options.noTls,
     webrtc: options.webrtc ?? true,
     joined: (peer, identity) => streams.joined(peer, identity),
+    elsewhere: callsElsewhere(origin, parts),
     serving: serving(parts),
     reached: (place) => announcement?.tell(place),
     host,
@@ -379,6 +381,12 @@ function restartsOf(
     }),
     close: async () => await orders?.(),
   };
+}
+
+/** Calls that the control plane brings. */
+function callsElsewhere({ client }: Origin, { clock, logs }: RuntimeParts): MachinePortParts["elsewhere"] {
+  const logger = logs.logger("rdk.networking.signaling");
+  return client && ((names, answer) => new BroughtCalls({ source: client, names, answer, clock, logger }));
 }
 
 function announcementOf({ clock, logs }: RuntimeParts): PortAnnouncement {

@@ -196,6 +196,11 @@ class Guard implements Auth {
     if (known !== undefined) return known;
     if (peer.token) return this.#entityOf(peer.token.reveal(), timely);
     if (peer.entity === undefined) throw unauthenticated("authentication required");
+    if (!this.#credentials.lists(peer.entity, peer.generation)) {
+      throw unauthenticated(
+        "unauthenticated: the key of this caller does not open this server, or is no more",
+      );
+    }
     return peer.entity;
   }
 
@@ -284,6 +289,14 @@ class Credentials {
     const source = type === ROBOT_SECRET ? this.settings.handlers.robotSecrets : this.#keys;
     if (source) return source.isCurrent(sub, generation);
     return this.#generations.get(sub) === generation;
+  }
+
+  /**
+   * Whether the key of somebody for whom a signaling server vouches is listed here. Where the server does not say which
+   * key of this id it has seen, any is meant.
+   */
+  lists(id: string, generation: string | undefined): boolean {
+    return generation === undefined ? this.#listed.has(id) : this.#isOfListed(id, generation);
   }
 
   /** Whether an issuer who knows the same keys means the key that is listed here, by its hash. */

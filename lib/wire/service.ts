@@ -38,6 +38,8 @@ export interface Peer {
   readonly certificateNames?: readonly string[];
   /** Who the caller is, where the transport itself has found out. */
   readonly entity?: string;
+  /** Of the key that `entity` has shown to the signaling server that vouches for it, where that says so. */
+  readonly generation?: string;
   /** What a caller over WebRTC has shown to be let in, since its calls carry no token. */
   readonly token?: Secret;
 }

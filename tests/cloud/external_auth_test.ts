@@ -9,14 +9,11 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import { RobotService as MachineService } from "../../proto/gen/robot_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Secret } from "../../lib/base/secret.ts";
-import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
-import { startServer } from "../support/server.ts";
 import { until } from "../support/until.ts";
-import { type Example, serveCloud, svcCloud } from "./program.ts";
+import { withManagedMachine } from "./managed.ts";
 import { newKey, newWorld, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
@@ -64,31 +61,13 @@ storeTest(
     }),
 );
 
-Deno.test("a machine lets in the token of its control plane, until it hears that the key is another one", async () => {
-  const clock = new SystemClock();
-  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
-  const data = ["--data", `${folder}/data`];
-  const { partId, ownerKey, config }: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
-  await Deno.writeTextFile(
-    `${folder}/config.json`,
-    JSON.stringify({ network: { bind_address: "localhost:0" } }),
-  );
-  await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
-  const ca = await svcCloud("authority", ...data);
-  const cloud = await serveCloud([...data, "--localhost-certificates"]);
-  const key = new Secret(ownerKey.key);
-  const channel = connectApp({ address: cloud.url, ca, keyId: ownerKey.id, key, clock });
-  const file = `${folder}/machine.json`;
-  const own = { ...config.cloud, app_address: cloud.url, refresh_interval: "1s" };
-  await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));
-  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
-  try {
-    await server.wrote("machine is running");
-    const { fqdn } = (await client(AppService, channel).getRobotPart({ id: partId })).part!;
+Deno.test("a machine lets in the token of its control plane, until it hears that the key is another one", () =>
+  withManagedMachine({}, async ({ example: { ownerKey }, fqdn, ca, server, channel }) => {
     const { authenticateTo } = client(ExternalAuthService, channel);
     const { accessToken } = await authenticateTo({ entity: fqdn });
     const names = async (token: string) => {
       const header = Metadata.from([["authorization", `Bearer ${token}`]]);
+      const clock = new SystemClock();
       const machine = connectGrpc(new URL(server.url).host, { clock, tls: { ca }, header });
       try {
         return await outcome(client(MachineService, machine).resourceNames({}));
@@ -103,13 +82,7 @@ Deno.test("a machine lets in the token of its control plane, until it hears that
     await client(AppService, channel).rotateKey({ id: ownerKey.id });
     const isOver = async () => (await names(accessToken)).includes("has been replaced or is no more");
     await until(isOver, { found: () => server.output() });
-  } finally {
-    await server.stop();
-    channel.close();
-    await cloud.stop();
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));
 
 async function outcome(work: Promise<unknown>): Promise<string> {
   return await work.then(() => "ok", (error) => {

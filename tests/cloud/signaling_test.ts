@@ -3,14 +3,18 @@
  * database.
  */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
+import { AppService } from "../../proto/gen/app_pb.ts";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { SignalingService } from "../../proto/gen/signaling_pb.ts";
+import { RobotService as MachineService } from "../../proto/gen/robot_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
+import { Secret } from "../../lib/base/secret.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
+import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type BroughtCall, nextCall } from "../../lib/wire/signaling/answer_stream.ts";
@@ -18,7 +22,9 @@ import { Answerer } from "../../lib/wire/signaling/answerer.ts";
 import { dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
 import { echoTable } from "../support/echo.ts";
 import { until } from "../support/until.ts";
-import { sharedStoreTest, storeTest } from "./stores.ts";
+import { withManagedMachine } from "./managed.ts";
+import { serveCloud } from "./program.ts";
+import { sharedStoreTest, sqliteTest, storeTest } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 
 const clock = new SystemClock();
@@ -99,7 +105,7 @@ storeTest(
     }),
 );
 
-storeTest(
+sqliteTest(
   "who loses the role of a machine answers for it no more",
   (database) =>
     withCloud(database, async (served) => {
@@ -127,23 +133,38 @@ sharedStoreTest(
     }),
 );
 
-sharedStoreTest(
-  "a call that nobody answers at any control plane ends in time, and says so",
-  (database) =>
-    withCloud(database, async (there) => {
-      const mine = await inhabited(there);
-      await withCloud(database, async (here) => {
-        const call = client(SignalingService, await here.channel(mine.world.owner)).call(
-          { sdp: "e30=" },
-          { header: Metadata.from([["rpc-host", mine.fqdn]]) },
-        );
-        const ended = outcome((async () => {
-          for await (const _ of call);
-        })());
-        assertStringIncludes(await ended, "is the machine online?");
-      });
-    }),
-);
+Deno.test("a machine is reached through its control plane, also when that has been away, until the caller's key is no more", () =>
+  withManagedMachine({}, async ({ example, fqdn, flags, cloud, server, channel }) => {
+    const dial = async () => {
+      const key = new Secret(example.ownerKey.key);
+      const signaling = connectApp({ address: cloud.url, keyId: example.ownerKey.id, key, clock });
+      try {
+        return await dialWebRtc({ signaling, host: fqdn, clock });
+      } finally {
+        signaling.close();
+      }
+    };
+    // Its streams are there a moment after its configuration is.
+    const dialed = () => until(() => dial().catch(() => undefined), { found: () => server.output() });
+    const machine = await dialed();
+    const { resourceNames } = client(MachineService, machine);
+    assertGreater((await resourceNames({})).resources.length, 0);
+    // The connection itself does not go through the control plane.
+    await cloud.stop("SIGKILL");
+    await resourceNames({});
+    const again = await serveCloud(flags, new URL(cloud.url).host);
+    try {
+      const other = await dialed();
+      await client(MachineService, other).resourceNames({});
+      other.close();
+      // The machine hears that the key is another one, and cuts whoever has shown the old one.
+      await client(AppService, channel).rotateKey({ id: example.ownerKey.id });
+      const isCut = async () => (await outcome(resourceNames({}))) !== "ok";
+      await until(isCut, { found: () => server.output() });
+    } finally {
+      await again.stop();
+    }
+  }));
 
 /** A machine with a key of its own. */
 async function inhabited(served: ServedCloud) {

@@ -7,7 +7,7 @@
  */
 
 import { createHmac } from "node:crypto";
-import { openUdp, type UdpBind, type UdpSocket } from "../../base/udp.ts";
+import { type Endpoint, openUdp, type UdpSocket } from "../../base/udp.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -45,7 +45,7 @@ export function turnServers({ urls, secret }: TurnOptions, who: string, clock: C
 
 /** Answers STUN on a UDP port. Throws `unavailable` where the port cannot be opened. */
 export async function openStun(
-  bind: UdpBind,
+  bind: Endpoint,
   logger: Logger,
 ): Promise<UdpSocket & { readonly port: number }> {
   let complained = false;

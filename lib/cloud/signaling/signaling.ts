@@ -14,6 +14,7 @@ import { type Code, SvcError } from "../../base/error.ts";
 import { CallQueue } from "../../wire/signaling/call_queue.ts";
 import { type Answering, HOST, signalingService } from "../../wire/signaling/service.ts";
 import type { IceServer } from "../../wire/webrtc/addon.ts";
+import { Keys } from "../access/keys.ts";
 import { overLimit } from "../access/limits.ts";
 import type { CloudContext } from "../context.ts";
 import { partFor } from "../fleet/hosts.ts";
@@ -94,6 +95,9 @@ function answering(cloud: CloudContext): Answering {
         throw overLimit(limits, "answersPerMachine", `${streams.get(full)} answer already`);
       }
       return hosts;
+    },
+    generationOf: async ({ entity }) => {
+      return entity === undefined ? undefined : await new Keys(cloud.store).generation(entity);
     },
     online: (hosts, ctx) => {
       count(hosts, 1);

@@ -22,7 +22,7 @@ import type { ServiceTable } from "../../wire/service.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Bind } from "../config/settings.ts";
 import type { Place } from "./announcement.ts";
-import { MachineWebRtc, type MachineWebRtcParts } from "./machine_webrtc.ts";
+import { type CallsElsewhere, MachineWebRtc, type MachineWebRtcParts } from "./machine_webrtc.ts";
 import type { StatusNode } from "./service.ts";
 
 /** How long calls under way may take when the port is opened anew where it was. */
@@ -41,6 +41,10 @@ export interface MachinePortParts {
   readonly webrtc: boolean;
   /** Hears of each peer that has connected over WebRTC; the function that it returns, of its end. */
   readonly joined?: MachineWebRtcParts["joined"];
+  /** Another signaling that brings calls; asked for the names by which it knows the machine. */
+  readonly elsewhere?: (names: () => readonly string[], answer: Parameters<CallsElsewhere>[0]) => ReturnType<
+    CallsElsewhere
+  >;
   /** Hears where it serves, whenever that changes. */
   readonly serving: (url: string) => void;
   /** Hears where the machine is reached and by which names, whenever that may have changed. */
@@ -96,7 +100,7 @@ export class MachinePort {
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
     const door = await doorOf(config, parts);
     const guard = guardOf(config, parts);
-    const names = { now: namesOf(config) };
+    const names = new Names(config);
     const port = new MachinePort(parts, names, door, await open(door, guard, names, parts), guard);
     port.#followFiles(config);
     port.#tellPlace(config);
@@ -133,7 +137,7 @@ export class MachinePort {
 
   #admit(config: MachineConfig): void {
     const settings = settingsOf(config);
-    this.#names.now = namesOf(config);
+    this.#names.change(config);
     if (settings && this.#guard) this.#guard.change(settings);
   }
 
@@ -265,7 +269,7 @@ async function open(
   { bind, tls, asksClients }: Door,
   guard: Auth | undefined,
   names: Names,
-  { tableFor, http, host, clock, logger, webrtc: wanted, joined }: MachinePortParts,
+  { tableFor, http, host, clock, logger, webrtc: wanted, joined, elsewhere }: MachinePortParts,
 ): Promise<Port> {
   if (asksClients && !tls) {
     logger.warn("auth.tls_auth_entities: without TLS nobody can show a certificate, so it lets nobody in");
@@ -274,24 +278,56 @@ async function open(
   const offered = tls && { ...tls, asksClients };
   const table = tableFor(guard);
   const webrtc = wanted
-    ? new MachineWebRtc({ table, guard, names: () => names.now, clock, logger, joined })
+    ? new MachineWebRtc({
+      table,
+      guard,
+      names: () => names.now,
+      elsewhere: elsewhere && ((answer) => elsewhere(() => names.given, answer)),
+      clock,
+      logger,
+      joined,
+    })
     : undefined;
+  const renamed = () => webrtc?.renamed();
+  names.changed.add(renamed);
   try {
     const port = await openPort({ table, bind, tls: offered, http, clock, logger, connections });
     const { url, host: address, port: number } = port;
     const close = async (deadlineMs: number) => {
+      names.changed.delete(renamed);
       await Promise.all([port.close(deadlineMs), webrtc?.close(deadlineMs)]);
     };
     return { url, host: address, port: number, close, renew: (tls) => port.renew(tls) };
   } catch (error) {
+    names.changed.delete(renamed);
     await webrtc?.close(0);
     throw error;
   }
 }
 
 /** The names of the machine, which may change while the port is open. */
-interface Names {
+class Names {
   now: readonly string[];
+  /** Those that the control plane has given. */
+  given: readonly string[];
+  readonly changed = new Set<() => void>();
+
+  constructor(config: MachineConfig) {
+    this.now = namesOf(config);
+    this.given = givenNamesOf(config);
+  }
+
+  change(config: MachineConfig): void {
+    const before = this.given.join();
+    this.now = namesOf(config);
+    this.given = givenNamesOf(config);
+    if (this.given.join() === before) return;
+    for (const hear of [...this.changed]) hear();
+  }
+}
+
+function givenNamesOf({ cloud }: MachineConfig): readonly string[] {
+  return [cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
 }
 
 function namesOf({ network, cloud }: MachineConfig): readonly string[] {

@@ -23,6 +23,8 @@ export interface MachineWebRtcParts {
   readonly guard?: Auth;
   /** The machine's names at this time. */
   readonly names: () => readonly string[];
+  /** Where others bring calls, if anywhere. */
+  readonly elsewhere?: CallsElsewhere;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Hears of each peer that has connected; the function that it returns, of its end. */
@@ -30,6 +32,13 @@ export interface MachineWebRtcParts {
   /** What makes peers, where that is not the addon. */
   readonly rtc?: Rtc;
 }
+
+/** Begins to hand over the calls that another signaling brings, until it is closed. */
+export type CallsElsewhere = (answer: Answerer["answer"]) => {
+  /** The machine may have other names. */
+  renamed(): void;
+  close(): Promise<void>;
+};
 
 /** What the queue calls the machine: every call to its own signaling is for it. */
 const THIS_MACHINE = "";
@@ -39,8 +48,9 @@ export class MachineWebRtc {
   readonly #answerer: Answerer;
   readonly #over = new AbortController();
   readonly #answering: Promise<void>;
+  readonly #elsewhere: ReturnType<CallsElsewhere> | undefined;
 
-  constructor({ table, guard, names, clock, logger, joined, rtc }: MachineWebRtcParts) {
+  constructor({ table, guard, names, elsewhere, clock, logger, joined, rtc }: MachineWebRtcParts) {
     this.#queue = new CallQueue({ clock });
     this.#answerer = new Answerer({
       table,
@@ -59,13 +69,18 @@ export class MachineWebRtc {
     const hostOf = (name: string, ctx: CallContext) => isHere(name, names(), ctx) ? THIS_MACHINE : undefined;
     table.add(signalingService({ queue: this.#queue, clock, hostOf }));
     this.#answering = this.#answerAll();
+    this.#elsewhere = elsewhere?.((call, options) => this.#answerer.answer(call, options));
+  }
+
+  renamed(): void {
+    this.#elsewhere?.renamed();
   }
 
   /** Takes no more calls, waits up to `deadlineMs` for those under way, then ends all peers. */
   async close(deadlineMs: number): Promise<void> {
     this.#over.abort(new SvcError("canceled", "the port is closed"));
     this.#queue.close();
-    await Promise.all([this.#answering, this.#answerer.close(deadlineMs)]);
+    await Promise.all([this.#answering, this.#elsewhere?.close(), this.#answerer.close(deadlineMs)]);
   }
 
   async #answerAll(): Promise<void> {

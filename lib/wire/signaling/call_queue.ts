@@ -172,6 +172,23 @@ export class CallQueue {
     return promise;
   }
 
+  /** Whether nobody has taken this call yet. */
+  waits(id: string): boolean {
+    const call = this.#calls.get(id);
+    return call !== undefined && this.#offered.has(call);
+  }
+
+  /** Whether somebody waits for calls to this host. */
+  isAwaited(host: string): boolean {
+    return this.#takers.values().some(({ hosts }) => hosts.includes(host));
+  }
+
+  /** Takes this very call, if nobody has taken it yet. */
+  takeNow(id: string): IncomingCall | undefined {
+    const call = this.#calls.get(id);
+    return call && this.#offered.delete(call) ? call : undefined;
+  }
+
   /** Ends all calls that are not connected yet. */
   close(): void {
     for (const call of [...this.#calls.values()]) {

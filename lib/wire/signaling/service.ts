@@ -34,7 +34,7 @@ const HOSTS_MAX = 5;
 const HOST_LENGTH_MAX = 256;
 
 export interface SignalingParts {
-  readonly queue: CallQueue;
+  readonly queue: Pick<CallQueue, "offer" | "update" | "take">;
   readonly clock: Clock;
   /**
    * Under which name the queue has the host that a caller names; `undefined` where there is no such host for the
@@ -51,13 +51,18 @@ export interface SignalingParts {
 export interface Answering {
   /** The names in the queue of the hosts that the caller answers for. Throws for one that it may not. */
   hosts(names: readonly string[], ctx: CallContext): Awaitable<readonly string[]>;
+  /** Of the key that a caller has shown, for whoever answers (`Peer.generation`). */
+  generationOf?(caller: Caller): Awaitable<string | undefined>;
   /** Hears that somebody answers for these hosts; the function that it returns, that nobody does any more. */
   online?(hosts: readonly string[], ctx: CallContext): () => void;
 }
 
+/** Tells whoever answers of the caller's key. */
+export const GENERATION = "svc_gen";
+
 /** How often those who wait for calls hear that the connection lives (published). */
 const HEARTBEAT_MS = 15_000;
-const HEARTBEATS_ALLOWED = "heartbeats-allowed";
+export const HEARTBEATS_ALLOWED = "heartbeats-allowed";
 
 export function signalingService(parts: SignalingParts): Service {
   const { queue } = parts;
@@ -127,13 +132,20 @@ async function* answer(
     const { sdp, deadlineMs, caller } = taken;
     const servers = await iceServers?.(hosts[0], ctx) ?? [];
     const leftMs = deadlineMs - clock.monotonicMs();
-    const deadline = timestampFromMs(clock.nowMs() + leftMs);
+    const deadline = timestampFromMs(Math.round(clock.nowMs() + leftMs));
     const optionalConfig = {
       additionalIceServers: servers.map(serverMessage),
       disableTrickle: taken.disableTrickle,
     };
-    const callerAuthEntity = caller.entity ?? "";
-    yield stageOf(taken, { case: "init", value: { sdp, optionalConfig, deadline, callerAuthEntity } });
+    const generation = await answering.generationOf?.(caller);
+    const value = {
+      sdp,
+      optionalConfig,
+      deadline,
+      callerAuthEntity: caller.entity ?? "",
+      callerAuthMetadata: generation === undefined ? undefined : { [GENERATION]: generation },
+    };
+    yield stageOf(taken, { case: "init", value });
     try {
       for await (const candidate of taken.candidates) {
         yield stageOf(taken, { case: "update", value: { candidate: candidateMessage(candidate) } });
@@ -150,7 +162,7 @@ async function* answer(
 
 /** The next call; heartbeats while there is none. */
 async function* waited(
-  queue: CallQueue,
+  queue: SignalingParts["queue"],
   hosts: readonly string[],
   clock: Clock,
   ctx: CallContext,

@@ -1,0 +1,192 @@
+/**
+ * Waits at a signaling server for calls to this server's hosts: one stream brings one call (published).
+ *
+ * To whoever answers, such a call is like one of the server's own signaling.
+ */
+
+import {
+  type AnswerRequest,
+  type AnswerResponse,
+  AnswerResponseSchema,
+  type SignalingService,
+} from "../../../proto/gen/signaling_pb.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { CODES, SvcError } from "../../base/error.ts";
+import { Queue } from "../../base/queue.ts";
+import type { CallOptions, ServiceClient } from "../channel.ts";
+import { Metadata } from "../metadata.ts";
+import { create, type MessageInitShape } from "../proto.ts";
+import { statusOf } from "../service.ts";
+import type { IceServer } from "../webrtc/addon.ts";
+import type { Candidate } from "../webrtc/description.ts";
+import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
+import type { IncomingCall } from "./call_queue.ts";
+import { candidateFrom, candidateMessage, GENERATION, HEARTBEATS_ALLOWED, HOST } from "./service.ts";
+
+export interface AnswerStreamOptions {
+  readonly signaling: ServiceClient<typeof SignalingService>;
+  /** The names of this server, one to five. */
+  readonly hosts: readonly string[];
+  readonly clock: Clock;
+  /** `header` and `signal` of the stream. */
+  readonly call: CallOptions;
+  /** The server is there: it has sent something. */
+  readonly alive?: () => void;
+}
+
+/** A call that somebody has brought, and the servers that it may go through. */
+export interface BroughtCall {
+  readonly call: IncomingCall;
+  readonly iceServers: readonly IceServer[];
+  /** Resolves when the stream of the call has ended. */
+  readonly over: Promise<void>;
+}
+
+/** Servers say every 15 s that they are there (published). */
+const SILENCE_MS = 45_000;
+/** A call gets as much time at least, whatever the clocks of both sides say (published). */
+const CONNECT_MIN_MS = 5_000;
+/** What is told of a call: the answer, candidates and the end. */
+const RESPONSES_MAX = WEBRTC_LIMITS.candidates + 2;
+
+/** Waits for the next call. Rejects when the stream ends without one; `unavailable` when the server falls silent. */
+export async function nextCall(options: AnswerStreamOptions): Promise<BroughtCall> {
+  const { signaling, hosts, clock, call: { header = [], signal } } = options;
+  const responses = new Queue<AnswerResponse>(RESPONSES_MAX);
+  const sent = Metadata.from([
+    ...header,
+    ...hosts.map((host) => [HOST, host] as [string, string]),
+    [HEARTBEATS_ALLOWED, "true"],
+  ]);
+  const over = new AbortController();
+  const signals = AbortSignal.any([over.signal, ...signal ? [signal] : []]);
+  const requests = signaling.answer(responses, { header: sent, signal: signals })[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const request = await next(requests, clock, signals);
+      options.alive?.();
+      const { uuid, stage } = request;
+      if (stage.case === "heartbeat") continue;
+      if (stage.case !== "init") {
+        throw new SvcError("internal", `a call began with ${stage.case ?? "nothing"}`);
+      }
+      const { sdp, optionalConfig, deadline: until, callerAuthEntity, callerAuthMetadata } = stage.value;
+      const leftMs = until ? Number(until.seconds) * 1000 + until.nanos / 1e6 - clock.nowMs() : CONNECT_MS;
+      const call = new StreamCall({
+        id: uuid,
+        sdp,
+        disableTrickle: optionalConfig?.disableTrickle ?? false,
+        caller: { entity: callerAuthEntity || undefined, generation: callerAuthMetadata[GENERATION] },
+        deadlineMs: clock.monotonicMs() + Math.min(CONNECT_MS, Math.max(CONNECT_MIN_MS, leftMs)),
+        responses,
+      });
+      const done = follow(call, requests).finally(() => over.abort(ended()));
+      return { call, iceServers: optionalConfig?.additionalIceServers ?? [], over: done };
+    }
+  } catch (error) {
+    over.abort(ended());
+    responses.end();
+    throw error;
+  }
+}
+
+function ended(): SvcError {
+  return new SvcError("canceled", "the call is over");
+}
+
+async function next(
+  requests: AsyncIterator<AnswerRequest>,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<AnswerRequest> {
+  const silent = () =>
+    new SvcError("unavailable", `the signaling server said nothing for ${SILENCE_MS / 1000} s`);
+  const limit = deadline(clock, SILENCE_MS, silent, signal);
+  try {
+    const { value, done } = await race(requests.next(), limit.signal);
+    if (!done) return value;
+  } finally {
+    limit.done();
+  }
+  throw new SvcError("unavailable", "the signaling server has ended the stream");
+}
+
+/** Hands on what the caller tells, until the call is over. Never rejects. */
+async function follow(call: StreamCall, requests: AsyncIterator<AnswerRequest>): Promise<void> {
+  try {
+    for (;;) {
+      const { value, done } = await requests.next();
+      if (done) return call.callerDone();
+      const { uuid, stage } = value as AnswerRequest;
+      if (uuid !== call.id) continue;
+      if (stage.case === "update") call.callerCandidate(candidateFrom(stage.value.candidate));
+      else if (stage.case === "done") call.callerDone();
+      else if (stage.case === "error") {
+        const { code = CODES.unknown, message = "" } = stage.value.status ?? {};
+        throw SvcError.fromStatus(code, message);
+      }
+    }
+  } catch (error) {
+    call.callerGone(SvcError.from(error));
+  }
+}
+
+interface StreamCallParts
+  extends Pick<IncomingCall, "id" | "sdp" | "disableTrickle" | "caller" | "deadlineMs"> {
+  readonly responses: Queue<AnswerResponse>;
+}
+
+class StreamCall implements IncomingCall {
+  readonly candidates = new Queue<Candidate>(WEBRTC_LIMITS.candidates);
+  readonly id: string;
+  readonly sdp: string;
+  readonly disableTrickle: boolean;
+  readonly caller: IncomingCall["caller"];
+  readonly deadlineMs: number;
+  readonly #responses: Queue<AnswerResponse>;
+
+  constructor({ id, sdp, disableTrickle, caller, deadlineMs, responses }: StreamCallParts) {
+    this.id = id;
+    this.sdp = sdp;
+    this.disableTrickle = disableTrickle;
+    this.caller = caller;
+    this.deadlineMs = deadlineMs;
+    this.#responses = responses;
+  }
+
+  answer(sdp: string): void {
+    this.#tell({ case: "init", value: { sdp } });
+  }
+
+  candidate(candidate: Candidate): void {
+    this.#tell({ case: "update", value: { candidate: candidateMessage(candidate) } });
+  }
+
+  done(): void {
+    this.#tell({ case: "done", value: {} });
+    this.#responses.close();
+  }
+
+  fail(error: SvcError): void {
+    this.#tell({ case: "error", value: { status: statusOf(error) } });
+    this.#responses.close();
+  }
+
+  callerCandidate(candidate: Candidate): void {
+    // More than there is room for are not needed.
+    this.candidates.push(candidate);
+  }
+
+  callerDone(): void {
+    this.candidates.close();
+  }
+
+  callerGone(error: SvcError): void {
+    this.candidates.end(error);
+    this.#responses.end();
+  }
+
+  #tell(stage: MessageInitShape<typeof AnswerResponseSchema>["stage"]): void {
+    this.#responses.push(create(AnswerResponseSchema, { uuid: this.id, stage }));
+  }
+}

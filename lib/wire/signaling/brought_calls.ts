@@ -1,0 +1,132 @@
+/**
+ * Calls that another signaling server brings: how a machine behind NAT is reached, through its control plane.
+ *
+ * Owns the streams that wait there for calls: two at any time while there is room for more calls, so that one caller
+ * does not wait for another. A stream that breaks is opened again after a while that grows and is never the same for
+ * all machines. The signaling server vouches for who calls.
+ */
+
+import type { SignalingService } from "../../../proto/gen/signaling_pb.ts";
+import { type Clock, Waker } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { CallOptions, ServiceClient } from "../channel.ts";
+import { type BroughtCall, nextCall } from "./answer_stream.ts";
+import type { Answerer } from "./answerer.ts";
+
+/** Where calls come from. */
+export interface CallSource {
+  /** What errors call it. */
+  readonly address: string;
+  /** Makes a call of the service with credentials, and once more with fresh ones where they are refused. */
+  signaling<T>(
+    signal: AbortSignal,
+    make: (signaling: ServiceClient<typeof SignalingService>, options: CallOptions) => Promise<T>,
+  ): Promise<T>;
+}
+
+export interface BroughtCallsParts {
+  readonly source: CallSource;
+  /** The names that the source has for this server at this time. */
+  readonly names: () => readonly string[];
+  readonly answer: Answerer["answer"];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** From 0 to 1. */
+  readonly random?: () => number;
+}
+
+/** Streams that wait for a call (published), and streams altogether, those of calls on their way with them. */
+const WAITING = 2;
+const STREAMS_MAX = 8;
+const RETRY_MIN_MS = 100;
+const RETRY_MS = 1_000;
+const RETRY_MAX_MS = 30_000;
+/** A server without signaling may be replaced by one that has it. */
+const UNSERVED_RETRY_MS = 5 * 60_000;
+
+export class BroughtCalls {
+  readonly #parts: BroughtCallsParts;
+  readonly #over = new AbortController();
+  /** Ends the streams that wait, so that they are opened again. */
+  #waiting = new AbortController();
+  readonly #streams = new Set<Promise<void>>();
+  readonly #freed: Waker;
+  readonly #heads: Promise<void>;
+  #failures = 0;
+  #told = "";
+
+  constructor(parts: BroughtCallsParts) {
+    this.#parts = parts;
+    this.#freed = new Waker(parts.clock);
+    this.#heads = Promise.all(Array.from({ length: WAITING }, () => this.#wait())).then(() => {});
+  }
+
+  /** This server may have other names. */
+  renamed(): void {
+    this.#waiting.abort(new SvcError("canceled", "this server has other names"));
+    this.#waiting = new AbortController();
+    this.#freed.wake();
+  }
+
+  /** Takes no more calls. */
+  async close(): Promise<void> {
+    this.#over.abort(new SvcError("canceled", "the port is closed"));
+    this.#freed.wake();
+    await this.#heads;
+    await Promise.all(this.#streams);
+  }
+
+  async #wait(): Promise<void> {
+    const { source, clock, names } = this.#parts;
+    const { signal: over } = this.#over;
+    while (!over.aborted) {
+      const hosts = names();
+      if (hosts.length === 0 || this.#streams.size + WAITING > STREAMS_MAX) {
+        await this.#freed.sleep(RETRY_MAX_MS);
+        continue;
+      }
+      const waiting = this.#waiting.signal;
+      const stream = new AbortController();
+      const stop = () => stream.abort(over.aborted ? over.reason : waiting.reason);
+      for (const one of [over, waiting]) one.addEventListener("abort", stop, { once: true });
+      try {
+        const { signal } = stream;
+        const alive = () => void (this.#failures = 0);
+        const brought = await source.signaling(
+          signal,
+          (signaling, call) => nextCall({ signaling, hosts, clock, call, alive }),
+        );
+        waiting.removeEventListener("abort", stop);
+        this.#begin(brought);
+      } catch (error) {
+        if (!over.aborted && !waiting.aborted) await this.#failed(SvcError.from(error));
+      }
+    }
+  }
+
+  #begin({ call, iceServers, over }: BroughtCall): void {
+    const stream = Promise.all([this.#parts.answer(call, { iceServers }), over]).then(() => {
+      this.#streams.delete(stream);
+      this.#freed.wake();
+    });
+    this.#streams.add(stream);
+  }
+
+  /** Waits before the next try. */
+  async #failed(error: SvcError): Promise<void> {
+    const { source, clock, logger, random = Math.random } = this.#parts;
+    const text = `no WebRTC calls through ${source.address}: ${chainOf(error)}`;
+    // A server that is away, or has no signaling, is no news.
+    const isNews = !["unavailable", "unimplemented", "deadline_exceeded"].includes(error.code);
+    if (isNews && this.#told !== text) logger.warn(text);
+    else logger.debug(text);
+    this.#told = text;
+    const most = error.code === "unimplemented"
+      ? UNSERVED_RETRY_MS
+      : Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(this.#failures, 10));
+    this.#failures++;
+    const waitMs = RETRY_MIN_MS + random() * most;
+    await clock.sleep(waitMs, this.#over.signal).catch(() => {});
+  }
+}
