@@ -8,10 +8,11 @@ import { FakeBoard } from "./board/fake.ts";
 import { LinuxBoard } from "./board/linux.ts";
 import { FakeButton } from "./button/fake.ts";
 import { FakeCamera } from "./camera/fake.ts";
-import { FakeLidar } from "./camera/fake_lidar.ts";
+import { FakeLidar } from "./camera/lidar/fake.ts";
 import { ImageFileCamera } from "./camera/image_file.ts";
 import { ReplayCamera } from "./camera/replay.ts";
-import { ReplayLidar } from "./camera/replay_lidar.ts";
+import { ReplayLidar } from "./camera/lidar/replay.ts";
+import { RpLidar } from "./camera/lidar/rplidar.ts";
 import { BuiltinDataManager } from "./data_manager/builtin.ts";
 import { WebcamCamera } from "./camera/webcam.ts";
 import { WebcamDiscoveryModel } from "./discovery/webcam.ts";
@@ -61,6 +62,7 @@ export const MODELS: readonly AnyModel[] = [
   ImageFileCamera,
   ReplayCamera,
   ReplayLidar,
+  RpLidar,
   WebcamCamera,
   WebcamDiscoveryModel,
   BuiltinDataManager,

@@ -166,8 +166,9 @@ Deno.test("a driver never imports a driver of another type: what it needs it ask
   const wrong: string[] = [];
   for (const { path, imports } of product.filter(({ path }) => /^drivers\/\w+\//.test(path))) {
     const type = path.split("/")[1];
-    for (const target of imports.filter((one) => one.startsWith("../") && !one.startsWith("../../"))) {
-      if (!target.startsWith(`../${type}/`)) wrong.push(`${path} -> ${target}`);
+    for (const target of imports.filter((one) => one.startsWith("."))) {
+      const [room, other] = new URL(target, new URL(path, ROOT)).href.slice(ROOT.href.length).split("/");
+      if (room === "drivers" && other !== type) wrong.push(`${path} -> ${target}`);
     }
   }
   assertEquals(wrong, []);

@@ -13,6 +13,18 @@ const SET_TERMINAL = 0x402c542b;
 const CONTROL = 0x30 | 0x80 | 0x800 | 0x1000;
 const CHUNK_BYTES = 4096;
 
+/** A serial device at a rate in bits per second, with its bytes as they are. */
+export function openSerial(host: Devices, path: string, baud: number): Device {
+  const device = opened(host, path);
+  try {
+    new Fields(SET_TERMINAL).set(8, CONTROL).set(36, baud).set(40, baud).sendTo(device);
+    return device;
+  } catch (cause) {
+    device.close();
+    throw cause;
+  }
+}
+
 export class SerialLine {
   #rest = "";
   /** Bytes of an overlong line are passed over until its end. */
@@ -21,14 +33,7 @@ export class SerialLine {
   private constructor(private readonly device: Device, private readonly lineBytesMax: number) {}
 
   static open(host: Devices, path: string, baud: number, lineBytesMax: number): SerialLine {
-    const device = opened(host, path);
-    try {
-      new Fields(SET_TERMINAL).set(8, CONTROL).set(36, baud).set(40, baud).sendTo(device);
-      return new SerialLine(device, lineBytesMax);
-    } catch (cause) {
-      device.close();
-      throw cause;
-    }
+    return new SerialLine(openSerial(host, path, baud), lineBytesMax);
   }
 
   /** The lines that ended within that time, without their ends; none if nothing came. Throws when it is gone. */

@@ -9,6 +9,7 @@ import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { FakeI2c, FakePins } from "../support/fake_pins.ts";
+import { FakeRpLidar } from "../support/fake_rplidar.ts";
 import { FakeVideo, FakeVideos } from "../support/fake_video.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -27,10 +28,13 @@ import { CONTRACTS } from "./mod.ts";
 
 const registry = new Registry(APIS, MODELS);
 
+const LIDAR_PATH = "/dev/rplidar";
+
 /** This machine, with devices that it may not have, and a shell that reads no files of its user. */
 class HostWithDevices extends DenoHost {
   readonly videos = new FakeVideos();
   readonly pins = new FakePins();
+  lidar?: FakeRpLidar;
 
   constructor() {
     super();
@@ -63,7 +67,9 @@ class HostWithDevices extends DenoHost {
 
   override openDevice(path: string) {
     if (path.startsWith("/dev/video")) return this.videos.openDevice(path);
-    return this.pins.has(path) ? this.pins.openDevice(path) : super.openDevice(path);
+    if (this.pins.has(path)) return this.pins.openDevice(path);
+    // The lidar is behind a pseudo-terminal, which has another path in each run.
+    return super.openDevice(path === LIDAR_PATH ? this.lidar!.path : path);
   }
 
   override openPulses() {
@@ -110,6 +116,7 @@ Deno.test("models keep their contracts", async (t) => {
   const clock = new SystemClock();
   const host = new HostWithDevices();
   const stopFilming = host.film(clock);
+  host.lidar = new FakeRpLidar(new DenoHost(), clock);
   const surroundings = { env: (name: string) => host.env(name), packages: () => "" };
   const { config, problems } = decodeConfig(machineJson, registry, surroundings);
   assertEquals(problems, []);
@@ -142,6 +149,7 @@ Deno.test("models keep their contracts", async (t) => {
   channel.close();
   await port.close(0);
   await machine.close();
+  await host.lidar.close();
   stopFilming();
 });
 

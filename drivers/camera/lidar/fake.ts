@@ -3,13 +3,13 @@
  * base drives.
  */
 
-import { BaseApi } from "../../lib/api/base.ts";
-import { type Camera, CameraApi } from "../../lib/api/camera.ts";
-import { integer, number, object, text } from "../../lib/base/schema/schema.ts";
-import { model } from "../../lib/resource/registry.ts";
+import { BaseApi } from "../../../lib/api/base.ts";
+import { type Camera, CameraApi } from "../../../lib/api/camera.ts";
+import { integer, number, object, text } from "../../../lib/base/schema/schema.ts";
+import { model } from "../../../lib/resource/registry.ts";
 
 /** By an address worked out as it runs: machines without a simulated building do not read it. */
-const SIMULATED = new URL("./simulated_lidar.ts", import.meta.url).href;
+const SIMULATED = new URL("./simulated.ts", import.meta.url).href;
 
 const attributes = object({
   base: text("a fake base with a simulated building, on which the lidar is mounted").required().names("base"),
@@ -25,7 +25,7 @@ export const FakeLidar = model({
   doc: "A 2D lidar without hardware, on a fake base that drives in a simulated building.",
   attributes,
   construct: async ({ name, attributes: { base, ...settings }, dependencies, clock }): Promise<Camera> => {
-    const { SimulatedLidar }: typeof import("./simulated_lidar.ts") = await import(SIMULATED);
+    const { SimulatedLidar }: typeof import("./simulated.ts") = await import(SIMULATED);
     return new SimulatedLidar(name, dependencies.get(BaseApi, base), settings, clock);
   },
 });

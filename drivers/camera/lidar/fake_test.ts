@@ -1,14 +1,14 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import { SvcError } from "../../lib/base/error.ts";
-import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
-import { planePointOf } from "../../lib/geometry/geo.ts";
-import { decodeImage } from "../../lib/geometry/image/image.ts";
-import { construct } from "../../tests/support/construct.ts";
-import { FakeClock } from "../../tests/support/fake_clock.ts";
-import { FakeBase } from "../base/fake.ts";
-import { FakeMovementSensor } from "../movement_sensor/fake.ts";
-import { FakeLidar } from "./fake_lidar.ts";
-import { ReplayLidar } from "./replay_lidar.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
+import { planePointOf } from "../../../lib/geometry/geo.ts";
+import { decodeImage } from "../../../lib/geometry/image/image.ts";
+import { construct } from "../../../tests/support/construct.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeBase } from "../../base/fake.ts";
+import { FakeMovementSensor } from "../../movement_sensor/fake.ts";
+import { FakeLidar } from "./fake.ts";
+import { ReplayLidar } from "./replay.ts";
 
 const NOISELESS = { noise_m: 0 };
 const IN_HALL = { building: "hall", people: 0, start_x_m: 0, start_y_m: 0, wheel_slip: 0 };

@@ -1,14 +1,14 @@
 /** The scans of a CARMEN log, one after the other. */
 
-import { endOfData } from "../../lib/api/shared/replay.ts";
-import type { Clock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import type { ReadFiles } from "../../lib/base/files/files.ts";
-import type { ResourceName } from "../../lib/resource/name.ts";
-import type { Call } from "../../lib/resource/resource.ts";
-import { type CarmenScan, pointsOf } from "../../lib/slam/evaluation/carmen.ts";
-import { readLogFile } from "../../lib/slam/evaluation/log_file.ts";
-import { IDENTITY_2D } from "../../lib/slam/pose2d.ts";
+import { endOfData } from "../../../lib/api/shared/replay.ts";
+import type { Clock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { ReadFiles } from "../../../lib/base/files/files.ts";
+import type { ResourceName } from "../../../lib/resource/name.ts";
+import type { Call } from "../../../lib/resource/resource.ts";
+import { type CarmenScan, pointsOf } from "../../../lib/slam/evaluation/carmen.ts";
+import { readLogFile } from "../../../lib/slam/evaluation/log_file.ts";
+import { IDENTITY_2D } from "../../../lib/slam/pose2d.ts";
 import { Lidar } from "./lidar.ts";
 
 export class CarmenLidar extends Lidar {

@@ -4,14 +4,14 @@
  * Points are in the lidar's frame: x ahead, y to the left, z up.
  */
 
-import type { Camera, CameraProperties, Images } from "../../lib/api/camera.ts";
-import type { Clock } from "../../lib/base/clock.ts";
-import { type ColorImage, encodeImage, MIME } from "../../lib/geometry/image/image.ts";
-import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
-import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
-import type { ResourceName } from "../../lib/resource/name.ts";
-import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
-import { chosenSources } from "./sources.ts";
+import type { Camera, CameraProperties, Images } from "../../../lib/api/camera.ts";
+import type { Clock } from "../../../lib/base/clock.ts";
+import { type ColorImage, encodeImage, MIME } from "../../../lib/geometry/image/image.ts";
+import { writePcd } from "../../../lib/geometry/cloud/pcd.ts";
+import { createCloud } from "../../../lib/geometry/cloud/point_cloud.ts";
+import type { ResourceName } from "../../../lib/resource/name.ts";
+import { BaseComponent, type Call } from "../../../lib/resource/resource.ts";
+import { chosenSources } from "../sources.ts";
 
 /** The picture: so many pixels on each side, and metres from one side to the other at least. */
 const PICTURE_PX = 400;

@@ -1,16 +1,16 @@
 /** A lidar on a base that drives in a simulated building. */
 
-import type { Clock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import { randomFrom } from "../../lib/geometry/random.ts";
-import type { ResourceName } from "../../lib/resource/name.ts";
-import type { Resource } from "../../lib/resource/resource.ts";
+import type { Clock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { randomFrom } from "../../../lib/geometry/random.ts";
+import type { ResourceName } from "../../../lib/resource/name.ts";
+import type { Resource } from "../../../lib/resource/resource.ts";
 import {
   isSimulated,
   type LidarSettings,
   scanAt,
   type SimulatedRobot,
-} from "../../lib/slam/simulation/robot.ts";
+} from "../../../lib/slam/simulation/robot.ts";
 import { Lidar } from "./lidar.ts";
 
 export class SimulatedLidar extends Lidar {

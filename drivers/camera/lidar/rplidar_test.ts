@@ -1,0 +1,145 @@
+import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { DenoHost } from "../../../lib/base/host_deno.ts";
+import type { LogRecord } from "../../../lib/base/log/log.ts";
+import { randomFrom } from "../../../lib/geometry/random.ts";
+import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
+import { RpLidar as RpLidarDevice } from "../../../lib/device/rplidar.ts";
+import { construct, problemsOf } from "../../../tests/support/construct.ts";
+import { FakeRpLidar } from "../../../tests/support/fake_rplidar.ts";
+import { until } from "../../../tests/support/until.ts";
+import { RpLidar } from "./rplidar.ts";
+
+const clock = new SystemClock();
+const linux = { ignore: Deno.build.os !== "linux" };
+
+/** Runs `work` with a lidar behind a pseudo-terminal. */
+async function withLidar(work: (lidar: FakeRpLidar) => Promise<void>): Promise<void> {
+  const lidar = new FakeRpLidar(new DenoHost(), clock);
+  try {
+    await work(lidar);
+  } finally {
+    await lidar.close();
+  }
+}
+
+Deno.test(
+  "rplidar: turns over a pseudo-terminal, clockwise, without what is too near or did not return",
+  linux,
+  async () => {
+    await withLidar(async (fake) => {
+      fake.rangeMm = (angleDeg) =>
+        angleDeg === 90 ? 3000 : angleDeg === 180 ? 0 : angleDeg === 270 ? 100 : 2000;
+      const logged: LogRecord[] = [];
+      const lidar = await construct(RpLidar, { device_path: fake.path }, { clock, logged });
+      try {
+        const { x, y } = readPcd(await lidar.getPointCloud());
+        assertEquals(x.length, 118);
+        assertAlmostEquals(x[0], 2, 1e-3);
+        // A quarter clockwise from ahead is to the right.
+        const right = x.findIndex((one, n) => Math.abs(one) < 1e-3 && y[n] < 0);
+        assertAlmostEquals(y[right], -3, 1e-3);
+        assert(logged.some(({ message }) => message.includes("model 24, firmware 1.29, health good")));
+        assertEquals((await lidar.getImages()).images.length, 1);
+      } finally {
+        await lidar.close();
+      }
+      // Asked to stop, told who it is and how it is, motor and scan; at the end stopped, with the motor off.
+      await until(() => fake.requests.length === 7);
+      assertEquals(fake.requests, [0x25, 0x50, 0x52, 0xf0, 0x20, 0x25, 0xf0]);
+    });
+  },
+);
+
+Deno.test("rplidar: bytes that do not belong there are passed over", linux, async () => {
+  await withLidar(async (fake) => {
+    fake.noise = [0xff, 0x00, 0x13];
+    const lidar = await construct(RpLidar, { device_path: fake.path }, { clock });
+    try {
+      for (let turn = 0; turn < 3; turn++) {
+        const { x, y } = readPcd(await lidar.getPointCloud());
+        const right = Array.from(x, (one, n) => Math.abs(Math.hypot(one, y[n]) - 2) < 0.01).filter((one) =>
+          one
+        );
+        assert(right.length >= 115, `${right.length}`);
+      }
+    } finally {
+      await lidar.close();
+    }
+  });
+});
+
+Deno.test(
+  "rplidar: a lidar that is broken, silent or not there is refused with what to look at",
+  linux,
+  async () => {
+    await withLidar(async (fake) => {
+      fake.health = 2;
+      await assertRejects(
+        () => construct(RpLidar, { device_path: fake.path }, { clock }),
+        SvcError,
+        `cannot use ${fake.path}: the lidar says that it is broken (5)`,
+      );
+      fake.isSilent = true;
+      const error = await assertRejects(
+        () => construct(RpLidar, { device_path: fake.path }, { clock }),
+        SvcError,
+        "is it a lidar, and its rate right?",
+      );
+      assertEquals(error.code, "unavailable");
+    });
+    await assertRejects(
+      () => construct(RpLidar, { device_path: "/dev/none" }, { clock }),
+      SvcError,
+      "/dev/none",
+    );
+    assertEquals(problemsOf(RpLidar, { baud_rate: 5, min_range_mm: -1 }).map((one) => one.split(":")[0]), [
+      "baud_rate",
+      "min_range_mm",
+    ]);
+  },
+);
+
+function nothing(): never {
+  throw new SvcError("unimplemented", "this is a serial device");
+}
+
+Deno.test("rplidar: whatever bytes come, turns have ranges and angles that the protocol can say", async () => {
+  const random = randomFrom(11);
+  let left = 400;
+  const lidar = RpLidarDevice.open(
+    {
+      openDevice: (path) => ({
+        path,
+        file: -1,
+        control: () => {},
+        tell: nothing,
+        follow: nothing,
+        adopt: nothing,
+        map: nothing,
+        urgent: nothing,
+        read: () =>
+          Uint8Array.from({ length: 1 + Math.floor(500 * random()) }, () => Math.floor(256 * random())),
+        write: (bytes) => bytes.length,
+        readable: () => Promise.resolve(left-- > 0),
+        close: () => {},
+      }),
+    },
+    "/dev/noise",
+    115_200,
+    clock,
+  );
+  let turns = 0;
+  while (left > 0) {
+    for (const { angleDeg, rangeMm } of await lidar.turns()) {
+      turns++;
+      assertEquals(angleDeg.length, rangeMm.length);
+      assert(
+        angleDeg.every((one) => one >= 0 && one < 512) && rangeMm.every((one) => one >= 0 && one < 16_384),
+      );
+    }
+  }
+  assert(turns > 0);
+  lidar.close();
+});
