@@ -1,0 +1,61 @@
+/**
+ * Plays a recording to a mapper, as fast as the mapper is, and gives the trajectory of all of its scans.
+ */
+
+import type { Mapper } from "../mapper.ts";
+import { compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { type CarmenLog, type CarmenScan, pointsOf } from "./carmen.ts";
+import type { TimedPose } from "./relations.ts";
+
+export interface ReplayOptions {
+  readonly withOdometry: boolean;
+  /** Where the laser is on the robot. */
+  readonly laser?: Pose2d;
+  /** Called after each scan, and all the work that it brought. */
+  readonly onScan?: (done: number, total: number) => void;
+}
+
+interface PlacedScan {
+  readonly timeS: number;
+  readonly node: number;
+  /** As seen from the node. */
+  readonly offset: Pose2d;
+}
+
+/** Plays all scans in order, those whose time is not later than the one before left out; then finishes the map. */
+export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): TimedPose[] {
+  const placed: PlacedScan[] = [];
+  let lastS = -Infinity;
+  log.scans.forEach((scan, at) => {
+    if (scan.timeS > lastS && addScan(mapper, scan, options)) {
+      placed.push({ timeS: scan.timeS, ...mapper.lastScan()! });
+    }
+    lastS = Math.max(lastS, scan.timeS);
+    options.onScan?.(at + 1, log.scans.length);
+  });
+  mapper.finish();
+  return placed.map(({ timeS, node, offset }) => ({ timeS, pose: compose2d(mapper.nodePose(node), offset) }));
+}
+
+function addScan(mapper: Mapper, scan: CarmenScan, { withOdometry, laser }: ReplayOptions): boolean {
+  const { timeS } = scan;
+  if (withOdometry) mapper.addOdometry({ timeS, pose: scan.odometry });
+  const isTaken = mapper.addScan({ timeS, points: pointsOf(scan.ranges, laser ?? IDENTITY_2D) });
+  while (mapper.work());
+  return isTaken;
+}
+
+/** The log played forwards and backwards in turn, so many times in all: the robot drives on without a jump. */
+export function repeated(log: CarmenLog, times: number): CarmenLog {
+  const firstS = log.scans[0]?.timeS ?? 0, lastS = log.scans.at(-1)?.timeS ?? 0;
+  const spanS = lastS - firstS + 1;
+  const scans: CarmenScan[] = [];
+  for (let round = 0; round < times; round++) {
+    const isBack = round % 2 === 1;
+    for (const scan of isBack ? log.scans.toReversed() : log.scans) {
+      const sinceS = isBack ? lastS - scan.timeS : scan.timeS - firstS;
+      scans.push({ ...scan, timeS: firstS + round * spanS + sinceS });
+    }
+  }
+  return { scans, odometry: [] };
+}

@@ -1,0 +1,226 @@
+/**
+ * Finds where in a finished submap a scan belongs, however far from where it was thought to be: branch and bound over
+ * grids of maxima (Hess et al., ICRA 2016).
+ *
+ * The search works on cells of two grid cells; refinement does the rest.
+ */
+
+import type { ProbabilityGrid } from "../local/probability_grid.ts";
+import { COST_VALUES } from "../local/probability_grid.ts";
+import type { Pose2d } from "../pose2d.ts";
+
+/** Levels of maxima: over 1, 2, 4, … cells. */
+const LEVELS = 6;
+/** Grid cells on a side of a cell here. */
+const POOLED = 2;
+const HIGHEST = 255;
+
+export interface SearchWindow {
+  readonly linearM: number;
+  readonly angularRad: number;
+}
+
+export interface SearchMatch {
+  readonly pose: Pose2d;
+  /** Mean probability under the points, 0.1 to 0.9; of the likelier of the cells that are searched as one. */
+  readonly score: number;
+}
+
+interface Level {
+  readonly cells: Uint8Array;
+  readonly width: number;
+}
+
+/** A finished submap, made ready for searches. */
+export class SearchGrid {
+  readonly #levels: Level[];
+  readonly #cellM: number;
+  readonly #width: number;
+  readonly #height: number;
+  readonly #maxX: number;
+  readonly #maxY: number;
+  #cellsI = new Int32Array(0);
+  #cellsJ = new Int32Array(0);
+
+  constructor(grid: ProbabilityGrid) {
+    this.#cellM = POOLED * grid.resolution;
+    this.#maxX = grid.maxX;
+    this.#maxY = grid.maxY;
+    this.#width = Math.ceil(grid.cellsX / POOLED);
+    this.#height = Math.ceil(grid.cellsY / POOLED);
+    this.#levels = [{ cells: pooled(grid, this.#width, this.#height), width: this.#width }];
+    for (let level = 1; level < LEVELS; level++) {
+      this.#levels.push(widened(this.#levels[level - 1], this.#height, level));
+    }
+  }
+
+  get bytes(): number {
+    return this.#levels.reduce((sum, { cells }) => sum + cells.length, 0);
+  }
+
+  /**
+   * The best pose of `points` (x, y, …) around a prediction in the frame of the grid; undefined if none scores more than
+   * `minScore`.
+   */
+  search(
+    points: Float64Array,
+    prediction: Pose2d,
+    window: SearchWindow,
+    minScore: number,
+  ): SearchMatch | undefined {
+    const count = points.length / 2;
+    if (count === 0) return undefined;
+    const angularStep = this.#cellM / reachOf(points);
+    const turns = Math.ceil(window.angularRad / angularStep);
+    this.#place(points, prediction, angularStep, turns);
+    const reach = Math.ceil(window.linearM / this.#cellM);
+    const top = Math.min(LEVELS - 1, Math.max(0, Math.ceil(Math.log2(Math.max(1, reach / 2)))));
+    const step = 1 << top;
+    const scale = 0.8 / (HIGHEST * count);
+    const leastSum = (minScore - 0.1) / scale;
+    const search: Search = { count, reach, best: leastSum, turn: -1, di: 0, dj: 0 };
+    const candidates: number[] = [];
+    const sums: number[] = [];
+    for (let turn = 0; turn <= 2 * turns; turn++) {
+      for (let dj = -reach; dj <= reach; dj += step) {
+        for (let di = -reach; di <= reach; di += step) {
+          const sum = this.#sum(top, turn * count, count, di, dj);
+          if (sum <= leastSum) continue;
+          candidates.push(turn, di, dj);
+          sums.push(sum);
+        }
+      }
+    }
+    const order = sums.map((_, k) => k).sort((a, b) => sums[b] - sums[a] || a - b);
+    for (const k of order) {
+      if (sums[k] <= search.best) break;
+      this.#descend(search, top, candidates[3 * k], candidates[3 * k + 1], candidates[3 * k + 2], sums[k]);
+    }
+    if (search.turn < 0) return undefined;
+    const pose = {
+      x: prediction.x - search.dj * this.#cellM,
+      y: prediction.y - search.di * this.#cellM,
+      yaw: prediction.yaw + (search.turn - turns) * angularStep,
+    };
+    return { pose, score: 0.1 + scale * search.best };
+  }
+
+  #descend(search: Search, level: number, turn: number, di: number, dj: number, sum: number): void {
+    if (sum <= search.best) return;
+    if (level === 0) {
+      search.best = sum;
+      search.turn = turn;
+      search.di = di;
+      search.dj = dj;
+      return;
+    }
+    const half = 1 << (level - 1);
+    const { count, reach } = search;
+    const parts: [number, number, number][] = [];
+    for (const j of [dj, dj + half]) {
+      for (const i of [di, di + half]) {
+        if (i > reach || j > reach) continue;
+        const bound = this.#sum(level - 1, turn * count, count, i, j);
+        if (bound > search.best) parts.push([bound, i, j]);
+      }
+    }
+    parts.sort((a, b) => b[0] - a[0]);
+    for (const [bound, i, j] of parts) this.#descend(search, level - 1, turn, i, j, bound);
+  }
+
+  #place(points: Float64Array, pose: Pose2d, angularStep: number, turns: number): void {
+    const count = points.length / 2, needed = (2 * turns + 1) * count;
+    if (this.#cellsI.length < needed) {
+      this.#cellsI = new Int32Array(needed);
+      this.#cellsJ = new Int32Array(needed);
+    }
+    const scale = 1 / this.#cellM;
+    const fromI = (this.#maxY - pose.y) * scale, fromJ = (this.#maxX - pose.x) * scale;
+    for (let turn = 0, at = 0; turn <= 2 * turns; turn++) {
+      const yaw = pose.yaw + (turn - turns) * angularStep;
+      const cos = Math.cos(yaw), sin = Math.sin(yaw);
+      for (let k = 0; k < points.length; k += 2, at++) {
+        this.#cellsI[at] = Math.floor(fromI - (sin * points[k] + cos * points[k + 1]) * scale);
+        this.#cellsJ[at] = Math.floor(fromJ - (cos * points[k] - sin * points[k + 1]) * scale);
+      }
+    }
+  }
+
+  /** The best sum of shifts from (di, dj) to less than 2^level more. */
+  #sum(level: number, from: number, count: number, di: number, dj: number): number {
+    const { cells, width } = this.#levels[level];
+    const cellsI = this.#cellsI, cellsJ = this.#cellsJ;
+    // A level has margins for the windows that reach into the grid.
+    const margin = (1 << level) - 1;
+    const height = this.#height + margin;
+    const offsetI = di + margin, offsetJ = dj + margin;
+    let sum = 0;
+    for (let at = from; at < from + count; at++) {
+      const i = cellsI[at] + offsetI, j = cellsJ[at] + offsetJ;
+      if (i < 0 || j < 0 || i >= width || j >= height) continue;
+      sum += cells[width * j + i];
+    }
+    return sum;
+  }
+}
+
+interface Search {
+  readonly count: number;
+  readonly reach: number;
+  best: number;
+  turn: number;
+  di: number;
+  dj: number;
+}
+
+/** The likeliest of each square of cells, from 0 (probability 0.1, or unknown) to 255 (0.9). */
+function pooled({ cells, cellsX, cellsY }: ProbabilityGrid, width: number, height: number): Uint8Array {
+  const out = new Uint8Array(width * height);
+  for (let j = 0; j < cellsY; j++) {
+    const to = width * Math.floor(j / POOLED), from = cellsX * j;
+    for (let i = 0; i < cellsX; i++) {
+      const value = cells[from + i];
+      if (value === 0) continue;
+      const likely = Math.round(HIGHEST * (COST_VALUES - value) / (COST_VALUES - 1));
+      const at = to + (i >> 1);
+      if (out[at] < likely) out[at] = likely;
+    }
+  }
+  return out;
+}
+
+/** Maxima over windows twice as wide. The cell (i, j) of the result is the maximum from i - margin, j - margin on. */
+function widened(level: Level, height: number, into: number): Level {
+  const half = 1 << (into - 1);
+  const fromWidth = level.width, fromHeight = height + half - 1;
+  const width = fromWidth + half, toHeight = fromHeight + half;
+  const rows = new Uint8Array(width * fromHeight);
+  for (let j = 0; j < fromHeight; j++) {
+    for (let i = 0; i < width; i++) {
+      const a = i < fromWidth ? level.cells[fromWidth * j + i] : 0;
+      const b = i >= half ? level.cells[fromWidth * j + i - half] : 0;
+      rows[width * j + i] = a > b ? a : b;
+    }
+  }
+  const cells = new Uint8Array(width * toHeight);
+  for (let j = 0; j < toHeight; j++) {
+    for (let i = 0; i < width; i++) {
+      const a = j < fromHeight ? rows[width * j + i] : 0;
+      const b = j >= half ? rows[width * (j - half) + i] : 0;
+      cells[width * j + i] = a > b ? a : b;
+    }
+  }
+  return { cells, width };
+}
+
+const REACH_MIN_M = 3;
+const REACH_MAX_M = 12;
+
+/** The distance at which a turn of one step moves a point by a cell. */
+function reachOf(points: Float64Array): number {
+  let farthest = 0;
+  for (let k = 0; k < points.length; k += 2) {
+    farthest = Math.max(farthest, Math.hypot(points[k], points[k + 1]));
+  }
+  return Math.min(REACH_MAX_M, Math.max(REACH_MIN_M, farthest));
+}

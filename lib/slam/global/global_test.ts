@@ -1,0 +1,101 @@
+import { assert, assertAlmostEquals, assertLess } from "@std/assert";
+import { randomFrom } from "../../geometry/random.ts";
+import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
+import { GridInserter, ProbabilityGrid } from "../local/probability_grid.ts";
+import { placed } from "../local/local_mapper.ts";
+import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
+import { BlockCholesky } from "./block_cholesky.ts";
+import { SearchGrid } from "./branch_and_bound.ts";
+import { PoseGraph } from "./pose_graph.ts";
+
+Deno.test("BlockCholesky solves random sparse systems as multiplying back shows", () => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const random = randomFrom(seed);
+    const count = 5 + seed;
+    const pairs = new Map<number, readonly [number, number]>();
+    for (let k = 0; k < 2 * count; k++) {
+      const a = Math.floor(random() * count), b = Math.floor(random() * count);
+      if (a !== b) pairs.set(Math.min(a, b) * count + Math.max(a, b), [a, b]);
+    }
+    const size = 3 * count;
+    const dense = new Float64Array(size * size);
+    const factor = new BlockCholesky(count, Int32Array.from([...pairs.values()].flat()));
+    const put = (a: number, b: number, block: readonly number[]) => {
+      const { at, first } = factor.blockOf(a, b);
+      for (let row = 0; row < 3; row++) {
+        for (let column = 0; column < 3; column++) {
+          const value = block[3 * row + column];
+          dense[size * (3 * a + row) + 3 * b + column] = value;
+          dense[size * (3 * b + column) + 3 * a + row] = value;
+          factor.values[at + (first === a ? 3 * row + column : 3 * column + row)] = value;
+        }
+      }
+    };
+    for (const [a, b] of pairs.values()) put(a, b, Array.from({ length: 9 }, () => random() - 0.5));
+    for (let a = 0; a < count; a++) put(a, a, [40, 1, 2, 1, 40, 3, 2, 3, 40]);
+    const wanted = Float64Array.from({ length: size }, () => random());
+    const right = wanted.map((_, row) =>
+      wanted.reduce((sum, x, column) => sum + dense[size * row + column] * x, 0)
+    );
+    assert(factor.factor());
+    factor.solve(right);
+    right.forEach((x, k) => assertAlmostEquals(x, wanted[k], 1e-9));
+  }
+});
+
+Deno.test("PoseGraph: a loop that is closed spreads its error; an edge that is wrong hardly counts", () => {
+  const graph = new PoseGraph();
+  const truth: Pose2d[] = Array.from({ length: 40 }, (_, k) => {
+    const angle = 2 * Math.PI * k / 40;
+    return { x: 5 * Math.sin(angle), y: 5 - 5 * Math.cos(angle), yaw: angle };
+  });
+  let at = truth[0];
+  truth.forEach((pose, k) => {
+    if (k > 0) at = compose2d(at, compose2d(between2d(truth[k - 1], pose), { x: 0.02, y: 0, yaw: 0.01 }));
+    graph.addPose(at, k === 0);
+  });
+  const weights = { translationWeight: 20, rotationWeight: 50 };
+  for (let k = 1; k < 40; k++) {
+    const pose = compose2d(between2d(truth[k - 1], truth[k]), { x: 0.02, y: 0, yaw: 0.01 });
+    graph.addEdge({ from: k - 1, to: k, pose, ...weights, robust: false });
+  }
+  const sharp = { translationWeight: 100, rotationWeight: 300, robust: true };
+  for (const k of [36, 37, 38, 39]) {
+    graph.addEdge({ from: 0, to: k, pose: between2d(truth[0], truth[k]), ...sharp });
+  }
+  graph.addEdge({ from: 5, to: 25, pose: { x: 0, y: 0, yaw: 0 }, ...sharp });
+  const before = graph.pose(39);
+  graph.optimize(50);
+  const off = (pose: Pose2d) => Math.hypot(pose.x - truth[39].x, pose.y - truth[39].y);
+  assert(off(before) > 0.5);
+  assertLess(off(graph.pose(39)), 0.1);
+});
+
+Deno.test("SearchGrid finds a scan metres and half a turn away, and does not find what is not there", () => {
+  const grid = new ProbabilityGrid(0.05, 0, 0);
+  const inserter = new GridInserter(0.55, 0.49);
+  const view = { beams: 361, fieldRad: 2 * Math.PI, noiseM: 0.01 };
+  const flat = (points: Float32Array) => {
+    return Float64Array.from({ length: points.length / 1.5 }, (_, k) => points[3 * (k >> 1) + (k & 1)]);
+  };
+  for (let k = 0; k < 20; k++) {
+    const pose = { x: 0.3 * k, y: 0, yaw: 0 };
+    const points = flat(viewFrom(RING, pose, { ...view, seed: k }));
+    inserter.insert(grid, pose.x, pose.y, placed(points, pose), new Float64Array(0));
+  }
+  grid.crop();
+  const search = new SearchGrid(grid);
+  const pose = { x: 4.1, y: 0.4, yaw: 2 };
+  const points = flat(viewFrom(RING, pose, { ...view, seed: 99 }));
+  const found = search.search(points, { x: 1, y: -2, yaw: 0.4 }, { linearM: 5, angularRad: Math.PI }, 0.5);
+  assert(found);
+  const off = between2d(pose, found.pose);
+  assertLess(Math.hypot(off.x, off.y), 0.15);
+  assertLess(Math.abs(off.yaw), 0.05);
+  const circle = Float64Array.from({ length: 200 }, (_, k) => {
+    const angle = 2 * Math.PI * (k >> 1) / 100;
+    return 1.2 * (k & 1 ? Math.sin(angle) : Math.cos(angle));
+  });
+  const none = search.search(circle, { x: 1, y: 0, yaw: 0 }, { linearM: 5, angularRad: Math.PI }, 0.5);
+  assert(none === undefined);
+});

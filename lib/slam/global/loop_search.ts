@@ -1,0 +1,246 @@
+/**
+ * Loop closures: chooses which nodes to look for in which submaps, looks, and believes what it finds if that cannot be
+ * far off, or if several nodes agree on it.
+ */
+
+import type { MapperOptions } from "../mapping.ts";
+import { thinned } from "../local/filters.ts";
+import { ScanRefiner } from "../local/refinement.ts";
+import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
+import { SearchGrid } from "./branch_and_bound.ts";
+import type { Closure, MapNode, MapSubmap } from "./map_parts.ts";
+import type { PoseGraph } from "./pose_graph.ts";
+
+const DEGREE = Math.PI / 180;
+
+/** How far a node may be from where it is thought to be: a least, and a share of the way since. */
+const DRIFT_M = 0.5;
+const DRIFT_SHARE = 0.03;
+const TURN_RAD = 2 * DEGREE;
+const TURN_SHARE_RAD = 0.1 * DEGREE;
+/** A node that is at most so far off is looked for in that window, and believed at once where it is found. */
+const NEAR_M = 1;
+/** Others are looked for in a wider window. */
+const FAR_M = 1;
+const FAR_SHARE = 0.04;
+const FAR_MAX_M = 8;
+const FAR_TURN_RAD = 30 * DEGREE;
+/** Up to this, refinement finds the node without a search. */
+const REFINED_M = 0.2;
+
+/** The least mean probability under the points. */
+const SCORE_NEAR = 0.55;
+const SCORE_FAR = 0.58;
+/** A node may be so far from the nearest node of a submap to be looked for there. */
+const REACH_M = 4;
+/** Of the submaps in reach, the nearest so many of different visits. */
+const NEAR_SUBMAPS = 2;
+/** Far looks are costly: every third node, in turn in so many of the submaps. */
+const FAR_EVERY = 3;
+const FAR_SUBMAPS = 2;
+/** Submaps that are at most so many from a node's own hold the same places as it, and close no loop. */
+const NEIGHBOURS = 1;
+
+/** Searches look at so many points. */
+const SEARCH_POINTS = 100;
+const SEARCH_GRIDS_MAX = 100;
+
+/** So many closures that agree make all of them believed. */
+const AGREEING = 4;
+/** They must be so far apart, and so many times as many as those that agree on another place. */
+const AGREEING_PATH_M = 1;
+const RIVAL_FACTOR = 2;
+/** Closures wait so long for others. */
+const PENDING_PATH_M = 30;
+const PENDING_MAX = 200;
+const AGREE_M = 0.3;
+const AGREE_SHARE = 0.02;
+const AGREE_RAD = 3 * DEGREE;
+
+interface Pending extends Closure {
+  /** What moves the node, and all around it, to where the closure says. */
+  readonly correctedPose: Pose2d;
+}
+
+export class LoopSearch {
+  readonly #refiner = new ScanRefiner();
+  /** Submaps that a node was found in. */
+  readonly #closed = new Map<MapNode, Set<MapSubmap>>();
+  /** In the order of their last use. */
+  readonly #grids = new Map<MapSubmap, SearchGrid>();
+  #pending: Pending[] = [];
+  #farTurn = 0;
+
+  constructor(private readonly graph: PoseGraph, private readonly options: MapperOptions) {}
+
+  forget(submap: MapSubmap): void {
+    this.#grids.delete(submap);
+    this.#pending = this.#pending.filter((one) => one.submap !== submap);
+  }
+
+  /** The closures to believe after a look for `node` in the submaps; `drift` is the way to each. */
+  closuresOf(
+    node: MapNode,
+    submaps: readonly MapSubmap[],
+    drift: ReadonlyMap<MapSubmap, number>,
+    withFar: boolean,
+  ): Closure[] {
+    const near: { submap: MapSubmap; away: number; windowM: number; turnRad: number }[] = [];
+    const far: typeof near = [];
+    for (const submap of submaps) {
+      if (!submap.submap.finished || isNeighbour(node, submap) || this.#known(node, submap)) continue;
+      const way = drift.get(submap);
+      if (way === undefined) continue;
+      const driftM = DRIFT_M + DRIFT_SHARE * way;
+      const isNear = driftM <= NEAR_M;
+      const windowM = isNear ? driftM : Math.min(FAR_MAX_M, FAR_M + FAR_SHARE * way);
+      const turnRad = isNear ? TURN_RAD + TURN_SHARE_RAD * way : FAR_TURN_RAD;
+      const away = this.#away(node, submap);
+      if (away > REACH_M + windowM) continue;
+      (isNear ? near : far).push({ submap, away, windowM, turnRad });
+    }
+    const found: Closure[] = [];
+    near.sort((a, b) => a.away - b.away || a.submap.index - b.submap.index);
+    for (const { submap, windowM, turnRad } of spread(near, NEAR_SUBMAPS)) {
+      const closure = this.near(node, submap, windowM, turnRad);
+      if (closure) found.push(closure);
+    }
+    if (!withFar || far.length === 0 || node.index % FAR_EVERY !== 0) return found;
+    far.sort((a, b) => a.submap.index - b.submap.index);
+    for (let k = 0; k < Math.min(FAR_SUBMAPS, far.length); k++) {
+      const { submap, windowM, turnRad } = far[this.#farTurn++ % far.length];
+      found.push(...this.#far(node, submap, windowM, turnRad));
+    }
+    return found;
+  }
+
+  /** Remembers that a closure is believed, so that the node is not looked for there again. */
+  close({ node, submap }: Closure): void {
+    const submaps = this.#closed.get(node) ?? new Set();
+    this.#closed.set(node, submaps.add(submap));
+  }
+
+  #known(node: MapNode, submap: MapSubmap): boolean {
+    return this.#closed.get(node)?.has(submap) ?? false;
+  }
+
+  /** From the nearest node of the submap. */
+  #away(node: MapNode, { nodes }: MapSubmap): number {
+    const { x, y } = this.graph.pose(node.variable);
+    let nearest = Infinity;
+    for (let k = 0; k < nodes.length; k += 3) {
+      const other = this.graph.pose(nodes[k].variable);
+      const away = (other.x - x) ** 2 + (other.y - y) ** 2;
+      if (away < nearest) nearest = away;
+    }
+    return Math.sqrt(nearest);
+  }
+
+  /** Looks where the node is thought to be. */
+  near(node: MapNode, submap: MapSubmap, windowM: number, turnRad: number): Closure | undefined {
+    const predicted = this.#predicted(node, submap);
+    let start = predicted;
+    if (windowM > REFINED_M) {
+      const window = { linearM: windowM, angularRad: turnRad };
+      const match = this.#gridOf(submap).search(
+        thinned(node.points, SEARCH_POINTS),
+        start,
+        window,
+        SCORE_NEAR,
+      );
+      if (!match) return undefined;
+      start = match.pose;
+    }
+    const closure = this.#refined(node, submap, start);
+    const moved = between2d(predicted, this.#inMap(submap, closure.pose));
+    const inWindow = Math.hypot(moved.x, moved.y) <= 1.5 * windowM && Math.abs(moved.yaw) <= 1.5 * turnRad;
+    return closure.score >= SCORE_NEAR && inWindow ? closure : undefined;
+  }
+
+  /** Where the node is thought to be, in the frame of the submap's grid. */
+  #predicted(node: MapNode, submap: MapSubmap): Pose2d {
+    const inSubmap = between2d(this.graph.pose(submap.variable), this.graph.pose(node.variable));
+    return compose2d(submap.submap.localPose, inSubmap);
+  }
+
+  #inMap({ submap }: MapSubmap, inSubmap: Pose2d): Pose2d {
+    return compose2d(submap.localPose, inSubmap);
+  }
+
+  #refined(node: MapNode, submap: MapSubmap, start: Pose2d): Closure {
+    const { occupiedSpaceWeight, translationWeight, rotationWeight } = this.options;
+    const weights = {
+      occupiedSpace: occupiedSpaceWeight,
+      translation: translationWeight,
+      rotation: rotationWeight,
+    };
+    const { pose, score } = this.#refiner.refine(submap.submap.grid, node.points, start, start, weights);
+    return { submap, node, pose: between2d(submap.submap.localPose, pose), score };
+  }
+
+  /** Looks far around, and returns what several such looks agree on, once they do. */
+  #far(node: MapNode, submap: MapSubmap, windowM: number, turnRad: number): Closure[] {
+    const window = { linearM: windowM, angularRad: turnRad };
+    const start = this.#predicted(node, submap);
+    const match = this.#gridOf(submap).search(thinned(node.points, SEARCH_POINTS), start, window, SCORE_FAR);
+    if (!match) return [];
+    const closure = this.#refined(node, submap, match.pose);
+    if (closure.score < SCORE_FAR) return [];
+    const correctedPose = compose2d(this.graph.pose(submap.variable), closure.pose);
+    return this.#agreeing({ ...closure, correctedPose });
+  }
+
+  /** Keeps a closure until enough others agree with it, and with no other so many. */
+  #agreeing(closure: Pending): Closure[] {
+    this.#pending = this.#pending.filter(({ node }) => closure.node.pathM - node.pathM < PENDING_PATH_M);
+    this.#pending.push(closure);
+    if (this.#pending.length > PENDING_MAX) this.#pending.shift();
+    const agreeing = this.#pending.filter((other) => this.#agree(closure, other));
+    const path = agreeing.map(({ node }) => node.pathM);
+    const nodes = new Set(agreeing.map(({ node }) => node));
+    if (nodes.size < AGREEING || Math.max(...path) - Math.min(...path) < AGREEING_PATH_M) return [];
+    // Others that agree on another place: the place looks like another one.
+    const others = this.#pending.filter((other) => !agreeing.includes(other));
+    const rivals = Math.max(
+      0,
+      ...others.map((one) => others.filter((other) => this.#agree(one, other)).length),
+    );
+    if (agreeing.length < RIVAL_FACTOR * rivals) return [];
+    this.#pending = [];
+    return agreeing;
+  }
+
+  #agree(a: Pending, b: Pending): boolean {
+    const way = Math.abs(a.node.pathM - b.node.pathM);
+    const moved = between2d(this.graph.pose(a.node.variable), this.graph.pose(b.node.variable));
+    const off = between2d(b.correctedPose, compose2d(a.correctedPose, moved));
+    return Math.hypot(off.x, off.y) <= AGREE_M + AGREE_SHARE * way && Math.abs(off.yaw) <= AGREE_RAD;
+  }
+
+  #gridOf(submap: MapSubmap): SearchGrid {
+    const grid = this.#grids.get(submap) ?? new SearchGrid(submap.submap.grid);
+    this.#grids.delete(submap);
+    this.#grids.set(submap, grid);
+    if (this.#grids.size > SEARCH_GRIDS_MAX) this.#grids.delete(this.#grids.keys().next().value!);
+    return grid;
+  }
+}
+
+function isNeighbour(node: MapNode, { trajectory, index }: MapSubmap): boolean {
+  return node.submaps.some((own) =>
+    own.trajectory === trajectory && Math.abs(own.index - index) <= NEIGHBOURS
+  );
+}
+
+/** The first so many that are of different visits. */
+function spread<T extends { readonly submap: MapSubmap }>(sorted: readonly T[], count: number): T[] {
+  const chosen: T[] = [];
+  for (const one of sorted) {
+    if (chosen.length >= count) break;
+    const close = chosen.some(({ submap }) =>
+      submap.trajectory === one.submap.trajectory && Math.abs(submap.index - one.submap.index) <= 2
+    );
+    if (!close) chosen.push(one);
+  }
+  return chosen;
+}

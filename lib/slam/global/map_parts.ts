@@ -1,0 +1,41 @@
+/**
+ * The parts of a map as global SLAM holds them: submaps and nodes with their places in the pose graph.
+ */
+
+import type { Quaternion } from "../local/gravity.ts";
+import type { Submap } from "../local/submaps.ts";
+import type { Pose2d } from "../pose2d.ts";
+
+export interface MapSubmap {
+  readonly trajectory: number;
+  readonly index: number;
+  readonly submap: Submap;
+  /** Its pose in the pose graph. */
+  readonly variable: number;
+  /** How far the robot had driven when the submap began. */
+  readonly pathM: number;
+  /** The nodes whose scans it holds. */
+  readonly nodes: MapNode[];
+}
+
+export interface MapNode {
+  readonly trajectory: number;
+  readonly index: number;
+  readonly ticks: bigint;
+  readonly localPose: Pose2d;
+  readonly gravityAlignment: Quaternion;
+  /** x, y, … */
+  readonly points: Float64Array;
+  readonly variable: number;
+  readonly pathM: number;
+  /** The submaps that hold its scan, the older first. */
+  readonly submaps: readonly MapSubmap[];
+}
+
+/** A loop closure: where a node is in a submap that does not hold its scan. */
+export interface Closure {
+  readonly submap: MapSubmap;
+  readonly node: MapNode;
+  readonly pose: Pose2d;
+  readonly score: number;
+}

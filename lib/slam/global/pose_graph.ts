@@ -1,0 +1,261 @@
+/**
+ * A graph of poses and of what was measured between them, and its optimisation: sparse Gauss-Newton with damping, from
+ * the poses as they are. Edges that may be wrong count less the farther they are off.
+ */
+
+import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
+import { BlockCholesky } from "./block_cholesky.ts";
+
+export interface GraphEdge {
+  readonly from: number;
+  readonly to: number;
+  /** `to` in the frame of `from`. */
+  readonly pose: Pose2d;
+  /** One over the standard deviations: of metres, and of radians. */
+  readonly translationWeight: number;
+  readonly rotationWeight: number;
+  /** Whether the edge may be wrong altogether. */
+  readonly robust: boolean;
+}
+
+/** Beyond so many standard deviations a robust edge pulls no stronger. */
+const ROBUST_DEVIATIONS = 0.1;
+const COST_DONE = 1e-4;
+const STEP_DONE = 1e-4;
+
+export class PoseGraph {
+  readonly #poses: Pose2d[] = [];
+  readonly #fixed: boolean[] = [];
+  #edges: GraphEdge[] = [];
+
+  get edges(): readonly GraphEdge[] {
+    return this.#edges;
+  }
+
+  get size(): number {
+    return this.#poses.length;
+  }
+
+  addPose(pose: Pose2d, fixed: boolean): number {
+    this.#fixed.push(fixed);
+    return this.#poses.push(pose) - 1;
+  }
+
+  addEdge(edge: GraphEdge): void {
+    this.#edges.push(edge);
+  }
+
+  /** Leaves out the edges for which `wrong` holds. */
+  dropEdges(wrong: (edge: GraphEdge) => boolean): void {
+    this.#edges = this.#edges.filter((edge) => !wrong(edge));
+  }
+
+  pose(id: number): Pose2d {
+    return this.#poses[id];
+  }
+
+  setPose(id: number, pose: Pose2d): void {
+    this.#poses[id] = pose;
+  }
+
+  /** How far an edge is from what its poses say, in its frame. */
+  errorOf({ from, to, pose }: GraphEdge): Pose2d {
+    return between2d(pose, between2d(this.#poses[from], this.#poses[to]));
+  }
+
+  /** Moves the poses to where they fit the edges best, in at most so many steps. */
+  optimize(stepsMax: number): void {
+    const problem = new Problem(this.#poses, this.#fixed, this.#edges);
+    problem.solve(stepsMax);
+    problem.poses().forEach((pose, id) => this.#poses[id] = pose);
+  }
+}
+
+/** One optimisation: everything in flat arrays. */
+class Problem {
+  readonly #x: Float64Array;
+  /** The column of each pose; -1 if it is fixed or tied to nothing. */
+  readonly #columns: Int32Array;
+  readonly #count: number;
+  /** from, to. */
+  readonly #ends: Int32Array;
+  /** x, y, yaw, translation weight, rotation weight. */
+  readonly #measured: Float64Array;
+  readonly #robust: Uint8Array;
+  /** Where in the matrix: from-from, to-to, from-to; and whether from is the row there. */
+  readonly #blocks: Int32Array;
+  readonly #factor: BlockCholesky;
+  readonly #edgeCount: number;
+
+  constructor(poses: readonly Pose2d[], fixed: readonly boolean[], edges: readonly GraphEdge[]) {
+    this.#x = new Float64Array(3 * poses.length);
+    poses.forEach(({ x, y, yaw }, id) => this.#x.set([x, y, yaw], 3 * id));
+    this.#edgeCount = edges.length;
+    this.#ends = new Int32Array(2 * edges.length);
+    this.#measured = new Float64Array(5 * edges.length);
+    this.#robust = new Uint8Array(edges.length);
+    this.#columns = new Int32Array(poses.length).fill(-1);
+    edges.forEach(({ from, to, pose, translationWeight, rotationWeight, robust }, k) => {
+      this.#ends[2 * k] = from;
+      this.#ends[2 * k + 1] = to;
+      this.#measured.set([pose.x, pose.y, pose.yaw, translationWeight, rotationWeight], 5 * k);
+      this.#robust[k] = robust ? 1 : 0;
+      if (!fixed[from]) this.#columns[from] = 0;
+      if (!fixed[to]) this.#columns[to] = 0;
+    });
+    let count = 0;
+    for (let id = 0; id < poses.length; id++) if (this.#columns[id] === 0) this.#columns[id] = count++;
+    this.#count = count;
+    this.#factor = new BlockCholesky(count, this.#pairs());
+    this.#blocks = new Int32Array(4 * edges.length).fill(-1);
+    this.#findBlocks();
+  }
+
+  poses(): Pose2d[] {
+    const x = this.#x;
+    return Array.from({ length: x.length / 3 }, (_, id) => {
+      return { x: x[3 * id], y: x[3 * id + 1], yaw: wrapAngle(x[3 * id + 2]) };
+    });
+  }
+
+  solve(stepsMax: number): void {
+    const right = new Float64Array(3 * this.#count);
+    let lambda = 1e-8, cost = this.#cost(this.#x);
+    for (let step = 0; step < stepsMax && this.#count > 0; step++) {
+      this.#build(right, lambda);
+      if (!this.#factor.factor()) {
+        lambda *= 100;
+        continue;
+      }
+      this.#factor.solve(right);
+      const moved = this.#moved(right);
+      const next = this.#cost(moved);
+      if (!(next <= cost)) {
+        lambda = Math.max(lambda, 1e-6) * 10;
+        if (lambda > 1e6) return;
+        continue;
+      }
+      const largest = right.reduce((most, one) => Math.max(most, Math.abs(one)), 0);
+      this.#x.set(moved);
+      lambda = Math.max(1e-9, lambda / 10);
+      const done = cost - next <= COST_DONE * cost || largest < STEP_DONE;
+      cost = next;
+      if (done) return;
+    }
+  }
+
+  #pairs(): Int32Array {
+    const pairs: number[] = [];
+    for (let k = 0; k < this.#edgeCount; k++) {
+      const a = this.#columns[this.#ends[2 * k]], b = this.#columns[this.#ends[2 * k + 1]];
+      if (a >= 0 && b >= 0) pairs.push(a, b);
+    }
+    return Int32Array.from(pairs);
+  }
+
+  #findBlocks(): void {
+    for (let k = 0; k < this.#edgeCount; k++) {
+      const a = this.#columns[this.#ends[2 * k]], b = this.#columns[this.#ends[2 * k + 1]];
+      if (a >= 0) this.#blocks[4 * k] = this.#factor.blockOf(a, a).at;
+      if (b >= 0) this.#blocks[4 * k + 1] = this.#factor.blockOf(b, b).at;
+      if (a < 0 || b < 0) continue;
+      const { at, first } = this.#factor.blockOf(a, b);
+      this.#blocks[4 * k + 2] = at;
+      this.#blocks[4 * k + 3] = first === a ? 1 : 0;
+    }
+  }
+
+  #moved(step: Float64Array): Float64Array {
+    const moved = this.#x.slice();
+    this.#columns.forEach((column, id) => {
+      if (column < 0) return;
+      for (let k = 0; k < 3; k++) moved[3 * id + k] += step[3 * column + k];
+    });
+    return moved;
+  }
+
+  #cost(x: Float64Array): number {
+    const residual = new Float64Array(3);
+    let cost = 0;
+    for (let k = 0; k < this.#edgeCount; k++) {
+      const square = this.#residual(x, k, residual);
+      const off = Math.sqrt(square);
+      const plain = this.#robust[k] === 0 || off <= ROBUST_DEVIATIONS;
+      cost += plain ? 0.5 * square : ROBUST_DEVIATIONS * (off - 0.5 * ROBUST_DEVIATIONS);
+    }
+    return cost;
+  }
+
+  /** Fills the weighted residual of an edge; returns its square. */
+  #residual(x: Float64Array, k: number, into: Float64Array): number {
+    const a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1], m = 5 * k;
+    const cos = Math.cos(x[a + 2]), sin = Math.sin(x[a + 2]);
+    const dx = x[b] - x[a], dy = x[b + 1] - x[a + 1];
+    const measured = this.#measured;
+    into[0] = measured[m + 3] * (cos * dx + sin * dy - measured[m]);
+    into[1] = measured[m + 3] * (cos * dy - sin * dx - measured[m + 1]);
+    into[2] = measured[m + 4] * wrapAngle(x[b + 2] - x[a + 2] - measured[m + 2]);
+    return into[0] * into[0] + into[1] * into[1] + into[2] * into[2];
+  }
+
+  #build(right: Float64Array, lambda: number): void {
+    const values = this.#factor.values, x = this.#x;
+    values.fill(0);
+    right.fill(0);
+    const residual = new Float64Array(3), ja = new Float64Array(9), jb = new Float64Array(9);
+    for (let k = 0; k < this.#edgeCount; k++) {
+      const off = Math.sqrt(this.#residual(x, k, residual));
+      const share = this.#robust[k] === 0 || off <= ROBUST_DEVIATIONS ? 1 : ROBUST_DEVIATIONS / off;
+      this.#jacobians(k, ja, jb);
+      const a = this.#columns[this.#ends[2 * k]], b = this.#columns[this.#ends[2 * k + 1]];
+      const blocks = this.#blocks, at = 4 * k;
+      if (a >= 0) addTo(values, blocks[at], ja, ja, share);
+      if (b >= 0) addTo(values, blocks[at + 1], jb, jb, share);
+      if (a >= 0 && b >= 0) {
+        if (blocks[at + 3] === 1) addTo(values, blocks[at + 2], ja, jb, share);
+        else addTo(values, blocks[at + 2], jb, ja, share);
+      }
+      if (a >= 0) pull(right, 3 * a, ja, residual, share);
+      if (b >= 0) pull(right, 3 * b, jb, residual, share);
+    }
+    for (let column = 0; column < this.#count; column++) {
+      for (const k of [0, 4, 8]) values[9 * column + k] *= 1 + lambda;
+    }
+  }
+
+  #jacobians(k: number, ja: Float64Array, jb: Float64Array): void {
+    const x = this.#x, a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1];
+    const wt = this.#measured[5 * k + 3], wr = this.#measured[5 * k + 4];
+    const cos = wt * Math.cos(x[a + 2]), sin = wt * Math.sin(x[a + 2]);
+    const dx = x[b] - x[a], dy = x[b + 1] - x[a + 1];
+    ja[0] = -cos;
+    ja[1] = -sin;
+    ja[2] = cos * dy - sin * dx;
+    ja[3] = sin;
+    ja[4] = -cos;
+    ja[5] = -sin * dy - cos * dx;
+    ja[8] = -wr;
+    jb[0] = cos;
+    jb[1] = sin;
+    jb[3] = -sin;
+    jb[4] = cos;
+    jb[8] = wr;
+  }
+}
+
+/** Adds share * a^T b to the block. */
+function addTo(values: Float64Array, at: number, a: Float64Array, b: Float64Array, share: number): void {
+  for (let row = 0; row < 3; row++) {
+    const a0 = share * a[row], a1 = share * a[row + 3], a2 = share * a[row + 6];
+    for (let column = 0; column < 3; column++) {
+      values[at + 3 * row + column] += a0 * b[column] + a1 * b[column + 3] + a2 * b[column + 6];
+    }
+  }
+}
+
+/** Subtracts share * j^T residual. */
+function pull(right: Float64Array, at: number, j: Float64Array, residual: Float64Array, share: number): void {
+  for (let k = 0; k < 3; k++) {
+    right[at + k] -= share * (j[k] * residual[0] + j[k + 3] * residual[1] + j[k + 6] * residual[2]);
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * Correlative scan matching: finds, of all poses in a window around a prediction, the one whose points fall on the
+ * likeliest cells (Olson, ICRA 2009). It needs no gradient, so that it finds what refinement alone would miss. Blocks
+ * of cells give upper bounds for many poses at once: only poses whose block may hold the best are looked at.
+ */
+
+import type { Pose2d } from "../pose2d.ts";
+import { BLOCK_CELLS, COST_VALUES, type ProbabilityGrid } from "./probability_grid.ts";
+
+export interface CorrelativeWindow {
+  readonly linearM: number;
+  readonly angularRad: number;
+  /** The longest angle between two tries. */
+  readonly angularStepRad: number;
+  /** How much farther poses count less. */
+  readonly translationWeight: number;
+  readonly rotationWeight: number;
+}
+
+const HIGHEST = COST_VALUES - 1;
+/** What is counted for a cell whose block has no hit: rays make it free, and a few make it so likely at most. */
+const FREE = Math.ceil(0.2 * HIGHEST);
+/** All candidates of a window: 64 turns each way, 8 blocks each way. */
+const CANDIDATES_MAX = 40_000;
+
+export class CorrelativeMatcher {
+  /** The cells of the points by turn. */
+  #cellsI = new Int32Array(4096);
+  #cellsJ = new Int32Array(4096);
+  readonly #bounds = new Float64Array(CANDIDATES_MAX);
+
+  /** The best pose of `points` (x, y, …) for a grid that still takes scans. */
+  match(grid: ProbabilityGrid, points: Float64Array, prediction: Pose2d, window: CorrelativeWindow): Pose2d {
+    const count = points.length / 2;
+    const { angularStepRad, translationWeight, rotationWeight } = window;
+    const reach = Math.ceil(window.linearM / grid.resolution);
+    const across = Math.ceil((2 * reach + 1) / BLOCK_CELLS);
+    const turnsMax = (CANDIDATES_MAX / (across * across) - 1) / 2;
+    const turns = Math.min(Math.floor(turnsMax), Math.ceil(window.angularRad / angularStepRad));
+    const likeliest = this.#coarse(grid, points, prediction, window, turns, reach, across);
+    const candidates = (2 * turns + 1) * across * across;
+    let best = -1, bestI = 0, bestJ = 0, bestYaw = 0;
+    for (let k = -1; k < candidates; k++) {
+      const candidate = k < 0 ? likeliest : k;
+      if (this.#bounds[candidate] <= best) continue;
+      const turn = Math.floor(candidate / (across * across)), square = candidate % (across * across);
+      const yaw = (turn - turns) * angularStepRad;
+      const firstJ = Math.floor(square / across) * BLOCK_CELLS - reach;
+      const firstI = square % across * BLOCK_CELLS - reach;
+      for (let dj = firstJ; dj < firstJ + BLOCK_CELLS && dj <= reach; dj++) {
+        for (let di = firstI; di < firstI + BLOCK_CELLS && di <= reach; di++) {
+          const sum = this.#sum(grid, turn * count, count, di, dj);
+          const away = Math.hypot(di, dj) * grid.resolution * translationWeight +
+            Math.abs(yaw) * rotationWeight;
+          const weighted = (0.1 + 0.8 * sum / (count * HIGHEST)) * Math.exp(-away * away);
+          if (weighted <= best) continue;
+          best = weighted;
+          bestI = di;
+          bestJ = dj;
+          bestYaw = yaw;
+        }
+      }
+    }
+    return {
+      x: prediction.x - bestJ * grid.resolution,
+      y: prediction.y - bestI * grid.resolution,
+      yaw: prediction.yaw + bestYaw,
+    };
+  }
+
+  /** Fills the bounds, a turn and a square of shifts each; returns the candidate with the highest. */
+  #coarse(
+    grid: ProbabilityGrid,
+    points: Float64Array,
+    prediction: Pose2d,
+    { angularStepRad, rotationWeight }: CorrelativeWindow,
+    turns: number,
+    reach: number,
+    across: number,
+  ): number {
+    const count = points.length / 2;
+    this.#makeRoom((2 * turns + 1) * count);
+    let candidate = 0, highest = -1, likeliest = 0;
+    for (let turn = 0; turn <= 2 * turns; turn++) {
+      const yaw = (turn - turns) * angularStepRad;
+      const away = Math.abs(yaw) * rotationWeight, share = Math.exp(-away * away);
+      this.#place(grid, points, prediction, yaw, turn * count);
+      for (let b = 0; b < across; b++) {
+        for (let a = 0; a < across; a++) {
+          const dj = b * BLOCK_CELLS - reach, di = a * BLOCK_CELLS - reach;
+          const sum = this.#bound(grid, turn * count, count, di, dj);
+          const bound = share * (0.1 + 0.8 * sum / (count * HIGHEST));
+          if (bound > highest) {
+            highest = bound;
+            likeliest = candidate;
+          }
+          this.#bounds[candidate++] = bound;
+        }
+      }
+    }
+    return likeliest;
+  }
+
+  #makeRoom(count: number): void {
+    if (count <= this.#cellsI.length) return;
+    this.#cellsI = new Int32Array(2 * count);
+    this.#cellsJ = new Int32Array(2 * count);
+  }
+
+  /** Finds the cells of the turned points. */
+  #place(grid: ProbabilityGrid, points: Float64Array, pose: Pose2d, turn: number, at: number): void {
+    const cos = Math.cos(pose.yaw + turn), sin = Math.sin(pose.yaw + turn);
+    const scale = 1 / grid.resolution;
+    const fromI = (grid.maxY - pose.y) * scale, fromJ = (grid.maxX - pose.x) * scale;
+    const cellsI = this.#cellsI, cellsJ = this.#cellsJ;
+    for (let k = 0; k < points.length; k += 2, at++) {
+      const px = points[k], py = points[k + 1];
+      cellsI[at] = Math.floor(fromI - (sin * px + cos * py) * scale);
+      cellsJ[at] = Math.floor(fromJ - (cos * px - sin * py) * scale);
+    }
+  }
+
+  /** Of all shifts from (di, dj) to less than a block more. */
+  #bound(
+    { blocks, cellsX, cellsY }: ProbabilityGrid,
+    from: number,
+    count: number,
+    di: number,
+    dj: number,
+  ): number {
+    const cellsI = this.#cellsI, cellsJ = this.#cellsJ;
+    const blocksX = cellsX / BLOCK_CELLS;
+    let sum = 0;
+    for (let at = from; at < from + count; at++) {
+      const i = cellsI[at] + di, j = cellsJ[at] + dj;
+      if (i < 0 || j < 0 || i >= cellsX || j >= cellsY) {
+        // The square may reach into the grid.
+        sum += FREE;
+        continue;
+      }
+      const value = blocks[blocksX * (j >> 2) + (i >> 2)];
+      sum += value > FREE ? value : FREE;
+    }
+    return sum;
+  }
+
+  #sum(
+    { cells, cellsX, cellsY }: ProbabilityGrid,
+    from: number,
+    count: number,
+    di: number,
+    dj: number,
+  ): number {
+    const cellsI = this.#cellsI, cellsJ = this.#cellsJ;
+    let sum = 0;
+    for (let at = from; at < from + count; at++) {
+      const i = cellsI[at] + di, j = cellsJ[at] + dj;
+      if (i < 0 || j < 0 || i >= cellsX || j >= cellsY) continue;
+      // An unknown cell, 0, becomes 65535 and so the highest cost.
+      const cost = (cells[cellsX * j + i] - 1) & 0xffff;
+      sum += HIGHEST - (cost < HIGHEST ? cost : HIGHEST);
+    }
+    return sum;
+  }
+}

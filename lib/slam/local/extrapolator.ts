@@ -1,0 +1,145 @@
+/**
+ * Where the robot is at a time, from where it was: by odometry if there is any, otherwise as it moved last; an IMU
+ * says better than either how it turned.
+ */
+
+import type { ImuReading, OdometryReading } from "../mapping.ts";
+import { between2d, compose2d, IDENTITY_2D, interpolate2d, type Pose2d, wrapAngle } from "../pose2d.ts";
+import { GravityTracker, type Quaternion } from "./gravity.ts";
+
+/** Odometry farther from a time than this says nothing of it. */
+const ODOMETRY_REACH_S = 1;
+const ODOMETRY_KEPT = 1000;
+/** Velocities are taken over at least this long: over less, the noise of matching rules. */
+const VELOCITY_BASE_S = 0.15;
+const POSES_KEPT = 16;
+
+interface TimedPose {
+  readonly timeS: number;
+  readonly pose: Pose2d;
+}
+
+/** The earliest scan since when the wheels have said the same, while scans went on. */
+interface Standstill {
+  readonly odometry: Pose2d;
+  readonly pose: Pose2d;
+}
+
+export interface Alternatives {
+  readonly poses: readonly Pose2d[];
+  /** Whether odometry stands still, or has just begun to move: it may be late. */
+  readonly isLate: boolean;
+}
+
+export class Extrapolator {
+  readonly #gravity = new GravityTracker();
+  #odometry: OdometryReading[] = [];
+  #poses: TimedPose[] = [];
+  /** The gyroscope's heading at the last pose. */
+  #yawAtPose: number | undefined;
+  #hasImu = false;
+  #standstill: Standstill | undefined;
+
+  addOdometry(reading: OdometryReading): void {
+    this.#odometry.push(reading);
+    if (this.#odometry.length > ODOMETRY_KEPT) this.#odometry = this.#odometry.slice(-ODOMETRY_KEPT / 2);
+  }
+
+  addImu(reading: ImuReading): void {
+    this.#hasImu = true;
+    this.#gravity.add(reading);
+  }
+
+  addPose(timeS: number, pose: Pose2d): void {
+    const odometry = this.#odometryAt(timeS);
+    if (!odometry) this.#standstill = undefined;
+    else if (!this.#standstill || !same(odometry, this.#standstill.odometry)) {
+      this.#standstill = { odometry, pose };
+    }
+    this.#poses.push({ timeS, pose });
+    if (this.#poses.length > POSES_KEPT) this.#poses.shift();
+    this.#yawAtPose = this.#gravity.yawAt(timeS);
+  }
+
+  /** Forgets how it got here: the robot was put somewhere else. */
+  reset(timeS: number, pose: Pose2d): void {
+    this.#poses = [];
+    this.#standstill = undefined;
+    this.addPose(timeS, pose);
+  }
+
+  gravityAlignment(): Quaternion | undefined {
+    return this.#hasImu ? this.#gravity.alignment() : undefined;
+  }
+
+  /** The pose at a time; the identity before the first pose. */
+  predict(timeS: number): Pose2d {
+    const last = this.#poses.at(-1);
+    if (!last) return IDENTITY_2D;
+    const moved = this.odometryBetween(last.timeS, timeS) ?? this.#byVelocity(timeS - last.timeS);
+    const yaw = this.#gravity.yawAt(timeS);
+    const turned = yaw !== undefined && this.#yawAtPose !== undefined ? yaw - this.#yawAtPose : moved.yaw;
+    return compose2d(last.pose, { x: moved.x, y: moved.y, yaw: turned });
+  }
+
+  /**
+   * Other places where it may be, as odometry may be late: the robot may go on as before; and odometry that stood still
+   * says all at once, when it moves again, how the robot has moved since.
+   */
+  alternatives(timeS: number): Alternatives {
+    const last = this.#poses.at(-1), odometry = this.#odometryAt(timeS);
+    if (!last || !odometry || !this.#standstill) return { poses: [], isLate: false };
+    const asBefore = compose2d(last.pose, this.#byVelocity(timeS - last.timeS));
+    if (same(odometry, this.#standstill.odometry)) return { poses: [asBefore], isLate: true };
+    if (this.#standstill.pose === last.pose) return { poses: [asBefore], isLate: false };
+    const atOnce = compose2d(this.#standstill.pose, between2d(this.#standstill.odometry, odometry));
+    return { poses: [asBefore, atOnce], isLate: true };
+  }
+
+  /** How the wheels say that the robot moved; undefined if they say nothing of one of the times. */
+  odometryBetween(fromS: number, toS: number): Pose2d | undefined {
+    const from = this.#odometryAt(fromS), to = this.#odometryAt(toS);
+    return from && to && between2d(from, to);
+  }
+
+  #odometryAt(timeS: number): Pose2d | undefined {
+    const readings = this.#odometry;
+    let k = readings.length - 1;
+    while (k >= 0 && readings[k].timeS > timeS) k--;
+    const before = readings[k], after = readings[k + 1];
+    if (before && after) {
+      return interpolate2d(before.pose, after.pose, (timeS - before.timeS) / (after.timeS - before.timeS));
+    }
+    if (before && before.timeS === timeS) return before.pose;
+    if (before && timeS - before.timeS <= ODOMETRY_REACH_S) {
+      const earlier = readings[k - 1];
+      if (!earlier || before.timeS - earlier.timeS > ODOMETRY_REACH_S) return before.pose;
+      return along(earlier, before, timeS);
+    }
+    return undefined;
+  }
+
+  #byVelocity(dt: number): Pose2d {
+    const last = this.#poses.at(-1)!;
+    const base = this.#poses.findLast(({ timeS }) => last.timeS - timeS >= VELOCITY_BASE_S);
+    if (!base || last.timeS - base.timeS > 2 * ODOMETRY_REACH_S) return IDENTITY_2D;
+    const moved = between2d(base.pose, last.pose);
+    const share = dt / (last.timeS - base.timeS);
+    // Half of the turn is behind the robot when it has gone half of the way.
+    const heading = -0.5 * moved.yaw + 0.5 * moved.yaw * share;
+    const cos = Math.cos(heading), sin = Math.sin(heading);
+    return {
+      x: share * (cos * moved.x - sin * moved.y),
+      y: share * (sin * moved.x + cos * moved.y),
+      yaw: wrapAngle(share * moved.yaw),
+    };
+  }
+}
+
+function along(a: TimedPose, b: TimedPose, timeS: number): Pose2d {
+  return interpolate2d(a.pose, b.pose, (timeS - a.timeS) / (b.timeS - a.timeS));
+}
+
+function same(a: Pose2d, b: Pose2d): boolean {
+  return a.x === b.x && a.y === b.y && a.yaw === b.yaw;
+}

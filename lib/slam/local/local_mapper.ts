@@ -1,0 +1,203 @@
+/**
+ * Local SLAM: gives each scan its pose among the latest scans, and inserts it into the submaps if the robot has moved.
+ */
+
+import type { ImuReading, MapperOptions, OdometryReading, RangeScan } from "../mapping.ts";
+import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
+import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
+import { Extrapolator } from "./extrapolator.ts";
+import { thinned, VoxelFilter } from "./filters.ts";
+import { LEVEL, type Quaternion, rotate } from "./gravity.ts";
+import { type Refinement, ScanRefiner } from "./refinement.ts";
+import { ActiveSubmaps, type Submap } from "./submaps.ts";
+
+const VOXEL_M = 0.025;
+const ADAPTIVE_EDGE_M = 0.5;
+const ADAPTIVE_POINTS = 200;
+const MIN_Z_M = -0.8;
+const MAX_Z_M = 2;
+
+/** Weights of the refinement: of the points, and of the pose that the motion predicts. */
+const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
+
+/** How fast the usual score follows the latest, and how far below it a score calls for a search. */
+const SCORE_SHARE = 0.1;
+const SEARCH_DROP = 0.05;
+/** What a search must find better. */
+const SEARCH_GAIN = 0.01;
+/**
+ * What anything but the prediction must fit better for each metre that it is off: in a bare corridor, points fit best
+ * on the points of the last scan, as if the robot stood still. Less where odometry seems to be late.
+ */
+const GAIN_A_METRE = 0.3;
+const GAIN_LATE_A_METRE = 0.05;
+const SEARCH_POINTS = 100;
+const SEARCH_STEP_RAD = 0.5 * Math.PI / 180;
+const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
+
+/** A scan goes into the submaps after so long, so far, or so much of a turn. */
+const MOTION_TIME_S = 5;
+const MOTION_DISTANCE_M = 0.2;
+const MOTION_ANGLE_RAD = Math.PI / 180;
+
+const DEGREE = Math.PI / 180;
+export interface LocalResult {
+  readonly timeS: number;
+  readonly pose: Pose2d;
+  /** Mean probability under the points, 0.1 to 0.9; 1 for a first scan. */
+  readonly score: number;
+  /** What was inserted; undefined if the robot has hardly moved. */
+  readonly insertion: Insertion | undefined;
+}
+
+export interface Insertion {
+  readonly submaps: readonly Submap[];
+  readonly gravityAlignment: Quaternion;
+  /** The filtered points in the robot's upright frame: x, y, … */
+  readonly points: Float64Array;
+}
+
+/** A scan in the robot's upright frame: x, y, … */
+interface UprightScan {
+  readonly returns: Float64Array;
+  readonly misses: Float64Array;
+}
+
+export class LocalMapper {
+  readonly #extrapolator = new Extrapolator();
+  readonly #filter = new VoxelFilter();
+  readonly #correlative = new CorrelativeMatcher();
+  readonly #refiner = new ScanRefiner();
+  readonly #submaps: ActiveSubmaps;
+  #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
+  #usualScore = 0.5;
+  #last: { readonly timeS: number; readonly pose: Pose2d } | undefined;
+
+  constructor(private readonly options: MapperOptions) {
+    this.#submaps = new ActiveSubmaps(options.scansPerSubmap);
+  }
+
+  addOdometry(reading: OdometryReading): void {
+    this.#extrapolator.addOdometry(reading);
+  }
+
+  addImu(reading: ImuReading): void {
+    this.#extrapolator.addImu(reading);
+  }
+
+  /** How odometry says that the robot moved between two times. */
+  odometryBetween(fromS: number, toS: number): Pose2d | undefined {
+    return this.#extrapolator.odometryBetween(fromS, toS);
+  }
+
+  /** Undefined if no point of the scan is in range. */
+  addScan(scan: RangeScan): LocalResult | undefined {
+    const { timeS } = scan;
+    const prediction = this.#extrapolator.predict(timeS);
+    const gravityAlignment = this.#extrapolator.gravityAlignment() ?? LEVEL;
+    const { returns, misses } = this.#upright(scan, prediction, gravityAlignment);
+    if (returns.length === 0) return undefined;
+    const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
+    const { pose, score } = this.#match(points, prediction, timeS);
+    this.#extrapolator.addPose(timeS, pose);
+    this.#last = { timeS, pose };
+    if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, insertion: undefined };
+    this.#lastInserted = { timeS, pose };
+    const submaps = this.#submaps.insert(pose, placed(returns, pose), placed(misses, pose));
+    return { timeS, pose, score, insertion: { submaps, gravityAlignment, points } };
+  }
+
+  /**
+   * Refines the prediction, which odometry or a steady motion makes good enough most of the time. Where the points fit
+   * worse than usual, tries other predictions, and at last searches around.
+   */
+  #match(points: Float64Array, prediction: Pose2d, timeS: number): { pose: Pose2d; score: number } {
+    const submap = this.#submaps.matched;
+    if (!submap || !this.#last) return { pose: prediction, score: 1 };
+    const refine = (start: Pose2d, expected: Pose2d) =>
+      this.#refiner.refine(submap.grid, points, start, expected, WEIGHTS);
+    let best = refine(prediction, prediction);
+    if (best.score < this.#usualScore) {
+      const { poses, isLate } = this.#extrapolator.alternatives(timeS);
+      const gain = isLate ? GAIN_LATE_A_METRE : GAIN_A_METRE;
+      const isBetter = (found: Refinement, least: number) => {
+        const moved = Math.hypot(found.pose.x - best.pose.x, found.pose.y - best.pose.y);
+        return found.score > best.score + least + gain * moved;
+      };
+      for (const other of poses) {
+        const found = refine(other, other);
+        if (isBetter(found, 0)) best = found;
+      }
+      if (best.score < this.#usualScore - SEARCH_DROP) {
+        const window = windowFor(timeS - this.#last.timeS);
+        const start = this.#correlative.match(submap.grid, thinned(points, SEARCH_POINTS), best.pose, window);
+        const found = refine(start, { x: best.pose.x, y: best.pose.y, yaw: start.yaw });
+        if (isBetter(found, SEARCH_GAIN)) best = found;
+      }
+    }
+    this.#usualScore += SCORE_SHARE * (best.score - this.#usualScore);
+    return best;
+  }
+
+  #hasMoved(timeS: number, pose: Pose2d): boolean {
+    const last = this.#lastInserted;
+    if (!last) return true;
+    const moved = between2d(last.pose, pose);
+    return timeS - last.timeS > MOTION_TIME_S || Math.hypot(moved.x, moved.y) > MOTION_DISTANCE_M ||
+      Math.abs(moved.yaw) > MOTION_ANGLE_RAD;
+  }
+
+  /** Moves each point to where it was seen from the pose at the scan's end, sorts by range, and filters. */
+  #upright(scan: RangeScan, pose: Pose2d, alignment: Quaternion): UprightScan {
+    const { timeS, points, offsetsS } = scan;
+    const count = Math.floor(points.length / 3);
+    const returns = new Float64Array(2 * count), misses = new Float64Array(2 * count);
+    const { minRangeM, maxRangeM, missingDataRayLengthM } = this.options;
+    let returned = 0, missed = 0;
+    let offsetS = 0, seenFrom: Pose2d | undefined;
+    for (let k = 0; k < count; k++) {
+      const range = Math.hypot(points[3 * k], points[3 * k + 1], points[3 * k + 2]);
+      if (!(range >= minRangeM && range < Infinity)) continue;
+      const isMiss = range > maxRangeM;
+      const share = isMiss ? missingDataRayLengthM / range : 1;
+      let x = share * points[3 * k], y = share * points[3 * k + 1], z = share * points[3 * k + 2];
+      if (alignment !== LEVEL) [x, y, z] = rotate(alignment, x, y, z);
+      if (z < MIN_Z_M || z > MAX_Z_M) continue;
+      if (offsetsS) {
+        if (!seenFrom || offsetsS[k] !== offsetS) {
+          offsetS = offsetsS[k];
+          seenFrom = between2d(pose, this.#extrapolator.predict(timeS + offsetS));
+        }
+        ({ x, y } = compose2d(seenFrom, { x, y, yaw: 0 }));
+      }
+      const into = isMiss ? misses : returns, at = 2 * (isMiss ? missed++ : returned++);
+      into[at] = x;
+      into[at + 1] = y;
+    }
+    return {
+      returns: this.#filter.filter(returns.subarray(0, 2 * returned), VOXEL_M),
+      misses: this.#filter.filter(misses.subarray(0, 2 * missed), VOXEL_M),
+    };
+  }
+}
+
+/** Points (x, y, …) of a frame at a pose, outside that frame. */
+export function placed(points: Float64Array, { x, y, yaw }: Pose2d): Float64Array {
+  const cos = Math.cos(yaw), sin = Math.sin(yaw);
+  const out = new Float64Array(points.length);
+  for (let k = 0; k < points.length; k += 2) {
+    out[k] = x + cos * points[k] - sin * points[k + 1];
+    out[k + 1] = y + sin * points[k] + cos * points[k + 1];
+  }
+  return out;
+}
+
+/** As much as the robot may have changed its speed. */
+function windowFor(dt: number): CorrelativeWindow {
+  return {
+    linearM: Math.min(0.6, 0.3 + 0.5 * dt),
+    angularRad: Math.min(40, 20 + 40 * dt) * DEGREE,
+    angularStepRad: SEARCH_STEP_RAD,
+    ...SEARCH_WEIGHTS,
+  };
+}

@@ -1,0 +1,75 @@
+/**
+ * Submaps: grids of a few dozen scans each. Two are active, the newer half as old as the older; scans are matched
+ * against the older one, and inserted into both.
+ */
+
+import type { Pose2d } from "../pose2d.ts";
+import { GridInserter, ProbabilityGrid } from "./probability_grid.ts";
+
+const HIT_PROBABILITY = 0.55;
+const MISS_PROBABILITY = 0.49;
+export const RESOLUTION_M = 0.05;
+
+export class Submap {
+  #scanCount: number;
+  #finished: boolean;
+
+  constructor(readonly localPose: Pose2d, readonly grid: ProbabilityGrid, scanCount = 0, finished = false) {
+    this.#scanCount = scanCount;
+    this.#finished = finished;
+  }
+
+  get scanCount(): number {
+    return this.#scanCount;
+  }
+
+  get finished(): boolean {
+    return this.#finished;
+  }
+
+  insert(inserter: GridInserter, x: number, y: number, returns: Float64Array, misses: Float64Array): void {
+    inserter.insert(this.grid, x, y, returns, misses);
+    this.#scanCount++;
+  }
+
+  finish(): void {
+    this.#finished = true;
+    this.grid.crop();
+  }
+}
+
+export class ActiveSubmaps {
+  readonly #inserter = new GridInserter(HIT_PROBABILITY, MISS_PROBABILITY);
+  #active: Submap[] = [];
+
+  constructor(private readonly scansPerSubmap: number) {}
+
+  /** The submap to match against; undefined before the first scan. */
+  get matched(): Submap | undefined {
+    return this.#active[0];
+  }
+
+  get active(): readonly Submap[] {
+    return this.#active;
+  }
+
+  /** Forgets the active submaps, after it has finished them, so that the next scan begins anew. */
+  end(): void {
+    for (const submap of this.#active) submap.finish();
+    this.#active = [];
+  }
+
+  /** Inserts a scan from a pose, and returns the submaps that it is part of. `returns` and `misses`: x, y, … */
+  insert(pose: Pose2d, returns: Float64Array, misses: Float64Array): readonly Submap[] {
+    const newest = this.#active.at(-1);
+    if (!newest || newest.scanCount === this.scansPerSubmap) {
+      if (this.#active.length === 2) this.#active.shift();
+      const grid = new ProbabilityGrid(RESOLUTION_M, pose.x, pose.y);
+      this.#active.push(new Submap({ x: pose.x, y: pose.y, yaw: 0 }, grid));
+    }
+    const into = [...this.#active];
+    for (const submap of into) submap.insert(this.#inserter, pose.x, pose.y, returns, misses);
+    if (into[0].scanCount >= 2 * this.scansPerSubmap) into[0].finish();
+    return into;
+  }
+}

@@ -1,0 +1,90 @@
+import { assert, assertEquals, assertLess } from "@std/assert";
+import { drifting, drive, RING, viewFrom } from "../../tests/support/floor_plan.ts";
+import { readRecording, recordingNames, RECORDINGS } from "../../tests/support/recordings.ts";
+import { replay } from "./evaluation/replay.ts";
+import { scoreRelations } from "./evaluation/relations.ts";
+import { Mapper } from "./mapper.ts";
+import { MAPPER_DEFAULTS } from "./mapping.ts";
+import { between2d, type Pose2d } from "./pose2d.ts";
+
+const VIEW = { beams: 181, fieldRad: Math.PI, noiseM: 0.01 };
+/** Twice around the ring. */
+const WAY = [[0, 0], [11, 0], [11, 7], [0, 7], [0, 0], [11, 0], [11, 7], [0, 7], [0, 0]] as const;
+
+function mapped(poses: readonly Pose2d[], odometry: readonly Pose2d[] | undefined): Mapper {
+  const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+  poses.forEach((pose, k) => {
+    const timeS = 1000 + 0.2 * k;
+    if (odometry) mapper.addOdometry({ timeS, pose: odometry[k] });
+    mapper.addScan({ timeS, points: viewFrom(RING, pose, { ...VIEW, seed: k }) });
+    while (mapper.work());
+  });
+  mapper.finish();
+  return mapper;
+}
+
+/** The farthest that a node is from where the robot was, all as seen from the first. */
+function worst(mapper: Mapper, poses: readonly Pose2d[]): number {
+  const { nodes } = mapper.state();
+  const first = nodes[0].globalPose;
+  return Math.max(...nodes.map(({ ticks, globalPose }) => {
+    const k = Math.round((Number(ticks - nodes[0].ticks) / 1e7) / 0.2);
+    const off = between2d(between2d(poses[0], poses[k]), between2d(first, globalPose));
+    return Math.hypot(off.x, off.y);
+  }));
+}
+
+Deno.test("mapper: twice around a ring of corridors ends where it began, with odometry that drifts or none", () => {
+  const poses = drive(WAY, 0.15, 0.15);
+  const odometry = drifting(poses, 0.03, 0.002);
+  const off = between2d(odometry[0], odometry.at(-1)!);
+  assert(Math.hypot(off.x, off.y) > 1, "the odometry of this test should be bad");
+  for (const given of [odometry, undefined]) {
+    const mapper = mapped(poses, given);
+    assertLess(worst(mapper, poses), 0.15);
+    const { constraints, submaps } = mapper.state();
+    assert(constraints.some(({ kind }) => kind === "inter"));
+    assert(submaps.filter(({ finished }) => finished).length >= 2);
+    for (const { grid } of submaps) assert(grid.cells.every((one) => one <= 32767));
+  }
+});
+
+Deno.test("mapper: the same readings give the same map, to the bit", () => {
+  const poses = drive(WAY.slice(0, 6), 0.2, 0.2);
+  const [first, second] = [1, 2].map(() => mapped(poses, poses).state());
+  assertEquals(first, second);
+});
+
+Deno.test("mapper: a scan that is not later than the last, or has no point in range, is left out", () => {
+  const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+  const points = viewFrom(RING, { x: 0, y: 0, yaw: 0 }, { ...VIEW, seed: 1 });
+  assertEquals(mapper.pose(), undefined);
+  assertEquals(
+    mapper.addScan({ timeS: 1, points: Float32Array.of(0, 0, 0, NaN, 1, 2, Infinity, 0, 0) }),
+    false,
+  );
+  assertEquals(mapper.addScan({ timeS: 2, points }), true);
+  assertEquals(mapper.addScan({ timeS: 2, points }), false);
+  assertEquals(mapper.pose(), { x: 0, y: 0, yaw: 0 });
+});
+
+const RECORDING = "aces";
+Deno.test({
+  // The reason to be ignored: the recordings are no part of the source tree.
+  name: `mapper: the first scans of ${RECORDING}`,
+  ignore: !recordingNames(RECORDINGS).includes(RECORDING),
+  fn() {
+    const { log, relations } = readRecording(RECORDINGS, RECORDING);
+    const piece = { scans: log.scans.slice(0, 1200), odometry: [] };
+    const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+    const trajectory = replay(piece, mapper, { withOdometry: true });
+    const endS = trajectory.at(-1)!.timeS;
+    const { used, translationM, overMetre } = scoreRelations(
+      trajectory,
+      relations.filter(({ firstS, secondS }) => Math.max(firstS, secondS) < endS),
+    );
+    assert(used > 100);
+    assertLess(translationM.mean, 0.06);
+    assertEquals(overMetre, 0);
+  },
+});
