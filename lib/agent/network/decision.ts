@@ -1,0 +1,219 @@
+/**
+ * What a device does about its networks next: try one, open the hotspot, close it. Pure.
+ *
+ * Owns the rules of provisioning. `decide` takes what the device sees at one moment and gives the next state and the
+ * steps that lead there; it is called again and again, and with every change. It has no clock of its own: times are
+ * those of a clock that never goes back, in milliseconds, so a wrong date changes nothing.
+ *
+ * The room owns the device's networks: what is decided about them, and how that is done with the system's network
+ * service.
+ */
+
+/** What the settings say of it. */
+export interface ProvisioningRules {
+  /** Offline for this long, the hotspot comes up. */
+  readonly hotspotAfterMs: number;
+  /** The hotspot goes down after this long to try networks again. */
+  readonly retryAfterMs: number;
+  /** A user who has done nothing for this long has left. */
+  readonly userIdleMs: number;
+  /** Tries every network, and only the internet counts as being online. */
+  readonly needsInternet: boolean;
+  /** False: the device tries networks, and never opens a hotspot. */
+  readonly mayOpenHotspot: boolean;
+}
+
+/** A Wi-Fi network that the device has a profile of. */
+export interface KnownNetwork {
+  readonly ssid: string;
+  readonly priority: number;
+  readonly inRange: boolean;
+  /** When it was last tried, or came back into range after that: then `undefined`. */
+  readonly triedMs?: number;
+}
+
+/** What the device sees at one moment. */
+export interface Observed {
+  readonly nowMs: number;
+  /** It has the credentials of a machine. */
+  readonly configured: boolean;
+  /** The Wi-Fi network that it is connected to, but for its own hotspot. */
+  readonly connectedTo?: string;
+  /** The internet answers. */
+  readonly online: boolean;
+  readonly networks: readonly KnownNetwork[];
+  /** When somebody last used the portal or the app. */
+  readonly userMs?: number;
+  /** Somebody has handed in all that they wanted to, since the last decision: a network to join, credentials. */
+  readonly handedIn?: { readonly ssid?: string };
+  /** Somebody who may has asked for the hotspot, since the last decision. */
+  readonly asked?: boolean;
+}
+
+export interface ProvisioningState {
+  readonly mode: "normal" | "hotspot";
+  /** When the mode began. */
+  readonly sinceMs: number;
+  /** When the device was last connected as the rules want it. */
+  readonly connectedMs: number;
+  /** Somebody asked for the hotspot: that the device is online does not close it. */
+  readonly asked: boolean;
+  /** Somebody has just handed something in. If the device is not connected by it, the hotspot comes up again at once. */
+  readonly handedIn: boolean;
+}
+
+export type Step =
+  | { readonly do: "open hotspot"; readonly why: string }
+  | { readonly do: "close hotspot"; readonly why: string }
+  | { readonly do: "try"; readonly ssid: string; readonly why: string };
+
+export interface Decision {
+  readonly state: ProvisioningState;
+  /** In this order. A `try` that fails is seen at the next moment. */
+  readonly steps: readonly Step[];
+}
+
+const CHOSEN = "somebody chose it";
+const OFFLINE = "the device is offline";
+
+/**
+ * The state of a device that has just started. One that knows a network has the whole time of the rules to find it; one
+ * that knows none opens its hotspot at once.
+ */
+export function firstState(
+  nowMs: number,
+  knowsNetworks: boolean,
+  rules: ProvisioningRules,
+): ProvisioningState {
+  const connectedMs = knowsNetworks ? nowMs : nowMs - rules.hotspotAfterMs;
+  return { mode: "normal", sinceMs: connectedMs, connectedMs, asked: false, handedIn: false };
+}
+
+export function decide(state: ProvisioningState, seen: Observed, rules: ProvisioningRules): Decision {
+  const connected = isConnected(seen, rules);
+  const next = { ...state, connectedMs: connected ? seen.nowMs : state.connectedMs, handedIn: false };
+  if (state.mode === "hotspot") return inHotspot(next, seen, rules, connected);
+  const why = whyHotspot(state, seen, rules, connected);
+  return normally(next, seen, why, rules, connected);
+}
+
+/** Whether the device is connected as the rules want it: to its first network or the internet, or to the internet. */
+export function isConnected({ connectedTo, online, networks }: Observed, rules: ProvisioningRules): boolean {
+  if (online) return true;
+  if (rules.needsInternet || connectedTo === undefined) return false;
+  return connectedTo === first(networks)?.ssid;
+}
+
+function normally(
+  state: ProvisioningState,
+  seen: Observed,
+  why: string | undefined,
+  rules: ProvisioningRules,
+  connected: boolean,
+): Decision {
+  const { nowMs, handedIn, asked = false } = seen;
+  if (handedIn?.ssid !== undefined && !connected) {
+    return { state: { ...state, handedIn: true }, steps: [tryOut(handedIn.ssid, CHOSEN)] };
+  }
+  if (why !== undefined && rules.mayOpenHotspot) {
+    return {
+      state: { ...state, mode: "hotspot", sinceMs: nowMs, asked },
+      steps: [{ do: "open hotspot", why }],
+    };
+  }
+  const candidate = connected ? undefined : candidates(seen, rules)[0];
+  return { state, steps: candidate ? [tryOut(candidate.ssid, OFFLINE)] : [] };
+}
+
+/** Why the hotspot comes up, if it does. */
+function whyHotspot(
+  state: ProvisioningState,
+  { nowMs, configured, asked }: Observed,
+  { hotspotAfterMs }: ProvisioningRules,
+  connected: boolean,
+): string | undefined {
+  if (asked) return "somebody asked for it";
+  if (!configured) return "the device belongs to no machine yet";
+  if (state.handedIn && !connected) return "what was handed in did not bring the device online";
+  const offlineMs = nowMs - Math.max(state.connectedMs, state.sinceMs);
+  if (!connected && offlineMs >= hotspotAfterMs) {
+    return `the device has been offline for ${minutes(offlineMs)}`;
+  }
+  return undefined;
+}
+
+function inHotspot(
+  state: ProvisioningState,
+  seen: Observed,
+  rules: ProvisioningRules,
+  connected: boolean,
+): Decision {
+  const why = whyClose(state, seen, rules, connected);
+  if (why === undefined) return { state, steps: [] };
+  const closed: ProvisioningState = {
+    ...state,
+    mode: "normal",
+    sinceMs: seen.nowMs,
+    asked: false,
+    handedIn: seen.handedIn !== undefined,
+  };
+  const chosen = seen.handedIn?.ssid;
+  const candidate = chosen ?? (connected ? undefined : candidates(seen, rules)[0]?.ssid);
+  return {
+    state: closed,
+    steps: [
+      { do: "close hotspot", why },
+      ...candidate === undefined ? [] : [tryOut(candidate, chosen === undefined ? OFFLINE : CHOSEN)],
+    ],
+  };
+}
+
+/** Why the hotspot goes down, if it does. */
+function whyClose(
+  state: ProvisioningState,
+  seen: Observed,
+  rules: ProvisioningRules,
+  connected: boolean,
+): string | undefined {
+  const { nowMs, configured, userMs, handedIn } = seen;
+  if (handedIn) return "somebody handed in what was asked for";
+  if (!rules.mayOpenHotspot) return "the settings no longer allow it";
+  const busy = userMs !== undefined && nowMs - userMs < rules.userIdleMs;
+  const openMs = nowMs - state.sinceMs;
+  if (busy) return undefined;
+  if (state.asked) return openMs >= rules.retryAfterMs ? `nobody came for ${minutes(openMs)}` : undefined;
+  if (connected && configured) return "the device is online";
+  if (configured && candidates(seen, rules).length > 0) return "a known network is in range";
+  if (openMs >= rules.retryAfterMs) return `networks are tried again after ${minutes(openMs)}`;
+  return undefined;
+}
+
+/**
+ * The networks to try, the first one first: those in range that were not tried since they came into range, or not for as
+ * long as the hotspot stays open. Of all that are known only the one of the highest priority, unless the rules want the
+ * internet.
+ */
+export function candidates({ networks, nowMs }: Observed, rules: ProvisioningRules): readonly KnownNetwork[] {
+  const primary = first(networks);
+  return byPriority(networks).filter((network) =>
+    network.inRange && (rules.needsInternet || network === primary) &&
+    (network.triedMs === undefined || nowMs - network.triedMs >= rules.retryAfterMs)
+  );
+}
+
+function first(networks: readonly KnownNetwork[]): KnownNetwork | undefined {
+  return byPriority(networks)[0];
+}
+
+/** Of equal priorities the name decides, so that the order is always the same. */
+function byPriority(networks: readonly KnownNetwork[]): KnownNetwork[] {
+  return [...networks].sort((a, b) => b.priority - a.priority || (a.ssid < b.ssid ? -1 : 1));
+}
+
+function tryOut(ssid: string, why: string): Step {
+  return { do: "try", ssid, why };
+}
+
+function minutes(ms: number): string {
+  return `${Math.round(ms / 6_000) / 10} min`;
+}
