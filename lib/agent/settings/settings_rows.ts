@@ -22,7 +22,8 @@ import {
 import { Secret, secret } from "../../base/secret.ts";
 
 const MINUTE_MS = 60_000;
-const SSID_BYTES_MAX = 32;
+/** Of the name of a Wi-Fi network (IEEE 802.11). */
+export const SSID_BYTES_MAX = 32;
 const INTERFACE_LENGTH_MAX = 15;
 /** Ten years: what is longer is a slip of the pen, and no timer takes it. */
 const MINUTES_MAX = 10 * 366 * 24 * 60;
@@ -207,6 +208,15 @@ function interfaceName(name: string, at: Place): string | undefined {
 
 /** Does not show what was found. */
 function passphrase(key: Secret, at: Place): Secret | undefined {
-  const { length } = key.reveal();
-  return length >= 8 && length <= 64 ? key : at.error(`found ${length} characters, wanted 8 to 64`);
+  const text = key.reveal();
+  return isPassphrase(text)
+    ? key
+    : at.error(`found ${text.length} characters, wanted 8 to 63, or 64 hexadecimal digits`);
+}
+
+/** What WPA takes: 8 to 63 bytes of text, or the key itself as 64 hexadecimal digits. */
+export function isPassphrase(text: string): boolean {
+  const { length } = new TextEncoder().encode(text);
+  // deno-lint-ignore no-control-regex
+  return (length >= 8 && length <= 63 && !/[\x00-\x1f\x7f]/.test(text)) || /^[0-9a-fA-F]{64}$/.test(text);
 }

@@ -177,7 +177,7 @@ Deno.test("ranges: what is out of them is told with its path, and what to write"
     ],
     ["advanced_settings", { viam_server_env: { A: 1 } }, "found 1, wanted a string"],
     ["advanced_settings", { disable_vaim_server: true }, 'did you mean "disable_viam_server"?'],
-    ["network_configuration", { hotspot_password: "short" }, "found 5 characters, wanted 8 to 64"],
+    ["network_configuration", { hotspot_password: "short" }, "found 5 characters, wanted 8 to 63"],
     ["network_configuration", { offline_before_starting_hotspot_minutes: 0.2 }, "minutes (at least 1)"],
     [
       "network_configuration",

@@ -1,0 +1,139 @@
+/**
+ * The captive portal: whatever a phone asks for in the hotspot, it gets the page, which is what makes it show the page by
+ * itself. Only `POST /save` does something.
+ *
+ * Promises: a body has at most 64 KiB; forms come from this page (a token in each proves it) and not oftener than a
+ * person can send them; no answer holds a password or credentials.
+ */
+
+import { Buffer } from "node:buffer";
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import type { Clock } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { openPort, type Port } from "../../wire/port/port.ts";
+import type { RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
+import { ServiceTable } from "../../wire/service.ts";
+import type { Intake } from "./intake.ts";
+import { page } from "./page.ts";
+
+export interface PortalParts {
+  readonly intake: Intake;
+  readonly bind: { readonly host: string; readonly port: number };
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const BODY_BYTES_MAX = 64 * 1024;
+/** A person fills in a form in more than two seconds; a few may do it at once. */
+const SAVES_PER_MINUTE = 30;
+const MINUTE_MS = 60_000;
+const FIELDS = [
+  ["cache-control", "no-store"],
+  ["x-content-type-options", "nosniff"],
+  ["x-frame-options", "DENY"],
+  [
+    "content-security-policy",
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+  ],
+  ["referrer-policy", "no-referrer"],
+] as const;
+
+/** Opens the portal. Fails with `unavailable` where another program has the port. */
+export async function openPortal(parts: PortalParts): Promise<Port> {
+  const portal = new Portal(parts);
+  return await openPort({
+    bind: parts.bind,
+    clock: parts.clock,
+    logger: parts.logger,
+    table: new ServiceTable(parts.clock),
+    http: { routes: new Map([["/*", (request) => portal.answer(request)]]) },
+  });
+}
+
+class Portal {
+  readonly #token = randomBytes(18).toString("base64url");
+  #saves: number[] = [];
+  #joining: string | undefined;
+
+  constructor(private readonly parts: PortalParts) {}
+
+  async answer(request: RouteRequest): Promise<RouteAnswer> {
+    const { method, path } = request;
+    if (method === "GET" || method === "HEAD") return path === "/save" ? toFront() : this.#front();
+    if (method === "POST" && path === "/save") return await this.#save(request);
+    return method === "POST" ? toFront() : plain(405, `this page answers GET and POST, not ${method}`);
+  }
+
+  #front(): RouteAnswer {
+    const { intake } = this.parts;
+    const joining = this.#joining;
+    this.#joining = undefined;
+    const body = page({ device: intake.device(), errors: intake.errors(), token: this.#token, joining });
+    return { status: 200, contentType: "text/html; charset=utf-8", body, fields: FIELDS };
+  }
+
+  async #save(request: RouteRequest): Promise<RouteAnswer> {
+    const { intake, clock, logger } = this.parts;
+    const nowMs = clock.monotonicMs();
+    this.#saves = this.#saves.filter((ms) => nowMs - ms < MINUTE_MS);
+    if (this.#saves.length >= SAVES_PER_MINUTE) {
+      return plain(429, "too many forms in one minute; wait a little");
+    }
+    this.#saves.push(nowMs);
+    const form = await readForm(request.body);
+    if (form === undefined) return plain(413, `a form has at most ${BODY_BYTES_MAX} bytes`);
+    if (!this.#isOwn(form.get("token") ?? "")) {
+      intake.tell("The form was too old. Please fill it in again.");
+      return toFront();
+    }
+    try {
+      this.#handIn(form);
+    } catch (error) {
+      intake.forget();
+      const said = messageOf(error);
+      intake.tell(`${said[0].toUpperCase()}${said.slice(1)}.`);
+      if (!(error instanceof SvcError)) logger.error(`the portal could not take a form: ${said}`);
+    }
+    return toFront();
+  }
+
+  #handIn(form: URLSearchParams): void {
+    const { intake } = this.parts;
+    const { online, configured } = intake.device();
+    const ssid = form.get("other")?.trim() || form.get("ssid") || "";
+    if (!online) intake.network(ssid, form.get("password") ?? "");
+    if (!configured) intake.credentials(form.get("viamconfig") ?? "");
+    intake.done();
+    this.#joining = online ? "" : ssid;
+  }
+
+  #isOwn(token: string): boolean {
+    const [given, own] = [Buffer.from(token), Buffer.from(this.#token)];
+    return given.length === own.length && timingSafeEqual(given, own);
+  }
+}
+
+/** The fields of a form, or nothing where it is too long. */
+async function readForm(body: AsyncIterable<Uint8Array>): Promise<URLSearchParams | undefined> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    if ((bytes += chunk.length) > BODY_BYTES_MAX) return undefined;
+    chunks.push(chunk);
+  }
+  return new URLSearchParams(Buffer.concat(chunks).toString("utf8"));
+}
+
+function toFront(): RouteAnswer {
+  return {
+    status: 303,
+    contentType: "text/plain; charset=utf-8",
+    body: "see /\n",
+    fields: [["location", "/"], ["cache-control", "no-store"]],
+  };
+}
+
+function plain(status: number, line: string): RouteAnswer {
+  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n`, fields: FIELDS };
+}

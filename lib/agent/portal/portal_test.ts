@@ -1,0 +1,181 @@
+/** The portal and the app's service over loopback: what people hand in, and what strangers send. */
+
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { Logs } from "../../base/log/log.ts";
+import { ProvisioningService } from "../../../proto/gen/provisioning_pb.ts";
+import { client } from "../../wire/channel.ts";
+import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
+import { openPort } from "../../wire/port/port.ts";
+import { ServiceTable } from "../../wire/service.ts";
+import { type DeviceView, type HandedIn, Intake } from "./intake.ts";
+import { openPortal } from "./portal.ts";
+import { provisioningHandlers } from "./provisioning_service.ts";
+
+const clock = new SystemClock();
+const logger = new Logs(clock, []).logger("test");
+const HOSTILE = `"><script>alert(1)</script>\x1b[2J\u202e`;
+const CREDENTIALS = JSON.stringify({
+  cloud: { id: "part", app_address: "https://cloud:8090", api_key: { id: "key", key: "s3cr3t" } },
+});
+
+const DEVICE: DeviceView = {
+  manufacturer: "Acme & Sons",
+  model: "<rover>",
+  fragmentId: "",
+  agentVersion: "1.0.0",
+  configured: false,
+  online: false,
+  networks: [
+    { ssid: "shop", security: "WPA2", signal: 80.4, connected: false, lastError: "" },
+    { ssid: HOSTILE, security: "", signal: 20, connected: false, lastError: "bad password" },
+  ],
+};
+
+interface Open {
+  readonly url: string;
+  readonly intake: Intake;
+  readonly taken: HandedIn[];
+}
+
+async function withPortal(test: (open: Open) => Promise<void>, device = DEVICE): Promise<void> {
+  const taken: HandedIn[] = [];
+  const intake = new Intake(clock, () => device, (handedIn) => void taken.push(handedIn));
+  const port = await openPortal({ intake, clock, logger, bind: { host: "127.0.0.1", port: 0 } });
+  try {
+    await test({ url: `http://127.0.0.1:${port.port}`, intake, taken });
+  } finally {
+    await port.close(0);
+  }
+}
+
+async function tokenOf(url: string): Promise<string> {
+  return /name="token" value="([\w-]+)"/.exec(await (await fetch(url)).text())![1];
+}
+
+/** Sends the form as a browser does; gives the page that it leads to. */
+async function save(url: string, fields: Record<string, string>): Promise<string> {
+  const answer = await fetch(`${url}/save`, { method: "POST", body: new URLSearchParams(fields) });
+  return await answer.text();
+}
+
+Deno.test("portal: every address shows the page, and nothing of a network's name is more than text", async () => {
+  await withPortal(async ({ url }) => {
+    for (
+      const path of ["/", "/generate_204", "/hotspot-detect.html", "/connecttest.txt?x=1", "/a/b/c", "/save"]
+    ) {
+      const answer = await fetch(`${url}${path}`, { headers: { host: "connectivitycheck.example" } });
+      const html = await answer.text();
+      assertEquals([answer.status, answer.headers.get("cache-control")], [200, "no-store"]);
+      assertStringIncludes(html, "Set up Acme &amp; Sons &lt;rover&gt;");
+      assertStringIncludes(html, "shop (80.4 %, WPA2)");
+      assert(!html.includes("<script") && !html.includes("\x1b") && !html.includes("\u202e"));
+    }
+  });
+});
+
+Deno.test("portal: a form that holds everything is handed in, once, and shown as under way", async () => {
+  await withPortal(async ({ url, intake, taken }) => {
+    assertEquals(intake.userMs, undefined);
+    const token = await tokenOf(url);
+    const html = await save(url, { token, ssid: "shop", password: "12345678", viamconfig: CREDENTIALS });
+    assertStringIncludes(html, "The device now joins shop.");
+    assert(!html.includes("12345678") && !html.includes("s3cr3t"));
+    assertEquals(taken.length, 1);
+    assertEquals([taken[0].network?.ssid, taken[0].network?.psk.reveal()], ["shop", "12345678"]);
+    assertEquals(taken[0].credentials?.reveal(), CREDENTIALS);
+    assert(intake.userMs !== undefined);
+    // The page is the form again, without anything that was typed.
+    assert(!(await (await fetch(url)).text()).includes("12345678"));
+  });
+});
+
+Deno.test("portal: what is wrong with a form is said in words, once, and nothing is handed in", async () => {
+  await withPortal(async ({ url, taken }) => {
+    const token = await tokenOf(url);
+    const good = { token, ssid: "shop", password: "12345678", viamconfig: CREDENTIALS };
+    const cases: [Record<string, string>, string][] = [
+      [{ ...good, ssid: "" }, "Choose a network"],
+      [{ ...good, other: "x".repeat(33) }, "the network&#39;s name has 33 bytes"],
+      [{ ...good, other: "ü".repeat(17) }, "34 bytes"],
+      [{ ...good, password: "short" }, "8 to 63 characters"],
+      [{ ...good, viamconfig: "{" }, "machine&#39;s credentials"],
+      [{ ...good, viamconfig: '{"cloud":{"id":"x"}}' }, "app_address"],
+      [{ ...good, token: "other" }, "The form was too old"],
+    ];
+    for (const [fields, said] of cases) {
+      const html = await save(url, fields);
+      assertStringIncludes(html.replace("The network", "the network"), said);
+      assert(!html.includes("12345678") && !html.includes("s3cr3t"), said);
+      assert(!(await (await fetch(url)).text()).includes('role="alert"'));
+    }
+    assertEquals(taken, []);
+  });
+});
+
+Deno.test("portal: a body of any size is bounded, and so are forms in a minute", async () => {
+  await withPortal(async ({ url, taken }) => {
+    const big = await fetch(`${url}/save`, { method: "POST", body: "x".repeat(65 * 1024) });
+    assertEquals([big.status, await big.text()], [413, "a form has at most 65536 bytes\n"]);
+    const statuses = new Set<number>();
+    for (let form = 0; form < 40; form++) {
+      const answer = await fetch(`${url}/save`, { method: "POST", body: "token=a", redirect: "manual" });
+      await answer.body?.cancel();
+      statuses.add(answer.status);
+    }
+    assertEquals([...statuses], [303, 429]);
+    const put = await fetch(url, { method: "PUT", body: "x" });
+    assertEquals([put.status, taken.length], [405, 0]);
+    await put.body?.cancel();
+  });
+});
+
+Deno.test("portal: what the device has already is not asked for", async () => {
+  await withPortal(async ({ url, taken }) => {
+    const html = await (await fetch(url)).text();
+    assert(!html.includes("viamconfig") && html.includes("ssid"));
+    await save(url, { token: await tokenOf(url), other: "hidden one", password: "" });
+    assertEquals([taken[0].network?.ssid, taken[0].credentials], ["hidden one", undefined]);
+  }, { ...DEVICE, configured: true });
+});
+
+Deno.test("provisioning service: the published calls keep and hand in", async () => {
+  const taken: HandedIn[] = [];
+  const intake = new Intake(
+    clock,
+    () => ({ ...DEVICE, lastTried: DEVICE.networks[1] }),
+    (one) => void taken.push(one),
+  );
+  intake.tell("it did not work");
+  const table = new ServiceTable(clock);
+  table.add(provisioningHandlers(intake));
+  const port = await openPort({ table, clock, bind: { host: "127.0.0.1", port: 0 } });
+  const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+  const app = client(ProvisioningService, channel);
+  try {
+    const status = await app.getSmartMachineStatus({});
+    assertEquals([status.hasSmartMachineCredentials, status.isOnline, status.errors], [false, false, [
+      "it did not work",
+    ]]);
+    assertEquals(status.provisioningInfo?.manufacturer, "Acme & Sons");
+    const { networks } = await app.getNetworkList({});
+    assertEquals(networks.map(({ signal, type }) => [signal, type]), [[80, "wifi"], [20, "wifi"]]);
+    await assertRejects(() => app.exitProvisioning({}), SvcError, "credentials are missing");
+    await assertRejects(
+      () => app.setNetworkCredentials({ type: "wired", ssid: "x" }),
+      SvcError,
+      "wanted",
+    );
+    await app.setNetworkCredentials({ type: "wifi", ssid: "shop", psk: "12345678" });
+    await app.setSmartMachineCredentials({
+      cloud: { id: "part", secret: "hidden", appAddress: "https://cloud:8090" },
+    });
+    await app.exitProvisioning({});
+    assertEquals(taken[0].network?.ssid, "shop");
+    assertEquals(JSON.parse(taken[0].credentials!.reveal()).cloud.secret, "hidden");
+  } finally {
+    channel.close();
+    await port.close(0);
+  }
+});

@@ -1,0 +1,68 @@
+/**
+ * The published service by which an app sets a device up: `viam.provisioning.v1.ProvisioningService`, without TLS and
+ * without keys, for whoever has joined the hotspot.
+ *
+ * The Set calls keep what they get; ExitProvisioning has it taken into use.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import { ProvisioningService } from "../../../proto/gen/provisioning_pb.ts";
+import { service } from "../../wire/service.ts";
+import type { DeviceView, Intake, SeenNetwork } from "./intake.ts";
+
+export function provisioningHandlers(intake: Intake) {
+  return service(ProvisioningService, {
+    getSmartMachineStatus() {
+      const device: DeviceView = intake.device();
+      return {
+        provisioningInfo: {
+          fragmentId: device.fragmentId,
+          model: device.model,
+          manufacturer: device.manufacturer,
+        },
+        hasSmartMachineCredentials: device.configured,
+        isOnline: device.online,
+        latestConnectionAttempt: device.lastTried && infoOf(device.lastTried),
+        errors: [...intake.errors()],
+        agentVersion: device.agentVersion,
+      };
+    },
+
+    setNetworkCredentials({ type, ssid, psk }) {
+      if (type !== WIFI) {
+        throw new SvcError("invalid_argument", `found a network of type "${type}", wanted "${WIFI}"`);
+      }
+      intake.network(ssid, psk);
+      return {};
+    },
+
+    setSmartMachineCredentials({ cloud }) {
+      if (!cloud) throw new SvcError("invalid_argument", "found no cloud, wanted the machine's credentials");
+      const { id, secret, appAddress, apiKey } = cloud;
+      intake.credentials(JSON.stringify({
+        cloud: {
+          id,
+          app_address: appAddress,
+          ...secret === "" ? {} : { secret },
+          ...apiKey ? { api_key: { id: apiKey.id, key: apiKey.key } } : {},
+        },
+      }));
+      return {};
+    },
+
+    getNetworkList() {
+      return { networks: intake.device().networks.map(infoOf) };
+    },
+
+    exitProvisioning() {
+      intake.done();
+      return {};
+    },
+  });
+}
+
+const WIFI = "wifi";
+
+function infoOf({ ssid, security, signal, connected, lastError }: SeenNetwork) {
+  return { type: WIFI, ssid, security, signal: Math.round(signal), connected, lastError };
+}
