@@ -25,6 +25,7 @@ import type { Logger, Logs } from "../../lib/base/log/log.ts";
 import type { LogQueue } from "../../lib/base/log/queue.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
+import { type Networks, openNetworks } from "./networks.ts";
 import { updaterOf } from "./updater.ts";
 import { openLogs } from "../logs.ts";
 import type { AgentFlags } from "./program.ts";
@@ -48,6 +49,8 @@ interface Workshop {
   readonly commands: Commands;
   /** Has the agent end. */
   readonly stop: (reason: string) => void;
+  /** Where the agent takes care of them. */
+  readonly networks?: Networks;
 }
 
 export interface AgentPace {
@@ -79,14 +82,19 @@ export async function runAgent(
   };
   const ignore = host.onTermination(end);
   const files = host;
+  logger.info("svc-agent", { version: VERSION, dir: options.dir });
+  // What the agent does to the system it does only as a service, on Linux.
+  const managesNetworks = !options.devMode && host.platform().os === "linux";
+  const networks = managesNetworks
+    ? await openNetworks({ ...options, host, clock, logger: logs.logger("svc-agent.networks") })
+    : undefined;
   const workshop: Workshop = {
-    ...{ options, host, clock, logs, logger, files },
+    ...{ options, host, clock, logs, logger, files, networks },
     pace: paceOf(clock),
     commands: new SystemCommands(host, clock),
     stop: end,
   };
   try {
-    logger.info("svc-agent", { version: VERSION, dir: options.dir });
     const credentials = await waitForCredentials(workshop, stop.signal);
     if (credentials) {
       const end = await work(workshop, credentials, stop.signal);
@@ -94,6 +102,7 @@ export async function runAgent(
     }
     return 0;
   } finally {
+    await networks?.close();
     ignore();
   }
 }
@@ -104,13 +113,15 @@ function isPrivileged(host: DenoHost): boolean {
 
 /** The machine's credentials, as soon as it has some; nothing when it is told to stop before. */
 async function waitForCredentials(
-  { options, host, clock, logger, commands }: Workshop,
+  { options, host, clock, logger, commands, networks }: Workshop,
   signal: AbortSignal,
 ): Promise<Credentials | undefined> {
   const alive = watchdog(host, commands, clock);
   for (let told = ""; !signal.aborted;) {
     try {
-      return await readCredentials(host, options.config);
+      const credentials = await readCredentials(host, options.config);
+      if (networks) networks.known.configured = true;
+      return credentials;
     } catch (error) {
       const problem = chainOf(error);
       if (problem !== told) logger.error(`this machine cannot work yet: ${problem}`);
@@ -137,6 +148,7 @@ async function work(workshop: Workshop, credentials: Credentials, signal: AbortS
     const args = ["-config", await runtimeConfig(workshop, credentials)];
     if (plain) args.push("-allow-insecure-creds");
     const agent = new Agent(await partsOf(workshop, cloud, queue, args));
+    if (workshop.networks) workshop.networks.known.online = () => agent.status.online;
     const controlled = {
       get status() {
         return agent.status;
@@ -207,7 +219,7 @@ async function partsOf(
 
 /** What the agent does to the system: only as a service, on Linux. */
 function subsystemsOf(
-  { options, host, clock, logger, files, commands }: Workshop,
+  { options, host, clock, logger, files, commands, networks }: Workshop,
   queue: LogQueue,
   probe: RuntimeProbe,
   reboot: AgentParts["reboot"],
@@ -217,6 +229,7 @@ function subsystemsOf(
   const mayInterrupt = async () => (await probe.restartStatus())?.restartAllowed ?? false;
   const own = ["svc-agent", "svc-agent-loader"];
   return [
+    ...networks ? [networks.subsystem] : [],
     new Journald(parts),
     new OsUpgrades({ ...parts, clock, mayInterrupt, reboot }),
     new LogForwarding({ ...parts, processes: host, clock, send: queue.sink, base: options.dir, own }),

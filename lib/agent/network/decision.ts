@@ -98,7 +98,10 @@ export function decide(state: ProvisioningState, seen: Observed, rules: Provisio
 }
 
 /** Whether the device is connected as the rules want it: to its first network or the internet, or to the internet. */
-export function isConnected({ connectedTo, online, networks }: Observed, rules: ProvisioningRules): boolean {
+export function isConnected(
+  { connectedTo, online, networks }: Pick<Observed, "connectedTo" | "online" | "networks">,
+  rules: ProvisioningRules,
+): boolean {
   if (online) return true;
   if (rules.needsInternet || connectedTo === undefined) return false;
   return connectedTo === first(networks)?.ssid;

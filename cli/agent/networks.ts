@@ -1,0 +1,98 @@
+/**
+ * The device's networks, put together for the agent: NetworkManager over the system's bus, the portal and the app's
+ * service.
+ */
+
+import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
+import { NetworkManager } from "../../lib/agent/network/network_manager.ts";
+import { Networking } from "../../lib/agent/network/networking.ts";
+import type { Serving } from "../../lib/agent/network/hotspot.ts";
+import { Intake } from "../../lib/agent/portal/intake.ts";
+import { openPortal } from "../../lib/agent/portal/portal.ts";
+import { provisioningHandlers } from "../../lib/agent/portal/provisioning_service.ts";
+import { writeCredentials } from "../../lib/agent/settings/credentials.ts";
+import { decideSettings, readDefaults } from "../../lib/agent/settings/settings.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { openBus } from "../../lib/base/bus/bus.ts";
+import { messageOf } from "../../lib/base/error.ts";
+import type { DenoHost } from "../../lib/base/host_deno.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { openPort } from "../../lib/wire/port/port.ts";
+import { ServiceTable } from "../../lib/wire/service.ts";
+import { VERSION } from "../version.ts";
+
+export interface NetworksParts {
+  /** The file of the machine's credentials. */
+  readonly config: string;
+  /** The manufacturer's settings, which a device has before it has any others. */
+  readonly defaults: string;
+  readonly host: DenoHost;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** What the agent knows, and the networks go by. */
+export interface Known {
+  configured: boolean;
+  /** The control plane answers. */
+  online: () => boolean;
+}
+
+/** The networks under the agent's care. */
+export interface Networks {
+  readonly known: Known;
+  readonly subsystem: Subsystem;
+  /** Ends the hotspot, and lets go of the networks. */
+  close(): Promise<void>;
+}
+
+const PORTAL_PORT = 80;
+/** Of the published service. */
+const APP_PORT = 4772;
+
+/** Takes care of the device's networks; nothing, and a warning, where there is no message bus. */
+export async function openNetworks(parts: NetworksParts): Promise<Networks | undefined> {
+  const { config, host, clock, logger } = parts;
+  const bus = await openBus(host).catch((error) =>
+    void logger.warn(`networks are not managed: ${messageOf(error)}`)
+  );
+  if (!bus) return undefined;
+  const port = new NetworkManager(bus, clock);
+  const known: Known = { configured: false, online: () => false };
+  const { defaults } = await readDefaults(host, parts.defaults);
+  const networking = new Networking({
+    ...{ port, files: host, clock, logger },
+    intake: (device, take) => new Intake(clock, device, take),
+    hostname: host.hostname(),
+    agentVersion: VERSION,
+    isConfigured: () => known.configured,
+    reachesCloud: () => known.online(),
+    configure: (credentials) => writeCredentials(host, config, credentials),
+    serve: (intake, address) => serve(intake, address, parts),
+  }, decideSettings({ defaults }).settings);
+  const stop = new AbortController();
+  const running = networking.run(stop.signal);
+  return {
+    known,
+    subsystem: networking,
+    async close() {
+      stop.abort();
+      await running;
+      await networking.close();
+      await port.close();
+    },
+  };
+}
+
+async function serve(intake: Intake, host: string, { clock, logger }: NetworksParts): Promise<Serving> {
+  const portal = await openPortal({ intake, clock, logger, bind: { host, port: PORTAL_PORT } });
+  try {
+    const table = new ServiceTable(clock);
+    table.add(provisioningHandlers(intake));
+    const app = await openPort({ table, clock, logger, bind: { host, port: APP_PORT } });
+    return { close: async () => void await Promise.all([portal.close(0), app.close(0)]) };
+  } catch (error) {
+    await portal.close(0);
+    throw error;
+  }
+}

@@ -1,0 +1,57 @@
+/** Which Wi-Fi networks are in range, when each was tried, and why that failed. Pure but for what it remembers. */
+
+import type { SeenNetwork } from "../portal/intake.ts";
+import type { WifiInRange } from "./network_port.ts";
+
+/** A network that is not seen for this long is out of range; when it is back, it is tried again. */
+const UNSEEN_MS = 60_000;
+
+interface Remembered {
+  readonly network: WifiInRange;
+  readonly seenMs: number;
+  readonly triedMs?: number;
+  readonly error: string;
+}
+
+export class InRange {
+  readonly #networks = new Map<string, Remembered>();
+  /** Errors outlive what is in range: the hotspot hides other networks from some chips. */
+  readonly #hidden = new Map<string, number>();
+  lastTried = "";
+
+  see(networks: readonly WifiInRange[], nowMs: number): void {
+    for (const network of networks) {
+      const before = this.#networks.get(network.ssid);
+      this.#networks.set(network.ssid, { error: "", ...before, network, seenMs: nowMs });
+    }
+    for (const [ssid, { seenMs }] of this.#networks) {
+      if (nowMs - seenMs >= UNSEEN_MS) this.#networks.delete(ssid);
+    }
+    for (const [ssid, triedMs] of this.#hidden) if (nowMs - triedMs >= UNSEEN_MS) this.#hidden.delete(ssid);
+  }
+
+  of(ssid: string): { readonly inRange: boolean; readonly triedMs?: number } {
+    const found = this.#networks.get(ssid);
+    return { inRange: found !== undefined, triedMs: found?.triedMs ?? this.#hidden.get(ssid) };
+  }
+
+  tried(ssid: string, nowMs: number): void {
+    this.lastTried = ssid;
+    const found = this.#networks.get(ssid);
+    if (found) this.#networks.set(ssid, { ...found, triedMs: nowMs });
+    else this.#hidden.set(ssid, nowMs);
+  }
+
+  /** Why joining it failed; empty if it did not. */
+  failed(ssid: string, error: string): void {
+    const found = this.#networks.get(ssid);
+    if (found) this.#networks.set(ssid, { ...found, error });
+  }
+
+  /** The strongest first. */
+  all(): Omit<SeenNetwork, "connected">[] {
+    return [...this.#networks.values()]
+      .map(({ network, error }) => ({ ...network, lastError: error }))
+      .sort((a, b) => b.signal - a.signal || (a.ssid < b.ssid ? -1 : 1));
+  }
+}

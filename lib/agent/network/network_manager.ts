@@ -1,0 +1,294 @@
+/**
+ * The networks by NetworkManager (1.30 or newer), over the system's bus.
+ *
+ * Published names of https://networkmanager.dev/docs/api/latest/spec.html. Names of networks are bytes: what is no UTF-8
+ * in them is shown as U+FFFD and cannot be chosen.
+ */
+
+import { Buffer } from "node:buffer";
+import type { Bus } from "../../base/bus/bus.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import type { Checkpoint, NetworkPort, NetworkView, Profile, WifiInRange } from "./network_port.ts";
+import { MARK, type ProfileWanted } from "./profiles.ts";
+
+const NM = "org.freedesktop.NetworkManager";
+const ROOT = "/org/freedesktop/NetworkManager";
+const PROPERTIES = "org.freedesktop.DBus.Properties";
+const NOTHING = "/";
+/** NMDeviceType. */
+const WIFI = 2;
+/** NMActiveConnectionState. */
+const ACTIVATED = 2;
+/** NMDeviceState. */
+const DEVICE = { disconnected: 30, activated: 100, failed: 120 } as const;
+/** NMConnectivityState. */
+const FULL = 4;
+/** NMDeviceStateReason, as a person would say it. */
+const REASONS: { readonly [reason: number]: string } = {
+  5: "the network gave the device no address (something else may serve addresses or names here)",
+  7: "the password is wrong or missing",
+  8: "the network broke off the connection",
+  9: "the password may be wrong: the network did not accept it",
+  10: "the network did not answer in time",
+  11: "the network did not answer in time",
+  15: "no address came from the network",
+  16: "no address came from the network",
+  17: "no address came from the network",
+  53: "the network is out of range",
+};
+const ACTIVATE_MS = 50_000;
+const SCAN_MS = 30_000;
+const LOOK_AGAIN_MS = 250;
+/** NM_CHECKPOINT_CREATE_FLAG: delete new profiles, disconnect new devices. */
+const CHECKPOINT_FLAGS = 0x02 | 0x04;
+const NETWORKS_MAX = 200;
+const PROFILES_MAX = 500;
+
+interface DeviceSeen {
+  readonly path: string;
+  readonly name: string;
+  readonly type: number;
+}
+
+export class NetworkManager implements NetworkPort {
+  constructor(private readonly bus: Bus, private readonly clock: Clock) {}
+
+  async look(interfaceName: string, signal: AbortSignal): Promise<NetworkView> {
+    const wifi = await this.#wifi(interfaceName, signal);
+    const profiles = await this.#profiles(signal);
+    const connectivity = await this.#get<number>(ROOT, NM, "Connectivity", signal);
+    const view = { internet: connectivity === FULL, profiles };
+    if (!wifi) return { ...view, inRange: [] };
+    const connectedTo = await this.#connectedTo(wifi.path, profiles, signal);
+    return { ...view, wifiDevice: wifi.name, connectedTo, inRange: await this.#inRange(wifi.path, signal) };
+  }
+
+  async scan(wifiDevice: string, signal: AbortSignal): Promise<void> {
+    const wifi = await this.#wifi(wifiDevice, signal);
+    if (!wifi) return;
+    const last = () => this.#get<bigint>(wifi.path, `${NM}.Device.Wireless`, "LastScan", signal);
+    const before = await last();
+    await this.#call(wifi.path, `${NM}.Device.Wireless`, "RequestScan", "a{sv}", [{}], signal);
+    const late = deadline(this.clock, SCAN_MS, () => tooLate("looking for networks", SCAN_MS), signal);
+    try {
+      while (await last() === before) await this.clock.sleep(LOOK_AGAIN_MS, late.signal);
+    } finally {
+      late.done();
+    }
+  }
+
+  async put(profile: ProfileWanted, known: readonly Profile[], signal: AbortSignal): Promise<Profile> {
+    const there = known.find(({ name }) => name === profile.name);
+    const { settings } = profile;
+    if (there) {
+      await this.#call(there.path, `${NM}.Settings.Connection`, "Update", "a{sa{sv}}", [settings], signal);
+    }
+    const path = there?.path ??
+      await this.#call<string>(
+        `${ROOT}/Settings`,
+        `${NM}.Settings`,
+        "AddConnection",
+        "a{sa{sv}}",
+        [settings],
+        signal,
+      );
+    return await this.#profile(path, signal);
+  }
+
+  async remove({ path }: Profile, signal: AbortSignal): Promise<void> {
+    await this.#call(path, `${NM}.Settings.Connection`, "Delete", undefined, [], signal);
+  }
+
+  async activate({ path, ssid, id }: Profile, deviceName: string, signal: AbortSignal): Promise<void> {
+    const device = (await this.#devices(signal)).find(({ name }) => name === deviceName);
+    if (!device) throw new SvcError("not_found", `there is no network device ${deviceName}`);
+    const args = [path, device.path, NOTHING];
+    const active = await this.#call<string>(ROOT, NM, "ActivateConnection", "ooo", args, signal);
+    const late = deadline(
+      this.clock,
+      ACTIVATE_MS,
+      () => tooLate(`joining ${ssid ?? id}`, ACTIVATE_MS),
+      signal,
+    );
+    try {
+      for (;;) {
+        const state = await this.#get<number>(active, `${NM}.Connection.Active`, "State", late.signal)
+          .catch(gone);
+        if (state === ACTIVATED) return;
+        const [at, reason] = await this.#get<[number, number]>(
+          device.path,
+          `${NM}.Device`,
+          "StateReason",
+          late.signal,
+        );
+        if (state === undefined || state > ACTIVATED || at === DEVICE.failed) {
+          throw new SvcError("failed_precondition", REASONS[reason] ?? `it did not work (reason ${reason})`);
+        }
+        await this.clock.sleep(LOOK_AGAIN_MS, late.signal);
+      }
+    } finally {
+      late.done();
+    }
+  }
+
+  async deactivate({ path }: Profile, signal: AbortSignal): Promise<void> {
+    for (const active of await this.#get<string[]>(ROOT, NM, "ActiveConnections", signal)) {
+      const of = await this.#get<string>(active, `${NM}.Connection.Active`, "Connection", signal).catch(gone);
+      if (of === path) await this.#call(ROOT, NM, "DeactivateConnection", "o", [active], signal);
+    }
+  }
+
+  async checkpoint(withinSeconds: number, signal: AbortSignal): Promise<Checkpoint> {
+    const args = [[], withinSeconds, CHECKPOINT_FLAGS];
+    const path = await this.#call<string>(ROOT, NM, "CheckpointCreate", "aouu", args, signal);
+    return {
+      keep: (signal) => this.#call(ROOT, NM, "CheckpointDestroy", "o", [path], signal),
+      goBack: async (signal) => void await this.#call(ROOT, NM, "CheckpointRollback", "o", [path], signal),
+    };
+  }
+
+  async reload(signal: AbortSignal): Promise<void> {
+    await this.#call(ROOT, NM, "Reload", "u", [0], signal);
+  }
+
+  close(): Promise<void> {
+    return this.bus.close();
+  }
+
+  async #devices(signal: AbortSignal): Promise<DeviceSeen[]> {
+    const paths = await this.#call<string[]>(ROOT, NM, "GetDevices", undefined, [], signal);
+    const seen: DeviceSeen[] = [];
+    for (const path of paths) {
+      const all = await this.#all(path, `${NM}.Device`, signal).catch(gone);
+      if (all) seen.push({ path, name: String(all.Interface), type: Number(all.DeviceType) });
+    }
+    return seen;
+  }
+
+  async #wifi(wanted: string, signal: AbortSignal): Promise<DeviceSeen | undefined> {
+    const devices = (await this.#devices(signal)).filter(({ type }) => type === WIFI);
+    return devices.find(({ name }) => wanted === "" || name === wanted);
+  }
+
+  async #profiles(signal: AbortSignal): Promise<Profile[]> {
+    const paths = await this.#call<string[]>(
+      `${ROOT}/Settings`,
+      `${NM}.Settings`,
+      "ListConnections",
+      undefined,
+      [],
+      signal,
+    );
+    const profiles: Profile[] = [];
+    for (const path of paths.slice(0, PROFILES_MAX)) {
+      const profile = await this.#profile(path, signal).catch(gone);
+      if (profile) profiles.push(profile);
+    }
+    return profiles;
+  }
+
+  async #profile(path: string, signal: AbortSignal): Promise<Profile> {
+    type Settings = Record<string, Record<string, unknown> | undefined>;
+    const iface = `${NM}.Settings.Connection`;
+    const settings = await this.#call<Settings>(path, iface, "GetSettings", undefined, [], signal);
+    const { connection = {}, user = {} } = settings;
+    const wifi = settings["802-11-wireless"];
+    const data = (user.data ?? {}) as Record<string, string>;
+    return {
+      path,
+      name: data[MARK.name] ?? "",
+      digest: data[MARK.digest] ?? "",
+      id: String(connection.id ?? ""),
+      ssid: wifi && nameOf(wifi.ssid),
+      priority: Number(connection["autoconnect-priority"] ?? 0),
+      isHotspot: wifi?.mode === "ap",
+    };
+  }
+
+  async #connectedTo(
+    wifi: string,
+    profiles: readonly Profile[],
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const active = await this.#get<string>(wifi, `${NM}.Device`, "ActiveConnection", signal);
+    if (active === NOTHING) return undefined;
+    const all = await this.#all(active, `${NM}.Connection.Active`, signal).catch(gone);
+    if (Number(all?.State) !== ACTIVATED) return undefined;
+    const profile = profiles.find(({ path }) => path === all?.Connection);
+    return profile && !profile.isHotspot ? profile.ssid : undefined;
+  }
+
+  async #inRange(wifi: string, signal: AbortSignal): Promise<WifiInRange[]> {
+    const iface = `${NM}.Device.Wireless`;
+    const points = await this.#call<string[]>(wifi, iface, "GetAllAccessPoints", undefined, [], signal);
+    const strongest = new Map<string, WifiInRange>();
+    for (const path of points.slice(0, NETWORKS_MAX)) {
+      const all = await this.#all(path, `${NM}.AccessPoint`, signal).catch(gone);
+      const ssid = nameOf(all?.Ssid);
+      if (!all || !ssid || ssid.includes("\ufffd") || ssid.includes("\0")) continue;
+      const signalPercent = Number(all.Strength);
+      if ((strongest.get(ssid)?.signal ?? -1) >= signalPercent) continue;
+      strongest.set(ssid, { ssid, signal: signalPercent, security: securityOf(all) });
+    }
+    return [...strongest.values()].sort((a, b) => b.signal - a.signal || (a.ssid < b.ssid ? -1 : 1));
+  }
+
+  async #get<T>(path: string, iface: string, name: string, signal: AbortSignal): Promise<T> {
+    return await this.#call<T>(path, PROPERTIES, "Get", "ss", [iface, name], signal);
+  }
+
+  async #all(path: string, iface: string, signal: AbortSignal): Promise<Record<string, unknown>> {
+    return await this.#call(path, PROPERTIES, "GetAll", "s", [iface], signal);
+  }
+
+  async #call<T = void>(
+    path: string,
+    iface: string,
+    member: string,
+    signature: string | undefined,
+    args: readonly unknown[],
+    signal: AbortSignal,
+  ): Promise<T> {
+    return await this.bus.call<T>({
+      destination: NM,
+      path,
+      interface: iface,
+      member,
+      signature,
+      args,
+      signal,
+    });
+  }
+}
+
+/** What went while it was looked at is not there; every other error is one. */
+function gone(error: unknown): undefined {
+  const { code } = SvcError.from(error);
+  if (code !== "not_found" && code !== "unimplemented" && code !== "failed_precondition") throw error;
+  return undefined;
+}
+
+function nameOf(bytes: unknown): string | undefined {
+  return bytes instanceof Uint8Array ? Buffer.from(bytes).toString("utf8") : undefined;
+}
+
+/** 802.11 security of an access point by its flags (NM80211ApFlags, NM80211ApSecurityFlags). */
+function securityOf({ Flags, WpaFlags, RsnFlags }: Record<string, unknown>): string {
+  const [flags, wpa, rsn] = [Number(Flags), Number(WpaFlags), Number(RsnFlags)];
+  const [PRIVACY, PSK, EAP, SAE, OWE, OWE_TM] = [0x1, 0x100, 0x200, 0x400, 0x800, 0x1000];
+  const found = [
+    ...wpa !== 0 ? ["WPA1"] : [],
+    ...(rsn & (PSK | EAP)) !== 0 ? ["WPA2"] : [],
+    ...(rsn & SAE) !== 0 ? ["WPA3"] : [],
+    ...(rsn & OWE) !== 0 ? ["OWE"] : [],
+    ...(rsn & OWE_TM) !== 0 ? ["OWE-TM"] : [],
+    ...((wpa | rsn) & EAP) !== 0 ? ["802.1X"] : [],
+  ];
+  if (found.length === 0 && (flags & PRIVACY) !== 0) return "WEP";
+  return found.join(" ");
+}
+
+function tooLate(what: string, ms: number): SvcError {
+  return new SvcError("deadline_exceeded", `${what} took longer than ${ms / 1000} s`);
+}

@@ -1,0 +1,349 @@
+/**
+ * The device's networks, kept as the settings want them: the entries of `additional_networks`, power saving, and the
+ * hotspot by which a person sets the device up.
+ *
+ * Observes with `NetworkPort`, decides with `decide`, and does what that says, one thing after another. Promises: a
+ * pushed network that cuts the device off is taken back, also if the agent dies meanwhile, and not tried again before it
+ * changes; profiles of others are never touched; the hotspot ends with the agent.
+ */
+
+import { type Clock, Waker } from "../../base/clock.ts";
+import { chainOf, messageOf } from "../../base/error.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { HandedIn, Intake } from "../portal/intake.ts";
+import type { AgentSettings } from "../settings/settings.ts";
+import type { Subsystem } from "../settings/subsystem.ts";
+import { writeIfOther } from "../system/drop_in.ts";
+import {
+  decide,
+  firstState,
+  isConnected,
+  type ProvisioningRules,
+  type ProvisioningState,
+  type Step,
+} from "./decision.ts";
+import { Hotspot, type HotspotParts } from "./hotspot.ts";
+import { InRange } from "./in_range.ts";
+import type { NetworkPort, NetworkView, Profile } from "./network_port.ts";
+import { additionalProfile, CHOSEN, chosenProfile, HOTSPOT, type ProfileWanted } from "./profiles.ts";
+
+export interface NetworkingParts extends Omit<HotspotParts, "intake"> {
+  readonly port: NetworkPort;
+  readonly intake: (device: Intake["device"], take: (handedIn: HandedIn) => void) => Intake;
+  readonly files: ReadFiles & WriteFiles;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** For the name of the hotspot. */
+  readonly hostname: string;
+  readonly agentVersion: string;
+  readonly isConfigured: () => boolean;
+  /** The control plane answers, whatever the network service thinks of the internet. */
+  readonly reachesCloud: () => boolean;
+  /** Writes the machine's credentials. */
+  readonly configure: (credentials: string) => Promise<void>;
+  /** What stands before the paths of the system's files; nothing, but for tests. */
+  readonly root?: string;
+}
+
+const TICK_MS = 15_000;
+/** The person's phone gets its answer before the hotspot goes down. */
+const GRACE_MS = 3_000;
+/** So long a pushed network has to bring the device online again before it is taken back. */
+const PROVE_MS = 120_000;
+const PROVE_EVERY_MS = 2_000;
+/** The service goes back by itself this much later, for the agent may have gone. */
+const CHECKPOINT_SPARE_S = 60;
+const SCAN_FAILURES_MAX = 3;
+const POWER_SAVE_FILE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
+/** NetworkManager.conf(5), wifi.powersave. */
+const POWER_SAVE = { off: 2, on: 3 } as const;
+
+export class Networking implements Subsystem {
+  readonly name = "networks";
+  readonly #parts: NetworkingParts;
+  readonly #hotspot: Hotspot;
+  readonly #inRange: InRange;
+  readonly #intake: Intake;
+  readonly #waker: Waker;
+  #settings: AgentSettings;
+  #state: ProvisioningState | undefined;
+  #view: NetworkView | undefined;
+  #handedIn: HandedIn | undefined;
+  #scanFailures = 0;
+  /** Digests of pushed profiles that cut the device off. */
+  readonly #bad = new Set<string>();
+  #doing: Promise<unknown> = Promise.resolve();
+  #told = "";
+
+  constructor(parts: NetworkingParts, settings: AgentSettings) {
+    this.#parts = parts;
+    this.#settings = settings;
+    this.#inRange = new InRange();
+    this.#waker = new Waker(parts.clock);
+    this.#intake = parts.intake(() => this.#device(), (handedIn) => {
+      this.#handedIn = handedIn;
+      parts.clock.after(GRACE_MS, () => this.#waker.wake());
+    });
+    this.#hotspot = new Hotspot({ ...parts, intake: this.#intake });
+  }
+
+  /** Follows the device's networks until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { logger } = this.#parts;
+    const wake = () => this.#waker.wake();
+    signal.addEventListener("abort", wake);
+    try {
+      while (!signal.aborted) {
+        await this.#alone(() => this.#tick(signal)).then(() => this.#told = "", (error) => {
+          const problem = chainOf(error);
+          if (!signal.aborted && problem !== this.#told) logger.error(`networks are not managed: ${problem}`);
+          this.#told = problem;
+        });
+        if (!signal.aborted) await this.#waker.sleep(TICK_MS);
+      }
+    } finally {
+      signal.removeEventListener("abort", wake);
+      await this.#hotspot.close().catch((error) =>
+        logger.warn(`the hotspot did not end: ${messageOf(error)}`)
+      );
+    }
+  }
+
+  async apply(settings: AgentSettings, signal: AbortSignal): Promise<void> {
+    this.#settings = settings;
+    if (settings.advanced.disableNetworkConfiguration) return;
+    await this.#alone(async () => {
+      await this.#applyPowerSave(signal);
+      await this.#applyAdditional(signal);
+    });
+    this.#waker.wake();
+  }
+
+  /** Waits for what is being done; `run` ends with its own signal. */
+  async close(): Promise<void> {
+    await this.#doing.catch(() => {});
+  }
+
+  /** One thing at a time is done to the networks. */
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    const next = this.#doing.catch(() => {}).then(work);
+    this.#doing = next;
+    return next;
+  }
+
+  // The hotspot and the networks that people chose.
+
+  async #tick(signal: AbortSignal): Promise<void> {
+    if (this.#settings.advanced.disableNetworkConfiguration) return await this.#hotspot.close();
+    const { clock } = this.#parts;
+    const rules = this.#rules();
+    let view = await this.#look(signal);
+    if (!view.wifiDevice) return;
+    this.#state ??= firstState(clock.monotonicMs(), this.#known(view).length > 0, rules);
+    if (!this.#connected(view, rules)) view = await this.#scan(view, signal);
+    const handedIn = this.#handedIn;
+    this.#handedIn = undefined;
+    if (handedIn) await this.#take(handedIn, view, signal);
+    let given = handedIn && { ssid: handedIn.network?.ssid };
+    // Each network at most once, and the hotspot up and down.
+    for (let left = view.profiles.length + 3; left > 0; left--) {
+      view = await this.#look(signal);
+      const decision = decide(this.#state, {
+        nowMs: clock.monotonicMs(),
+        configured: this.#parts.isConfigured(),
+        connectedTo: view.connectedTo,
+        online: this.#online(view),
+        networks: this.#known(view),
+        userMs: this.#intake.userMs,
+        handedIn: given,
+      }, rules);
+      given = undefined;
+      // A hotspot that does not open is tried again.
+      for (const step of decision.steps) await this.#do(step, view, signal);
+      this.#state = decision.state;
+      if (decision.steps.length === 0) return;
+    }
+  }
+
+  async #do(step: Step, view: NetworkView, signal: AbortSignal): Promise<void> {
+    const { logger } = this.#parts;
+    logger.info(`networks: ${step.do}${step.do === "try" ? ` ${step.ssid}` : ""}, for ${step.why}`);
+    if (step.do === "close hotspot") return await this.#hotspot.close();
+    if (step.do === "open hotspot") return await this.#hotspot.open(this.#settings.network, view, signal);
+    this.#inRange.tried(step.ssid, this.#parts.clock.monotonicMs());
+    const profile = profileOf(view.profiles, step.ssid);
+    if (!profile) return;
+    try {
+      await this.#parts.port.activate(profile, view.wifiDevice!, signal);
+      this.#inRange.failed(step.ssid, "");
+      logger.info(`joined ${step.ssid}`);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const why = messageOf(error);
+      this.#inRange.failed(step.ssid, why);
+      this.#intake.tell(`Joining ${step.ssid} failed: ${why}.`);
+      logger.warn(`cannot join ${step.ssid}: ${why}`);
+    }
+  }
+
+  /** Keeps what a person handed in, so that it is used from now on. */
+  async #take({ network, credentials }: HandedIn, view: NetworkView, signal: AbortSignal): Promise<void> {
+    const { port, configure, logger } = this.#parts;
+    if (credentials) {
+      await configure(credentials.reveal()).catch((error) => {
+        logger.error(`the credentials cannot be kept: ${chainOf(error)}`);
+        this.#intake.tell(`The credentials cannot be kept: ${messageOf(error)}.`);
+      });
+    }
+    if (!network) return;
+    const roaming = this.#rules().needsInternet;
+    const profile = chosenProfile(network.ssid, network.psk, view.wifiDevice!, roaming);
+    await port.put(profile, view.profiles, signal);
+    // What was chosen before is no longer the first, or there would be two.
+    const before = view.profiles.filter(({ name }) => name.startsWith(CHOSEN) && name !== profile.name);
+    if (!roaming) { for (const one of before) await port.remove(one, signal); }
+  }
+
+  async #look(signal: AbortSignal): Promise<NetworkView> {
+    const { port, clock } = this.#parts;
+    const view = await port.look(this.#settings.network.hotspotInterface, signal);
+    this.#inRange.see(view.inRange, clock.monotonicMs());
+    return this.#view = view;
+  }
+
+  async #scan(view: NetworkView, signal: AbortSignal): Promise<NetworkView> {
+    // Some chips cannot look for networks while they are one.
+    if (this.#hotspot.isOpen && this.#scanFailures >= SCAN_FAILURES_MAX) return view;
+    try {
+      await this.#parts.port.scan(view.wifiDevice!, signal);
+      this.#scanFailures = 0;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#scanFailures++;
+      this.#parts.logger.debug(`looking for networks failed: ${messageOf(error)}`);
+    }
+    return await this.#look(signal);
+  }
+
+  #known(view: NetworkView) {
+    return view.profiles.flatMap(({ ssid, priority, isHotspot }) =>
+      ssid === undefined || isHotspot ? [] : [{ ssid, priority, ...this.#inRange.of(ssid) }]
+    );
+  }
+
+  #online(view: NetworkView): boolean {
+    // In its own hotspot the device has an address, too.
+    return view.internet || this.#parts.reachesCloud();
+  }
+
+  #connected(view: NetworkView, rules: ProvisioningRules): boolean {
+    const { connectedTo } = view;
+    return isConnected({ connectedTo, online: this.#online(view), networks: this.#known(view) }, rules);
+  }
+
+  #rules(): ProvisioningRules {
+    const { network } = this.#settings;
+    return {
+      hotspotAfterMs: network.offlineBeforeStartingHotspotMs,
+      retryAfterMs: network.retryConnectionTimeoutMs,
+      userIdleMs: network.userIdleMs,
+      needsInternet: network.turnOnHotspotIfWifiHasNoInternet ?? false,
+      mayOpenHotspot: !network.disableWifiProvisioning,
+    };
+  }
+
+  /** What the portal and the app are told. */
+  #device() {
+    const { network } = this.#settings;
+    const view = this.#view ?? { inRange: [], profiles: [], internet: false };
+    const seen = this.#inRange.all().map((one) => ({ ...one, connected: one.ssid === view.connectedTo }));
+    return {
+      manufacturer: network.manufacturer,
+      model: network.model,
+      fragmentId: network.fragmentId,
+      agentVersion: this.#parts.agentVersion,
+      configured: this.#parts.isConfigured(),
+      online: this.#connected(view, this.#rules()),
+      networks: seen,
+      lastTried: seen.find(({ ssid }) => ssid === this.#inRange.lastTried),
+    };
+  }
+
+  // What the configuration wants.
+
+  async #applyPowerSave(signal: AbortSignal): Promise<void> {
+    const { files, port, root = "" } = this.#parts;
+    const { wifiPowerSave } = this.#settings.network;
+    const value = wifiPowerSave === undefined ? undefined : POWER_SAVE[wifiPowerSave ? "on" : "off"];
+    const text = value === undefined
+      ? undefined
+      : `# Written by svc-agent\n[connection]\nwifi.powersave=${value}\n`;
+    if (!await writeIfOther(files, `${root}${POWER_SAVE_FILE}`, text)) return;
+    await port.reload(signal);
+    const view = await this.#look(signal);
+    const profile = view.connectedTo === undefined ? undefined : profileOf(view.profiles, view.connectedTo);
+    if (profile) await port.activate(profile, view.wifiDevice!, signal);
+  }
+
+  async #applyAdditional(signal: AbortSignal): Promise<void> {
+    const { port, logger } = this.#parts;
+    const view = await this.#look(signal);
+    const wanted = Object.entries(this.#settings.additionalNetworks)
+      .map(([name, network]) => additionalProfile(name, network, view.wifiDevice ?? ""));
+    const own = view.profiles.filter(({ name }) =>
+      name !== "" && !name.startsWith(CHOSEN) && !name.startsWith(HOTSPOT)
+    );
+    const change = wanted.filter(({ name, digest }) =>
+      !this.#bad.has(digest) && own.find((one) => one.name === name)?.digest !== digest
+    );
+    const remove = own.filter(({ name }) => !wanted.some((one) => one.name === name));
+    if (change.length === 0 && remove.length === 0) return;
+    const wasOnline = this.#online(view);
+    const names = [...change, ...remove].map(({ name }) => name).join(", ");
+    const checkpoint = await port.checkpoint(PROVE_MS / 1000 + CHECKPOINT_SPARE_S, signal);
+    try {
+      for (const profile of change) await this.#useNow(profile, view, signal);
+      for (const profile of remove) await port.remove(profile, signal);
+      if (wasOnline && !await this.#staysOnline(signal)) throw new Error(CUT_OFF);
+    } catch (error) {
+      for (const { digest } of change) this.#bad.add(digest);
+      await checkpoint.goBack(signal);
+      throw new Error(`additional_networks (${names}) are as they were before: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+    await checkpoint.keep(signal);
+    logger.info(`additional_networks are as configured: ${names}`);
+  }
+
+  /** Writes a profile; one that names its interface is used at once. */
+  async #useNow(wanted: ProfileWanted, view: NetworkView, signal: AbortSignal): Promise<void> {
+    const { port, logger } = this.#parts;
+    const profile = await port.put(wanted, view.profiles, signal);
+    const device = this.#settings.additionalNetworks[wanted.name]?.interface;
+    if (!device) return;
+    await port.activate(profile, device, signal).catch((error) => {
+      if (signal.aborted) throw error;
+      logger.warn(`additional_networks.${wanted.name} cannot be used now: ${messageOf(error)}`);
+    });
+  }
+
+  async #staysOnline(signal: AbortSignal): Promise<boolean> {
+    const { clock } = this.#parts;
+    const untilMs = clock.monotonicMs() + PROVE_MS;
+    for (;;) {
+      if ((await this.#look(signal)).internet) return true;
+      if (clock.monotonicMs() >= untilMs) return false;
+      await clock.sleep(PROVE_EVERY_MS, signal);
+    }
+  }
+}
+
+const CUT_OFF = `the device was not online again within ${PROVE_MS / 1000} s`;
+
+/** The profile of a network: of several the one of the highest priority. */
+function profileOf(profiles: readonly Profile[], ssid: string): Profile | undefined {
+  return profiles.filter((one) => one.ssid === ssid && !one.isHotspot)
+    .sort((a, b) => b.priority - a.priority)[0];
+}

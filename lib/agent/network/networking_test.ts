@@ -1,0 +1,269 @@
+/** The networks of a device over a network service that is not there: every step that the transcripts decide, done. */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { type LogRecord, Logs } from "../../base/log/log.ts";
+import { SvcError } from "../../base/error.ts";
+import { randomFrom } from "../../geometry/random.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
+import { FakeNetwork } from "../../../tests/support/fake_network.ts";
+import { Intake } from "../portal/intake.ts";
+import { decideSettings } from "../settings/settings.ts";
+import { hotspotName, namesText } from "./hotspot.ts";
+import { Networking } from "./networking.ts";
+
+const MINUTE_MS = 60_000;
+const NAMES = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
+const POWER_SAVE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
+const CREDENTIALS = JSON.stringify({
+  cloud: { id: "part", app_address: "https://cloud:8090", api_key: { id: "key", key: "s3cr3t" } },
+});
+
+/** A device in a shop, and what a person does with it. */
+class Device {
+  readonly clock = new FakeClock();
+  readonly network = new FakeNetwork();
+  readonly files = new FakeFiles();
+  readonly log: string[] = [];
+  readonly settings;
+  readonly stop = new AbortController();
+  readonly networking: Networking;
+  intake!: Intake;
+  configured = false;
+  serving = 0;
+  failToServe = false;
+  readonly #running: Promise<void>;
+
+  constructor(section: Record<string, unknown> = {}, more: Record<string, unknown> = {}) {
+    this.settings = (networks: Record<string, unknown> = {}, now = section) =>
+      decideSettings({
+        cloud: { network_configuration: now, additional_networks: networks, ...more } as never,
+      }).settings;
+    const sink = ({ message }: LogRecord) => void this.log.push(message);
+    this.networking = new Networking({
+      port: this.network,
+      files: this.files,
+      clock: this.clock,
+      logger: new Logs(this.clock, [sink]).logger("networks"),
+      hostname: "rover",
+      agentVersion: "1",
+      intake: (device, take) => this.intake = new Intake(this.clock, device, take),
+      isConfigured: () => this.configured,
+      reachesCloud: () => false,
+      configure: (text) => {
+        assertEquals(text, CREDENTIALS);
+        this.configured = true;
+        return Promise.resolve();
+      },
+      serve: () => {
+        if (this.failToServe) return Promise.reject(new SvcError("unavailable", "port 80 is taken"));
+        this.serving++;
+        return Promise.resolve({ close: () => Promise.resolve(void this.serving--) });
+      },
+    }, this.settings());
+    this.#running = this.networking.run(this.stop.signal);
+  }
+
+  async minutes(count: number): Promise<void> {
+    await this.clock.advance(count * MINUTE_MS);
+  }
+
+  async apply(networks: Record<string, unknown>, section?: Record<string, unknown>): Promise<string> {
+    const applied = this.networking.apply(this.settings(networks, section), this.stop.signal);
+    const ended = applied.then(() => "", (error) => String(error.message));
+    await this.minutes(4);
+    return await ended;
+  }
+
+  async end(): Promise<void> {
+    this.stop.abort();
+    await this.clock.advance(0);
+    await this.#running;
+    await this.networking.close();
+  }
+}
+
+Deno.test("an unconfigured device opens its hotspot, takes what a person hands in, and joins", async () => {
+  const device = new Device();
+  device.network.routers.set("shop", { password: "12345678" });
+  await device.minutes(1);
+  assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
+  assertStringIncludes(await device.files.readTextFile(NAMES), "address=/#/10.42.0.1");
+  assertEquals(device.intake.device().networks.map(({ ssid }) => ssid), ["shop"]);
+  device.intake.network("shop", "12345678");
+  device.intake.credentials(CREDENTIALS);
+  device.intake.done();
+  await device.minutes(1);
+  assertEquals([device.network.joined, device.serving, device.configured], ["shop", 0, true]);
+  assertEquals(device.intake.device().online, true);
+  assert(!device.log.join("\n").match(/12345678|s3cr3t/));
+  await device.end();
+});
+
+Deno.test("a wrong password brings the hotspot back with the reason, and the right one then works", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.routers.set("shop", { password: "right one" });
+  await device.minutes(1);
+  device.intake.network("shop", "wrong one");
+  device.intake.done();
+  await device.minutes(1);
+  assertEquals([device.network.hotspot, device.network.joined], ["svc-setup-rover", undefined]);
+  assertEquals(device.intake.device().networks[0].lastError, "the password may be wrong");
+  assertEquals(device.intake.errors(), ["Joining shop failed: the password may be wrong."]);
+  device.intake.network("shop", "right one");
+  device.intake.done();
+  await device.minutes(1);
+  assertEquals([device.network.joined, device.serving], ["shop", 0]);
+  await device.end();
+});
+
+Deno.test("a portal that cannot serve takes the hotspot down again, and is tried again", async () => {
+  const device = new Device();
+  device.failToServe = true;
+  await device.minutes(1);
+  assertEquals([device.network.hotspot, device.serving], [undefined, 0]);
+  assertEquals(device.log.filter((line) => line.includes("port 80 is taken")).length, 1);
+  device.failToServe = false;
+  await device.minutes(1);
+  assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
+  await device.end();
+  assertEquals([device.network.hotspot, device.serving], [undefined, 0]);
+});
+
+Deno.test("additional networks are written, changed and removed; profiles of others stay", async () => {
+  const device = new Device();
+  device.configured = true;
+  await device.network.put({
+    name: "",
+    digest: "",
+    settings: {
+      connection: { id: ["s", "own"] },
+      "802-11-wireless": { ssid: ["ay", new TextEncoder().encode("own")] },
+    },
+  });
+  const names = () => [...device.network.profiles.values()].map(({ name, id }) => `${name} ${id}`);
+  const lab = { type: "wifi", ssid: "lab", psk: "12345678", priority: 5 };
+  assertEquals(await device.apply({ lab, line: { type: "wired", interface: "eth0" } }), "");
+  assertEquals(names().filter((one) => !one.startsWith("hotspot")), [
+    " own",
+    "lab lab@wlan0",
+    "line wired@eth0",
+  ]);
+  const before = [...device.network.profiles.values()].find(({ name }) => name === "lab")!;
+  assertEquals(await device.apply({ lab: { ...lab, priority: 6 } }), "");
+  const after = [...device.network.profiles.values()].find(({ name }) => name === "lab")!;
+  assertEquals([after.path, before.priority, after.priority], [before.path, 5, 6]);
+  assertEquals(names().filter((one) => !one.startsWith("hotspot")), [" own", "lab lab@wlan0"]);
+  assertEquals(await device.apply({}), "");
+  assertEquals(names().filter((one) => !one.startsWith("hotspot")), [" own"]);
+  await device.end();
+});
+
+Deno.test("a pushed network that cuts the device off is taken back, and not tried again before it changes", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.wired = true;
+  device.network.breaking.add("bad");
+  const bad = { type: "wired", interface: "eth0", ipv4_address: "10.0.0.5/24" };
+  assertStringIncludes(await device.apply({ bad }), "additional_networks (bad) are as they were before");
+  assertEquals(device.network.profiles.size, 0);
+  assertEquals(await device.apply({ bad }), "");
+  assertEquals(device.network.profiles.size, 0);
+  device.network.breaking.clear();
+  assertEquals(await device.apply({ bad: { ...bad, ipv4_address: "10.0.0.6/24" } }), "");
+  assertEquals(device.network.profiles.size, 1);
+  await device.end();
+});
+
+Deno.test("power saving is written as it is set, and left to the system where it is not", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.wired = true;
+  await device.apply({}, { wifi_power_save: false });
+  assertStringIncludes(await device.files.readTextFile(POWER_SAVE), "wifi.powersave=2");
+  await device.apply({}, { wifi_power_save: true });
+  assertStringIncludes(await device.files.readTextFile(POWER_SAVE), "wifi.powersave=3");
+  await device.apply({}, {});
+  assertEquals([await device.files.findFile(POWER_SAVE) !== undefined, device.network.reloads], [false, 3]);
+  await device.end();
+});
+
+Deno.test("where networks are not to be configured nothing is done to them", async () => {
+  const device = new Device({}, { advanced_settings: { disable_network_configuration: true } });
+  const said = await device.apply({ lab: { type: "wifi", ssid: "lab" } });
+  await device.minutes(30);
+  assertEquals([said, device.network.profiles.size, device.serving, device.network.scans], ["", 0, 0, 0]);
+  await device.end();
+});
+
+Deno.test("the hotspot is called as the settings say, in 32 bytes", () => {
+  const name = (prefix: string, hostname: string, ssid = "") =>
+    hotspotName({ hotspotPrefix: prefix, hotspotSsid: ssid }, hostname);
+  assertEquals(name("svc-setup", "rover"), "svc-setup-rover");
+  assertEquals(name("svc-setup", "rover", "Lobby"), "Lobby");
+  assertEquals(name("ü".repeat(20), "rover"), "ü".repeat(16));
+  assertEquals(name(`x${"ü".repeat(20)}`, "rover"), `x${"ü".repeat(15)}`);
+  assertEquals(namesText(true).split("\n")[1], "address=/setup/10.42.0.1");
+});
+
+const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 40);
+const ONE = Deno.env.get("SVC_SIM_SEED");
+
+Deno.test("whatever happens around it, a device ends online where it can, and never stays without a hotspot", async () => {
+  const seeds = ONE === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(ONE)];
+  for (const seed of seeds) {
+    const random = randomFrom(seed);
+    const below = (count: number) => Math.floor(random() * count);
+    const roaming = random() < 0.5;
+    const device = new Device({ turn_on_hotspot_if_wifi_has_no_internet: roaming });
+    try {
+      for (let step = 0; step < 25; step++) {
+        const ssid = ["shop", "home", "yard"][below(3)];
+        const password = ["12345678", "87654321"][below(2)];
+        const acts: (() => unknown)[] = [
+          () => device.network.routers.set(ssid, { password, internet: random() < 0.7 }),
+          () => device.network.routers.delete(ssid),
+          () => device.network.wired = !device.network.wired,
+          () => device.configured = true,
+          () => {
+            if (!device.network.hotspot) return;
+            device.intake.network(ssid, password);
+            if (!device.configured) device.intake.credentials(CREDENTIALS);
+            device.intake.done();
+          },
+          () => device.apply({ [ssid]: { type: "wifi", ssid, psk: password, priority: below(20) } }),
+        ];
+        await acts[below(acts.length)]();
+        await device.minutes(random() * 8);
+        assertEquals(
+          device.serving,
+          device.network.hotspot === undefined ? 0 : 1,
+          "the portal is up with the hotspot",
+        );
+      }
+      // In the end a router that leads on is there, and a person comes.
+      device.network.routers.set("shop", { password: "12345678" });
+      device.network.wired = false;
+      await device.apply({});
+      for (let minute = 0; minute < 40 && device.network.joined !== "shop"; minute++) {
+        if (device.network.hotspot) {
+          device.intake.network("shop", "12345678");
+          if (!device.configured) device.intake.credentials(CREDENTIALS);
+          device.intake.done();
+        }
+        await device.minutes(1);
+        if (device.intake.device().online) break;
+      }
+      assert(device.intake.device().online, "the device is online in the end");
+    } catch (cause) {
+      const told = device.log.slice(-40).join("\n");
+      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last lines:\n${told}`, {
+        cause,
+      });
+    } finally {
+      await device.end();
+    }
+    assertEquals([device.serving, device.network.hotspot], [0, undefined]);
+  }
+});

@@ -1,0 +1,122 @@
+/**
+ * The message bus of the system (D-Bus), by which NetworkManager, BlueZ and systemd are asked to do things.
+ *
+ * Promises: every call has a deadline; a message is of at most 4 MiB; what goes wrong is an `SvcError` that names the
+ * call. The library is loaded with the first bus.
+ *
+ * The room owns the message bus of the system.
+ */
+
+import type { MessageBus } from "./dbus_native.d.ts";
+import type { Environment } from "../host.ts";
+import { type Code, messageOf, SvcError } from "../error.ts";
+
+/** A value with its type, as the bus wants it where anything may stand: `typed("s", "text")`. */
+export type Typed = readonly [signature: string, value: unknown];
+
+/** `a{sa{sv}}`: sections of values by name. */
+export type TypedSections = { readonly [section: string]: { readonly [key: string]: Typed } };
+
+export interface BusCall {
+  readonly destination: string;
+  readonly path: string;
+  readonly interface: string;
+  readonly member: string;
+  readonly signature?: string;
+  readonly args?: readonly unknown[];
+  readonly signal?: AbortSignal;
+}
+
+export interface Bus {
+  /** The answer: nothing, the value, or an array of several. Variants are the values in them. */
+  call<T = unknown>(call: BusCall): Promise<T>;
+  /** Ends the calls under way. Idempotent. */
+  close(): Promise<void>;
+}
+
+const SYSTEM_BUS = "unix:path=/var/run/dbus/system_bus_socket";
+const CALL_MS = 25_000;
+const MESSAGE_BYTES_MAX = 4 * 1024 * 1024;
+
+const CODES: { readonly [name: string]: Code } = {
+  NoReply: "deadline_exceeded",
+  Timeout: "deadline_exceeded",
+  AccessDenied: "permission_denied",
+  PermissionDenied: "permission_denied",
+  ServiceUnknown: "unavailable",
+  NameHasNoOwner: "unavailable",
+  Disconnected: "unavailable",
+  UnknownMethod: "unimplemented",
+  UnknownObject: "not_found",
+  UnknownConnection: "not_found",
+  UnknownDevice: "not_found",
+  InvalidArgs: "invalid_argument",
+};
+
+/** Connects to the system's bus, or to the one that `DBUS_SYSTEM_BUS_ADDRESS` names. Throws `unavailable` without it. */
+export async function openBus(host: Environment): Promise<Bus> {
+  const { createClient, Variant } = await import("./dbus_native.ts");
+  const busAddress = host.env("DBUS_SYSTEM_BUS_ADDRESS") || SYSTEM_BUS;
+  const bus = createClient({
+    busAddress,
+    timeout: CALL_MS,
+    maxMessageSize: MESSAGE_BYTES_MAX,
+    // Calls under way fail; those after the bus is back do not.
+    reconnect: true,
+  });
+  try {
+    await connected(bus);
+  } catch (error) {
+    await bus.close().catch(() => {});
+    throw new SvcError("unavailable", `there is no message bus at ${busAddress}: ${messageOf(error)}`);
+  }
+  // Calls under way fail by themselves; without a listener the end of the bus would be the end of the program.
+  bus.connection.on("error", () => {});
+  const wrapped = (value: unknown): unknown => {
+    if (isTyped(value)) return new Variant(value[0], wrapped(value[1]));
+    if (Array.isArray(value)) return value.map(wrapped);
+    if (typeof value !== "object" || value === null || value instanceof Uint8Array) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, wrapped(one)]));
+  };
+  return {
+    async call<T>({ signal, args = [], ...message }: BusCall): Promise<T> {
+      try {
+        const body = args.length > 0 ? { body: args.map(wrapped) } : {};
+        return await bus.invoke({ ...message, ...body }, { signal }) as T;
+      } catch (error) {
+        throw failure(message, error, signal);
+      }
+    },
+    close: () => bus.close().catch(() => {}),
+  };
+}
+
+/** A value with its type. */
+export function typed(signature: string, value: unknown): Typed {
+  return Object.assign([signature, value] as const, { [TYPED]: true });
+}
+
+const TYPED = Symbol("typed");
+
+function isTyped(value: unknown): value is Typed {
+  return Array.isArray(value) && TYPED in value;
+}
+
+function connected(bus: MessageBus): Promise<void> {
+  return new Promise((resolve, reject) => {
+    bus.connection.on("connect", () => resolve());
+    bus.connection.on("error", reject);
+    bus.connection.on("close", (cause) => reject(cause ?? new Error("it has hung up")));
+  });
+}
+
+function failure(
+  { interface: name, member, path }: Omit<BusCall, "signal" | "args">,
+  error: unknown,
+  signal?: AbortSignal,
+): SvcError {
+  if (signal?.aborted) return SvcError.from(signal.reason);
+  const { dbusName = "" } = error as { dbusName?: string };
+  const code = CODES[dbusName.split(".").at(-1) ?? ""] ?? "failed_precondition";
+  return new SvcError(code, `${name}.${member} of ${path} failed: ${messageOf(error)}`, { cause: error });
+}

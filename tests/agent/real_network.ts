@@ -1,0 +1,83 @@
+/**
+ * What the agent does with NetworkManager, done with a real one; prints what it saw as JSON. `real_network.sh` runs it.
+ */
+
+import { NetworkManager } from "../../lib/agent/network/network_manager.ts";
+import { additionalProfile, chosenProfile, hotspotProfile } from "../../lib/agent/network/profiles.ts";
+import { additionalNetworkRow } from "../../lib/agent/settings/settings_rows.ts";
+import { openBus } from "../../lib/base/bus/bus.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { messageOf } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { Place } from "../../lib/base/schema/schema.ts";
+import { Secret } from "../../lib/base/secret.ts";
+
+const ODD = `shop ü"<'\\`;
+const START_MS = 60_000;
+
+const { signal } = new AbortController();
+const clock = new SystemClock();
+const saw: Record<string, unknown> = {};
+
+async function retried<T>(work: () => Promise<T>): Promise<T> {
+  const untilMs = clock.monotonicMs() + START_MS;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (clock.monotonicMs() > untilMs) throw error;
+      await clock.sleep(100);
+    }
+  }
+}
+
+async function addresses(): Promise<string> {
+  const { stdout } = await new Deno.Command("ip", { args: ["-4", "-o", "address", "show", "eth9"] }).output();
+  const routes = await new Deno.Command("ip", { args: ["-4", "route", "show", "dev", "eth9"] }).output();
+  return new TextDecoder().decode(stdout) + new TextDecoder().decode(routes.stdout);
+}
+
+const manager = await retried(async () => {
+  const manager = new NetworkManager(await openBus(new DenoHost()), clock);
+  try {
+    await manager.look("", signal);
+    return manager;
+  } catch (error) {
+    await manager.close();
+    throw error;
+  }
+});
+const own = async () => (await manager.look("", signal)).profiles.filter(({ name }) => name !== "");
+const network = additionalNetworkRow.decode({
+  type: "wired",
+  interface: "eth9",
+  priority: 7,
+  ipv4_address: "192.168.44.5/24",
+  ipv4_gateway: "192.168.44.1",
+  ipv4_dns: ["9.9.9.9", "1.2.3.4"],
+  ipv4_route_metric: 321,
+}, new Place())!;
+const wanted = additionalProfile("lab", network, "");
+const checkpoint = await manager.checkpoint(60, signal);
+const lab = await manager.put(wanted, [], signal);
+await retried(() => manager.activate(lab, "eth9", signal));
+saw.addresses = await addresses();
+saw.lab = await own();
+await checkpoint.goBack(signal);
+saw.gone = [await own(), await addresses()];
+const kept = await manager.put(wanted, [], signal);
+const again = await manager.put(wanted, await own(), signal);
+saw.same = kept.path === again.path;
+for (
+  const profile of [
+    chosenProfile(ODD, new Secret("12345678"), "wlan0", false),
+    chosenProfile("open", new Secret(""), "wlan0", true),
+    hotspotProfile("svc-setup-rover", new Secret("svcsetup"), "wlan0"),
+  ]
+) await manager.put(profile, await own(), signal);
+saw.profiles = (await own()).map(({ name, ssid, priority, isHotspot }) => [name, ssid, priority, isHotspot]);
+saw.missing = await manager.activate(kept, "eth7", signal).catch(messageOf);
+for (const profile of await own()) await manager.remove(profile, signal);
+saw.left = await own();
+await manager.close();
+console.log(JSON.stringify(saw));

@@ -1,0 +1,122 @@
+/** The network service of a device that is not there: routers in range, profiles, a hotspot, checkpoints. */
+
+import { SvcError } from "../../lib/base/error.ts";
+import type { Checkpoint, NetworkPort, NetworkView, Profile } from "../../lib/agent/network/network_port.ts";
+import type { ProfileWanted } from "../../lib/agent/network/profiles.ts";
+
+/** A router: what it wants to hear, and whether it leads on to the internet. */
+export interface FakeRouter {
+  readonly password: string;
+  readonly internet?: boolean;
+}
+
+type Kept = Profile & { readonly wanted: ProfileWanted };
+
+const DEVICE = "wlan0";
+
+export class FakeNetwork implements NetworkPort {
+  readonly routers = new Map<string, FakeRouter>();
+  /** The internet by cable, as long as no pushed profile breaks it. */
+  wired = false;
+  /** Marks of profiles that break the cable. */
+  readonly breaking = new Set<string>();
+  readonly profiles = new Map<string, Kept>();
+  active: string | undefined;
+  scans = 0;
+  reloads = 0;
+  closed = false;
+  #made = 0;
+
+  /** The hotspot that is open. */
+  get hotspot(): string | undefined {
+    const active = this.active === undefined ? undefined : this.profiles.get(this.active);
+    return active?.isHotspot ? active.ssid : undefined;
+  }
+
+  /** The network that the device is connected to. */
+  get joined(): string | undefined {
+    const active = this.active === undefined ? undefined : this.profiles.get(this.active);
+    if (!active || active.isHotspot || !active.ssid || !this.routers.has(active.ssid)) return undefined;
+    return active.ssid;
+  }
+
+  look(): Promise<NetworkView> {
+    const router = this.joined === undefined ? undefined : this.routers.get(this.joined);
+    const broken = [...this.profiles.values()].some(({ name }) => this.breaking.has(name));
+    return Promise.resolve({
+      wifiDevice: DEVICE,
+      connectedTo: this.joined,
+      internet: (this.wired && !broken) || (router !== undefined && router.internet !== false),
+      inRange: [...this.routers.keys()].sort().map((ssid) => ({ ssid, security: "WPA2", signal: 50 })),
+      profiles: [...this.profiles.values()],
+    });
+  }
+
+  scan(): Promise<void> {
+    this.scans++;
+    return Promise.resolve();
+  }
+
+  put(wanted: ProfileWanted): Promise<Profile> {
+    const { name, digest, settings } = wanted;
+    const value = (section: string, key: string) => settings[section]?.[key]?.[1];
+    const there = [...this.profiles.values()].find((one) => one.name === name);
+    const bytes = value("802-11-wireless", "ssid") as Uint8Array | undefined;
+    const profile: Kept = {
+      path: there?.path ?? `/profile/${++this.#made}`,
+      ...{ name, digest, wanted },
+      id: String(value("connection", "id")),
+      ssid: bytes && new TextDecoder().decode(bytes),
+      priority: Number(value("connection", "autoconnect-priority")),
+      isHotspot: value("802-11-wireless", "mode") === "ap",
+    };
+    this.profiles.set(profile.path, profile);
+    return Promise.resolve(profile);
+  }
+
+  remove({ path }: Profile): Promise<void> {
+    this.profiles.delete(path);
+    if (this.active === path) this.active = undefined;
+    return Promise.resolve();
+  }
+
+  activate({ path }: Profile): Promise<void> {
+    const { isHotspot, ssid = "", wanted } = this.profiles.get(path)!;
+    this.active = undefined;
+    const psk = wanted.settings["802-11-wireless-security"]?.psk?.[1] ?? "";
+    const router = this.routers.get(ssid);
+    if (!isHotspot && ssid !== "" && router?.password !== psk) {
+      const why = router ? "the password may be wrong" : "the network is out of range";
+      return Promise.reject(new SvcError("failed_precondition", why));
+    }
+    if (ssid !== "") this.active = path;
+    return Promise.resolve();
+  }
+
+  deactivate({ path }: Profile): Promise<void> {
+    if (this.active === path) this.active = undefined;
+    return Promise.resolve();
+  }
+
+  checkpoint(): Promise<Checkpoint> {
+    const before = new Map(this.profiles);
+    return Promise.resolve({
+      keep: () => Promise.resolve(),
+      goBack: () => {
+        this.profiles.clear();
+        for (const [path, profile] of before) this.profiles.set(path, profile);
+        return Promise.resolve();
+      },
+    });
+  }
+
+  reload(): Promise<void> {
+    this.reloads++;
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    this.closed = true;
+    return Promise.resolve();
+  }
+}
