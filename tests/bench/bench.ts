@@ -21,6 +21,7 @@ import { changes, ends, plans } from "./machine_bench.ts";
 import { modules } from "./module_bench.ts";
 import { obstacles } from "./obstacles_bench.ts";
 import { reloads } from "./reload_bench.ts";
+import { webrtc } from "./webrtc_bench.ts";
 import { wire } from "./wire_bench.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -36,6 +37,7 @@ const sections: Record<string, () => Promise<void>> = {
   memory,
   calls,
   wire,
+  webrtc,
   streams,
   resources,
   plans,
