@@ -11,8 +11,10 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { needingTest } from "../support/needing.ts";
-import { type ServerProcess, withDemo } from "../support/server.ts";
-import { browserProgram, browserTour, nodeFolder, pythonProgram, run } from "./programs.ts";
+import { Queue } from "../../lib/base/queue.ts";
+import { type ServerProcess, startServer, withDemo, writeConfig } from "../support/server.ts";
+import { within } from "../support/until.ts";
+import { browserProgram, browserScript, nodeFolder, pythonProgram, run } from "./programs.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
 
@@ -61,12 +63,12 @@ Deno.test("the published TypeScript SDK in Deno, over gRPC-web", async () => {
 
 const inBrowser = "the published TypeScript SDK in a browser, from a page of another origin";
 needingTest(inBrowser, await browserProgram(), async (browser) => {
-  const script = await browserTour();
+  const script = await browserScript("browser_tour");
   await withDemo(async (server) => judge(await browserSees(browser, script, server.url)));
 });
 
 needingTest("createRobotClient() in a browser, over WebRTC", await browserProgram(), async (browser) => {
-  const script = await browserTour();
+  const script = await browserScript("browser_tour");
   await withDemo(async (server) => {
     const seen = await browserSees(browser, script, server.url, "&webrtc");
     judge(seen);
@@ -74,6 +76,42 @@ needingTest("createRobotClient() in a browser, over WebRTC", await browserProgra
     const { id, own, offered, small } = seen.video!;
     assertEquals([id, own, small], ["camera1", offered[0], offered[1]]);
   });
+});
+
+const guarded =
+  "createRobotClient() in a browser: a wrong key is told, and a machine that was away is found again";
+needingTest(guarded, await browserProgram(), async (browser) => {
+  const script = await browserScript("browser_keys");
+  const demo = JSON.parse(await Deno.readTextFile(`${HERE}../../examples/demo.json`));
+  const auth = { handlers: [{ type: "api-key", config: { page: "right", keys: ["page"] } }] };
+  const configPath = await writeConfig({ ...demo, auth, network: {} });
+  const steps = new Queue<KeyStep>(8);
+  let server = await startServer(configPath);
+  try {
+    await server.wrote("machine is running");
+    const { host } = new URL(server.url);
+    await withPage(browser, script, `?machine=${encodeURIComponent(server.url)}`, (step) => {
+      steps.push(step as KeyStep);
+    }, async () => {
+      const next = async () => (await within("the next step of the page", steps.next())).value!;
+      const { refused, said } = await next();
+      assertMatch(refused!, /connect/i);
+      assertMatch(said!.join(), /invalid credentials/);
+      const first = await next();
+      assertEquals([first.failed, first.over], [undefined, "connected"]);
+      await server.stop();
+      await Deno.writeTextFile(
+        configPath,
+        JSON.stringify({ ...demo, auth, network: { bind_address: host } }),
+      );
+      server = await startServer(configPath);
+      const again = await next();
+      assertEquals([again.failed, again.over], [undefined, "connected"]);
+    });
+  } finally {
+    assertEquals(await server.stop(), 0);
+    await Deno.remove(configPath);
+  }
 });
 
 needingTest("the published Python SDK, over gRPC", await pythonProgram(), async (python) => {
@@ -89,20 +127,42 @@ needingTest("the published Python SDK, over WebRTC", await pythonProgram(), asyn
   }, ["-debug"]);
 });
 
-/** Opens a page with the script in a browser without a window, and gives what the page posts. */
+/** What the page of keys has seen in one step. */
+interface KeyStep {
+  readonly refused?: string;
+  readonly said?: string[];
+  readonly over?: string;
+  readonly failed?: string;
+}
+
+/** Opens a page with the script in a browser, and gives what the page posts. */
 async function browserSees(browser: string, script: string, machine: string, how = ""): Promise<Seen> {
-  const profile = await Deno.makeTempDir({ prefix: "svc-browser-" });
   const seen = Promise.withResolvers<Seen & { failed?: string }>();
+  const query = `?machine=${encodeURIComponent(machine)}${how}`;
+  const tell = (found: unknown) => seen.resolve(found as Seen);
+  const found = await withPage(browser, script, query, tell, () => seen.promise);
+  assertEquals(found.failed, undefined);
+  return found;
+}
+
+/** Runs `use` while a browser without a window has a page with the script; `tell` hears what the page posts. */
+async function withPage<T>(
+  browser: string,
+  script: string,
+  query: string,
+  tell: (posted: unknown) => void,
+  use: () => Promise<T>,
+): Promise<T> {
+  const profile = await Deno.makeTempDir({ prefix: "svc-browser-" });
   const page = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
     const { pathname } = new URL(request.url);
-    if (pathname === "/seen") seen.resolve(await request.json());
+    if (pathname === "/seen") tell(await request.json());
     if (pathname !== "/tour.js") return html('<!doctype html><script type="module" src="/tour.js"></script>');
     return new Response(script, { headers: { "content-type": "text/javascript" } });
   });
-  const address = `http://127.0.0.1:${page.addr.port}/?machine=${encodeURIComponent(machine)}${how}`;
   const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-proxy-server"];
   const child = new Deno.Command(browser, {
-    args: [...options, `--user-data-dir=${profile}`, address],
+    args: [...options, `--user-data-dir=${profile}`, `http://127.0.0.1:${page.addr.port}/${query}`],
     stdin: "null",
     stdout: "null",
     stderr: "piped",
@@ -110,12 +170,10 @@ async function browserSees(browser: string, script: string, machine: string, how
   // Its helpers have this open for as long as they live, and write to the profile.
   const alone = child.stderr.pipeTo(new WritableStream());
   const ended = child.status.then(({ code }) => {
-    throw new Error(`${browser} ended with code ${code} before the tour did`);
+    throw new Error(`${browser} ended with code ${code} before the page did`);
   });
   try {
-    const found = await Promise.race([seen.promise, ended]);
-    assertEquals(found.failed, undefined);
-    return found;
+    return await Promise.race([use(), ended]);
   } finally {
     child.kill("SIGTERM");
     await ended.catch(() => {});

@@ -27,18 +27,25 @@ async function installNode(): Promise<string> {
   const packages = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
   await succeed(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, ...packages, ESBUILD]);
   for (
-    const file of ["tour.mjs", "sdk_tour.mjs", "browser_tour.mjs", "grpc_js_server.mjs", "grpc_js_client.mjs"]
+    const file of [
+      "tour.mjs",
+      "sdk_tour.mjs",
+      "browser_tour.mjs",
+      "browser_keys.mjs",
+      "grpc_js_server.mjs",
+      "grpc_js_client.mjs",
+    ]
   ) {
     await Deno.copyFile(`${HERE}${file}`, `${folder}/${file}`);
   }
   return folder;
 }
 
-/** The tour for a browser, with all that it needs, as one module. */
-export async function browserTour(): Promise<string> {
+/** A script of this folder for a browser, with all that it needs, as one module. */
+export async function browserScript(name: "browser_tour" | "browser_keys"): Promise<string> {
   const folder = await nodeFolder();
   const esbuild = `${folder}/node_modules/.bin/esbuild`;
-  return await succeed([esbuild, `${folder}/browser_tour.mjs`, "--bundle", "--format=esm"]);
+  return await succeed([esbuild, `${folder}/${name}.mjs`, "--bundle", "--format=esm"]);
 }
 
 /** A Python that has the SDK, in a virtual environment that is kept. */

@@ -1,0 +1,50 @@
+/**
+ * A page that reaches a guarded machine over WebRTC: with a wrong key, with the right one, and again by itself after the
+ * machine was away. It posts what it saw, step by step; each answer says that the next step may begin.
+ */
+
+import * as sdk from "@viamrobotics/sdk";
+
+const query = new URLSearchParams(location.search);
+const machine = query.get("machine");
+
+/** Tells what was seen; resolves when the page may go on. */
+async function tell(step) {
+  await fetch("/seen", { method: "POST", body: JSON.stringify(step) });
+}
+
+/** What the library says to developers: its errors do not repeat the machine's. */
+const said = [];
+for (const level of ["debug", "error"]) {
+  console[level] = (...values) => void said.push(values.map(String).join(" "));
+}
+
+function dial(payload, more) {
+  const credentials = { type: "api-key", authEntity: "page", payload };
+  return sdk.createRobotClient({
+    host: new URL(machine).host,
+    signalingAddress: machine,
+    credentials,
+    ...more,
+  });
+}
+
+try {
+  const refused = await dial("wrong", { noReconnect: true }).then(() => "let in", (error) => String(error));
+  await tell({ refused, said });
+  const robot = await dial("right", { reconnectMaxWait: 500, reconnectMaxAttempts: 100 });
+  const over = robot.peerConnection?.connectionState;
+  await tell({ resources: (await robot.resourceNames()).length, over });
+  // The machine is away, and comes back.
+  for (;;) {
+    const again = await robot.resourceNames().catch(() => undefined);
+    if (again && robot.peerConnection?.connectionState === "connected") {
+      await tell({ resources: again.length, over: robot.peerConnection.connectionState });
+      break;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  await robot.disconnect();
+} catch (error) {
+  await tell({ failed: String(error?.stack ?? error) });
+}
