@@ -12,6 +12,9 @@ export const VERSION: string = project.version;
 /** Where the build leaves the git revision for the executables it makes; relative to the root of the tree. */
 export const REVISION_FILE = "dist/revision.txt";
 
+/** Where the build leaves the library for modules, and executables have it; relative to the root of the tree. */
+export const MODULE_PACKAGE = "dist/svc-module";
+
 /** The git revision this executable was built from, `-dirty` at its end if the tree had changes. */
 export function revision(): string | undefined {
   if (!Deno.build.standalone) return undefined;

@@ -29,7 +29,7 @@ const ORDER = [
 ];
 
 /** What others import: modules of machines. */
-const LIBRARIES = ["lib/module/mod.ts"];
+const LIBRARIES = ["lib/module/package.ts"];
 
 /** The folders that two of the programs may reach: they stay small, and work where no machine is. */
 const ROOMS: { readonly [program: string]: readonly string[] } = {

@@ -8,7 +8,8 @@
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
-import { REVISION_FILE } from "../version.ts";
+import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
+import { makeModulePackage } from "./module_package.ts";
 
 /** The Deno that the product is made with. */
 export const PINNED_DENO = "2.9.6";
@@ -58,6 +59,8 @@ export interface Executable {
   readonly entry: string;
   /** Modules that it imports by an address worked out as it runs, which no compiler finds. */
   readonly later?: readonly string[];
+  /** What it hands out: the library for modules. */
+  readonly modulePackage?: boolean;
 }
 
 export const EXECUTABLES: readonly Executable[] = [
@@ -67,12 +70,14 @@ export const EXECUTABLES: readonly Executable[] = [
     later: [
       "cli/server/serve.ts",
       "cli/server/slam/program.ts",
+      "cli/server/module/program.ts",
       "drivers/base/simulated.ts",
       "drivers/camera/lidar/carmen.ts",
       "drivers/camera/lidar/simulated.ts",
       "drivers/movement_sensor/carmen_odometry.ts",
       "drivers/movement_sensor/simulated.ts",
     ],
+    modulePackage: true,
   },
   { name: "svc-agent", entry: "cli/agent/main.ts", later: ["cli/agent/program.ts"] },
   { name: "svc-ml", entry: "cli/ml/main.ts", later: ["cli/ml/program.ts"] },
@@ -131,12 +136,13 @@ export interface Compiled {
  */
 export async function compile(
   compiler: Compiler,
-  { name, entry, later = [] }: Executable,
+  { name, entry, later = [], modulePackage = false }: Executable,
   target: Target,
   folder: string,
   version?: string,
 ): Promise<Compiled> {
   await recordRevision();
+  if (modulePackage) await makeModulePackage();
   const imports = Object.assign(
     {},
     ...await Promise.all([entry, ...later].map((one) => reach(compiler, one))),
@@ -151,8 +157,9 @@ export async function compile(
   );
   await Deno.writeTextFile(`${ROOT}${work}/deno.lock`, JSON.stringify(await lockFor(imports)));
   const path = `${folder}/${name}${target.suffix}`;
+  const packages = modulePackage ? [MODULE_PACKAGE] : [];
   const args = ["compile", "--allow-all", "--no-check", "--config", `${work}/deno.json`];
-  args.push(...[REVISION_FILE, "install", ...later].flatMap((one) => ["--include", one]));
+  args.push(...[REVISION_FILE, "install", ...packages, ...later].flatMap((one) => ["--include", one]));
   args.push("--target", target.triple, "--output", path);
   args.push(...await exclusions(compiler, imports, target));
   const { code, output, errors } = await execute(compiler.deno, [...args, entry]);

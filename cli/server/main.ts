@@ -76,7 +76,8 @@ const PROGRAM = {
   style: "go",
   usage: "-config FILE [flags]",
   flags: FLAGS,
-  more: "\nCommands:\n  slam  Works on the maps of the SLAM service; see svc-server slam --help.\n",
+  more: "\nCommands:\n  module  Makes modules; see svc-server module --help.\n" +
+    "  slam    Works on the maps of the SLAM service; see svc-server slam --help.\n",
 } as const;
 
 export type Options = Values<typeof FLAGS>;
@@ -90,6 +91,8 @@ const SERVE = new URL("./serve.ts", import.meta.url).href;
 
 const SLAM = new URL("./slam/program.ts", import.meta.url).href;
 
+const MODULE = new URL("./module/program.ts", import.meta.url).href;
+
 export async function main(
   args: readonly string[],
   host: Host,
@@ -98,6 +101,10 @@ export async function main(
   if (args[0] === "slam") {
     const { runSlam }: typeof import("./slam/program.ts") = await import(SLAM);
     return await runSlam(args.slice(1), host);
+  }
+  if (args[0] === "module") {
+    const { runModule }: typeof import("./module/program.ts") = await import(MODULE);
+    return await runModule(args.slice(1), host);
   }
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;

@@ -1,0 +1,157 @@
+/**
+ * `deno task module:package`: the library for modules as an npm package, in `dist/svc-module`.
+ *
+ * The package is one file of JavaScript for Deno and Node, and one file with its types. It depends on nothing, so a
+ * module that has a copy of it needs neither a registry nor an installation.
+ */
+
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { begin, type Terminal } from "../program.ts";
+import { MODULE_PACKAGE, VERSION } from "../version.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const ENTRY = "lib/module/package.ts";
+const WORK = "dist/.build/svc-module";
+
+/** What makes one file of all types, and what its compiler has to know. */
+const TOOLS = ["dts-bundle-generator@9.5.1", "typescript@5.9.3", "@types/node@20.19.39"];
+
+/** What the library uses and TypeScript 5.9 does not know yet. */
+const NEWER_TYPES = `interface Uint8ArrayConstructor {
+  fromBase64(text: string, options?: object): Uint8Array<ArrayBuffer>;
+}
+`;
+
+const PROGRAM = {
+  name: "deno task module:package",
+  summary: `Makes the npm package of the library for modules in ${MODULE_PACKAGE}.`,
+  style: "gnu",
+  usage: "",
+  flags: [],
+} as const;
+
+export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
+  const begun = begin(PROGRAM, args, terminal);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  try {
+    await makeModulePackage();
+    terminal.write(`${MODULE_PACKAGE}\n`);
+    return 0;
+  } catch (thrown) {
+    terminal.writeError(`${PROGRAM.name}: ${messageOf(thrown)}\n`);
+    return 1;
+  }
+}
+
+/** Makes the package anew. */
+export async function makeModulePackage(): Promise<void> {
+  const work = new URL(`${WORK}/`, ROOT), made = new URL(`${MODULE_PACKAGE}/`, ROOT);
+  await Deno.mkdir(work, { recursive: true });
+  const [code, types] = await Promise.all([bundled(), bundledTypes(work)]);
+  await Deno.mkdir(made, { recursive: true });
+  const files: Record<string, string> = {
+    "mod.js": `// @ts-self-types="./mod.d.ts"\n${code}`,
+    "mod.d.ts": types,
+    "package.json": `${JSON.stringify(description(), null, 2)}\n`,
+    "LICENSE": await Deno.readTextFile(new URL("LICENSE", ROOT)),
+  };
+  for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(new URL(name, made), text);
+}
+
+function description() {
+  return {
+    name: "svc-module",
+    version: VERSION,
+    description: "Modules of a machine in TypeScript, for Deno and Node.",
+    type: "module",
+    exports: { ".": { types: "./mod.d.ts", default: "./mod.js" } },
+    engines: { node: ">=20" },
+    license: "SEE LICENSE IN LICENSE",
+  };
+}
+
+async function bundled(): Promise<string> {
+  const file = `${WORK}/mod.js`;
+  await run(Deno.execPath(), [
+    "bundle",
+    "--quiet",
+    "--platform",
+    "deno",
+    "--format",
+    "esm",
+    "-o",
+    file,
+    ENTRY,
+  ]);
+  return await Deno.readTextFile(new URL(file, ROOT));
+}
+
+/** The tool resolves packages as npm lays them out, so it gets a copy of the sources beside some. */
+async function bundledTypes(work: URL): Promise<string> {
+  await copySources(work);
+  const { imports } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
+  const used = ["@bufbuild/protobuf", "@xmldom/xmldom", "jpeg-js"].map((name) =>
+    imports[name].replace("npm:", "")
+  );
+  const options = [
+    "--silent",
+    "--ignore-scripts",
+    "--no-save",
+    "--no-package-lock",
+    "--prefix",
+    work.pathname,
+  ];
+  await run("npm", ["install", ...options, ...TOOLS, ...used]);
+  const compilerOptions = {
+    target: "esnext",
+    module: "esnext",
+    moduleResolution: "bundler",
+    strict: true,
+    allowImportingTsExtensions: true,
+    noEmit: true,
+    skipLibCheck: true,
+    lib: ["esnext", "dom", "dom.iterable", "dom.asynciterable"],
+    types: ["node", "newer"],
+  };
+  await Deno.mkdir(new URL("node_modules/@types/newer/", work), { recursive: true });
+  await Deno.writeTextFile(new URL("node_modules/@types/newer/index.d.ts", work), NEWER_TYPES);
+  const config = JSON.stringify({ compilerOptions, files: ["lib/module/mod.ts"] });
+  await Deno.writeTextFile(new URL("tsconfig.json", work), config);
+  const tool = new URL("node_modules/.bin/dts-bundle-generator", work).pathname;
+  const inlined = ["--external-inlines", "@bufbuild/protobuf"];
+  const kept = ["--project", "tsconfig.json", "--no-check", "--no-banner", "--export-referenced-types=false"];
+  await run(tool, [...kept, ...inlined, "-o", "mod.d.ts", "lib/module/mod.ts"], work);
+  return await Deno.readTextFile(new URL("mod.d.ts", work));
+}
+
+async function copySources(work: URL): Promise<void> {
+  for (const folder of ["lib", "proto"]) {
+    const target = new URL(`${folder}/`, work);
+    await Deno.remove(target, { recursive: true }).catch(() => {});
+    await copyFolder(new URL(`${folder}/`, ROOT), target);
+  }
+}
+
+async function copyFolder(from: URL, to: URL): Promise<void> {
+  await Deno.mkdir(to, { recursive: true });
+  for await (const { name, isDirectory } of Deno.readDir(from)) {
+    if (isDirectory) await copyFolder(new URL(`${name}/`, from), new URL(`${name}/`, to));
+    else if (name.endsWith(".ts") && !name.endsWith("_test.ts")) {
+      await Deno.copyFile(new URL(name, from), new URL(name, to));
+    }
+  }
+}
+
+async function run(command: string, args: readonly string[], cwd: URL = ROOT): Promise<void> {
+  const child = new Deno.Command(command, { args: [...args], cwd, env: { NO_COLOR: "1" }, stdin: "null" });
+  const { code, stdout, stderr } = await child.output();
+  if (code === 0) return;
+  const said = new TextDecoder().decode(stderr) + new TextDecoder().decode(stdout);
+  throw new SvcError(
+    "internal",
+    `Cannot make ${MODULE_PACKAGE}: ${command} ended with ${code}:\n${said.trimEnd()}`,
+  );
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

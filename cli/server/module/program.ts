@@ -1,0 +1,40 @@
+/**
+ * `svc-server module`: makes modules.
+ *
+ * Owns the table of its commands. Promises: results go to standard output, for people or with --json as one value; a
+ * command that fails says why on standard error and exits with 1.
+ *
+ * The room owns the commands of svc-server for those who write modules.
+ */
+
+import type { Host } from "../../../lib/base/host.ts";
+import type { CommandProgram, World as AnyWorld } from "../../command.ts";
+import { runCommand } from "../../dispatch.ts";
+import type { Flag } from "../../flags.ts";
+import { NEW } from "./new.ts";
+
+/** The outside of the program. */
+export interface World extends AnyWorld {
+  readonly host: Host;
+}
+
+const COMMON: readonly Flag[] = [
+  { name: "json", type: "bool", default: false, help: "Print one JSON value instead of text." },
+];
+
+const PROGRAM: CommandProgram<World> = {
+  name: "svc-server module",
+  summary: "Makes modules.",
+  flags: COMMON,
+  commands: [NEW],
+  exits: [
+    ["0", "done"],
+    ["1", "failed; standard error tells why"],
+    ["2", "the command line is wrong"],
+  ],
+};
+
+/** Runs what `args`, the words after `module`, say; gives the exit code. */
+export async function runModule(args: readonly string[], host: Host): Promise<number> {
+  return await runCommand(PROGRAM, args, { host });
+}

@@ -1,0 +1,123 @@
+/**
+ * Modules that `svc-server module new` makes: in TypeScript run by Deno, in JavaScript run by Node, with nothing
+ * installed beside them.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { makeModulePackage } from "../../cli/build/module_package.ts";
+import { main } from "../../cli/server/main.ts";
+import { SensorApi } from "../../lib/api/sensor.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { blockWith } from "../docs/pages.ts";
+import { run } from "../interop/programs.ts";
+import { until } from "../support/until.ts";
+import { withModules } from "./sdk_bench.ts";
+
+await makeModulePackage();
+
+/** Keeps what a command prints. */
+class Host extends DenoHost {
+  printed = "";
+  errors = "";
+
+  override write(text: string): void {
+    this.printed += text;
+  }
+
+  override writeError(text: string): void {
+    this.errors += text;
+  }
+}
+
+const LANGUAGES = [["typescript", "Deno"], ["javascript", "Node"]] as const;
+
+for (const [language, runtime] of LANGUAGES) {
+  Deno.test(`a new module in ${language} runs in ${runtime}, is configured and is asked`, async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
+    try {
+      const made = `${folder}/thermo`;
+      const { code, host } = await moduleCommand("new", "thermo", "--language", language, "--folder", made);
+      assertEquals([code, host.errors], [0, ""]);
+      assertStringIncludes(host.printed, `"executable_path": "${made}/run.sh"`);
+      const { components } = JSON.parse(await Deno.readTextFile(`${made}/machine.json`));
+      const path = await pathWithout(folder, runtime);
+      await withModules(
+        { thermo: ["env", `PATH=${path}`, `${made}/run.sh`] },
+        { components },
+        async (machine) => {
+          const sensor = SensorApi.client(ResourceName.of(SensorApi.name, "sensor1"), machine.channel);
+          await machine.ready();
+          assertEquals(await sensor.getReadings(), { reading: 21.5 });
+          await machine.write({ components: [{ ...components[0], attributes: { reading: "warm" } }] });
+          const refused = /attributes\.reading: found "warm", wanted a number/;
+          await until(async () => refused.test((await machine.sick()).sensor1));
+          await machine.write({ components: [{ ...components[0], attributes: { reading: 3 } }] });
+          await machine.ready();
+          assertEquals(await sensor.getReadings(), { reading: 3 });
+        },
+      );
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  });
+}
+
+Deno.test("the types of the library find what is wrong with a module, and nothing else", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
+  try {
+    const { code } = await moduleCommand("new", "thermo", "--folder", `${folder}/thermo`);
+    assertEquals(code, 0);
+    const main = `${folder}/thermo/main.ts`;
+    const check = () => run([Deno.execPath(), "check", "--no-config", "--no-lock", main]);
+    const good = await check();
+    assertEquals(good.code, 0, good.stderr);
+    const text = await Deno.readTextFile(main);
+    await Deno.writeTextFile(main, text.replace("attributes.reading }", "attributes.raeding }"));
+    assertStringIncludes((await check()).stderr, "Property 'raeding' does not exist");
+    await Deno.writeTextFile(main, text.replace("getReadings", "getReading"));
+    assertStringIncludes((await check()).stderr, "is not assignable to type 'Made<Sensor>");
+    const page = (await blockWith("docs/writing_modules.md", "serveModule")).text;
+    await Deno.writeTextFile(main, page.replace('"svc-module"', '"./svc-module/mod.js"'));
+    const shown = await check();
+    assertEquals(shown.code, 0, shown.stderr);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a module is not made over another one, nor with a name that its models could not have", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
+  try {
+    const there = await moduleCommand("new", "thermo", "--folder", folder);
+    assertEquals(there.code, 1);
+    assertStringIncludes(there.host.errors, "there is something already");
+    for (const name of ["a b", "a:b", "../a", "1a"]) {
+      const { code, host } = await moduleCommand("new", name, "--folder", `${folder}/new`);
+      assertEquals(code, 1);
+      assertStringIncludes(host.errors, `"${name}" cannot be the name of a module`);
+    }
+    assertEquals([...Deno.readDirSync(folder)], []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+async function moduleCommand(...words: string[]) {
+  const host = new Host();
+  return { code: await main(["module", ...words], host), host };
+}
+
+/** A path of programs on which the runtime is, and the other one is not. */
+async function pathWithout(folder: string, runtime: "Deno" | "Node"): Promise<string> {
+  const bin = `${folder}/bin`;
+  await Deno.mkdir(bin);
+  const node = (await run(["sh", "-c", "command -v node"])).stdout.trim();
+  assert(node !== "");
+  const [name, program] = runtime === "Deno" ? ["deno", Deno.execPath()] : ["node", node];
+  await Deno.symlink(await Deno.realPath(program), `${bin}/${name}`);
+  for (const tool of ["sh", "dirname", "sed"]) {
+    await Deno.symlink((await run(["sh", "-c", `command -v ${tool}`])).stdout.trim(), `${bin}/${tool}`);
+  }
+  return bin;
+}
