@@ -103,6 +103,19 @@ async function oneAtATime<T>(name: string, install: () => Promise<T>): Promise<T
   return await install();
 }
 
+/** The program in `go_dial`, made with the published Go client; its modules and what is made of them are kept. */
+export async function goDialProgram(): Promise<Needed<string>> {
+  const go = await first(["go", "/usr/local/go/bin/go"], "version");
+  if (!go) return { missing: "there is no Go toolchain here" };
+  const program = `${cacheFolder()}/svc-interop-go-dial`;
+  try {
+    await succeed([go, "build", "-C", `${HERE}go_dial`, "-o", program, "."]);
+    return { found: program };
+  } catch (error) {
+    return { missing: `the published Go client cannot be had here: ${error}` };
+  }
+}
+
 /** The first of some programs that is there: that runs with this argument. */
 async function first(programs: string[], argument: string): Promise<string | undefined> {
   for (const program of programs) {

@@ -1,0 +1,90 @@
+/**
+ * The published Go client dials a machine over WebRTC alone: through the machine's own signaling and through that of
+ * its control plane, there with its key and with the token that the published command line exchanges it for.
+ */
+
+import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
+import { needingTest } from "../support/needing.ts";
+import { startServer, writeConfig } from "../support/server.ts";
+import { until } from "../support/until.ts";
+import { withManagedMachine } from "../cloud/managed.ts";
+import { goDialProgram, run } from "./programs.ts";
+
+interface Seen {
+  readonly resources: string[] | null;
+  readonly services: number;
+  readonly moved: number;
+  readonly refused: string;
+}
+
+const KEY = { id: "6f1a55d4-0f38-4a43-8d1e-3a3ed3fda7ba", key: "sesame" };
+const program = await goDialProgram();
+const components = [
+  { name: "pulses", api: "rdk:component:encoder", model: "fake", attributes: { update_rate_msec: 10 } },
+  {
+    name: "wheel",
+    api: "rdk:component:motor",
+    model: "fake",
+    attributes: { encoder: "pulses", max_rpm: 100, ticks_per_rotation: 100 },
+  },
+];
+
+needingTest("the published Go client, through the machine's own signaling", program, async (dial) => {
+  const handlers = [{ type: "api-key", config: { [KEY.id]: KEY.key, keys: [KEY.id] } }];
+  const config = await writeConfig({ components, auth: { handlers } });
+  const server = await startServer(config);
+  try {
+    await server.wrote("machine is running");
+    const { host } = new URL(server.url);
+    const key = (text: string) => ["-host", host, "-key-id", KEY.id, "-key", text];
+    judge(await seenBy(dial, key(KEY.key)));
+    assertStringIncludes((await seenBy(dial, key("another"))).refused, "invalid credentials");
+    assertStringIncludes((await seenBy(dial, ["-host", host])).refused, "authentication required");
+  } finally {
+    await server.stop();
+    await Deno.remove(config);
+  }
+});
+
+needingTest(
+  "the published Go client, through the signaling of a control plane",
+  program,
+  (dial) =>
+    withManagedMachine({ components }, async ({ example: { ownerKey }, fqdn, cloud, server }) => {
+      const signaling = new URL(cloud.url).host;
+      const key = (text: string) => [
+        ...["-host", fqdn, "-signaling", signaling],
+        ...["-key-id", ownerKey.id, "-key", text],
+      ];
+      // The machine waits for calls a moment after its configuration is there.
+      const first = await until(async () => {
+        const seen = await seenBy(dial, key(ownerKey.key));
+        return seen.refused === "" && seen;
+      }, { found: () => server.output() });
+      judge(first);
+      judge(await seenBy(dial, [...key(ownerKey.key), "-external"]));
+      assertStringIncludes((await seenBy(dial, key("another"))).refused, "invalid credentials");
+      assertStringIncludes(
+        (await seenBy(dial, [...key("another"), "-external"])).refused,
+        "invalid credentials",
+      );
+      const elsewhere = ["-host", `nobody.${fqdn}`, ...key(ownerKey.key).slice(2)];
+      assertStringIncludes(
+        (await seenBy(dial, elsewhere)).refused,
+        "this needs an API key that opens the machine",
+      );
+    }),
+);
+
+function judge({ resources, services, moved, refused }: Seen): void {
+  assertEquals(refused, "");
+  assertEquals(["pulses", "wheel"].filter((name) => !resources?.includes(name)), []);
+  assertGreater(services, 20);
+  assertEquals(Math.round(moved * 10) / 10, 0.5);
+}
+
+async function seenBy(dial: string, args: readonly string[]): Promise<Seen> {
+  const { code, stdout, stderr } = await run([dial, ...args]);
+  if (code !== 0) throw new Error(`${dial} failed: ${stderr}`);
+  return JSON.parse(stdout);
+}
