@@ -102,6 +102,7 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
         mdns: !disableMdns,
         webrtc,
         allowInsecureCredentials,
+        untrusted: options.untrustedEnv,
         showConfigDiffs,
         diagnostics,
         network: systemNetwork(host),

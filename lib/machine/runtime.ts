@@ -53,6 +53,8 @@ export interface RuntimeOptions {
   readonly webrtc?: boolean;
   /** Credentials for remotes may travel without TLS. */
   readonly allowInsecureCredentials?: boolean;
+  /** Callers and configurations may not run programs of their choice: modules stay off. */
+  readonly untrusted?: boolean;
   /** Log what changes between configurations. */
   readonly showConfigDiffs: boolean;
   readonly diagnostics: DiagnosticsOptions;
@@ -411,7 +413,7 @@ function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs 
 function machineOf(
   activities: Activities,
   { client }: Origin,
-  { allowInsecureCredentials, debug }: RuntimeOptions,
+  { allowInsecureCredentials, debug, untrusted = false }: RuntimeOptions,
   { registry, host, clock, logs }: RuntimeParts,
   forModules: () => ServiceTable,
 ): Machine {
@@ -426,7 +428,17 @@ function machineOf(
   const loadModules = async () => {
     // A machine without modules does not load what runs them.
     const { openModules } = await import("./modules/modules.ts");
-    return openModules({ registry, host, clock, logs, activities, buildTimeoutMs, debug, table: forModules });
+    return openModules({
+      registry,
+      host,
+      clock,
+      logs,
+      activities,
+      buildTimeoutMs,
+      debug,
+      untrusted,
+      table: forModules,
+    });
   };
   return new Machine({
     registry,

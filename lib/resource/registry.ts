@@ -214,6 +214,10 @@ export class Registry {
     return this.#byService.get(typeName);
   }
 
+  has(api: string, model: string): boolean {
+    return this.#models.has(`${api} ${model}`);
+  }
+
   /** The model. For an unknown name, throws `not_found` with the likely intended name. */
   model(api: string, name: string): AnyModel {
     const found = this.#models.get(`${api} ${name}`);

@@ -9,6 +9,7 @@ import { APIS } from "../../lib/api/mod.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { FileError } from "../../lib/base/files/files.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import type { ProcessCommand } from "../../lib/base/process.ts";
@@ -182,6 +183,14 @@ class WorldHost extends DenoHost {
     super();
   }
 
+  /** Nothing can be made in its home. */
+  isFull = false;
+
+  override makeFolder(path: string, options?: { readonly mode?: number }): Promise<void> {
+    if (!this.isFull || !path.startsWith(this.home)) return super.makeFolder(path, options);
+    return Promise.reject(new FileError("resource_exhausted", `cannot make ${path}: the disk is full`, path));
+  }
+
   override spawn(command: ProcessCommand): FakeProcess {
     return this.run(command);
   }
@@ -190,6 +199,7 @@ class WorldHost extends DenoHost {
 export interface WorldLimits extends Partial<ModuleLimits> {
   readonly buildTimeoutMs?: number;
   readonly closeTimeoutMs?: number;
+  readonly untrusted?: boolean;
 }
 
 /** A machine whose modules live in the test. */
@@ -199,16 +209,17 @@ export class ModuleWorld implements AsyncDisposable {
   readonly records: LogRecord[] = [];
   readonly machine: Machine;
   readonly channel: Channel;
+  readonly host: WorldHost;
   readonly #registry = new Registry(APIS, MODELS);
 
   private constructor(
     readonly home: string,
     private readonly behaviours: { readonly [name: string]: Behaviour },
-    { buildTimeoutMs = 5_000, closeTimeoutMs = 5_000, ...limits }: WorldLimits,
+    { buildTimeoutMs = 5_000, closeTimeoutMs = 5_000, untrusted = false, ...limits }: WorldLimits,
   ) {
     const logs = new Logs(clock, [memorySink(this.records)]);
     const registry = this.#registry;
-    const host = new WorldHost(home, (command) => this.#run(command));
+    const host = this.host = new WorldHost(home, (command) => this.#run(command));
     const table = (): ServiceTable => {
       const robot = { machine, operations, sessions, jobs: { statuses: () => [] }, logs, clock };
       return tables.port({ ...robot, version: "0.0.0", shutdown: () => {} });
@@ -216,7 +227,7 @@ export class ModuleWorld implements AsyncDisposable {
     const loadModules = (): Promise<Modules> => {
       const logger = logs.logger("rdk.modmanager");
       const parent = new ModuleParent({ table, host, clock, logger });
-      const parts = { registry, host, clock, logs, home, parent, buildTimeoutMs, debug: false };
+      const parts = { registry, host, clock, logs, home, parent, buildTimeoutMs, debug: false, untrusted };
       return Promise.resolve(
         new Modules({ ...parts, limits: { pauseMs: 1, crashPauseMaxMs: 5, retryMs: 20, ...limits } }),
       );

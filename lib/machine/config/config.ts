@@ -17,6 +17,7 @@ import { messageOf } from "../../base/error.ts";
 import {
   bool,
   type Infer,
+  isObject,
   type Json,
   type JsonObject,
   list,
@@ -70,6 +71,8 @@ export type {
 
 export interface MachineConfig extends Settings {
   readonly modules: readonly ModuleConfig[];
+  /** The names of all entries of `modules`, those that are left out because of an error included. */
+  readonly moduleNames: readonly string[];
   readonly remotes: readonly RemoteConfig[];
   readonly packages: readonly PackageConfig[];
   readonly jobs: readonly JobConfig[];
@@ -171,6 +174,9 @@ export function decodeConfig(
   const config: MachineConfig = {
     ...settingsIn(file),
     modules,
+    moduleNames: file.modules.flatMap((one) =>
+      isObject(one) && typeof one.name === "string" ? [one.name] : []
+    ),
     remotes: decodeEntries("remotes", file.remotes, remoteRow, at),
     packages: packageConfigs,
     jobs,

@@ -50,6 +50,7 @@ Deno.test("an empty configuration has every default", () => {
     auth: { apiKeys: undefined, tlsAuthEntities: [], publicKeys: [] },
     maintenance: undefined,
     tracing: { enabled: false, disk: false, console: false, otlpendpoint: undefined },
+    moduleNames: [],
     modules: [],
     remotes: [],
     packages: [],

@@ -245,6 +245,11 @@ export const moduleRow = object({
   env: mapOf(text(), "environment variables of the program").default({}),
   tcpMode: bool("talk over TCP rather than a Unix socket").default(false),
   firstRunTimeout: duration("longest time that its setup may take").default(3_600_000),
+  limits: object({
+    memoryMb: integer("memory, in MiB", { min: 1 }),
+    cpuPercent: integer("processor time; 100 is one core", { min: 1 }),
+    processes: integer("processes and threads", { min: 1 }),
+  }, "what all of its processes may use together; needs root"),
   status: object({ error: text() }, "set by the control plane"),
 }, "a program that provides resources").with((module, at) => {
   if (module.status?.error) return at.at("status").error(module.status.error);

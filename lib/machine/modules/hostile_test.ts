@@ -10,6 +10,7 @@ import { client } from "../../wire/channel.ts";
 const SENSOR = "rdk:component:sensor";
 /** What the cases wait for in place of the usual times. */
 const LIMITS = {
+  startPauseMaxMs: 20,
   startTimeoutMs: 400,
   validateTimeoutMs: 200,
   buildTimeoutMs: 400,
@@ -97,7 +98,7 @@ const CASES: readonly Case[] = [
     },
   },
   { does: "never answers about a configuration", behaviour: { validate: never }, error: /validation error/ },
-  { does: "never builds", behaviour: { add: never }, error: /was not built within/ },
+  { does: "never builds", behaviour: { add: never }, error: /was not built within|did not end within/ },
   {
     does: "never removes, and does not end when it is asked to",
     behaviour: {
@@ -179,6 +180,19 @@ const CASES: readonly Case[] = [
     does: "names a million dependencies",
     behaviour: { validate: () => ({ dependencies: new Array(1_000_000).fill("d") }) },
     error: /has too many values|wanted at most 1000/,
+  },
+  {
+    does: "fills the disk and ends",
+    behaviour: {},
+    then: async (world) => {
+      world.host.isFull = true;
+      world.module("bad").kill();
+      assertMatch(await until(() => world.error("victim")), /ended|the disk is full/);
+      await until(() => world.said("the disk is full").length > 0);
+      await world.readings("bystander");
+      world.host.isFull = false;
+      await until(() => world.states.victim === "ready");
+    },
   },
   {
     does: "writes without end",

@@ -17,6 +17,7 @@ import type { ModuleConfig, ResourceConfig } from "../config/config.ts";
 import type { Activities } from "../graph/activities.ts";
 import { commandOf, dataFolder, type MachineIdentity, socketPath } from "./launch.ts";
 import { ModuleModels, type Offer } from "./module_models.ts";
+import { limited } from "./module_limits.ts";
 import { firstRun, programOf } from "./module_program.ts";
 import { ModuleProcess } from "./module_process.ts";
 import type { ModuleParent } from "./module_parent.ts";
@@ -80,6 +81,7 @@ export interface ModuleParts {
   readonly home: string;
   readonly parent: ModuleParent;
   readonly buildTimeoutMs: number;
+  readonly untrusted?: boolean;
   readonly limits: ModuleLimits;
 }
 
@@ -164,6 +166,13 @@ export class Module {
     await this.ended;
   }
 
+  /** Removes its data, when the configuration does not name it any more. Never rejects. */
+  async removeData(): Promise<void> {
+    const { host, home } = this.parts;
+    const folder = dataFolder(home, this.wanted.machine, this.name);
+    await host.removeTree(folder).catch((error) => this.#logger.warn(`its data stays: ${chainOf(error)}`));
+  }
+
   async #run(): Promise<void> {
     const { clock, limits: { settledMs, pauseMs, crashPauseMaxMs, startPauseMaxMs } } = this.parts;
     const { signal } = this.#closed;
@@ -213,9 +222,12 @@ export class Module {
   }
 
   async #start(signal: AbortSignal): Promise<ModuleProcess> {
-    const { host, clock, home, parent, limits, activities } = this.parts;
+    const { host, clock, home, parent, limits, activities, untrusted } = this.parts;
     const { config, logLevel, machine, key } = this.wanted;
     const { name } = config;
+    if (untrusted) {
+      throw new SvcError("permission_denied", `module "${name}" is a program, which -untrusted-env disables`);
+    }
     if (this.#status.state === "pending") this.#set({ state: "starting" });
     const ended = activities?.begin("module", { module: name });
     try {
@@ -225,7 +237,7 @@ export class Module {
       const { folder, address: parentAddress } = await parent.open(config.tcpMode);
       const address = config.tcpMode ? await parent.freeAddress() : socketPath(folder, name);
       const facts = { config, program, data, address, logLevel, home, machine, key };
-      const command = commandOf(facts, host);
+      const command = await limited(commandOf(facts, host), config, host);
       await firstRun(program, command, config, { host, clock, logger: this.#logger }, signal);
       const run = {
         name,

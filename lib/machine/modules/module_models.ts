@@ -75,7 +75,7 @@ export class ModuleModels {
   readonly #added = new Set<string>();
 
   private constructor(private readonly parts: ModuleModelsParts) {
-    const { name, process } = parts;
+    const { name, process, registry, logger } = parts;
     const services = () => Promise.resolve(process.services);
     this.#foreign = new ForeignApis({
       ...parts,
@@ -85,7 +85,11 @@ export class ModuleModels {
     });
     const build: ModuleModel["build"] = (config, dependencies, signal) =>
       this.#build(config, dependencies, signal);
-    for (const { api, model } of process.models) this.#models.set(`${api} ${model}`, { module: name, build });
+    for (const { api, model } of process.models) {
+      this.#models.set(`${api} ${model}`, { module: name, build });
+      if (!registry.has(api, model)) continue;
+      logger.warn(`${model} of ${api} is built in; that of module "${name}" is not used`);
+    }
   }
 
   /** Learns the APIs that only the module knows. */
@@ -191,7 +195,9 @@ export class ModuleModels {
       await race(rpc.addResource(request, { signal, timeoutMs }), signal);
     } catch (error) {
       // The module may still be at it.
-      if (signal.aborted) void this.#remove(full).catch(() => {});
+      if (signal.aborted || SvcError.from(error).code === "deadline_exceeded") {
+        void this.#remove(full).catch(() => {});
+      }
       throw error;
     }
     const instance: Resource = api.client(ResourceName.of(apiName, short), channel);

@@ -9,7 +9,7 @@
  */
 
 import type { Environment } from "../../base/host.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
+import { SvcError } from "../../base/error.ts";
 import { logPattern, type Logs } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
 import type { ServiceTable } from "../../wire/service.ts";
@@ -31,6 +31,8 @@ export interface ModulesParts extends Omit<ModuleParts, "limits"> {
   readonly limits?: Partial<ModuleLimits>;
   /** Modules write debug lines, too, unless their own level says otherwise. */
   readonly debug: boolean;
+  /** No module is started. */
+  readonly untrusted?: boolean;
 }
 
 /** Where a user sets another start timeout; the second is the published name. */
@@ -48,6 +50,7 @@ export interface OpenParts extends Pick<ModuleParts, "registry" | "clock" | "act
   readonly host: ModuleParts["host"] & Environment;
   readonly logs: Logs;
   readonly debug: boolean;
+  readonly untrusted: boolean;
   /** All services of the machine, for modules to call. */
   readonly table: () => ServiceTable;
 }
@@ -67,6 +70,8 @@ export class Modules {
   readonly #modules = new Map<string, Module>();
   /** Those that end once their resources are closed. */
   readonly #leaving = new Map<Module, () => void>();
+  /** What the newest configuration names, usable or not. */
+  #named: ReadonlySet<string> = new Set();
   #changed = () => {};
 
   constructor(parts: ModulesParts) {
@@ -113,6 +118,7 @@ export class Modules {
   /** Wants the modules of this configuration and no others. Waits for none of them. */
   configure(config: MachineConfig): void {
     const old = new Map(this.#modules);
+    this.#named = new Set(config.moduleNames);
     this.#modules.clear();
     const fulls = new Set(config.resources.map(({ name }) => name.full));
     for (const wanted of wantedModules(config, this.#parts.debug)) {
@@ -209,8 +215,9 @@ export class Modules {
     const released = Promise.withResolvers<void>();
     this.#leaving.set(module, released.resolve);
     await released.promise;
-    await module.close().catch((error) => this.#parts.logs.logger("rdk.modmanager").error(chainOf(error)));
+    await module.close();
     this.#leaving.delete(module);
+    if (!this.#named.has(module.name)) await module.removeData();
   }
 
   #tell(): void {

@@ -249,3 +249,22 @@ Deno.test("an API that only a module knows is called through the machine: all fo
   await until(() => world.started.length === 2 && world.states.h === "ready");
   assertEquals((await methods.one(request)).turns, 2n);
 });
+
+Deno.test("a module's data is removed when the configuration does not name it any more, and not before", async () => {
+  await using world = await ModuleWorld.open();
+  await world.apply(["one", "two"]);
+  const { VIAM_MODULE_DATA: one } = world.module("one").process.command.env!;
+  const { VIAM_MODULE_DATA: two } = world.module("two").process.command.env!;
+  // What is left out because of an error is still meant to be there.
+  await world.apply([{ name: "one", status: { error: "its version is gone" } }]);
+  const isThere = (path: string) => Deno.stat(path).then(() => true, () => false);
+  await until(async () => !await isThere(two));
+  assertEquals([world.module("one").process.over, await isThere(one)], [true, true]);
+});
+
+Deno.test("a machine whose configurations are not trusted starts no module", async () => {
+  await using world = await ModuleWorld.open({}, { untrusted: true });
+  await world.apply(["one"], { a: {}, b: { model: "fake" } });
+  assertEquals([world.started.length, world.states.b], [0, "ready"]);
+  assertMatch(world.error("a")!, /module "one" is a program, which -untrusted-env disables/);
+});
