@@ -44,6 +44,7 @@ import { BuiltinShell } from "./shell/builtin.ts";
 import { HcSr04Sensor } from "./sensor/hc_sr04.ts";
 import { GpioServo } from "./servo/gpio.ts";
 import { FakeSlam } from "./slam/fake.ts";
+import { MapperSlam } from "./slam/mapper.ts";
 import { FakeSwitch } from "./switch/fake.ts";
 import { ColorDetectorVision } from "./vision/color_detector.ts";
 import { FakeVision } from "./vision/fake.ts";
@@ -94,6 +95,7 @@ export const MODELS: readonly AnyModel[] = [
   HcSr04Sensor,
   GpioServo,
   FakeSlam,
+  MapperSlam,
   FakeSwitch,
   ColorDetectorVision,
   FakeVision,

@@ -76,6 +76,7 @@ export const EXECUTABLES: readonly Executable[] = [
       "drivers/camera/lidar/simulated.ts",
       "drivers/movement_sensor/carmen_odometry.ts",
       "drivers/movement_sensor/simulated.ts",
+      "drivers/slam/mapper/service.ts",
     ],
     modulePackage: true,
   },

@@ -1,6 +1,6 @@
 /** The specification of models: the segmenter, the fake and gpio ones; of mapping, and of microcontrollers. */
 
-import { holds, notYet, type Section, setting } from "./row.ts";
+import { holds, notYet, type Row, type Section, setting } from "./row.ts";
 
 const OBSTACLES = "drivers/vision/obstacles_depth_test.ts: obstacles_depth: ";
 const SEGMENTS = "lib/geometry/cloud/segmentation_test.ts: ";
@@ -13,6 +13,35 @@ const FAKE_ATTRIBUTES = FAKE + "attributes: none is needed, but an encoder needs
 const ZERO = OBSTACLES + "0 is 0: any plane is ground, only a level one is, every cluster is an object";
 const CHECKED = OBSTACLES + "attributes that cannot be, each with its path";
 const REPRESENTATIONAL = "without effect on a board that has no hardware";
+
+const MAPPER = "drivers/slam/mapper_test.ts: mapper: ";
+const ONLINE =
+  "drivers/slam/mapper_test.ts: mapper online: lidar and sensor are read at their rates; the robot is at the origin until it is found";
+const MAPPER_DEFAULTS = "drivers/slam/mapper_test.ts: mapper attributes: defaults are the documented ones";
+const MAPPER_WRONG = "drivers/slam/mapper_test.ts: mapper attributes: what cannot be, each with its path";
+/** The documented defaults of the mapper's parameters. */
+const PARAMS: { readonly [name: string]: number } = {
+  optimize_every_n_nodes: 3,
+  num_range_data: 30,
+  missing_data_ray_length_meters: 25,
+  max_range_meters: 25,
+  min_range_meters: 0.2,
+  max_submaps_to_keep: 3,
+  fresh_submaps_count: 3,
+  min_covered_area_meters_squared: 1,
+  min_added_submaps_count: 1,
+  occupied_space_weight: 20,
+  translation_weight: 10,
+  rotation_weight: 1,
+};
+
+function param(name: string, type: "integer" | "number", says: string): Row {
+  return setting(`config_params.${name}`, { type, default: PARAMS[name] }, says, [
+    MAPPER_DEFAULTS,
+    MAPPER_WRONG,
+    "drivers/slam/mapper_test.ts: mapper attributes: numbers may be texts, empty texts are defaults, published aliases are known",
+  ]);
+}
 
 export const MODELS: readonly Section[] = [
   {
@@ -319,30 +348,74 @@ export const MODELS: readonly Section[] = [
   },
   {
     title: "Mapping (SLAM)",
+    subject: { kind: "model", api: "rdk:service:slam", model: "svc:slam:cartographer" },
     rows: [
-      notYet(
+      holds(
         "The service `rdk:service:slam` of the model `svc:slam:<mapper>`, from 2D LiDAR, IMU and odometry.",
-        "a `fake` SLAM service is there",
+        "tests/e2e/slam_test.ts: a robot drives through a building: the map that clients get looks like it",
+        "the model is `svc:slam:cartographer`; it is built in, so no entry in `modules` is needed",
+      ),
+      setting("use_cloud_slam", { type: "boolean", required: true }, "the mapping is left to the cloud", [
+        MAPPER + "with use_cloud_slam only the properties answer",
+        MAPPER_WRONG,
+      ]),
+      setting("camera", { type: "object", required: true }, "the LiDAR and its rate: suggested 5 Hz", [
+        MAPPER_DEFAULTS,
+        MAPPER_WRONG,
+        ONLINE,
+      ]),
+      setting(
+        "movement_sensor",
+        { type: "object" },
+        "an IMU, odometry or both, and their rate: suggested 20 Hz",
+        [MAPPER_DEFAULTS, MAPPER_WRONG, ONLINE],
+      ),
+      setting("enable_mapping", { type: "boolean", default: true }, "the map is built in addition to localizing", [
+        MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper",
+        MAPPER_WRONG,
+      ]),
+      setting(
+        "existing_map",
+        { type: "string" },
+        "a `.pbstream` file: `${packages.slam_map.NAME}/internalState.pbstream` or a path",
+        [MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper", MAPPER_WRONG],
+      ),
+      setting("config_params", { type: "object" }, "tuning of the algorithm", [MAPPER_DEFAULTS, MAPPER_WRONG]),
+      setting("config_params.mode", { type: "string", required: true }, "`2d`", MAPPER_WRONG),
+      param("optimize_every_n_nodes", "integer", "nodes between two optimisations; 0: local SLAM only"),
+      param("num_range_data", "integer", "measurements in a submap"),
+      param("missing_data_ray_length_meters", "number", "in place of ranges beyond the greatest one"),
+      param("max_range_meters", "number", "the greatest valid range"),
+      param("min_range_meters", "number", "the smallest valid range"),
+      param("max_submaps_to_keep", "integer", "when localizing only"),
+      param("fresh_submaps_count", "integer", "when updating only: the history of submaps"),
+      param("min_covered_area_meters_squared", "number", "when updating only: the overlap by which one is deleted"),
+      param("min_added_submaps_count", "integer", "when updating only: new submaps before old ones are deleted"),
+      param("occupied_space_weight", "number", "of points, in the refinement of loop closures"),
+      param("translation_weight", "number", "of the translation, in that"),
+      param("rotation_weight", "number", "of the rotation, in that"),
+      holds(
+        "The position is (0,0) until it is found.",
+        ONLINE,
       ),
       notYet(
-        "Attributes: `use_cloud_slam`, `camera`, `movement_sensor`, `enable_mapping`, `existing_map`, `config_params`.",
+        "Modes: an existing map extended, or only the position on it.",
+        "the service has them; the mapper itself still refuses both",
       ),
-      notYet(
-        "`config_params`: `mode`, `optimize_every_n_nodes` (3), `num_range_data` (30), `missing_data_ray_length_meters` (25), `max_range_meters` (25), `min_range_meters` (0.2).",
+      holds("An IMU, odometry, or both.", [
+        "drivers/slam/mapper_test.ts: mapper online: an IMU alone and odometry alone are used for what they are",
+        ONLINE,
+      ], "works on Windows, too; no 3D"),
+      holds(
+        "Both through a `merged` movement sensor.",
+        "drivers/movement_sensor/merged_test.ts: merged: each quantity comes from the first sensor that supports it, the others are unsupported",
       ),
-      notYet(
-        "`config_params`: `max_submaps_to_keep` (3), `fresh_submaps_count` (3), `min_covered_area_meters_squared` (1.0), `min_added_submaps_count` (1).",
-      ),
-      notYet(
-        "`config_params`: `occupied_space_weight` (20.0), `translation_weight` (10.0), `rotation_weight` (1.0).",
-      ),
-      notYet(
-        "Modes: a new map, an existing one extended, or only the position on it; (0,0) until it is found.",
-      ),
-      notYet("IMU, odometry, or both through a `merged` movement sensor; Linux only, no 3D."),
-      notYet(
+      holds(
         "`GetInternalState` and `InternalStateFull` give a `.pbstream`.",
-        "of the fake: `drivers/slam/fake_test.ts`",
+        [
+          "lib/slam/pbstream/pbstream_test.ts: a map that is written and read is the same: gaps, unfinished submaps, several trajectories, tilt",
+          MAPPER + "the internal state comes in parts of 1 MiB, the map as a PCD file",
+        ],
       ),
       notYet("Mapping in the cloud."),
     ],

@@ -1,0 +1,19 @@
+/** The SLAM service that makes maps of what a 2D lidar sees, in files of the published form. */
+
+import { type Slam, SlamApi } from "../../lib/api/slam.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { attributes, MODEL_NAME } from "./mapper/settings.ts";
+
+/** By an address worked out as it runs: machines without the service do not read it. */
+const SERVICE = new URL("./mapper/service.ts", import.meta.url).href;
+
+export const MapperSlam = model({
+  api: SlamApi,
+  name: MODEL_NAME,
+  doc: "Makes, extends and uses maps of what a 2D lidar sees, with an IMU, odometry or neither.",
+  attributes,
+  construct: async (parts): Promise<Slam> => {
+    const { openMapper }: typeof import("./mapper/service.ts") = await import(SERVICE);
+    return await openMapper(parts);
+  },
+});

@@ -1,0 +1,143 @@
+/**
+ * The mapper as its service sees it: readings in, poses and bytes out.
+ *
+ * The mapper works in a thread of its own, so that matching and optimising never hold up the machine. Readings are
+ * taken in the order in which they are added.
+ */
+
+import { type Code, SvcError } from "../../../lib/base/error.ts";
+import type {
+  ImuReading,
+  MapperMode,
+  MapperOptions,
+  OdometryReading,
+  RangeScan,
+} from "../../../lib/slam/mapping.ts";
+import type { Pose2d } from "../../../lib/slam/pose2d.ts";
+
+/** By this name the module of the thread knows that it runs as one and is not merely imported. */
+export const MAPPER_WORKER = "svc-mapper";
+
+export type Reading =
+  | { readonly kind: "scan"; readonly scan: RangeScan }
+  | { readonly kind: "odometry"; readonly reading: OdometryReading }
+  | { readonly kind: "imu"; readonly reading: ImuReading };
+
+export interface EngineStart {
+  readonly mode: MapperMode;
+  readonly options: MapperOptions;
+  /** The bytes of the existing map. */
+  readonly map?: Uint8Array;
+  readonly pose?: Pose2d;
+  /** All work is done before the next reading, so that the same readings always give the same map. */
+  readonly isOffline: boolean;
+  /** Optimises the existing map before anything else. */
+  readonly optimizeOnStart: boolean;
+}
+
+export interface Engine {
+  /** Readings that were added and not yet taken in. */
+  readonly waiting: number;
+  /** Resolves when the reading was taken in: to the robot's pose, or to `undefined` as long as that is unknown. */
+  add(reading: Reading): Promise<Pose2d | undefined>;
+  /** The map as a PCD file. */
+  pointCloud(): Promise<Uint8Array>;
+  /** The map as a `.pbstream` file. */
+  internalState(): Promise<Uint8Array>;
+  /** Does all work that waits, and optimises to the end. */
+  finish(): Promise<Pose2d | undefined>;
+  /** Ends the thread; whatever waits fails. Idempotent. */
+  close(): void;
+}
+
+/** What a thread is asked: the start first, then anything else. Answers have the number of their question. */
+export type Question =
+  | { readonly id: number; readonly kind: "start"; readonly start: EngineStart }
+  | { readonly id: number; readonly kind: "add"; readonly reading: Reading }
+  | { readonly id: number; readonly kind: "pointCloud" | "internalState" | "finish" };
+
+export type Answer =
+  | { readonly id: number; readonly pose?: Pose2d; readonly bytes?: Uint8Array }
+  | { readonly id: number; readonly code: Code; readonly message: string };
+
+type Waiting = PromiseWithResolvers<{ readonly pose?: Pose2d; readonly bytes?: Uint8Array }>;
+type Unnumbered<Q> = Q extends Question ? Omit<Q, "id"> : never;
+
+export class ThreadEngine implements Engine {
+  readonly #worker = new Worker(new URL("./worker.ts", import.meta.url), {
+    type: "module",
+    name: "svc-mapper",
+  });
+  readonly #waiting = new Map<number, Waiting>();
+  #next = 0;
+  #ended?: SvcError;
+
+  /** `failed` is told when the thread itself ends. */
+  private constructor(failed: (error: SvcError) => void) {
+    this.#worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+      const waiting = this.#waiting.get(data.id);
+      this.#waiting.delete(data.id);
+      if ("code" in data) waiting?.reject(new SvcError(data.code, data.message));
+      else waiting?.resolve(data);
+    };
+    this.#worker.onerror = (event) => {
+      event.preventDefault();
+      const error = new SvcError("internal", `the thread of the mapper failed: ${event.message}`);
+      this.#end(error);
+      failed(error);
+    };
+  }
+
+  /** Starts a thread; resolves when the existing map is loaded. Throws `invalid_argument` for a map that is none. */
+  static async start(start: EngineStart, failed: (error: SvcError) => void): Promise<ThreadEngine> {
+    const engine = new ThreadEngine(failed);
+    try {
+      await engine.#ask({ kind: "start", start }, start.map ? [start.map.buffer as ArrayBuffer] : []);
+      return engine;
+    } catch (error) {
+      engine.close();
+      throw error;
+    }
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  async add(reading: Reading): Promise<Pose2d | undefined> {
+    return (await this.#ask({ kind: "add", reading })).pose;
+  }
+
+  async pointCloud(): Promise<Uint8Array> {
+    return (await this.#ask({ kind: "pointCloud" })).bytes!;
+  }
+
+  async internalState(): Promise<Uint8Array> {
+    return (await this.#ask({ kind: "internalState" })).bytes!;
+  }
+
+  async finish(): Promise<Pose2d | undefined> {
+    return (await this.#ask({ kind: "finish" })).pose;
+  }
+
+  close(): void {
+    this.#end(new SvcError("canceled", "the mapper was closed"));
+  }
+
+  #ask(question: Unnumbered<Question>, transfer: ArrayBuffer[] = []) {
+    if (this.#ended) return Promise.reject(this.#ended);
+    const id = this.#next++;
+    const waiting: Waiting = Promise.withResolvers();
+    this.#waiting.set(id, waiting);
+    this.#worker.postMessage({ ...question, id }, transfer);
+    return waiting.promise;
+  }
+
+  #end(error: SvcError): void {
+    if (this.#ended) return;
+    this.#ended = error;
+    this.#worker.terminate();
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * Feeds the mapper with readings.
+ *
+ * Online, the lidar and the movement sensor are read side by side, each at its own rate, and a reading for which the
+ * mapper has no time is left out. Offline, the readings of two recordings are merged by their times and none is left
+ * out; at the end of either recording the map is optimised to the end.
+ */
+
+import { isEndOfData } from "../../../lib/api/shared/replay.ts";
+import type { Clock } from "../../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../../lib/base/error.ts";
+import type { Logger } from "../../../lib/base/log/log.ts";
+import type { RangeScan } from "../../../lib/slam/mapping.ts";
+import type { Pose2d } from "../../../lib/slam/pose2d.ts";
+import type { Engine, Reading } from "./engine.ts";
+import { type LidarSensor, type MotionSensor, type Movement, movementTimeS, type Taken } from "./sensors.ts";
+
+/** Readings that may wait for the mapper; more are left out. */
+const WAITING_MAX = { scan: 2, movement: 100 } as const;
+/** After a recording has ended, or a sensor failed, it is asked again. */
+const RETRY_MS = 1_000;
+/** Readings of a recording that are tried again before the run fails. */
+const TRIES_MAX = 10;
+
+export interface FeedParts {
+  readonly engine: Engine;
+  readonly lidar: LidarSensor;
+  readonly motion?: MotionSensor;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Told the robot's pose after each reading. */
+  readonly moved: (pose: Pose2d | undefined) => void;
+}
+
+/** Until the signal aborts. */
+export async function feedOnline(
+  { engine, lidar, motion, clock, logger, moved }: FeedParts,
+  rates: { readonly lidarHz: number; readonly motionHz: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const give = async (kind: keyof typeof WAITING_MAX, readings: readonly Reading[], isReplayed: boolean) => {
+    if (!isReplayed && engine.waiting >= WAITING_MAX[kind]) {
+      return logger.debug(`left out a ${kind}: the mapper is busy with ${engine.waiting} readings`);
+    }
+    const added = Promise.all(readings.map((reading) => engine.add(reading)));
+    const told = added.then((poses) => moved(poses.at(-1)), (error) => {
+      if (!signal.aborted) logger.warn(`the mapper did not take a ${kind}: ${chainOf(error)}`);
+    });
+    if (isReplayed) await told;
+  };
+  const scans = forever(periodMs(rates.lidarHz), clock, logger, signal, async () => {
+    const { reading, isReplayed } = await lidar.next(signal);
+    await give("scan", [{ kind: "scan", scan: reading }], isReplayed);
+    return isReplayed;
+  });
+  const movements = motion && forever(periodMs(rates.motionHz), clock, logger, signal, async () => {
+    const { reading, isReplayed } = await motion.next(signal);
+    await give("movement", readingsOf(reading), isReplayed);
+    return isReplayed;
+  });
+  await Promise.all([scans, movements]);
+}
+
+/** Milliseconds between two readings. */
+function periodMs(hz: number): number {
+  return Math.floor(1000 / hz);
+}
+
+/** Reads again and again, `everyMs`; a recording is read as fast as it comes. */
+async function forever(
+  everyMs: number,
+  clock: Clock,
+  logger: Logger,
+  signal: AbortSignal,
+  read: () => Promise<boolean>,
+): Promise<void> {
+  while (!signal.aborted) {
+    const start = clock.monotonicMs();
+    let waitMs = everyMs;
+    try {
+      if (await read()) waitMs = 0;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (isEndOfData(error)) waitMs = RETRY_MS;
+      else logger.warn(`no reading: ${chainOf(error)}`);
+    }
+    const passed = clock.monotonicMs() - start;
+    await clock.sleep(Math.max(1, waitMs - passed), signal).catch(() => {});
+  }
+}
+
+/** Until the end of a recording, or until the signal aborts. Throws if a sensor fails again and again. */
+export async function feedOffline(
+  { engine, lidar, motion, clock, logger, moved }: FeedParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const next = <T>(read: () => Promise<Taken<T>>) => tried(read, clock, logger, signal);
+  const add = async (readings: readonly Reading[]) => {
+    for (const reading of readings) moved(await engine.add(reading));
+  };
+  let scan: RangeScan | undefined = await next(() => lidar.next(signal));
+  const nextMovement = async () => motion && await next(() => motion.next(signal));
+  let movement: Movement | undefined = await nextMovement();
+  while (scan && movement && movementTimeS(movement) < scan.timeS) movement = await nextMovement();
+  while (scan && (movement || !motion)) {
+    signal.throwIfAborted();
+    // Of the same time, the movement comes first: the scan is matched from where it leads.
+    if (movement && movementTimeS(movement) <= scan.timeS) {
+      await add(readingsOf(movement));
+      movement = await nextMovement();
+    } else {
+      await add([{ kind: "scan", scan }]);
+      scan = await next(() => lidar.next(signal));
+    }
+  }
+  moved(await engine.finish());
+}
+
+/** The next reading; `undefined` at the end of the recording. */
+async function tried<T>(
+  read: () => Promise<Taken<T>>,
+  clock: Clock,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<T | undefined> {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return (await read()).reading;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isEndOfData(error)) return undefined;
+      if (attempt === TRIES_MAX) {
+        throw new SvcError("unavailable", `no reading in ${TRIES_MAX} tries: ${chainOf(error)}`, {
+          cause: error,
+        });
+      }
+      logger.warn(`no reading, trying again: ${chainOf(error)}`);
+      // A scan without points is not worth waiting for: the next one comes at once.
+      await clock.sleep(attempt === 1 ? 1 : RETRY_MS, signal);
+    }
+  }
+}
+
+function readingsOf({ imu, odometry }: Movement): Reading[] {
+  const readings: Reading[] = [];
+  if (imu) readings.push({ kind: "imu", reading: imu });
+  if (odometry) readings.push({ kind: "odometry", reading: odometry });
+  return readings;
+}

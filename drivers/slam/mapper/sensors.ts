@@ -1,0 +1,199 @@
+/**
+ * What the mapper reads of its machine: scans of the lidar, and what the movement sensor supports of an IMU and of
+ * odometry, each with its time.
+ *
+ * A movement sensor gives its quantities one by one. Two of them make a reading if they were taken almost at the same
+ * time; else the older one is asked for again.
+ */
+
+import { type Camera } from "../../../lib/api/camera.ts";
+import type { MovementSensor } from "../../../lib/api/movement_sensor.ts";
+import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
+import { planePointOf } from "../../../lib/geometry/geo.ts";
+import { eulerFromQuaternion, quaternionFromVector } from "../../../lib/geometry/pose.ts";
+import type { Call } from "../../../lib/resource/resource.ts";
+import type { ImuReading, OdometryReading, RangeScan } from "../../../lib/slam/mapping.ts";
+
+const READING_MS = 5_000;
+/** Two quantities of one reading are at most so far apart. */
+const PAIR_MS = 50;
+const POINTS_MAX = 1_000_000;
+const RAD_PER_DEG = Math.PI / 180;
+
+/** What was read, and whether it comes from a recording, which has times of its own. */
+export interface Taken<T> {
+  readonly reading: T;
+  readonly isReplayed: boolean;
+}
+
+export interface Movement {
+  readonly imu?: ImuReading;
+  readonly odometry?: OdometryReading;
+}
+
+/** When a movement was measured: the time of its IMU, if it has any. */
+export function movementTimeS({ imu, odometry }: Movement): number {
+  return (imu ?? odometry)!.timeS;
+}
+
+export class LidarSensor {
+  constructor(readonly camera: Camera, private readonly clock: Clock) {}
+
+  /** Throws `failed_precondition` for a camera that gives no point clouds. */
+  async check(signal: AbortSignal): Promise<void> {
+    const { supportsPcd } = await within(
+      this.clock,
+      signal,
+      (signal) => this.camera.getProperties({ signal }),
+    );
+    if (supportsPcd) return;
+    throw new SvcError(
+      "failed_precondition",
+      `'camera' must support PCD, ${this.camera.name} gives no point clouds`,
+    );
+  }
+
+  async next(signal: AbortSignal): Promise<Taken<RangeScan>> {
+    const { value: file, timeMs, isReplayed } = await timed(this.clock, signal, (call) => {
+      return this.camera.getPointCloud(call);
+    });
+    const points = pointsIn(file);
+    if (points.length === 0) {
+      throw new SvcError("unavailable", `${this.camera.name} gave a scan without points`);
+    }
+    return { reading: { timeS: timeMs / 1000, points }, isReplayed };
+  }
+}
+
+export class MotionSensor {
+  #hasImu = false;
+  #hasOdometry = false;
+
+  constructor(readonly sensor: MovementSensor, private readonly clock: Clock) {}
+
+  /** Throws `failed_precondition` for a sensor that supports neither an IMU nor odometry. */
+  async check(signal: AbortSignal): Promise<void> {
+    const has = await within(this.clock, signal, (signal) => this.sensor.getProperties({ signal }));
+    this.#hasImu = has.angularVelocitySupported && has.linearAccelerationSupported;
+    this.#hasOdometry = has.positionSupported && has.orientationSupported;
+    if (this.#hasImu || this.#hasOdometry) return;
+    throw new SvcError(
+      "failed_precondition",
+      `'movement_sensor' must either support both LinearAcceleration and AngularVelocity, or both Position and ` +
+        `Orientation; ${this.sensor.name} supports neither of the two pairs`,
+    );
+  }
+
+  async next(signal: AbortSignal): Promise<Taken<Movement>> {
+    const [imu, odometry] = await Promise.all([
+      this.#hasImu ? this.#imu(signal) : undefined,
+      this.#hasOdometry ? this.#odometry(signal) : undefined,
+    ]);
+    return {
+      reading: { imu: imu?.reading, odometry: odometry?.reading },
+      isReplayed: (imu ?? odometry)!.isReplayed,
+    };
+  }
+
+  async #imu(signal: AbortSignal): Promise<Taken<ImuReading>> {
+    const { first, second, timeS, isReplayed } = await this.#pair(
+      signal,
+      (call) => this.sensor.getLinearAcceleration(call),
+      (call) => this.sensor.getAngularVelocity(call),
+    );
+    const angularVelocity = [second.x, second.y, second.z].map((one) => one * RAD_PER_DEG);
+    const [x, y, z] = angularVelocity;
+    const reading = {
+      timeS,
+      linearAcceleration: [first.x, first.y, first.z],
+      angularVelocity: [x, y, z],
+    } as const;
+    finite(reading.linearAcceleration, angularVelocity);
+    return { reading, isReplayed };
+  }
+
+  async #odometry(signal: AbortSignal): Promise<Taken<OdometryReading>> {
+    const { first, second, timeS, isReplayed } = await this.#pair(
+      signal,
+      (call) => this.sensor.getPosition(call),
+      (call) => this.sensor.getOrientation(call),
+    );
+    const { eastM, northM } = planePointOf(first.coordinate);
+    const { yaw } = eulerFromQuaternion(quaternionFromVector(second));
+    finite([eastM, northM, yaw]);
+    return { reading: { timeS, pose: { x: eastM, y: northM, yaw } }, isReplayed };
+  }
+
+  async #pair<A, B>(
+    signal: AbortSignal,
+    askFirst: (call: Call) => Promise<A>,
+    askSecond: (call: Call) => Promise<B>,
+  ) {
+    const start = this.clock.monotonicMs();
+    let [first, second] = await Promise.all([
+      timed(this.clock, signal, askFirst),
+      timed(this.clock, signal, askSecond),
+    ]);
+    while (Math.abs(first.timeMs - second.timeMs) >= PAIR_MS) {
+      if (this.clock.monotonicMs() - start > READING_MS) {
+        throw new SvcError(
+          "deadline_exceeded",
+          `${this.sensor.name} gave no two quantities of the same time`,
+        );
+      }
+      if (first.timeMs < second.timeMs) first = await timed(this.clock, signal, askFirst);
+      else second = await timed(this.clock, signal, askSecond);
+    }
+    const timeS = (first.timeMs + second.timeMs) / 2000;
+    return { first: first.value, second: second.value, timeS, isReplayed: first.isReplayed };
+  }
+}
+
+/** A value with the time at which it was taken: its own, or that at the end of the call. */
+async function timed<T>(clock: Clock, signal: AbortSignal, ask: (call: Call) => Promise<T>) {
+  let timeMs: number | undefined;
+  const taken = (at: number) => void (timeMs = at);
+  const value = await within(clock, signal, (signal) => ask({ signal, taken }));
+  const isReplayed = timeMs !== undefined;
+  return { value, timeMs: timeMs ?? clock.nowMs(), isReplayed };
+}
+
+/** What a sensor answers within the time of a reading. */
+async function within<T>(
+  clock: Clock,
+  signal: AbortSignal,
+  ask: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = () =>
+    new SvcError("deadline_exceeded", `the sensor did not answer within ${READING_MS / 1000} s`);
+  const limit = deadline(clock, READING_MS, late, signal);
+  try {
+    return await race(ask(limit.signal), limit.signal);
+  } finally {
+    limit.done();
+  }
+}
+
+/** The finite points of a PCD file: x, y, z, x, … */
+function pointsIn(file: Uint8Array): Float32Array {
+  const { x, y, z } = readPcd(file, { maxPoints: POINTS_MAX });
+  const points = new Float32Array(3 * x.length);
+  let to = 0;
+  for (let n = 0; n < x.length; n++) {
+    if (!Number.isFinite(x[n] + y[n] + z[n])) continue;
+    points[to++] = x[n];
+    points[to++] = y[n];
+    points[to++] = z[n];
+  }
+  return points.slice(0, to);
+}
+
+function finite(...lists: readonly (readonly number[])[]): void {
+  if (lists.flat().every(Number.isFinite)) return;
+  throw new SvcError(
+    "invalid_argument",
+    `the movement sensor gave ${lists.flat().join(", ")}, wanted numbers`,
+  );
+}

@@ -1,0 +1,294 @@
+/**
+ * The SLAM service over a mapper: makes a map of what a lidar sees, extends one, or finds the robot on one.
+ *
+ * The room owns the service around the mapper: its settings, the sensors that it reads, the thread in which it works,
+ * corrections of its map.
+ */
+
+import { dirname, join } from "node:path";
+import { CameraApi } from "../../../lib/api/camera.ts";
+import { MovementSensorApi } from "../../../lib/api/movement_sensor.ts";
+import type { MappingModeName, Slam, SlamProperties } from "../../../lib/api/slam.ts";
+import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../../lib/base/error.ts";
+import type { JsonObject } from "../../../lib/base/schema/schema.ts";
+import type { Pose } from "../../../lib/geometry/pose.ts";
+import type { Construction } from "../../../lib/resource/registry.ts";
+import { BaseResource, type Call } from "../../../lib/resource/resource.ts";
+import type { MapperOptions } from "../../../lib/slam/mapping.ts";
+import { IDENTITY_2D, type Pose2d } from "../../../lib/slam/pose2d.ts";
+import { MapEdits } from "./edits.ts";
+import { type Engine, type EngineStart, ThreadEngine } from "./engine.ts";
+import { feedOffline, feedOnline } from "./feed.ts";
+import { LidarSensor, MotionSensor } from "./sensors.ts";
+import { type MappingKind, MODEL_NAME, type Settings } from "./settings.ts";
+
+/** The size of the parts in which maps travel. */
+const PART_BYTES = 1024 * 1024;
+/** How long the whole map may take. */
+const MAP_MS = 15 * 60 * 1000;
+const MAP_BYTES_MAX = 1024 ** 3;
+const MM_PER_M = 1000;
+/** Lies beside the existing map. */
+const EDITED_MAP = "edited-map.pcd";
+const MAP_ENDING = ".pbstream";
+
+const MODES: { readonly [K in MappingKind]: MappingModeName } = {
+  create: "create_new_map",
+  update: "update_existing_map",
+  localize: "localize_only",
+};
+
+type Parts = Construction<Settings>;
+export type StartEngine = (start: EngineStart, failed: (error: SvcError) => void) => Promise<Engine>;
+
+const startThread: StartEngine = (start, failed) => ThreadEngine.start(start, failed);
+
+/** Loads the existing map, and begins to read the sensors. */
+export async function openMapper(parts: Parts, startEngine: StartEngine = startThread): Promise<Slam> {
+  const { attributes: settings, dependencies, clock, signal, logger, host } = parts;
+  const lidar = new LidarSensor(dependencies.get(CameraApi, settings.camera.name), clock);
+  const { movementSensor } = settings;
+  const sensor = movementSensor && dependencies.get(MovementSensorApi, movementSensor.name);
+  const motion = sensor && new MotionSensor(sensor, clock);
+  if (settings.useCloudSlam) return new CloudMapper(parts);
+  await lidar.check(signal);
+  await motion?.check(signal);
+  const { configParams: params, existingMap, isOnline, mode } = settings;
+  const start = {
+    mode,
+    options: optionsOf(settings),
+    map: existingMap === "" ? undefined : await existing(existingMap, host),
+    pose: params.initialStartingPose,
+    isOffline: !isOnline,
+    optimizeOnStart: params.optimizeOnStart && existingMap !== "",
+  };
+  const failed = (error: SvcError) => logger.error(chainOf(error));
+  const engine = await startEngine(start, failed).catch((error) => {
+    if (existingMap === "") throw error;
+    const { code } = SvcError.from(error);
+    throw new SvcError(code, `the existing map "${existingMap}" cannot be used: ${chainOf(error)}`, {
+      cause: error,
+    });
+  });
+  return new MapperService(parts, engine, lidar, motion);
+}
+
+async function existing(path: string, host: Parts["host"]): Promise<Uint8Array> {
+  const size = await host.fileSize(path) ?? 0;
+  if (size <= MAP_BYTES_MAX) return await host.readFile(path);
+  throw new SvcError(
+    "resource_exhausted",
+    `the existing map "${path}" has ${size} bytes, wanted at most ${MAP_BYTES_MAX}`,
+  );
+}
+
+export function optionsOf({ configParams: params }: Pick<Settings, "configParams">): MapperOptions {
+  return {
+    optimizeEveryNodes: params.optimizeEveryNNodes,
+    scansPerSubmap: params.numRangeData,
+    minRangeM: params.minRangeMeters,
+    maxRangeM: params.maxRangeMeters,
+    missingDataRayLengthM: params.missingDataRayLengthMeters,
+    maxSubmapsToKeep: params.maxSubmapsToKeep,
+    freshSubmapsCount: params.freshSubmapsCount,
+    minCoveredAreaM2: params.minCoveredAreaMetersSquared,
+    minAddedSubmapsCount: params.minAddedSubmapsCount,
+    occupiedSpaceWeight: params.occupiedSpaceWeight,
+    translationWeight: params.translationWeight,
+    rotationWeight: params.rotationWeight,
+  };
+}
+
+abstract class MapperBase extends BaseResource {
+  constructor(protected readonly parts: Parts) {
+    super(parts.name);
+  }
+
+  getProperties(): Promise<SlamProperties> {
+    const { camera, movementSensor, mode, useCloudSlam } = this.parts.attributes;
+    return Promise.resolve({
+      cloudSlam: useCloudSlam,
+      mappingMode: MODES[mode],
+      internalStateFileType: MAP_ENDING,
+      sensors: [
+        { name: camera.name, type: "camera" },
+        ...(movementSensor ? [{ name: movementSensor.name, type: "movement_sensor" as const }] : []),
+      ],
+    });
+  }
+}
+
+/** With `use_cloud_slam`, the mapping is somebody else's: only the properties answer. */
+class CloudMapper extends MapperBase implements Slam {
+  getPosition(): Promise<Pose> {
+    return Promise.reject(this.#unavailable());
+  }
+
+  // deno-lint-ignore require-yield
+  async *getPointCloudMap(): AsyncIterable<Uint8Array> {
+    throw this.#unavailable();
+  }
+
+  // deno-lint-ignore require-yield
+  async *getInternalState(): AsyncIterable<Uint8Array> {
+    throw this.#unavailable();
+  }
+
+  override doCommand(): Promise<JsonObject> {
+    return Promise.reject(this.#unavailable());
+  }
+
+  #unavailable(): SvcError {
+    return new SvcError(
+      "unavailable",
+      `resource (${MODEL_NAME}) unavailable, configured with use_cloud_slam set to true`,
+    );
+  }
+}
+
+class MapperService extends MapperBase implements Slam {
+  readonly #stop = new AbortController();
+  readonly #edits: MapEdits;
+  readonly #feeding: Promise<void>;
+  readonly #saving: Promise<void>;
+  #pose: Pose2d | undefined;
+  #isJobDone = false;
+  #closing?: Promise<void>;
+
+  constructor(
+    parts: Parts,
+    private readonly engine: Engine,
+    lidar: LidarSensor,
+    motion: MotionSensor | undefined,
+  ) {
+    super(parts);
+    this.#edits = new MapEdits(parts.host);
+    this.#feeding = this.#feed(lidar, motion);
+    this.#saving = this.#saveNowAndThen();
+  }
+
+  /** The origin of the map until the robot is found in it. */
+  getPosition(): Promise<Pose> {
+    return Promise.try(() => {
+      this.#open();
+      const { x, y, yaw } = this.#pose ?? IDENTITY_2D;
+      return { x: x * MM_PER_M, y: y * MM_PER_M, z: 0, oX: 0, oY: 0, oZ: 1, theta: yaw * 180 / Math.PI };
+    });
+  }
+
+  async *getPointCloudMap(
+    { edited = false }: { readonly edited?: boolean } = {},
+    call?: Call,
+  ): AsyncIterable<Uint8Array> {
+    this.#open();
+    const file = (edited ? await this.#editedMap() : undefined) ??
+      this.#edits.applied(await this.#within(this.engine.pointCloud(), call));
+    yield* partsOf(file);
+  }
+
+  async *getInternalState(call?: Call): AsyncIterable<Uint8Array> {
+    this.#open();
+    yield* partsOf(await this.#within(this.engine.internalState(), call));
+  }
+
+  override async doCommand(command: JsonObject, call?: Call): Promise<JsonObject> {
+    this.#open();
+    if ("job_done" in command) return { job_done: this.#isJobDone };
+    return await this.#edits.command(command) ?? await super.doCommand(command, call);
+  }
+
+  override getStatus(): Promise<JsonObject> {
+    return Promise.resolve({ localized: this.#pose !== undefined, job_done: this.#isJobDone });
+  }
+
+  override close(): Promise<void> {
+    if (this.#closing) this.parts.logger.warn("the SLAM service was closed before");
+    return this.#closing ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    this.#stop.abort(new SvcError("canceled", `resource (${MODEL_NAME}) is closed`));
+    await this.#feeding;
+    await this.#saving;
+    try {
+      if (this.#isSaved) await this.#save();
+    } catch (error) {
+      this.parts.logger.error(`the map was not saved at the end: ${chainOf(error)}`);
+    } finally {
+      this.engine.close();
+    }
+  }
+
+  #open(): void {
+    if (this.#closing) throw new SvcError("unavailable", `resource (${MODEL_NAME}) is closed`);
+  }
+
+  async #feed(lidar: LidarSensor, motion: MotionSensor | undefined): Promise<void> {
+    const { attributes: settings, clock, logger } = this.parts;
+    const moved = (pose: Pose2d | undefined) => void (this.#pose = pose ?? this.#pose);
+    const parts = { engine: this.engine, lidar, motion, clock, logger, moved };
+    const { signal } = this.#stop;
+    try {
+      if (settings.isOnline) {
+        const motionHz = settings.movementSensor?.dataFrequencyHz ?? 0;
+        await feedOnline(parts, { lidarHz: settings.camera.dataFrequencyHz, motionHz }, signal);
+      } else {
+        await feedOffline(parts, signal);
+        this.#isJobDone = true;
+        logger.info("the recording has ended, the map is done");
+      }
+    } catch (error) {
+      if (!signal.aborted) logger.error(`the mapping has stopped: ${chainOf(error)}`);
+    }
+  }
+
+  get #isSaved(): boolean {
+    const { saveMap, mode } = this.parts.attributes;
+    return saveMap !== "" && mode !== "localize";
+  }
+
+  async #saveNowAndThen(): Promise<void> {
+    const { attributes: { saveEverySec }, clock, logger } = this.parts;
+    const { signal } = this.#stop;
+    while (this.#isSaved) {
+      await clock.sleep(saveEverySec * 1000, signal).catch(() => {});
+      if (signal.aborted) return;
+      await this.#save().catch((error) => logger.error(`the map was not saved: ${chainOf(error)}`));
+    }
+  }
+
+  /** The old map stays until the new one is whole on the disk. */
+  async #save(): Promise<void> {
+    const { attributes: { saveMap }, host } = this.parts;
+    const file = await this.#within(this.engine.internalState());
+    await host.makeFolder(dirname(saveMap));
+    await host.writeFile(saveMap, file);
+  }
+
+  async #editedMap(): Promise<Uint8Array | undefined> {
+    const { attributes: { existingMap }, host } = this.parts;
+    if (existingMap === "") return undefined;
+    const path = join(dirname(existingMap), EDITED_MAP);
+    return await host.findFile(path) && await host.readFile(path);
+  }
+
+  async #within<T>(work: Promise<T>, call?: Call): Promise<T> {
+    const { clock } = this.parts;
+    const limit = deadline(
+      clock,
+      MAP_MS,
+      () => new SvcError("deadline_exceeded", "the map took too long"),
+      call?.signal,
+    );
+    try {
+      return await race(work, limit.signal);
+    } finally {
+      limit.done();
+    }
+  }
+}
+
+function* partsOf(file: Uint8Array): Iterable<Uint8Array> {
+  for (let at = 0; at < file.length; at += PART_BYTES) yield file.subarray(at, at + PART_BYTES);
+}

@@ -1,0 +1,110 @@
+/**
+ * The thread of the mapper: answers one question after the other, and works between them when nothing is asked.
+ */
+
+import { nextTurn } from "../../../lib/base/clock.ts";
+import { assert, SvcError } from "../../../lib/base/error.ts";
+import { joinedBytes } from "../../../lib/base/files/byte_reader.ts";
+import { mapCloud, paintMap } from "../../../lib/slam/map_picture.ts";
+import { Mapper } from "../../../lib/slam/mapper.ts";
+import type { Mapping } from "../../../lib/slam/mapping.ts";
+import type { Pose2d } from "../../../lib/slam/pose2d.ts";
+import { mapFile, readMap } from "../../../lib/slam/pbstream/map_file.ts";
+import { type Answer, type EngineStart, MAPPER_WORKER, type Question, type Reading } from "./engine.ts";
+
+/** The parts of a worker's scope that this file uses. */
+interface Scope {
+  readonly name?: string;
+  onmessage: ((event: { data: Question }) => void) | null;
+  postMessage(answer: Answer, transfer?: ArrayBuffer[]): void;
+}
+
+/** An answer without its number. */
+interface Result {
+  readonly pose?: Pose2d;
+  readonly bytes?: Uint8Array<ArrayBuffer>;
+}
+
+class MapperThread {
+  #mapping?: Mapping;
+  #start?: EngineStart;
+  /** Of a map that does not change. */
+  #cloud?: Uint8Array<ArrayBuffer>;
+  #isWorking = false;
+
+  async answer(question: Question): Promise<Result> {
+    if (question.kind === "start") return await this.#begin(question.start);
+    const mapping = this.#mapping;
+    assert(mapping && this.#start, "the mapper was asked before it was started");
+    if (question.kind === "add") {
+      add(mapping, question.reading);
+      if (this.#start.isOffline && question.reading.kind === "scan") { while (mapping.work()); }
+      else this.#workLater(mapping);
+      return { pose: mapping.pose() };
+    }
+    if (question.kind === "finish") {
+      mapping.finish();
+      return { pose: mapping.pose() };
+    }
+    if (question.kind === "pointCloud") return { bytes: (this.#cloud ?? cloudOf(mapping)).slice() };
+    return { bytes: joinedBytes(await Array.fromAsync(mapFile(mapping.state(), this.#start.options))) };
+  }
+
+  async #begin(start: EngineStart): Promise<Result> {
+    const { mode, options, pose } = start;
+    const map = start.map && await readMap(pieces(start.map));
+    const mapping = new Mapper({ mode, options, map, pose });
+    if (start.optimizeOnStart) mapping.finish();
+    if (map && mode === "localize") {
+      if (map.submaps.length === 0) throw new SvcError("invalid_argument", "the existing map is empty");
+      this.#cloud = mapCloud(paintMap(map.submaps));
+    }
+    [this.#mapping, this.#start] = [mapping, start];
+    return {};
+  }
+
+  /** A piece at a time: questions that have come meanwhile are answered first. */
+  #workLater(mapping: Mapping): void {
+    if (this.#isWorking) return;
+    this.#isWorking = true;
+    const piece = () => {
+      if (mapping.work()) nextTurn(piece);
+      else this.#isWorking = false;
+    };
+    nextTurn(piece);
+  }
+}
+
+function add(mapping: Mapping, reading: Reading): void {
+  if (reading.kind === "scan") mapping.addScan(reading.scan);
+  else if (reading.kind === "imu") mapping.addImu(reading.reading);
+  else mapping.addOdometry(reading.reading);
+}
+
+/** Throws `unavailable` as long as there is nothing in the map. */
+function cloudOf(mapping: Mapping): Uint8Array<ArrayBuffer> {
+  const picture = paintMap(mapping.state().submaps);
+  if (picture.width > 0) return mapCloud(picture);
+  throw new SvcError("unavailable", "the map is empty so far: the mapper has taken in no scan");
+}
+
+async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+const scope = globalThis as unknown as Scope;
+if (scope.name === MAPPER_WORKER) {
+  const thread = new MapperThread();
+  let before: Promise<void> = Promise.resolve();
+  scope.onmessage = ({ data }) => {
+    before = before.then(async () => {
+      try {
+        const answer = await thread.answer(data);
+        scope.postMessage({ ...answer, id: data.id }, answer.bytes ? [answer.bytes.buffer] : []);
+      } catch (thrown) {
+        const { code, message } = SvcError.from(thrown);
+        scope.postMessage({ id: data.id, code, message });
+      }
+    });
+  };
+}

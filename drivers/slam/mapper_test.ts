@@ -1,0 +1,491 @@
+import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import type { Slam } from "../../lib/api/slam.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
+import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
+import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
+import type { Model } from "../../lib/resource/registry.ts";
+import type { Resource } from "../../lib/resource/resource.ts";
+import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
+import type { Pose2d } from "../../lib/slam/pose2d.ts";
+import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
+import { bytesIn } from "../../tests/support/pieces.ts";
+import { until } from "../../tests/support/until.ts";
+import { FakeBase } from "../base/fake.ts";
+import { FakeCamera } from "../camera/fake.ts";
+import { FakeLidar } from "../camera/lidar/fake.ts";
+import { ReplayLidar } from "../camera/lidar/replay.ts";
+import { FakeMovementSensor } from "../movement_sensor/fake.ts";
+import { MergedMovementSensor } from "../movement_sensor/merged.ts";
+import { ReplayOdometry } from "../movement_sensor/replay.ts";
+import { MapperSlam } from "./mapper.ts";
+import type { Engine, EngineStart, Reading } from "./mapper/engine.ts";
+import { openMapper, optionsOf } from "./mapper/service.ts";
+import { attributes, type Settings } from "./mapper/settings.ts";
+
+const LOG = { log: "tests/data/slam/office.clf" };
+const PARAMS = { mode: "2d" };
+const BASE: JsonObject = { use_cloud_slam: false, camera: { name: "lidar" }, config_params: PARAMS };
+
+function decoded(more: JsonObject = {}): Settings {
+  const at = new Place();
+  const settings = attributes.decode({ ...BASE, ...more }, at);
+  assertEquals(at.problems.filter(({ severity }) => severity === "error"), []);
+  return settings as Settings;
+}
+
+function problems(more: JsonObject): string[] {
+  return problemsOf(MapperSlam, { ...BASE, ...more });
+}
+
+/** A mapper that keeps what it is given, and says that the robot is wherever it has got so many scans. */
+class KeptReadings implements Engine {
+  readonly readings: Reading[] = [];
+  waiting = 0;
+  finished = 0;
+  closed = 0;
+  poseAfter = 1;
+  cloud = writePcd(createCloud({
+    x: Float32Array.of(0, 1),
+    y: Float32Array.of(0, 0),
+    z: new Float32Array(2),
+    rgb: Uint32Array.of(74, 74),
+  }));
+  state: Uint8Array = new Uint8Array(2_500_000).fill(7);
+
+  add(reading: Reading): Promise<Pose2d | undefined> {
+    this.readings.push(reading);
+    const scans = this.of("scan");
+    return Promise.resolve(scans < this.poseAfter ? undefined : { x: scans, y: -2, yaw: Math.PI / 2 });
+  }
+
+  of(kind: Reading["kind"]): number {
+    return this.readings.filter((one) => one.kind === kind).length;
+  }
+
+  pointCloud(): Promise<Uint8Array> {
+    return Promise.resolve(this.cloud);
+  }
+
+  internalState(): Promise<Uint8Array> {
+    return Promise.resolve(this.state);
+  }
+
+  finish(): Promise<Pose2d | undefined> {
+    this.finished++;
+    return Promise.resolve(undefined);
+  }
+
+  close(): void {
+    this.closed++;
+  }
+}
+
+interface Bench {
+  readonly slam: Slam;
+  readonly engine: KeptReadings;
+  readonly clock: FakeClock;
+  readonly host: FakeHost;
+  readonly starts: EngineStart[];
+  readonly logged: LogRecord[];
+}
+
+/** The service over kept readings, with a lidar and movement sensors in a building. */
+async function withSlam(
+  more: JsonObject,
+  work: (bench: Bench) => Promise<void>,
+  { files = {}, others = [] }: {
+    readonly files?: { readonly [path: string]: Uint8Array };
+    readonly others?: readonly Resource[];
+  } = {},
+): Promise<void> {
+  const [clock, host, engine] = [new FakeClock(), new FakeHost({ files }), new KeptReadings()];
+  const [starts, logged]: [EngineStart[], LogRecord[]] = [[], []];
+  const base = await construct(FakeBase, { building: "hall" }, { name: "base", clock });
+  const on = { dependencies: [base], clock };
+  const lidar = await construct(FakeLidar, { base: "base", beams: 36 }, { ...on, name: "lidar" });
+  const imu = await construct(FakeMovementSensor, { base: "base" }, { ...on, name: "imu" });
+  // The model with another engine.
+  const model: Model<Slam, Settings> = {
+    ...MapperSlam,
+    construct: (parts) => openMapper(parts, (start) => Promise.resolve((starts.push(start), engine))),
+  } as Model<Slam, Settings>;
+  const dependencies = [lidar, imu, base, ...others];
+  const slam = await construct(model, { ...BASE, ...more }, { dependencies, clock, host, logged });
+  try {
+    await work({ slam, engine, clock, host, starts, logged });
+  } finally {
+    await slam.close();
+    assertEquals(clock.pending, 0);
+  }
+}
+
+Deno.test("mapper attributes: defaults are the documented ones", () => {
+  const settings = decoded();
+  assertEquals(settings.camera, { name: "lidar", dataFrequencyHz: 5 });
+  assertEquals([settings.enableMapping, settings.existingMap, settings.mode], [true, "", "create"]);
+  assertEquals(optionsOf(settings), MAPPER_DEFAULTS);
+  const withSensor = decoded({ movement_sensor: { name: "imu" } });
+  assertEquals(withSensor.movementSensor, { name: "imu", dataFrequencyHz: 20 });
+  const { config_params: _, ...withoutParams } = BASE;
+  const at = new Place();
+  assertEquals(optionsOf(attributes.decode(withoutParams, at) as Settings), MAPPER_DEFAULTS);
+  assertEquals(at.problems, []);
+  assertEquals(namedBy(MapperSlam, { ...BASE, movement_sensor: { name: "imu" } }), ["lidar", "imu"]);
+});
+
+Deno.test("mapper attributes: numbers may be texts, empty texts are defaults, published aliases are known", () => {
+  const settings = decoded({
+    camera: { name: "lidar", data_frequency_hz: "7" },
+    config_params: {
+      mode: "2d",
+      optimize_every_n_nodes: "0",
+      num_range_data: "",
+      max_range: "12.5",
+      min_range_meters: 0.15,
+      missing_data_ray_length: 12,
+      min_covered_area: "2",
+      occupied_space_weight: "3e1",
+      initial_starting_pose: "X:1.5, Y:-2, Theta:0.7",
+      optimize_on_start: "true",
+    },
+  });
+  assertEquals(settings.camera.dataFrequencyHz, 7);
+  assertEquals(optionsOf(settings), {
+    ...MAPPER_DEFAULTS,
+    optimizeEveryNodes: 0,
+    maxRangeM: 12.5,
+    minRangeM: 0.15,
+    missingDataRayLengthM: 12,
+    minCoveredAreaM2: 2,
+    occupiedSpaceWeight: 30,
+  });
+  assertEquals(settings.configParams.initialStartingPose, { x: 1.5, y: -2, yaw: 0.7 });
+  assertEquals(settings.configParams.optimizeOnStart, true);
+  const at = new Place();
+  attributes.decode({ ...BASE, config_params: { ...PARAMS, num_range_dat: 3 } }, at);
+  assertEquals(at.problems.map(({ severity, path }) => [severity, path]), [[
+    "warning",
+    "config_params.num_range_dat",
+  ]]);
+});
+
+Deno.test("mapper attributes: what cannot be, each with its path", () => {
+  const wrong: readonly [JsonObject, string][] = [
+    [{ use_cloud_slam: null }, "use_cloud_slam: missing required field"],
+    [{ use_cloud_slam: "yes" }, 'use_cloud_slam: found "yes", wanted true or false'],
+    [{ camera: null }, "camera: missing required field"],
+    [{ camera: {} }, 'camera: "camera[name]" is required'],
+    [
+      { camera: { name: "l", data_frequency_hz: "5x" } },
+      "camera[data_frequency_hz] must only contain digits",
+    ],
+    [{ camera: { name: "l", data_frequency_hz: 2.5 } }, "camera[data_frequency_hz] must only contain digits"],
+    [{ camera: { name: "l", data_frequency_hz: -1 } }, "camera[data_frequency_hz] cannot be less than zero"],
+    [
+      { movement_sensor: { name: "i", data_frequency_hz: "-2" } },
+      "movement_sensor[data_frequency_hz] cannot be less than zero",
+    ],
+    [{ enable_mapping: "no" }, "enable_mapping: found"],
+    [
+      { existing_map: "map.pcd" },
+      "existing_map: SLAM Service configuration error: existing map is not a .pbstream file",
+    ],
+    [
+      { enable_mapping: false, existing_map: "a.pbstream", camera: { name: "l", data_frequency_hz: 0 } },
+      "localizing in offline mode is unsupported",
+    ],
+    [{ enable_mapping: false }, "localizing requires an existing map"],
+    [
+      { camera: { name: "l", data_frequency_hz: 0 }, movement_sensor: { name: "i", data_frequency_hz: 20 } },
+      "In offline mode, but movement sensor data frequency is nonzero",
+    ],
+    [
+      { movement_sensor: { name: "i", data_frequency_hz: 0 } },
+      "In online mode, but movement sensor data frequency is zero",
+    ],
+    [{ config_params: {} }, "config_params.mode: missing required field"],
+    [{ config_params: { mode: "3d" } }, "svc:slam:cartographer does not have a 'mode: 3d'"],
+    [
+      { config_params: { ...PARAMS, optimize_every_n_nodes: -1 } },
+      "config_params.optimize_every_n_nodes: found -1",
+    ],
+    [
+      { config_params: { ...PARAMS, num_range_data: 0 } },
+      "config_params.num_range_data: found 0, wanted an integer",
+    ],
+    [{ config_params: { ...PARAMS, num_range_data: 2.5 } }, "config_params.num_range_data: found 2.5"],
+    [
+      { config_params: { ...PARAMS, missing_data_ray_length_meters: 0 } },
+      "missing_data_ray_length_meters: found 0",
+    ],
+    [
+      { config_params: { ...PARAMS, max_range_meters: "far" } },
+      'config_params.max_range_meters: found "far"',
+    ],
+    [{ config_params: { ...PARAMS, min_range_meters: -0.1 } }, "config_params.min_range_meters: found -0.1"],
+    [
+      { config_params: { ...PARAMS, min_range_meters: 30 } },
+      "min_range_meters 30 is not below max_range_meters 25",
+    ],
+    [{ config_params: { ...PARAMS, max_submaps_to_keep: 1 } }, "config_params.max_submaps_to_keep: found 1"],
+    [{ config_params: { ...PARAMS, fresh_submaps_count: 0 } }, "config_params.fresh_submaps_count: found 0"],
+    [
+      { config_params: { ...PARAMS, min_covered_area_meters_squared: -1 } },
+      "min_covered_area_meters_squared: found -1",
+    ],
+    [
+      { config_params: { ...PARAMS, min_added_submaps_count: -1 } },
+      "config_params.min_added_submaps_count: found -1",
+    ],
+    [
+      { config_params: { ...PARAMS, occupied_space_weight: -1 } },
+      "config_params.occupied_space_weight: found -1",
+    ],
+    [
+      { config_params: { ...PARAMS, translation_weight: "a" } },
+      'config_params.translation_weight: found "a"',
+    ],
+    [{ config_params: { ...PARAMS, rotation_weight: -2 } }, "config_params.rotation_weight: found -2"],
+    [
+      { config_params: { ...PARAMS, initial_starting_pose: "1, 2" } },
+      "config_params.initial_starting_pose: found",
+    ],
+    [{ save_map: "map" }, "save_map: SLAM Service configuration error: save map is not a .pbstream file"],
+    [{ save_every_sec: 0 }, "save_every_sec: found 0"],
+  ];
+  for (const [more, wanted] of wrong) {
+    const found = problems(more);
+    assert(found.some((one) => one.includes(wanted)), `${found.join("; ")}\nwanted: ${wanted}`);
+  }
+});
+
+Deno.test("mapper: with use_cloud_slam only the properties answer", async () => {
+  await withSlam({ use_cloud_slam: true, movement_sensor: { name: "imu" } }, async ({ slam, starts }) => {
+    assertEquals(await slam.getProperties(), {
+      cloudSlam: true,
+      mappingMode: "create_new_map",
+      internalStateFileType: ".pbstream",
+      sensors: [{ name: "lidar", type: "camera" }, { name: "imu", type: "movement_sensor" }],
+    });
+    for (
+      const call of [
+        () => slam.getPosition(),
+        () => Array.fromAsync(slam.getPointCloudMap()),
+        () => Array.fromAsync(slam.getInternalState()),
+        () => slam.doCommand({ job_done: "" }),
+      ]
+    ) {
+      const error = await assertRejects(call, SvcError, "configured with use_cloud_slam set to true");
+      assertEquals([error.code, error.message.startsWith("resource (svc:slam:cartographer) unavailable")], [
+        "unavailable",
+        true,
+      ]);
+    }
+    assertEquals(starts, []);
+  });
+});
+
+Deno.test("mapper: modes follow enable_mapping and existing_map, and the map is handed to the mapper", async () => {
+  const files = { "/maps/a.pbstream": Uint8Array.of(1, 2, 3) };
+  const map = { existing_map: "/maps/a.pbstream" };
+  const modes: readonly [JsonObject, string, EngineStart["mode"]][] = [
+    [{}, "create_new_map", "create"],
+    [map, "update_existing_map", "update"],
+    [{ ...map, enable_mapping: false }, "localize_only", "localize"],
+  ];
+  for (const [more, told, mode] of modes) {
+    await withSlam(more, async ({ slam, starts: [start] }) => {
+      assertEquals((await slam.getProperties()).mappingMode, told);
+      assertEquals([start.mode, start.map, start.isOffline], [
+        mode,
+        "existing_map" in more ? files["/maps/a.pbstream"] : undefined,
+        false,
+      ]);
+    }, { files });
+  }
+  await assertRejects(() => withSlam(map, () => Promise.resolve()), SvcError, "/maps/a.pbstream");
+});
+
+Deno.test("mapper: cameras and movement sensors that cannot be used are refused", async () => {
+  const flat = await construct(FakeCamera, {}, { name: "flat" });
+  flat.getProperties = () => Promise.resolve({ supportsPcd: false, mimeTypes: [] });
+  const compass = await construct(FakeMovementSensor, {}, { name: "compass" });
+  const merged = await construct(MergedMovementSensor, {
+    compass_heading: ["compass"],
+    position: ["compass"],
+  }, {
+    name: "merged",
+    dependencies: [compass],
+  });
+  const refused: readonly [JsonObject, string][] = [
+    [{ camera: { name: "none" } }, "needs rdk:component:camera/none"],
+    [{ camera: { name: "flat" } }, "'camera' must support PCD"],
+    [{ movement_sensor: { name: "merged" } }, "supports neither of the two pairs"],
+  ];
+  for (const [more, wanted] of refused) {
+    const error = await assertRejects(
+      () => withSlam(more, () => Promise.resolve(), { others: [flat, merged] }),
+      SvcError,
+      wanted,
+    );
+    assertEquals(error.code, "failed_precondition");
+  }
+});
+
+Deno.test("mapper online: lidar and sensor are read at their rates; the robot is at the origin until it is found", async () => {
+  const more = { camera: { name: "lidar", data_frequency_hz: 10 }, movement_sensor: { name: "imu" } };
+  await withSlam(more, async ({ slam, engine, clock }) => {
+    engine.poseAfter = 5;
+    const origin = { x: 0, y: 0, z: 0, oX: 0, oY: 0, oZ: 1, theta: 0 };
+    await clock.advance(350);
+    assertEquals(engine.of("scan"), 4);
+    assertEquals([await slam.getPosition(), await slam.getStatus()], [
+      origin,
+      { localized: false, job_done: false },
+    ]);
+    await clock.advance(650);
+    assertEquals([engine.of("scan"), engine.of("imu"), engine.of("odometry")], [11, 21, 21]);
+    assertEquals(await slam.getPosition(), { ...origin, x: 11_000, y: -2000, theta: 90 });
+    const scan = engine.readings.findLast((one) => one.kind === "scan")!;
+    assertAlmostEquals(scan.scan.timeS, clock.nowMs() / 1000, 1e-3);
+    assert(scan.scan.points.length >= 3 * 30);
+    const imu = engine.readings.findLast((one) => one.kind === "imu")!;
+    assertAlmostEquals(imu.reading.linearAcceleration[2], 9.81, 0.2);
+    assert(Math.abs(imu.reading.angularVelocity[2]) < 0.1);
+  });
+});
+
+Deno.test("mapper online: an IMU alone and odometry alone are used for what they are", async () => {
+  const all = await construct(FakeMovementSensor, {}, { name: "all" });
+  const part = (name: string, quantities: readonly string[]) => {
+    const named = Object.fromEntries(quantities.map((one) => [one, ["all"]]));
+    return construct(MergedMovementSensor, named, { name, dependencies: [all] });
+  };
+  const others = [
+    await part("gyro", ["angular_velocity", "linear_acceleration"]),
+    await part("wheels", ["position", "orientation"]),
+  ];
+  for (const [name, kind] of [["gyro", "imu"], ["wheels", "odometry"]] as const) {
+    await withSlam({ movement_sensor: { name } }, async ({ engine, clock }) => {
+      await clock.advance(200);
+      const kinds = new Set(engine.readings.map((one) => one.kind));
+      assertEquals(kinds, new Set([kind, "scan"]));
+    }, { others });
+  }
+});
+
+Deno.test("mapper online: readings are left out while the mapper is busy; failing sensors are tried again", async () => {
+  await withSlam({}, async ({ engine, clock, logged }) => {
+    engine.waiting = 2;
+    const before = engine.of("scan");
+    await clock.advance(1000);
+    assertEquals(engine.of("scan"), before);
+    engine.waiting = 0;
+    engine.add = () => Promise.reject(new SvcError("internal", "out of order"));
+    await clock.advance(400);
+    assert(logged.some(({ message }) => message.includes("did not take a scan: out of order")));
+  });
+});
+
+Deno.test("mapper offline: two recordings are merged by their times, then the job is done", async () => {
+  const others = [
+    await construct(ReplayLidar, LOG, { name: "recorded" }),
+    await construct(ReplayOdometry, LOG, { name: "wheels" }),
+  ];
+  const more = { camera: { name: "recorded", data_frequency_hz: 0 }, movement_sensor: { name: "wheels" } };
+  await withSlam(more, async ({ slam, engine, starts }) => {
+    await until(async () => (await slam.doCommand({ job_done: "" })).job_done === true);
+    assertEquals([starts[0].isOffline, engine.finished, engine.of("scan")], [true, 1, 60]);
+    const times = engine.readings.map((one) => one.kind === "scan" ? one.scan.timeS : one.reading.timeS);
+    assertEquals(times, times.toSorted((a, b) => a - b));
+    // The odometry before the first scan is left out.
+    assertEquals([engine.readings[0].kind, engine.of("odometry")], ["odometry", 178]);
+  }, { others });
+});
+
+Deno.test("mapper: the internal state comes in parts of 1 MiB, the map as a PCD file", async () => {
+  await withSlam({}, async ({ slam, engine }) => {
+    const parts = await Array.fromAsync(slam.getInternalState());
+    assertEquals(parts.map(({ length }) => length), [1_048_576, 1_048_576, 402_848]);
+    assertEquals(await bytesIn(parts), engine.state);
+    assertEquals(await bytesIn(slam.getPointCloudMap()), engine.cloud);
+    engine.pointCloud = () => Promise.reject(new SvcError("unavailable", "nothing yet"));
+    await assertRejects(() => bytesIn(slam.getPointCloudMap()), SvcError, "nothing yet");
+  });
+});
+
+Deno.test("mapper: the edited map beside the existing one is given to those who ask for it", async () => {
+  const files = { "/m/a.pbstream": Uint8Array.of(1), "/m/edited-map.pcd": Uint8Array.of(9, 9) };
+  await withSlam({ existing_map: "/m/a.pbstream" }, async ({ slam, engine }) => {
+    assertEquals(await bytesIn(slam.getPointCloudMap({ edited: true })), files["/m/edited-map.pcd"]);
+    assertEquals(await bytesIn(slam.getPointCloudMap()), engine.cloud);
+  }, { files });
+  await withSlam({}, async ({ slam, engine }) => {
+    assertEquals(await bytesIn(slam.getPointCloudMap({ edited: true })), engine.cloud);
+  });
+});
+
+Deno.test("mapper: people add and remove points of the map, undo that, and switch it on and off", async () => {
+  const own = writePcd(createCloud({ x: Float32Array.of(4), y: Float32Array.of(5), z: Float32Array.of(0) }));
+  await withSlam({}, async ({ slam, engine }) => {
+    const points = async () => {
+      const { x, y, rgb } = readPcd(await bytesIn(slam.getPointCloudMap()));
+      return Array.from(x, (one, n) => [one, y[n], rgb![n]]);
+    };
+    assertEquals(await slam.doCommand({ postprocess_add: [{ X: 2000, Y: 500 }] }), {
+      postprocess_add: "success",
+    });
+    assertEquals((await points()).length, 2);
+    assertEquals(await slam.doCommand({ postprocess_toggle: "" }), { postprocessed: true });
+    assertEquals(await points(), [[0, 0, 74], [1, 0, 74], [2, 0.5, 100]]);
+    await slam.doCommand({ postprocess_remove: [{ X: 1050, Y: 60 }] });
+    assertEquals(await points(), [[0, 0, 74], [2, 0.5, 100]]);
+    await slam.doCommand({ postprocess_undo: "" });
+    assertEquals((await points()).length, 3);
+    assertEquals(await slam.doCommand({ postprocess_path: "/own.pcd" }), { postprocess_path: "success" });
+    assertEquals(await points(), [[4, 5, 100], [2, 0.5, 100]]);
+    assertEquals(await slam.doCommand({ postprocess_toggle: "" }), { postprocessed: false });
+    assertEquals(await bytesIn(slam.getPointCloudMap()), engine.cloud);
+    const refused: readonly [JsonObject, string][] = [
+      [{ postprocess_add: "all" }, "wanted a list of at most"],
+      [{ postprocess_remove: [{ X: 1 }] }, "point 0 is no object with the numbers X and Y"],
+      [{ postprocess_path: "/etc/passwd" }, "wanted the path of a .pcd file"],
+      [{ dance: true }, "does not support DoCommand"],
+    ];
+    for (const [command, wanted] of refused) {
+      await assertRejects(() => slam.doCommand(command), SvcError, wanted);
+    }
+    await slam.doCommand({ postprocess_undo: "" });
+    await assertRejects(() => slam.doCommand({ postprocess_undo: "" }), SvcError, "nothing to undo");
+  }, { files: { "/own.pcd": own } });
+});
+
+Deno.test("mapper: the map is saved now and then and at the end; a failed save keeps the one before", async () => {
+  const save = { save_map: "/maps/new.pbstream", save_every_sec: 10 };
+  let kept: FakeHost | undefined;
+  await withSlam(save, async ({ engine, clock, host, logged }) => {
+    kept = host;
+    await clock.advance(10_000);
+    assertEquals((await host.readFile("/maps/new.pbstream")).length, engine.state.length);
+    engine.internalState = () => Promise.reject(new SvcError("internal", "no map"));
+    await clock.advance(10_000);
+    assert(logged.some(({ message }) => message.includes("the map was not saved: no map")));
+    assertEquals((await host.readFile("/maps/new.pbstream")).length, engine.state.length);
+    engine.internalState = () => Promise.resolve(Uint8Array.of(1, 2));
+  });
+  assertEquals([...await kept!.readFile("/maps/new.pbstream")], [1, 2]);
+});
+
+Deno.test("mapper: closed twice is closed once, and says so to whoever calls", async () => {
+  await withSlam({}, async ({ slam, engine, logged }) => {
+    await slam.close();
+    await assertRejects(() => slam.getPosition(), SvcError, "resource (svc:slam:cartographer) is closed");
+    await slam.close();
+    assertEquals(engine.closed, 1);
+    assert(logged.some(({ message }) => message.includes("was closed before")));
+  });
+});
