@@ -370,17 +370,28 @@ export const MODELS: readonly Section[] = [
         "an IMU, odometry or both, and their rate: suggested 20 Hz",
         [MAPPER_DEFAULTS, MAPPER_WRONG, ONLINE],
       ),
-      setting("enable_mapping", { type: "boolean", default: true }, "the map is built in addition to localizing", [
-        MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper",
-        MAPPER_WRONG,
-      ]),
+      setting(
+        "enable_mapping",
+        { type: "boolean", default: true },
+        "the map is built in addition to localizing",
+        [
+          MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper",
+          MAPPER_WRONG,
+        ],
+      ),
       setting(
         "existing_map",
         { type: "string" },
         "a `.pbstream` file: `${packages.slam_map.NAME}/internalState.pbstream` or a path",
-        [MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper", MAPPER_WRONG],
+        [
+          MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper",
+          MAPPER_WRONG,
+        ],
       ),
-      setting("config_params", { type: "object" }, "tuning of the algorithm", [MAPPER_DEFAULTS, MAPPER_WRONG]),
+      setting("config_params", { type: "object" }, "tuning of the algorithm", [
+        MAPPER_DEFAULTS,
+        MAPPER_WRONG,
+      ]),
       setting("config_params.mode", { type: "string", required: true }, "`2d`", MAPPER_WRONG),
       param("optimize_every_n_nodes", "integer", "nodes between two optimisations; 0: local SLAM only"),
       param("num_range_data", "integer", "measurements in a submap"),
@@ -389,8 +400,16 @@ export const MODELS: readonly Section[] = [
       param("min_range_meters", "number", "the smallest valid range"),
       param("max_submaps_to_keep", "integer", "when localizing only"),
       param("fresh_submaps_count", "integer", "when updating only: the history of submaps"),
-      param("min_covered_area_meters_squared", "number", "when updating only: the overlap by which one is deleted"),
-      param("min_added_submaps_count", "integer", "when updating only: new submaps before old ones are deleted"),
+      param(
+        "min_covered_area_meters_squared",
+        "number",
+        "when updating only: the overlap by which one is deleted",
+      ),
+      param(
+        "min_added_submaps_count",
+        "integer",
+        "when updating only: new submaps before old ones are deleted",
+      ),
       param("occupied_space_weight", "number", "of points, in the refinement of loop closures"),
       param("translation_weight", "number", "of the translation, in that"),
       param("rotation_weight", "number", "of the rotation, in that"),
