@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { CameraApi } from "../../../lib/api/camera.ts";
 import { MovementSensorApi } from "../../../lib/api/movement_sensor.ts";
 import type { MappingModeName, Slam, SlamProperties } from "../../../lib/api/slam.ts";
-import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
+import { deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import type { JsonObject } from "../../../lib/base/schema/schema.ts";
 import type { Pose } from "../../../lib/geometry/pose.ts";
