@@ -11,6 +11,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
+import { ChangeService } from "../../proto/gen/changes_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
@@ -62,7 +63,9 @@ import { Metrics } from "./metrics.ts";
 import { packageHandlers } from "./packages/package_service.ts";
 import { Presence } from "./fleet/presence.ts";
 import { LogStore } from "./logs/logs.ts";
-import { robotHandlers } from "./fleet/robot_service.ts";
+import { changeHandlers } from "./fleet/change_service.ts";
+import { PartChanges } from "./fleet/part_changes.ts";
+import { ConfigMessages, robotHandlers } from "./fleet/robot_service.ts";
 import { RULES } from "./access/rules.ts";
 import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
 import type { Secrets } from "./store/secrets.ts";
@@ -163,7 +166,9 @@ export function openCloud(options: CloudOptions): Cloud {
   const trainings = options.training &&
     new TrainingRunner({ ...options, ...options.training, usage: context.usage });
   const { inference } = options;
-  const parts = { authority, machineTokens, logs, links, downloads, trainings, inference };
+  const messages = new ConfigMessages(context, machineTokens);
+  const changes = new PartChanges(context, messages);
+  const parts = { authority, machineTokens, messages, changes, logs, links, downloads, trainings, inference };
   for (const one of servicesOf(context, parts)) table.add(one);
   const signaling = cloudSignaling(context, options.signaling);
   table.add(signaling.service);
@@ -182,6 +187,7 @@ export function openCloud(options: CloudOptions): Cloud {
     authority,
     close: async () => {
       await signaling.close();
+      await changes.close();
       await trainings?.close();
       await sweep.close();
       await presence.close();
@@ -192,6 +198,8 @@ export function openCloud(options: CloudOptions): Cloud {
 interface Handled {
   readonly authority: Authority;
   readonly machineTokens: MachineTokens;
+  readonly messages: ConfigMessages;
+  readonly changes: PartChanges;
   readonly logs: LogStore;
   readonly links: DataLinks;
   readonly downloads: Downloads;
@@ -201,7 +209,7 @@ interface Handled {
 
 /** What answers which service. */
 function servicesOf(context: CloudContext, parts: Handled): Service[] {
-  const { authority, machineTokens, logs, links, downloads, trainings, inference } = parts;
+  const { authority, machineTokens, messages, changes, logs, links, downloads, trainings, inference } = parts;
   const app = {
     ...fleetHandlers(context),
     ...locationHandlers(context),
@@ -216,7 +224,8 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
   return [
     service(AppService, app),
     service(ExternalAuthService, externalAuthHandlers(context, machineTokens)),
-    service(RobotService, robotHandlers(context, authority, logs, machineTokens)),
+    service(RobotService, robotHandlers(context, authority, logs, messages)),
+    service(ChangeService, changeHandlers(changes)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs)),
     service(DataService, dataHandlers(context, links)),
     service(DataSyncService, dataSyncHandlers(context)),

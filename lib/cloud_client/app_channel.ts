@@ -95,17 +95,10 @@ class AppChannel implements Channel {
     options: CallOptions,
   ): AsyncGenerator<Uint8Array> {
     const request = await all(requests);
-    const [answers, first] = await this.#token.call(limitsOf(options), async (header) => {
-      const answers = this.#channel.call(method, replayed(request), signed(options, header))[
-        Symbol.asyncIterator
-      ]();
-      return [answers, await answers.next()] as const;
-    });
-    try {
-      for (let next = first; !next.done; next = await answers.next()) yield next.value;
-    } finally {
-      await answers.return?.();
-    }
+    yield* this.#token.answers(
+      limitsOf(options),
+      (header) => this.#channel.call(method, replayed(request), signed(options, header)),
+    );
   }
 
   close(): void {

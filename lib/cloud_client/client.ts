@@ -20,6 +20,7 @@ import {
   RobotService,
 } from "../../proto/gen/robot_config_pb.ts";
 import { SignalingService } from "../../proto/gen/signaling_pb.ts";
+import { ChangeService, type FollowResponse } from "../../proto/gen/changes_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../api/shared/time.ts";
@@ -118,6 +119,17 @@ export class CloudClient {
       (with_) => this.#robot.needsRestart({ id }, with_),
     );
     return { mustRestart, intervalMs: toMs(restartCheckInterval) };
+  }
+
+  /**
+   * What becomes of the part, as it happens: first an empty answer, once all that comes later will be told. Fails with
+   * `unimplemented` at a control plane that does not tell.
+   */
+  changes(signal: AbortSignal): AsyncIterable<FollowResponse> {
+    const { follow } = client(ChangeService, this.#channel);
+    const { partId: id } = this.#options;
+    const limits = { timeoutMs: ANSWER_TIMEOUT_MS, signal };
+    return this.#token.answers(limits, (header) => follow({ id }, { header, signal }));
   }
 
   /** What an agent is to run, and the settings it is to apply. */

@@ -48,6 +48,19 @@ export class CloudToken {
     }
   }
 
+  /** The same for a call of many answers: it is made once more as long as none has come. */
+  async *answers<T>(limits: Limits, make: (header: Metadata) => AsyncIterable<T>): AsyncGenerator<T> {
+    const [answers, first] = await this.call(limits, async (header) => {
+      const answers = make(header)[Symbol.asyncIterator]();
+      return [answers, await answers.next()] as const;
+    });
+    try {
+      for (let next = first; !next.done; next = await answers.next()) yield next.value;
+    } finally {
+      await answers.return?.();
+    }
+  }
+
   /** Hears why a call has failed that cannot be made again: the next one does not come with the same token. */
   refused(error: unknown): void {
     if (SvcError.from(error).code === "unauthenticated") this.#token = undefined;

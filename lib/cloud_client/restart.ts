@@ -4,7 +4,8 @@
  */
 
 import type { CloudClient } from "./client.ts";
-import type { Clock } from "../base/clock.ts";
+import type { ChangeFeed } from "./change_feed.ts";
+import { type Clock, Waker } from "../base/clock.ts";
 import { chainOf } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
 
@@ -14,6 +15,8 @@ const INTERVAL_MIN_MS = 1_000;
 
 export interface RestartParts {
   readonly client: Pick<CloudClient, "needsRestart">;
+  /** Tells when to ask at once. */
+  readonly changes?: Pick<ChangeFeed, "hear">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly mayRestart: () => Promise<boolean>;
@@ -23,14 +26,17 @@ export interface RestartParts {
 
 /** Asks until it is told to restart; the returned function ends that. */
 export function followRestartOrders(parts: RestartParts): () => Promise<void> {
-  const { client, clock, logger, mayRestart, stop } = parts;
+  const { client, changes, clock, logger, mayRestart, stop } = parts;
   const ended = new AbortController();
   const { signal } = ended;
+  const waker = new Waker(clock);
+  const unhear = changes?.hear("restart", () => waker.wake());
   const run = async () => {
     let intervalMs = INTERVAL_MS;
     let waiting = false;
     for (;;) {
-      await clock.sleep(Math.max(INTERVAL_MIN_MS, intervalMs), signal);
+      await waker.sleep(Math.max(INTERVAL_MIN_MS, intervalMs));
+      if (signal.aborted) return;
       try {
         const order = await client.needsRestart({ signal });
         if (order.intervalMs > 0) intervalMs = order.intervalMs;
@@ -46,7 +52,9 @@ export function followRestartOrders(parts: RestartParts): () => Promise<void> {
   };
   const done = run().catch(() => {});
   return async () => {
+    unhear?.();
     ended.abort();
+    waker.wake();
     await done;
   };
 }

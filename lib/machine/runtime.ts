@@ -113,6 +113,7 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   const logs = client && await sendLogs({ ...parts, client, home });
   const disconnect = async () => {
     await logs?.close();
+    await origin.changes?.close();
     client?.close();
   };
   try {
@@ -363,7 +364,7 @@ function watchNetwork(
 /** Restarting: what a supervisor asks before it does, and orders of the control plane unless the supervisor takes them. */
 function restartsOf(
   machine: Machine,
-  { client }: Origin,
+  { client, changes }: Origin,
   { stop }: RuntimeOptions,
   { host, clock, logs }: RuntimeParts,
 ) {
@@ -372,7 +373,7 @@ function restartsOf(
     return allowed && !machine.busy;
   };
   const orders = client && !RESTARTS_HANDLED.some((name) => host.env(name))
-    ? followRestartOrders({ client, clock, logger: logs.logger("rdk"), mayRestart, stop })
+    ? followRestartOrders({ client, changes, clock, logger: logs.logger("rdk"), mayRestart, stop })
     : undefined;
   return {
     status: async () => ({

@@ -15,12 +15,12 @@ import { SLAMService } from "../../proto/gen/slam_pb.ts";
 import { residentBytes, type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { agent } from "./agent_bench.ts";
 import { clouds } from "./cloud_bench.ts";
+import { config } from "./config_bench.ts";
 import { heading, median, rate, row } from "./figures.ts";
 import { logs } from "./log_bench.ts";
 import { changes, ends, plans } from "./machine_bench.ts";
 import { modules } from "./module_bench.ts";
 import { obstacles } from "./obstacles_bench.ts";
-import { reloads } from "./reload_bench.ts";
 import { webrtc } from "./webrtc_bench.ts";
 import { wire } from "./wire_bench.ts";
 
@@ -42,7 +42,7 @@ const sections: Record<string, () => Promise<void>> = {
   resources,
   plans,
   changes,
-  reloads,
+  config,
   clouds,
   ends,
   logs,

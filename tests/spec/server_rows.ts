@@ -52,8 +52,11 @@ export const SERVER: readonly Section[] = [
           "lib/machine/config/file_source_test.ts: a change is heard of once the file is whole and has been still for a moment",
           "lib/machine/config/cloud_source_test.ts: it is asked for anew after a fifth of the interval, then after each; " +
           "what is the same is no news",
+          "lib/machine/config/cloud_source_test.ts: it is asked for at once when the control plane tells of a change, and asked for no less then",
+          "tests/cloud/changes_test.ts: a machine hears of its configuration, keys and orders, and of nothing that is not its own",
         ],
-        "a file is taken a moment after it was saved, the control plane is asked every 10 s",
+        "beyond: a file is taken a moment after it was saved, and the control plane tells of changes at once; " +
+          "it is also asked every 10 s",
       ),
       holds(
         "Resources are added, changed and removed on a running machine; equal ones are not touched.",

@@ -1,7 +1,8 @@
 /**
  * The audit log: who changed what and when, and who was refused.
  *
- * A change and its entry are one transaction: neither is there without the other. Entries are kept for a year.
+ * A change and its entry are one transaction: neither is there without the other. Entries are kept for a year. Whoever
+ * follows what becomes of machines hears of each change that may concern one.
  */
 
 import { randomUUID } from "node:crypto";
@@ -25,19 +26,34 @@ export interface AuditEntry extends Actor {
   readonly outcome: "done" | "refused";
 }
 
+/** What the configuration of a machine is made of, and orders to it. */
+const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>([
+  "organization",
+  "location",
+  "machine",
+  "part",
+  "key",
+  "fragment",
+  "package",
+  "secret",
+]);
+
 const KEPT_MS = 365 * 24 * 3600 * 1000;
 
 export class Audit {
   constructor(private readonly store: Store, private readonly clock: Clock) {}
 
   /** Runs a change in a transaction and notes it. `on` is what it is about. */
-  change<T>(actor: Actor, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T> {
-    return this.store.transaction(async (sql) => {
+  async change<T>(actor: Actor, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T> {
+    const value = await this.store.transaction(async (sql) => {
       const nowMs = this.clock.nowMs();
       const value = await work(sql, nowMs);
       await this.#note(sql, { ...actor, atMs: nowMs, resource: named([on]), outcome: "done" });
       return value;
     });
+    // It is done, told or not: machines also ask.
+    if (CONCERNS_MACHINES.has(on.kind)) await this.store.notices.tell("changes", named([on])).catch(() => {});
+    return value;
   }
 
   /** Notes that somebody may not do what they tried. */

@@ -63,6 +63,8 @@ export const limitsRow = object({
   ),
   callsPerMachine: amount("WebRTC calls to one part of a machine that are not connected yet", 32),
   answersPerMachine: amount("streams of one part of a machine that wait for WebRTC calls", 8),
+  followersPerPart: amount("connections that tell one part of its changes; the oldest gives way", 4),
+  followersAtOnce: amount("connections that tell machines of their changes, at one control plane", 20_000),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });
 

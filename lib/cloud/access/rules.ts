@@ -4,6 +4,7 @@
 
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AppService } from "../../../proto/gen/app_pb.ts";
+import { ChangeService } from "../../../proto/gen/changes_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { AuthService, ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
@@ -164,6 +165,7 @@ export const RULES: readonly Rule[] = [
   rule(robot.config, "insider", ["part", "id"]),
   rule(robot.certificate, "machine", ["part", "id"]),
   rule(robot.needsRestart, "operator", ["part", "id"]),
+  rule(ChangeService.method.follow, "operator", ["part", "id"]),
   rule(robot.log, "operator", ["part", "id"]),
   rule(AgentDeviceService.method.deviceAgentConfig, "insider", ["part", "id"]),
 

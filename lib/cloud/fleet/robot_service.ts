@@ -44,11 +44,10 @@ export function robotHandlers(
   cloud: CloudContext,
   authority: Authority,
   logs: LogStore,
-  machineTokens: MachineTokens,
+  messages: ConfigMessages,
 ) {
   const { store, presence, clock } = cloud;
   const fleet = new Fleet(store);
-  const messages = new ConfigMessages(cloud, machineTokens);
   return {
     async config({ id, agentInfo }) {
       const part = await fleet.part(id);
@@ -124,7 +123,8 @@ interface Floating {
   readonly version: string | undefined;
 }
 
-class ConfigMessages {
+/** The configurations of parts as machines get them: the same message for as long as nothing of it has changed. */
+export class ConfigMessages {
   readonly #kept = new Map<string, Kept>();
 
   constructor(private readonly cloud: CloudContext, private readonly machineTokens: MachineTokens) {}

@@ -18,7 +18,8 @@ export interface Notices {
   hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>>;
 }
 
-export const NOTICE_TOPICS = ["signaling"] as const;
+/** `changes` tells what has been changed, `part 1234`, or anything else where that is not known. */
+export const NOTICE_TOPICS = ["signaling", "changes"] as const;
 export type NoticeTopic = typeof NOTICE_TOPICS[number];
 
 export const NOTICE_BYTES_MAX = 256 * 1024;

@@ -9,7 +9,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { Clock } from "../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import { OwnNotices } from "./notices.ts";
+import { type Notices, type NoticeTopic, OwnNotices } from "./notices.ts";
 import type { Sql, SqlValue, Store } from "./store.ts";
 
 /** How long another process may keep the file to itself, and how often to look. */
@@ -31,7 +31,7 @@ interface Waiting {
 }
 
 export class SqliteStore implements Store {
-  readonly notices = new OwnNotices();
+  readonly notices: Notices;
   readonly #writer: Connection;
   readonly #reader: Connection;
   #waiting: Waiting[] = [];
@@ -43,6 +43,7 @@ export class SqliteStore implements Store {
     this.#reader = new Connection(file);
     this.#reader.run("PRAGMA query_only = ON");
     this.#writer.run("PRAGMA busy_timeout = 0");
+    this.notices = new FileNotices(clock, () => this.#closed ? undefined : this.#writer.othersVersion());
   }
 
   query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
@@ -165,6 +166,35 @@ export class SqliteStore implements Store {
   }
 }
 
+/** How often it is looked whether another process has changed the file. */
+const OTHERS_MS = 250;
+
+/** What this process tells itself; and that another one, such as a command beside it, has changed something. */
+class FileNotices extends OwnNotices {
+  constructor(private readonly clock: Clock, private readonly othersVersion: () => number | undefined) {
+    super();
+  }
+
+  override async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {
+    const stop = await super.hear(topic, listener);
+    if (topic !== "changes") return stop;
+    let known = this.othersVersion();
+    const look = () => {
+      const version = this.othersVersion();
+      if (version !== undefined && version !== known) {
+        known = version;
+        listener("the database");
+      }
+      callOff = this.clock.after(OTHERS_MS, look);
+    };
+    let callOff = this.clock.after(OTHERS_MS, look);
+    return () => {
+      callOff();
+      return stop();
+    };
+  }
+}
+
 class Connection {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
@@ -199,6 +229,15 @@ class Connection {
       this.#database.exec("ROLLBACK");
     } catch {
       // There is nothing to roll back.
+    }
+  }
+
+  /** Another number whenever another connection has committed; `undefined` where that cannot be told now. */
+  othersVersion(): number | undefined {
+    try {
+      return this.#prepare("PRAGMA data_version").get()?.data_version as number | undefined;
+    } catch {
+      return undefined;
     }
   }
 

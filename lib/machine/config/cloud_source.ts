@@ -1,5 +1,6 @@
 /**
- * The configuration that a control plane has for this machine: asked for again and again, kept for when it is away.
+ * The configuration that a control plane has for this machine: asked for when it tells of a change, and again and again
+ * in any case; kept for when it is away.
  *
  * What the local file says of the connection to the control plane stays as it says; the rest comes from there. A
  * control plane that is away is no news: the configuration in force stays. One that answers nonsense is.
@@ -7,7 +8,8 @@
 
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { robotConfigJson } from "../../cloud_client/config_json.ts";
-import type { Clock } from "../../base/clock.ts";
+import type { ChangeFeed } from "../../cloud_client/change_feed.ts";
+import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, type Code, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
@@ -36,6 +38,8 @@ export interface CloudSourceParts {
   readonly local: JsonObject;
   readonly cache: ConfigCache;
   readonly refreshMs: number;
+  /** Tells when to ask at once. */
+  readonly changes?: Pick<ChangeFeed, "hear">;
   /** Overrides how long the first answer may take. */
   readonly firstTimeoutMs?: number;
   readonly clock: Clock;
@@ -73,20 +77,24 @@ export class CloudSource implements ConfigSource {
   }
 
   follow(hear: (news: Draft | SvcError) => void): () => Promise<void> {
-    const { clock, refreshMs } = this.#parts;
+    const { clock, refreshMs, changes } = this.#parts;
     const ended = new AbortController();
+    const waker = new Waker(clock);
+    const unhear = changes?.hear("config", () => waker.wake());
     const intervalMs = Math.max(INTERVAL_MIN_MS, refreshMs);
     const run = async () => {
-      await clock.sleep(intervalMs * FIRST_INTERVAL_SHARE, ended.signal);
-      for (;;) {
+      await waker.sleep(intervalMs * FIRST_INTERVAL_SHARE);
+      while (!ended.signal.aborted) {
         const news = await this.#look(ended.signal);
         if (news && !ended.signal.aborted) hear(news);
-        await clock.sleep(intervalMs, ended.signal);
+        await waker.sleep(intervalMs);
       }
     };
     const done = run().catch(() => {});
     return async () => {
+      unhear?.();
       ended.abort(new SvcError("canceled", "the program ends"));
+      waker.wake();
       await done;
     };
   }

@@ -29,6 +29,8 @@ function bench({ copy, local = LOCAL }: { copy?: JsonObject; local?: JsonObject 
     cloud: { fqdn: "m.example.com" } as MessageInitShape<typeof CloudConfigSchema>,
     certificate: undefined as typeof PAIR | SvcError | undefined,
     calls: [] as string[],
+    /** Tells that something has changed. */
+    tell: undefined as (() => void) | undefined,
   };
   const kept: JsonObject[] = copy ? [copy] : [];
   const source = new CloudSource({
@@ -60,6 +62,13 @@ function bench({ copy, local = LOCAL }: { copy?: JsonObject; local?: JsonObject 
       },
     } as ConfigCache,
     refreshMs: 10_000,
+    changes: {
+      hear: (what, listener) => {
+        assertEquals(what, "config");
+        app.tell = listener;
+        return () => app.tell = undefined;
+      },
+    },
     clock,
     logger: new Logs(clock, [memorySink(records)]).logger("rdk.config"),
   });
@@ -134,6 +143,26 @@ Deno.test("it is asked for anew after a fifth of the interval, then after each; 
   await end();
   await clock.advance(60_000);
   assertEquals([took(), clock.pending], [[], 0]);
+});
+
+Deno.test("it is asked for at once when the control plane tells of a change, and asked for no less then", async () => {
+  const { source, app, clock, took } = bench();
+  await source.first();
+  const { end, heard } = follow(source);
+  await clock.advance(2_000);
+  took();
+  for (const revision of ["r2", "r3"]) {
+    app.config = { revision };
+    app.tell!();
+    await clock.advance(0);
+    const [news, ...more] = heard() as Draft[];
+    assertEquals([news.json.revision, more], [revision, []]);
+  }
+  took();
+  await clock.advance(30_000);
+  assertEquals(took().filter((call) => call === "config").length, 3);
+  await end();
+  assertEquals([app.tell, clock.pending], [undefined, 0]);
 });
 
 Deno.test("the certificate is asked for every hour and when the machine has another name", async () => {

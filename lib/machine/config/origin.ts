@@ -3,6 +3,7 @@
  * credentials are in it.
  */
 
+import { ChangeFeed } from "../../cloud_client/change_feed.ts";
 import { CloudClient } from "../../cloud_client/client.ts";
 import type { Environment, MachineName, Platform } from "../../base/host.ts";
 import type { Files } from "../../base/files/files.ts";
@@ -40,6 +41,8 @@ export interface Origin {
   readonly read?: DecodedDraft;
   /** The control plane, if there is one. Whoever asked for the origin closes it. */
   readonly client?: CloudClient;
+  /** Hears from it at once of changes; closed with it, before it. */
+  readonly changes?: ChangeFeed;
 }
 
 /** Reads the file. Throws where it cannot be read, or where credentials would travel in the clear. */
@@ -65,9 +68,11 @@ export async function originOf(parts: OriginParts): Promise<Origin> {
   });
   const refreshMs = cloud.refreshInterval;
   const firstTimeoutMs = envDurationMs(TIMEOUT_VARIABLES, undefined, env, logger);
+  const changes = new ChangeFeed({ client, clock, logger, random: Math.random });
   return {
-    source: new CloudSource({ client, local, cache, refreshMs, firstTimeoutMs, clock, logger }),
+    source: new CloudSource({ client, changes, local, cache, refreshMs, firstTimeoutMs, clock, logger }),
     client,
+    changes,
   };
 }
 

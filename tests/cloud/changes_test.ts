@@ -1,0 +1,179 @@
+/** What machines hear at once of their control plane. */
+
+import { assertEquals } from "@std/assert";
+import { ChangeService, type FollowResponse } from "../../proto/gen/changes_pb.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { Audit } from "../../lib/cloud/access/audit.ts";
+import { defaultLimits } from "../../lib/cloud/access/limits.ts";
+import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import type { NewKey } from "../../lib/cloud/access/keys.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { until } from "../support/until.ts";
+import { storeTest } from "./stores.ts";
+import { newKey, newWorld, type ServedCloud, withCloud } from "./world.ts";
+
+/** What one who follows a part hears. */
+async function follow({ channel }: ServedCloud, key: NewKey, id: string) {
+  const over = new AbortController();
+  const { follow } = client(ChangeService, await channel(key));
+  const answers = follow({ id }, { signal: over.signal })[Symbol.asyncIterator]();
+  const { value: first } = await answers.next() as { value: FollowResponse };
+  assertEquals([first.config, first.restart], [false, false]);
+  const heard: string[] = [];
+  const rest = (async () => {
+    for (let next = await answers.next(); !next.done; next = await answers.next()) {
+      const { config, restart } = next.value as FollowResponse;
+      heard.push([...config ? ["config"] : [], ...restart ? ["restart"] : []].join("+"));
+    }
+  })().catch((error) => void heard.push(SvcError.from(error).code));
+  return {
+    heard,
+    /** Waits until it has heard of something, and forgets it. */
+    next: async () => {
+      await until(() => heard.length > 0);
+      return heard.splice(0);
+    },
+    end: async () => {
+      over.abort();
+      await rest;
+    },
+  };
+}
+
+storeTest(
+  "a machine hears of its configuration, keys and orders, and of nothing that is not its own",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { store, app, robot } = cloud;
+      const world = await newWorld(store);
+      const other = await newWorld(store);
+      const own = await newKey(store, "operator", "machine", world.machine);
+      const mine = await follow(cloud, own, world.part);
+      const theirs = await follow(cloud, other.owner, other.part);
+      const owner = await app(world.owner);
+
+      await owner.updateRobotPart({ id: world.part, name: "rover-main", robotConfig: { debug: true } });
+      assertEquals(await mine.next(), ["config"]);
+      assertEquals((await (await robot(own)).config({ id: world.part })).config?.debug, true);
+      await owner.markPartForRestart({ partId: world.part });
+      assertEquals(await mine.next(), ["restart"]);
+      assertEquals((await (await robot(own)).needsRestart({ id: world.part })).mustRestart, true);
+
+      const authorization = {
+        resourceType: "robot",
+        resourceId: world.machine,
+        organizationId: world.organization,
+      };
+      const role = {
+        authorizationType: "role",
+        authorizationId: "robot_operator",
+        identityType: "api-key",
+        identityId: "",
+      };
+      const { id } = await owner.createKey({
+        authorizations: [{ ...authorization, ...role }],
+        name: "visitor",
+      });
+      assertEquals(await mine.next(), ["config"]);
+      await owner.deleteKey({ id });
+      assertEquals(await mine.next(), ["config"]);
+
+      // A fragment tells those that use it.
+      const { fragment } = await owner.createFragment({
+        organizationId: world.organization,
+        name: "lights",
+        config: {},
+      });
+      await owner.updateRobotPart({
+        id: world.part,
+        name: "rover-main",
+        robotConfig: { fragments: [fragment!.id] },
+      });
+      assertEquals(await mine.next(), ["config"]);
+      await owner.updateFragment({ id: fragment!.id, name: "lights", config: { debug: true } });
+      assertEquals(await mine.next(), ["config"]);
+      // What says the same is no news.
+      await owner.updateRobotPart({
+        id: world.part,
+        name: "rover-main",
+        robotConfig: { fragments: [fragment!.id] },
+      });
+      await owner.updateRobotPart({ id: world.part, name: "rover-main", robotConfig: {} });
+      assertEquals(await mine.next(), ["config"]);
+      assertEquals(theirs.heard, []);
+
+      await owner.deleteRobot({ id: world.machine });
+      assertEquals(await mine.next(), ["not_found"]);
+      await Promise.all([mine.end(), theirs.end()]);
+    }),
+);
+
+storeTest(
+  "changes that others make in the same database are told, too",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { part, owner } = await newWorld(cloud.store);
+      const mine = await follow(cloud, owner, part);
+      // Another control plane, or a command beside this one.
+      const others = await database.open();
+      const actor = { who: "cli:somebody", action: "config set" };
+      const audit = new Audit(others, new SystemClock());
+      await audit.change(
+        actor,
+        { kind: "part", id: part },
+        (sql, nowMs) => new PartConfigs(sql).set(part, { debug: true }, "cli:somebody", nowMs),
+      );
+      assertEquals(await mine.next(), ["config"]);
+      await audit.change(actor, { kind: "part", id: part }, (sql) => new Fleet(sql).orderRestart(part));
+      assertEquals(await mine.next(), ["restart"]);
+      await mine.end();
+    }),
+);
+
+/** Follows as soon as there is room. */
+async function untilFollowed(cloud: ServedCloud, key: NewKey, id: string) {
+  let following: Awaited<ReturnType<typeof follow>> | undefined;
+  const attempt = async () => following = await follow(cloud, key, id).catch(() => undefined);
+  await until(() => following !== undefined, { meanwhile: attempt });
+  return following!;
+}
+
+storeTest(
+  "only who may look at a machine follows it, and not too many do",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { store, channel } = cloud;
+      const [world, other] = [await newWorld(store), await newWorld(store)];
+      const refused = async (key: NewKey | undefined, id: string) => {
+        const { follow } = client(ChangeService, await channel(key));
+        const over = new AbortController();
+        try {
+          await follow({ id }, { signal: over.signal })[Symbol.asyncIterator]().next();
+          return "served";
+        } catch (error) {
+          return SvcError.from(error).code;
+        } finally {
+          over.abort();
+        }
+      };
+      assertEquals(await refused(undefined, world.part), "unauthenticated");
+      assertEquals(await refused(other.owner, world.part), "permission_denied");
+      assertEquals(await refused(world.owner, "nobody"), "not_found");
+
+      const [first, second] = [
+        await follow(cloud, world.owner, world.part),
+        await follow(cloud, world.owner, world.part),
+      ];
+      const third = await follow(cloud, world.owner, world.part);
+      // The oldest makes room for those who come back; others have none.
+      assertEquals(await first.next(), ["resource_exhausted"]);
+      assertEquals(await refused(other.owner, other.part), "served");
+      // The one that was served goes in its own time.
+      const more = await untilFollowed(cloud, other.owner, other.part);
+      assertEquals(await refused(other.owner, other.part), "resource_exhausted");
+      assertEquals([second.heard, third.heard], [[], []]);
+      await Promise.all([first.end(), second.end(), third.end(), more.end()]);
+    }, { limits: { ...defaultLimits(), followersPerPart: 2, followersAtOnce: 3 } }),
+);
