@@ -165,11 +165,10 @@ export function openCloud(options: CloudOptions): Cloud {
   const links = new DataLinks(context);
   const trainings = options.training &&
     new TrainingRunner({ ...options, ...options.training, usage: context.usage });
-  const { inference } = options;
   const messages = new ConfigMessages(context, machineTokens);
   const changes = new PartChanges(context, messages);
-  const parts = { authority, machineTokens, messages, changes, logs, links, downloads, trainings, inference };
-  for (const one of servicesOf(context, parts)) table.add(one);
+  const served = { authority, machineTokens, messages, changes, logs, links, downloads, trainings };
+  for (const one of servicesOf(context, { ...served, ...options })) table.add(one);
   const signaling = cloudSignaling(context, options.signaling);
   table.add(signaling.service);
   table.add(health(table));

@@ -36,7 +36,7 @@ import { homeFolder } from "./config/placeholder.ts";
 import { type Candidate, ConfigReading } from "./config/config_reading.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
 import { Remotes } from "./graph/remotes.ts";
-import { followRestartOrders } from "../cloud_client/restart.ts";
+import { followRestartOrders } from "../cloud_client/changes/restart.ts";
 import type { InternalPart, RobotServiceParts } from "./serve/service.ts";
 import { Sessions } from "./serve/sessions.ts";
 import { shutDown, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_TIMEOUT_VARIABLES, type Stage } from "./serve/shutdown.ts";
@@ -161,7 +161,7 @@ async function start(
   const served = { machine, operations, sessions, jobs, packages, version, logs, clock };
   const internal: InternalPart[] = [];
   const robot = { ...served, internal, upload: uploadTo(origin, parts), shutdown: options.stop };
-  const announcement = options.mdns ? announcementOf(parts) : undefined;
+  const announcement = options.mdns ? announcementOf(options, parts) : undefined;
   const port = await MachinePort.open(first.config, {
     tableFor: (guard) => tables.port(robot, guard),
     http: { restartStatus: restarts.status, routes },
@@ -392,8 +392,9 @@ function callsElsewhere({ client }: Origin, { clock, logs }: RuntimeParts): Mach
   return client && ((names, answer) => new BroughtCalls({ source: client, names, answer, clock, logger }));
 }
 
-function announcementOf({ clock, logs }: RuntimeParts): PortAnnouncement {
-  return new PortAnnouncement({ serves: ["grpc"], clock, logger: logs.logger("rdk.networking.mdns") });
+function announcementOf({ webrtc = true }: RuntimeOptions, { clock, logs }: RuntimeParts): PortAnnouncement {
+  const serves = ["grpc", ...webrtc ? ["webrtc"] : []];
+  return new PortAnnouncement({ serves, clock, logger: logs.logger("rdk.networking.mdns") });
 }
 
 function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): MachinePackages {

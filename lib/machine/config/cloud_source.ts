@@ -8,7 +8,7 @@
 
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { robotConfigJson } from "../../cloud_client/config_json.ts";
-import type { ChangeFeed } from "../../cloud_client/change_feed.ts";
+import type { ChangeFeed } from "../../cloud_client/changes/change_feed.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, type Code, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";

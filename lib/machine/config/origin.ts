@@ -3,7 +3,7 @@
  * credentials are in it.
  */
 
-import { ChangeFeed } from "../../cloud_client/change_feed.ts";
+import { ChangeFeed } from "../../cloud_client/changes/change_feed.ts";
 import { CloudClient } from "../../cloud_client/client.ts";
 import type { Environment, MachineName, Platform } from "../../base/host.ts";
 import type { Files } from "../../base/files/files.ts";

@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { FakeClock } from "../../tests/support/fake_clock.ts";
-import { create } from "../wire/proto.ts";
-import { FollowResponseSchema } from "../../proto/gen/changes_pb.ts";
-import { race } from "../base/clock.ts";
-import { SvcError } from "../base/error.ts";
-import { Logs } from "../base/log/log.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { create } from "../../wire/proto.ts";
+import { FollowResponseSchema } from "../../../proto/gen/changes_pb.ts";
+import { race } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { Logs } from "../../base/log/log.ts";
 import { ChangeFeed } from "./change_feed.ts";
 
 function bench(random = () => 1) {

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { FakeClock } from "../../tests/support/fake_clock.ts";
-import { SvcError } from "../base/error.ts";
-import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { followRestartOrders } from "./restart.ts";
 
 function bench() {

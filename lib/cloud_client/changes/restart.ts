@@ -3,11 +3,11 @@
  * again. An order is followed when the machine may restart, and asked for again until it may.
  */
 
-import type { CloudClient } from "./client.ts";
+import type { CloudClient } from "../client.ts";
 import type { ChangeFeed } from "./change_feed.ts";
-import { type Clock, Waker } from "../base/clock.ts";
-import { chainOf } from "../base/error.ts";
-import type { Logger } from "../base/log/log.ts";
+import { type Clock, Waker } from "../../base/clock.ts";
+import { chainOf } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
 
 /** Where the control plane does not say. */
 const INTERVAL_MS = 5_000;

@@ -4,12 +4,14 @@
  * Promises only haste: whoever hears of changes here also asks now and then, for control planes that do not tell and for
  * what is lost on the way. A connection that breaks is made anew after a pause that grows, up to a minute, and differs
  * from machine to machine, so that a control plane that comes back is not overrun; then everything counts as changed.
+ *
+ * The room owns how a machine hears of changes and orders of its control plane.
  */
 
-import type { Clock } from "../base/clock.ts";
-import { chainOf, SvcError } from "../base/error.ts";
-import type { Logger } from "../base/log/log.ts";
-import type { CloudClient } from "./client.ts";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { CloudClient } from "../client.ts";
 
 const PAUSE_MIN_MS = 1_000;
 const PAUSE_MAX_MS = 60_000;
