@@ -1,6 +1,6 @@
 /** The specification of svc-agent: its settings, its options and what it does. */
 
-import { holds, notYet, option, type Section, setting } from "./row.ts";
+import { holds, option, type Section, setting } from "./row.ts";
 
 const SETTINGS = "lib/agent/settings/settings_test.ts: ";
 const PUBLISHED = SETTINGS + "every row of the published tables has its name, its type and its default";
@@ -9,12 +9,19 @@ const RUNTIME = "lib/agent/supervise/runtime_test.ts: ";
 const AGENT = "lib/agent/agent_test.ts: ";
 const SYSTEM = "lib/agent/system/system_test.ts: ";
 const PROGRAM = "cli/program_test.ts: svc-agent has the published options";
-const NETWORK_LATER = "read and checked; networks and the hotspot are not built yet";
+const NETWORKS = "lib/agent/network/networking_test.ts: ";
+/** A transcript a scenario, in tests/golden/provisioning. */
+const SCENARIOS = "tests/golden/provisioning_test.ts: provisioning: ${name}";
+const JOINS = NETWORKS + "an unconfigured device opens its hotspot, takes what a person hands in, and joins";
+const PROFILES = NETWORKS + "additional networks are written, changed and removed; profiles of others stay";
+const REAL =
+  "tests/agent/real_network_test.ts: NetworkManager keeps, uses, takes back and removes the agent's profiles";
+const PORTAL =
+  "lib/agent/portal/portal_test.ts: portal: every address shows the page, and nothing of a network's name is more than text";
 
 const MINUTES = "beyond: fractions, and texts such as `1m30s`";
 
-const later = { note: NETWORK_LATER, isBuilt: false };
-const laterMinutes = { ...later, note: `${NETWORK_LATER}; ${MINUTES}`, differsIn: ["type"] as const };
+const minutes = { note: MINUTES, differsIn: ["type"] as const };
 
 export const AGENT_SECTIONS: readonly Section[] = [
   {
@@ -40,7 +47,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "Linux on amd64 and arm64, and native Windows.",
         "lib/agent/update/release_test.ts: a program is one for this system and this processor",
       ),
-      notYet("Device provisioning and network management."),
+      holds("Device provisioning and network management.", [JOINS, PROFILES, REAL]),
       holds(
         "Its logs go to the cloud while the machine is online, wait while it is not, and are sent then.",
         "lib/base/log/queue_test.ts: entries arrive in order, in batches, and leave nothing but a small journal",
@@ -79,8 +86,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "disable_network_configuration",
         { type: "boolean", default: false },
         "networks and hotspot are left alone",
-        PUBLISHED,
-        later,
+        [PUBLISHED, NETWORKS + "where networks are not to be configured nothing is done to them"],
       ),
       setting(
         "disable_system_configuration",
@@ -145,61 +151,68 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "disable_captive_portal_redirect",
         { type: "boolean", default: false },
         "only names in `.setup` lead to the device",
-        PUBLISHED,
-        later,
+        [PUBLISHED, NETWORKS + "the hotspot is called as the settings say, in 32 bytes"],
       ),
-      setting("fragment_id", { type: "string" }, "the fragment that new machines get", PUBLISHED, later),
+      setting("fragment_id", { type: "string" }, "the fragment that new machines get", [
+        PUBLISHED,
+        "lib/agent/portal/portal_test.ts: provisioning service: the published calls keep and hand in",
+      ]),
       setting(
         "hotspot_interface",
         { type: "string" },
         "the first Wi-Fi device unless named",
-        PUBLISHED,
-        later,
+        [PUBLISHED, JOINS],
       ),
-      setting("hotspot_password", { type: "string" }, "the hotspot's password", PUBLISHED, later),
+      setting("hotspot_password", { type: "string" }, "the hotspot's password", [PUBLISHED, JOINS]),
       setting(
         "hotspot_prefix",
         { type: "string", default: "svc-setup" },
         "what the hotspot's name begins with",
-        PUBLISHED,
-        later,
+        [PUBLISHED, NETWORKS + "the hotspot is called as the settings say, in 32 bytes"],
       ),
-      setting("manufacturer", { type: "string", default: "svc" }, "shown to who sets up", PUBLISHED, later),
-      setting("model", { type: "string", default: "custom" }, "shown to who sets up", PUBLISHED, later),
+      setting("manufacturer", { type: "string", default: "svc" }, "shown to who sets up", [
+        PUBLISHED,
+        PORTAL,
+      ]),
+      setting("model", { type: "string", default: "custom" }, "shown to who sets up", [PUBLISHED, PORTAL]),
       setting(
         "offline_before_starting_hotspot_minutes",
         { type: "integer", default: 2 },
         "offline for longer, the hotspot starts",
-        PUBLISHED,
-        laterMinutes,
+        [PUBLISHED, SCENARIOS],
+        minutes,
       ),
       setting(
         "retry_connection_timeout_minutes",
         { type: "integer", default: 10 },
         "then the hotspot ends, to try networks again",
-        PUBLISHED,
-        laterMinutes,
+        [PUBLISHED, SCENARIOS],
+        minutes,
       ),
       setting(
         "turn_on_hotspot_if_wifi_has_no_internet",
         { type: "boolean", default: false },
         "all networks are tried, and online means the internet",
-        PUBLISHED,
-        later,
+        [
+          PUBLISHED,
+          SCENARIOS,
+        ],
       ),
       setting(
         "user_idle_minutes",
         { type: "integer", default: 5 },
         "then a user of the portal counts as gone",
-        PUBLISHED,
-        laterMinutes,
+        [PUBLISHED, SCENARIOS],
+        minutes,
       ),
       setting(
         "wifi_power_save",
         { type: "boolean" },
         "power saving of managed Wi-Fi; unset: as the system has it",
-        PUBLISHED,
-        later,
+        [
+          PUBLISHED,
+          NETWORKS + "power saving is written as it is set, and left to the system where it is not",
+        ],
       ),
     ],
   },
@@ -211,28 +224,25 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "type",
         { type: "string", words: ["wifi", "wired"], required: true },
         "the kind",
-        RANGES,
-        later,
+        [RANGES, REAL],
       ),
-      setting("interface", { type: "string", default: "" }, "the device", RANGES, later),
-      setting("ssid", { type: "string", default: "" }, "the Wi-Fi's name", RANGES, later),
-      setting("psk", { type: "string" }, "the passkey", SETTINGS + "no secret is ever printed", later),
+      setting("interface", { type: "string", default: "" }, "the device", [RANGES, REAL]),
+      setting("ssid", { type: "string", default: "" }, "the Wi-Fi's name", [RANGES, REAL]),
+      setting("psk", { type: "string" }, "the passkey", [SETTINGS + "no secret is ever printed", JOINS]),
       setting(
         "priority",
         { type: "integer", default: 0, minimum: -999, maximum: 999 },
         "the highest is tried first",
-        RANGES,
-        later,
+        [RANGES, REAL],
       ),
-      setting("ipv4_address", { type: "string", default: "auto" }, "address with prefix", RANGES, later),
-      setting("ipv4_gateway", { type: "string", default: "" }, "the gateway", RANGES, later),
-      setting("ipv4_dns", { type: "array" }, "servers of names", RANGES, later),
+      setting("ipv4_address", { type: "string", default: "auto" }, "address with prefix", [RANGES, REAL]),
+      setting("ipv4_gateway", { type: "string", default: "" }, "the gateway", [RANGES, REAL]),
+      setting("ipv4_dns", { type: "array" }, "servers of names", [RANGES, REAL]),
       setting(
         "ipv4_route_metric",
         { type: "integer", default: 0 },
         "the lowest is preferred; 0: 100 wired, 600 wireless",
-        RANGES,
-        later,
+        [RANGES, REAL],
       ),
     ],
   },
@@ -319,8 +329,14 @@ export const AGENT_SECTIONS: readonly Section[] = [
         AGENT +
           "a runtime that works is stopped for a release in a maintenance window only; a start has its turn",
       ),
-      notYet("Hotspot and normal: when each begins and ends, and that an active user is not interrupted."),
-      notYet("Networks are tried from the highest priority to the lowest."),
+      holds(
+        "Hotspot and normal: when each begins and ends, and that an active user is not interrupted.",
+        SCENARIOS,
+      ),
+      holds(
+        "Networks are tried from the highest priority to the lowest.",
+        SCENARIOS,
+      ),
       holds(
         "Offline for longer than `device_reboot_after_offline_minutes`: the device is rebooted.",
         AGENT + "a device that is offline for long is rebooted, and less and less often",
