@@ -44,6 +44,7 @@ Deno.test("an empty configuration has every default", () => {
       tlsCertFile: undefined,
       tlsKeyFile: undefined,
       noTls: false,
+      webrtc: { maxPeers: 512, maxOffers: 32, maxCandidates: 64, maxCalls: 256, iceServers: [] },
       trafficTunnelEndpoints: [],
       heartbeatWindowMs: 2000,
     },

@@ -120,6 +120,21 @@ const addressRow = text(
   return at.wanted('host:port, for example "localhost:8080" or ":8080"', address);
 });
 
+/** Servers by which peers find their way to each other, as WebRTC writes them. */
+const iceServerRow = object({
+  urls: list(text()).default([]),
+  username: text("name of the user at a TURN server"),
+  credential: secret("password at a TURN server"),
+});
+
+const webrtcRow = object({
+  maxPeers: integer("peers, connected or on their way to it", { min: 1, max: 10_000 }).default(512),
+  maxOffers: integer("peers that are on their way", { min: 1, max: 1_000 }).default(32),
+  maxCandidates: integer("ICE candidates that are taken from one peer", { min: 1, max: 1_000 }).default(64),
+  maxCalls: integer("calls under way on one peer", { min: 1, max: 10_000 }).default(256),
+  iceServers: list(iceServerRow, "STUN and TURN servers, for machines behind a NAT").default([]),
+}, "connections over WebRTC").orEmpty();
+
 export const networkRow = object({
   fqdn: text("name under which the machine is reached"),
   bindAddress: addressRow.default({ host: "localhost", port: 8080, managedHost: "" }, "localhost:8080"),
@@ -131,6 +146,7 @@ export const networkRow = object({
       .default(2_000)
       .with((ms, at) => ms >= 30 && ms <= 60_000 ? ms : at.error("wanted a duration from 30ms to 1m")),
   }).orEmpty(),
+  webrtc: webrtcRow,
   trafficTunnelEndpoints: list(object({
     port: integer("port on this computer", { min: 1, max: 65_535 }).required(),
     connectionTimeout: duration("longest wait for the port").default(10_000),

@@ -22,7 +22,12 @@ import type { ServiceTable } from "../../wire/service.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Bind } from "../config/settings.ts";
 import type { Place } from "./announcement.ts";
-import { type CallsElsewhere, MachineWebRtc, type MachineWebRtcParts } from "./machine_webrtc.ts";
+import {
+  type CallsElsewhere,
+  MachineWebRtc,
+  type MachineWebRtcParts,
+  type WebRtcSettings,
+} from "./machine_webrtc.ts";
 import type { StatusNode } from "./service.ts";
 
 /** How long calls under way may take when the port is opened anew where it was. */
@@ -282,6 +287,7 @@ async function open(
       table,
       guard,
       names: () => names.now,
+      settings: () => names.webrtc,
       elsewhere: elsewhere && ((answer) => elsewhere(() => names.given, answer)),
       clock,
       logger,
@@ -305,25 +311,37 @@ async function open(
   }
 }
 
-/** The names of the machine, which may change while the port is open. */
+/** The names of the machine, and what it says of WebRTC: they may change while the port is open. */
 class Names {
   now: readonly string[];
   /** Those that the control plane has given. */
   given: readonly string[];
+  webrtc: WebRtcSettings;
   readonly changed = new Set<() => void>();
 
   constructor(config: MachineConfig) {
     this.now = namesOf(config);
     this.given = givenNamesOf(config);
+    this.webrtc = webrtcOf(config);
   }
 
   change(config: MachineConfig): void {
     const before = this.given.join();
     this.now = namesOf(config);
     this.given = givenNamesOf(config);
+    this.webrtc = webrtcOf(config);
     if (this.given.join() === before) return;
     for (const hear of [...this.changed]) hear();
   }
+}
+
+function webrtcOf({ network: { webrtc } }: MachineConfig): WebRtcSettings {
+  const { maxPeers: peers, maxOffers: offers, maxCandidates: candidates, maxCalls: calls, iceServers } =
+    webrtc;
+  return {
+    limits: { peers, offers, candidates, calls },
+    iceServers: iceServers.map((one) => ({ ...one, credential: one.credential?.reveal() })),
+  };
 }
 
 function givenNamesOf({ cloud }: MachineConfig): readonly string[] {

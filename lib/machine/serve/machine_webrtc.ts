@@ -10,11 +10,19 @@ import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Auth } from "../../wire/auth.ts";
 import type { CallContext, Peer, ServiceTable } from "../../wire/service.ts";
-import type { Rtc } from "../../wire/webrtc/addon.ts";
+import type { IceServer, Rtc } from "../../wire/webrtc/addon.ts";
+import type { WebRtcLimits } from "../../wire/webrtc/limits.ts";
 import type { RtcPeer } from "../../wire/webrtc/peer.ts";
 import { Answerer } from "../../wire/signaling/answerer.ts";
 import { CallQueue } from "../../wire/signaling/call_queue.ts";
 import { signalingService } from "../../wire/signaling/service.ts";
+
+/** What a configuration says of WebRTC. */
+export interface WebRtcSettings {
+  readonly limits?: Partial<WebRtcLimits>;
+  /** For the machine and for its callers. */
+  readonly iceServers?: readonly IceServer[];
+}
 
 export interface MachineWebRtcParts {
   /** The services of the port; signaling is added to them. */
@@ -23,6 +31,8 @@ export interface MachineWebRtcParts {
   readonly guard?: Auth;
   /** The machine's names at this time. */
   readonly names: () => readonly string[];
+  /** What the configuration in force says, if it says something. */
+  readonly settings?: () => WebRtcSettings;
   /** Where others bring calls, if anywhere. */
   readonly elsewhere?: CallsElsewhere;
   readonly clock: Clock;
@@ -50,13 +60,17 @@ export class MachineWebRtc {
   readonly #answering: Promise<void>;
   readonly #elsewhere: ReturnType<CallsElsewhere> | undefined;
 
-  constructor({ table, guard, names, elsewhere, clock, logger, joined, rtc }: MachineWebRtcParts) {
+  constructor(
+    { table, guard, names, settings = () => ({}), elsewhere, clock, logger, joined, rtc }: MachineWebRtcParts,
+  ) {
     this.#queue = new CallQueue({ clock });
     this.#answerer = new Answerer({
       table,
       clock,
       logger,
       rtc,
+      limits: () => settings().limits ?? {},
+      iceServers: () => settings().iceServers ?? [],
       joined: (peer, identity) => {
         const left = joined?.(peer, identity);
         const gone = guard?.stay(identity, (reason) => peer.close(reason));
@@ -67,7 +81,9 @@ export class MachineWebRtc {
       },
     });
     const hostOf = (name: string, ctx: CallContext) => isHere(name, names(), ctx) ? THIS_MACHINE : undefined;
-    table.add(signalingService({ queue: this.#queue, clock, hostOf }));
+    table.add(
+      signalingService({ queue: this.#queue, clock, hostOf, iceServers: () => settings().iceServers ?? [] }),
+    );
     this.#answering = this.#answerAll();
     this.#elsewhere = elsewhere?.((call, options) => this.#answerer.answer(call, options));
   }

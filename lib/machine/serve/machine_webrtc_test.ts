@@ -16,7 +16,7 @@ import { Metadata } from "../../wire/metadata.ts";
 import { openPort } from "../../wire/port/port.ts";
 import { type CallContext, ServiceTable } from "../../wire/service.ts";
 import { type DialedChannel, dialWebRtc } from "../../wire/signaling/dialer.ts";
-import { MachineWebRtc } from "./machine_webrtc.ts";
+import { MachineWebRtc, type WebRtcSettings } from "./machine_webrtc.ts";
 
 const clock = new SystemClock();
 const rtc = new FakeRtc();
@@ -33,14 +33,26 @@ interface Bench {
 }
 
 /** A port with the health service and signaling; guarded where there are settings. */
-async function withMachine(settings: AuthSettings | undefined, test: (bench: Bench) => Promise<void>) {
-  const guard = settings && auth({ ...settings, clock });
+async function withMachine(
+  guarded: AuthSettings | undefined,
+  test: (bench: Bench) => Promise<void>,
+  settings: WebRtcSettings = {},
+): Promise<void> {
+  const guard = guarded && auth({ ...guarded, clock });
   const calls: CallContext[] = [];
   const record = (ctx: CallContext) => void calls.push(ctx);
   const table = new ServiceTable(clock, guard ? [guard.gate, record] : [record]);
   for (const one of [health(table), ...guard ? [guard.service] : []]) table.add(one);
   const logger = new Logs(clock, []).logger("test");
-  const webrtc = new MachineWebRtc({ table, guard, names: () => ["machine.example"], clock, logger, rtc });
+  const webrtc = new MachineWebRtc({
+    table,
+    guard,
+    names: () => ["machine.example"],
+    settings: () => settings,
+    clock,
+    logger,
+    rtc,
+  });
   const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock });
   const signaling = connectGrpc(`127.0.0.1:${port.port}`, { clock });
   const dialed: DialedChannel[] = [];
@@ -141,3 +153,22 @@ Deno.test("when the machine stops, calls under way have their time, and then the
     await within("the end of the peer", gone.promise);
     await assertRejects(() => watching.next(), SvcError);
   }));
+
+Deno.test("no more peers than may be, and the place of one that has gone is free", () =>
+  withMachine(undefined, async ({ dial }) => {
+    const [first] = [await dial(), await dial()];
+    const error = await assertRejects(() => dial(), SvcError);
+    assertEquals(error.code, "resource_exhausted");
+    assertStringIncludes(error.message, "2 WebRTC peers are connected");
+    first.close();
+    await until(() => dial().then(() => true, () => false));
+  }, { limits: { peers: 2 } }));
+
+Deno.test("servers of the configuration are used by the machine and told to its callers", () =>
+  withMachine(undefined, async ({ dial }) => {
+    await dial();
+    assertEquals(rtc.options.slice(-2).map(({ iceServers }) => iceServers.map(({ urls }) => urls)), [
+      [["stun:stun.example:3478"]],
+      [["stun:stun.example:3478"]],
+    ]);
+  }, { iceServers: [{ urls: ["stun:stun.example:3478"] }] }));

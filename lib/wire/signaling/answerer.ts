@@ -21,9 +21,10 @@ export interface AnswererParts {
   readonly table: ServiceTable;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Used for every call, beside those that a call brings. */
-  readonly iceServers?: readonly IceServer[];
-  readonly limits?: Partial<WebRtcLimits>;
+  /** Used from now on for every call, beside those that a call brings. */
+  readonly iceServers?: () => readonly IceServer[];
+  /** Those that are in force for the next call. */
+  readonly limits?: () => Partial<WebRtcLimits>;
   /** What makes peers, where that is not the addon. */
   readonly rtc?: Rtc;
   /** Hears of each peer that has connected; the function that it returns, of its end. */
@@ -37,7 +38,6 @@ export interface AnswerOptions {
 
 export class Answerer {
   readonly #parts: AnswererParts;
-  readonly #limits: WebRtcLimits;
   readonly #allowance = new PortAllowance();
   readonly #peers = new Set<RtcPeer>();
   readonly #servers = new Set<FrameServer>();
@@ -47,7 +47,10 @@ export class Answerer {
 
   constructor(parts: AnswererParts) {
     this.#parts = parts;
-    this.#limits = { ...WEBRTC_LIMITS, ...parts.limits };
+  }
+
+  get #limits(): WebRtcLimits {
+    return { ...WEBRTC_LIMITS, ...this.#parts.limits?.() };
   }
 
   /** How many peers there are, connected or on their way to it. */
@@ -82,7 +85,7 @@ export class Answerer {
     this.#checkRoom();
     const signals = new AnswerSignals(call);
     const peer = await RtcPeer.make({
-      iceServers: [...this.#parts.iceServers ?? [], ...options.iceServers ?? []],
+      iceServers: [...this.#parts.iceServers?.() ?? [], ...options.iceServers ?? []],
       candidatesMax: this.#limits.candidates,
       signals,
       rtc: this.#parts.rtc,
