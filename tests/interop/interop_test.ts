@@ -53,6 +53,14 @@ Deno.test("the published TypeScript SDK in Node, over gRPC-web", async () => {
   await withDemo((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc-web"]));
 });
 
+Deno.test("the published TypeScript SDK in Node, over WebRTC", async () => {
+  const folder = await nodeFolder();
+  await withDemo(async (server) => {
+    await tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "webrtc"]);
+    assertStringIncludes(server.output(), "WebRTC peer connected");
+  }, ["-debug"]);
+});
+
 Deno.test("the published TypeScript SDK in Deno, over gRPC", async () => {
   await withDemo((server) => tour(server, denoTour(server.url, "grpc")));
 });

@@ -2,7 +2,7 @@
  * The tour as a program of its own: it runs in Node and in Deno, unchanged. It prints one JSON object of what it saw;
  * the test that started it judges.
  *
- * Use: sdk_tour.mjs URL [grpc|grpc-web]
+ * Use: sdk_tour.mjs URL [grpc|grpc-web|webrtc]; WebRTC as the library's documentation has it for Node
  */
 
 import process from "node:process";
@@ -15,7 +15,8 @@ const sdk = await import("@viamrobotics/sdk");
 
 const [url, transport = "grpc"] = process.argv.slice(2);
 
-if (transport === "grpc") {
+if (transport === "webrtc") Object.assign(globalThis, await import("node-datachannel/polyfill"));
+if (transport !== "grpc-web") {
   const { createGrpcTransport } = await import("@connectrpc/connect-node");
   globalThis.VIAM = {
     GRPC_TRANSPORT_FACTORY: (options) => createGrpcTransport({ httpVersion: "2", ...options }),
@@ -23,10 +24,12 @@ if (transport === "grpc") {
 }
 
 const robot = new sdk.RobotClient();
-const dial = async () => {
-  await robot.dial({ host: url, noReconnect: true });
-  return robot;
-};
+const dial = transport === "webrtc"
+  ? () => sdk.createRobotClient({ host: new URL(url).host, signalingAddress: url, noReconnect: true })
+  : async () => {
+    await robot.dial({ host: url, noReconnect: true });
+    return robot;
+  };
 
 console.log(JSON.stringify(await tour(sdk, dial)));
 process.exit(0);

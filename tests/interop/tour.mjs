@@ -101,7 +101,7 @@ export async function tour(sdk, dial) {
     detections: all.detections.length,
   };
 
-  if (seen.webrtc) seen.video = await video(sdk, robot);
+  if (seen.webrtc && globalThis.document) seen.video = await video(sdk, robot);
 
   await robot.stopAll();
   seen.stopped = (await motor.isMoving()) === false;
