@@ -294,6 +294,7 @@ class Call implements IncomingCall {
     this.#over = true;
     this.ended();
     this.#stages.close(error);
-    this.candidates.end(error);
+    if (error) this.candidates.end(error);
+    else this.candidates.close();
   }
 }

@@ -1,0 +1,117 @@
+/** Calls between callers and those who answer: who hears what, until when, and how many there may be. */
+
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type AnswerStage, CallQueue, type CallQueueLimits, type Offer } from "./call_queue.ts";
+
+const OFFER: Offer = { sdp: "offer", disableTrickle: false, caller: { entity: "somebody" } };
+const never = new AbortController().signal;
+
+function queueOf(limits: Partial<CallQueueLimits> = {}) {
+  const clock = new FakeClock();
+  return { clock, queue: new CallQueue({ clock, limits }) };
+}
+
+function code(run: () => unknown): string {
+  return assertThrows(run, SvcError).code;
+}
+
+async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const value of values) found.push(value);
+  return found;
+}
+
+Deno.test("an offer reaches whoever answers for its host, before or after it came", async () => {
+  const { queue } = queueOf();
+  const waiting = queue.take(["b", "a"], never);
+  const first = queue.offer("a", OFFER);
+  assertEquals((await waiting).id, first.id);
+  const second = queue.offer("b", OFFER);
+  const taken = await queue.take(["b"], never);
+  assertEquals([taken.id, taken.sdp, taken.caller.entity], [second.id, "offer", "somebody"]);
+  queue.close();
+  await assertRejects(() => all(first.stages), SvcError, "stopping");
+});
+
+Deno.test("the answer and the candidates of both go to the other side, and the call ends when both are done", async () => {
+  const { queue } = queueOf();
+  const { id, stages } = queue.offer("a", OFFER);
+  const call = await queue.take(["a"], never);
+  assertEquals(code(() => call.candidate({ candidate: "early" })), "invalid_argument");
+  call.answer("answer");
+  assertEquals(code(() => call.answer("again")), "invalid_argument");
+  call.candidate({ candidate: "of the machine" });
+  call.done();
+  assertEquals<AnswerStage[]>(await all(stages), [{ sdp: "answer" }, {
+    candidate: { candidate: "of the machine" },
+  }]);
+  queue.update(id, "a", { candidate: { candidate: "of the caller" } });
+  queue.update(id, "a", { done: true });
+  assertEquals(await all(call.candidates), [{ candidate: "of the caller" }]);
+  assertEquals([queue.size, code(() => queue.update(id, "a", { done: true }))], [0, "not_found"]);
+});
+
+Deno.test("a call is nobody's business at another host", () => {
+  const { queue } = queueOf();
+  const { id } = queue.offer("a", OFFER);
+  assertEquals(code(() => queue.update(id, "b", { done: true })), "not_found");
+  assertEquals(code(() => queue.update(crypto.randomUUID(), "a", { done: true })), "not_found");
+  queue.close();
+});
+
+Deno.test("what nobody answers, and what does not connect, ends in time", async () => {
+  const { clock, queue } = queueOf({ connectMs: 100 });
+  const unanswered = all(queue.offer("a", OFFER).stages);
+  const unconnected = queue.offer("b", OFFER);
+  const call = await queue.take(["b"], never);
+  call.answer("answer");
+  const codes = [unanswered, all(unconnected.stages), all(call.candidates)].map((one) =>
+    one.then(() => "ended", (error: SvcError) => error.code)
+  );
+  await clock.advance(100);
+  assertEquals(await Promise.all(codes), ["unavailable", "deadline_exceeded", "deadline_exceeded"]);
+  assertEquals(queue.size, 0);
+});
+
+Deno.test("who has an answer may leave, who has none gives up", async () => {
+  const { queue } = queueOf();
+  const answered = queue.offer("a", OFFER);
+  const call = await queue.take(["a"], never);
+  call.answer("answer");
+  answered.leave();
+  assertEquals(queue.size, 1);
+  queue.offer("a", OFFER).leave();
+  assertEquals(queue.size, 1);
+  queue.update(answered.id, "a", { error: new SvcError("aborted", "enough") });
+  await assertRejects(() => all(call.candidates), SvcError, "enough");
+  assertEquals(queue.size, 0);
+});
+
+Deno.test("calls of a host, of all hosts, and candidates have their limits", async () => {
+  const { queue } = queueOf({ calls: 3, callsOfHost: 2, candidates: 2 });
+  const { id } = queue.offer("a", OFFER);
+  queue.offer("a", OFFER);
+  assertEquals(code(() => queue.offer("a", OFFER)), "resource_exhausted");
+  queue.offer("b", OFFER);
+  assertEquals(code(() => queue.offer("c", OFFER)), "resource_exhausted");
+  const candidate = { candidate: "c" };
+  for (let count = 0; count < 2; count++) queue.update(id, "a", { candidate });
+  assertEquals(code(() => queue.update(id, "a", { candidate })), "resource_exhausted");
+  const call = await queue.take(["a"], never);
+  call.answer("answer");
+  for (let count = 0; count < 10; count++) call.candidate(candidate);
+  queue.close();
+});
+
+Deno.test("who waits for calls stops when told", async () => {
+  const { queue } = queueOf();
+  const over = new AbortController();
+  const waiting = queue.take(["a"], over.signal);
+  over.abort(new SvcError("canceled", "over"));
+  await assertRejects(() => waiting, SvcError, "over");
+  const { id } = queue.offer("a", OFFER);
+  assertEquals((await queue.take(["a"], never)).id, id);
+  queue.close();
+});

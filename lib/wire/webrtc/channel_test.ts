@@ -1,0 +1,180 @@
+/** gRPC over a data channel: messages of every size, fairness, slow readers, and ends. */
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { echoTable } from "../../../tests/support/echo.ts";
+import { until } from "../../../tests/support/until.ts";
+import { EchoService } from "../../../proto/gen/echo_pb.ts";
+import { RequestSchema, ResponseSchema } from "../../../proto/gen/webrtc_grpc_pb.ts";
+import { nextTurn, SystemClock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { client } from "../channel.ts";
+import { Metadata } from "../metadata.ts";
+import { PortAllowance } from "../port/byte_budget.ts";
+import { fromBinary } from "../proto.ts";
+import type { DataChannel } from "./addon.ts";
+import { FrameClient } from "./client.ts";
+import { requestHeaders, requestPacket, responsePacket } from "./frame.ts";
+import { PACKET_BYTES } from "./limits.ts";
+import { FrameServer } from "./server.ts";
+
+const clock = new SystemClock();
+
+/** One direction of a channel; a reader that does not read holds back what is sent. */
+class Direction implements DataChannel {
+  bufferedBytes = 0;
+  reading = true;
+  /** The frames, in the order in which they were sent. */
+  readonly sent: Uint8Array[] = [];
+  to: (bytes: Uint8Array) => void = () => {};
+  drained: () => void = () => {};
+  #held: Uint8Array[] = [];
+
+  send(message: Uint8Array): void {
+    this.sent.push(message);
+    this.#held.push(message.slice());
+    this.bufferedBytes += message.length;
+    nextTurn(() => this.read());
+  }
+
+  read(): void {
+    if (!this.reading) return;
+    for (const message of this.#held.splice(0)) {
+      this.bufferedBytes -= message.length;
+      this.to(message);
+    }
+    this.drained();
+  }
+}
+
+function pair(limits = {}) {
+  const { table, seen } = echoTable();
+  const [toServer, toClient] = [new Direction(), new Direction()];
+  const budgets = new PortAllowance(limits);
+  let left: SvcError | undefined;
+  const leave = (error: SvcError) => void (left = error);
+  const allowance = budgets.connection(() =>
+    leave(new SvcError("resource_exhausted", "it reads too little"))
+  );
+  const peer = { kind: "webrtc" as const };
+  const server = new FrameServer({ table, channel: toClient, peer, allowance, callsMax: 256, leave });
+  const frames = new FrameClient({ peer: { data: toServer, close: (error) => frames.gone(error) }, clock });
+  toServer.to = (bytes) => server.frame(bytes);
+  toServer.drained = () => frames.drained();
+  toClient.to = (bytes) => frames.frame(bytes);
+  toClient.drained = () => server.drained();
+  return { echo: client(EchoService, frames), frames, server, seen, budgets, toClient, left: () => left };
+}
+
+Deno.test("messages of every size go both ways, with metadata and errors", async () => {
+  const { echo, server, budgets } = pair();
+  for (const length of [0, 1, PACKET_BYTES - 3, PACKET_BYTES, PACKET_BYTES + 1, 3_000_000]) {
+    const message = "m".repeat(length);
+    assertEquals((await echo.echo({ message })).message.length, length);
+  }
+  const headers: Metadata[] = [];
+  const options = {
+    header: Metadata.from([["x-a", "b"], ["x-a", "c"]]),
+    onHeader: (one: Metadata) => headers.push(one),
+  };
+  await echo.echo({ message: "hi" }, options);
+  assertEquals(headers[0].all("x-a"), ["b", "c"]);
+  const error = await assertRejects(() => echo.echo({ message: "fail:data_loss:gone" }), SvcError);
+  assertEquals([error.code, error.message], ["data_loss", "gone"]);
+  await until(() => server.running === 0);
+  assertEquals(budgets.usedBytes, { received: 0, unread: 0 });
+});
+
+Deno.test("streams go both ways at once, and calls beyond the limit wait", async () => {
+  const { echo } = pair();
+  const letters = async function* () {
+    for (const message of ["a", "b", "c"]) yield { message };
+  };
+  const answers: string[] = [];
+  for await (const { message } of echo.echoBiDi(letters())) answers.push(message);
+  assertEquals(answers, ["a", "b", "c"]);
+  const all = await Promise.all(
+    Array.from({ length: 1000 }, (_, index) => echo.echo({ message: `${index}` })),
+  );
+  assertEquals(all.map(({ message }) => message), Array.from({ length: 1000 }, (_, index) => `${index}`));
+});
+
+Deno.test("a small answer does not wait for a large one", async () => {
+  const { echo, seen, toClient } = pair();
+  toClient.reading = false;
+  const answers = [echo.echo({ message: "big:5000000" })];
+  await until(() => toClient.sent.length > 3);
+  answers.push(echo.echo({ message: "small" }));
+  await until(() => seen.calls === 2);
+  toClient.reading = true;
+  toClient.read();
+  await Promise.all(answers);
+  const streams = toClient.sent.map((frame) => fromBinary(ResponseSchema, frame).stream!.id);
+  assert(streams.lastIndexOf(1n) < streams.lastIndexOf(0n) / 2, "the small answer came late");
+});
+
+Deno.test("a call that is given up ends at the server, and its answer goes nowhere", async () => {
+  const { echo, seen, server, budgets } = pair();
+  const over = new AbortController();
+  const hanging = echo.echo({ message: "hang" }, { signal: over.signal });
+  await until(() => seen.calls === 1);
+  over.abort(new SvcError("canceled", "enough"));
+  await assertRejects(() => hanging, SvcError, "enough");
+  assertEquals((await seen.canceled as SvcError).code, "canceled");
+  await assertRejects(() => echo.echo({ message: "hang" }, { timeoutMs: 20 }), SvcError);
+  await until(() => server.running === 0);
+  assertEquals(budgets.usedBytes, { received: 0, unread: 0 });
+});
+
+Deno.test("who does not read makes the server keep no more than a little of a stream", async () => {
+  const { echo, toClient, budgets, server, frames } = pair();
+  toClient.reading = false;
+  const stream = echo.echoMultiple({ message: "endless" })[Symbol.asyncIterator]();
+  const waiting = stream.next();
+  waiting.catch(() => {});
+  await until(() => budgets.usedBytes.unread > 0);
+  const { unread } = budgets.usedBytes;
+  assert(unread < 200_000, `${unread} bytes wait`);
+  server.gone(new SvcError("unavailable", "over"));
+  frames.gone(new SvcError("unavailable", "over"));
+  await until(() => server.running === 0);
+  assertEquals(budgets.usedBytes.unread, 0);
+});
+
+Deno.test("an answer for which there is no room fails its call, and no other", async () => {
+  const { echo, toClient } = pair({ unread: 1_000_000, unreadByConnection: 500_000 });
+  const error = await assertRejects(() => echo.echo({ message: "big:600000" }), SvcError);
+  assertEquals(error.code, "resource_exhausted");
+  assertEquals((await echo.echo({ message: "hi" })).message, "hi");
+  assertEquals(toClient.bufferedBytes, 0);
+});
+
+Deno.test("when the peer is gone every call ends", async () => {
+  const { echo, frames, server } = pair();
+  const calls = [echo.echo({ message: "hang" }), echo.echo({ message: "hang" })];
+  await until(() => server.running === 2);
+  const ended = Promise.all(calls.map((call) => call.catch((error: SvcError) => error.code)));
+  server.gone(new SvcError("unavailable", "gone"));
+  frames.gone(new SvcError("unavailable", "gone"));
+  assertEquals(await ended, ["unavailable", "unavailable"]);
+  await assertRejects(() => echo.echo({ message: "hi" }), SvcError, "gone");
+  await until(() => server.running === 0);
+});
+
+Deno.test("packets are as the published messages say", () => {
+  const data = new Uint8Array(300).fill(7);
+  for (const id of [0n, 1n, 300n, 2n ** 63n]) {
+    for (const eom of [true, false]) {
+      const request = fromBinary(RequestSchema, requestPacket(id, data, eom));
+      assertEquals([request.stream!.id, request.type.case], [id, "message"]);
+      const value = request.type.value as {
+        hasMessage: boolean;
+        packetMessage: { data: Uint8Array; eom: boolean };
+      };
+      assertEquals([value.hasMessage, value.packetMessage.data, value.packetMessage.eom], [true, data, eom]);
+      const response = fromBinary(ResponseSchema, responsePacket(id, data, eom));
+      assertEquals([response.stream!.id, response.type.case], [id, "message"]);
+    }
+  }
+  const { type } = fromBinary(RequestSchema, requestHeaders(5n, "/a.B/C", new Metadata(), 1500));
+  assertEquals(type.case === "headers" && [type.value.method, type.value.timeout?.seconds], ["/a.B/C", 1n]);
+});
