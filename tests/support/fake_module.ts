@@ -60,6 +60,7 @@ export interface Behaviour {
     dependencies: string[],
     module: FakeModule,
   ) => void | Promise<void>;
+  readonly reconfigure?: (config: ComponentConfig, module: FakeModule) => void;
   readonly remove?: (name: string, module: FakeModule) => void | Promise<void>;
   readonly readings?: (name: string, module: FakeModule) => JsonObject | Promise<JsonObject>;
   /** More than sensors. */
@@ -114,7 +115,7 @@ export class FakeModule {
   }
 
   #moduleService(): Service {
-    const { ready, validate, add, remove } = this.behaviour;
+    const { ready, validate, add, reconfigure, remove } = this.behaviour;
     return service(ModuleService, {
       ready: (request) => {
         this.parentAddress = request.parentAddress;
@@ -124,6 +125,13 @@ export class FakeModule {
       addResource: async ({ config, dependencies }) => {
         this.diary.push([`add ${config!.name}`, ...dependencies].join(" "));
         await add?.(config!, dependencies, this);
+        this.resources.set(config!.name, config!);
+        return {};
+      },
+      reconfigureResource: ({ config }) => {
+        this.diary.push(`reconfigure ${config!.name}`);
+        if (!reconfigure) throw new SvcError("unimplemented", "resources are built anew");
+        reconfigure(config!, this);
         this.resources.set(config!.name, config!);
         return {};
       },

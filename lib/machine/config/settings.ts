@@ -260,6 +260,10 @@ export const moduleRow = object({
   logLevel: levelRow,
   env: mapOf(text(), "environment variables of the program").default({}),
   tcpMode: bool("talk over TCP rather than a Unix socket").default(false),
+  reconfigures: bool(
+    "changes of a resource reach it in place (ReconfigureResource), without building it anew",
+  )
+    .default(false),
   firstRunTimeout: duration("longest time that its setup may take").default(3_600_000),
   limits: object({
     memoryMb: integer("memory, in MiB", { min: 1 }),

@@ -262,7 +262,9 @@ export class Module {
     const { registry, clock, buildTimeoutMs, limits } = this.parts;
     const logger = this.#logger;
     const changed = () => this.#process === process && this.changed();
-    const parts = { name: this.name, process, registry, clock, logger, buildTimeoutMs, limits, changed };
+    const { reconfigures } = this.wanted.config;
+    const known = { name: this.name, reconfigures, buildTimeoutMs, limits };
+    const parts = { ...known, process, registry, clock, logger, changed };
     return ModuleModels.learn(parts);
   }
 

@@ -15,6 +15,7 @@ import type { Need } from "../../resource/graph.ts";
 import { parseApi, ResourceName } from "../../resource/name.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
 import type { Resource } from "../../resource/resource.ts";
+import type { CallOptions } from "../../wire/channel.ts";
 import type { JsonObject as Struct, MessageInitShape } from "../../wire/proto.ts";
 import type { ResourceConfig } from "../config/config.ts";
 import { ForeignApis } from "../graph/foreign_apis.ts";
@@ -54,6 +55,8 @@ export interface ModuleModelsParts {
   readonly registry: Registry;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** The module changes resources in place. */
+  readonly reconfigures: boolean;
   /** How long a module has to build a resource. */
   readonly buildTimeoutMs: number;
   readonly limits: Pick<ModuleLimits, "validateTimeoutMs" | "retryMs">;
@@ -61,8 +64,14 @@ export interface ModuleModelsParts {
   readonly changed: () => void;
 }
 
+interface AddRequest {
+  readonly config: MessageInitShape<typeof ComponentConfigSchema>;
+  readonly dependencies: string[];
+}
+
 interface Validation {
   readonly key: string;
+  readonly model: string;
   offer: Offer;
 }
 
@@ -73,6 +82,8 @@ export class ModuleModels {
   readonly #validations = new Map<string, Validation>();
   /** What the module may have: what was to be added and was not certainly removed. */
   readonly #added = new Set<string>();
+  /** Those that are closed here and still stand in the module, which will be told their new configuration. */
+  readonly #kept = new Set<string>();
 
   private constructor(private readonly parts: ModuleModelsParts) {
     const { name, process, registry, logger } = parts;
@@ -122,7 +133,7 @@ export class ModuleModels {
     const known = this.#validations.get(full);
     if (known?.key === key) return known.offer;
     const what = `module "${this.parts.name}" is asked about its configuration`;
-    const validation: Validation = { key, offer: { kind: "pending", what } };
+    const validation: Validation = { key, model, offer: { kind: "pending", what } };
     this.#validations.set(full, validation);
     void this.#validate(config, validation);
     return validation.offer;
@@ -131,6 +142,7 @@ export class ModuleModels {
   /** Forgets what it said of resources that are no longer there. */
   keep(fulls: ReadonlySet<string>): void {
     for (const full of this.#validations.keys()) if (!fulls.has(full)) this.#validations.delete(full);
+    for (const full of this.#kept) if (!fulls.has(full)) void this.#remove(full).catch(() => {});
   }
 
   /** Asks the module about a configuration until it takes it, or nobody wants to know any more. */
@@ -188,11 +200,15 @@ export class ModuleModels {
     if (!api) {
       throw new SvcError("unavailable", `module "${module}" did not describe the service of ${apiName}`);
     }
-    if (this.#added.has(full)) await this.#remove(full).catch(() => {});
-    this.#added.add(full);
     const request = { config: configMessage(config), dependencies: dependencies.map(farName) };
+    const options = { signal, timeoutMs };
     try {
-      await race(rpc.addResource(request, { signal, timeoutMs }), signal);
+      const isChanged = this.#kept.delete(full) && await this.#reconfigure(request, options);
+      if (!isChanged) {
+        if (this.#added.has(full)) await this.#remove(full).catch(() => {});
+        this.#added.add(full);
+        await race(rpc.addResource(request, options), signal);
+      }
     } catch (error) {
       // The module may still be at it.
       if (signal.aborted || SvcError.from(error).code === "deadline_exceeded") {
@@ -201,13 +217,38 @@ export class ModuleModels {
       throw error;
     }
     const instance: Resource = api.client(ResourceName.of(apiName, short), channel);
-    let removed: Promise<void> | undefined;
-    return Object.assign(instance, { close: () => removed ??= this.#remove(full) });
+    const built = this.#validations.get(full);
+    let closed: Promise<void> | undefined;
+    return Object.assign(instance, { close: () => closed ??= this.#close(full, built) });
+  }
+
+  /** Whether the module has changed the resource in place; what it cannot change so is built anew. */
+  async #reconfigure(
+    request: AddRequest,
+    options: CallOptions & { readonly signal: AbortSignal },
+  ): Promise<boolean> {
+    try {
+      await race(this.parts.process.rpc.reconfigureResource(request, options), options.signal);
+      return true;
+    } catch (error) {
+      options.signal.throwIfAborted();
+      this.parts.logger.debug(`${request.config.name} is built anew, not changed: ${chainOf(error)}`);
+      return false;
+    }
+  }
+
+  /** Removes a resource from the module, unless the module is about to change it to another configuration. */
+  async #close(full: string, built: Validation | undefined): Promise<void> {
+    const wanted = this.#validations.get(full);
+    const isChanging = wanted !== built && wanted?.model === built?.model;
+    if (this.parts.reconfigures && isChanging) this.#kept.add(full);
+    else await this.#remove(full);
   }
 
   /** What has ended has no resources any more. */
   async #remove(full: string): Promise<void> {
     const { rpc, ended } = this.parts.process;
+    this.#kept.delete(full);
     if (ended.aborted) return;
     try {
       await race(rpc.removeResource({ name: full }, { timeoutMs: REMOVE_TIMEOUT_MS, signal: ended }), ended);

@@ -8,7 +8,7 @@
  * The room owns modules: their processes, sockets, the conversation with them, and what they write.
  */
 
-import type { Environment } from "../../base/host.ts";
+import type { Environment, Platform } from "../../base/host.ts";
 import { SvcError } from "../../base/error.ts";
 import { logPattern, type Logs } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
@@ -31,12 +31,17 @@ export interface ModulesParts extends Omit<ModuleParts, "limits"> {
   readonly limits?: Partial<ModuleLimits>;
   /** Modules write debug lines, too, unless their own level says otherwise. */
   readonly debug: boolean;
+  /** All modules talk over TCP, whatever their entries say. */
+  readonly tcpMode?: boolean;
   /** No module is started. */
   readonly untrusted?: boolean;
 }
 
 /** Where a user sets another start timeout; the second is the published name. */
 const START_TIMEOUT_VARIABLES = ["SVC_MODULE_STARTUP_TIMEOUT", "VIAM_MODULE_STARTUP_TIMEOUT"] as const;
+
+/** Where a user has all modules talk over TCP; the second is the published name. */
+const TCP_VARIABLES = ["SVC_TCP_SOCKETS", "VIAM_TCP_SOCKETS"] as const;
 
 /** A model that a module provides, as clients may ask for it. */
 export interface ProvidedModel {
@@ -47,7 +52,7 @@ export interface ProvidedModel {
 }
 
 export interface OpenParts extends Pick<ModuleParts, "registry" | "clock" | "activities" | "buildTimeoutMs"> {
-  readonly host: ModuleParts["host"] & Environment;
+  readonly host: ModuleParts["host"] & Environment & Platform;
   readonly logs: Logs;
   readonly debug: boolean;
   readonly untrusted: boolean;
@@ -62,7 +67,10 @@ export function openModules({ logs, table, ...parts }: OpenParts): Modules {
   const logger = logs.logger("rdk.modmanager");
   const startTimeoutMs = envDurationMs(START_TIMEOUT_VARIABLES, MODULE_LIMITS.startTimeoutMs, env, logger);
   const parent = new ModuleParent({ table, host, clock, logger });
-  return new Modules({ ...parts, logs, parent, home: homeFolder(env), limits: { startTimeoutMs } });
+  // There are no Unix sockets for programs of this runtime on Windows.
+  const tcpMode = host.platform().os === "windows" ||
+    TCP_VARIABLES.some((one) => /^(true|yes|1)$/i.test(env(one) ?? ""));
+  return new Modules({ ...parts, logs, parent, tcpMode, home: homeFolder(env), limits: { startTimeoutMs } });
 }
 
 export class Modules {
@@ -121,7 +129,7 @@ export class Modules {
     this.#named = new Set(config.moduleNames);
     this.#modules.clear();
     const fulls = new Set(config.resources.map(({ name }) => name.full));
-    for (const wanted of wantedModules(config, this.#parts.debug)) {
+    for (const wanted of wantedModules(config, this.#parts)) {
       const { name } = wanted.config;
       const known = old.get(name);
       const same = known && JSON.stringify(known.wanted) === JSON.stringify(wanted);
@@ -229,7 +237,7 @@ export class Modules {
 /** What the configuration says of each module, with what it says elsewhere that modules are told. */
 function wantedModules(
   { modules, cloud, auth, log, ...config }: MachineConfig,
-  debug: boolean,
+  { debug, tcpMode = false }: ModulesParts,
 ): WantedModule[] {
   const [id] = Object.keys(auth.apiKeys ?? {}).sort();
   const key = id === undefined ? undefined : { id, key: auth.apiKeys![id].reveal() };
@@ -242,7 +250,8 @@ function wantedModules(
   };
   const usual = debug || config.debug ? "debug" : undefined;
   const byName = (name: string) => log.findLast(({ pattern }) => logPattern(pattern).test(name))?.level;
-  return modules.map((config) => {
+  return modules.map((entry) => {
+    const config = { ...entry, tcpMode: entry.tcpMode || tcpMode };
     return { config, machine, key, logLevel: config.logLevel ?? byName(config.name) ?? usual };
   });
 }

@@ -268,3 +268,24 @@ Deno.test("a machine whose configurations are not trusted starts no module", asy
   assertEquals([world.started.length, world.states.b], [0, "ready"]);
   assertMatch(world.error("a")!, /module "one" is a program, which -untrusted-env disables/);
 });
+
+Deno.test("a module that wants to is told of changes in place; what it cannot change is built anew", async () => {
+  await using world = await ModuleWorld.open({ one: { reconfigure: () => {} } });
+  const modules = (...names: string[]) => names.map((name) => ({ name, reconfigures: true }));
+  const degrees = (value: number) => ({ attributes: { degrees: value } });
+  await world.apply(modules("one"), { a: degrees(1), b: {} });
+  await world.apply(modules("one"), { a: degrees(2), b: {} });
+  assertEquals((await world.readings("a")).degrees, 2);
+  await world.apply(modules("one"), { b: {} });
+  assertEquals(world.module("one").diary.slice(2), ["reconfigure a", "remove a"]);
+  // What is to be changed and then is not wanted at all is removed.
+  await world.apply(modules("one"), { b: { attributes: { uses: 1 }, depends_on: ["nobody"] } });
+  await world.apply(modules("one"), {});
+  await until(() => world.module("one").resources.size === 0);
+
+  await using other = await ModuleWorld.open();
+  await other.apply(modules("two"), { a: degrees(1) });
+  await other.apply(modules("two"), { a: degrees(2) });
+  assertEquals(other.module("two").diary, ["add a", "reconfigure a", "remove a", "add a"]);
+  assertEquals((await other.readings("a")).degrees, 2);
+});
