@@ -81,6 +81,7 @@ export interface ModuleParts {
   readonly home: string;
   readonly parent: ModuleParent;
   readonly buildTimeoutMs: number;
+  /** Nobody may have programs run here: no module starts. */
   readonly untrusted?: boolean;
   readonly limits: ModuleLimits;
 }

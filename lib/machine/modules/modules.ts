@@ -33,8 +33,6 @@ export interface ModulesParts extends Omit<ModuleParts, "limits"> {
   readonly debug: boolean;
   /** All modules talk over TCP, whatever their entries say. */
   readonly tcpMode?: boolean;
-  /** No module is started. */
-  readonly untrusted?: boolean;
 }
 
 /** Where a user sets another start timeout; the second is the published name. */
@@ -76,8 +74,12 @@ export function openModules({ logs, table, ...parts }: OpenParts): Modules {
 export class Modules {
   readonly #parts: ModuleParts & ModulesParts;
   readonly #modules = new Map<string, Module>();
-  /** Those that end once their resources are closed. */
+  /** Those that end once their resources are closed, and what lets them. */
   readonly #leaving = new Map<Module, () => void>();
+  /** Those of them that the pass under way knows of: it closes their resources. */
+  #dismissed: readonly Module[] = [];
+  /** Who waits for something to change. */
+  readonly #waiting: (() => void)[] = [];
   /** What the newest configuration names, usable or not. */
   #named: ReadonlySet<string> = new Set();
   #changed = () => {};
@@ -138,11 +140,12 @@ export class Modules {
       this.#modules.get(name)!.keep(fulls);
     }
     for (const module of old.values()) if (!this.#leaving.has(module)) void this.#withdraw(module);
+    this.#dismissed = [...this.#leaving.keys()];
   }
 
-  /** Ends those that were withdrawn: to be called when their resources are closed. */
+  /** Ends those that were withdrawn before `configure` returned: to be called when their resources are closed. */
   dismiss(): void {
-    for (const release of this.#leaving.values()) release();
+    for (const module of this.#dismissed) this.#leaving.get(module)?.();
   }
 
   /** What modules make of a resource; nothing where none of them has its model. */
@@ -177,8 +180,6 @@ export class Modules {
     }
   }
 
-  readonly #waiting: (() => void)[] = [];
-
   /** Starts a module anew, its resources with it; resolves when it is ready. Nothing where there is no such module. */
   restart(
     match: (one: { readonly name: string; readonly id?: string }) => boolean,
@@ -201,7 +202,7 @@ export class Modules {
     for (const module of this.#modules.values()) void this.#withdraw(module);
     this.#modules.clear();
     const ends = [...this.#leaving.keys()].map((module) => module.close());
-    this.dismiss();
+    for (const release of this.#leaving.values()) release();
     await Promise.all(ends);
     await this.#parts.parent.close();
   }
