@@ -8,7 +8,7 @@ import type { ImuReading, MapperStart, Mapping, OdometryReading, RangeScan } fro
 import { Drift } from "./global/drift.ts";
 import { LoopSearch } from "./global/loop_search.ts";
 import type { Closure, MapNode, MapSubmap } from "./global/map_parts.ts";
-import { PoseGraph } from "./global/pose_graph.ts";
+import { PoseGraph, type Robustness } from "./global/pose_graph.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
 import type { Submap } from "./local/submaps.ts";
 import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "./pose2d.ts";
@@ -166,7 +166,7 @@ export class Mapper implements Mapping {
     const { optimizeEveryNodes } = this.start.options;
     const due = optimizeEveryNodes > 0 && this.#nodesSince >= optimizeEveryNodes;
     if (!due || (!this.#isOff && this.#closuresSince < CLOSURES_MANY)) return false;
-    this.#optimize(STEPS);
+    this.#optimize(STEPS, "firm");
     return true;
   }
 
@@ -194,8 +194,8 @@ export class Mapper implements Mapping {
     }
   }
 
-  #optimize(steps: number): void {
-    this.#graph.optimize(steps);
+  #optimize(steps: number, robustness: Robustness): void {
+    this.#graph.optimize(steps, robustness);
     this.#nodesSince = 0;
     this.#closuresSince = 0;
     this.#isOff = false;
@@ -204,13 +204,14 @@ export class Mapper implements Mapping {
   finish(): void {
     while (this.work());
     if (this.start.options.optimizeEveryNodes === 0) return;
-    this.#optimize(STEPS_FINAL);
+    this.#optimize(STEPS_FINAL, "firm");
     for (let round = 0; round < ROUNDS_FINAL; round++) {
       const before = this.#closures.length;
       for (const node of this.#nodes) this.#lookFor(node);
-      this.#optimize(STEPS_FINAL);
+      this.#optimize(STEPS_FINAL, "firm");
       if (this.#closures.length - before < ROUND_ADDS * before) break;
     }
+    this.#optimize(STEPS_FINAL, "yielding");
   }
 
   #lookFor(node: MapNode): void {

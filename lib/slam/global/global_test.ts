@@ -65,7 +65,8 @@ Deno.test("PoseGraph: a loop that is closed spreads its error; an edge that is w
   }
   graph.addEdge({ from: 5, to: 25, pose: { x: 0, y: 0, yaw: 0 }, ...sharp });
   const before = graph.pose(39);
-  graph.optimize(50);
+  graph.optimize(50, "firm");
+  graph.optimize(50, "yielding");
   const off = (pose: Pose2d) => Math.hypot(pose.x - truth[39].x, pose.y - truth[39].y);
   assert(off(before) > 0.5);
   assertLess(off(graph.pose(39)), 0.1);

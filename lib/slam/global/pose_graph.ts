@@ -19,9 +19,17 @@ export interface GraphEdge {
 }
 
 /** Beyond so many standard deviations a robust edge pulls no stronger. */
-const ROBUST_DEVIATIONS = 0.1;
+const FIRM_DEVIATIONS = 1;
+/** An edge so many deviations off pulls a quarter as much as it would, and less and less beyond. */
+const YIELDING_DEVIATIONS = 3;
 const COST_DONE = 1e-4;
 const STEP_DONE = 1e-4;
+
+/**
+ * What robust edges do that stay off: firm ones keep pulling, so that loops close from afar; yielding ones give up, once
+ * the poses are about right.
+ */
+export type Robustness = "firm" | "yielding";
 
 export class PoseGraph {
   readonly #poses: Pose2d[] = [];
@@ -64,8 +72,8 @@ export class PoseGraph {
   }
 
   /** Moves the poses to where they fit the edges best, in at most so many steps. */
-  optimize(stepsMax: number): void {
-    const problem = new Problem(this.#poses, this.#fixed, this.#edges);
+  optimize(stepsMax: number, robustness: Robustness): void {
+    const problem = new Problem(this.#poses, this.#fixed, this.#edges, robustness);
     problem.solve(stepsMax);
     problem.poses().forEach((pose, id) => this.#poses[id] = pose);
   }
@@ -87,7 +95,12 @@ class Problem {
   readonly #factor: BlockCholesky;
   readonly #edgeCount: number;
 
-  constructor(poses: readonly Pose2d[], fixed: readonly boolean[], edges: readonly GraphEdge[]) {
+  constructor(
+    poses: readonly Pose2d[],
+    fixed: readonly boolean[],
+    edges: readonly GraphEdge[],
+    private readonly robustness: Robustness,
+  ) {
     this.#x = new Float64Array(3 * poses.length);
     poses.forEach(({ x, y, yaw }, id) => this.#x.set([x, y, yaw], 3 * id));
     this.#edgeCount = edges.length;
@@ -179,11 +192,28 @@ class Problem {
     let cost = 0;
     for (let k = 0; k < this.#edgeCount; k++) {
       const square = this.#residual(x, k, residual);
-      const off = Math.sqrt(square);
-      const plain = this.#robust[k] === 0 || off <= ROBUST_DEVIATIONS;
-      cost += plain ? 0.5 * square : ROBUST_DEVIATIONS * (off - 0.5 * ROBUST_DEVIATIONS);
+      cost += this.#robust[k] === 0 ? 0.5 * square : this.#robustCost(square);
     }
     return cost;
+  }
+
+  #robustCost(square: number): number {
+    if (this.robustness === "yielding") {
+      const limit = YIELDING_DEVIATIONS * YIELDING_DEVIATIONS;
+      return 0.5 * limit * square / (limit + square);
+    }
+    const off = Math.sqrt(square);
+    return off <= FIRM_DEVIATIONS ? 0.5 * square : FIRM_DEVIATIONS * (off - 0.5 * FIRM_DEVIATIONS);
+  }
+
+  /** How much of its weight a robust edge has. */
+  #shareOf(square: number): number {
+    if (this.robustness === "yielding") {
+      const limit = YIELDING_DEVIATIONS * YIELDING_DEVIATIONS;
+      return (limit / (limit + square)) ** 2;
+    }
+    const off = Math.sqrt(square);
+    return off <= FIRM_DEVIATIONS ? 1 : FIRM_DEVIATIONS / off;
   }
 
   /** Fills the weighted residual of an edge; returns its square. */
@@ -204,8 +234,8 @@ class Problem {
     right.fill(0);
     const residual = new Float64Array(3), ja = new Float64Array(9), jb = new Float64Array(9);
     for (let k = 0; k < this.#edgeCount; k++) {
-      const off = Math.sqrt(this.#residual(x, k, residual));
-      const share = this.#robust[k] === 0 || off <= ROBUST_DEVIATIONS ? 1 : ROBUST_DEVIATIONS / off;
+      const square = this.#residual(x, k, residual);
+      const share = this.#robust[k] === 0 ? 1 : this.#shareOf(square);
       this.#jacobians(k, ja, jb);
       const a = this.#columns[this.#ends[2 * k]], b = this.#columns[this.#ends[2 * k + 1]];
       const blocks = this.#blocks, at = 4 * k;
