@@ -30,6 +30,8 @@ import { Report } from "./report.ts";
 /** Where the systems' cross-compilation packages put the libraries of another processor. */
 const ARM64_LIBRARIES = "/usr/aarch64-linux-gnu";
 
+const EMPTY = { name: "empty", entry: "cli/build/empty.ts" };
+
 const PROGRAM = {
   name: "deno task compile:check",
   summary: `Compiles the programs with Deno ${CHECK_DENO} and runs them without Deno, packages and network.`,
@@ -54,7 +56,8 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
     const runner = await runnerFor(target);
     const compiler = await checkCompiler(target);
     const programs = await compileAll(report, compiler, target);
-    report.include(await runAll({ runner, programs }, terminal));
+    const empty = await compile(compiler, EMPTY, target, `dist/check/${target.name}`);
+    report.include(await runAll({ runner, programs, empty: empty.path }, terminal));
   } catch (thrown) {
     terminal.writeError(`${PROGRAM.name}: ${messageOf(thrown)}\n`);
     return 1;

@@ -22,6 +22,8 @@ export interface RunRequest {
   /** What stands before the path of an executable: nothing, or an emulator and its options. */
   readonly runner: readonly string[];
   readonly programs: readonly { readonly name: string; readonly path: string }[];
+  /** An executable that does nothing, to compare with. */
+  readonly empty?: string;
 }
 
 /** Under an emulator a start takes seconds. */
@@ -72,6 +74,7 @@ async function main(request: RunRequest): Promise<number> {
       const sandbox = new Sandbox(request.runner, folder);
       await checkCommandLine(report, sandbox, name, path);
       if (name === "svc-server") await checkServer(report, sandbox, path);
+      if (name === "svc-micro-server") await checkMicro(report, sandbox, path);
       if (name === "svc-server" && request.runner.length === 0) await checkModels(report, sandbox, path);
     } finally {
       await Deno.remove(folder, { recursive: true });
@@ -80,6 +83,10 @@ async function main(request: RunRequest): Promise<number> {
   const pathOf = (wanted: string) => request.programs.find(({ name }) => name === wanted)?.path;
   const [cloud, ml] = [pathOf("svc-cloud"), pathOf("svc-ml")];
   if (cloud && ml && request.runner.length === 0) await checkInference(report, cloud, ml);
+  const [micro, server] = [pathOf("svc-micro-server"), pathOf("svc-server")];
+  if (micro && server && request.empty && request.runner.length === 0) {
+    await compareMicro(report, { micro, server, empty: request.empty });
+  }
   return report.finish();
 }
 
@@ -130,6 +137,113 @@ async function checkServer(report: Report, sandbox: Sandbox, path: string): Prom
       });
     },
   );
+}
+
+async function checkMicro(report: Report, sandbox: Sandbox, path: string): Promise<void> {
+  const file = `${sandbox.folder}/micro.json`;
+  await report.check(
+    "svc-micro-server serves a board with motors, and opens devices through the C library",
+    async () => {
+      const sensor = { name: "s", api: "rdk:component:power_sensor", model: "ina219" };
+      const attributes = { i2c_bus: "/dev/null" };
+      const config = machineOf(10);
+      await Deno.writeTextFile(
+        file,
+        JSON.stringify({ ...config, components: [...config.components, { ...sensor, attributes }] }),
+      );
+      return await whileServing(sandbox.command(path, ["-config", file]), async (url) => {
+        const motor = await builtResource(url, "motor9");
+        assert(motor.error === "", motor.error);
+        // No bus: but it was opened, and what the system said of it is told.
+        const { error } = await builtResource(url, "s");
+        assertStringIncludes(error, 'cannot control (0x703) the device "/dev/null"');
+        return error;
+      });
+    },
+  );
+  await report.check("svc-micro-server refuses PWM that a microcontroller cannot make", async () => {
+    const { components, network } = machineOf(2);
+    const { attributes, ...motor } = components[1];
+    const wrong = { ...motor, attributes: { ...attributes, pwm_freq: 800 } };
+    await Deno.writeTextFile(file, JSON.stringify({ network, components: [components[0], wrong] }));
+    const told = await sandbox.run(path, ["-config", file], 1);
+    assertStringIncludes(told, "found 800 Hz on pin 2, wanted 10000 Hz");
+  });
+}
+
+/** A machine with so many resources: a board, and motors on it. */
+function machineOf(resources: number) {
+  const board = { name: "board", api: "rdk:component:board", model: "fake", attributes: {} };
+  const motors = Array.from({ length: resources - 1 }, (_, index) => ({
+    name: `motor${index + 1}`,
+    api: "rdk:component:motor",
+    model: "gpio",
+    attributes: { board: "board", pins: { dir: "1", pwm: "2" }, max_rpm: 100 },
+  }));
+  return { components: [board, ...motors], network: { bind_address: "127.0.0.1:0", no_tls: true } };
+}
+
+/** What svc-micro-server takes, beside svc-server and a program that does nothing. */
+async function compareMicro(
+  report: Report,
+  programs: { readonly micro: string; readonly server: string; readonly empty: string },
+): Promise<void> {
+  await report.check(
+    "svc-micro-server takes less than half of the memory that svc-server takes",
+    async () => {
+      const folder = await Deno.makeTempDir({ prefix: "svc_check_" });
+      try {
+        const sandbox = new Sandbox([], folder);
+        const empty = await costsOf(sandbox, programs.empty);
+        const [micro, server] = [
+          await costsOf(sandbox, programs.micro, 1),
+          await costsOf(sandbox, programs.server, 1),
+        ];
+        const [micro50, server50] = [
+          await costsOf(sandbox, programs.micro, 50),
+          await costsOf(sandbox, programs.server, 50),
+        ];
+        const share = (micro.residentMb - empty.residentMb) / (server.residentMb - empty.residentMb);
+        const told = [
+          `${micro.sizeMb.toFixed(0)} MB beside ${server.sizeMb.toFixed(0)} MB (nothing: ${
+            empty.sizeMb.toFixed(0)
+          } MB)`,
+          `resident ${micro.residentMb.toFixed(0)} beside ${
+            server.residentMb.toFixed(0)
+          } MB, with 50 resources ` +
+          `${micro50.residentMb.toFixed(0)} beside ${server50.residentMb.toFixed(0)} MB (nothing: ` +
+          `${empty.residentMb.toFixed(0)} MB)`,
+          `serves after ${
+            (micro.startMs / empty.startMs).toFixed(1)
+          } times the start of nothing, svc-server after ` +
+          `${(server.startMs / empty.startMs).toFixed(1)} times`,
+        ].join("; ");
+        assert(share < 0.5, `${(100 * share).toFixed(0)} % of it above a program that does nothing: ${told}`);
+        return told;
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    },
+  );
+}
+
+/** The best of several starts, and the memory when nothing has happened for a while. */
+async function costsOf(sandbox: Sandbox, path: string, resources?: number) {
+  const file = `${sandbox.folder}/machine.json`;
+  if (resources) await Deno.writeTextFile(file, JSON.stringify(machineOf(resources)));
+  const args = resources ? ["-config", file] : [];
+  let [startMs, residentMb] = [Infinity, Infinity];
+  for (let start = 0; start < 3; start++) {
+    const begin = performance.now();
+    await whileServing(sandbox.command(path, args), async (url, pid) => {
+      startMs = Math.min(startMs, performance.now() - begin);
+      if (resources) await builtResource(url, resources > 1 ? `motor${resources - 1}` : "board");
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      const [, kilobytes] = /^VmRSS:\s+(\d+)/m.exec(await Deno.readTextFile(`/proc/${pid}/status`))!;
+      residentMb = Math.min(residentMb, Number(kilobytes) / 1024);
+    });
+  }
+  return { startMs, residentMb, sizeMb: (await Deno.stat(path)).size / 1e6 };
 }
 
 /** The library reads the processor's description, which an emulator passes on from the other processor. */
@@ -195,7 +309,10 @@ async function builtResource(url: string, name: string) {
 }
 
 /** Starts a server, waits for the URL that it prints, uses it and stops it; the server must end with 0. */
-async function whileServing<T>(command: Deno.Command, use: (url: string) => Promise<T>): Promise<T> {
+async function whileServing<T>(
+  command: Deno.Command,
+  use: (url: string, pid: number) => Promise<T>,
+): Promise<T> {
   const server = command.spawn();
   const { promise: url, resolve: found } = Promise.withResolvers<string>();
   let said = "";
@@ -211,7 +328,7 @@ async function whileServing<T>(command: Deno.Command, use: (url: string) => Prom
     throw new Error(`the server ended with ${code}`);
   });
   try {
-    const result = await Promise.race([url.then(use), ended]);
+    const result = await Promise.race([url.then((found) => use(found, server.pid)), ended]);
     server.kill("SIGTERM");
     const { code } = await server.status;
     assert(code === 0, `exit code ${code} after SIGTERM, wanted 0`);

@@ -61,6 +61,8 @@ export interface Executable {
   readonly later?: readonly string[];
   /** What it hands out: the library for modules. */
   readonly modulePackage?: boolean;
+  /** Packages of features that it never turns on; they are imported only when those are. */
+  readonly without?: readonly string[];
 }
 
 export const EXECUTABLES: readonly Executable[] = [
@@ -79,6 +81,21 @@ export const EXECUTABLES: readonly Executable[] = [
       "drivers/slam/mapper/service.ts",
     ],
     modulePackage: true,
+  },
+  {
+    name: "svc-micro-server",
+    entry: "cli/micro/main.ts",
+    later: ["cli/micro/serve.ts"],
+    without: [
+      "@libav.js/variant-webm",
+      "@opentelemetry/api",
+      "@opentelemetry/otlp-transformer",
+      "@opentelemetry/resources",
+      "@opentelemetry/sdk-metrics",
+      "@opentelemetry/sdk-trace",
+      "@xmldom/xmldom",
+      "node-datachannel",
+    ],
   },
   { name: "svc-agent", entry: "cli/agent/main.ts", later: ["cli/agent/program.ts"] },
   { name: "svc-ml", entry: "cli/ml/main.ts", later: ["cli/ml/program.ts"] },
@@ -138,6 +155,7 @@ export interface Compiled {
 export async function compile(
   compiler: Compiler,
   { name, entry, later = [], modulePackage = false }: Executable,
+  { name, entry, later = [], without = [], modulePackage = false }: Executable,
   target: Target,
   folder: string,
   version?: string,
@@ -148,6 +166,7 @@ export async function compile(
     {},
     ...await Promise.all([entry, ...later].map((one) => reach(compiler, one))),
   );
+  for (const name of without) delete imports[name];
   // A configuration of what the program imports alone: whatever else is mapped or locked would be embedded.
   const work = `dist/.build/${name}`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });

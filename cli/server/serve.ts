@@ -7,8 +7,8 @@
 
 import { APIS } from "../../lib/api/mod.ts";
 import type { Host } from "../../lib/base/host.ts";
-import { settle, SystemClock } from "../../lib/base/clock.ts";
-import { chainOf, SvcError } from "../../lib/base/error.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { chainOf } from "../../lib/base/error.ts";
 import { machineSchema } from "../../lib/machine/config/config.ts";
 import { startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
@@ -19,8 +19,8 @@ import { Vp8Encoder } from "../../lib/machine/streams/video_encoder.ts";
 import { testWebRtc } from "../../lib/wire/signaling/self_check.ts";
 import { discover, networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "../logs.ts";
+import { serveMachine } from "../serving.ts";
 import { installServer } from "./install.ts";
-import { revision, VERSION } from "../version.ts";
 import { EXIT } from "../program.ts";
 import type { Options } from "./main.ts";
 
@@ -66,35 +66,16 @@ export async function run(
   }
 }
 
-async function serve(options: Options, registry: Registry, host: Host): Promise<number> {
-  const clock = new SystemClock();
-  using open = openLogs(NAME, options.logFile, host, clock);
-  const { logs } = open;
-  logs.configure([], options.debug);
-  const logger = logs.logger("rdk");
-  logger.info("svc-server", { version: VERSION, git_rev: revision() ?? "built from source" });
-  for (const { given, what } of WITHOUT_ENGINE) {
-    if (given(options)) logger.info(`${what} (not in this version)`);
-  }
-
-  const stopped = Promise.withResolvers<string>();
-  const forced = new AbortController();
-  const end = Promise.withResolvers<number>();
-  let signals = 0;
-  const ignore = host.onTermination((signal) => {
-    if (++signals === 1) return stopped.resolve(signal);
-    forced.abort(new SvcError("canceled", `${signal} came again`));
-    // Even if it has not come as far as to have something to close.
-    void settle().then(() => end.resolve(EXIT.failed));
-  });
-  const run = async () => {
-    const { config: configPath, debug, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
+function serve(options: Options, registry: Registry, host: Host): Promise<number> {
+  const { debug, logFile } = options;
+  return serveMachine({ name: NAME, logFile, debug }, host, ({ logger, stop, ...parts }) => {
+    for (const { given, what } of WITHOUT_ENGINE) {
+      if (given(options)) logger.info(`${what} (not in this version)`);
+    }
+    const { config: configPath, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
-    const { resolve: stop } = stopped;
-    const parts = { registry, host, clock, logs, version: VERSION };
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
-    const diagnostics = { ftdc, webProfile, telemetry };
-    const runtime = await startRuntime(
+    return startRuntime(
       {
         configPath,
         debug,
@@ -104,21 +85,13 @@ async function serve(options: Options, registry: Registry, host: Host): Promise<
         allowInsecureCredentials,
         untrusted: options.untrustedEnv,
         showConfigDiffs,
-        diagnostics,
+        diagnostics: { ftdc, webProfile, telemetry },
         network: systemNetwork(host),
         stop,
       },
-      parts,
+      { registry, host, ...parts },
     );
-    const reason = await stopped.promise;
-    logger.info(`shutting down: ${reason}`);
-    return await runtime.close(forced.signal, reason) ? EXIT.ok : EXIT.failed;
-  };
-  try {
-    return await Promise.race([run(), end.promise]);
-  } finally {
-    ignore();
-  }
+  });
 }
 
 async function dumpResources(path: string, registry: Registry, host: Host): Promise<number> {

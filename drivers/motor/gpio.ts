@@ -50,71 +50,84 @@ const pinsRow = object({
   return at.error("motor pin config devoid of pin definitions (A, B, Direction, PWM are all missing)");
 });
 
-const attributes = object({
-  board: text("name of the board that the driver chip is wired to").required().names("board"),
-  pins: pinsRow.required(),
-  ...POWER_LIMITS,
-  pwmFreq: integer("PWM frequency in Hz; 0 means the default", { min: 0 }).default(PWM_FREQUENCY_HZ)
-    .with((frequencyHz) => frequencyHz || PWM_FREQUENCY_HZ),
-  dirFlip: bool("swap forwards and backwards").aka("direction_flip").default(false),
-  encoder: text("name of an attached encoder").names("encoder"),
-  ticksPerRotation: integer(
-    "encoder ticks in one rotation; with an encoder but without this, one tick counts as a rotation",
-  ).with((ticks, at) =>
-    ticks > 0 ? ticks : at.error(`found ${ticks}, ticks_per_rotation should be positive`)
-  ),
-  maxRpm: number(
-    `rotations a minute at full power without load; without an encoder speeds follow from it, so measure it. It is ` +
-      `not a documented attribute, so a motor without it works too: it is taken to be ${MAX_RPM}, as for a fake motor`,
-    { min: 0 },
-  ),
-  rampRate: number(
-    "with an encoder: size of the power correction every 50 ms, up to 0.5; a larger value means the default",
-    { min: 0 },
-  ).default(RAMP_RATE).with((rate) => rate === 0 || rate > 0.5 ? RAMP_RATE : rate),
-  controlParameters: object(
-    {
-      p: number("power per tick of error").default(0),
-      i: number("power per tick of error and second").default(0),
-      d: number("power per tick of error a second").default(0),
+/** The attributes of a motor whose pulses come at this frequency where none is configured. */
+function attributesAt(frequencyHz: number) {
+  return object({
+    board: text("name of the board that the driver chip is wired to").required().names("board"),
+    pins: pinsRow.required(),
+    ...POWER_LIMITS,
+    pwmFreq: integer("PWM frequency in Hz; 0 means the default", { min: 0 }).default(frequencyHz)
+      .with((configuredHz) => configuredHz || frequencyHz),
+    dirFlip: bool("swap forwards and backwards").aka("direction_flip").default(false),
+    encoder: text("name of an attached encoder").names("encoder"),
+    ticksPerRotation: integer(
+      "encoder ticks in one rotation; with an encoder but without this, one tick counts as a rotation",
+    ).with((ticks, at) =>
+      ticks > 0 ? ticks : at.error(`found ${ticks}, ticks_per_rotation should be positive`)
+    ),
+    maxRpm: number(
+      `rotations a minute at full power without load; without an encoder speeds follow from it, so measure it. It is ` +
+        `not a documented attribute, so a motor without it works too: it is taken to be ${MAX_RPM}, as for a fake motor`,
+      { min: 0 },
+    ),
+    rampRate: number(
+      "with an encoder: size of the power correction every 50 ms, up to 0.5; a larger value means the default",
+      { min: 0 },
+    ).default(RAMP_RATE).with((rate) => rate === 0 || rate > 0.5 ? RAMP_RATE : rate),
+    controlParameters: object(
+      {
+        p: number("power per tick of error").default(0),
+        i: number("power per tick of error and second").default(0),
+        d: number("power per tick of error a second").default(0),
+      },
+      "with an encoder: control position and speed by a PID loop; if all are 0, the gains follow from max_rpm",
+    ),
+  }).required().with(checkLimits);
+}
+
+type Settings = NonNullable<Infer<ReturnType<typeof attributesAt>>>;
+
+export const GpioMotor = gpioMotor(PWM_FREQUENCY_HZ);
+
+/** The model, with the frequency of its pulses where none is configured. */
+export function gpioMotor(frequencyHz: number) {
+  return model({
+    api: MotorApi,
+    name: "rdk:builtin:gpio",
+    doc: "A DC motor behind a driver chip on the pins of a board, with or without an encoder.",
+    attributes: attributesAt(frequencyHz),
+    pwm: ({ pins: { a, b, pwm }, pwmFreq }) => {
+      // Without a PWM pin the pulses are on the input that the direction leaves free.
+      const pins = pwm ? [pwm] : [a, b];
+      return pins.flatMap((pin) => pin ? [{ pin, frequencyHz: pwmFreq }] : []);
     },
-    "with an encoder: control position and speed by a PID loop; if all are 0, the gains follow from max_rpm",
-  ),
-}).required().with(checkLimits);
-
-type Settings = NonNullable<Infer<typeof attributes>>;
-
-export const GpioMotor = model({
-  api: MotorApi,
-  name: "rdk:builtin:gpio",
-  doc: "A DC motor behind a driver chip on the pins of a board, with or without an encoder.",
-  attributes,
-  construct: async ({ name, attributes, dependencies, clock, logger }) => {
-    const { a, pwm } = attributes.pins;
-    if (a && !pwm) {
-      logger.warn(
-        `motor ${name.short} has been configured with A and B pins, but no PWM. Make sure this is intentional`,
-      );
-    }
-    if (!attributes.maxRpm && !attributes.encoder) {
-      logger.warn(
-        `motor ${name.short} has no max_rpm, so speeds are worked out for ${MAX_RPM} rpm at full power`,
-      );
-    }
-    const pins = new DriverPins(dependencies.get(BoardApi, attributes.board), attributes.pins, {
-      ...attributes,
-      pwmFrequencyHz: attributes.pwmFreq,
-    });
-    const encoder = attributes.encoder ? dependencies.get(EncoderApi, attributes.encoder) : undefined;
-    if (encoder) await checkEncoder(encoder);
-    if (encoder && !attributes.ticksPerRotation) {
-      logger.warn(`motor ${name.short} has no ticks_per_rotation, so each tick counts as a rotation`);
-    }
-    const motor = new Gpio(name, pins, encoder, attributes, clock, logger);
-    await motor.stop();
-    return motor;
-  },
-});
+    construct: async ({ name, attributes, dependencies, clock, logger }) => {
+      const { a, pwm } = attributes.pins;
+      if (a && !pwm) {
+        logger.warn(
+          `motor ${name.short} has been configured with A and B pins, but no PWM. Make sure this is intentional`,
+        );
+      }
+      if (!attributes.maxRpm && !attributes.encoder) {
+        logger.warn(
+          `motor ${name.short} has no max_rpm, so speeds are worked out for ${MAX_RPM} rpm at full power`,
+        );
+      }
+      const pins = new DriverPins(dependencies.get(BoardApi, attributes.board), attributes.pins, {
+        ...attributes,
+        pwmFrequencyHz: attributes.pwmFreq,
+      });
+      const encoder = attributes.encoder ? dependencies.get(EncoderApi, attributes.encoder) : undefined;
+      if (encoder) await checkEncoder(encoder);
+      if (encoder && !attributes.ticksPerRotation) {
+        logger.warn(`motor ${name.short} has no ticks_per_rotation, so each tick counts as a rotation`);
+      }
+      const motor = new Gpio(name, pins, encoder, attributes, clock, logger);
+      await motor.stop();
+      return motor;
+    },
+  });
+}
 
 class Gpio extends BaseComponent implements Motor {
   readonly #operation = new Operation(() => this.#off());

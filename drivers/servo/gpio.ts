@@ -48,6 +48,7 @@ export const GpioServo = model({
   name: "rdk:builtin:gpio",
   doc: "A servo on a PWM pin of a board.",
   attributes,
+  pwm: ({ pin, frequencyHz }) => [{ pin, frequencyHz }],
   construct: async ({ name, attributes, dependencies }) => {
     const servo = new Gpio(name, dependencies.get(BoardApi, attributes.board), attributes);
     const { startingPositionDegs } = attributes;

@@ -11,7 +11,7 @@ import type { SpawnHost } from "../base/process.ts";
 import type { Clock } from "../base/clock.ts";
 import { assert, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
-import type { JsonObject, Row } from "../base/schema/schema.ts";
+import type { JsonObject, Problem, Row } from "../base/schema/schema.ts";
 import { suggest } from "../base/schema/suggest.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { DescService } from "../wire/proto.ts";
@@ -60,6 +60,30 @@ export interface Construction<A> {
   readonly signal: AbortSignal;
 }
 
+/** Pulses that a resource puts on a pin. */
+export interface PwmSignal {
+  readonly pin: string;
+  /** Absent where any frequency will do. */
+  readonly frequencyHz?: number;
+}
+
+/** A resource as the whole configuration's rule sees it. */
+export interface ConfiguredResource {
+  /** Where it stands: `components.0`. */
+  readonly path: string;
+  readonly name: ResourceName;
+  readonly api: string;
+  readonly model: string;
+  /** The attributes as the model wants them; absent where they could not be read. */
+  readonly decoded?: unknown;
+}
+
+/** What a program wants of a configuration as a whole; a problem makes all of it unusable. */
+export type ConfigRule = (
+  config: { readonly resources: readonly ConfiguredResource[]; readonly modules: readonly unknown[] },
+  registry: Registry,
+) => readonly Problem[];
+
 /** A driver of an API. */
 export interface Model<R extends Resource = Resource, A = unknown> {
   readonly api: Api<R>;
@@ -80,6 +104,8 @@ export interface Model<R extends Resource = Resource, A = unknown> {
   readonly byDefault?: boolean;
   /** If true, callers run programs of their own choice through it; `-untrusted-env` disables it. */
   readonly runsPrograms?: boolean;
+  /** The pulses that a resource with these attributes makes, for rules about all of them. */
+  readonly pwm?: (attributes: A) => readonly PwmSignal[];
   construct(from: Construction<A>): R | Promise<R>;
 }
 
@@ -181,7 +207,12 @@ export class Registry {
   readonly #models = new Map<string, AnyModel>();
   #byService: ReadonlyMap<string, AnyApi> | undefined;
 
-  constructor(apis: readonly AnyApi[], models: readonly AnyModel[]) {
+  /** `rules`: what the program wants of every configuration. */
+  constructor(
+    apis: readonly AnyApi[],
+    models: readonly AnyModel[],
+    readonly rules: readonly ConfigRule[] = [],
+  ) {
     for (const api of apis) {
       assert(!this.#apis.has(api.name), `API ${api.name} is listed twice`);
       this.#apis.set(api.name, api);

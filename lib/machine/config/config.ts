@@ -189,7 +189,8 @@ export function decodeConfig(
     ],
     logPatterns: rules.map(({ pattern }) => pattern),
   };
-  return { config, problems: at.problems, fatal };
+  const broken = registry.rules.flatMap((rule) => rule(config, registry));
+  return { config, problems: [...at.problems, ...broken], fatal: fatal || broken.length > 0 };
 }
 
 function settingsIn(file: Settings): Settings {

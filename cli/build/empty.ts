@@ -1,0 +1,6 @@
+/** The smallest program that keeps running: what every executable costs, for `compile:check` to compare with. */
+
+if (import.meta.main) {
+  Deno.addSignalListener("SIGTERM", () => Deno.exit(0));
+  Deno.stdout.writeSync(new TextEncoder().encode("it serves nothing at http://127.0.0.1:1 \n"));
+}

@@ -1,0 +1,62 @@
+/** How a program serves a machine: from its first line in the log to the end that a signal or a call asks for. */
+
+import { type Clock, settle, SystemClock } from "../lib/base/clock.ts";
+import { SvcError } from "../lib/base/error.ts";
+import type { Host } from "../lib/base/host.ts";
+import type { Logger, Logs } from "../lib/base/log/log.ts";
+import type { Runtime } from "../lib/machine/runtime.ts";
+import { openLogs } from "./logs.ts";
+import { EXIT } from "./program.ts";
+import { revision, VERSION } from "./version.ts";
+
+export interface ServingOptions {
+  /** The name of the program. */
+  readonly name: string;
+  readonly logFile: string;
+  readonly debug: boolean;
+}
+
+export interface ServingParts {
+  readonly clock: Clock;
+  readonly logs: Logs;
+  readonly logger: Logger;
+  readonly version: string;
+  /** Asks the program to end. */
+  readonly stop: (reason: string) => void;
+}
+
+/** Starts a runtime and ends it when it is asked to; a second signal ends it at once. Gives the exit code. */
+export async function serveMachine(
+  { name, logFile, debug }: ServingOptions,
+  host: Host,
+  start: (parts: ServingParts) => Promise<Runtime>,
+): Promise<number> {
+  const clock = new SystemClock();
+  using open = openLogs(name, logFile, host, clock);
+  const { logs } = open;
+  logs.configure([], debug);
+  const logger = logs.logger("rdk");
+  logger.info(name, { version: VERSION, git_rev: revision() ?? "built from source" });
+
+  const stopped = Promise.withResolvers<string>();
+  const forced = new AbortController();
+  const end = Promise.withResolvers<number>();
+  let signals = 0;
+  const ignore = host.onTermination((signal) => {
+    if (++signals === 1) return stopped.resolve(signal);
+    forced.abort(new SvcError("canceled", `${signal} came again`));
+    // Even if it has not come as far as to have something to close.
+    void settle().then(() => end.resolve(EXIT.failed));
+  });
+  const run = async () => {
+    const runtime = await start({ clock, logs, logger, version: VERSION, stop: stopped.resolve });
+    const reason = await stopped.promise;
+    logger.info(`shutting down: ${reason}`);
+    return await runtime.close(forced.signal, reason) ? EXIT.ok : EXIT.failed;
+  };
+  try {
+    return await Promise.race([run(), end.promise]);
+  } finally {
+    ignore();
+  }
+}
