@@ -15,6 +15,7 @@ import { ReplayLidar } from "./camera/lidar/replay.ts";
 import { RpLidar } from "./camera/lidar/rplidar.ts";
 import { BuiltinDataManager } from "./data_manager/builtin.ts";
 import { WebcamCamera } from "./camera/webcam.ts";
+import { LinuxDiscoveryModel } from "./discovery/linux.ts";
 import { WebcamDiscoveryModel } from "./discovery/webcam.ts";
 import { FakeEncoder } from "./encoder/fake.ts";
 import { IncrementalEncoder } from "./encoder/incremental.ts";
@@ -65,6 +66,7 @@ export const MODELS: readonly AnyModel[] = [
   ReplayLidar,
   RpLidar,
   WebcamCamera,
+  LinuxDiscoveryModel,
   WebcamDiscoveryModel,
   BuiltinDataManager,
   FakeEncoder,

@@ -22,7 +22,13 @@ import {
 } from "../../lib/base/schema/schema.ts";
 import { CharacterGpio } from "../../lib/device/character_gpio.ts";
 import { type Bias, BIASES } from "../../lib/device/gpio.ts";
-import { BACK_ENDS, chooseBackEnd, type GpioBackEnd, probeGpio } from "../../lib/device/gpio_back_end.ts";
+import {
+  BACK_ENDS,
+  chooseBackEnd,
+  type GpioBackEnd,
+  lineTable,
+  probeGpio,
+} from "../../lib/device/gpio_back_end.ts";
 import { PwmChannel, pwmChipOf } from "../../lib/device/pwm.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
@@ -187,16 +193,7 @@ class Linux extends BaseComponent implements Board {
     return {
       gpio: this.backEnd.kind,
       board: this.#names.header?.board ?? "",
-      chips: chips.map(({ name, label, all }) => ({
-        name,
-        label,
-        lines: all.map(({ offset, name: line, user, output }) => ({
-          line: offset,
-          name: line,
-          used_by: user ?? "",
-          output,
-        })),
-      })),
+      chips: lineTable(chips),
       ...(lateness && {
         software_pwm: {
           switches: lateness.switches,

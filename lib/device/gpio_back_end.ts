@@ -6,6 +6,7 @@
 import { SvcError } from "../base/error.ts";
 import type { Devices, Wire } from "../base/host.ts";
 import type { ReadFiles } from "../base/files/files.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import { type Bias, type ChipInfo, type Edge, GpioChip, type LineInfo, type LineUse } from "./gpio.ts";
 
 export interface LineAddress {
@@ -118,6 +119,21 @@ export function chooseBackEnd(facts: GpioFacts, wanted?: BackEndKind): BackEndKi
   if (refusal) throw refusal;
   const hint = "is its driver loaded, and is it enabled in the device tree?";
   throw new SvcError("not_found", `this computer has no GPIO chip (/dev/gpiochip*): ${hint}`);
+}
+
+/** Every line with its user, as a status shows it. */
+export function lineTable(chips: readonly ChipLines[]): JsonObject[] {
+  return chips.map(({ name, label, all }) => ({
+    name,
+    label,
+    free: all.filter(({ user }) => user === undefined).length,
+    lines: all.map(({ offset, name: line, user, output }) => ({
+      line: offset,
+      name: line,
+      used_by: user ?? "",
+      output,
+    })),
+  }));
 }
 
 function isForbidden(refusal: SvcError | undefined): boolean {

@@ -175,7 +175,7 @@ export class FakePins {
       read: () => this.#say(path),
       write: refuse,
       map: refuse,
-      readable: () => Promise.resolve(this.serial.has(path)),
+      readable: () => Promise.resolve(true),
       urgent: () => Promise.resolve(false),
       adopt: (file, adopted) => this.#lines(this.#requests[file], adopted),
       follow: (_batchBytes, follower) => {

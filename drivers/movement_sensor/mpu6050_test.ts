@@ -1,0 +1,47 @@
+import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import type { MovementSensor } from "../../lib/api/movement_sensor.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { construct } from "../../tests/support/construct.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
+import { FakeI2c, FakePins } from "../../tests/support/fake_pins.ts";
+import { Mpu6050MovementSensor } from "./mpu6050.ts";
+
+function bench(address = 0x68) {
+  const pins = new FakePins();
+  const chip = new FakeI2c();
+  chip.bytes[0x75] = 0x68;
+  chip.bytes[0x6b] = 0x40;
+  pins.i2c.set(`/dev/i2c-1 ${address}`, chip);
+  const host = new FakeHost({ devices: pins });
+  const sensor = (attributes: JsonObject = {}): Promise<MovementSensor> =>
+    construct(Mpu6050MovementSensor, { i2c_bus: "1", ...attributes }, { host });
+  return { pins, chip, sensor };
+}
+
+Deno.test("MPU-6050: woken, set to its ranges, and read in the scales of its register map", async () => {
+  const { pins, chip, sensor } = bench();
+  chip.bytes[0x1b] = chip.bytes[0x1c] = 0x18;
+  // 1 g up, -0.5 g along x; 36.53 degrees and 1; 1 degree a second about x, -250 about z.
+  chip.bytes.set([0xe0, 0, 0, 0, 0x40, 0, 0x01, 0x54, 0, 131, 0, 0, 0x80, 0], 0x3b);
+  const one = await sensor();
+  assertEquals([chip.bytes[0x6b], chip.bytes[0x1b], chip.bytes[0x1c]], [0x01, 0, 0]);
+  const acceleration = await one.getLinearAcceleration();
+  assertAlmostEquals(acceleration.z, 9.80665, 1e-9);
+  assertAlmostEquals(acceleration.x, -9.80665 / 2, 1e-9);
+  const turning = await one.getAngularVelocity();
+  assertAlmostEquals(turning.x, 1, 1e-9);
+  assertAlmostEquals(turning.z, -32768 / 131, 1e-9);
+  assertAlmostEquals((await one.getReadings()).temperature_celsius as number, 37.53, 1e-9);
+  await assertRejects(() => one.getPosition(), SvcError, "does not support Position");
+  await one.close();
+  assertEquals([chip.bytes[0x6b], pins.open], [0x40, 0], "asleep, and its bus closed");
+});
+
+Deno.test("MPU-6050: at its other address, and another chip at its address", async () => {
+  const { chip, sensor } = bench(0x69);
+  await (await sensor({ use_alt_i2c_address: true })).close();
+  chip.bytes[0x75] = 0x71;
+  await assertRejects(() => sensor({ use_alt_i2c_address: true }), SvcError, "says 0x71, wanted 0x68");
+  await assertRejects(() => sensor(), SvcError, "nothing answers");
+});

@@ -1,0 +1,54 @@
+import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import type { PowerSensor } from "../../lib/api/power_sensor.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
+import { FakeI2c, FakePins } from "../../tests/support/fake_pins.ts";
+import { Ina219PowerSensor } from "./ina219.ts";
+
+function bench(address = 0x40) {
+  const pins = new FakePins();
+  const chip = new FakeI2c();
+  pins.i2c.set(`/dev/i2c-1 ${address}`, chip);
+  const host = new FakeHost({ devices: pins });
+  const sensor = (attributes: JsonObject = {}): Promise<PowerSensor> =>
+    construct(Ina219PowerSensor, { i2c_bus: "1", ...attributes }, { host });
+  return { pins, chip, sensor };
+}
+
+Deno.test("INA219: the registers of the data sheet's example are 11.98 V and 10 A", async () => {
+  // Figure 27 of the data sheet: 10 A over 2 milliohms.
+  const { pins, chip, sensor } = bench();
+  chip.words.set(0x01, 0x07d0);
+  chip.words.set(0x02, 0x5d98);
+  const one = await sensor({ shunt_resistance: 0.002 });
+  assertEquals(chip.words.get(0x00), 0x399f, "what the chip is set to");
+  assertAlmostEquals((await one.getVoltage()).volts, 11.98, 1e-3);
+  assertAlmostEquals((await one.getCurrent()).amperes, 10, 1e-9);
+  assertAlmostEquals(await one.getPower(), 119.8, 0.02);
+  assertEquals((await one.getCurrent()).isAc, false);
+  await one.close();
+  assertEquals(pins.open, 0);
+});
+
+Deno.test("INA219: a current backwards is negative, and too much is an error", async () => {
+  const { chip, sensor } = bench(0x45);
+  chip.words.set(0x01, 0x8300);
+  const one = await sensor({ i2c_addr: 0x45 });
+  // -320 mV, the end of the range, over 0.1 ohm.
+  assertAlmostEquals((await one.getCurrent()).amperes, -3.2, 1e-9);
+  chip.words.set(0x02, 0x0001);
+  await assertRejects(() => one.getVoltage(), SvcError, "too large");
+  chip.gone = true;
+  await assertRejects(
+    () => one.getReadings(),
+    SvcError,
+    "nothing answers; check its wires, power and address",
+  );
+});
+
+Deno.test("INA219: a shunt that cannot measure the current is told", () => {
+  const problems = problemsOf(Ina219PowerSensor, { i2c_bus: "1", max_current_amps: 10 });
+  assertEquals(problems, ["max_current_amps: found 10, but a shunt of 0.1 ohms measures up to 3.20 A"]);
+});

@@ -1,0 +1,59 @@
+import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { construct } from "../../tests/support/construct.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
+import { FakePins } from "../../tests/support/fake_pins.ts";
+import { LinuxBoard } from "../board/linux.ts";
+import { HcSr04Sensor } from "./hc_sr04.ts";
+
+/** A sensor whose echo lasts as long as `echoNs` says; undefined for a broken wire. */
+async function bench(echoNs: () => bigint | undefined) {
+  const pins = new FakePins();
+  const chip = pins.chip("gpiochip0", "chip", 8);
+  const triggered: number[] = [];
+  const clock = new FakeClock();
+  chip.onDriven = (offset, high) => {
+    if (offset !== 0) return;
+    if (high) triggered.push(clock.monotonicMs());
+    const lasted = echoNs();
+    if (high || lasted === undefined) return;
+    chip.pull(1, true, 5_000n);
+    chip.pull(1, false, 5_000n + lasted);
+  };
+  const echo: JsonObject = { digital_interrupts: [{ name: "echo", pin: "gpiochip0/1" }] };
+  const host = new FakeHost({ devices: pins });
+  const board = await construct(LinuxBoard, echo, { host, clock, name: "b" });
+  const attributes = { board: "b", trigger_pin: "gpiochip0/0", echo_interrupt_pin: "echo", timeout_ms: 100 };
+  const sensor = await construct(HcSr04Sensor, attributes, { clock, dependencies: [board] });
+  const close = async () => {
+    await sensor.close();
+    await board.close();
+  };
+  return { sensor, clock, triggered, close };
+}
+
+Deno.test("HC-SR04: the distance is half of the sound's way, and measurements are 60 ms apart", async () => {
+  // The data sheet: 58 microseconds a centimetre.
+  const { sensor, clock, triggered, close } = await bench(() => 5_800_000n);
+  const both = Promise.all([sensor.getReadings(), sensor.getReadings()]);
+  await clock.advance(200);
+  for (const { distance } of await both) assertAlmostEquals(distance as number, 1, 0.02);
+  assertEquals(triggered.length, 2);
+  assertEquals(triggered[1] - triggered[0] >= 60, true);
+  await close();
+});
+
+Deno.test("HC-SR04: nothing in reach, and no echo at all, are told apart", async () => {
+  let lasted: bigint | undefined = 38_000_000n;
+  const { sensor, clock, close } = await bench(() => lasted);
+  const refused = assertRejects(() => sensor.getReadings(), SvcError, "nothing returned the sound");
+  await clock.advance(100);
+  await refused;
+  lasted = undefined;
+  const silent = assertRejects(() => sensor.getReadings(), SvcError, "heard no echo within 100 ms");
+  await clock.advance(300);
+  assertEquals((await silent).code, "deadline_exceeded");
+  await close();
+});

@@ -1,0 +1,41 @@
+import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
+import { FakeBoard } from "../board/fake.ts";
+import { GpioServo } from "./gpio.ts";
+
+async function bench(attributes: JsonObject = {}) {
+  const board = await construct(FakeBoard, {}, { name: "b" });
+  const servo = await construct(GpioServo, { board: "b", pin: "12", ...attributes }, {
+    dependencies: [board],
+  });
+  /** Microseconds of each pulse. */
+  const widthUs = async () => await board.getPwm("12") / await board.getPwmFrequency("12") * 1e6;
+  return { board, servo, widthUs };
+}
+
+Deno.test("servo: pulses of 0.5 to 2.5 ms, 50 times a second, over half a turn", async () => {
+  const { board, servo, widthUs } = await bench();
+  assertEquals([await board.getPwm("12"), await servo.getPosition()], [0, 0], "it does not move at start");
+  for (const [angle, us] of [[0, 500], [90, 1500], [180, 2500]]) {
+    await servo.move(angle);
+    assertAlmostEquals(await widthUs(), us, 1e-6);
+    assertEquals([await board.getPwmFrequency("12"), await servo.getPosition()], [50, angle]);
+  }
+  await servo.stop();
+  assertEquals([await board.getPwm("12"), await servo.getPosition()], [0, 180]);
+  await assertRejects(() => servo.move(181), SvcError, "wanted 0 to 180 degrees");
+});
+
+Deno.test("servo: its own ends, and where it starts", async () => {
+  const ends = { min_angle_deg: 45, max_angle_deg: 135, min_width_us: 1000, max_width_us: 2000 };
+  const { servo, widthUs } = await bench({ ...ends, frequency_hz: 300, starting_position_degs: 90 });
+  assertAlmostEquals(await widthUs(), 1500, 1e-6);
+  await assertRejects(() => servo.move(44), SvcError, "wanted 45 to 135");
+  const path = (attributes: JsonObject) =>
+    problemsOf(GpioServo, { board: "b", pin: "1", ...attributes })[0].split(":")[0];
+  assertEquals(path({ frequency_hz: 450 }), "max_width_us");
+  assertEquals(path({ min_angle_deg: 180 }), "min_angle_deg");
+  assertEquals(path({ starting_position_degs: 200 }), "starting_position_degs");
+});
