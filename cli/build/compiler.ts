@@ -154,7 +154,6 @@ export interface Compiled {
  */
 export async function compile(
   compiler: Compiler,
-  { name, entry, later = [], modulePackage = false }: Executable,
   { name, entry, later = [], without = [], modulePackage = false }: Executable,
   target: Target,
   folder: string,
