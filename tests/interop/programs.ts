@@ -11,6 +11,7 @@ import type { Needed } from "../support/needing.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
 const ESBUILD = "esbuild@0.28.2";
+const PLAYWRIGHT = "playwright-core@1.64.1";
 const PYTHON_SDK = "0.85.1";
 /** The last version that Go's tools take; later ones name themselves otherwise than they are published. */
 const H2SPEC = "v2.2.1+incompatible";
@@ -25,7 +26,17 @@ async function installNode(): Promise<string> {
   await Deno.mkdir(folder, { recursive: true });
   const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}packages.json`));
   const packages = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
-  await succeed(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, ...packages, ESBUILD]);
+  await succeed([
+    "npm",
+    "install",
+    "--silent",
+    "--ignore-scripts",
+    "--prefix",
+    folder,
+    ...packages,
+    ESBUILD,
+    PLAYWRIGHT,
+  ]);
   for (
     const file of [
       "tour.mjs",
@@ -34,6 +45,7 @@ async function installNode(): Promise<string> {
       "browser_keys.mjs",
       "grpc_js_server.mjs",
       "grpc_js_client.mjs",
+      "portal_tour.mjs",
     ]
   ) {
     await Deno.copyFile(`${HERE}${file}`, `${folder}/${file}`);
