@@ -27,6 +27,7 @@ import { toMs } from "../api/shared/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
+import type { SignalingServer } from "../wire/dial/dial.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
 import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
@@ -86,6 +87,12 @@ export class CloudClient {
   /** What its errors call it. */
   get address(): string {
     return this.#options.address;
+  }
+
+  /** Where it arranges connections to machines. */
+  get signalingServer(): SignalingServer {
+    const { target: address, plain } = parseAddress(this.address);
+    return { address, tls: plain ? undefined : {} };
   }
 
   /** The part that asks. */

@@ -415,12 +415,16 @@ function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs 
 function machineOf(
   activities: Activities,
   { client }: Origin,
-  { allowInsecureCredentials, debug, untrusted = false }: RuntimeOptions,
+  { allowInsecureCredentials, mdns, debug, untrusted = false }: RuntimeOptions,
   { registry, host, clock, logs }: RuntimeParts,
   forModules: () => ServiceTable,
 ): Machine {
   const logger = logs.logger("rdk.networking.remotes");
-  const remotes = new Remotes({ registry, clock, logger, activities, allowInsecureCredentials });
+  const remotes = new Remotes({
+    ...{ registry, clock, logger, activities, allowInsecureCredentials },
+    mdns: mdns ? "system" : undefined,
+    signaling: client?.signalingServer,
+  });
   const buildTimeoutMs = envDurationMs(
     BUILD_TIMEOUT_VARIABLES,
     BUILD_LIMITS.buildTimeoutMs,

@@ -7,28 +7,24 @@
  * this machine has left moving there is stopped there when the connection is gone.
  */
 
-import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { type FrameSystemConfig, RobotService } from "../../../proto/gen/robot_pb.ts";
-import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
-import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { Secret } from "../../base/secret.ts";
 import { ResourceName } from "../../resource/name.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
 import type { Resource } from "../../resource/resource.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/channel.ts";
-import { connectGrpc, type GrpcOptions, WITHOUT_TLS } from "../../wire/grpc/grpc_channel.ts";
+import type { Credentials, DialOptions } from "../../wire/dial/dial.ts";
+import { type Connected, MachineLink } from "../../wire/dial/machine_link.ts";
+import { WITHOUT_TLS } from "../../wire/grpc/grpc_channel.ts";
 import { WITH_TLS } from "../../wire/http2/connection.ts";
-import { Metadata } from "../../wire/metadata.ts";
 import type { Activities } from "./activities.ts";
 import type { RemoteConfig } from "../config/config.ts";
 import { ForeignApis } from "./foreign_apis.ts";
 import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
-import { SESSION_ID } from "../serve/sessions.ts";
 
-/** How long a remote has to answer. */
-const ANSWER_TIMEOUT_MS = 10_000;
-const HEARTBEATS_A_WINDOW = 5;
 /** More of a remote is left aside; what is longer is no name that anybody gave. */
 const RESOURCES_MAX = 10_000;
 const FULL_NAME_MAX = 400;
@@ -60,7 +56,12 @@ export interface RemotesParts {
   readonly activities?: Activities;
   /** Credentials may travel without TLS. */
   readonly allowInsecureCredentials?: boolean;
-  readonly connect?: (address: string, options: GrpcOptions) => Channel;
+  readonly connect?: DialOptions["connect"];
+  /** Ways to remotes that are told by a name alone. */
+  readonly mdns?: DialOptions["mdns"];
+  readonly signaling?: DialOptions["signaling"];
+  /** From 0 up to 1. */
+  readonly random?: () => number;
 }
 
 export class Remotes {
@@ -127,8 +128,7 @@ export class Remotes {
 
 class Remote {
   readonly #settings: string;
-  readonly #closed = new AbortController();
-  readonly #running: Promise<void>;
+  readonly #link: MachineLink;
   #status: RemoteStatus;
   #channel: Channel | undefined;
   #connectionId = "";
@@ -149,7 +149,7 @@ class Remote {
   ) {
     this.#settings = settingsOf(config);
     this.#status = { name: config.name, state: "configuring", updatedMs: parts.clock.nowMs() };
-    this.#running = this.#run();
+    this.#link = this.#connect();
   }
 
   get status(): RemoteStatus {
@@ -189,96 +189,44 @@ class Remote {
   }
 
   async close(): Promise<void> {
-    this.#closed.abort(new SvcError("canceled", `remote "${this.config.name}" is no longer configured`));
-    await this.#running;
+    const reason = `remote "${this.config.name}" is no longer configured`;
+    await this.#link.close(new SvcError("canceled", reason));
   }
 
-  /** Connects again and again. */
-  async #run(): Promise<void> {
+  #connect(): MachineLink {
+    const { clock, logger, connect, mdns, signaling, random } = this.parts;
+    const { address, insecure, reconnectInterval: pauseMs } = this.config;
+    const tls = insecure ? undefined : {};
+    return new MachineLink(address, {
+      ...{ clock, logger, connect, mdns, signaling, random, tls, pauseMs },
+      credentials: () => this.#credentials(),
+      use: (connection) => this.#use(connection),
+      lose: (reason) => this.#lose(reason),
+    });
+  }
+
+  /** Looks again and again what is there, for as long as the connection lasts. */
+  async #use({ channel, limits, by }: Connected): Promise<never> {
     const { clock } = this.parts;
-    const { signal } = this.#closed;
-    while (!signal.aborted) {
-      const reason = await this.#connection(signal).catch(chainOf);
-      if (signal.aborted) return;
-      this.#lose(reason);
-      await clock.sleep(this.config.reconnectInterval, signal).catch(() => {});
-    }
-  }
-
-  /** One connection, from the first byte to its loss; rejects with why it is lost. */
-  async #connection(closed: AbortSignal): Promise<never> {
-    const { clock, connect = connectGrpc } = this.parts;
-    const { address, insecure, connectionCheckInterval } = this.config;
-    const over = new AbortController();
-    const follow = () => over.abort(closed.reason);
-    closed.addEventListener("abort", follow, { once: true });
-    const header = new Metadata();
-    const lost = () => over.abort(new SvcError("unavailable", "the connection was lost"));
-    const channel = connect(address, { clock, tls: insecure ? undefined : {}, header, lost });
-    const limits = { timeoutMs: ANSWER_TIMEOUT_MS, signal: over.signal };
+    const robot = client(RobotService, channel);
     const peer = `remote "${this.config.name}"`;
-    const services = (limits: CallOptions) => servicesOf(client(RobotService, channel), limits);
+    const services = (limits: CallOptions) => servicesOf(robot, limits);
     const foreign = new ForeignApis({ ...this.parts, peer, channel, services });
     try {
-      const credentials = this.#credentials();
-      if (credentials) {
-        const { accessToken } = await client(AuthService, channel).authenticate(credentials, limits);
-        header.set("authorization", `Bearer ${accessToken}`);
-      }
-      const robot = client(RobotService, channel);
-      const session = await this.#openSession(robot, header, limits);
-      if (session) void this.#keepSession(robot, session, header, limits).catch((error) => over.abort(error));
       for (;;) {
         const { resources } = await robot.resourceNames({}, limits);
-        await foreign.learn(this.#unknownApis(resources), over.signal);
-        this.#take(channel, resources, foreign);
+        await foreign.learn(this.#unknownApis(resources), limits.signal);
+        this.#take(channel, by, resources, foreign);
         if (this.config.frame) await this.#askFrames(robot, limits);
-        await clock.sleep(connectionCheckInterval, over.signal);
+        await clock.sleep(this.config.connectionCheckInterval, limits.signal);
       }
     } finally {
-      closed.removeEventListener("abort", follow);
       this.#channel = undefined;
-      channel.close();
-    }
-  }
-
-  /** What this machine moves there is stopped there when it is gone. `undefined` where there are no sessions. */
-  async #openSession(
-    robot: Robot,
-    header: Metadata,
-    limits: CallOptions,
-  ): Promise<RemoteSession | undefined> {
-    try {
-      const { id, heartbeatWindow } = await robot.startSession({}, limits);
-      header.set(SESSION_ID, id);
-      return { id, everyMs: toMs(heartbeatWindow) / HEARTBEATS_A_WINDOW };
-    } catch (error) {
-      if (SvcError.from(error).code === "unimplemented") return undefined;
-      throw error;
-    }
-  }
-
-  /** Rejects when the session can be kept no longer. */
-  async #keepSession(
-    robot: Robot,
-    first: RemoteSession,
-    header: Metadata,
-    limits: CallOptions,
-  ): Promise<void> {
-    for (let session: RemoteSession | undefined = first; session;) {
-      await this.parts.clock.sleep(session.everyMs, limits.signal);
-      try {
-        await robot.sendSessionHeartbeat({ id: session.id }, limits);
-      } catch (error) {
-        // It came too late, this time.
-        if (messageOf(error) !== "SESSION_EXPIRED") throw error;
-        session = await this.#openSession(robot, header, limits);
-      }
     }
   }
 
   /** Takes over what the remote says it has. */
-  #take(channel: Channel, messages: readonly NameMessage[], foreign: ForeignApis): void {
+  #take(channel: Channel, by: Connected["by"], messages: readonly NameMessage[], foreign: ForeignApis): void {
     const { clock, logger } = this.parts;
     const { name, address } = this.config;
     this.#foreign = foreign;
@@ -289,7 +237,7 @@ class Remote {
     if (connected) {
       this.#connectionId = crypto.randomUUID();
       this.#status = { name, state: "ready", updatedMs: clock.nowMs() };
-      logger.info(`remote "${name}" is connected`, { address, resources: names.size });
+      logger.info(`remote "${name}" is connected`, { address, by, resources: names.size });
       this.parts.activities?.tell("remote", "connected", { remote: name });
     }
     this.#channel = channel;
@@ -364,27 +312,22 @@ class Remote {
     return new Set(names.filter((name) => !this.parts.registry.api(name)));
   }
 
-  #credentials() {
+  #credentials(): Credentials | undefined {
     const { auth, secret, address, insecure } = this.config;
     const entity = address.replace(/:\d+$/, "");
     const credentials = auth?.credentials
-      ? { type: auth.credentials.type, payload: auth.credentials.payload?.reveal() ?? "" }
-      : secret && { type: "robot-location-secret", payload: secret.reveal() };
+      ? { type: auth.credentials.type, payload: auth.credentials.payload ?? new Secret("") }
+      : secret && { type: "robot-location-secret", payload: secret };
     if (!credentials) return undefined;
     if (insecure && !this.parts.allowInsecureCredentials) {
       const wanted = "set insecure to false, or start with -allow-insecure-creds";
       throw new SvcError("failed_precondition", `credentials do not travel without TLS; ${wanted}`);
     }
-    return { entity: auth?.entity ?? entity, credentials };
+    return { entity: auth?.entity ?? entity, ...credentials };
   }
 }
 
 type Robot = ServiceClient<typeof RobotService>;
-
-interface RemoteSession {
-  readonly id: string;
-  readonly everyMs: number;
-}
 
 /** The service of every API that a remote has resources of. */
 async function servicesOf(robot: Robot, limits: CallOptions): Promise<ReadonlyMap<string, string>> {

@@ -12,14 +12,13 @@ import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { ResourceName } from "../../resource/name.ts";
 import type { Resource } from "../../resource/resource.ts";
+import { SESSION_ID } from "../../wire/dial/machine_link.ts";
 import type { DescMethod, Message } from "../../wire/proto.ts";
 import type { CallContext, Interceptor, Peer } from "../../wire/service.ts";
 import { idFrom, parseId, resourceNamed } from "./call.ts";
 import type { Machine } from "../graph/machine.ts";
 import { stopActuators } from "./stop.ts";
 
-/** Metadata key of the session a call is made in. */
-export const SESSION_ID = "viam-sid";
 /** Key of the answer's header that names what the call moves besides the resource it is addressed to. */
 const MONITORED_RESOURCE = "viam-smrn";
 

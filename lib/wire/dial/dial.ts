@@ -1,0 +1,159 @@
+/**
+ * Dials a machine: by its address, by a name that it announces by multicast DNS, or over WebRTC through a signaling
+ * server. Whoever dials has a channel, and need not know which way it goes.
+ *
+ * `host:port` and `unix:/path` are dialed as they are. A name without a port is first looked for on the networks of
+ * this computer, then asked for at the signaling server, and at last dialed as it is; each way only where the options
+ * have it. The code of a way is loaded when it is first taken.
+ *
+ * The room owns the one client for machines: how they are dialed, and how a connection to one is kept.
+ */
+
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { isIP } from "node:net";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, type Code, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { Secret } from "../../base/secret.ts";
+import { type Channel, client } from "../channel.ts";
+import { connectGrpc, type GrpcOptions } from "../grpc/grpc_channel.ts";
+import type { MdnsNetwork } from "../mdns/links.ts";
+import { Metadata } from "../metadata.ts";
+
+/** How long whoever is dialed, and a signaling server, has to answer. */
+export const ANSWER_TIMEOUT_MS = 10_000;
+/** What a signaling server says to those whom it does not let through: no other way is tried with these credentials. */
+const REFUSED: readonly Code[] = ["unauthenticated", "permission_denied"];
+
+export interface Credentials {
+  readonly entity: string;
+  readonly type: string;
+  readonly payload: Secret;
+}
+
+export interface SignalingServer {
+  /** `host:port` */
+  readonly address: string;
+  readonly tls?: GrpcOptions["tls"];
+}
+
+export interface DialOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** With it a connection is TLS; a machine that is found by its name shows a certificate for that name. */
+  readonly tls?: GrpcOptions["tls"];
+  /** Exchanged for a token, which is sent with every call: at the machine, or at the signaling server. */
+  readonly credentials?: Credentials;
+  /** Look for names on the networks of this computer, or on others. */
+  readonly mdns?: "system" | MdnsNetwork;
+  readonly signaling?: SignalingServer;
+  readonly signal: AbortSignal;
+  /** Hears of the end of the connection, whoever ended it. */
+  readonly lost?: () => void;
+  readonly connect?: (address: string, options: GrpcOptions) => Channel;
+}
+
+/** A connection to a machine. */
+export interface Dialed {
+  readonly channel: Channel;
+  /** Sent with every call; what is set here is sent with those that follow. */
+  readonly header: Metadata;
+  readonly by: "address" | "multicast DNS" | "WebRTC";
+  /** Why it does not go another way that was tried first. */
+  readonly instead?: string;
+}
+
+/** Rejects with the last way's error: `unavailable` where nobody answers, `unauthenticated` for wrong credentials. */
+export async function dial(address: string, options: DialOptions): Promise<Dialed> {
+  if (!isName(address)) return await direct(address, "address", options);
+  const near = await nearby(address, options);
+  if (near !== undefined) {
+    const tls = options.tls && { serverName: address, ...options.tls };
+    return await direct(near, "multicast DNS", { ...options, tls });
+  }
+  const found = await throughSignaling(address, options);
+  if (found && !(found instanceof SvcError)) return found;
+  return { ...await direct(address, "address", options), instead: found && chainOf(found) };
+}
+
+/** Whether an address leaves open where to connect to. */
+function isName(address: string): boolean {
+  return /^[a-z0-9._-]+$/i.test(address) && address !== "localhost" && isIP(address) === 0;
+}
+
+/** Where the machine of this name answers on a network of this computer. */
+async function nearby(
+  name: string,
+  { mdns, clock, logger, signal }: DialOptions,
+): Promise<string | undefined> {
+  if (!mdns) return undefined;
+  const [{ lookUp }, { SYSTEM_NETWORK }] = await Promise.all([
+    import("../mdns/browser.ts"),
+    import("../mdns/links.ts"),
+  ]);
+  const network = mdns === "system" ? SYSTEM_NETWORK : mdns;
+  const found = await lookUp({ network, clock, logger, signal }, name);
+  if (!found) return undefined;
+  const [host] = found.addresses;
+  return `${host.includes(":") ? `[${host}]` : host}:${found.port}`;
+}
+
+async function direct(address: string, by: Dialed["by"], options: DialOptions): Promise<Dialed> {
+  const { clock, tls, lost, credentials, signal, connect = connectGrpc } = options;
+  const header = new Metadata();
+  const channel = connect(address, { clock, tls, header, lost });
+  try {
+    if (credentials) await authenticate(channel, credentials, header, signal);
+    return { channel, header, by };
+  } catch (error) {
+    channel.close();
+    throw error;
+  }
+}
+
+/** `undefined` where there is no signaling server; an error where there is no way to this host through it. */
+async function throughSignaling(host: string, options: DialOptions): Promise<Dialed | SvcError | undefined> {
+  const { signaling, clock, credentials, signal, lost, connect = connectGrpc } = options;
+  if (!signaling) return undefined;
+  const { dialWebRtc } = await import("../signaling/dialer.ts");
+  const asked = new Metadata();
+  const channel = connect(signaling.address, { clock, tls: signaling.tls, header: asked });
+  try {
+    if (credentials) await authenticate(channel, credentials, asked, signal);
+    const dialed = await dialWebRtc({ signaling: channel, host, clock, signal, lost: () => lost?.() });
+    const header = new Metadata();
+    return { channel: withHeader(dialed, header), header, by: "WebRTC" };
+  } catch (thrown) {
+    signal.throwIfAborted();
+    const { code } = SvcError.from(thrown);
+    const error = new SvcError(code, `no way through ${signaling.address}`, { cause: thrown });
+    if (REFUSED.includes(code)) throw error;
+    return error;
+  } finally {
+    channel.close();
+  }
+}
+
+async function authenticate(
+  channel: Channel,
+  { entity, type, payload }: Credentials,
+  header: Metadata,
+  signal: AbortSignal,
+): Promise<void> {
+  const { authenticate } = client(AuthService, channel);
+  const request = { entity, credentials: { type, payload: payload.reveal() } };
+  const { accessToken } = await authenticate(request, { timeoutMs: ANSWER_TIMEOUT_MS, signal });
+  header.set("authorization", `Bearer ${accessToken}`);
+}
+
+/** The same channel, with a header of its own beside that of each call. */
+function withHeader(channel: Channel, header: Metadata): Channel {
+  return {
+    call: (method, requests, options = {}) =>
+      channel.call(method, requests, {
+        ...options,
+        header: Metadata.from([...header, ...options.header ?? []]),
+      }),
+    close: () => channel.close(),
+  };
+}

@@ -1,0 +1,136 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { AuthService } from "../../../proto/gen/auth_pb.ts";
+import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
+import { FakeClock, passing } from "../../../tests/support/fake_clock.ts";
+import { fakeInterface, FakeLan, FakeMdnsNetwork } from "../../../tests/support/fake_mdns.ts";
+import { SvcError } from "../../base/error.ts";
+import { Logs } from "../../base/log/log.ts";
+import { Secret } from "../../base/secret.ts";
+import { client } from "../channel.ts";
+import type { GrpcOptions } from "../grpc/grpc_channel.ts";
+import { Announcer } from "../mdns/announcer.ts";
+import { memoryChannel } from "../memory.ts";
+import { service, ServiceTable } from "../service.ts";
+import { dial, type DialOptions } from "./dial.ts";
+import { type Connected, MachineLink } from "./machine_link.ts";
+
+/** A world where every address is served by one machine, which notes how it was dialed. */
+function bench() {
+  const clock = new FakeClock();
+  const logger = new Logs(clock, []).logger("dial");
+  const dialed: string[] = [];
+  const far = { away: undefined as SvcError | undefined, signaling: undefined as SvcError | undefined };
+  const lost: (() => void)[] = [];
+  const connect = (address: string, { tls, lost: lose = () => {} }: GrpcOptions) => {
+    dialed.push(tls ? `${address} as ${tls.serverName ?? "itself"}` : address);
+    lost.push(lose);
+    const table = new ServiceTable(clock);
+    table.add(service(AuthService, {
+      authenticate: ({ entity, credentials }) => {
+        if (credentials!.payload !== "right") throw new SvcError("unauthenticated", "invalid credentials");
+        return { accessToken: `token of ${entity}` };
+      },
+    }));
+    table.add(service(RobotService, {
+      startSession: () => ({ id: "session", heartbeatWindow: { seconds: 2n } }),
+      sendSessionHeartbeat: () => ({}),
+      getVersion: () => {
+        if (far.away) throw far.away;
+        return { version: "1" };
+      },
+    }));
+    table.add(service(SignalingService, {
+      optionalWebRTCConfig: () => {
+        throw far.signaling ?? new SvcError("invalid_argument", "host not preconfigured");
+      },
+    }));
+    return memoryChannel(table);
+  };
+  const options: DialOptions = { clock, logger, connect, signal: new AbortController().signal };
+  return { clock, logger, options, connect, dialed, far, lose: () => lost.at(-1)!() };
+}
+
+const credentials = (payload = "right") => ({ entity: "me", type: "api-key", payload: new Secret(payload) });
+
+Deno.test("an address is dialed as it is, with a token for the credentials", async () => {
+  const { options, dialed } = bench();
+  for (const address of ["far:8080", "localhost", "192.0.2.1", "unix:/m.sock", "[::1]:80"]) {
+    const { channel, header, by } = await dial(address, { ...options, credentials: credentials() });
+    assertEquals([by, header.get("authorization")], ["address", "Bearer token of me"]);
+    channel.close();
+  }
+  assertEquals(dialed, ["far:8080", "localhost", "192.0.2.1", "unix:/m.sock", "[::1]:80"]);
+  const wrong = { ...options, credentials: credentials("wrong") };
+  await assertRejects(() => dial("far:8080", wrong), SvcError, "invalid credentials");
+});
+
+Deno.test("a name is looked for on the network first, and the certificate must be the name's", async () => {
+  const { clock, logger, options, dialed } = bench();
+  const lan = new FakeLan();
+  const computer = (address: string) => new FakeMdnsNetwork(new Map([[fakeInterface(address), lan]]));
+  const announcement = { names: ["rover.example.com"], port: 8080, serves: ["grpc"] };
+  const announcer = new Announcer(announcement, {
+    network: computer("10.0.0.1"),
+    clock,
+    logger,
+    random: () => 0,
+  });
+  await announcer.open();
+  const near = { ...options, mdns: computer("10.0.0.2"), tls: {} };
+  const found = await passing(clock, 5_000, dial("rover.example.com", near));
+  assertEquals([found.by, dialed.splice(0)], ["multicast DNS", ["10.0.0.1:8080 as rover.example.com"]]);
+  const other = await passing(clock, 5_000, dial("other.example.com", near));
+  assertEquals([other.by, dialed.splice(0)], ["address", ["other.example.com as itself"]]);
+  for (const { channel } of [found, other]) channel.close();
+  await announcer.close();
+});
+
+Deno.test("without a way through signaling a name is dialed as it is; whom signaling refuses goes no other way", async () => {
+  const { options, far, dialed } = bench();
+  const through = { ...options, credentials: credentials(), signaling: { address: "cloud:443", tls: {} } };
+  const { channel, by, instead } = await dial("rover.example.com", through);
+  assertEquals(by, "address");
+  assertEquals(instead, "no way through cloud:443: host not preconfigured");
+  assertEquals(dialed.splice(0), ["cloud:443 as itself", "rover.example.com"]);
+  channel.close();
+  far.signaling = new SvcError("permission_denied", "not yours");
+  const refused = await assertRejects(() => dial("rover.example.com", through), SvcError);
+  assertEquals([refused.code, dialed], ["permission_denied", ["cloud:443 as itself"]]);
+});
+
+Deno.test("a link comes back after pauses that differ, one connection at a time, with a session", async () => {
+  const { clock, logger, connect, far, lose, dialed } = bench();
+  const reasons: string[] = [];
+  const uses: Connected[] = [];
+  const use = async (connection: Connected): Promise<never> => {
+    uses.push(connection);
+    for (;;) {
+      await client(RobotService, connection.channel).getVersion({}, connection.limits);
+      await clock.sleep(100, connection.limits.signal);
+    }
+  };
+  const randoms = [0, 0.5, 1];
+  const link = new MachineLink("far:8080", {
+    ...{ clock, logger, connect, use, pauseMs: 1_000 },
+    random: () => randoms.shift() ?? 0,
+    credentials: () => undefined,
+    lose: (reason) => void reasons.push(reason),
+  });
+  await clock.advance(500);
+  assertEquals([uses.length, dialed.length], [1, 1]);
+  for (const pauseMs of [500, 750, 1_000]) {
+    lose();
+    await clock.advance(pauseMs - 1);
+    assertEquals(uses.at(-1)!.limits.signal.aborted, true);
+    const { length } = uses;
+    await clock.advance(1);
+    assertEquals(uses.length, length + 1);
+  }
+  assertEquals(reasons, Array(3).fill("the connection was lost"));
+  far.away = new SvcError("unavailable", "no answer");
+  await clock.advance(200);
+  assertEquals(reasons.at(-1), "no answer");
+  await link.close(new SvcError("canceled", "no longer wanted"));
+  assertEquals(clock.pending, 0);
+});

@@ -1,0 +1,140 @@
+/**
+ * A connection to a machine that is kept: dialed again after each loss, with a session that ends what this program has
+ * left moving there.
+ *
+ * Promises that one connection is over before the next one begins, and that the pauses between them differ from program
+ * to program, so that a machine that comes back is not overrun.
+ */
+
+import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { deadline } from "../../base/clock.ts";
+import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../channel.ts";
+import type { Metadata } from "../metadata.ts";
+import { ANSWER_TIMEOUT_MS, type Credentials, dial, type Dialed, type DialOptions } from "./dial.ts";
+
+/** Metadata key of a session's id. */
+export const SESSION_ID = "viam-sid";
+const HEARTBEATS_A_WINDOW = 5;
+/** How long all ways to a machine together may take. */
+const DIAL_MS = 60_000;
+
+/** A connection while it lasts. */
+export interface Connected {
+  readonly channel: Channel;
+  readonly by: Dialed["by"];
+  /** For calls: each ends with the connection, and has a time limit. */
+  readonly limits: CallOptions & { readonly signal: AbortSignal };
+}
+
+export interface MachineLinkParts extends Omit<DialOptions, "signal" | "lost" | "credentials"> {
+  /** Throws where they would travel in the clear. */
+  readonly credentials: () => Credentials | undefined;
+  /** The longest pause after a loss; the shortest is half of it. */
+  readonly pauseMs: number;
+  /** From 0 up to 1. */
+  readonly random?: () => number;
+  /** Works with a connection until it is lost: rejects with why. */
+  readonly use: (connection: Connected) => Promise<never>;
+  /** Hears why the last connection was lost, or could not be had. */
+  readonly lose: (reason: string) => void;
+}
+
+export class MachineLink {
+  readonly #closed = new AbortController();
+  readonly #running: Promise<void>;
+
+  constructor(private readonly address: string, private readonly parts: MachineLinkParts) {
+    this.#running = this.#run();
+  }
+
+  /** Ends the connection and comes back no more. */
+  async close(reason: SvcError): Promise<void> {
+    this.#closed.abort(reason);
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, pauseMs, random = Math.random, lose } = this.parts;
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      const reason = await this.#connection(signal).catch(chainOf);
+      if (signal.aborted) return;
+      lose(reason);
+      await clock.sleep(pauseMs * (1 + random()) / 2, signal).catch(() => {});
+    }
+  }
+
+  /** One connection, from the first byte to its loss; rejects with why it is lost. */
+  async #connection(closed: AbortSignal): Promise<never> {
+    const { clock, use, credentials, ...dialing } = this.parts;
+    const over = new AbortController();
+    const follow = () => over.abort(closed.reason);
+    closed.addEventListener("abort", follow, { once: true });
+    const lost = () => over.abort(new SvcError("unavailable", "the connection was lost"));
+    const late = () => new SvcError("deadline_exceeded", `no connection within ${DIAL_MS / 1000} s`);
+    const dialed = deadline(clock, DIAL_MS, late, over.signal);
+    let channel: Channel | undefined;
+    let instead: string | undefined;
+    try {
+      const { signal } = dialed;
+      const found = await dial(this.address, { ...dialing, clock, credentials: credentials(), signal, lost });
+      ({ channel, instead } = found);
+      dialed.done();
+      const limits = { timeoutMs: ANSWER_TIMEOUT_MS, signal: over.signal };
+      const session = new KeptSession(client(RobotService, channel), found.header, limits);
+      const everyMs = await session.open();
+      if (everyMs !== undefined) {
+        void session.keep(everyMs, (ms) => clock.sleep(ms, over.signal)).catch((error) => over.abort(error));
+      }
+      return await use({ channel, by: found.by, limits });
+    } catch (error) {
+      if (instead === undefined) throw error;
+      throw new SvcError(SvcError.from(error).code, `${chainOf(error)}; ${instead}`);
+    } finally {
+      dialed.done();
+      closed.removeEventListener("abort", follow);
+      over.abort(new SvcError("canceled", "the connection is over"));
+      channel?.close();
+    }
+  }
+}
+
+/** This program's session at a machine. */
+class KeptSession {
+  #id = "";
+
+  constructor(
+    private readonly robot: ServiceClient<typeof RobotService>,
+    private readonly header: Metadata,
+    private readonly limits: CallOptions,
+  ) {}
+
+  /** How often it wants a heartbeat; `undefined` where there are no sessions. */
+  async open(): Promise<number | undefined> {
+    try {
+      const { id, heartbeatWindow } = await this.robot.startSession({}, this.limits);
+      this.#id = id;
+      this.header.set(SESSION_ID, id);
+      const { seconds = 0n, nanos = 0 } = heartbeatWindow ?? {};
+      return (Number(seconds) * 1000 + nanos / 1e6) / HEARTBEATS_A_WINDOW;
+    } catch (error) {
+      if (SvcError.from(error).code === "unimplemented") return undefined;
+      throw error;
+    }
+  }
+
+  /** Rejects when it can be kept no longer. */
+  async keep(firstMs: number, sleep: (ms: number) => Promise<void>): Promise<void> {
+    for (let everyMs: number | undefined = firstMs; everyMs !== undefined;) {
+      await sleep(everyMs);
+      try {
+        await this.robot.sendSessionHeartbeat({ id: this.#id }, this.limits);
+      } catch (error) {
+        // It came too late, this time.
+        if (messageOf(error) !== "SESSION_EXPIRED") throw error;
+        everyMs = await this.open();
+      }
+    }
+  }
+}
