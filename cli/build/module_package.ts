@@ -23,6 +23,9 @@ const NEWER_TYPES = `interface Uint8ArrayConstructor {
 }
 `;
 
+/** Arguments of Deno that make one file of a module with all that it imports. */
+export const MODULE_BUNDLING = ["bundle", "--quiet", "--platform", "deno", "--format", "esm"];
+
 const PROGRAM = {
   name: "deno task module:package",
   summary: `Makes the npm package of the library for modules in ${MODULE_PACKAGE}.`,
@@ -73,17 +76,7 @@ function description() {
 
 async function bundled(): Promise<string> {
   const file = `${WORK}/mod.js`;
-  await run(Deno.execPath(), [
-    "bundle",
-    "--quiet",
-    "--platform",
-    "deno",
-    "--format",
-    "esm",
-    "-o",
-    file,
-    ENTRY,
-  ]);
+  await run(Deno.execPath(), [...MODULE_BUNDLING, "-o", file, ENTRY]);
   return await Deno.readTextFile(new URL(file, ROOT));
 }
 

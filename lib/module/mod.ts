@@ -6,6 +6,7 @@
  */
 
 export { type Made, model, type ModuleConstruction, type ModuleModel } from "./module_model.ts";
+export { ownApi, type OwnApiParts, type OwnMessage, type OwnResource } from "./own_api.ts";
 export { type ModuleOptions, type RunningModule, serveModule, startModule } from "./module_program.ts";
 
 export { type Code, SvcError } from "../base/error.ts";
@@ -61,6 +62,8 @@ export { type Servo, ServoApi } from "../api/servo.ts";
 export { type Slam, SlamApi } from "../api/slam.ts";
 export { type Switch, SwitchApi } from "../api/switch.ts";
 export { type Vision, VisionApi } from "../api/vision.ts";
+
+export { encodePng, type PngImage } from "../geometry/image/png.ts";
 
 export { ResourceClient, resourceHandlers } from "../api/shared/resource.ts";
 export { type Channel, client } from "../wire/channel.ts";

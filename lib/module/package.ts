@@ -3,11 +3,11 @@
  * written in.
  */
 
-import "core-js/actual/array/from-async";
-import "core-js/actual/iterator/some";
-import "core-js/actual/map/group-by";
-import "core-js/actual/promise/try";
-import "core-js/actual/promise/with-resolvers";
-import "core-js/actual/typed-array/from-base64";
+import "core-js/actual/array/from-async.js";
+import "core-js/actual/iterator/some.js";
+import "core-js/actual/map/group-by.js";
+import "core-js/actual/promise/try.js";
+import "core-js/actual/promise/with-resolvers.js";
+import "core-js/actual/typed-array/from-base64.js";
 
 export * from "./mod.ts";

@@ -8,11 +8,8 @@ import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { FakeI2c, FakePins } from "../support/fake_pins.ts";
-import { FakeRpLidar } from "../support/fake_rplidar.ts";
-import { FakeVideo, FakeVideos } from "../support/fake_video.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { DenoHost } from "../../lib/base/host_deno.ts";
+import { HostWithDevices } from "../support/host_with_devices.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { Machine } from "../../lib/machine/graph/machine.ts";
@@ -27,76 +24,6 @@ import type { Contract } from "./contract.ts";
 import { CONTRACTS } from "./mod.ts";
 
 const registry = new Registry(APIS, MODELS);
-
-const LIDAR_PATH = "/dev/rplidar";
-
-/** This machine, with devices that it may not have, and a shell that reads no files of its user. */
-class HostWithDevices extends DenoHost {
-  readonly videos = new FakeVideos();
-  readonly pins = new FakePins();
-  lidar?: FakeRpLidar;
-
-  constructor() {
-    super();
-    const chip = this.pins.chip("gpiochip0", "pins of the tests", 64);
-    // A trigger on line 20 makes an echo of one metre on line 21.
-    chip.onDriven = (offset, high) => {
-      if (offset !== 20 || high) return;
-      chip.pull(21, true, 1_000_000n);
-      chip.pull(21, false, 6_882_353n);
-    };
-    this.pins.spi.set("/dev/spidev0.0", () => new Uint8Array(3));
-    this.pins.i2c.set("/dev/i2c-1 64", new FakeI2c());
-    const imu = new FakeI2c();
-    imu.bytes[0x75] = 0x68;
-    this.pins.i2c.set("/dev/i2c-1 104", imu);
-    const sentences = [
-      "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47",
-      "$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A",
-    ];
-    this.pins.serial.set("/dev/ttyS9", () => `${sentences.join("\r\n")}\r\n`);
-  }
-
-  override env(name: string) {
-    return name === "SHELL" ? "/bin/sh" : super.env(name);
-  }
-
-  override platform() {
-    return { ...super.platform(), os: "linux" };
-  }
-
-  override openDevice(path: string) {
-    if (path.startsWith("/dev/video")) return this.videos.openDevice(path);
-    if (this.pins.has(path)) return this.pins.openDevice(path);
-    // The lidar is behind a pseudo-terminal, which has another path in each run.
-    return super.openDevice(path === LIDAR_PATH ? this.lidar!.path : path);
-  }
-
-  override openPulses() {
-    return this.pins.openPulses();
-  }
-
-  override async readFolder(path: string) {
-    if (!path.startsWith("/dev")) return await super.readFolder(path);
-    return [...await this.videos.readFolder(path), ...await this.pins.readFolder(path)];
-  }
-
-  override realPath(path: string) {
-    return path.startsWith("/dev") ? this.videos.realPath(path) : super.realPath(path);
-  }
-
-  /** Takes pictures until it is told to stop. */
-  film(clock: SystemClock): () => void {
-    const camera = this.videos.plug("/dev/video0", new FakeVideo(clock));
-    let stop = () => {};
-    const take = () => {
-      camera.take();
-      stop = clock.after(50, take);
-    };
-    take();
-    return () => stop();
-  }
-}
 
 Deno.test("every model has an entry in machine.json, and every API with models a contract", () => {
   const key = ({ api, model }: { api: string; model: string }) => `${api} ${model}`;
@@ -114,9 +41,7 @@ Deno.test("every model has an entry in machine.json, and every API with models a
 
 Deno.test("models keep their contracts", async (t) => {
   const clock = new SystemClock();
-  const host = new HostWithDevices();
-  const stopFilming = host.film(clock);
-  host.lidar = new FakeRpLidar(new DenoHost(), clock);
+  const host = new HostWithDevices(clock);
   const surroundings = { env: (name: string) => host.env(name), packages: () => "" };
   const { config, problems } = decodeConfig(machineJson, registry, surroundings);
   assertEquals(problems, []);
@@ -149,8 +74,7 @@ Deno.test("models keep their contracts", async (t) => {
   channel.close();
   await port.close(0);
   await machine.close();
-  await host.lidar.close();
-  stopFilming();
+  await host.close();
 });
 
 /** By method: the keys of a reading, the kinds of files, or that the model cannot do it. */

@@ -15,8 +15,6 @@ const BUILT_IN: Readonly<Record<string, string>> = {
   arm_moved: "is only a part of the frame system",
   tool_moved: "is only a part of the frame system",
   gantry_placed: "is only a part of the frame system",
-  camera_webcam: "needs a camera",
-  discovery_webcam: "needs a camera",
   data_manager_builtin: "sees the other resources of its machine",
   motion_builtin: "sees the frame system of its machine",
   vision_fake_any_camera: "sees the cameras of its machine",
@@ -39,8 +37,7 @@ const MACHINE = machineJson as unknown as { components: Entry[]; services: Entry
 
 Deno.test("models of a module keep their contracts", async (t) => {
   const [components, services] = [MACHINE.components, MACHINE.services].map((section) => {
-    const entries = section.filter(({ name }) => name !== "camera_webcam" && name !== "discovery_webcam");
-    return entries.map((entry) => entry.name in BUILT_IN ? entry : { ...entry, model: modelOf(entry) });
+    return section.map((entry) => entry.name in BUILT_IN ? entry : { ...entry, model: modelOf(entry) });
   });
   const entries = [...components, ...services].filter(({ name }) => !(name in BUILT_IN));
   const config = { ...machineJson as unknown as JsonObject, components, services };
