@@ -221,7 +221,7 @@ Deno.test("only the host prints, and draws for those who show progress: so that 
     having(/\bstd(out|err)\.write/, new RegExp(`^lib\\/base\\/host_deno\\.ts$|^(${others})`)),
     [],
   );
-  assertEquals(having(/\.draw\(/, /^cli\/ml\/(follow|models|data\/transfer)\.ts$/), []);
+  assertEquals(having(/\.draw\(/, /^cli\/(ml\/(follow|models|data\/transfer)|server\/slam\/run)\.ts$/), []);
 });
 
 Deno.test("x_service.ts exports xHandlers, which cloud.ts alone makes a service of", () => {

@@ -11,6 +11,7 @@ import type { Closure, MapNode, MapSubmap } from "./global/map_parts.ts";
 import { PoseGraph, type Robustness } from "./global/pose_graph.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
 import type { Submap } from "./local/submaps.ts";
+import { isTime, isUsableImu, isUsableOdometry } from "./usable.ts";
 import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "./pose2d.ts";
 
 /** One over the standard deviations (metres, radians) of what ties poses. */
@@ -56,16 +57,19 @@ export class Mapper implements Mapping {
   }
 
   addOdometry(reading: OdometryReading): boolean {
+    if (!isUsableOdometry(reading)) return false;
     this.#local.addOdometry(reading);
     return true;
   }
 
   addImu(reading: ImuReading): boolean {
+    if (!isUsableImu(reading)) return false;
     this.#local.addImu(reading);
     return true;
   }
 
   addScan(scan: RangeScan): boolean {
+    if (!isTime(scan.timeS)) return false;
     if (this.#last && scan.timeS <= this.#last.timeS) return false;
     const result = this.#local.addScan(scan);
     if (!result) return false;

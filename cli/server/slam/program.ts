@@ -1,5 +1,5 @@
 /**
- * `svc-server slam`: looks at maps.
+ * `svc-server slam`: makes maps of recordings, and looks at maps.
  *
  * Owns the table of its commands. Promises: results go to standard output, for people or with --json as one value; a
  * command that fails says why on standard error and exits with 1.
@@ -13,6 +13,7 @@ import { runCommand } from "../../dispatch.ts";
 import type { Flag } from "../../flags.ts";
 import { EXPORT, PICTURE } from "./export.ts";
 import { INFO } from "./info.ts";
+import { EVALUATE, RUN } from "./run.ts";
 
 /** The outside of the program. */
 export interface World extends AnyWorld {
@@ -25,9 +26,9 @@ const COMMON: readonly Flag[] = [
 
 const PROGRAM: CommandProgram<World> = {
   name: "svc-server slam",
-  summary: "Looks at the maps of the SLAM service.",
+  summary: "Makes maps of recordings, and looks at the maps of the SLAM service.",
   flags: COMMON,
-  commands: [INFO, EXPORT, PICTURE],
+  commands: [RUN, EVALUATE, INFO, EXPORT, PICTURE],
   exits: [
     ["0", "done"],
     ["1", "failed; standard error tells why"],

@@ -87,3 +87,48 @@ Deno.test("slam map picture: a drawing; files of other kinds are refused before 
     assertEquals((await slam("map", "picture", path, `${folder}/map.pcd`)).code, 1);
   });
 });
+
+Deno.test("slam run: a map of a recording, scored by relations; evaluate scores the same map again", async () => {
+  await withMap(async (_, folder) => {
+    const [map, relations] = [`${folder}/office.pbstream`, `${folder}/office.relations`];
+    // The robot goes straight for its first five seconds, as its odometry says.
+    await Deno.writeTextFile(
+      relations,
+      "# t1 t2 x y z roll pitch yaw\n1000000001.01 1000000006.01 2.5 0 0 0 0 0\n",
+    );
+    const flags = ["--map", map, "--relations", relations];
+    const run = await slam("run", "tests/data/slam/office.clf", ...flags, "--json");
+    assertEquals(run.code, 0, run.errors);
+    assertStringIncludes(run.errors, "all scans are in the map; optimizing it");
+    const made = JSON.parse(run.output);
+    assertEquals([made.scans, made.score.used, made.score.overMetre], [60, 1, 0]);
+    const score = JSON.parse((await slam("evaluate", map, relations, "--json")).output);
+    assertEquals(score.used, 1);
+    assert(Math.abs(score.translationM.mean - made.score.translationM.mean) < 0.2);
+    assertStringIncludes((await slam("evaluate", map, relations)).output, "over 1 m     0\n");
+    assertStringIncludes(
+      (await slam("run", "tests/data/slam/office.clf", "--no-odometry")).output,
+      "scans          60\n",
+    );
+  });
+});
+
+Deno.test("slam run and evaluate: what cannot be used is refused with its path and place", async () => {
+  await withMap(async (path, folder) => {
+    await Deno.writeTextFile(`${folder}/bad.relations`, "1 2 three\n");
+    await Deno.writeTextFile(`${folder}/far.relations`, "1 2 0 0 0 0 0 0\n");
+    await Deno.writeTextFile(`${folder}/bad.clf`, "FLASER 3 1 2\n");
+    const refused: readonly [string[], string][] = [
+      [["run", "deno.json"], 'the log "deno.json" has no FLASER lines'],
+      [["run", `${folder}/bad.clf`], "line 1: FLASER of 3 ranges"],
+      [["run", "tests/data/slam/office.clf", "--map", "map.pcd"], "wanted a .pbstream file"],
+      [["evaluate", path, `${folder}/bad.relations`], "line 1: no relation"],
+      [["evaluate", path, `${folder}/far.relations`], "is of the times of the map"],
+    ];
+    for (const [args, wanted] of refused) {
+      const { code, errors } = await slam(...args);
+      assertEquals(code, 1);
+      assertStringIncludes(errors, wanted);
+    }
+  });
+});
