@@ -155,3 +155,20 @@ Deno.test({
     await Deno.remove(errorFile);
   },
 });
+
+Deno.test({
+  name: "what a process takes is told, with what those take that it has started",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const alone = host.spawn({ command: "sleep", args: ["1000"], ownGroup: true });
+    const family = host.spawn({ command: "sh", args: ["-c", "sleep 1000 & sleep 1000"], ownGroup: true });
+    const bytesOf = (pid: number) => host.figuresOf(pid)?.residentBytes ?? 0;
+    await until(() => bytesOf(alone.pid) > 0 && bytesOf(family.pid) > 1.5 * bytesOf(alone.pid));
+    for (const process of [alone, family]) {
+      process.signal("SIGKILL", { group: true });
+      await finished(process);
+    }
+    assertEquals(host.figuresOf(alone.pid), undefined);
+    assert(host.figuresOf(Deno.pid)!.cpuUs > 0);
+  },
+});

@@ -12,7 +12,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { FileError } from "../../lib/base/files/files.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
-import type { ProcessCommand } from "../../lib/base/process.ts";
+import type { ProcessCommand, ProcessFigures } from "../../lib/base/process.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
@@ -197,6 +197,11 @@ class WorldHost extends DenoHost {
   override makeFolder(path: string, options?: { readonly mode?: number }): Promise<void> {
     if (!this.isFull || !path.startsWith(this.home)) return super.makeFolder(path, options);
     return Promise.reject(new FileError("resource_exhausted", `cannot make ${path}: the disk is full`, path));
+  }
+
+  /** Figures that the test can tell from others. */
+  override figuresOf(pid: number): ProcessFigures {
+    return { residentBytes: pid, cpuUs: 7 };
   }
 
   override spawn(command: ProcessCommand): FakeProcess {

@@ -289,3 +289,12 @@ Deno.test("a module that wants to is told of changes in place; what it cannot ch
   assertEquals(other.module("two").diary, ["add a", "reconfigure a", "remove a", "add a"]);
   assertEquals((await other.readings("a")).degrees, 2);
 });
+
+Deno.test("what each module takes is told to diagnostics, while it runs", async () => {
+  await using world = await ModuleWorld.open({ two: { serves: false } }, { startTimeoutMs: 100 });
+  await world.apply(["one", "two"]);
+  assertEquals(world.machine.modules!.figures, {
+    "proc.modules.one.resident_bytes": world.module("one").process.pid,
+    "proc.modules.one.cpu_total_us": 7,
+  });
+});
