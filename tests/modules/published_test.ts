@@ -3,6 +3,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
+import { ModuleStatus_State } from "../../proto/gen/robot_pb.ts";
 import { CameraApi } from "../../lib/api/camera.ts";
 import { GenericServiceApi } from "../../lib/api/generic_service.ts";
 import { MotorApi } from "../../lib/api/motor.ts";
@@ -24,6 +25,11 @@ needingTest("a module of the published Python library", await pythonProgram(), a
   await t.step("its resource is served", async () => {
     const { degrees } = await until(() => machine.readings("t1"));
     assertEquals(degrees, 25);
+    const { modules } = await machine.robot.getMachineStatus({});
+    const states = modules.map((
+      { moduleName, state, error },
+    ) => [moduleName, ModuleStatus_State[state], error]);
+    assertEquals(states, [["weather", "READY", ""]]);
   });
 
   await t.step("it knows what the protocol promises it", async () => {
@@ -105,7 +111,7 @@ needingTest("a module of the published Python library", await pythonProgram(), a
       await machine.wrote("closed t1");
       await machine.write({}, false);
       await until(() => Deno.stat(`/proc/${pid}`).then(() => false, () => true));
-      assertEquals((await machine.robot.getMachineStatus({})).modules, []);
+      await until(async () => (await machine.robot.getMachineStatus({})).modules.length === 0);
     },
   );
 });

@@ -4,12 +4,13 @@ import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import { ResourceName } from "../../resource/name.ts";
-import type { Resource } from "../../resource/resource.ts";
+import { BaseResource, type Resource } from "../../resource/resource.ts";
+import { type Discovery, DiscoveryApi } from "../../api/discovery.ts";
 import type { Service } from "../../wire/service.ts";
 import { gizmo } from "../../../tests/support/gizmo.ts";
 import { client } from "../../wire/channel.ts";
 import { randomFrom } from "../../geometry/random.ts";
-import { type FakeModule, ModuleWorld, readyWith } from "../../../tests/support/fake_module.ts";
+import { type FakeModule, MODEL, ModuleWorld, readyWith } from "../../../tests/support/fake_module.ts";
 import { until, within } from "../../../tests/support/until.ts";
 
 /** `deno task kill:modules` kills real processes, and more often. */
@@ -297,4 +298,60 @@ Deno.test("what each module takes is told to diagnostics, while it runs", async 
     "proc.modules.one.resident_bytes": world.module("one").process.pid,
     "proc.modules.one.cpu_total_us": 7,
   });
+});
+
+Deno.test("a module is told the whole entry of a resource", async () => {
+  await using world = await ModuleWorld.open();
+  const service = { type: "data_manager", attributes: { capture_methods: [] } };
+  await world.apply(["one"], {
+    b: { model: "fake" },
+    a: {
+      attributes: { words: ["x", 1, null] },
+      depends_on: ["b"],
+      frame: { parent: "world", translation: { x: 1, y: 2, z: 3 } },
+      log_configuration: { level: "debug" },
+      service_configs: [service],
+    },
+  });
+  const { $typeName: _, frame, serviceConfigs, ...told } = world.module("one").resources.get("a")!;
+  assertEquals({ ...told, logConfiguration: told.logConfiguration?.level }, {
+    name: "a",
+    namespace: "rdk",
+    type: "sensor",
+    api: "rdk:component:sensor",
+    model: "acme:test:probe",
+    attributes: { words: ["x", 1, null] },
+    dependsOn: ["b"],
+    logConfiguration: "debug",
+  });
+  const { x, y, z } = frame!.translation!;
+  assertEquals([frame!.parent, x, y, z], ["world", 1, 2, 3]);
+  assertEquals(serviceConfigs.map(({ type }) => type), ["rdk:service:data_manager"]);
+});
+
+Deno.test("a module discovers what could become resources", async () => {
+  class Finder extends BaseResource implements Discovery {
+    discoverResources() {
+      const found = { name: "found", api: "rdk:component:sensor", model: MODEL, attributes: { pin: 4 } };
+      return Promise.resolve([found]);
+    }
+  }
+  await using world = await ModuleWorld.open({
+    one: {
+      ready: () =>
+        readyWith([{
+          api: DiscoveryApi.name,
+          models: ["acme:test:finder"],
+          service: "viam.service.discovery.v1.DiscoveryService",
+        }]),
+      services: () => [DiscoveryApi.serve((name) => new Finder(ResourceName.of(DiscoveryApi.name, name)))],
+    },
+  });
+  const services = [{ name: "finder", api: DiscoveryApi.name, model: "acme:test:finder" }];
+  await world.apply(["one"], {}, { services });
+  const finder = DiscoveryApi.client(ResourceName.of(DiscoveryApi.name, "finder"), world.channel);
+  const found = await finder.discoverResources();
+  assertEquals(found.map(({ name, model, attributes }) => [name, model, attributes]), [["found", MODEL, {
+    pin: 4,
+  }]]);
 });
