@@ -10,6 +10,7 @@ import { machineSchema } from "../../lib/machine/config/config.ts";
 import { type AnyModel, Registry } from "../../lib/resource/registry.ts";
 import { main as svcAgent } from "../../cli/agent/main.ts";
 import { main as svcCloud } from "../../cli/cloud/main.ts";
+import { main as svcMicroServer } from "../../cli/micro/main.ts";
 import { main as svcMl } from "../../cli/ml/main.ts";
 import { main as svcServer } from "../../cli/server/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -17,7 +18,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 const UPDATE = Deno.args.includes("--update");
 const registry = new Registry(APIS, MODELS);
 
-for (const [name, main] of Object.entries({ svcServer, svcAgent, svcMl, svcCloud })) {
+for (const [name, main] of Object.entries({ svcServer, svcMicroServer, svcAgent, svcMl, svcCloud })) {
   const program = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   Deno.test(`${program} -help is as in ${program}.help.txt`, async () => {
     let written = "";

@@ -291,7 +291,10 @@ export const MODELS: readonly Section[] = [
         ],
         "beyond: `max_rpm`, `ticks_per_rotation`, `ramp_rate` and `control_parameters`, as published; without `max_rpm` it is 100, with a warning",
       ),
-      notYet("On microcontrollers each motor takes a PWM pin at 10000 Hz."),
+      holds("On microcontrollers each motor takes a PWM pin at 10000 Hz.", [
+        "cli/micro/pwm_rule_test.ts: microcontroller PWM: motors share 10000 Hz and leave three frequencies",
+        "cli/micro/pwm_rule_test.ts: microcontroller PWM: a fifth frequency is an error of the whole that names the pins",
+      ], "in `svc-micro-server`"),
     ],
   },
   {

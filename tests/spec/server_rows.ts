@@ -16,7 +16,11 @@ export const SERVER: readonly Section[] = [
         "`svc-server` runs on a computer and manages the hardware, software and data of one machine.",
         "tests/interop/interop_test.ts: the published Python SDK, over gRPC",
       ),
-      notYet("`svc-micro-server` is the variant for embedded systems that cannot run `svc-server`."),
+      holds(
+        "`svc-micro-server` is the variant for embedded systems that cannot run `svc-server`.",
+        "cli/micro/pwm_rule_test.ts: svc-micro-server refuses modules",
+        "for small boards with Linux; `deno task compile:check` runs it",
+      ),
       holds(
         "A machine is a JSON configuration: components, services, modules, packages and options.",
         CONFIG + "every section is read under its published names",
