@@ -48,13 +48,3 @@ export interface WebBody {
 export function field(fields: Fields, name: string): string | undefined {
   return fields.find(([key]) => key === name)?.[1];
 }
-
-/**
- * Lets the page that asks read the answer. The published library also asks in a way that has browsers send what they
- * keep for a site; then the page's origin has to be named.
- */
-export function originFields(request: Fields): [string, string][] {
-  const origin = field(request, "origin");
-  if (origin === undefined) return [["access-control-allow-origin", "*"]];
-  return [["access-control-allow-origin", origin], ["access-control-allow-credentials", "true"]];
-}

@@ -14,10 +14,9 @@ import {
   metadataOf,
   parseTimeoutMs,
 } from "../grpc/message.ts";
-import { field, originFields, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { CallMark } from "./guests.ts";
 import { admit, MessageReader } from "../grpc/message_reader.ts";
-import type { Fields } from "../http2/hpack.ts";
 import { Metadata } from "../metadata.ts";
 import {
   canceledByCaller,
@@ -39,7 +38,7 @@ export function openWebCall(
 ): WebBody {
   const [path] = request.target.split("?", 1);
   const call = new WebCall(path, type, request);
-  void table.handle(call, new WebReply(response, path, type, request.fields));
+  void table.handle(call, new WebReply(response, path, type));
   return call;
 }
 
@@ -49,12 +48,6 @@ export function isGrpcWeb(type: string): boolean {
 
 function isText(type: string): boolean {
   return /^application\/grpc-web-text/i.test(type);
-}
-
-/** A browser shows its user's certificate for any page that calls: for those of others it counts for nothing. */
-function callerOf({ peer, fields }: WebRequest): Peer {
-  const origin = field(fields, "origin");
-  return origin === undefined || origin === peer.origin ? peer : { ...peer, certificateNames: undefined };
 }
 
 /** The client's half of a call. */
@@ -71,7 +64,7 @@ class WebCall implements RawCall, WebBody {
 
   constructor(readonly path: string, type: string, private readonly request: WebRequest) {
     const { fields } = request;
-    this.peer = callerOf(request);
+    this.peer = request.peer;
     this.#mark = new CallMark(request.guest);
     this.header = metadataOf(fields);
     this.requests = new MessageReader({
@@ -165,12 +158,7 @@ class WebReply implements RawSink {
   readonly #text: boolean;
   #opened = false;
 
-  constructor(
-    private readonly response: WebResponse,
-    private readonly path: string,
-    type: string,
-    private readonly fields: Fields,
-  ) {
+  constructor(private readonly response: WebResponse, private readonly path: string, type: string) {
     this.#text = isText(type);
   }
 
@@ -181,7 +169,7 @@ class WebReply implements RawSink {
     const exposed = ["grpc-status", "grpc-message", "grpc-encoding", ...custom.map(([name]) => name)];
     this.response.start(200, [
       ["content-type", this.#text ? "application/grpc-web-text+proto" : "application/grpc-web+proto"],
-      ...originFields(this.fields),
+      ["access-control-allow-origin", "*"],
       ["access-control-expose-headers", [...new Set(exposed)].join(", ")],
       ["cache-control", "no-store"],
       ...custom,

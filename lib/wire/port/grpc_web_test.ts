@@ -178,8 +178,7 @@ Deno.test("gRPC-web: pages of any origin may call", () =>
     };
     const answer = await fetch(`${port.url}${ECHO}/Echo`, { method: "OPTIONS", headers });
     assertEquals([answer.status, await answer.text()], [204, ""]);
-    assertEquals(answer.headers.get("access-control-allow-origin"), "https://example.com");
-    assertEquals(answer.headers.get("access-control-allow-credentials"), "true");
+    assertEquals(answer.headers.get("access-control-allow-origin"), "*");
     assertEquals(answer.headers.get("access-control-allow-headers"), "authorization,content-type,x-grpc-web");
     assertStringIncludes(answer.headers.get("access-control-allow-methods")!, "POST");
     assertEquals(answer.headers.get("access-control-allow-private-network"), "true");

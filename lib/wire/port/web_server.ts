@@ -3,7 +3,7 @@
  */
 
 import type { ServiceTable } from "../service.ts";
-import { field, originFields, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
 import { type RouteOptions, Routes } from "./routes.ts";
 import type { Fields } from "../http2/hpack.ts";
@@ -31,12 +31,12 @@ const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
 /** Lets pages of every origin call: who may do what is a matter of tokens, which browsers do not add by themselves. */
 function preflight(fields: Fields, response: WebResponse): WebBody {
   const answer: [string, string][] = [
-    ...originFields(fields),
+    ["access-control-allow-origin", "*"],
     ["access-control-allow-methods", "GET, POST, OPTIONS"],
     // A wildcard would leave out `authorization`, so what is asked for is repeated.
     ["access-control-allow-headers", field(fields, "access-control-request-headers") ?? "*"],
     ["access-control-max-age", String(PREFLIGHT_SECONDS)],
-    ["vary", "origin, access-control-request-headers"],
+    ["vary", "access-control-request-headers"],
   ];
   if (field(fields, "access-control-request-private-network") === "true") {
     answer.push(["access-control-allow-private-network", "true"]);
