@@ -44,6 +44,21 @@ async function dialed(
   }
 }
 
+/** Whether a process has loaded the addon. */
+async function hasAddon({ pid }: ServerProcess): Promise<boolean> {
+  return (await Deno.readTextFile(`/proc/${pid}/maps`)).includes("node_datachannel");
+}
+
+Deno.test({
+  name: "a machine loads the addon with its first peer, and not before",
+  ignore: Deno.build.os !== "linux",
+  fn: () =>
+    withDemo(async (server) => {
+      assertEquals(await hasAddon(server), false);
+      await dialed(server, async () => assertEquals(await hasAddon(server), true));
+    }),
+});
+
 Deno.test("a machine answers over WebRTC as over gRPC, small and large", () =>
   withDemo((server) =>
     dialed(server, async (channel) => {

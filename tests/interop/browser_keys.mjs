@@ -34,15 +34,18 @@ try {
   await tell({ refused, said });
   const robot = await dial("right", { reconnectMaxWait: 500, reconnectMaxAttempts: 100 });
   const over = robot.peerConnection?.connectionState;
+  const away = new Promise((resolve) => robot.on("disconnected", resolve));
   await tell({ resources: (await robot.resourceNames()).length, over });
-  // The machine is away, and comes back.
+  await away;
+  await tell({ said: said.splice(0) });
+  // A call to a machine that is away may never end.
+  const late = () => new Promise((resolve) => setTimeout(resolve, 1_000));
   for (;;) {
-    const again = await robot.resourceNames().catch(() => undefined);
-    if (again && robot.peerConnection?.connectionState === "connected") {
-      await tell({ resources: again.length, over: robot.peerConnection.connectionState });
-      break;
-    }
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    const again = await Promise.race([robot.resourceNames().catch(late), late()]);
+    const state = robot.peerConnection?.connectionState;
+    if (!again || state !== "connected") continue;
+    await tell({ resources: again.length, over: state });
+    break;
   }
   await robot.disconnect();
 } catch (error) {

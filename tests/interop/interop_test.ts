@@ -108,6 +108,7 @@ needingTest(guarded, await browserProgram(), async (browser) => {
       const first = await next();
       assertEquals([first.failed, first.over], [undefined, "connected"]);
       await server.stop();
+      await next();
       await Deno.writeTextFile(
         configPath,
         JSON.stringify({ ...demo, auth, network: { bind_address: host } }),
