@@ -4,6 +4,7 @@
  */
 
 import { SensorApi } from "../../lib/api/sensor.ts";
+import { ModuleStatus_State } from "../../proto/gen/robot_pb.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { pythonProgram, run } from "../interop/programs.ts";
 import { type ModuleMachine, ROOT, withModules } from "../modules/sdk_bench.ts";
@@ -13,7 +14,7 @@ import { heading, median, rate, row } from "./figures.ts";
 
 const CALLS = 2_000;
 const AT_ONCE = 50;
-const MANY = 10;
+const MANY = 50;
 
 const COMPONENTS = [
   { name: "built-in", api: SensorApi.name, model: "fake" },
@@ -38,7 +39,7 @@ export async function modules(): Promise<void> {
   });
   const names = Array.from({ length: MANY }, (_, index) => `weather-${index}`);
   const many = Object.fromEntries(names.map((name) => [name, command]));
-  await withModules(many, { modules: [], components: COMPONENTS }, memory);
+  await withModules(many, { modules: [], components: COMPONENTS }, together);
 }
 
 /** From the saved configuration to the first reading; the file is looked at within a moment. */
@@ -100,16 +101,19 @@ async function returns(machine: ModuleMachine, imports: number): Promise<void> {
   row("killed to first reading", `${ms.toFixed(0)} ms`, `${(ms / imports).toFixed(1)} x Python alone`);
 }
 
-async function memory(machine: ModuleMachine): Promise<void> {
+/** Many start together; what each of them takes. */
+async function together(machine: ModuleMachine): Promise<void> {
   const { pid } = machine.server;
   await until(() => sensorOf(machine, "built-in").getReadings().then(() => true, () => false));
   const before = await residentBytes(pid);
+  const began = performance.now();
   await machine.write({ components: COMPONENTS });
-  await until(() => isThere(machine));
   await until(async () => {
     const { modules } = await machine.robot.getMachineStatus({});
-    return modules.length === MANY && modules.every(({ error }) => error === "");
-  });
+    return modules.length === MANY && modules.every(({ state }) => state === ModuleStatus_State.READY);
+  }, { withinMs: 300_000 });
+  row(`${MANY} at once, all ready`, `${(performance.now() - began).toFixed(0)} ms`);
+  await until(() => isThere(machine));
   const megabytes = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MB`;
   const after = await residentBytes(pid);
   const module = await residentBytes(Number((await sensorOf(machine, "modular").getReadings()).pid));
