@@ -217,7 +217,7 @@ async function hostFor(parts: SignalingParts, ctx: CallContext): Promise<string>
   const host = await parts.hostOf(name, ctx);
   if (host !== undefined) return host;
   // Clients look for this text: it tells them to connect directly.
-  throw new SvcError("invalid_argument", `host not preconfigured: ${name}`);
+  throw new SvcError("invalid_argument", "host not preconfigured");
 }
 
 /** The names in the metadata of a call. */

@@ -153,11 +153,21 @@ class AddonPeer implements NativePeer {
     native.onLocalDescription((sdp, type) => {
       if (type === "offer" || type === "answer") this.#tell(() => listener.described({ type, sdp }));
     });
-    native.onLocalCandidate((text, mid) => {
-      this.#tell(() => listener.candidate(text.replace(/^a=/, ""), mid));
-    });
+    const told = new Set<string>();
+    const candidate = (text: string, mid: string) => {
+      const line = text.replace(/^a=/, "");
+      if (told.has(line)) return;
+      told.add(line);
+      listener.candidate(line, mid);
+    };
+    native.onLocalCandidate((text, mid) => this.#tell(() => candidate(text, mid)));
     native.onGatheringStateChange((state) => {
-      if (state === "complete") this.#tell(() => listener.gathered());
+      if (state !== "complete") return;
+      this.#tell(() => {
+        // The addon may tell of the end before it tells of the last candidates; its description has them all.
+        for (const [line, mid] of candidatesIn(native.localDescription()?.sdp ?? "")) candidate(line, mid);
+        listener.gathered();
+      });
     });
     native.onStateChange((state) => this.#tell(() => listener.changed(state as PeerState)));
     native.onDataChannel((channel) => {
@@ -303,6 +313,17 @@ function addressOf({ address, port }: { readonly address: string; readonly port:
 }
 
 /** A server as the addon writes it, once for each address. Those that the addon cannot use are left out. */
+/** The candidates of a description, each with its medium. */
+function candidatesIn(sdp: string): [string, string][] {
+  const found: [string, string][] = [];
+  let mid = "0";
+  for (const section of sdp.split(/^(?=m=)/m)) {
+    mid = /^a=mid:(\S+)/m.exec(section)?.[1] ?? mid;
+    for (const [, line] of section.matchAll(/^a=(candidate:[^\r\n]+)/gm)) found.push([line, mid]);
+  }
+  return found;
+}
+
 function serverUrls({ urls, username, credential }: IceServer): (string | ServerAddress)[] {
   return urls.flatMap((url): (string | ServerAddress)[] => {
     const match = /^(stuns?|turns?):(\[[^\]]+\]|[^:?[\]]+)(?::(\d{1,5}))?(?:\?transport=(udp|tcp))?$/i.exec(

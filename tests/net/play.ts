@@ -1,0 +1,242 @@
+/**
+ * Two machines behind routers and their control plane in the open (`world.ts`): each machine is called from the home of
+ * the other one, directly and through TURN, and a way that is cut heals by itself.
+ */
+
+import { commandIn, type Home, type Net, openNet, type Place } from "./world.ts";
+import { type Example, svcCloud } from "../cloud/program.ts";
+import { until } from "../support/until.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+const [PORT, STUN_PORT, TURN_PORT] = [8090, 3478, 3479];
+const SECRET = "known to both";
+
+/** What a caller tells; see caller.ts. */
+interface Line {
+  readonly connected?: { readonly local: string; readonly remote: string };
+  readonly refused?: string;
+  readonly calls?: number;
+  readonly tick?: string;
+  readonly lost?: string;
+}
+
+export interface PlayOptions {
+  /** Calls that each caller makes one after another. */
+  readonly calls: number;
+  /** How long the way is cut; 0 for not at all. */
+  readonly cutMs: number;
+  /** Also by TURN, which takes coturn. */
+  readonly turn: boolean;
+  readonly tell: (line: string) => void;
+}
+
+/** Throws where anything does not become as it should. */
+export async function playNat({ calls, cutMs, turn, tell }: PlayOptions): Promise<void> {
+  await using stage = new Stage(await openNet());
+  const { net } = stage;
+  tell(net.weather);
+  const owner = await stage.build(turn);
+  const callers = await Promise.all([
+    stage.call(net.homes[0], stage.hosts[1], owner, calls),
+    stage.call(net.homes[1], stage.hosts[0], owner, calls),
+  ]);
+  for (const [index, caller] of callers.entries()) {
+    const { remote = "" } = (await caller.said(({ connected }) => connected))!;
+    const wanted = net.homes[1 - index].outside;
+    if (!remote.startsWith(`${wanted}:`)) throw new Error(`connected to ${remote}, wanted ${wanted} itself`);
+    await caller.said((line) => line.calls === calls);
+    await caller.said(({ tick }) => tick);
+    tell(`home ${index + 1}: ${calls} calls and a stream, directly to ${remote}`);
+  }
+  if (cutMs > 0) await cut(stage, callers, cutMs, tell);
+  if (turn) await relay(stage, callers, owner, tell);
+}
+
+/** Nothing passes for a while; then the streams go on, whatever it takes, and nobody has restarted anything. */
+async function cut(stage: Stage, callers: readonly Spoken[], cutMs: number, tell: (line: string) => void) {
+  await stage.net.pass("nothing");
+  const before = callers.map(({ lines }) => lines.length);
+  await new Promise((resolve) => setTimeout(resolve, cutMs));
+  await stage.net.pass("all");
+  const healed = performance.now();
+  for (const [index, caller] of callers.entries()) {
+    await caller.said(({ tick }) => tick, before[index]);
+    const { length } = caller.lines.slice(before[index]).filter(({ connected }) => connected);
+    const how = length > 0 ? "over a new connection" : "over the same connection";
+    const s = ((performance.now() - healed) / 1000).toFixed(1);
+    tell(`home ${index + 1}: the stream goes on ${s} s after a cut of ${cutMs / 1000} s, ${how}`);
+  }
+}
+
+/** The homes do not reach each other: what they say goes through the relay. */
+async function relay(stage: Stage, callers: readonly Spoken[], owner: Key, tell: (line: string) => void) {
+  for (const caller of callers) await caller.stop();
+  const { net } = stage;
+  await net.pass("only through the control plane");
+  const caller = await stage.call(net.homes[0], stage.hosts[1], owner, 20);
+  const { local, remote } = (await caller.said(({ connected }) => connected))!;
+  const relayed = [local, remote].some((address) => address.startsWith(`${net.cloud.address}:`));
+  if (!relayed) {
+    throw new Error(`connected from ${local} to ${remote}, wanted the relay ${net.cloud.address}`);
+  }
+  await caller.said((line) => line.calls === 20);
+  await caller.said(({ tick }) => tick);
+  tell(`without a direct way: 20 calls and a stream through TURN (${local} to ${remote})`);
+}
+
+interface Key {
+  readonly id: string;
+  readonly key: string;
+}
+
+/** Everything that runs in the net. */
+class Stage implements AsyncDisposable {
+  readonly #running: Spoken[] = [];
+  readonly #folder = Deno.makeTempDirSync({ prefix: "svc-net-" });
+  /** The names of the machines. */
+  hosts: readonly string[] = [];
+
+  constructor(readonly net: Net) {}
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const one of this.#running.reverse()) await one.stop();
+    await this.net.close();
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+
+  /** Starts the control plane, the relay and both machines; gives the key of their owner. */
+  async build(turn: boolean): Promise<Key> {
+    const { cloud, homes } = this.net;
+    const data = ["--data", `${this.#folder}/data`];
+    const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+    const other = JSON.parse(await svcCloud("machine", "create", "second", ...data, "--json"));
+    const sections = [example.config, other.config];
+    await Deno.writeTextFile(`${this.#folder}/secret`, SECRET);
+    const address = `http://${cloud.address}:${PORT}`;
+    const flags = [
+      ...data,
+      ...["--listen", `0.0.0.0:${PORT}`, "--public-url", address, "--stun", `${cloud.address}:${STUN_PORT}`],
+      ...turn
+        ? [
+          ...["--turn", `turn:${cloud.address}:${TURN_PORT}?transport=udp`],
+          ...["--turn-secret-file", `${this.#folder}/secret`],
+        ]
+        : [],
+    ];
+    if (turn) this.#relay();
+    const served = this.deno(cloud, "cli/cloud/main.ts", ["serve", ...flags]);
+    await served.wrote("serving");
+    this.hosts = await Promise.all(
+      homes.map((home, index) => this.#machine(home, index, sections[index], data)),
+    );
+    return example.ownerKey;
+  }
+
+  #relay(): void {
+    const { cloud } = this.net;
+    const at = ["-n", "--listening-ip", cloud.address, "--listening-port", String(TURN_PORT)];
+    const allowed = ["--use-auth-secret", "--static-auth-secret", SECRET, "--realm", "svc"];
+    const quiet = [
+      "--no-tls",
+      "--no-dtls",
+      "--no-cli",
+      "--log-file",
+      "stdout",
+      "--pidfile",
+      `${this.#folder}/turn.pid`,
+    ];
+    this.#start(cloud, "turnserver", [...at, "--relay-ip", cloud.address, ...allowed, ...quiet]);
+  }
+
+  async #machine(home: Home, index: number, section: Example["config"], data: string[]): Promise<string> {
+    const { id } = section.cloud as { id?: string };
+    const file = `${this.#folder}/machine${index}.json`;
+    const attributes = { digital_interrupts: [{ name: "tick", pin: "1" }] };
+    const config = {
+      network: { bind_address: "localhost:0" },
+      components: [{ name: "board", api: "rdk:component:board", model: "fake", attributes }],
+    };
+    await Deno.writeTextFile(`${file}.config`, JSON.stringify(config));
+    await svcCloud("config", "set", id!, `${file}.config`, ...data);
+    const cloud = { ...section.cloud, app_address: `http://${this.net.cloud.address}:${PORT}` };
+    await Deno.writeTextFile(file, JSON.stringify({ cloud }));
+    const args = ["-config", file, "-allow-insecure-creds", "-disable-mdns"];
+    const server = this.deno(home, "cli/server/main.ts", args, { SVC_HOME: `${this.#folder}/home${index}` });
+    await server.wrote("machine is running");
+    return await nameOf(`${this.#folder}/home${index}`);
+  }
+
+  /** Calls a machine from somewhere. */
+  async call(place: Place, host: string, { id, key }: Key, calls: number): Promise<Spoken> {
+    const address = `http://${this.net.cloud.address}:${PORT}`;
+    const caller = this.deno(place, "tests/net/caller.ts", [address, id, key, host, String(calls)]);
+    await caller.wrote("connected");
+    return caller;
+  }
+
+  deno(place: Place, module: string, args: readonly string[], env: Record<string, string> = {}): Spoken {
+    return this.#start(place, Deno.execPath(), ["run", "-A", `${ROOT}${module}`, ...args], env);
+  }
+
+  #start(place: Place, program: string, args: readonly string[], env: Record<string, string> = {}): Spoken {
+    const spoken = new Spoken(...commandIn(place, program, args), env);
+    this.#running.push(spoken);
+    return spoken;
+  }
+}
+
+/** The name that the control plane has for a machine, from the copy of the configuration that the machine keeps. */
+async function nameOf(home: string): Promise<string> {
+  const found = async () => {
+    for await (const { name, isFile } of Deno.readDir(home)) {
+      if (!isFile || !name.endsWith(".json")) continue;
+      const fqdn = JSON.parse(await Deno.readTextFile(`${home}/${name}`)).cloud?.fqdn;
+      if (fqdn) return fqdn as string;
+    }
+  };
+  return await until(() => found().catch(() => undefined));
+}
+
+/** A process, and what it has written. */
+class Spoken {
+  text = "";
+  readonly #child: Deno.ChildProcess;
+  readonly #read: Promise<unknown>;
+
+  constructor(program: string, args: string[], env: Record<string, string>) {
+    const io = { stdin: "null", stdout: "piped", stderr: "piped" } as const;
+    this.#child = new Deno.Command(program, { args, env, ...io }).spawn();
+    this.#read = Promise.all([this.#listen(this.#child.stdout), this.#listen(this.#child.stderr)]);
+  }
+
+  /** What it has told in lines of JSON. */
+  get lines(): Line[] {
+    return this.text.split("\n").slice(0, -1).filter((line) => line.startsWith("{")).map((line) =>
+      JSON.parse(line)
+    );
+  }
+
+  async wrote(text: string): Promise<void> {
+    await until(() => this.text.includes(text), { withinMs: 120_000, found: () => this.text });
+  }
+
+  /** The first thing of a kind that it tells, after the first `from` lines. */
+  async said<T>(look: (line: Line) => T | undefined, from = 0): Promise<T> {
+    const found = () => this.lines.slice(from).map(look).find((one) => one !== undefined && one !== false);
+    return await until(found, { withinMs: 180_000, found: () => this.text }) as T;
+  }
+
+  async stop(): Promise<void> {
+    try {
+      this.#child.kill("SIGTERM");
+    } catch {
+      // It has ended already.
+    }
+    await this.#child.status;
+    await this.#read;
+  }
+
+  async #listen(stream: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const chunk of stream.pipeThrough(new TextDecoderStream())) this.text += chunk;
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * A small internet in network namespaces: a control plane in the open, and machines behind routers that translate
+ * addresses (nftables). All of it is on this computer, and gone when it is closed.
+ *
+ * The control plane's namespace is what lies between: it passes packets on, loses some of them where it is told to, and
+ * is where ways are cut.
+ */
+
+import type { Needed } from "../support/needing.ts";
+
+export interface Place {
+  /** Its network namespace. */
+  readonly space: string;
+}
+
+export interface Home extends Place {
+  /** The address that the outside sees. */
+  readonly outside: string;
+}
+
+export interface Net {
+  readonly cloud: Place & { readonly address: string };
+  readonly homes: readonly [Home, Home];
+  /** How packets fare, in words. */
+  readonly weather: string;
+  /** What passes between the homes: everything, nothing that goes from one to the other directly, or nothing at all. */
+  pass(what: "all" | "only through the control plane" | "nothing"): Promise<void>;
+  /** Ends it all; nothing may run in it any more. */
+  close(): Promise<void>;
+}
+
+const CLOUD = "203.0.113.1";
+/** Of a thousand packets in each direction. */
+const LOST = 10;
+const DELAY = ["delay", "40ms", "10ms"];
+
+/** Whether the system lets this process make one, or why not. */
+export async function netNeeds(programs: readonly string[] = []): Promise<Needed<true>> {
+  if (Deno.build.os !== "linux" || Deno.uid() !== 0) {
+    return { missing: "network namespaces are made by root on Linux" };
+  }
+  for (const program of ["ip", "nft", ...programs]) {
+    const { success } = await output("sh", ["-c", `command -v ${program}`]);
+    if (!success) return { missing: `there is no ${program} here` };
+  }
+  const space = nameOf("probe");
+  try {
+    const { success } = await output("ip", ["netns", "add", space]);
+    if (!success) return { missing: "the system makes no network namespaces" };
+    const rules = await output("ip", ["netns", "exec", space, "nft", "add table ip probe"]);
+    return rules.success ? { found: true } : { missing: "the system has no nftables" };
+  } finally {
+    await output("ip", ["netns", "del", space]);
+  }
+}
+
+export async function openNet(): Promise<Net> {
+  const cloud = nameOf("cloud");
+  const spaces: string[] = [];
+  const add = async (space: string) => {
+    await run("ip", "netns", "add", space);
+    spaces.push(space);
+    await inSpace(space, "ip", "link", "set", "lo", "up");
+  };
+  const close = async () => {
+    for (const space of spaces.reverse()) await output("ip", ["netns", "del", space]);
+  };
+  try {
+    await add(cloud);
+    await inSpace(cloud, "sysctl", "-qw", "net.ipv4.ip_forward=1");
+    const homes = [await home(1, cloud, add), await home(2, cloud, add)] as const;
+    await inSpace(
+      cloud,
+      "nft",
+      "add table ip net; add chain ip net between { type filter hook forward priority 0; }; " +
+        "add chain ip net to { type filter hook input priority 0; }; " +
+        "add chain ip net from { type filter hook output priority 0; }",
+    );
+    const weather = await delays(cloud);
+    const net: Net = {
+      cloud: { space: cloud, address: CLOUD },
+      homes: [homes[0], homes[1]],
+      weather,
+      pass,
+      close,
+    };
+    await net.pass("all");
+    return net;
+  } catch (error) {
+    await close();
+    throw error;
+  }
+
+  async function pass(what: Parameters<Net["pass"]>[0]): Promise<void> {
+    const lost = `numgen random mod 1000 < ${LOST} drop`;
+    const rules: { readonly [W in typeof what]: string } = {
+      "all": `add rule ip net between ${lost}; add rule ip net to iifname != lo ${lost}`,
+      "only through the control plane":
+        `add rule ip net between drop; add rule ip net to iifname != lo ${lost}`,
+      "nothing": "add rule ip net between drop; add rule ip net to iifname != lo drop; " +
+        "add rule ip net from oifname != lo drop",
+    };
+    await inSpace(cloud, "nft", `flush table ip net; ${rules[what]}`);
+  }
+}
+
+/** A network at home: the machine's namespace, and a router that gives all its packets its own address. */
+async function home(number: number, cloud: string, add: (space: string) => Promise<void>): Promise<Home> {
+  const [machine, router] = [nameOf(`home${number}`), nameOf(`router${number}`)];
+  // Both subnets of the outside are for documentation.
+  const net = number === 1 ? "203.0.113" : "198.51.100";
+  await add(router);
+  await add(machine);
+  await link(machine, "inside", `192.168.${number}.2/24`, router, "home", `192.168.${number}.1/24`);
+  await link(router, "outside", `${net}.2/24`, cloud, `to${number}`, `${net}.1/24`);
+  await inSpace(machine, "ip", "route", "add", "default", "via", `192.168.${number}.1`);
+  await inSpace(router, "ip", "route", "add", "default", "via", `${net}.1`);
+  await inSpace(router, "sysctl", "-qw", "net.ipv4.ip_forward=1");
+  // Nobody comes in who was not asked for, to the router itself neither: what it had taken notice of would stand in the
+  // way of a packet to there.
+  await inSpace(
+    router,
+    "nft",
+    "add table ip nat; " +
+      "add chain ip nat out { type nat hook postrouting priority 100; }; add rule ip nat out oifname outside masquerade; " +
+      "add chain ip nat through { type filter hook forward priority 0; }; " +
+      "add rule ip nat through iifname outside ct state new drop; " +
+      "add chain ip nat to { type filter hook input priority 0; }; " +
+      "add rule ip nat to iifname outside ct state new drop",
+  );
+  return { space: machine, outside: `${net}.2` };
+}
+
+async function link(a: string, nameA: string, addressA: string, b: string, nameB: string, addressB: string) {
+  await run("ip", "link", "add", nameA, "netns", a, "type", "veth", "peer", "name", nameB, "netns", b);
+  for (const [space, name, address] of [[a, nameA, addressA], [b, nameB, addressB]]) {
+    await inSpace(space, "ip", "address", "add", address, "dev", name);
+    await inSpace(space, "ip", "link", "set", name, "up");
+  }
+}
+
+/** Delays what the control plane's side sends, where the kernel can. */
+async function delays(cloud: string): Promise<string> {
+  const loss = `${LOST / 10} % of packets are lost`;
+  for (const name of ["to1", "to2"]) {
+    const args = ["netns", "exec", cloud, "tc", "qdisc", "add", "dev", name, "root", "netem", ...DELAY];
+    const { success } = await output("ip", args);
+    if (!success) return `${loss}, none is delayed (this kernel has no netem)`;
+  }
+  return `${loss}, those from the outside come ${DELAY[1]} ± ${DELAY[2]} later`;
+}
+
+/** What runs in a place. */
+export function commandIn({ space }: Place, program: string, args: readonly string[]): [string, string[]] {
+  return ["ip", ["netns", "exec", space, program, ...args]];
+}
+
+function nameOf(what: string): string {
+  return `svc-${Deno.pid}-${what}`;
+}
+
+function inSpace(space: string, ...command: string[]): Promise<void> {
+  return run("ip", "netns", "exec", space, ...command);
+}
+
+async function run(program: string, ...args: string[]): Promise<void> {
+  const { success, stderr } = await output(program, args);
+  if (!success) throw new Error(`${program} ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
+}
+
+async function output(program: string, args: string[]): Promise<Deno.CommandOutput> {
+  try {
+    return await new Deno.Command(program, { args, stdin: "null", stdout: "piped", stderr: "piped" })
+      .output();
+  } catch (error) {
+    const stderr = new TextEncoder().encode(String(error));
+    return { success: false, code: 127, signal: null, stdout: new Uint8Array(), stderr };
+  }
+}
