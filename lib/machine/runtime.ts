@@ -423,7 +423,7 @@ function machineOf(
   const remotes = new Remotes({
     ...{ registry, clock, logger, activities, allowInsecureCredentials },
     mdns: mdns ? "system" : undefined,
-    signaling: client?.signalingServer,
+    signaling: (name) => isNeighbour(name, machine.config) ? client?.signalingServer : undefined,
   });
   const buildTimeoutMs = envDurationMs(
     BUILD_TIMEOUT_VARIABLES,
@@ -446,7 +446,7 @@ function machineOf(
       table: forModules,
     });
   };
-  return new Machine({
+  const machine: Machine = new Machine({
     registry,
     logs,
     clock,
@@ -457,6 +457,15 @@ function machineOf(
     activities,
     limits: { buildTimeoutMs },
   });
+  return machine;
+}
+
+/** Whether a name is one that this machine's control plane gives: to no other is a key for it shown there. */
+function isNeighbour(name: string, config: MachineConfig | undefined): boolean {
+  // `<part>.<location>.<domain>`
+  const domainOf = (full = "") => full.toLowerCase().split(".").slice(2).join(".");
+  const domain = domainOf(config?.cloud?.fqdn);
+  return domain !== "" && domainOf(name).endsWith(domain);
 }
 
 function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs): void {

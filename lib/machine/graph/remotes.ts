@@ -16,7 +16,7 @@ import { ResourceName } from "../../resource/name.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
 import type { Resource } from "../../resource/resource.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/channel.ts";
-import type { Credentials, DialOptions } from "../../wire/dial/dial.ts";
+import type { Credentials, DialOptions, SignalingServer } from "../../wire/dial/dial.ts";
 import { type Connected, MachineLink } from "../../wire/dial/machine_link.ts";
 import { WITHOUT_TLS } from "../../wire/grpc/grpc_channel.ts";
 import { WITH_TLS } from "../../wire/http2/connection.ts";
@@ -59,7 +59,7 @@ export interface RemotesParts {
   readonly connect?: DialOptions["connect"];
   /** Ways to remotes that are told by a name alone. */
   readonly mdns?: DialOptions["mdns"];
-  readonly signaling?: DialOptions["signaling"];
+  readonly signaling?: (name: string) => SignalingServer | undefined;
   /** From 0 up to 1. */
   readonly random?: () => number;
 }
@@ -194,8 +194,10 @@ class Remote {
   }
 
   #connect(): MachineLink {
-    const { clock, logger, connect, mdns, signaling, random } = this.parts;
+    const { clock, logger, connect, mdns, random } = this.parts;
     const { address, insecure, reconnectInterval: pauseMs } = this.config;
+    // Which names are the control plane's is known once the configuration is in force.
+    const signaling = () => this.parts.signaling?.(address);
     const tls = insecure ? undefined : {};
     return new MachineLink(address, {
       ...{ clock, logger, connect, mdns, signaling, random, tls, pauseMs },

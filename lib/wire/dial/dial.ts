@@ -46,7 +46,8 @@ export interface DialOptions {
   readonly credentials?: Credentials;
   /** Look for names on the networks of this computer, or on others. */
   readonly mdns?: "system" | MdnsNetwork;
-  readonly signaling?: SignalingServer;
+  /** Asked at each attempt. */
+  readonly signaling?: () => SignalingServer | undefined;
   readonly signal: AbortSignal;
   /** Hears of the end of the connection, whoever ended it. */
   readonly lost?: () => void;
@@ -113,7 +114,8 @@ async function direct(address: string, by: Dialed["by"], options: DialOptions): 
 
 /** `undefined` where there is no signaling server; an error where there is no way to this host through it. */
 async function throughSignaling(host: string, options: DialOptions): Promise<Dialed | SvcError | undefined> {
-  const { signaling, clock, credentials, signal, lost, connect = connectGrpc } = options;
+  const { clock, credentials, signal, lost, connect = connectGrpc } = options;
+  const signaling = options.signaling?.();
   if (!signaling) return undefined;
   const { dialWebRtc } = await import("../signaling/dialer.ts");
   const asked = new Metadata();

@@ -88,7 +88,8 @@ Deno.test("a name is looked for on the network first, and the certificate must b
 
 Deno.test("without a way through signaling a name is dialed as it is; whom signaling refuses goes no other way", async () => {
   const { options, far, dialed } = bench();
-  const through = { ...options, credentials: credentials(), signaling: { address: "cloud:443", tls: {} } };
+  const signaling = () => ({ address: "cloud:443", tls: {} });
+  const through = { ...options, credentials: credentials(), signaling };
   const { channel, by, instead } = await dial("rover.example.com", through);
   assertEquals(by, "address");
   assertEquals(instead, "no way through cloud:443: host not preconfigured");

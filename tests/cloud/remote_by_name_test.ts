@@ -1,0 +1,80 @@
+/** A machine reaches another one by its name alone: on the same network, and through the control plane. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { BoardService } from "../../proto/gen/board_pb.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
+import { loopbackMulticast } from "../support/multicast.ts";
+import { needingTest } from "../support/needing.ts";
+import { type ServerProcess, startServer } from "../support/server.ts";
+import { type ManagedMachine, withManagedMachine } from "./managed.ts";
+
+const clock = new SystemClock();
+
+/** A second machine of the same control plane, with the first one as its remote, by its name. */
+async function startNear({ example, fqdn, folder, cloud, channel }: ManagedMachine, args: string[]) {
+  const app = client(AppService, channel);
+  const name = `near-${crypto.randomUUID().slice(0, 8)}`;
+  const { partId: id } = await app.newRobotPart({ robotId: example.machineId, partName: name });
+  const { id: entity, key: payload } = example.ownerKey;
+  const auth = { entity, credentials: { type: "api-key", payload } };
+  const remotes = [{ name: "far", address: fqdn, insecure: true, auth }];
+  const robotConfig = { network: { bind_address: "localhost:0" }, remotes };
+  await app.updateRobotPart({ id, name, robotConfig });
+  const { api_key } = example.config.cloud;
+  const file = `${folder}/${name}.json`;
+  await Deno.writeTextFile(file, JSON.stringify({ cloud: { id, api_key, app_address: cloud.url } }));
+  const env = { SVC_HOME: `${folder}/${name}` };
+  return await startServer(file, { args: ["-allow-insecure-creds", "-no-tls", ...args], env });
+}
+
+/** Uses the board of the remote through the machine. */
+async function usesBoard(server: ServerProcess, { example }: ManagedMachine): Promise<void> {
+  const header = new Metadata();
+  const channel = connectGrpc(new URL(server.url).host, { clock, header });
+  try {
+    const { id: entity, key: payload } = example.ownerKey;
+    const credentials = { type: "api-key", payload };
+    const { accessToken } = await client(AuthService, channel).authenticate({ entity, credentials });
+    header.set("authorization", `Bearer ${accessToken}`);
+    const board = client(BoardService, channel);
+    await board.setGPIO({ name: "far:board1", pin: "7", high: true });
+    assertEquals((await board.getGPIO({ name: "far:board1", pin: "7" })).high, true);
+  } finally {
+    channel.close();
+  }
+}
+
+async function reached(way: string, args: string[]): Promise<void> {
+  const board = { name: "board1", api: "rdk:component:board", model: "fake" };
+  await withManagedMachine(
+    { components: [board], network: { bind_address: "localhost:0", no_tls: true } },
+    async (far) => {
+      const near = await startNear(far, args);
+      try {
+        const connected = 'remote "far" is connected';
+        await near.wrote(connected);
+        assertStringIncludes(
+          near.output().split("\n").find((line) => line.includes(connected))!,
+          `"by":"${way}"`,
+        );
+        await usesBoard(near, far);
+      } finally {
+        await near.stop();
+      }
+    },
+  );
+}
+
+Deno.test("a remote is reached by its name through the control plane, over WebRTC", () =>
+  reached("WebRTC", ["-disable-mdns"]));
+
+needingTest(
+  "a remote on the same network is reached by its name through multicast DNS",
+  await loopbackMulticast(),
+  () => reached("multicast DNS", []),
+);
