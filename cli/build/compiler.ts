@@ -79,13 +79,14 @@ export const EXECUTABLES: readonly Executable[] = [
       "drivers/movement_sensor/carmen_odometry.ts",
       "drivers/movement_sensor/simulated.ts",
       "drivers/slam/mapper/service.ts",
+      "drivers/slam/mapper/worker.ts",
     ],
     modulePackage: true,
   },
   {
     name: "svc-micro-server",
     entry: "cli/micro/main.ts",
-    later: ["cli/micro/serve.ts"],
+    later: ["cli/micro/serve.ts", "drivers/base/simulated.ts", "drivers/movement_sensor/simulated.ts"],
     without: [
       "@libav.js/variant-webm",
       "@opentelemetry/api",

@@ -1,11 +1,13 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import type { Slam } from "../../lib/api/slam.ts";
+import { CameraApi } from "../../lib/api/camera.ts";
+import { type Slam, SlamApi } from "../../lib/api/slam.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
-import type { Model } from "../../lib/resource/registry.ts";
+import { decodeConfig } from "../../lib/machine/config/config.ts";
+import { type Model, Registry } from "../../lib/resource/registry.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
 import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
 import type { Pose2d } from "../../lib/slam/pose2d.ts";
@@ -488,4 +490,31 @@ Deno.test("mapper: closed twice is closed once, and says so to whoever calls", a
     assertEquals(engine.closed, 1);
     assert(logged.some(({ message }) => message.includes("was closed before")));
   });
+});
+
+Deno.test("mapper: an existing map may come from a package of the machine", () => {
+  const json = {
+    packages: [{ name: "hall", package: "org/hall", version: "1", type: "slam_map" }],
+    components: [{
+      name: "lidar",
+      api: "rdk:component:camera",
+      model: "svc:lidar:replay",
+      attributes: LOG,
+    }],
+    services: [{
+      name: "slam",
+      api: "rdk:service:slam",
+      model: "svc:slam:cartographer",
+      attributes: { ...BASE, existing_map: "${packages.slam_map.hall}/internalState.pbstream" },
+    }],
+  };
+  const registry = new Registry([CameraApi, SlamApi], [ReplayLidar, MapperSlam]);
+  const surroundings = {
+    env: () => undefined,
+    packages: ({ name }: { name: string }) => `/packages/${name}`,
+  };
+  const { config, problems } = decodeConfig(json, registry, surroundings);
+  assertEquals(problems, []);
+  const settings = config.resources.find(({ name }) => name.short === "slam")!.decoded as Settings;
+  assertEquals([settings.existingMap, settings.mode], ["/packages/hall/internalState.pbstream", "update"]);
 });

@@ -25,6 +25,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npx --yes deno@2.9.6 task compile": "cli/build/check.ts",
   "svc-server -config machine.json": "tests/e2e/reload_test.ts",
   "svc-server module new": "tests/modules/new_test.ts",
+  "svc-server slam": "cli/server/slam/slam_test.ts",
   "svc-cloud serve --demo": "tests/docs/sessions_test.ts",
   "svc-ml submit --embedded --model-type object-detection --follow": "tests/accuracy/demo.ts",
   "curl -fsSL http://CLOUD:8090/install.sh": "tests/cloud/install_test.ts",

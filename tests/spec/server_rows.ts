@@ -4,6 +4,8 @@ import { holds, idleOption, notYet, option, type Section, setting } from "./row.
 
 const MAINTENANCE = "lib/machine/graph/maintenance_test.ts: ";
 const MODULES = "lib/machine/modules/modules_test.ts: ";
+const SLAM =
+  "tests/e2e/slam_test.ts: a robot drives through a building: the map that clients get looks like it";
 const CONFIG = "lib/machine/config/config_test.ts: ";
 const MACHINE = "lib/machine/graph/machine_test.ts: ";
 const OPTIONS = "tests/spec/options_test.ts: ";
@@ -109,7 +111,7 @@ export const SERVER: readonly Section[] = [
         CONFIG + "an API and a model may be written in their old forms",
         "beyond: full names (`rdk:builtin:fake`); an unknown one is unhealthy with what is likely meant",
       ),
-      notYet("`model`: `svc:slam:<mapper>`."),
+      holds("`model`: `svc:slam:<mapper>`.", SLAM, "`svc:slam:cartographer`"),
       holds("`attributes`: an object that the model defines.", CONFIG + "an error in a resource is its own"),
       holds(
         "`depends_on`: names of resources, may be empty.",
