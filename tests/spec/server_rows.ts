@@ -1,6 +1,6 @@
 /** The specification of svc-server: what it does, its configuration, its logs and its options. */
 
-import { holds, idleOption, notYet, option, type Section, setting } from "./row.ts";
+import { holds, idleOption, option, type Section, setting } from "./row.ts";
 
 const MAINTENANCE = "lib/machine/graph/maintenance_test.ts: ";
 const MODULES = "lib/machine/modules/modules_test.ts: ";
