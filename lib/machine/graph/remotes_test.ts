@@ -74,6 +74,7 @@ function bench(allowInsecureCredentials = true) {
     logger,
     allowInsecureCredentials,
     connect,
+    random: () => 1,
   });
   remotes.follow(() => changes++);
   const asked = () => far.asked.splice(0).filter((one) => one !== "heartbeat");
