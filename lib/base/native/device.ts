@@ -176,7 +176,7 @@ export class DenoDevice implements Device {
       type: "module",
       name: READER_WORKER,
     });
-    const ask = (request: ReaderRequest) => thread.postMessage(request);
+    const ending = new Int32Array(new SharedArrayBuffer(4));
     thread.onmessage = ({ data }: MessageEvent<ReaderAnswer>) => {
       if ("bytes" in data) return heard(data.bytes);
       if ("ended" in data) return ended.resolve();
@@ -187,9 +187,10 @@ export class DenoDevice implements Device {
       failed(new SvcError("internal", `the thread that reads "${this.path}" failed: ${event.message}`));
       ended.resolve();
     };
-    ask({ file: this.#file, batchBytes });
+    const request: ReaderRequest = { file: this.#file, batchBytes, ending };
+    thread.postMessage(request);
     return async () => {
-      ask({ end: true });
+      Atomics.store(ending, 0, 1);
       await ended.promise;
       thread.terminate();
     };

@@ -14,10 +14,16 @@ export const C_LIBRARY = "libc.so.6";
 const LOOK_MS = 100;
 const POLLIN = 0x1;
 const EAGAIN = 11;
+const FIRST_IN_FIRST_OUT = 1;
+/** Where the system allows it, the thread goes before all that is not real-time, and after the one that makes pulses. */
+const PRIORITY = 9;
 
-export type ReaderRequest =
-  | { readonly file: number; readonly batchBytes: number }
-  | { readonly end: true };
+export interface ReaderRequest {
+  readonly file: number;
+  readonly batchBytes: number;
+  /** Shared: another value than 0 asks the thread to end. */
+  readonly ending: Int32Array;
+}
 
 /** The bytes of a batch; the number of the system's error; or that the thread no longer reads. */
 export type ReaderAnswer =
@@ -32,51 +38,41 @@ interface Scope {
   postMessage(answer: ReaderAnswer, options?: { transfer: ArrayBuffer[] }): void;
 }
 
-class Reader {
-  #ending = false;
-
-  constructor(private readonly scope: Scope) {}
-
-  handle(request: ReaderRequest): void {
-    if ("end" in request) this.#ending = true;
-    else void this.#follow(request.file, request.batchBytes);
-  }
-
-  async #follow(file: number, batchBytes: number): Promise<void> {
-    const library = Deno.dlopen(C_LIBRARY, {
-      poll: { parameters: ["buffer", "u64", "i32"], result: "i32", nonblocking: true },
-      read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
-      __errno_location: { parameters: [], result: "pointer" },
-    });
-    const asked = new Uint8Array(8);
-    const view = new DataView(asked.buffer);
-    view.setInt32(0, file, true);
-    view.setInt16(4, POLLIN, true);
-    const batch = new Uint8Array(batchBytes);
-    while (!this.#ending) {
-      view.setInt16(6, 0);
-      await library.symbols.poll(asked, 1n, LOOK_MS);
-      if (this.#ending || view.getInt16(6, true) === 0) continue;
-      const count = Number(library.symbols.read(file, batch, BigInt(batch.length)));
-      if (count > 0) {
-        const bytes = batch.slice(0, count);
-        this.scope.postMessage({ bytes }, { transfer: [bytes.buffer] });
-        continue;
-      }
-      const errno = count === 0
-        ? 0
-        : new Deno.UnsafePointerView(library.symbols.__errno_location()!).getInt32();
-      if (errno === EAGAIN) continue;
-      this.scope.postMessage({ errno });
-      break;
+/** Reads until it is asked to end. It never yields: nothing but the system wakes it between a device and its batch. */
+function follow({ file, batchBytes, ending }: ReaderRequest, scope: Scope): void {
+  const library = Deno.dlopen(C_LIBRARY, {
+    poll: { parameters: ["buffer", "u64", "i32"], result: "i32" },
+    read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
+    sched_setscheduler: { parameters: ["i32", "i32", "buffer"], result: "i32" },
+    __errno_location: { parameters: [], result: "pointer" },
+  });
+  const { symbols } = library;
+  symbols.sched_setscheduler(0, FIRST_IN_FIRST_OUT, Uint8Array.of(PRIORITY, 0, 0, 0));
+  const asked = new Uint8Array(8);
+  const view = new DataView(asked.buffer);
+  view.setInt32(0, file, true);
+  view.setInt16(4, POLLIN, true);
+  const batch = new Uint8Array(batchBytes);
+  while (Atomics.load(ending, 0) === 0) {
+    view.setInt16(6, 0);
+    symbols.poll(asked, 1n, LOOK_MS);
+    if (view.getInt16(6, true) === 0) continue;
+    const count = Number(symbols.read(file, batch, BigInt(batch.length)));
+    if (count > 0) {
+      const bytes = batch.slice(0, count);
+      scope.postMessage({ bytes }, { transfer: [bytes.buffer] });
+      continue;
     }
-    library.close();
-    this.scope.postMessage({ ended: true });
+    const errno = count === 0 ? 0 : new Deno.UnsafePointerView(symbols.__errno_location()!).getInt32();
+    if (errno === EAGAIN) continue;
+    scope.postMessage({ errno });
+    break;
   }
+  library.close();
+  scope.postMessage({ ended: true });
 }
 
 const scope = globalThis as unknown as Scope;
 if (scope.name === READER_WORKER) {
-  const reader = new Reader(scope);
-  scope.onmessage = ({ data }) => reader.handle(data);
+  scope.onmessage = ({ data }) => follow(data, scope);
 }

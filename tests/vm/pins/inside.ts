@@ -172,8 +172,8 @@ const CHECKS: [name: string, run: () => Promise<string | void>][] = [
       on({ gpio: "sysfs", digital_interrupts: [{ name: "i", pin: `${CHIP}/1` }] }, async (b) => {
         await pull(1, false);
         const before = await b.getDigitalInterruptValue("i");
-        await edges(20, 40, 1);
-        await until("40 edges", async () => await b.getDigitalInterruptValue("i") - before >= 40);
+        await edges(4, 16, 1);
+        await until("16 edges", async () => await b.getDigitalInterruptValue("i") - before >= 16);
       }),
   ],
   ["an encoder counts forwards and backwards", encoder],

@@ -1,0 +1,64 @@
+/** The threads of devices against each other: one makes pulses into a pipe, another reads them. */
+
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { until } from "../../../tests/support/until.ts";
+import { SvcError } from "../error.ts";
+import { DenoDevice } from "./device.ts";
+import { PulseThread } from "./pulses.ts";
+
+const HIGH = 0x31, LOW = 0x30;
+
+async function withPipe(use: (path: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc_threads_" });
+  try {
+    const path = `${folder}/pipe`;
+    const { success } = await new Deno.Command("mkfifo", { args: [path] }).output();
+    assert(success, "mkfifo");
+    await use(path);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test({
+  name: "pulses alternate, every one is read while the main thread is busy, and none follows the end",
+  ignore: Deno.build.os !== "linux",
+  fn: () =>
+    withPipe(async (path) => {
+      const device = new DenoDevice(path);
+      const levels: number[] = [];
+      const end = device.follow(64, {
+        heard: (bytes) => void levels.push(...bytes),
+        failed: (error) => assertEquals(error, undefined),
+      });
+      const pulses = new PulseThread();
+      const wire = { file: device.file, request: 0, on: Uint8Array.of(HIGH), off: Uint8Array.of(LOW) };
+      const pulse = pulses.attach(wire);
+      pulse.set(1e6, 3e5);
+      await until(() => levels.length > 20);
+      for (const busy = performance.now() + 100; performance.now() < busy;);
+      await pulse.end();
+      const { switches } = pulses.lateness();
+      await until(() => levels.length >= switches);
+      pulse.end();
+      await pulses.close();
+      await end();
+      device.close();
+      assertEquals(levels.length, switches);
+      levels.forEach((level, index) => assertEquals(level, index % 2 === 0 ? HIGH : LOW));
+    }),
+});
+
+Deno.test({
+  name: "a device that gives nothing more says so",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const device = new DenoDevice("/dev/null");
+    const failed = Promise.withResolvers<SvcError>();
+    const end = device.follow(64, { heard: () => {}, failed: failed.resolve });
+    assertEquals((await failed.promise).message, 'the device "/dev/null" gives nothing more');
+    await end();
+    device.close();
+    assertThrows(() => device.tell(0, 0), SvcError, "is closed");
+  },
+});
