@@ -19,7 +19,7 @@ import { busChecks } from "./buses.ts";
 import { HELPER, sh, SIM } from "./simulated.ts";
 
 const CHIP = "gpiochip0";
-/** The rate of the issue, and how many edges of it. */
+/** The rate that is asked of the one who pulls, and how many edges of it; an emulated processor makes fewer. */
 const EDGES_HZ = 10_000, EDGES = 20_000;
 
 const host = new DenoHost();
@@ -152,7 +152,7 @@ const CHECKS: [name: string, run: () => Promise<string | void>][] = [
         same(chip.lines[5].used_by, "", "line 5");
       }),
   ],
-  [`${EDGES} edges at ${EDGES_HZ} Hz: every tick, in order, while this thread is busy`, edgesAtRate],
+  [`${EDGES} edges, at most ${EDGES_HZ} Hz: every tick, in order, while this thread is busy`, edgesAtRate],
   [
     "debounced by the kernel",
     () =>
