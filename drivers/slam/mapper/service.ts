@@ -209,10 +209,13 @@ class MapperService extends MapperBase implements Slam {
 
   async #close(): Promise<void> {
     this.#stop.abort(new SvcError("canceled", `resource (${MODEL_NAME}) is closed`));
+    // What the mapper still works on is of use only to a map that is saved.
+    if (!this.#isSaved) this.engine.close();
     await this.#feeding;
     await this.#saving;
+    if (!this.#isSaved) return;
     try {
-      if (this.#isSaved) await this.#save();
+      await this.#save();
     } catch (error) {
       this.parts.logger.error(`the map was not saved at the end: ${chainOf(error)}`);
     } finally {
