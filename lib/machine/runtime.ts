@@ -32,6 +32,7 @@ import { type Network, tellNetwork } from "./diagnostics/network_check.ts";
 import { Operations } from "./serve/operations.ts";
 import { type Origin, originOf } from "./config/origin.ts";
 import { MachinePackages } from "./packages/packages.ts";
+import { wantedPackages } from "./packages/registry_folder.ts";
 import { homeFolder } from "./config/placeholder.ts";
 import { type Candidate, ConfigReading } from "./config/config_reading.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
@@ -228,7 +229,7 @@ function stepsOf(
       void port.change(config);
     },
     mayChange: (config) => maintenanceAllowed(config.maintenance, machine, clock),
-    prepare: (config) => packages.fetch(config.packages),
+    prepare: (config) => packages.fetch(wantedPackages(config)),
     apply: async (config) => {
       const applied = activities.begin("reconfigure", { revision: config.revision });
       await machine.apply(config);
@@ -237,7 +238,7 @@ function stepsOf(
       applied({ overtaken });
       if (!overtaken) {
         jobs.apply(config.jobs);
-        void packages.clean(config.packages);
+        void packages.clean(wantedPackages(config));
         logs.logger("rdk").info("configuration applied", { revision: config.revision, ...summary(machine) });
       }
       warnOfIdlePatterns(config);

@@ -1,17 +1,21 @@
 /**
- * The packages that a configuration names, on this machine: fetched from the control plane, checked, unpacked.
+ * The packages that a configuration names, on this machine: taken from its registry folder (`registry_folder.ts`) or
+ * fetched from the control plane, checked, unpacked.
  *
  * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only once all of it is
  * there and is what the control plane says, by its SHA-256; a download that broke off goes on where it was, after a
  * restart too. Nothing in an archive leads out of its folder. What no part that starts from this home uses any more is
- * removed, but never before what takes its place is in use.
+ * removed, but never before what takes its place is in use. A word or a range for which the registry folder has a
+ * version is a link to the folder of that version, which the next call turns when there is a higher one.
+ *
+ * The room owns the packages of a machine: which are wanted, where they come from, and their folders.
  */
 
 import { createHash, randomUUID } from "node:crypto";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
 import type { Platform } from "../../base/host.ts";
-import { FileError, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
+import { FileError, type LinkFiles, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
@@ -19,6 +23,7 @@ import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { fileNameOf, packageFolder } from "../config/placeholder.ts";
 import type { PackageConfig } from "../config/settings.ts";
+import { findArchive, type RegistryArchive } from "./registry_folder.ts";
 
 /** Of a download, and of what it unpacks to. */
 const BYTES_MAX = 4 * 1024 ** 3;
@@ -45,7 +50,7 @@ export interface PackagesParts {
   readonly home: string;
   /** The control plane, if there is one. */
   readonly client?: Pick<CloudClient, "package" | "partId">;
-  readonly host: Platform & ReadFiles & WriteFiles;
+  readonly host: Platform & ReadFiles & WriteFiles & LinkFiles;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -56,6 +61,8 @@ export class MachinePackages {
   /** Something has been fetched for already: there is a configuration to stay with meanwhile. */
   #inUse = false;
   #told = "";
+  /** Folders that a link has led to since the start: something may still run in them. */
+  readonly #linked = new Set<string>();
   readonly #progress = new Map<string, PackageProgress>();
 
   constructor(private readonly parts: PackagesParts) {}
@@ -99,10 +106,15 @@ export class MachinePackages {
 
   async #clean(configs: readonly PackageConfig[]): Promise<void> {
     const { home, client, host, logger } = this.parts;
-    const own = configs.map((one) => this.#folderOf(one).slice(home.length + 1));
+    const named = configs.map((one) => this.#folderOf(one));
     const root = join(home, "packages");
     try {
-      if (own.length === 0 && !await host.stat(root)) return;
+      if (named.length === 0 && !await host.stat(root)) return;
+      const led = await Promise.all(named.map(async (one) => {
+        const exact = await host.readLink(one);
+        return exact === undefined ? one : join(dirname(one), exact);
+      }));
+      const own = [...new Set([...named, ...led, ...this.#linked])].map((one) => one.slice(home.length + 1));
       const name = `used_${fileNameOf(client?.partId ?? "local")}.json`;
       await host.makeFolder(root);
       await host.writeFile(join(root, name), JSON.stringify(own));
@@ -164,10 +176,13 @@ export class MachinePackages {
 
   /** One attempt at each that is missing. */
   async #fetchAll(configs: readonly PackageConfig[], signal: AbortSignal): Promise<SvcError[]> {
+    const { home, host } = this.parts;
     const failures: SvcError[] = [];
     for (const config of configs) {
       try {
-        if (!await this.parts.host.stat(this.#folderOf(config))) await this.#fetchOne(config, signal);
+        const local = await findArchive(home, config, this.#platform.replace("/", "-"), host);
+        if (local) await this.#takeLocal(config, local);
+        else if (!await host.stat(this.#folderOf(config))) await this.#fetchOne(config, signal);
         this.#tell(config, { state: "ready" });
       } catch (error) {
         if (signal.aborted) return failures;
@@ -186,16 +201,35 @@ export class MachinePackages {
     return failures;
   }
 
+  /** As the published systems call it: `linux/amd64`. */
+  get #platform(): string {
+    const { os, arch } = this.parts.host.platform();
+    return `${os}/${arch === "x64" ? "amd64" : arch}`;
+  }
+
+  /** Unpacks an archive of the registry folder, where that is not done, and makes the wanted name lead there. */
+  async #takeLocal(config: PackageConfig, { path, version }: RegistryArchive): Promise<void> {
+    const { host, logger } = this.parts;
+    const wanted = this.#folderOf(config), exact = this.#folderOf({ ...config, version });
+    this.#linked.add(exact);
+    if (!await host.stat(exact)) {
+      this.#tell(config, { state: "loading" });
+      await this.#unpack(path, exact);
+      logger.info("a package was taken from the registry folder", { name: config.name, version });
+    }
+    if (wanted === exact || await host.readLink(wanted) === basename(exact)) return;
+    await host.turnLink(wanted, basename(exact));
+  }
+
   async #fetchOne(config: PackageConfig, signal: AbortSignal): Promise<void> {
     const { client, host, home, logger } = this.parts;
     if (!client) {
       throw new SvcError(
         "failed_precondition",
-        `it is not in ${this.#folderOf(config)}, and there is no control plane`,
+        `it is neither in ${this.#folderOf(config)} nor in ${home}/registry, and there is no control plane`,
       );
     }
-    const { os, arch } = host.platform();
-    const platform = `${os}/${arch === "x64" ? "amd64" : arch}`;
+    const platform = this.#platform;
     const type = PackageType[config.type.toUpperCase() as keyof typeof PackageType];
     const found = await client.package({ id: config.package, version: config.version, type, platform }, {
       signal,

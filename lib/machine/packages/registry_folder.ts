@@ -1,0 +1,75 @@
+/**
+ * A registry on the machine itself: a folder with archives of packages, so that a machine without a control plane has
+ * versions too.
+ *
+ * Owns no files: people and their tools put archives there, as `registry/<type>/<id>/<version>.tar.gz` under the
+ * program's home, or `<version>.<os>-<arch>.tar.gz` for one platform (`linux-amd64`).
+ */
+
+import { join } from "node:path";
+import type { ReadFiles } from "../../base/files/files.ts";
+import { compareVersions, parseRange, parseVersion, type Version } from "../../base/semver.ts";
+import type { MachineConfig, PackageConfig } from "../config/config.ts";
+
+const ARCHIVE = /^(.+?)(?:\.([a-z]+-[a-z0-9]+))?\.(?:tgz|tar\.gz)$/;
+/** Parts of an id, none of which leads elsewhere. */
+const ID = /^\w[\w.-]*(?:[:/]\w[\w.-]*)*$/;
+
+/** A version that the folder has. */
+export interface RegistryArchive {
+  readonly path: string;
+  /** As its file is named. */
+  readonly version: string;
+}
+
+/**
+ * The packages of a configuration: those it lists, and those of its modules from a registry, unless they are listed or
+ * the module says itself where its program is.
+ */
+export function wantedPackages(
+  { packages, modules }: Pick<MachineConfig, "packages" | "modules">,
+): PackageConfig[] {
+  const wanted = [...packages];
+  for (const { name, type, moduleId, executablePath, version = "latest" } of modules) {
+    if (type !== "registry" || !moduleId || executablePath) continue;
+    if (wanted.some((one) => one.type === "module" && one.package === moduleId)) continue;
+    wanted.push({ name, package: moduleId, version, type: "module" });
+  }
+  return wanted;
+}
+
+/**
+ * The archive that `version` means: that version itself, the highest one of a range such as `^1.2`, or the highest of
+ * all for `latest`. Nothing where the folder has none for this platform.
+ */
+export async function findArchive(
+  home: string,
+  { type, package: id, version }: PackageConfig,
+  platform: string,
+  files: Pick<ReadFiles, "readFolder" | "stat">,
+): Promise<RegistryArchive | undefined> {
+  if (!ID.test(id)) return undefined;
+  const folder = join(home, "registry", type, id.replaceAll("/", "-"));
+  if (!await files.stat(folder)) return undefined;
+  const found: (RegistryArchive & { readonly parsed?: Version; readonly isOwn: boolean })[] = [];
+  for (const name of await files.readFolder(folder)) {
+    const [, named, forPlatform] = ARCHIVE.exec(name) ?? [];
+    if (named === undefined || (forPlatform !== undefined && forPlatform !== platform)) continue;
+    const isOwn = forPlatform !== undefined;
+    found.push({ path: join(folder, name), version: named, parsed: parseVersion(named), isOwn });
+  }
+  // An archive of this platform goes before one for all.
+  found.sort((a, b) => Number(b.isOwn) - Number(a.isOwn));
+  const exact = found.find((one) => one.version === version);
+  if (exact) return exact;
+  const range = version === "latest" ? releases : parseRange(version);
+  if (!range) return undefined;
+  return found.filter(({ parsed }) => parsed && range(parsed))
+    .reduce<typeof found[number] | undefined>((best, one) => {
+      return best && compareVersions(best.parsed!, one.parsed!) >= 0 ? best : one;
+    }, undefined);
+}
+
+function releases({ prerelease = [] }: Version): boolean {
+  return prerelease.length === 0;
+}
