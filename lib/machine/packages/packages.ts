@@ -111,7 +111,7 @@ export class MachinePackages {
     try {
       if (named.length === 0 && !await host.stat(root)) return;
       const led = await Promise.all(named.map(async (one) => {
-        const exact = await host.readLink(one);
+        const exact = await this.#linkAt(one);
         return exact === undefined ? one : join(dirname(one), exact);
       }));
       const own = [...new Set([...named, ...led, ...this.#linked])].map((one) => one.slice(home.length + 1));
@@ -217,7 +217,7 @@ export class MachinePackages {
       await this.#unpack(path, exact);
       logger.info("a package was taken from the registry folder", { name: config.name, version });
     }
-    if (wanted === exact || await host.readLink(wanted) === basename(exact)) return;
+    if (wanted === exact || await this.#linkAt(wanted) === basename(exact)) return;
     await host.turnLink(wanted, basename(exact));
   }
 
@@ -320,6 +320,12 @@ export class MachinePackages {
       await host.removeTree(temporary);
       throw error;
     }
+  }
+
+  /** Where a link leads; nothing for what is no link. */
+  async #linkAt(path: string): Promise<string | undefined> {
+    const facts = await this.parts.host.stat(path, { links: true });
+    return facts?.kind === "link" ? await this.parts.host.readLink(path) : undefined;
   }
 
   async #namesIn(folder: string): Promise<string[]> {
