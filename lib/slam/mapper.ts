@@ -3,16 +3,20 @@
  */
 
 import { ticksOf } from "./map_state.ts";
-import type { ConstraintState, MapState, NodeState, SubmapState } from "./map_state.ts";
+import type { MapState } from "./map_state.ts";
 import type { ImuReading, MapperStart, Mapping, OdometryReading, RangeScan } from "./mapping.ts";
 import { Drift } from "./global/drift.ts";
+import { loadMap } from "./global/map_loading.ts";
 import { LoopSearch } from "./global/loop_search.ts";
 import type { Closure, MapNode, MapSubmap } from "./global/map_parts.ts";
-import { PoseGraph, type Robustness } from "./global/pose_graph.ts";
+import { stateOf } from "./global/map_saving.ts";
+import { PlaceSearch } from "./global/place_search.ts";
+import { type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
+import { outdated } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
 import type { Submap } from "./local/submaps.ts";
+import { between2d, compose2d, IDENTITY_2D, inverse2d, type Pose2d } from "./pose2d.ts";
 import { isTime, isUsableImu, isUsableOdometry } from "./usable.ts";
-import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "./pose2d.ts";
 
 /** One over the standard deviations (metres, radians) of what ties poses. */
 const CHAIN = { translationWeight: 1 / 0.01, rotationWeight: 1 / 0.003 };
@@ -29,6 +33,10 @@ const STEPS_FINAL = 30;
 /** A scan that fits so badly may be as far off as after so long a way. */
 const POOR_SCORE = 0.4;
 const POOR_PATH_M = 3;
+/** After so many nodes in a row that are not found in the map, the robot is somewhere else. */
+const UNSEEN_MAX = 15;
+/** How uncertain it is then where it is, as the length of a way. */
+const LOST_PATH_M = 1000;
 /** At the end all nodes are looked for again, until this adds little. */
 const ROUNDS_FINAL = 2;
 const ROUND_ADDS = 0.02;
@@ -38,10 +46,21 @@ export class Mapper implements Mapping {
   readonly #graph = new PoseGraph();
   readonly #search: LoopSearch;
   readonly #drift = new Drift();
-  readonly #submaps: MapSubmap[] = [];
-  readonly #nodes: MapNode[] = [];
-  readonly #bySubmap = new Map<Submap, MapSubmap>();
+  readonly #places: PlaceSearch;
+  #submaps: MapSubmap[] = [];
+  #nodes: MapNode[] = [];
   #closures: Closure[] = [];
+  readonly #bySubmap = new Map<Submap, MapSubmap>();
+  /** The number of the trajectory that grows, and of its parts so far. */
+  readonly #trajectory: number;
+  #nodeCount = 0;
+  #submapCount = 0;
+  /** The last node since the robot was last put somewhere. */
+  #previous: MapNode | undefined;
+  /** The first node whose place in the given map nobody knows; undefined where the robot is placed. */
+  #unplaced: number | undefined;
+  #unseen = 0;
+  #submapsAtTrim = 0;
   #driftFrom: { readonly submap: MapSubmap; readonly ways: ReadonlyMap<MapSubmap, number> } | undefined;
   #waiting: MapNode[] = [];
   #last: LocalResult | undefined;
@@ -51,9 +70,28 @@ export class Mapper implements Mapping {
   #isOff = false;
 
   constructor(private readonly start: MapperStart) {
-    if (start.mode !== "create") throw new RangeError(`a mapper cannot ${start.mode} a map`);
-    this.#local = new LocalMapper(start.options);
-    this.#search = new LoopSearch(this.#graph, start.options);
+    const { mode, map, options } = start;
+    if ((mode === "create") !== (map === undefined)) {
+      throw new RangeError(
+        mode === "create" ? "a new map begins with no other" : `no map is given to ${mode}`,
+      );
+    }
+    this.#local = new LocalMapper(options);
+    this.#search = new LoopSearch(this.#graph, options);
+    this.#places = new PlaceSearch(this.#graph);
+    this.#trajectory = map ? this.#load(map) : 0;
+    if (map && !start.pose) this.#unplaced = 0;
+  }
+
+  #load(map: MapState): number {
+    const isFixed = this.start.mode === "localize";
+    const { submaps, nodes, closures, nextTrajectory } = loadMap(map, this.#graph, isFixed);
+    this.#submaps = [...submaps];
+    this.#nodes = [...nodes];
+    for (const closure of closures) this.#tie(closure);
+    if (!isFixed) nodes.forEach((node, k) => this.#tieNode(node, nodes[k - 1]));
+    this.#submapsAtTrim = submaps.length;
+    return nextTrajectory;
   }
 
   addOdometry(reading: OdometryReading): boolean {
@@ -79,7 +117,7 @@ export class Mapper implements Mapping {
   }
 
   pose(): Pose2d | undefined {
-    return this.#last && this.#toMap(this.#last.pose);
+    return this.#last && this.#unplaced === undefined ? this.#toMap(this.#last.pose) : undefined;
   }
 
   /** The last scan as seen from the last node: it moves with that node when the map is optimised. */
@@ -96,13 +134,13 @@ export class Mapper implements Mapping {
 
   /** A pose of the local frame, as the last node sees it. */
   #toMap(local: Pose2d): Pose2d {
-    const node = this.#nodes.at(-1);
+    const node = this.#previous;
     if (!node) return compose2d(this.start.pose ?? IDENTITY_2D, local);
     return compose2d(this.#graph.pose(node.variable), between2d(node.localPose, local));
   }
 
   #addNode({ timeS, pose, score }: LocalResult, { submaps, gravityAlignment, points }: Insertion): void {
-    const previous = this.#nodes.at(-1);
+    const previous = this.#previous;
     const globalPose = this.#toMap(pose);
     if (previous) {
       const moved = between2d(previous.localPose, pose);
@@ -111,8 +149,8 @@ export class Mapper implements Mapping {
     }
     const into = submaps.map((submap) => this.#bySubmap.get(submap) ?? this.#addSubmap(submap));
     const node: MapNode = {
-      trajectory: 0,
-      index: this.#nodes.length,
+      trajectory: this.#trajectory,
+      index: this.#nodeCount++,
       ticks: ticksOf(timeS),
       localPose: pose,
       gravityAlignment,
@@ -122,55 +160,69 @@ export class Mapper implements Mapping {
       submaps: into,
     };
     this.#nodes.push(node);
-    for (const submap of into) {
-      submap.nodes.push(node);
-      const relative = between2d(submap.submap.localPose, pose);
-      this.#graph.addEdge({
-        from: submap.variable,
-        to: node.variable,
-        pose: relative,
-        ...INTRA,
-        robust: false,
-      });
-    }
-    if (previous) {
-      const moved = between2d(previous.localPose, pose);
-      this.#graph.addEdge({
-        from: previous.variable,
-        to: node.variable,
-        pose: moved,
-        ...CHAIN,
-        robust: false,
-      });
-    }
-    if (this.start.options.optimizeEveryNodes > 0) this.#waiting.push(node);
+    this.#previous = node;
+    for (const submap of into) submap.nodes.push(node);
+    this.#tieNode(node, previous);
+    if (this.start.options.optimizeEveryNodes > 0 || this.start.mode === "localize") this.#waiting.push(node);
     this.#nodesSince++;
+    if (this.start.mode === "localize") this.#trimOwn();
+  }
+
+  /** Ties a node to its submaps, and to the node before. */
+  #tieNode(node: MapNode, before: MapNode | undefined): void {
+    for (const { variable, submap } of node.submaps) {
+      const pose = between2d(submap.localPose, node.localPose);
+      this.#graph.addEdge({ from: variable, to: node.variable, pose, ...INTRA, robust: false });
+    }
+    if (before?.trajectory !== node.trajectory) return;
+    const pose = between2d(before.localPose, node.localPose);
+    this.#graph.addEdge({ from: before.variable, to: node.variable, pose, ...CHAIN, robust: false });
   }
 
   #addSubmap(submap: Submap): MapSubmap {
+    const isFirst = this.#submaps.length === 0;
     const added: MapSubmap = {
-      trajectory: 0,
-      index: this.#submaps.length,
+      trajectory: this.#trajectory,
+      index: this.#submapCount++,
       submap,
-      variable: this.#graph.addPose(this.#toMap(submap.localPose), this.#submaps.length === 0),
+      variable: this.#graph.addPose(this.#toMap(submap.localPose), isFirst),
       pathM: this.#pathM,
       nodes: [],
     };
+    if (this.start.pose && this.start.map && added.index === 0) {
+      const nearest = this.#nearest(this.start.pose);
+      if (nearest) this.#drift.tie(added, nearest);
+    }
     this.#submaps.push(added);
     this.#bySubmap.set(submap, added);
     return added;
   }
 
+  /** The submap of the given map that begins nearest to a pose. */
+  #nearest({ x, y }: Pose2d): MapSubmap | undefined {
+    const away = (one: MapSubmap) => {
+      const pose = this.#graph.pose(one.variable);
+      return Math.hypot(pose.x - x, pose.y - y);
+    };
+    return this.#submaps.reduce<MapSubmap | undefined>(
+      (best, one) => !best || away(one) < away(best) ? one : best,
+      undefined,
+    );
+  }
+
   work(): boolean {
     const node = this.#waiting.shift();
     if (node) {
-      this.#lookFor(node);
+      if (this.#unplaced === undefined) this.#lookFor(node);
+      else this.#place(node);
       return true;
     }
     const { optimizeEveryNodes } = this.start.options;
-    const due = optimizeEveryNodes > 0 && this.#nodesSince >= optimizeEveryNodes;
+    const due = optimizeEveryNodes > 0 && this.#unplaced === undefined &&
+      this.#nodesSince >= optimizeEveryNodes;
     if (!due || (!this.#isOff && this.#closuresSince < CLOSURES_MANY)) return false;
     this.#optimize(STEPS, "firm");
+    if (this.start.mode === "update") this.#trimOutdated();
     return true;
   }
 
@@ -183,19 +235,23 @@ export class Mapper implements Mapping {
 
   #believe(closures: readonly Closure[]): void {
     for (const closure of closures) {
-      const { submap, node, pose } = closure;
-      this.#closures.push(closure);
-      this.#search.close(closure);
-      const edge = { from: submap.variable, to: node.variable, pose, ...INTER, robust: true };
-      this.#graph.addEdge(edge);
-      this.#drift.tie(submap, node.submaps[0]);
-      const off = this.#graph.errorOf(edge);
+      const off = this.#graph.errorOf(this.#tie(closure));
       if (Math.hypot(off.x, off.y) > OFF_M || Math.abs(off.yaw) > OFF_RAD) {
         this.#isOff = true;
         this.#driftFrom = undefined;
       }
       this.#closuresSince++;
     }
+  }
+
+  #tie(closure: Closure): GraphEdge {
+    const { submap, node, pose } = closure;
+    const edge = { from: submap.variable, to: node.variable, pose, ...INTER, robust: true };
+    this.#closures.push(closure);
+    this.#search.close(closure);
+    this.#graph.addEdge(edge);
+    if (node.submaps.length > 0) this.#drift.tie(submap, node.submaps[0]);
+    return edge;
   }
 
   #optimize(steps: number, robustness: Robustness): void {
@@ -207,7 +263,7 @@ export class Mapper implements Mapping {
 
   finish(): void {
     while (this.work());
-    if (this.start.options.optimizeEveryNodes === 0) return;
+    if (this.start.options.optimizeEveryNodes === 0 || this.start.mode === "localize") return;
     this.#optimize(STEPS_FINAL, "firm");
     for (let round = 0; round < ROUNDS_FINAL; round++) {
       const before = this.#closures.length;
@@ -219,62 +275,79 @@ export class Mapper implements Mapping {
   }
 
   #lookFor(node: MapNode): void {
-    this.#believe(this.#search.closuresOf(node, this.#submaps, this.#waysFrom(node.submaps[0]), true));
+    if (node.submaps.length === 0) return;
+    const closures = this.#search.closuresOf(node, this.#submaps, this.#waysFrom(node.submaps[0]), true);
+    this.#believe(closures);
+    this.#unseen = closures.length > 0 ? 0 : this.#unseen + 1;
+    if (this.start.mode === "localize" && this.#unseen >= UNSEEN_MAX) this.#lose();
+  }
+
+  /** Nothing of the map is where the robot should see it: it has been moved. */
+  #lose(): void {
+    this.#local.restart();
+    this.#places.reset();
+    this.#previous = undefined;
+    this.#waiting = [];
+    this.#unseen = 0;
+    this.#pathM += LOST_PATH_M;
+    this.#unplaced = this.#nodeCount;
+  }
+
+  /** Looks for the robot in the whole of the given map, and moves all that it has mapped since to where it is found. */
+  #place(node: MapNode): void {
+    const given = this.#submaps.filter(({ trajectory }) => trajectory !== this.#trajectory);
+    const closures = this.#places.look(node, given);
+    const last = closures.at(-1);
+    if (!last) return;
+    const found = compose2d(this.#graph.pose(last.submap.variable), last.pose);
+    const shift = compose2d(found, inverse2d(this.#graph.pose(last.node.variable)));
+    const moved = this.#nodes.filter(({ trajectory, index }) => {
+      return trajectory === this.#trajectory && index >= this.#unplaced!;
+    });
+    for (const one of new Set([...moved, ...moved.flatMap(({ submaps }) => submaps)])) {
+      this.#graph.setPose(one.variable, compose2d(shift, this.#graph.pose(one.variable)));
+    }
+    this.#unplaced = undefined;
+    this.#driftFrom = undefined;
+    this.#believe(closures);
+  }
+
+  /** Keeps the latest submaps of the trajectory that localizes. */
+  #trimOwn(): void {
+    const own = this.#submaps.filter(({ trajectory }) => trajectory === this.#trajectory);
+    const kept = Math.max(2, this.start.options.maxSubmapsToKeep);
+    if (own.length > kept) this.#remove(own.slice(0, own.length - kept));
+  }
+
+  #trimOutdated(): void {
+    if (this.#submaps.length - this.#submapsAtTrim <= this.start.options.minAddedSubmapsCount) return;
+    this.#remove(outdated(this.#submaps, this.#graph, this.start.options));
+    this.#submapsAtTrim = this.#submaps.length;
+    if (this.#submaps.length > 0) this.#graph.fix(this.#submaps[0].variable);
+  }
+
+  /** Removes submaps, and the nodes that are in no other. */
+  #remove(submaps: readonly MapSubmap[]): void {
+    if (submaps.length === 0) return;
+    const gone = new Set(submaps);
+    const isGone = (node: MapNode) => node.submaps.length > 0 && node.submaps.every((one) => gone.has(one));
+    const nodes = new Set(submaps.flatMap((submap) => submap.nodes).filter(isGone));
+    if (this.#previous) nodes.delete(this.#previous);
+    this.#submaps = this.#submaps.filter((one) => !gone.has(one));
+    this.#nodes = this.#nodes.filter((one) => !nodes.has(one));
+    this.#waiting = this.#waiting.filter((one) => !nodes.has(one));
+    this.#closures = this.#closures.filter(({ submap, node }) => !gone.has(submap) && !nodes.has(node));
+    this.#graph.removePoses(new Set([...submaps, ...nodes].map(({ variable }) => variable)));
+    for (const submap of submaps) {
+      this.#search.forget(submap);
+      this.#drift.forget(submap);
+      this.#bySubmap.delete(submap.submap);
+    }
+    for (const node of nodes) this.#search.forgetNode(node);
+    this.#driftFrom = undefined;
   }
 
   state(): MapState {
-    const submaps = this.#submaps.map((one): SubmapState => ({
-      trajectory: one.trajectory,
-      index: one.index,
-      localPose: one.submap.localPose,
-      globalPose: this.#graph.pose(one.variable),
-      scanCount: one.submap.scanCount,
-      finished: one.submap.finished,
-      grid: one.submap.grid.state(one.submap.finished),
-    }));
-    const nodes = this.#nodes.map((one): NodeState => ({
-      trajectory: one.trajectory,
-      index: one.index,
-      ticks: one.ticks,
-      localPose: one.localPose,
-      globalPose: this.#graph.pose(one.variable),
-      gravityAlignment: one.gravityAlignment,
-      points: pointsWithZ(one.points),
-    }));
-    return {
-      trajectories: [{ trajectory: 0, odometry: [], imu: [] }],
-      submaps,
-      nodes,
-      constraints: this.#constraints(),
-    };
+    return stateOf(this.#submaps, this.#nodes, this.#closures, this.#graph, INTRA, INTER);
   }
-
-  #constraints(): ConstraintState[] {
-    const intra = this.#nodes.flatMap((node) =>
-      node.submaps.map((submap): ConstraintState => ({
-        submap: { trajectory: submap.trajectory, index: submap.index },
-        node: { trajectory: node.trajectory, index: node.index },
-        pose: between2d(submap.submap.localPose, node.localPose),
-        ...INTRA,
-        kind: "intra",
-      }))
-    );
-    const inter = this.#closures.map(({ submap, node, pose }): ConstraintState => ({
-      submap: { trajectory: submap.trajectory, index: submap.index },
-      node: { trajectory: node.trajectory, index: node.index },
-      pose,
-      ...INTER,
-      kind: "inter",
-    }));
-    return [...intra, ...inter];
-  }
-}
-
-function pointsWithZ(points: Float64Array): Float32Array {
-  const out = new Float32Array(1.5 * points.length);
-  for (let k = 0; k < points.length; k += 2) {
-    out[1.5 * k] = points[k];
-    out[1.5 * k + 1] = points[k + 1];
-  }
-  return out;
 }

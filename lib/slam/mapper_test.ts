@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertLess } from "@std/assert";
+import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
 import { drifting, drive, RING, viewFrom } from "../../tests/support/floor_plan.ts";
 import { readRecording, recordingNames, RECORDINGS } from "../../tests/support/recordings.ts";
 import { replay } from "./evaluation/replay.ts";
@@ -91,4 +91,34 @@ Deno.test({
     assertLess(translationM.mean, 0.06);
     assertEquals(overMetre, 0);
   },
+});
+
+Deno.test("mapper: finds itself in a finished map, keeps few submaps of its own, and never moves the map", () => {
+  const poses = drive(WAY.slice(0, 6), 0.2, 0.2);
+  const map = mapped(poses, poses).state();
+  const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
+  assertEquals(robot.pose(), undefined);
+  const way = poses.slice(100, 140);
+  way.forEach((pose, k) => {
+    robot.addOdometry({ timeS: 9000 + 0.2 * k, pose });
+    robot.addScan({ timeS: 9000 + 0.2 * k, points: viewFrom(RING, pose, { ...VIEW, seed: 5000 + k }) });
+    while (robot.work());
+  });
+  const found = robot.pose();
+  assert(found);
+  const off = between2d(between2d(poses[0], way.at(-1)!), found);
+  assertLess(Math.hypot(off.x, off.y), 0.3);
+  const { submaps } = robot.state();
+  assert(submaps.filter(({ trajectory }) => trajectory === 1).length <= MAPPER_DEFAULTS.maxSubmapsToKeep);
+  assertEquals(
+    submaps.filter(({ trajectory }) => trajectory === 0).map(({ globalPose }) => globalPose),
+    map.submaps.map(({ globalPose }) => globalPose),
+  );
+});
+
+Deno.test("mapper: a mode that needs a map says so, and a new map takes none", () => {
+  const options = MAPPER_DEFAULTS;
+  assertThrows(() => new Mapper({ mode: "localize", options }), RangeError, "no map is given to localize");
+  const map = { trajectories: [], submaps: [], nodes: [], constraints: [] };
+  assertThrows(() => new Mapper({ mode: "create", options, map }), RangeError, "begins with no other");
 });

@@ -76,6 +76,12 @@ export class LoopSearch {
   forget(submap: MapSubmap): void {
     this.#grids.delete(submap);
     this.#pending = this.#pending.filter((one) => one.submap !== submap);
+    for (const submaps of this.#closed.values()) submaps.delete(submap);
+  }
+
+  forgetNode(node: MapNode): void {
+    this.#closed.delete(node);
+    this.#pending = this.#pending.filter((one) => one.node !== node);
   }
 
   /** The closures to believe after a look for `node` in the submaps; `drift` is the way to each. */

@@ -34,19 +34,29 @@ export type Robustness = "firm" | "yielding";
 export class PoseGraph {
   readonly #poses: Pose2d[] = [];
   readonly #fixed: boolean[] = [];
+  /** Places of removed poses, for new ones. */
+  readonly #free: number[] = [];
   #edges: GraphEdge[] = [];
 
   get edges(): readonly GraphEdge[] {
     return this.#edges;
   }
 
-  get size(): number {
-    return this.#poses.length;
+  addPose(pose: Pose2d, fixed: boolean): number {
+    const id = this.#free.pop() ?? this.#poses.length;
+    this.#poses[id] = pose;
+    this.#fixed[id] = fixed;
+    return id;
   }
 
-  addPose(pose: Pose2d, fixed: boolean): number {
-    this.#fixed.push(fixed);
-    return this.#poses.push(pose) - 1;
+  fix(id: number): void {
+    this.#fixed[id] = true;
+  }
+
+  /** Removes poses and their edges. */
+  removePoses(ids: ReadonlySet<number>): void {
+    this.dropEdges(({ from, to }) => ids.has(from) || ids.has(to));
+    this.#free.push(...ids);
   }
 
   addEdge(edge: GraphEdge): void {

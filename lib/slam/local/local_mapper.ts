@@ -85,9 +85,10 @@ export class LocalMapper {
     this.#extrapolator.addImu(reading);
   }
 
-  /** How odometry says that the robot moved between two times. */
-  odometryBetween(fromS: number, toS: number): Pose2d | undefined {
-    return this.#extrapolator.odometryBetween(fromS, toS);
+  /** Ends the active submaps: the robot may have been moved, and the next scan begins new ones. */
+  restart(): void {
+    this.#submaps.end();
+    this.#lastInserted = undefined;
   }
 
   /** Undefined if no point of the scan is in range. */

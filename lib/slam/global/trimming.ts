@@ -1,0 +1,85 @@
+/**
+ * Which submaps of a map that is updated are out of date: those that hardly show a place that newer submaps do not show.
+ */
+
+import type { MapperOptions } from "../mapping.ts";
+import type { MapSubmap } from "./map_parts.ts";
+import type { PoseGraph } from "./pose_graph.ts";
+
+/** Coverage is counted in cells of so many grid cells on a side. */
+const STRIDE = 4;
+/** A larger map is not trimmed. */
+const CELLS_MAX = 100_000_000;
+
+interface Box {
+  readonly minX: number;
+  readonly minY: number;
+  readonly maxX: number;
+  readonly maxY: number;
+}
+
+/** The finished submaps that may go: the newest `freshSubmapsCount` of each place count, and must cover enough. */
+export function outdated(
+  submaps: readonly MapSubmap[],
+  graph: PoseGraph,
+  options: MapperOptions,
+): MapSubmap[] {
+  const finished = submaps.filter(({ submap, nodes }) => submap.finished && nodes.length > 0);
+  if (finished.length === 0) return [];
+  const cellM = STRIDE * finished[0].submap.grid.resolution;
+  const box = boxOf(finished, graph);
+  const width = Math.ceil((box.maxX - box.minX) / cellM) + 1,
+    height = Math.ceil((box.maxY - box.minY) / cellM) + 1;
+  if (!(width * height <= CELLS_MAX)) return [];
+  const counts = new Uint16Array(width * height);
+  const marks = new Int32Array(width * height);
+  const newestFirst = finished.map((one) => ({ one, ticks: one.nodes.at(-1)!.ticks }))
+    .sort((a, b) => a.ticks < b.ticks ? 1 : a.ticks > b.ticks ? -1 : b.one.index - a.one.index);
+  const out: MapSubmap[] = [];
+  newestFirst.forEach(({ one }, k) => {
+    let kept = 0;
+    forKnownCells(one, graph, (x, y) => {
+      const at = width * Math.floor((y - box.minY) / cellM) + Math.floor((x - box.minX) / cellM);
+      if (marks[at] === k + 1) return;
+      marks[at] = k + 1;
+      if (counts[at] >= options.freshSubmapsCount) return;
+      counts[at]++;
+      kept++;
+    });
+    if (kept * cellM * cellM < options.minCoveredAreaM2) out.push(one);
+  });
+  return out;
+}
+
+/** Calls with places in the map, one for each few cells. */
+function forKnownCells(
+  { submap, variable }: MapSubmap,
+  graph: PoseGraph,
+  call: (x: number, y: number) => void,
+): void {
+  const { cells, cellsX, cellsY, maxX, maxY, resolution } = submap.grid;
+  const { x, y, yaw } = graph.pose(variable);
+  const cos = Math.cos(yaw), sin = Math.sin(yaw);
+  const { localPose } = submap;
+  for (let j = STRIDE >> 1; j < cellsY; j += STRIDE) {
+    for (let i = STRIDE >> 1; i < cellsX; i += STRIDE) {
+      if (cells[cellsX * j + i] === 0) continue;
+      const px = maxX - (j + 0.5) * resolution - localPose.x,
+        py = maxY - (i + 0.5) * resolution - localPose.y;
+      call(x + cos * px - sin * py, y + sin * px + cos * py);
+    }
+  }
+}
+
+function boxOf(submaps: readonly MapSubmap[], graph: PoseGraph): Box {
+  let minX = Infinity, minY = Infinity, maxX = -Infinity, maxY = -Infinity;
+  for (const submap of submaps) {
+    forKnownCells(submap, graph, (x, y) => {
+      minX = Math.min(minX, x);
+      minY = Math.min(minY, y);
+      maxX = Math.max(maxX, x);
+      maxY = Math.max(maxY, y);
+    });
+  }
+  return { minX, minY, maxX, maxY };
+}
