@@ -120,6 +120,9 @@ Deno.test("the schema of every model stands under both of its names", () => {
     );
   for (const { api, name } of MODELS) {
     const found = conditions.find((one) => one.api.const === api.name && one.model?.enum.includes(name));
-    assert(found?.model?.enum.includes(name.split(":").at(-1)!), `${api.name} ${name}`);
+    assert(found, `${api.name} ${name}`);
+    // Those of the runtime itself have a short name.
+    if (!name.startsWith("rdk:builtin:")) continue;
+    assert(found.model?.enum.includes(name.split(":").at(-1)!), `${api.name} ${name}`);
   }
 });

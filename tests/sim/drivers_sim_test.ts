@@ -23,8 +23,8 @@ import { Dice } from "./world.ts";
 const SEEDS = Math.ceil(Number(Deno.env.get("SVC_SIM_SEEDS") ?? 200) / 20);
 const ONE = Deno.env.get("SVC_SIM_SEED");
 const STEPS = 25;
-/** ONNX models are built in a thread of their own, whose time is not the clock's. */
-const THREADED = ["onnx_cpu", "mlmodel"];
+/** These work in a thread of their own, whose time is not the clock's. */
+const THREADED = ["onnx_cpu", "mlmodel", "svc:slam:cartographer"];
 const ENTRIES = (["components", "services"] as const).flatMap((section) =>
   (machineJson[section] as unknown as JsonObject[]).filter(({ model }) => !THREADED.includes(model as string))
     .map((entry) => ({ section, entry }))

@@ -591,7 +591,8 @@ export class Connection {
     this.#share.spend(stream ? CALL_COST : 0);
     // A client's own streams can only be reset as often as it opens them.
     if (!this.#charge(stream && this.isServer ? "resets" : "idle", 1)) return;
-    stream?.receiveReset(readUint32(payload, 0));
+    if (stream) stream.receiveReset(readUint32(payload, 0));
+    else this.#past.peerHasReset(id);
   }
 
   #peerSettings(flags: number, id: number, payload: Uint8Array): void {

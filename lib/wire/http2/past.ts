@@ -16,6 +16,12 @@ export class PastStreams {
     this.#next = (this.#next + 1) % PAST_STREAMS;
   }
 
+  /** The peer has said that it sends no more frames of the stream. */
+  peerHasReset(id: number): void {
+    const at = this.#ids.indexOf(-id);
+    if (at >= 0) this.#ids[at] = id;
+  }
+
   has(id: number): boolean {
     return this.#ids.includes(id) || this.#ids.includes(-id);
   }

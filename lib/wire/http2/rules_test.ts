@@ -153,6 +153,14 @@ Deno.test("HTTP/2: data for streams that have ended is refused, but not where it
   await wire.send(TYPE.reset, 0, 5, uint32(H2.cancel));
   await wire.send(TYPE.data, 0, 5, Buffer.from("after the end"));
   assertEquals(ends(wire), { resets: [H2.streamClosed], goaway: undefined });
+  // Answered before the peer's reset came: what follows that is wrong as well.
+  await wire.headers(7, POST);
+  streams[3].headers(OK, true);
+  await settle();
+  assertEquals(ends(wire).resets, [H2.noError]);
+  await wire.send(TYPE.reset, 0, 7, uint32(H2.cancel));
+  await wire.send(TYPE.data, 0, 7, Buffer.from("after the end"));
+  assertEquals(ends(wire), { resets: [H2.streamClosed], goaway: undefined });
   wire.close();
 });
 
