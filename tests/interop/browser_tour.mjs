@@ -20,8 +20,14 @@ const machine = query.get("machine");
  * credentials the library has browsers send what they keep for the site, which no machine lets pages of others do.
  */
 const local = { host: new URL(machine).host, signalingAddress: machine, serviceHost: machine };
+/** With a host, `machine` is the address of its control plane. */
+const managed = {
+  host: query.get("host"),
+  signalingAddress: machine,
+  credentials: { type: "api-key", authEntity: query.get("id"), payload: query.get("key") },
+};
 const dial = query.has("webrtc")
-  ? () => sdk.createRobotClient({ ...local, noReconnect: true })
+  ? () => sdk.createRobotClient({ ...query.has("host") ? managed : local, noReconnect: true })
   : async () => {
     const robot = new sdk.RobotClient();
     await robot.dial({ host: machine, noReconnect: true });

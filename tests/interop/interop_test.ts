@@ -10,6 +10,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
+import { withManagedMachine } from "../cloud/managed.ts";
 import { needingTest } from "../support/needing.ts";
 import { Queue } from "../../lib/base/queue.ts";
 import { type ServerProcess, startServer, withDemo, writeConfig } from "../support/server.ts";
@@ -17,6 +18,12 @@ import { within } from "../support/until.ts";
 import { browserProgram, browserScript, nodeFolder, pythonProgram, run } from "./programs.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
+
+/** The example machine, for a control plane to keep. */
+async function demoConfig(): Promise<object> {
+  const demo = JSON.parse(await Deno.readTextFile(`${HERE}../../examples/demo.json`));
+  return { ...demo, network: { bind_address: "localhost:0" } };
+}
 
 /** What a tour sees; see tour.mjs and python_tour.py. */
 interface Seen {
@@ -61,6 +68,17 @@ Deno.test("the published TypeScript SDK in Node, over WebRTC", async () => {
   }, ["-debug"]);
 });
 
+Deno.test("createRobotClient() in Node, over WebRTC through a control plane", async () => {
+  const folder = await nodeFolder();
+  await withManagedMachine(await demoConfig(), async ({ server, cloud, fqdn, example: { ownerKey } }) => {
+    const command = ["node", `${folder}/sdk_tour.mjs`, cloud.url, "webrtc", fqdn, ownerKey.id];
+    await tour(server, [...command, ownerKey.key]);
+    const { code, stderr } = await run([...command, "wrong"]);
+    assertEquals(code === 0, false);
+    assertMatch(stderr, /invalid credentials/);
+  });
+});
+
 Deno.test("the published TypeScript SDK in Deno, over gRPC", async () => {
   await withDemo((server) => tour(server, denoTour(server.url, "grpc")));
 });
@@ -83,6 +101,22 @@ needingTest("createRobotClient() in a browser, over WebRTC", await browserProgra
     assertEquals(seen.webrtc, true);
     const { id, own, offered, small } = seen.video!;
     assertEquals([id, own, small], ["camera1", offered[0], offered[1]]);
+  });
+});
+
+const managed = "createRobotClient() in a browser, over WebRTC through a control plane";
+needingTest(managed, await browserProgram(), async (browser) => {
+  const script = await browserScript("browser_tour");
+  await withManagedMachine(await demoConfig(), async ({ cloud, fqdn, example: { ownerKey } }) => {
+    const { id, key } = ownerKey;
+    const seen = await browserSees(
+      browser,
+      script,
+      cloud.url,
+      `&webrtc&${new URLSearchParams({ host: fqdn, id, key })}`,
+    );
+    judge(seen);
+    assertEquals([seen.webrtc, seen.video?.id], [true, "camera1"]);
   });
 });
 

@@ -2,7 +2,8 @@
  * The tour as a program of its own: it runs in Node and in Deno, unchanged. It prints one JSON object of what it saw;
  * the test that started it judges.
  *
- * Use: sdk_tour.mjs URL [grpc|grpc-web|webrtc]; WebRTC as the library's documentation has it for Node
+ * Use: sdk_tour.mjs URL [grpc|grpc-web|webrtc [HOST KEY-ID KEY]]; WebRTC as the library's documentation has it for Node.
+ * With a host the URL is that of its control plane.
  */
 
 import process from "node:process";
@@ -13,7 +14,7 @@ delete globalThis.Worker;
 
 const sdk = await import("@viamrobotics/sdk");
 
-const [url, transport = "grpc"] = process.argv.slice(2);
+const [url, transport = "grpc", host = new URL(url).host, authEntity, payload] = process.argv.slice(2);
 
 if (transport === "webrtc") Object.assign(globalThis, await import("node-datachannel/polyfill"));
 if (transport !== "grpc-web") {
@@ -23,9 +24,10 @@ if (transport !== "grpc-web") {
   };
 }
 
+const credentials = authEntity && { type: "api-key", authEntity, payload };
 const robot = new sdk.RobotClient();
 const dial = transport === "webrtc"
-  ? () => sdk.createRobotClient({ host: new URL(url).host, signalingAddress: url, noReconnect: true })
+  ? () => sdk.createRobotClient({ host, signalingAddress: url, credentials, noReconnect: true })
   : async () => {
     await robot.dial({ host: url, noReconnect: true });
     return robot;
