@@ -59,6 +59,31 @@ Deno.test("mapper: the same readings give the same map, to the bit", () => {
   assertEquals(first, second);
 });
 
+Deno.test("mapper: a map that is updated grows from where the robot finds itself, and keeps what it had", () => {
+  const poses = [...start(), ...drive(WAY.slice(0, 4), 0.2, 0.2)];
+  const map = mapped(poses, poses).state();
+  const from = 70;
+  const robot = new Mapper({ mode: "update", options: MAPPER_DEFAULTS, map });
+  for (let k = from; k < from + 30; k++) {
+    const timeS = 5000 + 0.2 * k;
+    // Its odometry begins at its own origin.
+    robot.addOdometry({ timeS, pose: between2d(poses[from], poses[k]) });
+    robot.addScan({ timeS, points: viewFrom(RING, poses[k], { ...VIEW, seed: 7 + k }) });
+    while (robot.work());
+  }
+  const found = robot.pose();
+  assert(found, "the robot finds itself");
+  const wanted = between2d(poses[0], poses[from + 29]);
+  const off = between2d(wanted, between2d(map.nodes[0].globalPose, found));
+  assertLess(Math.hypot(off.x, off.y), 0.3);
+  assertLess(Math.abs(off.yaw), 0.1);
+  robot.finish();
+  const { nodes, submaps } = robot.state();
+  const before = submaps.filter(({ trajectory }) => trajectory === map.submaps[0].trajectory);
+  assertEquals(before.map(({ grid }) => grid), map.submaps.map(({ grid }) => grid));
+  assert(nodes.length > map.nodes.length);
+});
+
 Deno.test("mapper: a scan that is not later than the last, or has no point in range, is left out", () => {
   const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
   const points = viewFrom(RING, { x: 0, y: 0, yaw: 0 }, { ...VIEW, seed: 1 });

@@ -58,31 +58,54 @@ interface Toured {
   readonly state: string;
 }
 
-Deno.test("a robot drives through a building: the map that clients get looks like it", async () => {
-  const configPath = await writeConfig(CONFIG);
+Deno.test("a robot drives through a building: the map that clients get looks like it, and serves the next robot", async () => {
+  const first = await toured({});
+  assertEquals(first.properties, { ...PROPERTIES, mappingMode: 1 });
+  assertLess(missedM(first), 0.4);
+  looksLikeTheOffice(Buffer.from(first.map, "base64"));
+  const state = Buffer.from(first.state, "base64");
+  const { nodes, submaps } = await readMap(pieces(state));
+  assertGreater(nodes.length, 10);
+  assertGreater(submaps.length, 0);
+
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.writeFile(`${folder}/office.pbstream`, state);
+    const existing = { existing_map: `${folder}/office.pbstream` };
+    const second = await toured({ ...existing, enable_mapping: false });
+    assertEquals(second.properties, { ...PROPERTIES, mappingMode: 2 });
+    assertLess(missedM(second), 0.4);
+    const third = await toured({ ...existing, enable_mapping: true });
+    assertEquals(third.properties, { ...PROPERTIES, mappingMode: 3 });
+    assertLess(missedM(third), 0.4);
+    assertGreater((await readMap(pieces(Buffer.from(third.state, "base64")))).nodes.length, nodes.length);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+const PROPERTIES = { cloudSlam: false, internalStateFileType: ".pbstream", sensors: ["lidar", "merged"] };
+
+/** What is seen of a robot that drives along the corridor; `more` goes to the attributes of its SLAM service. */
+async function toured(more: object): Promise<Toured> {
+  const [slam] = CONFIG.services;
+  const services = [{ ...slam, attributes: { ...slam.attributes, ...more } }];
+  const configPath = await writeConfig({ ...CONFIG, services });
   const server = await startServer(configPath);
-  let toured: Toured;
   try {
     await server.wrote("machine is running");
-    toured = await tour(server.url);
+    return await tour(server.url);
   } finally {
     assertEquals(await server.stop(), 0);
     await Deno.remove(configPath);
   }
-  assertEquals(toured.properties, {
-    mappingMode: 1,
-    cloudSlam: false,
-    internalStateFileType: ".pbstream",
-    sensors: ["lidar", "merged"],
-  });
+}
+
+/** How far the position of the service is from where the robot is, in metres. */
+function missedM({ pose, truth }: Toured): number {
   const { x, y } = STARTS.office;
-  const { pose, truth } = toured;
-  assertLess(Math.hypot(pose.x / 1000 + x - truth.x_m, pose.y / 1000 + y - truth.y_m), 0.4);
-  looksLikeTheOffice(Buffer.from(toured.map, "base64"));
-  const state = await readMap(pieces(Buffer.from(toured.state, "base64")));
-  assertGreater(state.nodes.length, 10);
-  assertGreater(state.submaps.length, 0);
-});
+  return Math.hypot(pose.x / 1000 + x - truth.x_m, pose.y / 1000 + y - truth.y_m);
+}
 
 /** Walls of the map are walls of the building, and those that the robot passed are in the map. */
 function looksLikeTheOffice(file: Uint8Array): void {

@@ -355,7 +355,7 @@ export const MODELS: readonly Section[] = [
     rows: [
       holds(
         "The service `rdk:service:slam` of the model `svc:slam:<mapper>`, from 2D LiDAR, IMU and odometry.",
-        "tests/e2e/slam_test.ts: a robot drives through a building: the map that clients get looks like it",
+        "tests/e2e/slam_test.ts: a robot drives through a building: the map that clients get looks like it, and serves the next robot",
         "the model is `svc:slam:cartographer`; it is built in, so no entry in `modules` is needed",
       ),
       setting("use_cloud_slam", { type: "boolean", required: true }, "the mapping is left to the cloud", [
@@ -420,10 +420,11 @@ export const MODELS: readonly Section[] = [
         "The position is (0,0) until it is found.",
         ONLINE,
       ),
-      notYet(
-        "Modes: an existing map extended, or only the position on it.",
-        "the service has them; the mapper itself still refuses both",
-      ),
+      holds("Modes: an existing map extended, or only the position on it.", [
+        "drivers/slam/mapper_test.ts: mapper: modes follow enable_mapping and existing_map, and the map is handed to the mapper",
+        "lib/slam/mapper_test.ts: mapper: a map that is updated grows from where the robot finds itself, and keeps what it had",
+        "lib/slam/mapper_test.ts: mapper: finds itself in a finished map, keeps few submaps of its own, and never moves the map",
+      ]),
       holds("An IMU, odometry, or both.", [
         "drivers/slam/mapper_test.ts: mapper online: an IMU alone and odometry alone are used for what they are",
         ONLINE,

@@ -5,7 +5,7 @@ import { holds, idleOption, option, type Section, setting } from "./row.ts";
 const MAINTENANCE = "lib/machine/graph/maintenance_test.ts: ";
 const MODULES = "lib/machine/modules/modules_test.ts: ";
 const SLAM =
-  "tests/e2e/slam_test.ts: a robot drives through a building: the map that clients get looks like it";
+  "tests/e2e/slam_test.ts: a robot drives through a building: the map that clients get looks like it, and serves the next robot";
 const CONFIG = "lib/machine/config/config_test.ts: ";
 const MACHINE = "lib/machine/graph/machine_test.ts: ";
 const OPTIONS = "tests/spec/options_test.ts: ";
