@@ -177,7 +177,7 @@ export class Connection {
     const stream = new Stream(this, this.#nextStream, this.#peerWindow);
     this.#nextStream += 2;
     stream.listener = listener;
-    this.#add(stream);
+    this.#streams.set(stream.id, stream);
     stream.headers(fields, ended);
     return stream;
   }
@@ -505,8 +505,12 @@ export class Connection {
     const data = unpadded(flags, payload), ended = (flags & FLAG.endStream) !== 0;
     if (data.length === 0 && !ended && !this.#charge("idle", 1)) return;
     if (stream) return stream.receiveData(data, payload.length, ended);
-    if (!this.isServer || this.#past.mayHear(id)) return;
-    this.sendReset(id, H2.streamClosed);
+    if (this.isServer && !this.#past.mayHear(id)) this.#refuse(id, H2.streamClosed);
+  }
+
+  /** Answers a frame that is wrong for a stream that has ended. */
+  #refuse(id: number, code: number): void {
+    this.sendReset(id, code);
     this.blame();
   }
 
@@ -567,15 +571,11 @@ export class Connection {
       return;
     }
     const stream = new Stream(this, id, this.#peerWindow, fields ?? []);
-    this.#add(stream);
+    this.#streams.set(stream.id, stream);
     const problem = fields && problemOf(fields, "request");
     if (problem) return stream.fail(H2.protocol, `malformed request: ${problem}`);
     stream.listener = this.options.accept!(stream, fields);
     if (ended && !stream.closed) stream.receiveEnd();
-  }
-
-  #add(stream: Stream): void {
-    this.#streams.set(stream.id, stream);
   }
 
   #priority(id: number, payload: Uint8Array): void {
@@ -673,7 +673,8 @@ export class Connection {
     if (!this.#charge("credits", 1)) return;
     if (id !== 0) {
       const stream = this.#known(id, "WINDOW_UPDATE");
-      return bytes === 0 ? stream?.fail(H2.protocol, "WINDOW_UPDATE by nothing") : stream?.widen(bytes);
+      if (bytes > 0) return stream?.widen(bytes);
+      return stream ? stream.fail(H2.protocol, "WINDOW_UPDATE by nothing") : this.#refuse(id, H2.protocol);
     }
     if (bytes === 0) throw new ProtocolError(H2.protocol, "WINDOW_UPDATE by nothing");
     this.#sendWindow += bytes;
@@ -691,9 +692,6 @@ export class Connection {
   }
 
   #isIdle(id: number): boolean {
-    if (id === 0) return true;
-    return this.options.role === "server"
-      ? id % 2 === 0 || id > this.#lastPeerStream
-      : id % 2 === 0 || id >= this.#nextStream;
+    return id % 2 === 0 || (this.isServer ? id > this.#lastPeerStream : id >= this.#nextStream);
   }
 }

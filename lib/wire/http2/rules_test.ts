@@ -161,6 +161,14 @@ Deno.test("HTTP/2: data for streams that have ended is refused, but not where it
   await wire.send(TYPE.reset, 0, 7, uint32(H2.cancel));
   await wire.send(TYPE.data, 0, 7, Buffer.from("after the end"));
   assertEquals(ends(wire), { resets: [H2.streamClosed], goaway: undefined });
+  // Credit for a stream that has ended may come late; credit of nothing is wrong at any time.
+  await wire.headers(9, POST, BOTH);
+  streams[4].headers(OK, true);
+  await settle();
+  await wire.send(TYPE.window, 0, 9, uint32(1));
+  assertEquals(ends(wire), { resets: [], goaway: undefined });
+  await wire.send(TYPE.window, 0, 9, uint32(0));
+  assertEquals(ends(wire), { resets: [H2.protocol], goaway: undefined });
   wire.close();
 });
 
