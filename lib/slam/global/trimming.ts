@@ -11,7 +11,7 @@ const STRIDE = 4;
 /** A larger map is not trimmed. */
 const CELLS_MAX = 100_000_000;
 
-interface Box {
+interface MapArea {
   readonly minX: number;
   readonly minY: number;
   readonly maxX: number;
@@ -27,9 +27,9 @@ export function outdated(
   const finished = submaps.filter(({ submap, nodes }) => submap.finished && nodes.length > 0);
   if (finished.length === 0) return [];
   const cellM = STRIDE * finished[0].submap.grid.resolution;
-  const box = boxOf(finished, graph);
-  const width = Math.ceil((box.maxX - box.minX) / cellM) + 1,
-    height = Math.ceil((box.maxY - box.minY) / cellM) + 1;
+  const area = areaOf(finished, graph);
+  const width = Math.ceil((area.maxX - area.minX) / cellM) + 1,
+    height = Math.ceil((area.maxY - area.minY) / cellM) + 1;
   if (!(width * height <= CELLS_MAX)) return [];
   const counts = new Uint16Array(width * height);
   const marks = new Int32Array(width * height);
@@ -39,7 +39,7 @@ export function outdated(
   newestFirst.forEach(({ one }, k) => {
     let kept = 0;
     forKnownCells(one, graph, (x, y) => {
-      const at = width * Math.floor((y - box.minY) / cellM) + Math.floor((x - box.minX) / cellM);
+      const at = width * Math.floor((y - area.minY) / cellM) + Math.floor((x - area.minX) / cellM);
       if (marks[at] === k + 1) return;
       marks[at] = k + 1;
       if (counts[at] >= options.freshSubmapsCount) return;
@@ -71,7 +71,7 @@ function forKnownCells(
   }
 }
 
-function boxOf(submaps: readonly MapSubmap[], graph: PoseGraph): Box {
+function areaOf(submaps: readonly MapSubmap[], graph: PoseGraph): MapArea {
   let minX = Infinity, minY = Infinity, maxX = -Infinity, maxY = -Infinity;
   for (const submap of submaps) {
     forKnownCells(submap, graph, (x, y) => {
