@@ -1,20 +1,20 @@
 /**
- * Time: the only place with timers and the date.
+ * Time: the only file with timers and the date.
  *
- * Everything that waits takes a `Clock`, so that tests run on a clock that moves only when told. A wait
- * always ends: at its time, or when its signal aborts (then it rejects with the signal's reason).
+ * Everything that waits takes a `Clock`, so that tests run on a clock that they move. Every wait ends: at its time, or
+ * when its signal aborts (then it rejects with the signal's reason).
  */
 
 import { clearImmediate, setImmediate } from "node:timers";
 
 export interface Clock {
-  /** Milliseconds since the Unix epoch; may jump when the system's time is set. */
+  /** Milliseconds since the Unix epoch; jumps when somebody sets the system's time. */
   nowMs(): number;
   /** Milliseconds that never go back, from an arbitrary start. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason when it aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `run` once after `ms`; the returned function calls it off. */
+  /** Calls `run` once after `ms`; the returned function cancels it. */
   after(ms: number, run: () => void): () => void;
 }
 
@@ -39,20 +39,20 @@ export class SystemClock implements Clock {
   }
 }
 
-/** Calls `run` once everybody else who is waiting has been served; the returned function calls it off. */
+/** Calls `run` once, after all callbacks that are ready now; the returned function cancels it. */
 export function nextTurn(run: () => void): () => void {
   const immediate = setImmediate(run);
   return () => clearImmediate(immediate);
 }
 
-/** Lets everything that is ready to run do so. */
+/** Lets every callback that is ready run. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) {
     await new Promise<void>((resolve) => void setImmediate(() => resolve()));
   }
 }
 
-/** A sleep by any clock that has timers. */
+/** A sleep on any clock with timers. */
 export function sleepOn(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
@@ -68,7 +68,7 @@ export function sleepOn(clock: Clock, ms: number, signal?: AbortSignal): Promise
   });
 }
 
-/** Lets a loop sleep until it is woken; a call that comes while it works is not lost. */
+/** Lets a loop sleep until another part wakes it. A `wake` during the loop's work is kept for its next sleep. */
 export class Waker {
   #woken = Promise.withResolvers<void>();
 
@@ -78,7 +78,7 @@ export class Waker {
     this.#woken.resolve();
   }
 
-  /** Until it is woken or, if a time is given, that is over. */
+  /** Waits for `wake` or, if a time is given, for the end of that time. */
   async sleep(ms?: number): Promise<void> {
     const { promise: over, resolve } = Promise.withResolvers<void>();
     const cancel = ms === undefined ? () => {} : this.clock.after(ms, resolve);
@@ -109,7 +109,10 @@ export function deadline(
   };
 }
 
-/** `work`, or a rejection with the signal's reason as soon as it aborts; what comes late goes to `late`. */
+/**
+ * `work`, or a rejection with the signal's reason as soon as it aborts. A value that arrives after that goes to
+ * `late`.
+ */
 export function race<T>(work: Promise<T>, signal: AbortSignal, late?: (value: T) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     const aborted = () => reject(signal.reason);

@@ -1,8 +1,8 @@
 /**
  * The one error class of the project and its closed set of codes.
  *
- * A code says what a caller can do about it and is one to one with a gRPC status; the message says what was
- * attempted, on what, what was found and what was wanted. Our own bugs use `assert`, not these.
+ * A code tells the caller what to do and corresponds to one gRPC status. The message names the action, its object, the
+ * value that was found and the value that was wanted. Bugs of the program itself use `assert`, not these errors.
  *
  * The room owns what every program needs and what knows nothing of machines: errors, the clock, the host, processes,
  * secrets, versions.
@@ -35,7 +35,7 @@ const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, number]) => [
 export class SvcError extends Error {
   override readonly name = "SvcError";
 
-  /** When it makes sense to try again, where that is known. */
+  /** When a retry makes sense, where that is known. */
   readonly retryMs?: number;
 
   constructor(readonly code: Code, message: string, options?: { cause?: unknown; retryMs?: number }) {
@@ -43,7 +43,7 @@ export class SvcError extends Error {
     this.retryMs = options?.retryMs;
   }
 
-  /** Whatever was thrown, as an `SvcError`: an abort is `canceled` or `deadline_exceeded`, the rest `unknown`. */
+  /** Any thrown value as an `SvcError`: an abort is `canceled` or `deadline_exceeded`, the rest `unknown`. */
   static from(thrown: unknown): SvcError {
     if (thrown instanceof SvcError) return thrown;
     const name = (thrown as { name?: string } | null)?.name;
@@ -61,12 +61,14 @@ export class SvcError extends Error {
   }
 }
 
-/** The text of whatever was thrown. */
+/** The text of any thrown value. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** The message with those of its causes: `a: b: c`; a cause whose text already stands in it is not repeated. */
+/**
+ * The message followed by the messages of its causes: `a: b: c`. A cause whose text is already there is not repeated.
+ */
 export function chainOf(thrown: unknown): string {
   let text = messageOf(thrown);
   let cause = (thrown as { cause?: unknown } | null)?.cause;
@@ -85,7 +87,7 @@ export function joined(attempt: string, failures: readonly unknown[]): SvcError 
   return new SvcError(code, `${attempt}: ${failures.map(chainOf).join("; ")}`, { cause: failures[0] });
 }
 
-/** Stops the program's own bugs where they are; never for input. */
+/** Throws on a bug of the program itself; never for input. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new Error(`Bug: ${message}`);
 }

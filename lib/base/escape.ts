@@ -1,28 +1,28 @@
 /**
- * Text from elsewhere as it is shown to people: what would move the cursor, colour or rename a terminal, hide or
- * reorder what stands around it, is written out as JSON writes it (`\u001b`).
+ * Makes foreign text safe to show. Characters that move the cursor, colour or rename a terminal, or hide or reorder
+ * the text around them are written as JSON writes them (`\u001b`).
  *
- * `DenoHost` does it with everything that a program prints, and the log with every line, so that a new command need
- * not think of it. JSON stays the same value.
+ * `DenoHost` escapes everything that a program prints, and the log escapes every line, so a new command gets this
+ * without code of its own. Escaped JSON keeps its value.
  */
 
-/** C0 but tab and newline, DEL, C1, line and paragraph separators, marks and overrides of direction, and BOM. */
+/** C0 except tab and newline, DEL, C1, line and paragraph separators, direction marks and overrides, and BOM. */
 // deno-lint-ignore no-control-regex
 const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 // deno-lint-ignore no-control-regex
 const ANY = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/;
 
-/** Several lines of text: tabs and newlines stay. */
+/** Escapes text of several lines: tabs and newlines stay. */
 export function escaped(text: string): string {
   return text.replace(HIDDEN, unicode);
 }
 
-/** A text that is to stay on one line and in one column, such as a name in a table. */
+/** Escapes text for one line and one column, such as a name in a table. */
 export function escapedLine(text: string): string {
   return escaped(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
 }
 
-/** Whether a name has in it what is not to be seen as such. */
+/** Whether a name contains a character that `escaped` would replace. */
 export function hasHidden(text: string): boolean {
   return ANY.test(text);
 }

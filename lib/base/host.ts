@@ -1,6 +1,6 @@
 /**
- * What the programs need of the machine they run on beside files: narrow ports, of which each caller names those that
- * it uses. `host_deno.ts` has all of them; tests give what the test needs.
+ * The machine that the programs run on, apart from its files: narrow ports, from which each caller declares those that
+ * it uses. `host_deno.ts` implements all of them; a test implements the ones that it needs.
  */
 
 import type { SvcError } from "./error.ts";
@@ -13,7 +13,7 @@ export interface Environment {
 }
 
 export interface WholeEnvironment {
-  /** Everything in the environment. */
+  /** All environment variables. */
   environment(): Record<string, string>;
 }
 
@@ -30,25 +30,25 @@ export interface WorkingFolder {
   cwd(): string;
 }
 
-/** Where a command line says something. */
+/** The output of a command line. */
 export interface Output {
   /**
-   * Writes to standard output / standard error, for what is data rather than log. Control characters are written out
-   * (`escape.ts`), as much of it comes from elsewhere; JSON stays the same value.
+   * Writes data, as opposed to log lines, to standard output or standard error. Escapes control characters
+   * (`escape.ts`), because much of it comes from elsewhere; escaped JSON keeps its value.
    */
   write(text: string): void;
   writeError(text: string): void;
 }
 
 export interface Screen {
-  /** Writes to standard error as it is: what moves the cursor or has a colour. Nothing that comes from elsewhere. */
+  /** Writes to standard error unescaped: cursor movements and colours. Never text that comes from elsewhere. */
   draw(text: string): void;
-  /** Whether standard output is a terminal that shows colours, and nobody asked for none (`NO_COLOR`). */
+  /** Whether standard output is a terminal with colours and `NO_COLOR` is not set. */
   coloured(): boolean;
 }
 
 export interface Termination {
-  /** Calls `run` when the process is asked to end; the returned function stops listening. */
+  /** Calls `run` when the system asks the process to end; the returned function stops listening. */
   onTermination(run: (signal: string) => void): () => void;
 }
 
@@ -57,52 +57,53 @@ export interface ProcessUsage {
   usage(): { readonly residentBytes: number; readonly heapUsedBytes: number; readonly cpuUs: number };
 }
 
-/** Memory that a device shares. */
+/** Memory shared with a device. */
 export interface DeviceMemory {
   /** A copy of its first bytes. */
   read(bytes: number): Uint8Array<ArrayBuffer>;
 }
 
-/** Memory beside a control call's message, whose address stands in the message at byte `at`. */
+/** Memory beside the message of a control call; the message holds its address at byte `at`. */
 export interface Pointed {
   readonly at: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Who hears what a device gives. */
+/** Receives what a device delivers. */
 export interface Follower {
   heard(bytes: Uint8Array<ArrayBuffer>): void;
-  /** Called once, if nothing more can be read. */
+  /** Called once, when nothing more can be read. */
   failed(error: SvcError): void;
 }
 
 /**
- * A character device. Errors are `unavailable` for one that is gone, `invalid_argument` for what it does not take,
- * `resource_exhausted` where somebody else uses it, `aborted` where there is nothing yet.
+ * A character device. Errors are `unavailable` for a device that is gone, `invalid_argument` for a request that it
+ * does not accept, `resource_exhausted` for a device in use by another program, `aborted` if there is nothing to read
+ * yet.
  */
 export interface Device {
   readonly path: string;
-  /** A control call by its number; `data` goes in, and comes out as the device has changed it. */
+  /** A control call (ioctl) by its number. The device reads and overwrites `data`. */
   control(request: number, data: Uint8Array<ArrayBuffer>, pointed?: readonly Pointed[]): void;
   /** A control call whose argument is a number instead of a message. */
   tell(request: number, value: number): void;
   /**
    * Reads in a thread of its own, in batches of at most `batchBytes`, so that nothing is lost while this thread is
-   * busy. The returned function ends it; only then may the device be closed.
+   * busy. The returned function ends the thread; close the device only after it.
    */
   follow(batchBytes: number, follower: Follower): () => Promise<void>;
-  /** The number by which this process knows the open file, for its own threads. */
+  /** The descriptor, for other threads of this process. */
   readonly file: number;
-  /** Takes over a file that a control call has opened. */
+  /** Takes over a descriptor that a control call has opened. */
   adopt(file: number, path: string): Device;
   map(offset: number, bytes: number): DeviceMemory;
-  /** What is there, up to so many bytes, in a file from byte `at` on; none at the end. */
+  /** The bytes at `at`, up to the given count; none at the end of the file. */
   read(bytes: number, at?: number): Uint8Array<ArrayBuffer>;
-  /** How many of the first bytes the device has taken. */
+  /** Writes; returns how many of the first bytes the device has accepted. */
   write(bytes: Uint8Array<ArrayBuffer>): number;
-  /** Whether there is something to fetch, or to fail at, within that time. Not to be closed meanwhile. */
+  /** Waits for data or an error within that time. Do not close the device meanwhile. */
   readable(withinMs: number): Promise<boolean>;
-  /** The same for urgent data, by which files of sysfs tell a change. */
+  /** The same for urgent data, by which a sysfs file reports a change. */
   urgent(withinMs: number): Promise<boolean>;
   /** Idempotent. */
   close(): void;
@@ -113,16 +114,16 @@ export interface Devices {
   openDevice(path: string): Device;
 }
 
-/** How a thread switches a wire: by a control call, or by writing where `request` is 0. */
+/** How a thread switches a wire: by a control call, or by a write if `request` is 0. */
 export interface Wire {
-  /** The number of the open file. */
+  /** The descriptor. */
   readonly file: number;
   readonly request: number;
   readonly on: Uint8Array;
   readonly off: Uint8Array;
 }
 
-/** How late the switches of pulses were. */
+/** How late the edges of the pulses were. */
 export interface Lateness {
   readonly switches: number;
   readonly p50Us: number;
@@ -132,9 +133,9 @@ export interface Lateness {
 
 /** One wire that is switched on and off. */
 export interface Pulse {
-  /** Pulses of `onNs` every `periodNs` from the next switch on. */
+  /** Makes pulses of `onNs` every `periodNs`, from the next edge on. */
   set(periodNs: number, onNs: number): void;
-  /** Resolves when nothing switches the wire any more. Idempotent. */
+  /** Resolves when no thread switches the wire any more. Idempotent. */
   end(): Promise<void>;
 }
 
@@ -149,7 +150,7 @@ export interface PulseHost {
   openPulses(): Pulses;
 }
 
-/** All ports of a machine: what the programs start from. Nobody else asks for it. */
+/** All ports of a machine, for the entry points of the programs. No other code asks for it. */
 export interface Host
   extends
     Files,

@@ -79,7 +79,7 @@ export class DenoHost extends SystemFiles implements Host {
 
   usage(): { residentBytes: number; heapUsedBytes: number; cpuUs: number } {
     const { rss: residentBytes, heapUsed: heapUsedBytes } = Deno.memoryUsage();
-    // Not imported: Node's `process` takes as long to load as an empty program runs, and only a machine asks for it.
+    // Not imported: Node's `process` takes as long to load as an empty program runs, and only a machine needs it.
     // deno-lint-ignore no-process-global
     const { user, system } = process.cpuUsage();
     return { residentBytes, heapUsedBytes, cpuUs: user + system };

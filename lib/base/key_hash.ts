@@ -1,8 +1,8 @@
 /**
- * Hashes of API keys: what is kept and handed on in place of the keys themselves.
+ * Hashes of API keys, which are stored and passed on in place of the keys.
  *
- * `scrypt$N$r$p$salt$hash`, salt and hash in base64url. Whoever has one can tell whether a key is the right one, and
- * cannot find it: keys have so much chance in them that the hash need not be slow, only not fast.
+ * The form is `scrypt$N$r$p$salt$hash`, salt and hash in base64url. A holder of the hash can check a key and cannot
+ * find it: a key has so much entropy that the hash need not be slow, only not fast.
  */
 
 import { Buffer } from "node:buffer";
@@ -12,7 +12,7 @@ const COST = { N: 1024, r: 8, p: 1 };
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 const HASH = /^scrypt\$(\d{1,6})\$(\d{1,2})\$(\d{1,2})\$([\w-]{22})\$([\w-]{43})$/;
-/** What the hash of a key that there is not looks like: such a one takes as long to refuse. */
+/** Stands in for the hash of an unknown key, so that refusing one takes equally long. */
 const NOBODY = `scrypt$1024$8$1$${"A".repeat(22)}$${"A".repeat(43)}`;
 
 export async function hashOfKey(key: string): Promise<string> {
@@ -22,7 +22,7 @@ export async function hashOfKey(key: string): Promise<string> {
   return `scrypt$${N}$${r}$${p}$${salt.toString("base64url")}$${hash.toString("base64url")}`;
 }
 
-/** Another one for every hash, even of the same key; it leads neither to the hash nor to the key. */
+/** A label that differs for every hash, even of the same key; it reveals neither the hash nor the key. */
 export function fingerprintOf(hash: string): string {
   return createHash("sha256").update(hash).digest("base64url").slice(0, 22);
 }
@@ -31,7 +31,7 @@ export function isKeyHash(text: string): boolean {
   return HASH.test(text);
 }
 
-/** Whether it is the hash of this key. No hash at all takes the same time, and is that of none. */
+/** Whether the hash is that of this key. A missing hash takes the same time and matches no key. */
 export async function isHashOf(hash: string | undefined, key: string): Promise<boolean> {
   const [, n, r, p, salt, wanted] = HASH.exec(hash ?? NOBODY) ?? HASH.exec(NOBODY)!;
   const cost = { N: Number(n), r: Number(r), p: Number(p) };

@@ -1,29 +1,31 @@
 /**
- * Other programs that ours runs and looks after. `process_deno.ts` has the real ones, tests have theirs.
+ * Child processes. `process_deno.ts` runs real ones; tests replace them.
  */
 
 import { type Clock, deadline, race } from "./clock.ts";
 import { SvcError } from "./error.ts";
 
 export interface ProcessCommand {
-  /** A path, or a name that is looked for in `PATH`. */
+  /** A path, or a name that is searched in `PATH`. */
   readonly command: string;
   readonly args?: readonly string[];
-  /** Added to our own environment; all there is, with `bare`. */
+  /** Added to this program's environment; with `bare` the whole environment. */
   readonly env?: { readonly [name: string]: string };
   readonly bare?: boolean;
   readonly cwd?: string;
-  /** It and what it starts are a group, which gets signals together. Ctrl-C in our terminal does not reach it. */
+  /**
+   * The process and its children form a group, which gets signals together. Ctrl-C in our terminal does not reach it.
+   */
   readonly ownGroup?: boolean;
   /**
-   * Nothing of its group outlives it or us, even if we are killed; on Linux nothing that it started either, whatever
-   * group that is in, unless it has another environment. Makes a group of its own. Not on Windows; needs the programs
-   * `sh`, `cat` and `grep`.
+   * No process of its group outlives it or this program, even if this program is killed. On Linux this also covers
+   * processes that left the group, unless they changed their environment. Makes a group of its own. Not on Windows;
+   * needs the programs `sh`, `cat` and `grep`.
    */
   readonly leash?: boolean;
-  /** It writes where we write, also when we are no more; there are no lines of it to read. */
+  /** The process inherits our output, also after our end; there are no lines to read. */
   readonly inheritOutput?: boolean;
-  /** What it writes to standard error is added to this file. Not on Windows; needs the program `sh`. */
+  /** Appends the standard error of the process to this file. Not on Windows; needs the program `sh`. */
   readonly errorFile?: string;
 }
 
@@ -38,54 +40,56 @@ export interface Exit {
 export interface RunningProcess {
   readonly pid: number;
   /**
-   * What it writes, line by line, each to be read once, by one reader. A process nobody listens to stops when the
-   * pipe is full. They end when everybody who inherited them has closed them, which may be after `exited`.
+   * Its output, line by line; each can be read once, by one reader. The process blocks on a full pipe if nobody reads.
+   * The lines end when every process that inherited the pipe has closed it, which may be after `exited`.
    */
   readonly stdout: AsyncIterable<string>;
   readonly stderr: AsyncIterable<string>;
   readonly exited: Promise<Exit>;
-  /** Does nothing to a process that has exited; with `group`, what is left of its group still hears it. */
+  /** Does nothing to a process that has exited; with `group` it still reaches the rest of its group. */
   signal(name: Signal, options?: { readonly group?: boolean }): void;
 }
 
-/** A process that is talked with in bytes. */
+/** A process with a byte stream to and from it. */
 export interface PipedProcess extends Omit<RunningProcess, "stdout"> {
-  /** What it writes to standard output; to be read once. */
+  /** Its standard output; can be read once. */
   readonly output: AsyncIterable<Uint8Array>;
-  /** To its standard input; resolves when the pipe has taken it. Throws `unavailable` where nobody reads any more. */
+  /**
+   * Writes to its standard input; resolves when the pipe has taken the bytes. Throws `unavailable` without a reader.
+   */
   write(bytes: Uint8Array): Promise<void>;
 }
 
 export interface PipeHost {
   /**
-   * Starts a program whose standard input ends with us. `leash` and `inheritOutput` mean nothing here. Throws as
+   * Starts a program whose standard input ends with this program. Ignores `leash` and `inheritOutput`. Throws as
    * `spawn` does.
    */
   pipe(command: ProcessCommand): PipedProcess;
 }
 
 export interface SpawnHost {
-  /** Starts a program; its standard input is empty. Throws an `SvcError` where it cannot: `not_found`, … */
+  /** Starts a program with empty standard input. Throws an `SvcError` if it cannot: `not_found`, … */
   spawn(command: ProcessCommand): RunningProcess;
 }
 
-/** What a process, with those that it has started, takes. */
+/** Resources of a process and its descendants. */
 export interface ProcessFigures {
   readonly residentBytes: number;
-  /** Since it began. */
+  /** CPU time since its start. */
   readonly cpuUs: number;
 }
 
 export interface ProcessTable {
-  /** Of a process by its number; nothing where it is not known. Only Linux tells. */
+  /** Resources of a process by its number; `undefined` if they are unknown. Linux only. */
   figuresOf(pid: number): ProcessFigures | undefined;
 }
 
 export interface ProcessHost extends SpawnHost {
   /**
-   * Processes that lead a group of their own and have this in their environment, whoever started them. Their exit is
-   * seen within a moment, without its code, until the signal aborts: then `exited` rejects with its reason. Only Linux
-   * knows of any.
+   * Leaders of process groups with this variable in their environment, whoever started them. `exited` resolves shortly
+   * after the end of a process, without its exit code, and rejects with the signal's reason on abort. On other systems
+   * than Linux there are none.
    */
   findMarked(name: string, value: string, clock: Clock, until: AbortSignal): Promise<FoundProcess[]>;
 }
@@ -95,13 +99,13 @@ export interface FoundProcess {
   readonly env: { readonly [name: string]: string };
 }
 
-/** The exit code of a process that was somebody else's child. */
+/** The exit code of another process's child. */
 export const EXIT_UNKNOWN = -1;
 
-/** Longer lines are given in pieces. */
+/** Longer lines are delivered in pieces. */
 export const LINE_CHARS_MAX = 16 * 1024;
 
-/** Asks a process and its group to end and kills what is left of them after `graceMs`. */
+/** Asks a process and its group to end, and kills what is left of them after `graceMs`. */
 export async function endProcess(process: RunningProcess, clock: Clock, graceMs: number): Promise<Exit> {
   process.signal("SIGTERM", { group: true });
   const cancel = clock.after(graceMs, () => process.signal("SIGKILL", { group: true }));
@@ -113,7 +117,7 @@ export async function endProcess(process: RunningProcess, clock: Clock, graceMs:
   }
 }
 
-/** Whether a process ends in that time; one whose end is not seen does not. */
+/** Whether a process ends within that time; false if its end cannot be observed. */
 export async function endsWithin(exited: Promise<Exit>, clock: Clock, ms: number): Promise<boolean> {
   const late = deadline(clock, ms, () => new SvcError("deadline_exceeded", "too late"));
   try {
@@ -126,7 +130,7 @@ export async function endsWithin(exited: Promise<Exit>, clock: Clock, ms: number
   }
 }
 
-/** Bytes as lines, as a terminal would leave them: of a line that was written over, what stands there in the end. */
+/** Bytes as the lines that a terminal would show: of an overwritten line, its last state. */
 export async function* linesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";

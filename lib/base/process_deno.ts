@@ -1,5 +1,5 @@
 /**
- * Other programs, as this system runs them.
+ * Child processes on this system.
  */
 
 import { type Code, messageOf, SvcError } from "./error.ts";
@@ -48,15 +48,15 @@ export async function findMarked(
 }
 
 /**
- * What a leash ends with: waits until our end of the pipe closes, then kills those that have the mark in their
- * environment, whatever group they are in, and the group.
+ * The end of a leash: waits until our end of the pipe closes, then kills every process with the mark in its
+ * environment, in whatever group, and the group.
  */
 const WATCH = `cat <&3; for one in $(grep -lszxF "SVC_LEASH=$1" /proc/[0-9]*/environ); do ` +
   "one=${one#/proc/}; kill -KILL ${one%/environ}; done; kill -KILL -$2";
 
 /**
- * Runs its arguments as the leader of its group, beside a watch: the pipe closes with us, whatever became of us. Where
- * there is `setsid` the watch is in no group that gets signals with the program.
+ * Runs its arguments as the leader of a group, beside a watcher: the pipe closes with this program, however it ends.
+ * With `setsid` the watcher is in no group that gets signals with the program.
  */
 const LEASH = `mark=$1; shift; exec 3<&0; ` +
   `( $(command -v setsid) sh -c '${WATCH}' watch "$mark" $$ >/dev/null 2>&1 & ); ` +
@@ -113,7 +113,7 @@ class DenoProcess implements RunningProcess {
   }
 }
 
-/** Its standard input is a pipe, which closes with us; so it needs no leash. */
+/** Its standard input is a pipe that closes with this program, so it needs no leash. */
 class DenoPipedProcess implements PipedProcess {
   readonly pid: number;
   readonly output: AsyncIterable<Uint8Array>;
@@ -172,10 +172,10 @@ class DenoPipedProcess implements PipedProcess {
 
 const NO_LINES: AsyncIterable<string> = { async *[Symbol.asyncIterator]() {} };
 
-/** How often a process that is not our child is looked at. */
+/** Polling interval for a process that is not our child. */
 const LOOK_MS = 500;
 
-/** One that somebody else started: known by its number and its start, for numbers are used again. */
+/** A process that another program started, identified by its number and start time, because numbers are reused. */
 class FoundDenoProcess implements RunningProcess {
   readonly stdout = NO_LINES;
   readonly stderr = NO_LINES;
@@ -205,7 +205,7 @@ class FoundDenoProcess implements RunningProcess {
   }
 }
 
-/** What Linux tells of a process: its group, and when it began (proc(5)). Nothing of one that only waits for its parent. */
+/** Linux's facts of a process: its group and start time (proc(5)). None for one that only waits for its parent. */
 function procStat(pid: number): { group: number; started: string } | undefined {
   try {
     const text = Deno.readTextFileSync(`/proc/${pid}/stat`);
@@ -216,9 +216,9 @@ function procStat(pid: number): { group: number; started: string } | undefined {
   }
 }
 
-/** Processes that one may have started and that are still counted. */
+/** Limit of the descendants that are counted. */
 const FAMILY_MAX = 256;
-/** Of a page, and of a tick of the clock that counts a process's time, as Linux has them nearly everywhere. */
+/** Size of a page and length of a clock tick, the same on nearly every Linux. */
 const PAGE_BYTES = 4096;
 const TICK_US = 10_000;
 
@@ -226,7 +226,7 @@ const TICK_US = 10_000;
 export function figuresOf(pid: number): ProcessFigures | undefined {
   const family = [pid];
   let residentBytes = 0, cpuUs = 0, known = 0;
-  // The list grows while it is gone through.
+  // The loop extends the list.
   for (const one of family) {
     try {
       const text = Deno.readTextFileSync(`/proc/${one}/stat`);
@@ -237,7 +237,7 @@ export function figuresOf(pid: number): ProcessFigures | undefined {
       const children = Deno.readTextFileSync(`/proc/${one}/task/${one}/children`).trim();
       if (children !== "" && family.length < FAMILY_MAX) family.push(...children.split(" ").map(Number));
     } catch {
-      // It has ended, or this is not Linux.
+      // The process has ended, or this is not Linux.
     }
   }
   return known === 0 ? undefined : { residentBytes, cpuUs };

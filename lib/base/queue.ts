@@ -1,8 +1,8 @@
 /**
- * A queue between a maker that does not wait and one reader that may be slow.
+ * A queue between a producer that does not wait and one reader that may be slow.
  *
- * It holds a limited number of values and says when it is full; what then happens is up to the maker. The reader
- * iterates over it; the iteration ends when the maker or the reader ends it or the signal aborts, also while the
+ * It holds a limited number of values and reports when it is full; the producer decides what happens then. The reader
+ * iterates over it; the iteration ends when the producer or the reader ends it or the signal aborts, also while the
  * reader waits.
  */
 
@@ -15,7 +15,7 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
   #closing: { readonly failure: unknown } | undefined;
   #failure?: unknown;
 
-  /** `left` is called once, when the queue ends for whatever reason. */
+  /** `left` is called once, when the queue ends for any reason. */
   constructor(
     private readonly limit: number,
     private readonly left: () => void = () => {},
@@ -25,7 +25,7 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
     if (signal?.aborted) this.end();
   }
 
-  /** Whether the value was taken: not when the queue is full or has ended. */
+  /** Whether the value was accepted: false if the queue is full or has ended. */
   push(value: T): boolean {
     if (this.#ended || this.#closing || this.#values.length >= this.limit) return false;
     const reader = this.#waiting.shift();
@@ -34,13 +34,13 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
     return true;
   }
 
-  /** Takes nothing more; the iteration ends, with an error if one is given, when its values have been read. */
+  /** Accepts nothing more; the iteration ends, with the error if one is given, after its values have been read. */
   close(failure?: unknown): void {
     if (this.#values.length === 0) return this.end(failure);
     this.#closing ??= { failure };
   }
 
-  /** Ends the iteration, with an error if one is given. Values not yet read are dropped. */
+  /** Ends the iteration, with the error if one is given. Drops values not yet read. */
   end(failure?: unknown): void {
     if (this.#ended) return;
     this.#ended = true;

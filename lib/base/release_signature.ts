@@ -1,9 +1,9 @@
 /**
- * Signatures of releases: who signs what, and which keys are to be trusted.
+ * Signatures of releases: who signs what, and which keys are trusted.
  *
- * A statement names one file completely; Ed25519 signs its canonical JSON (docs/packages.md). Keys follow one another:
- * each new one is signed by the one before, so that whoever trusts one finds the way to the newest, and stops trusting
- * the old one there. Pure: what is trusted at first and what is kept is the caller's business.
+ * A statement identifies one file completely; Ed25519 signs its canonical JSON (docs/packages.md). Each new key is
+ * signed by its predecessor, so that a program that trusts one key finds the way to the newest, and stops trusting the
+ * old key there. Pure: the caller owns the initial trust and the stored keys.
  */
 
 import { Buffer } from "node:buffer";
@@ -18,11 +18,11 @@ import {
 import { SvcError } from "./error.ts";
 import type { Json } from "./schema/schema.ts";
 
-/** What a signature says: this file is that release. */
+/** The content of a signature: this file is that release. */
 export interface ReleaseStatement {
   readonly name: string;
   readonly version: string;
-  /** `linux/amd64`; empty where it is for every one. */
+  /** `linux/amd64`; empty for a file that fits every platform. */
   readonly platform: string;
   /** 64 hexadecimal digits. */
   readonly sha256: string;
@@ -48,14 +48,14 @@ export interface ReleaseKey {
   /** 32 bytes in base64. */
   readonly public_key: string;
   readonly created_ms: number;
-  /** The key before it, and that key's signature of this entry; empty for the first one. */
+  /** The previous key, and its signature of this entry; empty for the first key. */
   readonly previous: string;
   readonly signature: string;
 }
 
 const RELEASE_FORMAT = "svc-release-1";
 const KEY_FORMAT = "svc-release-key-1";
-/** What comes before the 32 bytes of an Ed25519 key in the form that crypto libraries read. */
+/** The bytes before the 32 bytes of an Ed25519 key in the form that crypto libraries read. */
 const PUBLIC_KEY_HEAD = Buffer.from("302a300506032b6570032100", "hex");
 const KEYS_MAX = 1000;
 
@@ -69,8 +69,8 @@ export function signRelease(statement: ReleaseStatement, privateKeyPem: string):
 }
 
 /**
- * The statement of a `.sig` file if one of the keys has signed it. Throws `data_loss` where it is broken or the
- * signature is not that key's, `permission_denied` where the key is none of those.
+ * The statement of a `.sig` file if one of the keys has signed it. Throws `data_loss` for a broken file or signature,
+ * `permission_denied` for a key that is not among them.
  */
 export function verifyRelease(sig: unknown, keys: readonly ReleaseKey[]): ReleaseStatement {
   const { statement, key, signature } = checkedRelease(sig);
@@ -87,7 +87,7 @@ export function verifyRelease(sig: unknown, keys: readonly ReleaseKey[]): Releas
   throw new SvcError("data_loss", `${what} is not what key "${key}" signed: the statement has been changed`);
 }
 
-/** A new pair of keys; with the private key before it (PEM), as its successor. */
+/** A new pair of keys; given the previous private key (PEM), as its successor. */
 export function newReleaseKey(
   nowMs: number,
   previousPrivateKeyPem?: string,
@@ -108,8 +108,8 @@ export class KeyRing {
   constructor(readonly keys: readonly ReleaseKey[]) {}
 
   /**
-   * The keys to trust from now on, given a list from anywhere: each trusted key that has a successor in the list is
-   * replaced by the last one of its line. Entries that nobody trusted has signed do nothing.
+   * The keys to trust from now on, given a list from anywhere: replaces each trusted key that has successors in the
+   * list by the last one of its line. Entries that no trusted key has signed have no effect.
    */
   follow(list: unknown): KeyRing {
     const entries = Array.isArray(list) ? list.slice(0, KEYS_MAX).filter(isKey) : [];
@@ -171,7 +171,7 @@ function isSigned(
   return verify(null, bytesOf(format, value), key, Buffer.from(signature, "base64"));
 }
 
-/** The format comes first: what is signed as one thing is never good for another. */
+/** The format comes first: a signature for one purpose is never valid for another. */
 function bytesOf(format: string, value: { [key: string]: Json }): Uint8Array {
   return Buffer.from(`${format}\n${canonicalJson(value)}`);
 }

@@ -1,7 +1,7 @@
 /**
- * Secret: a text that shows itself as stars wherever it is printed, logged or written as JSON.
+ * Secret: a text that prints, logs and serializes as stars.
  *
- * Only `reveal` gives the text; comparing two secrets means revealing both.
+ * Only `reveal` returns the text; to compare two secrets, reveal both.
  */
 
 import { STARS } from "./schema/json_secrets.ts";
@@ -14,7 +14,7 @@ export class Secret {
     this.#text = text;
   }
 
-  /** The text itself: for the one who sends or checks it. */
+  /** The text itself: for the code that sends or checks it. */
   reveal(): string {
     return this.#text;
   }

@@ -1,32 +1,32 @@
 /**
  * Semantic versions and ranges of them, as `@std/semver` reads them.
  *
- * Ranges are those people know from package managers: `1.2`, `1.x`, `^1.2.3`, `~1.2`, `>=1.2 <2`, and alternatives
- * with `||`. A version before its release (`1.0.0-rc1`) is in a range only where the range names one itself.
+ * Ranges have the syntax of package managers: `1.2`, `1.x`, `^1.2.3`, `~1.2`, `>=1.2 <2`, and alternatives with `||`.
+ * A pre-release (`1.0.0-rc1`) is in a range only if the range names a pre-release itself.
  */
 
 import { compare, parse, parseRange as parseBounds, satisfies, type SemVer } from "@std/semver";
 
 export type Version = SemVer;
 
-/** Tells whether a version is in it. */
+/** Whether a version is in the range. */
 export type Range = (version: Version) => boolean;
 
 const TEXT_LENGTH_MAX = 200;
 
-/** Reads `1.2.3` or `v1.2.3-rc.1+build`; undefined where the text is no version. */
+/** Reads `1.2.3` or `v1.2.3-rc.1+build`; `undefined` if the text is no version. */
 export function parseVersion(text: string): Version | undefined {
   return read(text, parse);
 }
 
-/** Below 0 where `a` comes before `b`. */
+/** Negative if `a` precedes `b`. */
 export function compareVersions(a: Version, b: Version): number {
   return compare(a, b);
 }
 
-/** Reads a range; a whole version is the range of itself alone. Undefined where the text is none. */
+/** Reads a range; a complete version is a range of itself alone. `undefined` if the text is no range. */
 export function parseRange(text: string): Range | undefined {
-  // The library takes an empty alternative for every version.
+  // The library accepts an empty alternative as every version.
   if (text.split("||").some((one) => one.trim() === "")) return undefined;
   const bounds = read(text, parseBounds);
   return bounds && ((version) => satisfies(version, bounds));

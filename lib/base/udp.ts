@@ -1,6 +1,5 @@
 /**
- * Datagrams: a socket that sends to anybody and hears what comes to it, and one of a group that everybody on a network
- * hears.
+ * Datagrams: a socket that sends to and receives from any address, and a socket of a multicast group.
  */
 
 import { createSocket } from "node:dgram";
@@ -22,8 +21,8 @@ export interface Endpoint {
 }
 
 /**
- * Opens a socket of IPv4, on a port of the system's choice unless `bind` says otherwise; of IPv6 for an address of
- * IPv6; gives the port. Errors are those of the system.
+ * Opens a socket of the address family of `bind` (IPv4 without it), on a port of the system's choice unless `bind`
+ * names one; returns the port. Errors are those of the system.
  */
 export function openUdp(
   received: (bytes: Uint8Array, sender: UdpSender) => void,
@@ -49,28 +48,28 @@ export function openUdp(
 export interface GroupOptions {
   /** Address and port of the group (IPv4). */
   readonly group: Endpoint;
-  /** The interface that is meant, by its address. */
+  /** The address of the interface. */
   readonly at: string;
   readonly received: (bytes: Uint8Array, from: Endpoint) => void;
-  /** What goes wrong once it is open: the socket stays, and may work again. */
+  /** Receives errors after opening: the socket stays open and may recover. */
   readonly failed: (error: SvcError) => void;
 }
 
 export interface GroupSocket {
-  /** Sends to the group, or to one of those who are heard. Errors go to `failed`. */
+  /** Sends to the group, or to one sender. Errors go to `failed`. */
   send(bytes: Uint8Array, to?: Endpoint): void;
-  /** Resolves when what was sent has left. Idempotent. */
+  /** Resolves when everything has been sent. Idempotent. */
   close(): Promise<void>;
 }
 
-/** As for any network that a datagram of a group is not to leave: those who hear it may check. */
+/** The hop limit of a datagram that must not leave the network: receivers may check it. */
 const GROUP_TTL = 255;
-/** Messages that wait for the system to take them; more are dropped, as a network would. */
+/** Limit of messages that wait for the system; more are dropped, as a network would. */
 const WAITING_MAX = 256;
 
 /**
- * Joins a group on one interface, beside other programs that have. On some systems it also hears what comes to the
- * group at other interfaces. Rejects with `unavailable` where the system does not allow it.
+ * Joins a group on one interface, beside other programs in it. On some systems the socket also receives the group's
+ * datagrams from other interfaces. Rejects with `unavailable` if the system does not allow it.
  */
 export function openGroup({ group, at, received, failed }: GroupOptions): Promise<GroupSocket> {
   const socket = createSocket({ type: "udp4", reuseAddr: true });

@@ -1,7 +1,8 @@
 /**
  * XML as a tree of elements. The only file that knows the XML parser.
  *
- * Promises: the parser is loaded with the first document; nothing is fetched and nothing is expanded. A document type, in which entities are declared, is refused.
+ * The parser is loaded with the first document. It fetches and expands nothing, and refuses a document type, which
+ * could declare entities.
  */
 
 import type { Element } from "@xmldom/xmldom";
@@ -11,7 +12,7 @@ export type { Element };
 
 const MESSAGE_LENGTH_MAX = 200;
 
-/** The root of a document. Rejects with `invalid_argument` where it is not well-formed, or has a document type. */
+/** The root of a document. Rejects with `invalid_argument` if it is malformed or has a document type. */
 export async function parseXml(xml: string): Promise<Element> {
   if (/<!(DOCTYPE|ENTITY)/i.test(xml)) {
     throw invalid("it has a document type (<!DOCTYPE>), which is not read: remove it");
@@ -29,7 +30,7 @@ export async function parseXml(xml: string): Promise<Element> {
   throw invalid("it has no element");
 }
 
-/** The elements right in another one that have this name, in their order. */
+/** The direct children with this name, in order. */
 export function childrenOf(element: Element, name: string): Element[] {
   const found: Element[] = [];
   for (let node = element.firstChild; node; node = node.nextSibling) {
@@ -42,7 +43,7 @@ export function childOf(element: Element, name: string): Element | undefined {
   return childrenOf(element, name)[0];
 }
 
-/** What is written in the first element of this name right in another one, without the space about it. */
+/** The text of the first direct child with this name, trimmed. */
 export function textIn(element: Element, name: string): string | undefined {
   return childOf(element, name)?.textContent?.trim();
 }

@@ -1,8 +1,8 @@
 /**
- * The message bus of the system (D-Bus), by which NetworkManager, BlueZ and systemd are asked to do things.
+ * The system's message bus (D-Bus), on which NetworkManager, BlueZ and systemd take calls.
  *
- * Promises: every call has a deadline; a message is of at most 4 MiB; what goes wrong is an `SvcError` that names the
- * call. The library is loaded with the first bus.
+ * Every call has a deadline, and a message has at most 4 MiB. Each failure is an `SvcError` that names the call. The
+ * library is loaded with the first bus.
  *
  * The room owns the message bus of the system.
  */
@@ -11,7 +11,7 @@ import type { MessageBus } from "./dbus_native.d.ts";
 import type { Environment } from "../host.ts";
 import { type Code, messageOf, SvcError } from "../error.ts";
 
-/** A value with its type, as the bus wants it where anything may stand: `typed("s", "text")`. */
+/** A value with an explicit type, for places where the bus accepts any type: `typed("s", "text")`. */
 export type Typed = readonly [signature: string, value: unknown];
 
 /** `a{sa{sv}}`: sections of values by name. */
@@ -28,9 +28,9 @@ export interface BusCall {
 }
 
 export interface Bus {
-  /** The answer: nothing, the value, or an array of several. Variants are the values in them. */
+  /** The answer: nothing, one value, or an array of several values. Variants are unwrapped. */
   call<T = unknown>(call: BusCall): Promise<T>;
-  /** Ends the calls under way. Idempotent. */
+  /** Fails the calls under way. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -53,7 +53,9 @@ const CODES: { readonly [name: string]: Code } = {
   InvalidArgs: "invalid_argument",
 };
 
-/** Connects to the system's bus, or to the one that `DBUS_SYSTEM_BUS_ADDRESS` names. Throws `unavailable` without it. */
+/**
+ * Connects to the system bus, or to the address in `DBUS_SYSTEM_BUS_ADDRESS`. Throws `unavailable` if there is no bus.
+ */
 export async function openBus(host: Environment): Promise<Bus> {
   const { createClient, Variant } = await import("./dbus_native.ts");
   const busAddress = host.env("DBUS_SYSTEM_BUS_ADDRESS") || SYSTEM_BUS;
@@ -61,7 +63,7 @@ export async function openBus(host: Environment): Promise<Bus> {
     busAddress,
     timeout: CALL_MS,
     maxMessageSize: MESSAGE_BYTES_MAX,
-    // Calls under way fail; those after the bus is back do not.
+    // Calls under way fail; calls after the bus is back succeed.
     reconnect: true,
   });
   try {
@@ -70,7 +72,7 @@ export async function openBus(host: Environment): Promise<Bus> {
     await bus.close().catch(() => {});
     throw new SvcError("unavailable", `there is no message bus at ${busAddress}: ${messageOf(error)}`);
   }
-  // Calls under way fail by themselves; without a listener the end of the bus would be the end of the program.
+  // Calls under way fail by themselves. Without this listener the end of the bus would end the program.
   bus.connection.on("error", () => {});
   const wrapped = (value: unknown): unknown => {
     if (isTyped(value)) return new Variant(value[0], wrapped(value[1]));

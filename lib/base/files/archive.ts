@@ -1,9 +1,9 @@
 /**
- * Archives: `.tar.gz` made from and turned into files, as streams.
+ * Archives: makes `.tar.gz` from files and files from `.tar.gz`, as streams.
  *
- * What is made depends on nothing but the files: no times, no owners. Safe on hostile bytes: names never lead out of
- * the archive, links and devices are refused, and what it unpacks to has a limit; whatever is wrong is an
- * `invalid_argument` and too much a `resource_exhausted`.
+ * The bytes of an archive depend on its files alone: it holds no times and no owners. Reading is safe on hostile
+ * bytes: a name never leads out of the archive, links and devices are refused, and the unpacked size has a limit. A
+ * malformed archive is an `invalid_argument`, an oversized one a `resource_exhausted`.
  */
 
 import { dirname, join } from "node:path";
@@ -17,29 +17,29 @@ export interface ArchiveFile {
   /** With `/` between folders, as in `model/labels.txt`. */
   readonly path: string;
   readonly bytes: number;
-  /** Somebody may run it. */
+  /** Whether the file is executable. */
   readonly executable?: boolean;
-  /** To be read once, and of an archive that is read before the next file is asked for. */
+  /** Can be read once; in an archive that is being read, before the next file is requested. */
   readonly content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
 export interface ArchiveLimits {
   readonly filesMax: number;
-  /** Of all files together, unpacked. */
+  /** Limit for the unpacked bytes of all files together. */
   readonly bytesMax: number;
 }
 
 const BLOCK = 512;
-/** The time of every file, the year 2000: other archives do not know times before 1980. */
+/** The time of every file, the year 2000: other archive formats have no times before 1980. */
 const TIME_SECONDS = 946_684_800;
 const NAME_BYTES = 100;
-/** Of a header that says more than fits into the plain one. */
+/** Limit for an extended header. */
 const EXTRA_BYTES_MAX = 64 * 1024;
-/** For each file that may be in an archive: headers, its own and those of folders, and their bytes. */
+/** Bytes allowed for each file besides its content: its header and the headers of its folders. */
 const HEADERS_MAX = 8;
 const HEADERS_BYTES_MAX = 16 * 1024;
 const PATH_CHARS_MAX = 1_000;
-/** Folders in each other. */
+/** Limit for nested folders. */
 const DEPTH_MAX = 64;
 // deno-lint-ignore no-control-regex
 const ODD = /[\\\x00-\x1f\x7f]|^[A-Za-z]:/;
@@ -53,7 +53,7 @@ export function packed(
   return through(tar(files), createGzip());
 }
 
-/** The files of an archive; folders come with the files in them. */
+/** The files of an archive; a folder appears only through the files in it. */
 export async function* unpacked(
   archive: AsyncIterable<Uint8Array>,
   { filesMax, bytesMax }: ArchiveLimits,
@@ -98,7 +98,7 @@ export async function* unpacked(
       if ((bytes += size) > bytesMax) throw tooMuch(`files of more than ${bytesMax} bytes`);
       const endsAt = reader.at + size;
       yield { path, bytes: size, executable: header.executable, content: reader.part(size) };
-      // It may not have been read, or not to its end.
+      // The caller may have read none of it, or only a part.
       await reader.skip(endsAt - reader.at + padding(size));
     }
     await reader.rest();
@@ -117,8 +117,8 @@ export async function* unpacked(
 }
 
 /**
- * Writes the files of an archive into a folder; gives their paths. What is there already is left alone: it throws.
- * Nothing of it is durable yet.
+ * Writes the files of an archive into a folder and returns their paths. Throws instead of replacing a file. The files
+ * are not durable yet.
  */
 export async function unpackInto(
   files: WriteFiles,
@@ -145,7 +145,7 @@ export async function unpackInto(
   return paths;
 }
 
-/** What is more than it can need ends it: compressed bytes may stand for a thousand times as many. */
+/** Ends an archive that unpacks to more than its files can need: compressed bytes may expand a thousand times. */
 async function* bounded(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const chunk of chunks) {
@@ -215,7 +215,7 @@ function parse(block: Uint8Array) {
   };
 }
 
-/** Of an extended header: `27 path=a/long/name\n`, where 27 is the length of all of it, in bytes. */
+/** One record of an extended header: `27 path=a/long/name\n`, where 27 is the length of the whole record in bytes. */
 function records(content: Uint8Array): { path?: string; size?: number } {
   const found: { path?: string; size?: number } = {};
   for (let at = 0; at < content.length;) {
@@ -236,7 +236,7 @@ function records(content: Uint8Array): { path?: string; size?: number } {
   return found;
 }
 
-/** A file's place, which nothing else may have: some would take the first of two, and others the last. */
+/** Refuses a second file at the same path: some readers would take the first one, others the last one. */
 function occupy(places: Map<string, "file" | "folder">, path: string): void {
   if (places.has(path)) throw wrong(`the name ${JSON.stringify(path)} twice`);
   places.set(path, "file");
@@ -262,7 +262,7 @@ function padding(bytes: number): number {
   return (BLOCK - bytes % BLOCK) % BLOCK;
 }
 
-/** Bytes by way of a compressor; errors on either side end it. */
+/** Pipes bytes through a compressor; an error on either side ends both. */
 async function* through(
   bytes: AsyncIterable<Uint8Array>,
   transform: ReturnType<typeof createGzip> | ReturnType<typeof createGunzip>,

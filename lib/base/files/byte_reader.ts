@@ -1,17 +1,17 @@
 /**
- * Bytes that come in chunks of whatever size, taken in pieces of the size that is wanted.
+ * Reads a stream of chunks of any size in pieces of the size that the caller wants.
  */
 
 import { SvcError } from "../error.ts";
 
-/** Takes bytes from chunks of whatever size. */
+/** Takes bytes from chunks of any size. */
 export class ByteReader {
   /** Bytes taken so far. */
   at = 0;
   #chunk: Uint8Array = new Uint8Array();
   readonly #chunks: AsyncIterator<Uint8Array>;
 
-  /** `cut` makes the error for chunks that end before what is asked for. */
+  /** `cut` makes the error for a stream that ends before the requested bytes. */
   constructor(chunks: AsyncIterable<Uint8Array>, private readonly cut: () => Error) {
     this.#chunks = chunks[Symbol.asyncIterator]();
   }
@@ -41,13 +41,13 @@ export class ByteReader {
     for await (const _ of this.part(bytes));
   }
 
-  /** Whether there is nothing more to take. */
+  /** Whether the stream has ended and every byte was taken. */
   async ended(): Promise<boolean> {
     while (this.#chunk.length === 0) if (!await this.#more()) return true;
     return false;
   }
 
-  /** To the end, where errors of the compression show. */
+  /** Reads to the end of the stream, where a decompressor reports its errors. */
   async rest(): Promise<void> {
     while (await this.#more());
   }
@@ -63,7 +63,7 @@ export class ByteReader {
   }
 }
 
-/** All the chunks, which have `bytes` bytes together, as one. Throws `data_loss` where they have not. */
+/** All chunks as one array of `bytes` bytes. Throws `data_loss` if their size differs. */
 export async function bytesOf(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   bytes: number,
@@ -79,7 +79,7 @@ export async function bytesOf(
   throw new SvcError("data_loss", `found a content of another size than ${bytes} bytes`);
 }
 
-/** Pieces of bytes as one. */
+/** Several arrays of bytes as one. */
 export function joinedBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
   let at = 0;

@@ -1,9 +1,9 @@
 /**
- * Durable writes, put together from the few things that a file system does.
+ * Durable writes, built from the few primitives of a file system.
  *
- * A file system promises little: bytes are there for certain only when their file is synced, a name only when its
- * folder is. The methods below make a whole of them, for the real files and for those of the simulations alike, which
- * lose what is not synced: temporary file → sync → rename → sync of the folder.
+ * A file system keeps bytes for certain only after their file is synced, and a name only after its folder is synced.
+ * The methods below combine this into one operation (temporary file → sync → rename → sync of the folder), for the
+ * real files and for those of the simulations alike, which lose whatever is not synced.
  */
 
 import { basename, dirname, join } from "node:path";
@@ -44,12 +44,12 @@ export abstract class DurableFiles implements Files {
   abstract readLink(path: string): Promise<string | undefined>;
   abstract watchFile(path: string, changed: () => void): () => void;
 
-  /** Throws where there is nothing. */
+  /** Throws if nothing is at the path. */
   protected abstract look(path: string, links: boolean): Promise<FileFacts>;
   protected abstract rename(from: string, to: string): Promise<void>;
-  /** Throws where there is something. */
+  /** Throws if something is at the path. */
   protected abstract makeLink(path: string, text: string): Promise<void>;
-  /** A name that nobody else has. */
+  /** A new name that no other file has. */
   protected abstract temporaryName(): string;
 
   async readTextFile(path: string): Promise<string> {
@@ -155,7 +155,7 @@ export abstract class DurableFiles implements Files {
     await this.syncFolder(dirname(path));
   }
 
-  /** `name`: of what is there, seen from the folder that was asked for; empty for that itself. */
+  /** `name` is the entry's path below the requested folder; empty for that folder itself. */
   async #foundAt(path: string, name: string): Promise<FoundFile[]> {
     const { kind, sizeBytes, modifiedMs } = await this.look(path, name !== "");
     if (kind === "file") return [{ path, name: name || basename(path), sizeBytes, modifiedMs }];

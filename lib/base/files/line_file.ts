@@ -1,8 +1,8 @@
 /**
- * A file of lines that only grows: what is in it stays whole whatever happens to the process or the disk.
+ * A line file: it only grows, and what is in it stays intact whatever happens to the process or the disk.
  *
- * A line that was cut short by a kill, a full disk or a power loss stays where it is as a line of its own; the next
- * one begins after it. Only the last line of a file can be cut short, those before it cannot.
+ * A line that was cut short by a kill, a full disk or a power loss stays in the file as a line of its own; the next
+ * line starts after it. Only the last line of a file can be cut short.
  */
 
 import type { AppendFile, LogFiles } from "./files.ts";
@@ -13,15 +13,15 @@ export class LineFile {
   #file?: AppendFile;
   #sizeBytes = 0;
 
-  /** Does not touch the file: the first `append` opens it, and makes it where there is none. */
+  /** Does not touch the file: the first `append` opens it, and creates it if it is missing. */
   constructor(private readonly host: LogFiles, readonly path: string) {}
 
-  /** As of the last `append`; 0 for what is no regular file. */
+  /** Size as of the last `append`; 0 unless it is a regular file. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
 
-  /** Adds lines; the last one ends with a newline too. Where it throws, part of them may be there. */
+  /** Appends lines; the last one gets a newline too. If it throws, a part of them may have been written. */
   append(lines: string): void {
     try {
       const mend = this.#file ? "" : this.#open();
@@ -39,7 +39,7 @@ export class LineFile {
     this.#file = undefined;
   }
 
-  /** Returns what ends a line that was cut short. */
+  /** Returns the newline that ends a line cut short, or nothing. */
   #open(): string {
     this.#file = this.host.openAppend(this.path);
     this.#sizeBytes = this.#file.regular ? this.#file.sizeBytes : 0;

@@ -1,10 +1,9 @@
 /**
- * The files of a folder that strangers have made.
+ * Reads a folder that an untrusted program has written, and that it may still change.
  *
- * A program of theirs may still be at work there. Promises: nothing but regular files that are in the folder itself is
- * ever read. Links are left out, hard ones too, for they may lead
- * anywhere; so are pipes and devices; none of them is waited for. On Linux every folder and file is opened from the
- * folder above it, which is held open, so that nothing can be put in its place meanwhile.
+ * Only regular files in the folder itself are ever read. Links, hard links included, are left out, because they may
+ * lead anywhere; so are pipes and devices, and opening one never blocks. On Linux every folder and file is opened
+ * relative to the descriptor of its parent folder, so that nobody can swap it meanwhile.
  */
 
 import { constants } from "node:fs";
@@ -14,18 +13,17 @@ import process from "node:process";
 import type { ArchiveFile, ArchiveLimits } from "./archive.ts";
 import { SvcError } from "../error.ts";
 
-/** Folders in each other, and names in one. */
+/** Limits for nested folders, and for the length of a name. */
 const DEPTH_MAX = 32;
 const NAMES_MAX = 100_000;
 const PIECE_BYTES = 64 * 1024;
 
-/** Nothing is followed, and nothing waited for. */
+/** Follows no link and waits for nothing. */
 const FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
- * The regular files below a folder, in a settled order, but for the entry `except` of the folder itself; `leftOut` hears
- * of what is something else. Throws
- * `resource_exhausted` past the limits.
+ * The regular files below a folder, sorted, without the folder's own entry `except`. Reports everything else to
+ * `leftOut`. Throws `resource_exhausted` past the limits.
  */
 export async function* strangersFiles(
   folder: string,
@@ -41,7 +39,7 @@ export async function* strangersFiles(
   }
 }
 
-/** Each file is closed when the next one is asked for. */
+/** Closes each file when the caller requests the next one. */
 async function* handlesIn(
   folder: string,
   below: string,
@@ -80,7 +78,7 @@ async function* handlesIn(
   }
 }
 
-/** A folder that is held open, by its descriptor: whatever stands at its path now. */
+/** A folder that is held open by its descriptor, whatever its path leads to now. */
 function placeOf(handle: FileHandle, path: string): string {
   return process.platform === "linux" ? `/proc/self/fd/${handle.fd}` : path;
 }
@@ -93,7 +91,7 @@ async function opened(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-/** As many bytes as were there; a file that has become shorter ends early, which the archive tells of. */
+/** As many bytes as the file had at first; a file that has shrunk ends early, which the archive reports. */
 async function* contentOf(handle: FileHandle, bytes: number): AsyncGenerator<Uint8Array> {
   const buffer = new Uint8Array(PIECE_BYTES);
   for (let at = 0; at < bytes;) {

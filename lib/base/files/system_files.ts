@@ -1,8 +1,8 @@
 /**
  * The files of this computer.
  *
- * Nothing it opens exclusively or removes as a tree follows a link. On Windows, where a folder cannot be synced and
- * needs no such thing, that does nothing.
+ * Opening exclusively and removing a tree follow no links. Syncing a folder does nothing on Windows, which neither can
+ * nor needs to do it.
  */
 
 import { dirname } from "node:path";
@@ -19,7 +19,7 @@ import {
 import { watchFile } from "./watch.ts";
 
 const PIECE_BYTES = 64 * 1024;
-/** Of a file to which lines are added: logs are for administrators, too. */
+/** Permissions of a log file: administrators may read it, too. */
 const APPEND_MODE = 0o640;
 
 export class SystemFiles extends DurableFiles {

@@ -1,5 +1,5 @@
 /**
- * Watching a file by way of every link that leads to it.
+ * Watches a file through every link that leads to it.
  */
 
 import { dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
@@ -17,10 +17,10 @@ export function watchFile(path: string, changed: () => void): () => void {
   };
 }
 
-/** Links in a circle have no end. */
+/** Ends a circle of links. */
 const LINKS_MAX = 40;
 
-/** The entries of folders that decide what `path` reads: every link on the way, and the file at its end. */
+/** The folder entries that decide what `path` reads: every link on the way, and the file at its end. */
 function stepsTo(path: string): Set<string> {
   const steps = new Set<string>();
   let at = parse(resolve(path)).root;

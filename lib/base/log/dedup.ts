@@ -1,9 +1,9 @@
 /**
- * De-duplication of log records: what is said again and again is written three times, announced, and then counted.
+ * De-duplicates log records: a repeated message is written three times, announced, and then counted.
  *
- * Records are the same when logger, message and fields are. A window begins with a message's first record; the
- * fourth one in it is replaced by a notice, the rest are held back. What was held back is told by a summary, as soon
- * as anything is logged after the window has ended, or on `flush`: nothing is lost without a word.
+ * Records are equal if logger, message and fields are. A window begins with a message's first record. A notice
+ * replaces the fourth record in it; the rest are held back. A summary counts the held back records, with the next log
+ * record after the window's end or on `flush`: no record is lost silently.
  */
 
 import type { Clock } from "../clock.ts";
@@ -12,12 +12,12 @@ import { formatFields } from "./line.ts";
 
 export const REPEAT_WINDOW_MS = 10_000;
 export const REPEATS_WRITTEN = 3;
-/** Windows open at a time; the oldest closes early when there are more. */
+/** Windows open at a time; with more, the oldest closes early. */
 export const REPEATS_WATCHED = 1_000;
-/** Longer records are always written. */
+/** Longer records are never held back. */
 export const REPEAT_CHARS_MAX = 4_000;
 
-/** Fields that differ between records that are otherwise the same (published names). */
+/** Fields that differ between otherwise equal records (published names). */
 const VARYING = ["grpc.time_ms", "grpc.start_time", "log_ts"] as const;
 
 interface Window {
@@ -27,13 +27,13 @@ interface Window {
 }
 
 export class Deduplicator {
-  /** By what makes records the same. All windows are equally long, so the first in order is the first to end. */
+  /** By the identity of a record. All windows have the same length, so the first in order ends first. */
   readonly #windows = new Map<string, Window>();
   #nextEndMs = Infinity;
 
   constructor(private readonly clock: Clock, private readonly next: Sink) {}
 
-  /** Passes the record on, or a notice in its place, or nothing. */
+  /** Passes on the record, a notice in its place, or nothing. */
   write(record: LogRecord): void {
     this.expire();
     const key = keyOf(record);
@@ -54,7 +54,7 @@ export class Deduplicator {
     }
   }
 
-  /** Closes the windows that have ended. */
+  /** Closes the windows whose time has ended. */
   expire(): void {
     while (this.clock.monotonicMs() >= this.#nextEndMs) this.#closeOldest();
   }
@@ -70,7 +70,7 @@ export class Deduplicator {
     const [oldest] = this.#windows.values();
     this.#nextEndMs = oldest?.endMs ?? Infinity;
     if (count <= REPEATS_WRITTEN) return;
-    // The time of the window's end: nothing can have been written since, so lines stay in the order of their times.
+    // The window's end as the time keeps the lines in order: nothing can have been written since.
     const lateMs = this.clock.monotonicMs() - endMs;
     const past = seconds(Math.min(REPEAT_WINDOW_MS, REPEAT_WINDOW_MS + lateMs));
     this.next({

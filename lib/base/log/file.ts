@@ -1,10 +1,10 @@
 /**
- * The log file: lines as on the console, in files of limited size and number.
+ * The log file: the lines of the console, in a limited number of files of limited size.
  *
- * `<path>` is written; when it is full it becomes `<path>.1`, what was that `<path>.2` and so on, and the oldest goes.
- * Each of these steps is one rename, so a process killed at any moment leaves whole files and the next one goes on.
- * Every line is with the system before the call returns. Trouble with the disk never reaches the caller: it is
- * reported once, lines that cannot be written are counted, and the count stands in the file where they are missing.
+ * The sink writes `<path>`. A full file becomes `<path>.1`, the former `<path>.1` becomes `<path>.2`, and so on; the
+ * oldest is removed. Each step is one rename, so a process killed at any moment leaves intact files and the next
+ * process continues. The system has every line before the call returns. Disk errors never reach the caller: the sink
+ * reports the first one, counts the lines that it could not write, and writes the count into the file at the gap.
  */
 
 import type { Clock } from "../clock.ts";
@@ -14,18 +14,18 @@ import type { LogFiles } from "../files/files.ts";
 import type { LogRecord, Sink } from "./log.ts";
 import { formatLine } from "./line.ts";
 
-/** A file is full when it has this size; it is larger by one line at most. */
+/** A file of this size is full; it exceeds the size by one line at most. */
 export const LOG_FILE_BYTES = 10 * 1024 * 1024;
-/** Full files that are kept beside the one that is written. */
+/** Full files that are kept beside the current one. */
 export const LOG_FILES_KEPT = 9;
-/** How long a disk that refused is left alone. */
+/** Pause after a disk error. */
 const RETRY_MS = 1_000;
 
 export interface LogFileParts {
   readonly host: LogFiles;
   readonly clock: Clock;
   readonly path: string;
-  /** Told once when the file cannot be written or renamed, and once when it can again. */
+  /** Called once when the file cannot be written or renamed, and once when it can again. */
   readonly report: (message: string) => void;
   readonly fileBytes?: number;
   readonly filesKept?: number;
@@ -77,13 +77,13 @@ export class LogFile {
     return `${formatLine({ timeMs, level: "warn", logger: "rdk.log_file", message, fields: {} })}\n`;
   }
 
-  /** Where it fails the file grows on: better too long than not written. */
+  /** If the rename fails, the file keeps growing: too long is better than not written. */
   #rotate(): void {
     const { clock, report, path } = this.parts;
     if (clock.monotonicMs() < this.#rotateAtMs) return;
     this.#file.close();
     try {
-      // The oldest is replaced by the one after it. Where a kill left a gap, only what is below the gap moves up.
+      // The next older file replaces the oldest. After a kill left a gap, only the files below the gap move up.
       for (let number = this.#filesKept; number > 0; number--) this.#move(number - 1, number);
       this.#rotateAtMs = -Infinity;
     } catch (error) {

@@ -1,12 +1,12 @@
 /**
  * Log entries on disk until they are delivered: a folder of segments to which lines are appended.
  *
- * Each line is JSON: an entry, or `{"ack": n}`, that everything up to number n is done with, or both. A segment is
- * named by the number of its first entry; once every entry in it is delivered or given up, it is removed. Entries are
- * numbered without gaps, so what is missing can be counted.
+ * Each line is JSON: an entry, or `{"ack": n}`, which says that every entry up to number n is finished, or both. The
+ * number of its first entry names a segment; the journal removes it once every entry in it is delivered or given up.
+ * Numbers have no gaps, so missing entries can be counted.
  *
- * What `write` took survives the end of the process at any moment; a power loss may take what the system had not yet
- * written. A line that was cut short counts as not there.
+ * After `write` returns, the end of the process loses nothing; a power loss may take what the system has not written
+ * yet. A line that was cut short counts as missing.
  */
 
 import { SvcError } from "../error.ts";
@@ -16,9 +16,9 @@ import type { Level } from "./log.ts";
 import type { JsonObject } from "../schema/schema.ts";
 
 export interface StoredLog {
-  /** 1 for the first one of the folder. */
+  /** 1 for the folder's first entry. */
   readonly number: number;
-  /** Unique; the same however often the entry is sent. */
+  /** Unique; the same each time the entry is sent. */
   readonly id: string;
   readonly timeMs: number;
   readonly level: Level;
@@ -30,9 +30,9 @@ export interface StoredLog {
 
 export interface Recovered {
   readonly journal: LogJournal;
-  /** Those above `acked`, in order. */
+  /** The entries above `acked`, in order. */
   readonly entries: StoredLog[];
-  /** Everything up to this number is delivered or given up. */
+  /** Every entry up to this number is delivered or given up. */
   readonly acked: number;
   /** The number of the next entry. */
   readonly next: number;
@@ -48,7 +48,7 @@ export class LogJournal {
   #file?: LineFile;
   #recordedAck = 0;
 
-  /** `segments`: the numbers that name them, ascending. The last one is written on. */
+  /** `segments`: the numbers that name them, ascending. New lines go to the last one. */
   private constructor(
     private readonly host: JournalHost,
     private readonly folder: string,
@@ -58,7 +58,7 @@ export class LogJournal {
     if (segments.length > 0) this.#file = new LineFile(host, this.#path(segments.at(-1)!));
   }
 
-  /** Reads what earlier runs left in the folder; only one process may use it. Throws where it cannot be read. */
+  /** Reads what earlier runs left in the folder; only one process may use it. Throws if it cannot be read. */
   static async open(host: JournalHost, folder: string, segmentBytes: number): Promise<Recovered> {
     const segments = (await namesIn(host, folder)).flatMap((name) =>
       NAME.exec(name)?.slice(1).map(Number) ?? []
@@ -71,7 +71,7 @@ export class LogJournal {
       last = Math.max(last, segment - 1);
       for (const line of linesOf(await host.readFile(journal.#path(segment)))) {
         if (line.ack) acked = Math.max(acked, line.ack);
-        // A write that failed halfway was made again: its first lines are there twice.
+        // A write that failed halfway was repeated: its first lines are there twice.
         if (!line.number || line.number <= last) continue;
         last = line.number;
         entries.push(line as StoredLog);
@@ -82,7 +82,9 @@ export class LogJournal {
     return { journal, entries: left, acked, next: Math.max(last, acked) + 1 };
   }
 
-  /** Adds entries, and records that everything up to `acked` is delivered or given up. Where it throws, call it again. */
+  /**
+   * Appends entries, and records that every entry up to `acked` is delivered or given up. If it throws, call it again.
+   */
   write(entries: readonly StoredLog[], acked: number): void {
     const full = !this.#file || this.#file.sizeBytes >= this.segmentBytes;
     if (full && entries.length > 0) this.#begin(entries[0].number);
@@ -113,7 +115,7 @@ export class LogJournal {
     this.#file?.close();
     if (this.segments.at(-1) !== number) this.segments.push(number);
     this.#file = new LineFile(this.host, this.#path(number));
-    // Each segment says how far delivery has come: those before it may go.
+    // Each segment records how far delivery has come: the ones before it may be removed.
     this.#recordedAck = -1;
   }
 

@@ -1,9 +1,9 @@
 /**
  * One log record as text: the published console line and the text of its fields.
  *
- * Promises: it never throws, whatever the fields are, a `Secret` in them shows as stars, control characters are
- * written out, and only the first line of a record begins at the margin: a message of several lines, which may come
- * from a client, cannot pass for several records.
+ * Formatting never throws, whatever the fields are. A `Secret` in them shows as stars, and control characters are
+ * escaped. Only the first line of a record starts at the margin: a message of several lines, which may come from a
+ * client, cannot pass for several records.
  */
 
 import { chainOf, messageOf } from "../error.ts";

@@ -1,10 +1,9 @@
 /**
  * Logging: a tree of named loggers over one set of sinks and one set of level rules.
  *
- * `Logs` owns the rules and the sinks; a `Logger` is a name with a cached level. Rules are `{pattern, level}`
- * from top to bottom and the last match wins; `debug` beats them all. Rules may change at any time and apply to
- * every logger, old and new. Repeated lines are held back (`dedup.ts`), at every level.
- * A disabled debug line costs one comparison.
+ * `Logs` owns the rules and the sinks; a `Logger` is a name with a cached level. Rules are `{pattern, level}` from top
+ * to bottom, and the last match wins; `debug` overrides them all. Rules may change at any time and apply to every
+ * logger. Repeated lines are held back (`dedup.ts`), at every level. A disabled debug line costs one comparison.
  *
  * The room owns logging, from the call to the line on a terminal or in a file.
  */
@@ -21,14 +20,14 @@ export type Level = keyof typeof LEVELS;
 
 export type Fields = { readonly [key: string]: unknown };
 
-/** Fields that cost something to make are given as a function: it is called only for a line that is written. */
+/** Expensive fields are given as a function, which is called only if the line is written. */
 export type LazyFields = Fields | (() => Fields);
 
 export interface LogRecord {
   readonly timeMs: number;
   readonly level: Level;
   readonly logger: string;
-  /** Place in the source, `folder/file.ext:line`, where the writer tells it. */
+  /** Place in the source, `folder/file.ext:line`, if the writer gives it. */
   readonly caller?: string;
   readonly message: string;
   readonly fields: Fields;
@@ -39,10 +38,10 @@ export interface LogRule {
   readonly level: Level;
 }
 
-/** Where records go. A sink never throws and never waits. */
+/** Receives records. A sink never throws and never waits. */
 export type Sink = (record: LogRecord) => void;
 
-/** The logger that all others are below (published). */
+/** The parent of all loggers (published name). */
 const ROOT = "rdk";
 
 const NO_FIELDS: Fields = {};
@@ -55,13 +54,13 @@ export function parseLevel(text: string): Level | undefined {
 }
 
 /**
- * What a rule's pattern matches: whole names, as a regular expression. Patterns of the published runtime, where `.` is
- * a dot and `*` any run of characters, match what they match there too. Throws `SyntaxError`, which shows the
- * expression, for a pattern that is neither.
+ * The expression of a rule's pattern, which matches whole names. Patterns of the published runtime, where `.` is a dot
+ * and `*` any run of characters, keep their meaning. Throws `SyntaxError`, which shows the expression, for a pattern
+ * that is neither.
  */
 export function logPattern(pattern: string): RegExp {
   const published = pattern.replaceAll(".", "\\.").replace(/\*+/g, ".*");
-  // Each reading must be whole by itself, so that no stray bracket can leave the anchors behind.
+  // Each reading must be valid by itself, so that no stray bracket can leave the anchors behind.
   new RegExp(published);
   return new RegExp(`^(?:${isExpression(pattern) ? `${pattern}|` : ""}${published})$`);
 }
@@ -93,7 +92,7 @@ export class Logs {
     this.#deduplicator = new Deduplicator(clock, (record) => this.#emit(record));
   }
 
-  /** `aliases`: other names that patterns may match this logger by. Only the first call for a name counts. */
+  /** `aliases`: other names by which patterns may match this logger. Only the first call for a name sets them. */
   logger(name: string, aliases: readonly string[] = []): Logger {
     let logger = this.#loggers.get(name);
     if (!logger) {
@@ -104,7 +103,7 @@ export class Logs {
     return logger;
   }
 
-  /** Replaces the rules. Returns what is wrong with the patterns that were skipped. */
+  /** Replaces the rules. Returns the problems of the patterns that it skipped. */
   configure(rules: readonly LogRule[], debug: boolean, deduplicate = true): string[] {
     const problems: string[] = [];
     const compiled: { matches: RegExp; level: Level }[] = [];
@@ -127,7 +126,7 @@ export class Logs {
     return problems;
   }
 
-  /** The patterns that match none of the loggers so far. */
+  /** The patterns that have matched no logger so far. */
   unmatched(patterns: readonly string[]): string[] {
     const names = [...this.#loggers.values()].flatMap(({ name, aliases }) => [name, ...aliases]);
     return patterns.filter((pattern) => {
@@ -136,12 +135,12 @@ export class Logs {
     });
   }
 
-  /** Writes whatever the rules say: for records that another process has already filtered. Repeats are held back. */
+  /** Writes regardless of the rules: for records that another process has already filtered. Holds repeats back. */
   write(level: Level, logger: string, message: string, fields: Fields, caller?: string): void {
     if (this.sinks.length === 0) return;
     const place = caller === undefined ? undefined : { caller };
     const record = { timeMs: this.clock.nowMs(), level, logger, ...place, message, fields };
-    // Names that came from other processes have no logger here, and need none.
+    // Names from other processes have no logger here, and need none.
     if (this.#loggers.get(logger)?.deduplicated ?? this.#deduplicates(logger)) {
       this.#deduplicator.write(record);
     } else {
@@ -154,7 +153,7 @@ export class Logs {
     this.sinks.push(sink);
   }
 
-  /** Tells what repeats are held back: before the end. */
+  /** Writes the summaries of held back repeats: call it before the end. */
   flush(): void {
     this.#deduplicator.flush();
   }
@@ -180,9 +179,9 @@ export class Logs {
 }
 
 export class Logger {
-  /** The lowest level that is written, as a number of `LEVELS`; kept by `Logs`. */
+  /** The lowest level that is written, as an index of `LEVELS`; set by `Logs`. */
   threshold: number = LEVELS.info;
-  /** Whether repeated lines are held back; kept by `Logs`. */
+  /** Whether repeated lines are held back; set by `Logs`. */
   deduplicated = true;
 
   constructor(readonly name: string, private readonly logs: Logs, readonly aliases: readonly string[] = []) {}
@@ -207,7 +206,7 @@ export class Logger {
     if (this.threshold <= LEVELS.error) this.#write("error", message, fields);
   }
 
-  /** Writes at `level` whatever the rules say: for records that another process has already filtered. */
+  /** Writes at `level` regardless of the rules: for records that another process has already filtered. */
   unconditionally(level: Level, message: string, fields: LazyFields = NO_FIELDS): void {
     this.#write(level, message, fields);
   }
@@ -217,7 +216,7 @@ export class Logger {
   }
 }
 
-/** A log line that cannot be made is no reason to stop what it tells about. */
+/** Fields that cannot be made must not stop the action that logs them. */
 function built(fields: () => Fields): Fields {
   try {
     return fields();
@@ -231,12 +230,12 @@ export function consoleSink({ coloured = false } = {}): Sink {
   return (record) => console.log(formatLine(record, coloured));
 }
 
-/** Keeps records: for tests, and for what is said before there is anywhere to say it. */
+/** Keeps records in memory: for tests, and for records before there is a sink. */
 export function memorySink(records: LogRecord[]): Sink {
   return (record) => void records.push(record);
 }
 
-/** Logs that go nowhere. */
+/** Discards all records. */
 export function silentLogs(clock: Clock): Logs {
   return new Logs(clock, []);
 }

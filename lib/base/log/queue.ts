@@ -1,12 +1,12 @@
 /**
- * The queue of log entries to the cloud: it outlives being offline, and the end of the process.
+ * The queue of log entries to the cloud: it survives being offline, and the end of the process.
  *
- * Every entry is in the journal before the call that logs it returns. One batch at a time is sent, in order; what is
- * not acknowledged is sent again, after a pause that grows, also by the next process. So each entry arrives at least
- * once, with an `id` by which a receiver drops repeats; once its acknowledgement is recorded it is not sent again.
- * The queue is bounded: the oldest entries are dropped, and how many is told by a warning among the entries.
+ * The journal has every entry before the call that logs it returns. The queue sends one batch at a time, in order. It
+ * sends unacknowledged entries again, after a growing pause, and so does the next process. So each entry arrives at
+ * least once, with an `id` by which the receiver drops repeats; after its acknowledgement is recorded it is not sent
+ * again. The queue is bounded: it drops the oldest entries, and a warning among the entries says how many.
  *
- * A disk that fails costs no entry while the process lives: they wait in memory, and are written when it works again.
+ * A failing disk costs no entry while the process lives: entries wait in memory until the disk works again.
  */
 
 import { type Clock, deadline, race } from "../clock.ts";
@@ -18,18 +18,18 @@ import { formatFields } from "./line.ts";
 export type QueuedLog = Omit<StoredLog, "number">;
 
 export interface QueueLimits {
-  /** How many entries wait at most. */
+  /** Limit of waiting entries. */
   readonly entries: number;
-  /** What they take at most, about: in memory, and as much and up to two segments more on disk. */
+  /** Limit of their size, approximately: in memory; on disk the same and up to two segments more. */
   readonly bytes: number;
   readonly segmentBytes: number;
-  /** A longer message is cut, longer fields are left out. */
+  /** Longer messages are cut, longer fields left out. */
   readonly entryChars: number;
   readonly batchEntries: number;
   readonly batchBytes: number;
 }
 
-/** Those of the published runtime where it has them. */
+/** The limits of the published runtime where it has them. */
 const LIMITS: QueueLimits = {
   entries: 20_000,
   bytes: 8 * 1024 * 1024,
@@ -42,32 +42,32 @@ const LIMITS: QueueLimits = {
 /** How long entries are collected for a batch. */
 const COLLECT_MS = 100;
 const SEND_MS = 4_000;
-/** The pause after a failure; each one in a row doubles it. */
+/** The pause after a failure; each consecutive failure doubles it. */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
-/** At the end: how long all of it may take, and one batch. */
+/** Time limits of the last delivery: for all of it, and for one batch. */
 const EXIT_MS = 10_000;
 const EXIT_SEND_MS = 1_500;
-/** How long a disk that refused is left alone. */
+/** Pause after a disk error. */
 const DISK_RETRY_MS = 1_000;
-/** Distinct failures that are told until a batch gets through. */
+/** Distinct failures that are reported until a batch arrives. */
 const FAILURES_TOLD = 10;
-/** What an entry takes besides its texts, about. */
+/** Approximate size of an entry besides its texts. */
 const ENTRY_BYTES = 150;
 
 export interface LogQueueParts {
   readonly host: JournalHost;
   readonly clock: Clock;
-  /** Where the journal is; of this process alone. */
+  /** The journal's folder; no other process uses it. */
   readonly folder: string;
-  /** Delivers a batch; rejects where it was not, or not surely, delivered. */
+  /** Delivers a batch; rejects if it was not, or not certainly, delivered. */
   readonly send: (batch: readonly QueuedLog[], signal: AbortSignal) => Promise<void>;
-  /** Told of trouble with the queue itself. Its own records are not queued. */
+  /** Receives reports of trouble with the queue itself, which are not queued. */
   readonly logger: Logger;
   readonly limits?: Partial<QueueLimits>;
 }
 
-/** An entry and what it counts for the limit. */
+/** An entry and its size for the limit. */
 interface Waiting {
   readonly entry: StoredLog;
   readonly bytes: number;
@@ -87,11 +87,11 @@ export class LogQueue {
   #acked: number;
   /** Entries up to this number are in the journal. */
   #journaled: number;
-  /** Dropped and not yet told. */
+  /** Dropped entries that no warning has counted yet. */
   #lost: number;
   #diskFailing = false;
   #diskRetryAtMs = -Infinity;
-  /** Failures told since a batch last got through. */
+  /** Failures reported since the last batch arrived. */
   readonly #told = new Set<string>();
   #somethingWaits = Promise.withResolvers<void>();
   readonly #closing = new AbortController();
@@ -99,7 +99,7 @@ export class LogQueue {
   #closed = false;
   readonly #delivering: Promise<void>;
 
-  /** Takes up what an earlier process left. Where the journal cannot be read, it says so and works without one. */
+  /** Loads what an earlier process left. If the journal cannot be read, reports it and works without one. */
   static async open(parts: LogQueueParts): Promise<LogQueue> {
     const { host, folder, logger, limits } = parts;
     const segmentBytes = limits?.segmentBytes ?? LIMITS.segmentBytes;
@@ -132,7 +132,7 @@ export class LogQueue {
     this.#somethingWaits.resolve();
   };
 
-  /** Sends what waits, for a limited time; the rest is for the next process. */
+  /** Sends what waits, for a limited time; the next process sends the rest. */
   async close(): Promise<void> {
     if (this.#closed) return;
     const { clock, logger } = this.parts;
@@ -169,14 +169,14 @@ export class LogQueue {
     this.#add({ entry, bytes: sizeOf(entry, fieldsText.slice(0, entryChars)) });
   }
 
-  /** Drops some of the oldest where there are too many, but none that is being sent, and not this one. */
+  /** Drops some of the oldest entries when there are too many, but none that is being sent, and not this one. */
   #add(one: Waiting): void {
     const { entries, bytes } = this.#limits;
     this.#waiting.push(one);
     this.#waitingBytes += one.bytes;
     const tooMany = () => this.#waiting.length > entries || this.#waitingBytes > bytes;
     while (tooMany() && this.#waiting.length > this.#underWay + 1) {
-      // Taking from the front moves the rest: not for each entry.
+      // Removing from the front moves the rest: not for each entry.
       const some = Math.min(Math.ceil(entries / 100), this.#waiting.length - this.#underWay - 1);
       for (const dropped of this.#waiting.splice(this.#underWay, some)) {
         this.#waitingBytes -= dropped.bytes;
@@ -275,7 +275,7 @@ export class LogQueue {
     this.#queue({ timeMs: clock.nowMs(), level: "warn", logger: logger.name, message, fields: {} });
   }
 
-  /** Each failure once, until a batch gets through. */
+  /** Reports each failure once, until a batch arrives. */
   #tell(failure: string): void {
     if (this.#told.has(failure) || this.#told.size >= FAILURES_TOLD) return;
     this.#told.add(failure);

@@ -1,8 +1,8 @@
 /**
  * Character devices through the C library.
  *
- * Owns the file descriptor and the memory it maps. Promises that nothing is read from memory that is no longer
- * mapped, and that errors say what was tried on which device. Linux only.
+ * Owns the file descriptor and its mapped memory. Never reads memory that is no longer mapped. Errors name the
+ * operation and the device. Linux only.
  *
  * The room owns every foreign function: devices, and what a thread that keeps time needs of the system.
  */
@@ -13,7 +13,7 @@ import { C_LIBRARY, READER_WORKER, type ReaderAnswer, type ReaderRequest } from 
 
 const O_RDONLY = 0x0;
 const O_RDWR = 0x2;
-/** A serial line does not become the terminal that controls this process. */
+/** Keeps a serial line from becoming the controlling terminal of this process. */
 const O_NOCTTY = 0x100;
 const O_NONBLOCK = 0x800;
 const O_CLOEXEC = 0x80000;
@@ -40,7 +40,7 @@ const FUNCTIONS = {
   __errno_location: { parameters: [], result: "pointer" },
 } as const;
 
-/** What a caller can do about it, by the system's error number. */
+/** What the caller can do, by the system's error number. */
 const CODES: { readonly [errno: number]: Code } = {
   1: "permission_denied",
   2: "not_found",
@@ -63,7 +63,7 @@ export class DenoDevice implements Device {
   readonly #maps: { pointer: Deno.PointerValue; length: number }[] = [];
   #closed = false;
 
-  /** `library` is the C library, or one that stands in for it; `opened` a descriptor that is open already. */
+  /** `library` is the C library or a test's replacement; `opened` a descriptor that is open already. */
   constructor(readonly path: string, private readonly library = C_LIBRARY, opened?: number) {
     if (Deno.build.os !== "linux") {
       throw new SvcError("unimplemented", `cannot open the device "${path}": that works on Linux only`);
@@ -74,7 +74,7 @@ export class DenoDevice implements Device {
       return;
     }
     this.#file = this.#openFile(O_RDWR);
-    // A file of sysfs that is only read can be waited for, too.
+    // A read-only file of sysfs can be polled, too.
     if (this.#file < 0 && path.startsWith("/sys/")) this.#file = this.#openFile(O_RDONLY);
     if (this.#file >= 0) return;
     const failure = this.#failure("open");
@@ -160,7 +160,7 @@ export class DenoDevice implements Device {
 
   async #poll(events: number, withinMs: number): Promise<boolean> {
     this.#open();
-    // A struct pollfd: the descriptor, then what is asked and what is found.
+    // A struct pollfd: the descriptor, then the requested and the returned events.
     const asked = new Uint8Array(8);
     const view = new DataView(asked.buffer);
     view.setInt32(0, this.#file, true);
@@ -213,7 +213,7 @@ export class DenoDevice implements Device {
     if (this.#closed) throw new SvcError("failed_precondition", `the device "${this.path}" is closed`);
   }
 
-  /** To be made at once after the call that failed: the number is that of the thread's last error. */
+  /** Must follow the failed call directly: the number is that of the thread's last error. */
   #failure(verb: string): SvcError {
     const { symbols } = this.#library;
     return this.#error(new Deno.UnsafePointerView(symbols.__errno_location()!).getInt32(), verb);

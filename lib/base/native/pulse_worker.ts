@@ -1,38 +1,38 @@
 /**
- * The thread that makes pulses: switches wires on and off at their times, and notes how late it was.
+ * The thread that makes pulses: switches wires at their times, and records how late it was.
  *
- * `pulses.ts` starts it and imports it too, so that an executable embeds it. The thread never yields: it takes
- * its orders from memory that it shares with the main thread, and sleeps there.
+ * `pulses.ts` starts it and imports it too, so that an executable embeds it. The thread never yields: it takes its
+ * orders from memory shared with the main thread, and sleeps there.
  */
 
 import { C_LIBRARY } from "./reader_worker.ts";
 
-/** By this name the module knows that it runs as the thread and is not merely imported. */
+/** The worker's name, by which the module detects that it runs as the thread rather than being imported. */
 export const PULSE_WORKER = "svc-pulses";
 
-/** Wires that one thread serves. */
+/** Wires per thread. */
 export const WIRES_MAX = 32;
 /** Longest message that switches a wire. */
 export const MESSAGE_BYTES_MAX = 16;
 
-/** Lateness is counted in steps of this size up to the last step. */
+/** Lateness is counted in steps of this size; the last step counts everything beyond. */
 export const LATE_STEP_US = 5;
 export const LATE_STEPS = 400;
 
-/** Places in the shared numbers: what wakes the thread, whether it is to end, then one block for each wire. */
+/** Places in the shared numbers: the wake-up word, the end flag, then one block per wire. */
 export const WAKE = 0, STOP = 1, FIRST_WIRE = 2;
-/** Of a wire's block: changes so far (odd while one is made), changes taken, descriptor, request, running. */
+/** In a wire's block: changes so far (odd during a change), changes taken, descriptor, request, running. */
 export const CHANGES = 0, TAKEN = 1, FILE = 2, CALL = 3, RUNNING = 4, WIRE_NUMBERS = 5;
 
-/** The memory that both threads see. */
+/** The memory that both threads share. */
 export interface Shared {
   readonly numbers: Int32Array;
-  /** Period and time on of each wire, in nanoseconds. */
+  /** Period and on-time of each wire, in nanoseconds. */
   readonly times: Float64Array;
   /** The messages that switch each wire on and off, and their length. */
   readonly messages: Uint8Array;
   readonly lengths: Int32Array;
-  /** How many switches were so many steps late. */
+  /** Counts of edges by their lateness in steps. */
   readonly late: Int32Array;
 }
 
@@ -47,16 +47,16 @@ export function sharedMemory(): Shared {
   };
 }
 
-/** A wire whose last change the thread has taken. */
+/** A wire and the last change that the thread has taken. */
 export type PulseAnswer = { readonly wire: number } | { readonly ended: true };
 
 const CLOCK_MONOTONIC = 1;
 const ABSOLUTE = 1;
 const TIMER_SLACK = 29;
 const FIRST_IN_FIRST_OUT = 1;
-/** Among real-time threads a low one: those of the kernel go first. */
+/** A low priority among real-time threads: those of the kernel go first. */
 const PRIORITY = 10;
-/** The shared sleep wakes about this late, so the last part is slept by the system's clock. */
+/** The shared sleep wakes up about this late, so the system's clock sleeps the last part. */
 const LAST_PART_NS = 200_000;
 const NS_PER_SECOND = 1e9;
 
@@ -108,7 +108,7 @@ class PulseLoop {
     this.scope.postMessage({ ended: true });
   }
 
-  /** Where the system allows it, nothing but the kernel delays this thread. */
+  /** Raises the thread's priority, if the system allows it, so that only the kernel delays it. */
   #goFirst(): void {
     const { symbols } = this.#library;
     symbols.prctl(TIMER_SLACK, 1n);
@@ -117,7 +117,7 @@ class PulseLoop {
     symbols.sched_setscheduler(0, FIRST_IN_FIRST_OUT, priority);
   }
 
-  /** Takes a change of the wire, if there is a whole one. */
+  /** Takes a complete change of the wire, if there is one. */
   #take(wire: number): void {
     const { numbers, times, messages, lengths } = this.shared;
     const at = FIRST_WIRE + wire * WIRE_NUMBERS;
@@ -131,7 +131,7 @@ class PulseLoop {
     }
     if (Atomics.load(numbers, at + CHANGES) !== changes) return;
     this.#taken[wire] = changes;
-    // Unsigned: the numbers of control calls have their highest bit set.
+    // Unsigned: numbers of control calls have their highest bit set.
     this.#calls[wire] = BigInt(numbers[at + CALL] >>> 0);
     this.#lengths[wire] = BigInt(lengths[wire]);
     this.#period[wire] = period;
@@ -145,7 +145,7 @@ class PulseLoop {
     this.scope.postMessage({ wire });
   }
 
-  /** Switches the wire if it is time, and gives the time of its next switch. */
+  /** Switches the wire if it is due, and returns the time of its next edge. */
   #serve(wire: number): number {
     const now = this.#now();
     const due = this.#due[wire];
@@ -155,7 +155,7 @@ class PulseLoop {
     const step = Math.min(LATE_STEPS, Math.floor((now - due) / (LATE_STEP_US * 1000)));
     Atomics.add(this.shared.late, step, 1);
     const next = due + (high === 1 ? this.#on[wire] : this.#period[wire] - this.#on[wire]);
-    // After being held up for a whole period it does not hurry to catch up.
+    // After a delay of a whole period the thread skips the missed edges.
     this.#due[wire] = next < now - this.#period[wire] ? now : next;
     return this.#due[wire];
   }

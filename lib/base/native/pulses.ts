@@ -1,7 +1,7 @@
 /**
  * The main thread's side of the thread that makes pulses.
  *
- * Owns that thread. Promises: a pulse that has ended switches its wire no more; the wire keeps its last level.
+ * Owns that thread. After a pulse has ended, its wire is switched no more and keeps its last level.
  */
 
 import { SvcError } from "../error.ts";
@@ -89,7 +89,7 @@ export class PulseThread implements Pulses {
   lateness(): Lateness {
     const counts = Array.from(this.#shared.late);
     const switches = counts.reduce((sum, count) => sum + count, 0);
-    /** The upper edge of the step that holds the switch at this share. */
+    /** The upper edge of the step that contains this quantile. */
     const at = (share: number) => {
       let left = Math.ceil(switches * share);
       for (const [step, count] of counts.entries()) {
@@ -108,7 +108,7 @@ export class PulseThread implements Pulses {
     this.#thread.terminate();
   }
 
-  /** Changes a wire's block in a way that the thread never takes half of; gives the number of the change. */
+  /** Changes a wire's block so that the thread never sees half of the change; returns the change's number. */
   #change(wire: number, write: (at: number) => void): number {
     const { numbers } = this.#shared;
     const at = FIRST_WIRE + wire * WIRE_NUMBERS;

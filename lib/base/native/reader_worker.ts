@@ -1,31 +1,31 @@
 /**
- * The thread that reads one device: fetches what comes at once, so that the device's own small buffer does not
- * overflow while the program's main thread is busy.
+ * The thread that reads one device: it fetches data at once, so that the device's small buffer does not overflow while
+ * the program's main thread is busy.
  *
  * `device.ts` starts it and imports it too, so that an executable embeds it.
  */
 
-/** By this name the module knows that it runs as the thread and is not merely imported. */
+/** The worker's name, by which the module detects that it runs as the thread rather than being imported. */
 export const READER_WORKER = "svc-reader";
 
 export const C_LIBRARY = "libc.so.6";
 
-/** How long the thread waits before it looks whether it is to end. */
+/** How often the waiting thread checks whether it is to end. */
 const LOOK_MS = 100;
 const POLLIN = 0x1;
 const EAGAIN = 11;
 const FIRST_IN_FIRST_OUT = 1;
-/** Where the system allows it, the thread goes before all that is not real-time, and after the one that makes pulses. */
+/** Priority, if the system allows it: above everything without real time, below the thread that makes pulses. */
 const PRIORITY = 9;
 
 export interface ReaderRequest {
   readonly file: number;
   readonly batchBytes: number;
-  /** Shared: another value than 0 asks the thread to end. */
+  /** Shared: any value except 0 asks the thread to end. */
   readonly ending: Int32Array;
 }
 
-/** The bytes of a batch; the number of the system's error; or that the thread no longer reads. */
+/** A batch of bytes, the number of a system error, or the end of the thread. */
 export type ReaderAnswer =
   | { readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly errno: number }
@@ -38,7 +38,7 @@ interface Scope {
   postMessage(answer: ReaderAnswer, options?: { transfer: ArrayBuffer[] }): void;
 }
 
-/** Reads until it is asked to end. It never yields: nothing but the system wakes it between a device and its batch. */
+/** Reads until the end flag is set. The thread never yields: nothing but the system delays a batch. */
 function follow({ file, batchBytes, ending }: ReaderRequest, scope: Scope): void {
   const library = Deno.dlopen(C_LIBRARY, {
     poll: { parameters: ["buffer", "u64", "i32"], result: "i32" },

@@ -1,10 +1,10 @@
 /**
- * What in a JSON document is secret, and how two of them differ without telling it.
+ * Finds the secrets in a JSON document, and compares two documents without revealing them.
  *
- * Attributes belong to models, some of which nobody here knows, so a setting is secret by what it is called, or by
- * what it looks like: passwords in URLs and private keys wherever they stand. All that prints, logs or compares
- * configurations does it with these functions. Settings that are secret in a schema (`secret.ts`) have such names: a
- * test sees to it.
+ * Attributes belong to models, some of which this program does not know. So a setting is secret by its name or by the
+ * form of its value: passwords in URLs and private keys, anywhere. Every part that prints, logs or compares
+ * configurations uses these functions. A test makes sure that the settings which are secret in a schema (`secret.ts`)
+ * have such names.
  */
 
 import { isObject, type Json, type JsonObject } from "./schema.ts";
@@ -14,12 +14,12 @@ export const STARS = "******";
 const SECRET = /passw|passphrase|passcode|pwd|secret|token|psk|credential|bearer|cookie/i;
 const WHOLE = /^(?:pass|payload)$/i;
 const KEY = /(?:^|[_.-])[Kk][Ee][Yy][Ss]?$|[a-z0-9]Keys?$/;
-/** What ends like a key and is none: names of readings, and what everybody may know. */
+/** Names that end like a key and are not secret: names of readings, and public values. */
 const NO_KEY = /public|allowed/i;
-/** Objects that hold variables of an environment: all of them may be secret. */
+/** Objects with environment variables: all of them may be secret. */
 const ENVIRONMENT = /(?:^|_)env(?:iron(?:ment)?)?(?:_?var(?:iable)?s)?$/i;
 
-/** Who may call a machine is written as its keys, by id: `auth.handlers[].config`. */
+/** The keys that may call a machine, by id: `auth.handlers[].config`. */
 const HANDLERS = "handlers";
 const HANDLER_KEYS = "config";
 
@@ -50,7 +50,9 @@ export function jsonDiff(before: Json | undefined, after: Json | undefined): str
   return more > 0 ? [...lines.slice(0, LINES_MAX), `and ${more} more`] : lines;
 }
 
-/** `shown`: where it stands, for people. `keys`: the names of settings on the way there, without those of things. */
+/**
+ * `shown`: the path as people see it. `keys`: the names of the settings on the path, without names of list entries.
+ */
 function differences(
   before: Json | undefined,
   after: Json | undefined,
@@ -81,7 +83,7 @@ interface Members {
   readonly members: ReadonlyMap<string, Json>;
 }
 
-/** The settings of an object; the things of a list, where all have names of their own. */
+/** The settings of an object; the entries of a list if every entry has a unique name. */
 function membersOf(value: Json | undefined): Members | undefined {
   if (isObject(value)) return { kind: "settings", members: new Map(Object.entries(value as JsonObject)) };
   if (!Array.isArray(value) || value.length === 0) return undefined;

@@ -1,28 +1,28 @@
 /**
- * JSONC: JSON with comments and trailing commas, read with errors that say where they are and what was found.
+ * JSONC: JSON with comments and trailing commas. Errors name the position and the text found there.
  *
- * The reader is bounded: it refuses files and nestings past its limits, so that nothing behind it has to. It
- * also fills in shell-style variables where it is given any: inside texts, and as whole values such as numbers.
+ * The reader is bounded: it refuses files and nestings past its limits, so that later steps need no check. It also
+ * substitutes shell-style variables if it is given any: inside texts, and as whole values such as numbers.
  */
 
 import { SvcError } from "../error.ts";
 import type { Json, JsonObject, Problem } from "./schema.ts";
 import { suggest } from "./suggest.ts";
 
-/** Objects and arrays within each other. */
+/** Limit of nested objects and arrays. */
 export const JSON_DEPTH_MAX = 100;
 
-/** Everything a document holds: objects, arrays, texts, numbers. */
+/** Limit of all objects, arrays, texts and numbers of a document. */
 export const JSON_VALUES_MAX = 500_000;
 
 const WARNINGS_MAX = 100;
 
 export interface JsoncOptions {
-  /** What the text is called in errors. */
+  /** The name of the text in errors. */
   readonly file: string;
-  /** The value of a variable. Where it is left out, `$` means itself. */
+  /** The value of a variable. Without this function, `$` is an ordinary character. */
   readonly variable?: (name: string) => string | undefined;
-  /** Receives what is only doubtful: keys written twice, variables that are not set. */
+  /** Receives warnings: duplicate keys, unset variables. */
   readonly problems?: Problem[];
 }
 
@@ -147,7 +147,7 @@ class Reader {
     return array;
   }
 
-  /** Reads from an opening bracket to `close`, calling `item` where an item begins. */
+  /** Reads from an opening bracket to `close`, and calls `item` at the start of each item. */
   #items(close: string, item: () => void): void {
     const open = this.#at++;
     if (this.#path.length >= JSON_DEPTH_MAX) {
@@ -186,7 +186,7 @@ class Reader {
     return escaped ? JSON.parse(written) : written.slice(1, -1);
   }
 
-  /** A text with its variables filled in; one that is not set stays as it is written. */
+  /** A text with its variables substituted; an unset variable stays as it is written. */
   #filled(text: string): string {
     const { variable } = this.options;
     if (!variable || !text.includes("$")) return text;
@@ -209,7 +209,7 @@ class Reader {
     if (text === undefined) throw this.#fail(`environment variable ${braced ?? bare} is not set`, start);
     const value = NUMBER.test(text) ? Number(text) : LITERALS.get(text);
     if (value !== undefined) return value;
-    // What was found is not told: it may be a secret.
+    // The message does not show the text: it may be a secret.
     throw this.#fail(
       `${written} is not a number, true, false or null; a text needs quotes: "${written}"`,
       start,
@@ -262,7 +262,7 @@ class Reader {
   }
 }
 
-/** As in a shell: a fallback after "-" stands in for what is not set, after ":-" for what is empty too. */
+/** As in a shell: the fallback after "-" replaces an unset variable, after ":-" an empty one too. */
 function valueOf(
   variable: (name: string) => string | undefined,
   name: string,

@@ -1,9 +1,9 @@
 /**
- * Schemas: one row a setting, from which come its decoder, default, error, dependency, JSON Schema and docs.
+ * Schemas: one row per setting gives its decoder, default, error, dependency, JSON Schema and documentation.
  *
- * Inside the program a setting has a camelCase name and a type; its published name lives here only (the
- * snake_case form of the property, unless a row says otherwise). Decoding reports *every* problem with its path
- * and never throws; JSON `null` counts as absent. Unknown keys are warnings with a likely correction.
+ * Inside the program a setting has a camelCase name and a type; only the row knows its published name (the snake_case
+ * form of the property, unless the row gives another). Decoding reports *every* problem with its path and never
+ * throws; JSON `null` counts as absent. Unknown keys are warnings with a likely correction.
  *
  * The room owns how JSON that people write is read, checked, corrected and compared.
  */
@@ -13,14 +13,14 @@ import { suggest } from "./suggest.ts";
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
-/** Something wrong (or doubtful) at a path of a document: `components.0.attributes.pins`. */
+/** A problem or a warning at a path of a document: `components.0.attributes.pins`. */
 export interface Problem {
   readonly severity: "error" | "warning";
   readonly path: string;
   readonly message: string;
 }
 
-/** A resource that a setting names, to be built first. `type` is the resource type word, when it is known. */
+/** A resource that a setting names and that must be built first. `type` is the resource type word, if known. */
 export interface NamedResource {
   readonly name: string;
   readonly type?: string;
@@ -28,7 +28,7 @@ export interface NamedResource {
   readonly path: string;
 }
 
-/** Where in a document a decoder is, and where it reports to. */
+/** A decoder's position in a document, and the receiver of its reports. */
 export class Place {
   constructor(
     readonly path: string = "",
@@ -64,18 +64,18 @@ interface Spec {
   readonly read: (value: unknown, at: Place) => unknown;
   readonly doc: string;
   readonly required?: boolean;
-  /** What an absent setting decodes to. */
+  /** The decoded value of an absent setting. */
   readonly absent?: (at: Place) => unknown;
-  /** The same as it would be written. */
+  /** The same in its written form. */
   readonly fallback?: Json;
-  /** A decoded value as it would be written, where that differs. */
+  /** The written form of a decoded value, if it differs. */
   readonly written?: (value: never) => Json;
   readonly key?: string;
   readonly aliases?: readonly string[];
 }
 
 /**
- * One setting of type `T`; `undefined` is part of `T` unless the row is required or has a default. A row with a default
+ * One setting of type `T`; `T` includes `undefined` unless the row is required or has a default. A row with a default
  * never decodes to `undefined`, so code that uses the setting has no default of its own.
  */
 export class Row<T> {
@@ -87,8 +87,8 @@ export class Row<T> {
   }
 
   /**
-   * What an absent setting means, and one that cannot be decoded. `shown` is the default as it would be written, where
-   * the row cannot tell.
+   * The value of an absent setting and of one that cannot be decoded. `shown` is the written form of the default, if
+   * the row cannot derive it.
    */
   default(fallback: NonNullable<T>, shown?: Json): Row<NonNullable<T>> {
     const told: unknown = shown ?? (this.spec.written ? this.spec.written(fallback as never) : fallback);
@@ -96,13 +96,13 @@ export class Row<T> {
     return new Row({ ...this.spec, absent: () => fallback, fallback: written });
   }
 
-  /** An absent section means what an empty one means: every setting in it has its default. */
+  /** An absent section equals an empty one: every setting in it has its default. */
   orEmpty(): Row<NonNullable<T>> {
     const { read } = this.spec;
     return new Row({ ...this.spec, absent: (at) => read({}, at) });
   }
 
-  /** The published name where it is not the snake_case of the property. */
+  /** The published name if it is not the snake_case form of the property. */
   key(key: string): Row<T> {
     return new Row({ ...this.spec, key });
   }
@@ -123,8 +123,8 @@ export class Row<T> {
   }
 
   /**
-   * A further step after decoding, defaults included: check (reporting to `at`) or convert. It is not taken when
-   * the value or something in it could not be decoded; then the outcome is `undefined`.
+   * A further step after decoding, defaults included: a check (reporting to `at`) or a conversion. It is skipped, with
+   * the outcome `undefined`, if the value or a part of it could not be decoded.
    */
   with<U>(step: (value: NonNullable<T>, at: Place) => U | undefined): Row<U | Extract<T, undefined>> {
     const { read, absent, written: _, ...spec } = this.spec;
@@ -143,8 +143,8 @@ export class Row<T> {
   }
 
   /**
-   * Decodes `value`, which may be absent. Problems go to `at`; what cannot be decoded is the default or, without one,
-   * `undefined`.
+   * Decodes `value`, which may be absent. Reports problems to `at`; an undecodable value becomes the default or,
+   * without one, `undefined`.
    */
   decode(value: unknown, at: Place): T {
     const { required, absent, wanted, read } = this.spec;
@@ -197,7 +197,7 @@ export function integer(doc = "", range: Range = {}) {
   return numeric(doc, "integer", "an integer", range);
 }
 
-/** One of a few words, in any case of its letters. */
+/** One of a few words, in any letter case. */
 export function choice<const W extends string>(doc: string, words: readonly W[]) {
   const wanted = words.length === 1 ? `"${words[0]}"` : `one of ${words.map((w) => `"${w}"`).join(", ")}`;
   return row<W>(doc, { type: "string", enum: [...words] }, wanted, (value, at) => {
@@ -246,7 +246,7 @@ export function list<T>(item: Row<T>, doc = "") {
   );
 }
 
-/** An object with keys of the user's choice. */
+/** An object whose keys the user chooses. */
 export function mapOf<T>(item: Row<T>, doc = "") {
   const json = { type: "object", additionalProperties: item.jsonSchema() };
   const present = item.required();
@@ -320,7 +320,7 @@ export function formatDuration(ms: number): string {
   return (ms < 0 ? "-" : "") + parts.filter(([amount]) => amount !== 0).map((part) => part.join("")).join("");
 }
 
-/** A value as it is shown in an error: JSON, cut to a readable length. */
+/** A value as an error shows it: JSON, cut to a readable length. */
 export function show(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? "an empty array" : "an array";
   if (isObject(value)) return "an object";
@@ -347,8 +347,8 @@ function row<T>(
 }
 
 /**
- * How the known keys are written in an object: as they are or, where that is not there, in other letter case, which
- * the published runtime takes too.
+ * How an object spells the known keys: exactly or, if that is missing, in another letter case, which the published
+ * runtime accepts too.
  */
 function spellings(value: object, known: readonly string[], at: Place): ReadonlyMap<string, string> {
   const written = new Map<string, string>();

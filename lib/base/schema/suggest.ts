@@ -1,19 +1,19 @@
 /**
- * "Did you mean": the nearest known word to one that is not known.
+ * "Did you mean": the known word nearest to an unknown one.
  *
- * Shared by command lines and configuration checks. It stays silent rather than guess wildly: a suggestion
- * differs from the word in at most a third of the letters, or is the only candidate that the word begins.
+ * Shared by command lines and configuration checks. It stays silent rather than guess wildly: a suggestion differs
+ * from the word in at most a third of the letters, or is the only candidate that starts with the word.
  */
 
-/** Longer words are not compared: a suggestion for them helps nobody and costs quadratic time. */
+/** Longer words are not compared: nobody needs the suggestion, and it costs quadratic time. */
 const LONGEST_WORD = 100;
 
-/** A word shorter than this is no useful beginning of another. */
+/** A shorter word is not treated as the start of another one. */
 const SHORTEST_BEGINNING = 3;
 
 /**
- * The candidate nearest to `word`, or `undefined` when none is near. Case and the choice of `-` or `_` do not
- * count as a difference; of equally near candidates the first one wins.
+ * The candidate nearest to `word`, or `undefined` if none is near. Letter case and the choice of `-` or `_` do not
+ * count as differences; of equally near candidates the first one wins.
  */
 export function suggest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > LONGEST_WORD) return undefined;
