@@ -3,24 +3,25 @@
  */
 
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
+import { connect } from "node:net";
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { APIS } from "../lib/api/mod.ts";
 import { nextTurn, SystemClock } from "../lib/base/clock.ts";
 import { CODES, SvcError } from "../lib/base/error.ts";
 import { Secret } from "../lib/base/secret.ts";
 import { type Auth, auth, type AuthSettings } from "../lib/wire/auth.ts";
-import { client } from "../lib/wire/channel.ts";
+import { type Channel, client } from "../lib/wire/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { memoryChannel } from "../lib/wire/memory.ts";
 import { Metadata } from "../lib/wire/metadata.ts";
 import { openPort } from "../lib/wire/port/port.ts";
 import { PortAllowance } from "../lib/wire/port/byte_budget.ts";
-import type { DescMethod, DescService } from "../lib/wire/proto.ts";
-import { pathOf, service, ServiceTable } from "../lib/wire/service.ts";
+import { create, type DescMethod, type DescService, toBinary } from "../lib/wire/proto.ts";
+import { pathOf, type Peer, service, ServiceTable } from "../lib/wire/service.ts";
 import type { DataChannel } from "../lib/wire/webrtc/addon.ts";
 import { FrameClient } from "../lib/wire/webrtc/client.ts";
 import { FrameServer } from "../lib/wire/webrtc/server.ts";
-import { AuthService } from "../proto/gen/auth_pb.ts";
+import { AuthenticateRequestSchema, AuthService } from "../proto/gen/auth_pb.ts";
 import { Health } from "../proto/gen/health_pb.ts";
 import { ServerReflection } from "../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "../proto/gen/reflection_v1alpha_pb.ts";
@@ -136,18 +137,26 @@ function overWeb(url: string): Transport {
 /** A peer that was let in with this token, as if it had been good then. */
 function overWebRtc(table: ServiceTable): Transport {
   return async (method, token) => {
-    const [toServer, toClient] = [new Wire(), new Wire()];
-    const frames = new FrameClient({ peer: { data: toServer, close: () => {} }, clock });
-    const peer = { kind: "webrtc" as const, token: token === undefined ? undefined : new Secret(token) };
-    const allowance = new PortAllowance().connection();
-    const leave = () => {};
-    const server = new FrameServer({ table, channel: toClient, peer, allowance, callsMax: 8, leave });
-    toServer.to = (bytes) => server.frame(bytes);
-    toClient.to = (bytes) => frames.frame(bytes);
+    const { frames, over } = webRtcPeer(table, token === undefined ? {} : { token: new Secret(token) });
     const status = await statusOf(frames, method, {});
-    server.gone(new SvcError("unavailable", "over"));
+    over();
     return status;
   };
+}
+
+function webRtcPeer(
+  table: ServiceTable,
+  identity: Omit<Peer, "kind">,
+): { frames: FrameClient; over(): void } {
+  const [toServer, toClient] = [new Wire(), new Wire()];
+  const frames = new FrameClient({ peer: { data: toServer, close: () => {} }, clock });
+  const peer = { kind: "webrtc" as const, ...identity };
+  const allowance = new PortAllowance().connection();
+  const leave = () => {};
+  const server = new FrameServer({ table, channel: toClient, peer, allowance, callsMax: 8, leave });
+  toServer.to = (bytes) => server.frame(bytes);
+  toClient.to = (bytes) => frames.frame(bytes);
+  return { frames, over: () => server.gone(new SvcError("unavailable", "over")) };
 }
 
 class Wire implements DataChannel {
@@ -179,3 +188,99 @@ Deno.test("a good token opens every method, on every transport", () =>
       assertNotEquals(status, CODES.unauthenticated, `${pathOf(method)} over ${name}`);
     }
   }));
+
+/** Shows a key from an address; gives the gRPC status. */
+type Attempt = (address: string, id: string, key: string) => Promise<number>;
+
+/** The same over HTTP/1.1, from an address of this computer's. */
+function keyOverWeb(port: number): Attempt {
+  return (localAddress, entity, payload) => {
+    const message = create(AuthenticateRequestSchema, { entity, credentials: { type: "api-key", payload } });
+    const bytes = toBinary(AuthenticateRequestSchema, message);
+    const frame = new Uint8Array(5 + bytes.length);
+    new DataView(frame.buffer).setUint32(1, bytes.length);
+    frame.set(bytes, 5);
+    return new Promise((resolve, reject) => {
+      const socket = connect({ port, host: "127.0.0.1", localAddress });
+      const head = `POST /${AuthService.typeName}/Authenticate HTTP/1.1\r\nhost: localhost\r\n` +
+        `content-type: application/grpc-web+proto\r\ncontent-length: ${frame.length}\r\n\r\n`;
+      let answer = "";
+      socket.on("error", reject).on("data", (more) => {
+        answer += more.toString("latin1");
+        const [, status] = /grpc-status: (\d+)/.exec(answer) ?? [];
+        if (status === undefined) return;
+        socket.destroy();
+        resolve(Number(status));
+      });
+      socket.write(head);
+      socket.write(frame);
+    });
+  };
+}
+
+function statusOfKey(channel: Channel, entity: string, payload: string): Promise<number> {
+  const asked = client(AuthService, channel).authenticate({
+    entity,
+    credentials: { type: "api-key", payload },
+  });
+  return asked.then(() => 0, (error: SvcError) => CODES[error.code]);
+}
+
+Deno.test("wrong keys slow down their own address, on each transport, and nobody else", async () => {
+  const limits = { wrongKeysPerAddress: 6, wrongKeysPerKey: 3, keyChecksAtOnce: 2 };
+  const still = new FakeClock();
+  for (const transport of ["gRPC", "gRPC-web", "WebRTC", "WebRTC through another signaling"]) {
+    const told: string[] = [];
+    const guard = auth({
+      ...SETTINGS,
+      handlers: { apiKeys: { id: "key", other: "key 2" } },
+      limits,
+      tooManyTries: ({ id, address }) => told.push(`${id} ${address}`),
+      clock: still,
+    });
+    const table = new ServiceTable(clock, [guard.gate]);
+    table.add(guard.service);
+    const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock });
+    const overGrpc: Attempt = async (_address, id, key) => {
+      const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+      return await statusOfKey(channel, id, key).finally(() => channel.close());
+    };
+    const overPeer =
+      (identity: (address: string) => Omit<Peer, "kind">): Attempt => async (address, id, key) => {
+        const { frames, over } = webRtcPeer(table, identity(address));
+        return await statusOfKey(frames, id, key).finally(over);
+      };
+    const show: Attempt = transport === "gRPC"
+      ? overGrpc
+      : transport === "gRPC-web"
+      ? keyOverWeb(port.port)
+      : overPeer((address) =>
+        // Peers of one caller come from a port of their own each.
+        transport === "WebRTC"
+          ? { signaledFrom: address, remoteAddress: `192.0.2.1:${Math.random()}` }
+          : { entity: address, remoteAddress: `192.0.2.1:${Math.random()}` }
+      );
+    try {
+      const [attacker, neighbour] = ["127.0.0.1", "127.0.0.2"];
+      const times = async (count: number, id: (index: number) => string, key: string) => {
+        const found: number[] = [];
+        for (let i = 0; i < count; i++) found.push(await show(attacker, id(i), key));
+        return found;
+      };
+      const { unauthenticated: wrong, resource_exhausted: tooMany } = CODES;
+      assertEquals(await times(5, () => "id", "wrong"), [wrong, wrong, wrong, tooMany, tooMany], transport);
+      const unknown = await times(8, (index) => `nobody ${index}`, "wrong");
+      assertEquals(unknown, [...Array(6).fill(wrong), tooMany, tooMany], transport);
+      // Neither the neighbours of the attacker's key nor those of its address are shut out.
+      assertEquals(await show(attacker, "other", "key 2"), 0, transport);
+      const where = transport === "gRPC" ? "another transport's address" : neighbour;
+      const elsewhere = transport === "gRPC" ? keyOverWeb(port.port) : show;
+      assertEquals(await elsewhere(neighbour, "id", "key"), 0, where);
+      // Who was let in once is let in, from anywhere.
+      assertEquals(await show(attacker, "id", "key"), 0, transport);
+      assertEquals(told.length, 2, transport);
+    } finally {
+      await port.close(0);
+    }
+  }
+});

@@ -26,12 +26,14 @@ import { chainOf, SvcError } from "../base/error.ts";
 import { escapedLine } from "../base/escape.ts";
 import { fingerprintOf, isHashOf } from "../base/key_hash.ts";
 import type { Logger } from "../base/log/log.ts";
+import { addressOf, type Attempt, Attempts, type KeyBook } from "../wire/attempts.ts";
 import { type Auth, auth, type KeySource } from "../wire/auth.ts";
 import { field } from "../wire/port/exchange.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
 import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
+import { API_KEY, ROBOT_SECRET } from "../wire/tokens.ts";
 import { Access } from "./access/access.ts";
 import { Addresses } from "./addresses.ts";
 import { dataHandlers } from "./data/data_service.ts";
@@ -44,7 +46,6 @@ import { fragmentHandlers } from "./config/fragment_service.ts";
 import { locationHandlers } from "./fleet/location_service.ts";
 import { metadataHandlers } from "./fleet/metadata_service.ts";
 import { partHandlers } from "./fleet/part_service.ts";
-import { addressOf, type Attempt, Attempts, type KeyBook } from "./access/attempts.ts";
 import { Audit } from "./access/audit.ts";
 import { Authority } from "./store/authority.ts";
 import { agentHandlers } from "./fleet/agent_service.ts";
@@ -259,13 +260,11 @@ function keySource(keys: Keys, context: CloudContext): KeySource {
   // No database holds a zero byte.
   const attempts = attemptsAt(
     context,
-    (id) => id.includes("\0") ? Promise.resolve(undefined) : keys.hash(id),
+    ({ id }) => id.includes("\0") ? Promise.resolve(undefined) : keys.hash(id),
   );
   return {
-    check: async (id, key, { remoteAddress }) => {
-      const hash = await attempts.check({ id, key, address: addressOf(remoteAddress) });
-      return hash === undefined ? undefined : fingerprintOf(hash);
-    },
+    check: (id, key, { remoteAddress }) =>
+      attempts.check({ type: API_KEY, id, key, address: addressOf(remoteAddress) }),
     isCurrent: async (id, generation) => await keys.generation(id) === generation,
   };
 }
@@ -273,28 +272,29 @@ function keySource(keys: Keys, context: CloudContext): KeySource {
 /** The secrets of parts, with the same limit for each of them. */
 function robotSecrets(context: CloudContext): KeySource {
   const secrets = new SharedSecrets(context.store);
-  const attempts = attemptsAt(context, (id) => {
+  const attempts = attemptsAt(context, ({ id }) => {
     const space = id.lastIndexOf(" ");
     const known = !id.includes("\0") && secrets.hashOf(id.slice(0, space), id.slice(space + 1));
     return known || Promise.resolve(undefined);
   });
   return {
-    check: async (partId, key, { remoteAddress }) => {
+    check: (partId, key, { remoteAddress }) => {
       const id = `${partId} ${idIn(key)}`;
-      const hash = await attempts.check({ id, key, address: addressOf(remoteAddress) });
-      return hash === undefined ? undefined : fingerprintOf(hash);
+      return attempts.check({ type: ROBOT_SECRET, id, key, address: addressOf(remoteAddress) });
     },
     isCurrent: (partId, generation) => secrets.isCurrent(partId, generation),
   };
 }
 
-function attemptsAt({ audit, clock, limits, logger }: CloudContext, hash: KeyBook["hash"]): Attempts {
+function attemptsAt({ audit, clock, limits, logger }: CloudContext, kept: KeyBook["kept"]): Attempts {
+  const generation: KeyBook["generation"] = async (hash, { key }) =>
+    await isHashOf(hash, key) ? fingerprintOf(hash!) : undefined;
   const episode = async ({ address, id }: Attempt) => {
     const key = escapedLine(id.slice(0, KEY_ID_CHARS_MAX));
     logger.warn("too many wrong API keys; the caller is slowed down", { address, key });
     await audit.refused({ who: `address ${address}`, action: "Authenticate" }, [{ kind: "key", id: key }]);
   };
-  return new Attempts({ book: { hash, isHashOf }, limits, clock, episode });
+  return new Attempts({ book: { kept, generation }, limits: () => limits, clock, episode });
 }
 
 /** By a token, or as published downloaders show who they are: by the headers `key_id` and `key`. */

@@ -173,6 +173,7 @@ async function start(
     serving: serving(parts),
     reached: (place) => announcement?.tell(place),
     host,
+    home: homeFolder((name) => host.env(name)),
     clock,
     logger,
   });

@@ -20,6 +20,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { fingerprintOf, isHashOf, isKeyHash } from "../base/key_hash.ts";
+import { addressOf, type Attempt, type AttemptLimits, Attempts } from "./attempts.ts";
 import { type CallContext, type Gate, type Peer, type Service, service } from "./service.ts";
 import {
   API_KEY,
@@ -59,6 +60,8 @@ export interface AuthSettings {
   readonly certificateNames?: readonly string[];
   /** The names of this server, its own one first: whom tokens are for. */
   readonly audience: readonly string[];
+  /** For wrong keys and secrets of those that are listed here; left out, anybody may try as many as they like. */
+  readonly limits?: AttemptLimits;
 }
 
 export interface AuthOptions extends AuthSettings {
@@ -67,6 +70,13 @@ export interface AuthOptions extends AuthSettings {
    * process and are good at its twins; left out, a key is made that lives as long as the process.
    */
   readonly signingKeys?: () => readonly KeyObject[];
+  /**
+   * Hides, in tokens, the keys that are listed in clear: with the same one, tokens of such a key outlive the process.
+   * Left out, one is made that lives as long as the process.
+   */
+  readonly salt?: () => Uint8Array;
+  /** Hears of callers who try too many wrong keys, once of each episode. */
+  readonly tooManyTries?: (attempt: Attempt) => void;
   readonly clock: Clock;
 }
 
@@ -88,6 +98,11 @@ export interface Auth {
 
 const AUTHENTICATE = `/${AuthService.typeName}/${AuthService.method.authenticate.name}`;
 const PREFIX = "Bearer ";
+const UNLIMITED: AttemptLimits = {
+  wrongKeysPerAddress: Infinity,
+  wrongKeysPerKey: Infinity,
+  keyChecksAtOnce: Infinity,
+};
 
 export function auth(options: AuthOptions): Auth {
   return new Guard(options);
@@ -99,8 +114,8 @@ class Guard implements Auth {
   readonly #signingKeys: () => readonly KeyObject[];
   readonly #calls = new Set<CallContext>();
   readonly #stays = new Set<{ readonly peer: Peer; readonly leave: (reason: SvcError) => void }>();
-  /** Generations say nothing outside of this process of the keys that a configuration has in clear. */
-  readonly #salt = randomBytes(32);
+  readonly #salt: () => Uint8Array;
+  readonly #attempts: Attempts;
   #settings: AuthSettings;
   #credentials: Credentials;
   #tokens: Tokens;
@@ -109,6 +124,17 @@ class Guard implements Auth {
     this.#clock = options.clock;
     const own = [generateKeyPairSync("ed25519").privateKey];
     this.#signingKeys = options.signingKeys ?? (() => own);
+    const salt = randomBytes(32);
+    this.#salt = options.salt ?? (() => salt);
+    this.#attempts = new Attempts({
+      book: {
+        kept: (attempt) => Promise.resolve(this.#credentials.kept(attempt)),
+        generation: (_kept, attempt) => this.#credentials.generation(attempt),
+      },
+      limits: () => this.#settings.limits ?? UNLIMITED,
+      clock: options.clock,
+      episode: (attempt) => Promise.resolve(options.tooManyTries?.(attempt)),
+    });
     this.#settings = options;
     [this.#credentials, this.#tokens] = this.#adopted(options);
     this.service = service(AuthService, {
@@ -154,7 +180,7 @@ class Guard implements Auth {
 
   #adopted(settings: AuthSettings): [Credentials, Tokens] {
     const { handlers, audience } = settings;
-    const credentials = new Credentials(settings, this.#salt);
+    const credentials = new Credentials(settings, this.#salt(), this.#attempts);
     const tokens = new Tokens({
       types: credentials.types,
       audience,
@@ -248,7 +274,11 @@ class Credentials {
   readonly #generations: ReadonlyMap<string, string>;
   readonly #secrets: ReadonlySet<string>;
 
-  constructor(private readonly settings: AuthSettings, private readonly salt: Uint8Array) {
+  constructor(
+    private readonly settings: AuthSettings,
+    private readonly salt: Uint8Array,
+    private readonly attempts: Attempts,
+  ) {
     const { apiKeys, robotSecrets, locationSecrets, externalKeys } = settings.handlers;
     this.types = [
       ...apiKeys ? [API_KEY] : [],
@@ -270,15 +300,24 @@ class Credentials {
       throw new SvcError("unimplemented", `direct authentication not supported for "${type}"`);
     }
     const source = type === ROBOT_SECRET ? this.settings.handlers.robotSecrets : this.#keys;
-    const found = type === LOCATION_SECRET
-      ? await this.#ofLocationSecret(entity, secret)
-      : source
+    const found = source
       ? await source.check(entity, secret, peer)
-      : await isListed(this.#listed, entity, secret)
-      ? this.#generations.get(entity)
-      : undefined;
+      : await this.attempts.check({ type, id: entity, key: secret, address: addressFor(peer) });
     if (found === undefined) throw unauthenticated("invalid credentials");
     return found;
+  }
+
+  /** What is listed here for these credentials (`KeyBook`). */
+  kept({ type, id }: Attempt): string | undefined {
+    const { handlers: { locationSecrets = [] }, audience } = this.settings;
+    if (type !== LOCATION_SECRET) return this.#listed.get(id) || undefined;
+    return audience.includes(id) ? JSON.stringify(locationSecrets) : undefined;
+  }
+
+  /** The generation of these credentials, if they are listed here. */
+  async generation({ type, id, key }: Attempt): Promise<string | undefined> {
+    if (type === LOCATION_SECRET) return await this.#ofLocationSecret(id, key);
+    return await isListed(this.#listed, id, key) ? this.#generations.get(id) : undefined;
   }
 
   /** Whether what was shown for a token is still good. */
@@ -318,6 +357,12 @@ class Credentials {
   #generation(id: string, secret: string): string {
     return createHmac("sha256", this.salt).update(`${id}\n${secret}`).digest("base64url").slice(0, 22);
   }
+}
+
+/** As what a caller's wrong keys are counted: of one whom another signaling vouches for, its own key. */
+function addressFor({ kind, remoteAddress, signaledFrom, entity }: Peer): string {
+  if (kind !== "webrtc") return addressOf(remoteAddress);
+  return signaledFrom === undefined && entity !== undefined ? `key ${entity}` : addressOf(signaledFrom);
 }
 
 function isSource(keys: NonNullable<AuthSettings["handlers"]["apiKeys"]>): keys is KeySource {

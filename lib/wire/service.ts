@@ -32,6 +32,8 @@ export interface Peer {
   readonly kind: "grpc" | "webrtc" | "memory";
   readonly remoteAddress?: string;
   readonly localAddress?: string;
+  /** Of a caller over WebRTC: the address that it has signaled from, unless another signaling has brought it. */
+  readonly signaledFrom?: string;
   /** As what the caller knows this server: `https://host:port`. */
   readonly origin?: string;
   /** The DNS names of a verified certificate that the client has shown. */

@@ -27,6 +27,11 @@ const FIRST_TIMEOUT_WITH_COPY_MS = 1_000;
 
 /** Settings of the connection itself. */
 const LOCAL = ["id", "secret", "api_key", "app_address", "refresh_interval"];
+/** Settings of the machine's own port that a control plane's message has no place for, by their section. */
+const LOCAL_SECTIONS = {
+  network: ["bind_address", "webrtc"],
+  auth: ["token_keys_file", "limits"],
+};
 /** What the certificate is made out to. */
 const NAMES = ["fqdn", "local_fqdn", "signaling_address", "managed_by", "location_id"];
 /** Answers that are not about the way to the control plane but about what it says. */
@@ -165,8 +170,10 @@ export class CloudSource implements ConfigSource {
     const { local } = this.#parts;
     const own = Object.entries(members(local.cloud)).filter(([key]) => LOCAL.includes(key));
     const merged: JsonObject = { ...json, cloud: { ...members(json.cloud), ...Object.fromEntries(own) } };
-    const bind = members(local.network).bind_address;
-    if (bind !== undefined) merged.network = { ...members(json.network), bind_address: bind };
+    for (const [section, keys] of Object.entries(LOCAL_SECTIONS)) {
+      const here = Object.entries(members(local[section])).filter(([key]) => keys.includes(key));
+      if (here.length > 0) merged[section] = { ...members(json[section]), ...Object.fromEntries(here) };
+    }
     if (local.debug === true) merged.debug = true;
     return { json: merged, revision: "", problems: [] };
   }

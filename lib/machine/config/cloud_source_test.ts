@@ -91,7 +91,8 @@ function follow(source: CloudSource) {
 Deno.test("the configuration is the control plane's, with the credentials and the address of the file", async () => {
   const local = {
     ...LOCAL,
-    network: { bind_address: "localhost:9" },
+    network: { bind_address: "localhost:9", fqdn: "left aside" },
+    auth: { token_keys_file: "keys.json", tls_auth_entities: ["left aside"] },
     debug: true,
     components: [{ name: "left aside" }],
   };
@@ -105,6 +106,7 @@ Deno.test("the configuration is the control plane's, with the credentials and th
     revision: "r1",
     debug: true,
     network: { bind_address: "localhost:9", fqdn: "m" },
+    auth: { token_keys_file: "keys.json" },
     components: [{
       name: "a",
       api: "rdk:component:generic",

@@ -201,6 +201,25 @@ const jwkRow = anyObject("a public key").with((key, at) => {
   return key;
 });
 
+const attemptLimitsRow = object({
+  wrongKeysPerAddress: integer("wrong keys in a row from one address, before it is slowed down", {
+    min: 1,
+    max: 1_000_000,
+  }).default(20),
+  wrongKeysPerKey: integer(
+    "wrong keys in a row for one key ID from one address, before they are slowed down",
+    {
+      min: 1,
+      max: 1_000_000,
+    },
+  ).default(5),
+  keyChecksAtOnce: integer("keys that are checked at the same time; more of them wait", {
+    min: 1,
+    max: 1_000,
+  })
+    .default(4),
+}, "limits for those who try wrong keys").orEmpty();
+
 export const authRow = object({
   handlers: list(handlerRow, "who may connect").default([]),
   tlsAuthEntities: list(
@@ -214,12 +233,19 @@ export const authRow = object({
       ),
     }).required(),
   }, "keys of outside token issuers"),
-}, "who may use the machine").with(({ handlers, tlsAuthEntities, externalAuthConfig }, at) => {
+  tokenKeysFile: text(
+    "file for the keys that sign tokens, so that tokens outlive a restart; a relative path begins in the program's home folder",
+  ),
+  limits: attemptLimitsRow,
+}, "who may use the machine").with((auth, at) => {
+  const { handlers, tlsAuthEntities, externalAuthConfig, tokenKeysFile, limits } = auth;
   if (handlers.length > 1) return at.at("handlers.1.type").error('"api-key" is there twice, wanted it once');
   return {
     apiKeys: handlers.at(0)?.config,
     tlsAuthEntities,
     publicKeys: externalAuthConfig?.jwks.keys ?? [],
+    tokenKeysFile: tokenKeysFile || undefined,
+    limits,
   };
 }).orEmpty();
 

@@ -8,17 +8,21 @@
  * port is open: tokens and calls of a key that is gone end at once, others go on.
  */
 
-import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
+import { isAbsolute, join } from "node:path";
+import type { ReadFiles, WatchFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
+import { escapedLine } from "../../base/escape.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { ResourceName } from "../../resource/name.ts";
+import type { Attempt } from "../../wire/attempts.ts";
 import { type Auth, auth, type AuthSettings } from "../../wire/auth.ts";
 import type { RouteOptions } from "../../wire/port/routes.ts";
 import { connectionLimit } from "../../wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../wire/port/port.ts";
 import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls_files.ts";
 import type { ServiceTable } from "../../wire/service.ts";
+import { TokenKeys } from "../../wire/token_keys.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Bind } from "../config/settings.ts";
 import type { Place } from "./announcement.ts";
@@ -33,6 +37,8 @@ import type { StatusNode } from "./service.ts";
 /** How long calls under way may take when the port is opened anew where it was. */
 const REOPEN_DRAIN_MS = 1_000;
 const RETRY_MS = 5_000;
+/** Of an id that somebody made up. */
+const KEY_ID_CHARS_MAX = 64;
 
 /** Stands for the port among the resources of the machine's status (a published name). */
 const NODE_NAME = ResourceName.of("rdk-internal:service:web", "builtin");
@@ -54,7 +60,9 @@ export interface MachinePortParts {
   readonly serving: (url: string) => void;
   /** Hears where the machine is reached and by which names, whenever that may have changed. */
   readonly reached?: (place: Place) => void;
-  readonly host: ReadFiles & WatchFiles;
+  readonly host: ReadFiles & WriteFiles & WatchFiles;
+  /** The program's home folder. */
+  readonly home: string;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -74,10 +82,12 @@ interface Door {
 export class MachinePort {
   readonly #parts: MachinePortParts;
   readonly #names: Names;
+  readonly #keys: TokenKeys;
   #door: Door;
   #port: Port;
   /** The same one for as long as the machine asks who calls, so that tokens outlive the port. */
   #guard: Auth | undefined;
+  #settings: AuthSettings | undefined;
   #work: Promise<void> = Promise.resolve();
   #callOffRetry = () => {};
   #unfollowFiles = () => {};
@@ -89,27 +99,40 @@ export class MachinePort {
   private constructor(
     parts: MachinePortParts,
     names: Names,
+    keys: TokenKeys,
     door: Door,
     port: Port,
     guard: Auth | undefined,
+    settings: AuthSettings | undefined,
   ) {
     this.#parts = parts;
     this.#names = names;
+    this.#keys = keys;
     this.#door = door;
     this.#port = port;
     this.#guard = guard;
+    this.#settings = settings;
+    keys.hear(() => this.#settings && this.#guard?.change(this.#settings));
     parts.serving(this.url);
   }
 
   /** Throws where the port cannot be opened as `config` wants it. */
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
     const door = await doorOf(config, parts);
-    const guard = guardOf(config, parts);
-    const names = new Names(config);
-    const port = new MachinePort(parts, names, door, await open(door, guard, names, parts), guard);
-    port.#followFiles(config);
-    port.#tellPlace(config);
-    return port;
+    const settings = settingsOf(config);
+    const keys = await TokenKeys.open(tokenKeysPath(config, parts), parts);
+    try {
+      const guard = guardOf(settings, keys, parts);
+      const names = new Names(config);
+      const opened = await open(door, guard, names, parts);
+      const port = new MachinePort(parts, names, keys, door, opened, guard, settings);
+      port.#followFiles(config);
+      port.#tellPlace(config);
+      return port;
+    } catch (error) {
+      await keys.close();
+      throw error;
+    }
   }
 
   /** Where to reach the machine from this computer: published clients dial a bare address only by the name localhost. */
@@ -135,15 +158,16 @@ export class MachinePort {
    */
   admit(config: MachineConfig): void {
     this.#admit(config);
-    this.#work = this.#work.then(() => this.#renew(config)).catch((error) =>
-      this.#parts.logger.warn(`the certificate is the same as before: ${chainOf(error)}`)
-    );
+    this.#work = this.#work.then(() => this.#keys.keep(tokenKeysPath(config, this.#parts)))
+      .then(() => this.#renew(config)).catch((error) =>
+        this.#parts.logger.warn(`the certificate is the same as before: ${chainOf(error)}`)
+      );
   }
 
   #admit(config: MachineConfig): void {
-    const settings = settingsOf(config);
+    this.#settings = settingsOf(config);
     this.#names.change(config);
-    if (settings && this.#guard) this.#guard.change(settings);
+    if (this.#settings && this.#guard) this.#guard.change(this.#settings);
   }
 
   async #renew(config: MachineConfig): Promise<void> {
@@ -174,6 +198,7 @@ export class MachinePort {
     this.#callOffRetry();
     this.#unfollowFiles();
     await this.#work;
+    await this.#keys.close();
     await this.#port.close(drainMs);
   }
 
@@ -184,13 +209,14 @@ export class MachinePort {
     // Whoever is no longer let in is not let in through the old port either, whatever becomes of the new one.
     this.#admit(config);
     this.#followFiles(config);
+    await this.#keys.keep(tokenKeysPath(config, this.#parts));
     try {
       const door = await doorOf(config, this.#parts);
       if (this.#isOpen && door.tls && this.#door.tls && isSameBut(door, this.#door)) {
         this.#show(door.tls);
         this.#door = door;
       } else if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) {
-        const guard = settings && (this.#guard ?? guardOf(config, this.#parts));
+        const guard = this.#guard && settings ? this.#guard : guardOf(settings, this.#keys, this.#parts);
         await this.#reopen(door, guard);
         this.#guard = guard;
       }
@@ -352,9 +378,25 @@ function namesOf({ network, cloud }: MachineConfig): readonly string[] {
   return [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
 }
 
-function guardOf(config: MachineConfig, { clock }: MachinePortParts): Auth | undefined {
-  const settings = settingsOf(config);
-  return settings && auth({ ...settings, clock });
+function guardOf(
+  settings: AuthSettings | undefined,
+  { good: signingKeys, salt }: TokenKeys,
+  { clock, logger }: MachinePortParts,
+): Auth | undefined {
+  const tooManyTries = ({ type, id, address }: Attempt) =>
+    logger.warn("too many wrong keys; the caller is slowed down", {
+      type,
+      key: escapedLine(id.slice(0, KEY_ID_CHARS_MAX)),
+      address,
+    });
+  return settings && auth({ ...settings, signingKeys, salt, tooManyTries, clock });
+}
+
+/** Where the keys of tokens are kept, if they are, and if there are any tokens. */
+function tokenKeysPath(config: MachineConfig, { home }: MachinePortParts): string | undefined {
+  const { tokenKeysFile: path } = config.auth;
+  if (path === undefined || !settingsOf(config)) return undefined;
+  return isAbsolute(path) ? path : join(home, path);
 }
 
 /** Who may call; `undefined` where everybody may. */
@@ -372,7 +414,8 @@ function settingsOf(config: MachineConfig): AuthSettings | undefined {
   const certificateNames = tlsAuthEntities.length > 0 ? tlsAuthEntities : undefined;
   const guarded = [...Object.values(handlers), certificateNames].some((one) => one !== undefined);
   if (!guarded) return undefined;
-  return { handlers, certificateNames, audience: names.length > 0 ? names : ["localhost"] };
+  const audience = names.length > 0 ? names : ["localhost"];
+  return { handlers, certificateNames, audience, limits: auth.limits };
 }
 
 /** Reads the certificate, if there is one. */

@@ -39,10 +39,9 @@ async function withPort(
     port: MachinePort,
     bench: { records: LogRecord[]; files: FakeFiles; clock: FakeClock },
   ) => Promise<void>,
-  { webrtc = true } = {},
+  { webrtc = true, files = new FakeFiles() } = {},
 ): Promise<void> {
   const records: LogRecord[] = [];
-  const files = new FakeFiles();
   // Of timers only those of the port's own retries matter here; sockets have the time of the system.
   const fake = new FakeClock();
   const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
@@ -57,6 +56,7 @@ async function withPort(
     webrtc,
     serving: (url: string) => logger.info("serving", { url }),
     host: files,
+    home: "/home",
     clock: fake,
     logger,
   };
@@ -156,6 +156,102 @@ Deno.test("keys that come guard the same port, keys that go open it, and tokens 
     await changed(port, at("localhost:0"), clock);
     assertEquals(await serves(url), true);
   }));
+
+/** The token of a key, from the port itself. */
+async function tokenOf({ url }: MachinePort, entity: string, payload: string): Promise<string> {
+  const channel = connectGrpc(new URL(url).host, { clock });
+  try {
+    const credentials = { type: "api-key", payload };
+    return (await client(AuthService, channel).authenticate({ entity, credentials })).accessToken;
+  } finally {
+    channel.close();
+  }
+}
+
+Deno.test("with a file for the keys of tokens, those of keys that are still there outlive a restart", async () => {
+  const files = new FakeFiles();
+  const listed = (config: Record<string, string>, file: string | undefined = "token_keys.json") => ({
+    ...at("localhost:0"),
+    auth: {
+      handlers: [{ type: "api-key", config: { ...config, keys: Object.keys(config) } }],
+      ...file ? { token_keys_file: file } : {},
+    },
+  });
+  const path = "/home/token_keys.json";
+  let [stays, goes, replaced] = ["", "", ""];
+  await withPort(listed({ stays: "a", goes: "b", replaced: "c" }), async (port) => {
+    stays = await tokenOf(port, "stays", "a");
+    goes = await tokenOf(port, "goes", "b");
+    replaced = await tokenOf(port, "replaced", "c");
+  }, { files });
+  assertEquals(files.mode(path), 0o600);
+  await withPort(listed({ stays: "a", replaced: "d" }), async (port, { clock: fake }) => {
+    const served = async () => [
+      await serves(port.url, stays),
+      await serves(port.url, goes),
+      await serves(port.url, replaced),
+    ];
+    assertEquals(await served(), [true, "unauthenticated", "unauthenticated"]);
+
+    // Whoever takes the file away ends the tokens, and the calls that they have begun.
+    const channel = connectGrpc(new URL(port.url).host, { clock });
+    try {
+      const header = Metadata.from([["authorization", `Bearer ${stays}`]]);
+      const watching = client(Health, channel).watch({}, { header })[Symbol.asyncIterator]();
+      await watching.next();
+      const rest = watching.next().then(() => "more", (error: SvcError) => error.code);
+      await files.removeDurably(path);
+      assertEquals(await rest, "unauthenticated");
+    } finally {
+      channel.close();
+    }
+    assertEquals(await serves(port.url, stays), "unauthenticated");
+    stays = await tokenOf(port, "stays", "a");
+    // Without the setting, the keys go on for as long as the process.
+    await changed(port, listed({ stays: "a" }, ""), fake);
+    assertEquals(await serves(port.url, stays), true);
+  }, { files });
+  await withPort(listed({ stays: "a" }, ""), async (port) => {
+    assertEquals(await serves(port.url, stays), "unauthenticated");
+  }, { files });
+});
+
+Deno.test("a machine that everybody may call keeps no keys of tokens", async () => {
+  const files = new FakeFiles();
+  const open = { ...at("localhost:0"), auth: { token_keys_file: "token_keys.json" } };
+  await withPort(open, () => Promise.resolve(), { files });
+  assertEquals(files.paths, []);
+});
+
+Deno.test("too many wrong keys are told once, and the configuration says how many those are", () => {
+  const limited = (wrongKeysPerKey: number) => ({
+    ...at("127.0.0.1:0"),
+    auth: { ...KEYS.auth, limits: { wrong_keys_per_key: wrongKeysPerKey } },
+  });
+  return withPort(limited(2), async (port, { records, clock: fake }) => {
+    const wrong = () => tokenOf(port, "id", "wrong").then(() => "in", (error: SvcError) => error.code);
+    const codes = async (count: number) => {
+      const found: string[] = [];
+      for (let i = 0; i < count; i++) found.push(await wrong());
+      return found;
+    };
+    assertEquals(await codes(4), [
+      "unauthenticated",
+      "unauthenticated",
+      "resource_exhausted",
+      "resource_exhausted",
+    ]);
+    const told = records.filter(({ level }) => level === "warn");
+    assertEquals(told.map(({ message, fields }) => ({ message, fields })), [{
+      message: "too many wrong keys; the caller is slowed down",
+      fields: { type: "api-key", key: "id", address: "127.0.0.1" },
+    }]);
+    await changed(port, limited(100), fake);
+    await fake.advance(11 * 60_000);
+    assertEquals(new Set(await codes(50)), new Set(["unauthenticated"]));
+    assertEquals((await tokenOf(port, "id", "key")).split(".").length, 3);
+  });
+});
 
 Deno.test("keys come and go while the port is open: only calls and tokens of those that are gone end", () =>
   withPort(at("localhost:0"), async (port, { records, files, clock }) => {

@@ -127,8 +127,9 @@ export class Answerer {
   #serve(peer: RtcPeer, { caller }: IncomingCall): void {
     const { table, joined, logger } = this.#parts;
     const { local, remote } = peer.addresses ?? {};
-    const remoteAddress = remote ?? caller.remoteAddress;
-    const identity: Peer = { kind: "webrtc", ...caller, localAddress: local, remoteAddress };
+    const { remoteAddress: signaledFrom } = caller;
+    const remoteAddress = remote ?? signaledFrom;
+    const identity: Peer = { kind: "webrtc", ...caller, localAddress: local, remoteAddress, signaledFrom };
     const leave = (error: SvcError) => peer.close(error);
     const allowance = this.#allowance.connection(() => {
       leave(new SvcError("resource_exhausted", "it reads too little of what it has asked for"));

@@ -1,32 +1,34 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { SvcError } from "../../base/error.ts";
+import { assertEquals } from "@std/assert";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { SvcError } from "../base/error.ts";
 import { addressOf, type Attempt, Attempts } from "./attempts.ts";
-import { defaultLimits } from "./limits.ts";
 
-function attempts(limits = defaultLimits()) {
+const TYPE = "api-key";
+const LIMITS = { wrongKeysPerAddress: 20, wrongKeysPerKey: 5, keyChecksAtOnce: 4 };
+
+function attempts(limits = LIMITS) {
   const clock = new FakeClock();
   const episodes: Attempt[] = [];
   let [checks, most, open] = [0, 0, 0];
   let gate: Promise<void> = Promise.resolve();
   const book = {
-    hash: (id: string) => Promise.resolve(id.startsWith("known") ? `hash of ${id}` : undefined),
-    async isHashOf(hash: string | undefined, key: string) {
+    kept: ({ id }: Attempt) => Promise.resolve(id.startsWith("known") ? `hash of ${id}` : undefined),
+    async generation(kept: string | undefined, { key }: Attempt) {
       checks++;
       most = Math.max(most, ++open);
       await gate;
       open--;
-      return hash !== undefined && key === "right";
+      return key === "right" ? kept : undefined;
     },
   };
   const made = new Attempts({
     book,
-    limits,
+    limits: () => limits,
     clock,
     episode: (one) => Promise.resolve(void episodes.push(one)),
   });
   const of = (id: string, key: string, address = "192.0.2.1") =>
-    made.check({ id, key, address }).then((hash) => hash !== undefined).catch((error) =>
+    made.check({ type: TYPE, id, key, address }).then((hash) => hash !== undefined).catch((error) =>
       SvcError.from(error).code
     );
   return {
@@ -71,11 +73,13 @@ Deno.test("a key that was replaced is no longer known", async () => {
   const clock = new FakeClock();
   let hash = "old";
   const book = {
-    hash: () => Promise.resolve(hash),
-    isHashOf: (found?: string, key?: string) => Promise.resolve(found === key),
+    kept: () => Promise.resolve(hash),
+    generation: (kept: string | undefined, { key }: Attempt) =>
+      Promise.resolve(kept === key ? kept : undefined),
   };
-  const made = new Attempts({ book, limits: defaultLimits(), clock, episode: () => Promise.resolve() });
-  const isKey = async (key: string) => await made.check({ id: "a", key, address: "b" }) !== undefined;
+  const made = new Attempts({ book, limits: () => LIMITS, clock, episode: () => Promise.resolve() });
+  const isKey = async (key: string) =>
+    await made.check({ type: TYPE, id: "a", key, address: "b" }) !== undefined;
   assertEquals([await isKey("old"), await isKey("new")], [true, false]);
   hash = "new";
   assertEquals([await isKey("old"), await isKey("new")], [false, true]);
@@ -95,8 +99,23 @@ Deno.test("an episode is told again after quiet minutes", async () => {
   assertEquals(episodes.length, 2);
 });
 
+Deno.test("of many addresses the oldest are forgotten, so that they take no more memory", async () => {
+  const { of } = attempts();
+  const first = () => of("unknown", "wrong", "192.0.2.1");
+  for (let guess = 0; guess < 20; guess++) assertEquals(await first(), false);
+  assertEquals(await first(), "resource_exhausted");
+  for (let other = 0; other < 9_999; other++) {
+    await of("unknown", "wrong", `2001:db8:0:${other.toString(16)}::/64`);
+  }
+  assertEquals(await first(), "resource_exhausted");
+  for (let other = 0; other < 10_000; other++) {
+    await of("unknown", "wrong", `2001:db8:1:${other.toString(16)}::/64`);
+  }
+  assertEquals(await first(), false);
+});
+
 Deno.test("only so many keys are checked at once, and only so many wait", async () => {
-  const { of, most, hold } = attempts({ ...defaultLimits(), keyChecksAtOnce: 3 });
+  const { of, most, hold } = attempts({ ...LIMITS, keyChecksAtOnce: 3 });
   const { promise, resolve } = Promise.withResolvers<void>();
   hold(promise);
   const all = Array.from({ length: 300 }, (_, index) => of(`known ${index}`, "right", `a${index}`));
@@ -114,12 +133,4 @@ Deno.test("an address of IPv6 counts as its network", () => {
   assertEquals(addressOf("::1"), "0:0:0:0::/64");
   assertEquals(addressOf("::ffff:192.0.2.1"), "192.0.2.1");
   assertEquals(addressOf(undefined), "none");
-});
-
-Deno.test("what is wrong in the file of limits is told", async () => {
-  const { parseLimits } = await import("./limits.ts");
-  assertEquals(parseLimits({ log_lines_per_call: 5 }, "f").logLinesPerCall, 5);
-  for (const json of [[], { log_lines_per_cal: 5 }, { log_lines_per_call: 0 }, { log_lines_per_call: "5" }]) {
-    await assertRejects(async () => void await parseLimits(json, "f"), SvcError, "f: ");
-  }
 });

@@ -6,31 +6,44 @@
  * attacker behind the same address does not use up those of a neighbour's id. A key that was right before is known by
  * a digest that lives in this process alone, and is let in at once, whatever others try under its id.
  *
- * Counts are those of this process.
+ * Counts are those of this process, and what it remembers of callers is bounded.
  */
 
 import { createHmac, randomBytes } from "node:crypto";
-import { SvcError } from "../../base/error.ts";
-import type { Clock } from "../../base/clock.ts";
-import type { Limits } from "./limits.ts";
+import { SvcError } from "../base/error.ts";
+import type { Clock } from "../base/clock.ts";
 
 /** Who shows a key. */
 export interface Attempt {
+  /** The type of the credentials; an id of one type says nothing of the same id of another. */
+  readonly type: string;
   readonly address: string;
   readonly id: string;
   readonly key: string;
 }
 
+/** How many wrong keys are too many. */
+export interface AttemptLimits {
+  /** Of unknown ids, in a row, from one address. */
+  readonly wrongKeysPerAddress: number;
+  /** Of one id, in a row, from one address. */
+  readonly wrongKeysPerKey: number;
+  /** Keys that are checked at the same time; more of them wait. */
+  readonly keyChecksAtOnce: number;
+}
+
 /** Where the keys are. */
 export interface KeyBook {
-  /** The hash of the key of this id. */
-  hash(id: string): Promise<string | undefined>;
-  isHashOf(hash: string | undefined, key: string): Promise<boolean>;
+  /** What is kept of the key of the attempt's id, such as its hash; another text for another key. */
+  kept(attempt: Attempt): Promise<string | undefined>;
+  /** The generation of the key if it is the one that `kept` was kept of. Takes its time where nothing is kept, too. */
+  generation(kept: string | undefined, attempt: Attempt): Promise<string | undefined>;
 }
 
 export interface AttemptsParts {
   readonly book: KeyBook;
-  readonly limits: Limits;
+  /** Those at this time. */
+  readonly limits: () => AttemptLimits;
   readonly clock: Clock;
   /** Hears once of each episode: of the first wrong key that is one too many, until ten quiet minutes later. */
   readonly episode: (attempt: Attempt) => Promise<void>;
@@ -53,33 +66,37 @@ interface Tries {
 
 export class Attempts {
   readonly #tries = new Map<string, Tries>();
-  /** The digest of the right key, with the hash that it was right for, by its id. */
-  readonly #good = new Map<string, string>();
+  /** The digest of the right key, with what it was right for, and its generation, by its id. */
+  readonly #good = new Map<string, { readonly digest: string; readonly generation: string }>();
   readonly #secret = randomBytes(32);
   readonly #waiting: (() => void)[] = [];
   #checking = 0;
 
   constructor(private readonly parts: AttemptsParts) {}
 
-  /** The hash of the key if it is the right one. Throws `resource_exhausted` where too many wrong ones were tried. */
+  /** The generation of the key if it is the right one. Throws `resource_exhausted` where too many wrong ones were tried. */
   async check(attempt: Attempt): Promise<string | undefined> {
     const { book, limits } = this.parts;
-    const hash = await book.hash(attempt.id);
-    if (hash === undefined) {
+    const { address, key } = attempt;
+    const id = `${attempt.type} ${attempt.id}`;
+    const kept = await book.kept(attempt);
+    if (kept === undefined) {
       // Nobody has this id: nothing to compare with, but to answer no faster than for one that somebody has.
-      await this.#take(`address ${attempt.address}`, limits.wrongKeysPerAddress, attempt);
-      await this.#isRight(hash, attempt.key);
+      await this.#take(`address ${address}`, limits().wrongKeysPerAddress, attempt);
+      await this.#inTurn(kept, attempt);
       return undefined;
     }
-    const digest = createHmac("sha256", this.#secret).update(`${hash} ${attempt.key}`).digest("base64");
-    if (this.#good.get(attempt.id) === digest) return hash;
-    const who = `key ${attempt.id} ${attempt.address}`;
-    await this.#take(who, limits.wrongKeysPerKey, attempt);
-    if (!await this.#isRight(hash, attempt.key)) return undefined;
+    const digest = createHmac("sha256", this.#secret).update(`${kept} ${key}`).digest("base64");
+    const good = this.#good.get(id);
+    if (good?.digest === digest) return good.generation;
+    const who = `${id} ${address}`;
+    await this.#take(who, limits().wrongKeysPerKey, attempt);
+    const generation = await this.#inTurn(kept, attempt);
+    if (generation === undefined) return undefined;
     // It was no wrong one.
     this.#tries.delete(who);
-    keep(this.#good, attempt.id, digest, GOOD_MAX);
-    return hash;
+    keep(this.#good, id, { digest, generation }, GOOD_MAX);
+    return generation;
   }
 
   async #take(who: string, burst: number, attempt: Attempt): Promise<void> {
@@ -101,14 +118,14 @@ export class Attempts {
   }
 
   /** Checks a key when it is its turn. */
-  async #isRight(hash: string | undefined, key: string): Promise<boolean> {
+  async #inTurn(kept: string | undefined, attempt: Attempt): Promise<string | undefined> {
     const { book, limits } = this.parts;
-    if (this.#checking >= limits.keyChecksAtOnce) {
+    if (this.#checking >= limits().keyChecksAtOnce) {
       if (this.#waiting.length >= WAITING_MAX) throw tooMany();
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     } else this.#checking++;
     try {
-      return await book.isHashOf(hash, key);
+      return await book.generation(kept, attempt);
     } finally {
       // The place goes to who waits longest, or is free.
       const next = this.#waiting.shift();
@@ -144,4 +161,4 @@ function tooMany(): SvcError {
 }
 
 /** For callers who can be told when to try again. */
-export const RETRY_S = 2;
+const RETRY_S = 2;

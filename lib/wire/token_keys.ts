@@ -1,0 +1,267 @@
+/**
+ * What signs the tokens of a server, and the salt that hides its listed keys in them: in memory, or in a file that
+ * outlives the process, so that those who are connected need not log in again after a restart.
+ *
+ * Owns the file: for its user's eyes only, replaced whole. A key signs for as long as a token lives, and is good for as
+ * long again. A file that others can read, or that holds something else, is replaced with new keys, with a warning: who
+ * has read a key of it opens nothing. What becomes of the file while the server runs takes effect at once; without it
+ * every token ends.
+ */
+
+import { Buffer } from "node:buffer";
+import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
+import { dirname } from "node:path";
+import type { ReadFiles, WatchFiles, WriteFiles } from "../base/files/files.ts";
+import type { Clock } from "../base/clock.ts";
+import { chainOf, messageOf, SvcError } from "../base/error.ts";
+import type { Logger } from "../base/log/log.ts";
+import { isObject } from "../base/schema/schema.ts";
+import { TOKEN_MS } from "./tokens.ts";
+
+export interface TokenKeysParts {
+  readonly host: ReadFiles & WriteFiles & WatchFiles;
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, "info" | "warn">;
+}
+
+interface TokenKey {
+  readonly key: KeyObject;
+  readonly madeMs: number;
+}
+
+/** What a file holds. */
+interface Content {
+  readonly salt: Uint8Array;
+  /** The newest last. */
+  readonly keys: readonly TokenKey[];
+}
+
+const FILE_MODE = 0o600;
+const FOLDER_MODE = 0o700;
+const OTHERS = 0o077;
+const FILE_BYTES_MAX = 16 * 1024;
+const KEYS_MAX = 8;
+const SALT_BYTES = 32;
+/** How long a key signs. */
+const SIGNS_MS = TOKEN_MS;
+/** How often it is looked whether a key has signed for long enough; the system does not tell of every change of a file. */
+const LOOK_MS = 60_000;
+
+export class TokenKeys {
+  #content: Content;
+  #path: string | undefined;
+  /** What this process has read or written last. */
+  #text: string | undefined;
+  /** Why the file is of no use, as it was told last. */
+  #told = "";
+  /** The file could not be written, and that has been told. */
+  #unwritten = false;
+  #work: Promise<void> = Promise.resolve();
+  #unwatch = () => {};
+  #callOff = () => {};
+  #changed = () => {};
+  #closed = false;
+
+  private constructor(private readonly parts: TokenKeysParts) {
+    this.#content = { salt: randomBytes(SALT_BYTES), keys: [newKey(parts.clock)] };
+  }
+
+  /** Those of a file, made where there is none; without a path those of this process. */
+  static async open(path: string | undefined, parts: TokenKeysParts): Promise<TokenKeys> {
+    const keys = new TokenKeys(parts);
+    await keys.keep(path);
+    return keys;
+  }
+
+  /** The keys whose tokens are good, the one that signs first. */
+  readonly good = (): readonly KeyObject[] => this.#content.keys.map(({ key }) => key).reverse();
+
+  readonly salt = (): Uint8Array => this.#content.salt;
+
+  /** Calls `changed` whenever other keys are good, or fewer. */
+  hear(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  /** Keeps the keys in another file, or in none. Never rejects: a file that cannot be used is logged. */
+  keep(path: string | undefined): Promise<void> {
+    return this.#soon(async () => {
+      if (path === this.#path) return;
+      this.#unfollow();
+      this.#path = path;
+      this.#text = undefined;
+      await this.#look();
+      this.#follow();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#unfollow();
+    await this.#work;
+  }
+
+  #soon(work: () => Promise<void>): Promise<void> {
+    return this.#work = this.#work.then(async () => {
+      if (!this.#closed) await work();
+    });
+  }
+
+  #follow(): void {
+    const { host, clock } = this.parts;
+    const path = this.#path;
+    if (path === undefined || this.#closed) return;
+    const look = () => void this.#soon(() => this.#look());
+    const again = () => {
+      this.#callOff = clock.after(LOOK_MS, () => {
+        look();
+        again();
+      });
+    };
+    again();
+    this.#unwatch = host.watchFile(path, look);
+  }
+
+  #unfollow(): void {
+    this.#unwatch();
+    this.#callOff();
+    [this.#unwatch, this.#callOff] = [() => {}, () => {}];
+  }
+
+  /** Takes over what is in the file, and makes a new key when it is time for one. */
+  async #look(): Promise<void> {
+    const { logger } = this.parts;
+    const path = this.#path;
+    if (path === undefined) return;
+    const known = this.#text;
+    try {
+      const text = await this.#read(path);
+      if (text === undefined) {
+        // A file that has never been there is made of the keys that are in use.
+        if (known !== undefined) this.#begin(`${path} is gone`);
+        return await this.#write(this.#content);
+      }
+      if (text !== known) {
+        this.#adopt(contentOf(text), text);
+        if (known !== undefined) logger.info("other keys sign and verify tokens from now on", { file: path });
+      }
+    } catch (error) {
+      const problem = `${path} is of no use: ${chainOf(error)}`;
+      // What could not be replaced is there still; the keys of this process go on.
+      if (problem !== this.#told) this.#begin(problem);
+      this.#told = problem;
+      return await this.#write(this.#content);
+    }
+    await this.#rotate();
+  }
+
+  /** The text of the file; `undefined` where there is none. Throws where others may have read it. */
+  async #read(path: string): Promise<string | undefined> {
+    const { host } = this.parts;
+    const facts = await host.stat(path, { links: true });
+    if (!facts) return undefined;
+    if (facts.kind !== "file") throw new Error(`found a ${facts.kind}, wanted a file`);
+    if ((facts.mode & OTHERS) !== 0) {
+      throw new Error(`others may read it (mode ${facts.mode.toString(8)}), wanted mode 600`);
+    }
+    if (facts.sizeBytes > FILE_BYTES_MAX) {
+      throw new Error(`it has ${facts.sizeBytes} bytes, wanted at most ${FILE_BYTES_MAX}`);
+    }
+    return await host.readTextFile(path);
+  }
+
+  /** Begins anew: what has been signed before is good no more. */
+  #begin(why: string): void {
+    const { logger, clock } = this.parts;
+    logger.warn(`${why}: a new key signs tokens, and clients with older ones have to log in again`);
+    this.#adopt({ salt: randomBytes(SALT_BYTES), keys: [newKey(clock)] }, undefined);
+  }
+
+  #adopt(content: Content, text: string | undefined): void {
+    this.#content = content;
+    this.#text = text;
+    this.#changed();
+  }
+
+  async #rotate(): Promise<void> {
+    const { clock, logger } = this.parts;
+    const { salt, keys } = this.#content;
+    const nowMs = clock.nowMs();
+    if (nowMs - keys.at(-1)!.madeMs < SIGNS_MS) return;
+    // A key has signed until the next one was made.
+    const left = keys.filter((_, index) => nowMs - (keys[index + 1]?.madeMs ?? nowMs) < TOKEN_MS);
+    const content = { salt, keys: [...left, newKey(clock)].slice(-KEYS_MAX) };
+    await this.#write(content);
+    this.#adopt(content, this.#text);
+    logger.info("a new key signs tokens", { file: this.#path });
+  }
+
+  async #write(content: Content): Promise<void> {
+    const { host, logger } = this.parts;
+    const path = this.#path!;
+    const text = textOf(content);
+    try {
+      await host.makeFolder(dirname(path), { mode: FOLDER_MODE });
+      await host.writeFile(path, text, { mode: FILE_MODE });
+      [this.#text, this.#unwritten, this.#told] = [text, false, ""];
+    } catch (error) {
+      if (!this.#unwritten) logger.warn(`the keys of tokens end with this process: ${chainOf(error)}`);
+      this.#unwritten = true;
+    }
+  }
+}
+
+function newKey(clock: Clock): TokenKey {
+  return { key: generateKeyPairSync("ed25519").privateKey, madeMs: clock.nowMs() };
+}
+
+function textOf({ salt, keys }: Content): string {
+  const json = {
+    salt: Buffer.from(salt).toString("base64url"),
+    keys: keys.map(({ key, madeMs }) => ({
+      key: key.export({ type: "pkcs8", format: "der" }).toString("base64url"),
+      made_ms: madeMs,
+    })),
+  };
+  return `${JSON.stringify(json, undefined, 2)}\n`;
+}
+
+/** Throws where a text is not one of `textOf`. */
+function contentOf(text: string): Content {
+  const json = parsed(text);
+  const { salt, keys } = isObject(json) ? json : {};
+  const bytes = Buffer.from(typeof salt === "string" ? salt : "", "base64url");
+  if (bytes.length !== SALT_BYTES) throw wrong(`salt: wanted ${SALT_BYTES} bytes in base64url`);
+  if (!Array.isArray(keys) || keys.length < 1 || keys.length > KEYS_MAX) {
+    throw wrong(`keys: wanted a list of 1 to ${KEYS_MAX} keys`);
+  }
+  return { salt: bytes, keys: keys.map((one, index) => keyOf(one, `keys.${index}`)) };
+}
+
+function keyOf(json: unknown, at: string): TokenKey {
+  const { key: text, made_ms: madeMs } = isObject(json) ? json : {};
+  if (typeof madeMs !== "number" || !Number.isFinite(madeMs)) throw wrong(`${at}.made_ms: wanted a number`);
+  let key: KeyObject;
+  try {
+    key = createPrivateKey({ key: Buffer.from(String(text), "base64url"), type: "pkcs8", format: "der" });
+  } catch (error) {
+    throw wrong(`${at}.key: wanted a private key (PKCS #8 in base64url): ${messageOf(error)}`);
+  }
+  if (key.asymmetricKeyType !== "ed25519") {
+    throw wrong(`${at}.key: found ${key.asymmetricKeyType}, wanted ed25519`);
+  }
+  return { key, madeMs };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The message of the parser would show what is in the file.
+    throw wrong("wanted JSON");
+  }
+}
+
+function wrong(message: string): SvcError {
+  return new SvcError("invalid_argument", message);
+}
