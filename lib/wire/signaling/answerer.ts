@@ -17,6 +17,9 @@ import { RtcPeer, type SignalListener } from "../webrtc/peer.ts";
 import { FrameServer } from "../webrtc/server.ts";
 import type { IncomingCall } from "./call_queue.ts";
 
+/** How long the candidates of an offer wait for the first one after it: a caller may have none. */
+const OFFERED_WAIT_MS = 250;
+
 export interface AnswererParts {
   readonly table: ServiceTable;
   readonly clock: Clock;
@@ -97,9 +100,9 @@ export class Answerer {
       peer.close(new SvcError("deadline_exceeded", "the WebRTC connection was not there in time"));
     });
     try {
-      peer.accept(call.sdp, "offer");
+      const offered = peer.acceptOffer(call.sdp);
       peer.describe("answer");
-      void takeCandidates(peer, call);
+      void this.#takeCandidates(peer, call, offered);
       await peer.connected;
       this.#serve(peer, call);
       signals.connected();
@@ -108,6 +111,32 @@ export class Answerer {
       throw error;
     } finally {
       stop();
+    }
+  }
+
+  /**
+   * Gives the peer the caller's candidates; those of its offer not before the caller has shown, by a further one, that
+   * it has the answer. The peer would call there at once, and a caller that is reached while it still reads the answer
+   * may take the answer's certificate for a stranger's (libdatachannel).
+   */
+  async #takeCandidates(peer: RtcPeer, call: IncomingCall, offered: Candidate[]): Promise<void> {
+    const add = (candidate: Candidate) => peer.addCandidate(candidate);
+    // If the call is over and the peer is not connected, it will not be.
+    const fail = (error: unknown) => void (peer.isConnected || peer.close(SvcError.from(error)));
+    const shown = Promise.withResolvers<void>();
+    const stop = this.#parts.clock.after(call.disableTrickle ? 0 : OFFERED_WAIT_MS, shown.resolve);
+    const tryOffered = shown.promise.then(() => offered.forEach(add)).catch(fail);
+    try {
+      for await (const candidate of call.candidates) {
+        shown.resolve();
+        add(candidate);
+      }
+    } catch (error) {
+      fail(error);
+    } finally {
+      stop();
+      shown.resolve();
+      await tryOffered;
     }
   }
 
@@ -146,15 +175,6 @@ export class Answerer {
       left?.();
     });
     peer.listen(server);
-  }
-}
-
-async function takeCandidates(peer: RtcPeer, call: IncomingCall): Promise<void> {
-  try {
-    for await (const candidate of call.candidates) peer.addCandidate(candidate);
-  } catch (error) {
-    // Where the call is over and the peer is not connected, it will not be.
-    if (!peer.isConnected) peer.close(SvcError.from(error));
   }
 }
 

@@ -53,6 +53,17 @@ export function withOneRole({ type, sdp }: Description): Description {
   return role === undefined ? { type, sdp } : { type, sdp: sdp.replace(/^a=setup:\w+/gm, `a=setup:${role}`) };
 }
 
+/** A description without its candidates, and those of its first part, which all parts share. */
+export function withoutCandidates(
+  { type, sdp }: Description,
+): { bare: Description; candidates: Candidate[] } {
+  const lines = /^a=(candidate:[^\r\n]*)(?:\r?\n|$)/gm;
+  const [, first = ""] = sdp.split(/^(?=m=)/m);
+  const mid = /^a=mid:(\S+)/m.exec(first)?.[1];
+  const candidates = Array.from(first.matchAll(lines), ([, candidate]) => ({ candidate, mid }));
+  return { bare: { type, sdp: sdp.replace(lines, "") }, candidates };
+}
+
 /**
  * Whether a candidate of the other side is worth a try: an address over UDP, or a name of multicast DNS, by which
  * browsers hide theirs. Other names are not looked up: nobody is to make this computer ask for names of his.

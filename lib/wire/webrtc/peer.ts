@@ -27,6 +27,7 @@ import {
   encodeDescription,
   isUsable,
   withOneRole,
+  withoutCandidates,
 } from "./description.ts";
 import { CHANNEL_RESUME_BYTES, FRAME_BYTES_MAX, INTRUSIONS_MAX } from "./limits.ts";
 
@@ -159,7 +160,20 @@ export class RtcPeer {
 
   /** Takes the other side's description, as it travels. Throws `invalid_argument`. */
   accept(sdp: string, type: DescriptionType): void {
-    this.#native.accept(decodeDescription(sdp, type));
+    const candidates = this.#accept(decodeDescription(sdp, type));
+    // Later descriptions repeat candidates that are of no use any more.
+    if (!this.#opened) candidates.forEach((candidate) => this.addCandidate(candidate));
+  }
+
+  /** Takes an offer, and returns the candidates in it: they are the caller's to add. Throws `invalid_argument`. */
+  acceptOffer(sdp: string): Candidate[] {
+    return this.#accept(decodeDescription(sdp, "offer"));
+  }
+
+  #accept(description: Description): Candidate[] {
+    const { bare, candidates } = withoutCandidates(description);
+    this.#native.accept(bare);
+    return candidates;
   }
 
   /** Takes a candidate of the other side; one that is of no use is passed over. Throws `resource_exhausted`. */

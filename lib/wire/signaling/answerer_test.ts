@@ -1,0 +1,84 @@
+/** What the answering side of a call does before it is connected. */
+
+import { assertEquals } from "@std/assert";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeRtc } from "../../../tests/support/fake_rtc.ts";
+import { until } from "../../../tests/support/until.ts";
+import { nextTurn } from "../../base/clock.ts";
+import { silentLogs } from "../../base/log/log.ts";
+import { ServiceTable } from "../service.ts";
+import { encodeDescription } from "../webrtc/description.ts";
+import { WEBRTC_LIMITS } from "../webrtc/limits.ts";
+import { Answerer } from "./answerer.ts";
+import { CallQueue } from "./call_queue.ts";
+
+const candidate = (port: number, address = "192.0.2.7") => `candidate:1 1 UDP 1 ${address} ${port} typ host`;
+const never = new AbortController().signal;
+
+/** A caller whose offer has these candidates in it, and its call at the answerer. */
+async function called(offered: string[], disableTrickle = false) {
+  const clock = new FakeClock();
+  const rtc = new FakeRtc();
+  const queue = new CallQueue({ clock });
+  const answerer = new Answerer({
+    table: new ServiceTable(clock),
+    clock,
+    logger: silentLogs(clock).logger("test"),
+    rtc,
+  });
+  const caller = await rtc.makePeer({ iceServers: [], messageBytesMax: 1 }, {
+    described() {},
+    candidate() {},
+    gathered() {},
+    changed() {},
+    intruded() {},
+  });
+  const lines = ["v=0", "a=fake:0", "m=application", "a=mid:0", ...offered.map((one) => `a=${one}`), ""];
+  const sdp = encodeDescription({ type: "offer", sdp: lines.join("\r\n") });
+  const { id } = queue.offer("a", { sdp, disableTrickle, caller: { entity: "somebody" } });
+  const answered = answerer.answer(await queue.take(["a"], never));
+  await until(() => rtc.peers.length === 2);
+  await new Promise<void>((resolve) => nextTurn(resolve));
+  const peer = rtc.peers[1];
+  const close = async () => {
+    queue.close();
+    await answerer.close();
+    await answered;
+    caller.close();
+  };
+  return { clock, queue, id, peer, close };
+}
+
+Deno.test("the candidates of an offer are tried once the caller has shown that it knows the answer", async () => {
+  const { queue, id, peer, close } = await called([candidate(1), candidate(2)]);
+  assertEquals(peer.candidates, []);
+  queue.update(id, "a", { candidate: { candidate: candidate(3) } });
+  await until(() => peer.candidates.length === 3);
+  assertEquals(peer.candidates.toSorted(), [candidate(1), candidate(2), candidate(3)]);
+  await close();
+});
+
+Deno.test("the candidates of an offer do not wait for ever, nor for a caller that sends no others", async () => {
+  const late = await called([candidate(1)]);
+  assertEquals(late.peer.candidates, []);
+  await late.clock.advance(250);
+  await until(() => late.peer.candidates.length === 1);
+  await late.close();
+  const whole = await called([candidate(1)], true);
+  await whole.clock.advance(0);
+  await until(() => whole.peer.candidates.length === 1);
+  await whole.close();
+});
+
+Deno.test("an offer full of candidates ends its call, and names in it are not looked up", async () => {
+  const many = Array.from({ length: WEBRTC_LIMITS.candidates + 1 }, (_, port) => candidate(port));
+  const full = await called(many);
+  await full.clock.advance(250);
+  await until(() => full.peer.closed);
+  await full.close();
+  const named = await called([candidate(1, "a.name.example"), candidate(2)]);
+  await named.clock.advance(250);
+  await until(() => named.peer.candidates.length > 0);
+  assertEquals(named.peer.candidates, [candidate(2)]);
+  await named.close();
+});
