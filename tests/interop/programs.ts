@@ -115,16 +115,22 @@ async function oneAtATime<T>(name: string, install: () => Promise<T>): Promise<T
   return await install();
 }
 
-/** The program in `go_dial`, made with the published Go client; its modules and what is made of them are kept. */
-export async function goDialProgram(): Promise<Needed<string>> {
+/** The program in `go_dial`, made with the published Go client. */
+export function goDialProgram(): Promise<Needed<string>> {
+  return goProgram(`${HERE}go_dial`);
+}
+
+/** The program of a folder with a Go module; what it needs and what is made of it are kept. */
+export async function goProgram(folder: string): Promise<Needed<string>> {
   const go = await first(["go", "/usr/local/go/bin/go"], "version");
   if (!go) return { missing: "there is no Go toolchain here" };
-  const program = `${cacheFolder()}/svc-interop-go-dial`;
+  const name = folder.slice(folder.lastIndexOf("/") + 1).replaceAll("_", "-");
+  const program = `${cacheFolder()}/svc-interop-${name}`;
   try {
-    await succeed([go, "build", "-C", `${HERE}go_dial`, "-o", program, "."]);
+    await succeed([go, "build", "-C", folder, "-o", program, "."]);
     return { found: program };
   } catch (error) {
-    return { missing: `the published Go client cannot be had here: ${error}` };
+    return { missing: `the Go program in ${folder} cannot be made here: ${error}` };
   }
 }
 

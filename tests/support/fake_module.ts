@@ -54,7 +54,7 @@ export interface Behaviour {
   readonly validate?: (config: ComponentConfig, module: FakeModule) => {
     dependencies?: string[];
     optionalDependencies?: string[];
-  } | Promise<never>;
+  } | Promise<void>;
   readonly add?: (
     config: ComponentConfig,
     dependencies: string[],

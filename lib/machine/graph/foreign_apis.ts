@@ -18,7 +18,7 @@ import { describeService } from "../../wire/grpc/reflection_client.ts";
 /** More of one peer are left aside. */
 const APIS_MAX = 200;
 /** Services that a machine answers itself; nobody else may answer in their name. */
-const OWN_SERVICES = /^(viam\.robot|viam\.module|proto\.rpc|proto\.stream|grpc)\./;
+const OWN_SERVICES = /^(viam\.robot|viam\.module|proto\.rpc(\.webrtc)?\.v\d+|proto\.stream|grpc)\./;
 
 /** How long the peer has to describe all of them. */
 const LEARN_TIMEOUT_MS = 10_000;

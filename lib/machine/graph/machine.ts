@@ -80,6 +80,8 @@ interface Origin {
   readonly needs?: readonly Need[];
   readonly problem?: string;
   readonly pending?: boolean;
+  /** What stands may stay while this is pending. */
+  readonly stays?: boolean;
 }
 
 type Groups = readonly (readonly string[])[];
@@ -347,10 +349,15 @@ export class Machine {
     const explicit = config.dependsOn.map((name) => ({ name, optional: false }));
     const named = config.implicit.map(({ name, optional }) => ({ name, optional }));
     const invalid = config.problems.filter(({ severity }) => severity === "error").map(line).join("; ");
-    const { source, needs = [], problem: unavailable, pending } = this.#originOf(config);
+    const { source, needs = [], problem: unavailable, pending, stays } = this.#originOf(config);
     const problem = invalid === "" ? surplus ?? unavailable : `resource config validation error: ${invalid}`;
     const fingerprint = this.#fingerprints.of(config, source);
     const isPending = pending && problem === unavailable;
+    const { full } = config.name;
+    // A module that thinks long about a change leaves nobody without the resource.
+    const known = isPending && stays && this.#nodes.get(full)?.condition === "ready" &&
+      this.#wanted.get(full);
+    if (known) return { ...known, pending: true };
     return {
       config,
       source,
@@ -373,7 +380,7 @@ export class Machine {
         case "problem":
           return { problem: offer.problem };
         case "pending":
-          return { problem: offer.what, pending: true };
+          return { problem: offer.what, pending: true, stays: offer.stays };
       }
       const troubles = this.#modules?.troubles.join(", ") ?? "";
       const hint = troubles === "" ? "" : `; these modules do not run and may have it: ${troubles}`;

@@ -24,8 +24,11 @@ import type { ModuleProcess } from "./module_process.ts";
 
 /** A module has as long to remove a resource. */
 const REMOVE_TIMEOUT_MS = 20_000;
-/** What modules name that is no resource. */
-const NO_RESOURCES: ReadonlySet<string> = new Set(["framesystem", "$framesystem"]);
+/**
+ * What modules name that is no resource: they reach the frame system through the machine itself. Modules in Go name it
+ * by the constants of their library, which are full names: `rdk:service:framesystem/$framesystem`.
+ */
+const NO_RESOURCE = /^framesystem$|^(.*\/)?\$framesystem$|^rdk-internal:/;
 /** More of one resource are left aside. */
 const NEEDS_MAX = 1_000;
 
@@ -46,8 +49,8 @@ export type Offer =
   | { readonly kind: "model"; readonly model: ModuleModel; readonly needs: readonly Need[] }
   /** It cannot be built now, and why. */
   | { readonly kind: "problem"; readonly problem: string }
-  /** It is not known yet. */
-  | { readonly kind: "pending"; readonly what: string };
+  /** It is not known yet; with `stays`, what the same module built of the configuration before may stay until then. */
+  | { readonly kind: "pending"; readonly what: string; readonly stays?: boolean };
 
 export interface ModuleModelsParts {
   readonly name: string;
@@ -133,7 +136,11 @@ export class ModuleModels {
     const known = this.#validations.get(full);
     if (known?.key === key) return known.offer;
     const what = `module "${this.parts.name}" is asked about its configuration`;
-    const validation: Validation = { key, model, offer: { kind: "pending", what } };
+    const validation: Validation = {
+      key,
+      model,
+      offer: { kind: "pending", what, stays: known !== undefined },
+    };
     this.#validations.set(full, validation);
     void this.#validate(config, validation);
     return validation.offer;
@@ -182,7 +189,7 @@ export class ModuleModels {
           `it names ${needs.length} dependencies, wanted at most ${NEEDS_MAX}`,
         );
       }
-      return needs.filter(({ name }) => !NO_RESOURCES.has(name));
+      return needs.filter(({ name }) => !NO_RESOURCE.test(name));
     } catch (error) {
       if (SvcError.from(error).code === "unimplemented") return [];
       throw error;

@@ -251,6 +251,59 @@ Deno.test("an API that only a module knows is called through the machine: all fo
   assertEquals((await methods.one(request)).turns, 2n);
 });
 
+Deno.test("while a module thinks about a change, what it built before stays and answers", async () => {
+  let answer = Promise.withResolvers<void>();
+  let asked = 0;
+  await using world = await ModuleWorld.open({
+    one: {
+      validate: async ({ attributes }) => {
+        if (attributes?.slow) asked++;
+        if (attributes?.slow) await answer.promise;
+        if (attributes?.bad) throw new SvcError("invalid_argument", "too bad");
+      },
+    },
+  });
+  await world.apply(["one"], { a: { attributes: { step: 1 } }, b: { depends_on: ["a"] } });
+  const changed = world.apply(["one"], {
+    a: { attributes: { step: 2, slow: true } },
+    b: { depends_on: ["a"] },
+  });
+  await until(() => asked === 1);
+  await settle();
+  assertEquals((await world.readings("a")).step, 1);
+  assertEquals((await world.readings("b")).run, 1000);
+  answer.resolve();
+  await changed;
+  assertEquals((await world.readings("a")).step, 2);
+  assertEquals(world.module("one").diary, ["add a", "add b rdk:component:sensor/a", ...[
+    "remove b",
+    "remove a",
+    "add a",
+    "add b rdk:component:sensor/a",
+  ]]);
+  assertEquals(world.records.filter(({ level }) => level === "error"), []);
+
+  answer = Promise.withResolvers<void>();
+  const refused = world.apply(["one"], { a: { attributes: { slow: true, bad: true } } });
+  await until(() => asked === 2);
+  await settle();
+  assertEquals((await world.readings("a")).step, 2);
+  answer.resolve();
+  await refused;
+  assertMatch(world.error("a")!, /too bad/);
+});
+
+Deno.test("the frame system, which modules name like a resource, is none to wait for", async () => {
+  const names = ["framesystem", "$framesystem", "rdk:service:framesystem/$framesystem"];
+  const internal = "rdk-internal:service:frame_system/builtin";
+  await using world = await ModuleWorld.open({
+    one: { validate: () => ({ dependencies: [...names, internal], optionalDependencies: names }) },
+  });
+  await world.apply(["one"], { a: {} });
+  assertEquals(world.states, { a: "ready" });
+  assertEquals(world.module("one").diary, ["add a"]);
+});
+
 Deno.test("a module's data is removed when the configuration does not name it any more, and not before", async () => {
   await using world = await ModuleWorld.open();
   await world.apply(["one", "two"]);
