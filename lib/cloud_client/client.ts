@@ -89,10 +89,14 @@ export class CloudClient {
     return this.#options.address;
   }
 
-  /** Where it arranges connections to machines. */
+  /** The same part with the same credentials, at another address; whoever asks closes it. */
+  at(address: string): CloudClient {
+    return new CloudClient({ ...this.#options, address });
+  }
+
+  /** Where it arranges connections to machines, unless it says otherwise. */
   get signalingServer(): SignalingServer {
-    const { target: address, plain } = parseAddress(this.address);
-    return { address, tls: plain ? undefined : {} };
+    return signalingServerAt(this.address);
   }
 
   /** The part that asks. */
@@ -196,6 +200,12 @@ export class CloudClient {
     const limits = { timeoutMs, signal };
     return this.#token.call(limits, (header) => make({ ...limits, header }));
   }
+}
+
+/** Who arranges connections at an address of a control plane. */
+export function signalingServerAt(address: string): SignalingServer {
+  const { target, plain } = parseAddress(address);
+  return { address: target, tls: plain ? undefined : {} };
 }
 
 /** `host:port` of the address of a control plane, and whether it is one without TLS. */

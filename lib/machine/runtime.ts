@@ -13,6 +13,7 @@ import type { Fields, Logs } from "../base/log/log.ts";
 import type { ProcessTable, SpawnHost } from "../base/process.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
+import type { SignalingServer } from "../wire/dial/dial.ts";
 import { BroughtCalls } from "../wire/signaling/brought_calls.ts";
 import type { ServiceTable } from "../wire/service.ts";
 import { PortAnnouncement } from "./serve/announcement.ts";
@@ -21,12 +22,14 @@ import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/builder.ts";
 import { type MachineConfig, resourceAliases, resourceLogger } from "./config/config.ts";
 import { uplinkOf } from "../cloud_client/data_uplink.ts";
 import { uploadPath } from "../cloud_client/path_upload.ts";
+import { type CloudClient, signalingServerAt } from "../cloud_client/client.ts";
+import { SignalingSource } from "../cloud_client/signaling_source.ts";
 import { sendLogs } from "../cloud_client/log_sender.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics/diagnostics.ts";
 import { envDurationMs } from "./config/env_duration.ts";
 import { Jobs } from "./serve/jobs.ts";
 import { Machine } from "./graph/machine.ts";
-import { MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
+import { givenPlaceOf, MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
 import { maintenanceAllowed } from "./graph/maintenance.ts";
 import { type Network, tellNetwork } from "./diagnostics/network_check.ts";
 import { Operations } from "./serve/operations.ts";
@@ -388,10 +391,17 @@ function restartsOf(
   };
 }
 
-/** Calls that the control plane brings. */
+/** Calls that the control plane brings, or whoever it says arranges connections for it. */
 function callsElsewhere({ client }: Origin, { clock, logs }: RuntimeParts): MachinePortParts["elsewhere"] {
   const logger = logs.logger("rdk.networking.signaling");
-  return client && ((names, answer) => new BroughtCalls({ source: client, names, answer, clock, logger }));
+  return client && ((given, answer) => {
+    const source = new SignalingSource(client, () => given().signaling);
+    const calls = new BroughtCalls({ source, names: () => given().names, answer, clock, logger });
+    return {
+      renamed: () => calls.renamed(),
+      close: () => calls.close().finally(() => source.close()),
+    };
+  });
 }
 
 function announcementOf({ webrtc = true }: RuntimeOptions, { clock, logs }: RuntimeParts): PortAnnouncement {
@@ -425,7 +435,8 @@ function machineOf(
   const remotes = new Remotes({
     ...{ registry, clock, logger, activities, allowInsecureCredentials },
     mdns: mdns ? "system" : undefined,
-    signaling: (name) => isNeighbour(name, machine.config) ? client?.signalingServer : undefined,
+    signaling: (name) =>
+      isNeighbour(name, machine.config) ? client && signalingOf(client, machine) : undefined,
   });
   const buildTimeoutMs = envDurationMs(
     BUILD_TIMEOUT_VARIABLES,
@@ -460,6 +471,12 @@ function machineOf(
     limits: { buildTimeoutMs },
   });
   return machine;
+}
+
+/** Who arranges connections to the other machines of the control plane. */
+function signalingOf(client: CloudClient, { config }: Machine): SignalingServer {
+  const { signaling } = config ? givenPlaceOf(config) : {};
+  return signaling === undefined ? client.signalingServer : signalingServerAt(signaling);
 }
 
 /** Whether a name is one that this machine's control plane gives: to no other is a key for it shown there. */

@@ -11,11 +11,11 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { withManagedMachine } from "../cloud/managed.ts";
-import { needingTest } from "../support/needing.ts";
+import { both, needingTest } from "../support/needing.ts";
 import { Queue } from "../../lib/base/queue.ts";
 import { type ServerProcess, startServer, withDemo, writeConfig } from "../support/server.ts";
 import { within } from "../support/until.ts";
-import { browserProgram, browserScript, nodeFolder, pythonProgram, run } from "./programs.ts";
+import { browserProgram, browserScript, nodeFolder, ownNames, pythonProgram, run } from "./programs.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
 
@@ -168,6 +168,21 @@ needingTest("the published Python SDK, over WebRTC", await pythonProgram(), asyn
     await tour(server, [python, `${HERE}python_tour.py`, address, "webrtc"]);
     assertStringIncludes(server.output(), "WebRTC peer connected");
   }, ["-debug"]);
+});
+
+const byName = "RobotClient.at_address() of the published Python SDK, through a control plane";
+needingTest(byName, await both(pythonProgram(), ownNames()), async ([python, withNames]) => {
+  await withManagedMachine(await demoConfig(), async ({ server, cloud, fqdn, folder, example }) => {
+    const { id, key } = example.ownerKey;
+    // As a name server would say it: the machine's name leads to the control plane.
+    await Deno.writeTextFile(`${folder}/hosts`, `127.0.0.1 localhost ${fqdn}\n`);
+    const address = `${fqdn}:${new URL(cloud.url).port}`;
+    const command = [python, `${HERE}python_tour.py`, address, "webrtc", id];
+    await tour(server, withNames(`${folder}/hosts`, [...command, key]));
+    const { code, stderr } = await run(withNames(`${folder}/hosts`, [...command, "wrong"]));
+    assertEquals(code === 0, false);
+    assertMatch(stderr, /Unable to establish a connection/);
+  });
 });
 
 /** What the page of keys has seen in one step. */

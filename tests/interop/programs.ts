@@ -80,6 +80,24 @@ async function installPython(): Promise<Needed<string>> {
   }
 }
 
+/** Makes of a command one that knows the names in a file of hosts, and in no other. */
+export type WithNames = (hosts: string, command: readonly string[]) => string[];
+
+/** How to give a program names of its own: in a space of mounts where another file stands for /etc/hosts. */
+export async function ownNames(): Promise<Needed<WithNames>> {
+  const found: WithNames = (hosts, command) => [
+    ...["unshare", "--mount", "--map-root-user", "sh", "-c"],
+    ...['mount --bind "$0" /etc/hosts && exec "$@"', hosts, ...command],
+  ];
+  const tried = await run(found("/etc/hosts", ["true"])).catch((error) => ({
+    code: 1,
+    stderr: String(error),
+  }));
+  return tried.code === 0
+    ? { found }
+    : { missing: `a program cannot be given names of its own here: ${tried.stderr.trim()}` };
+}
+
 /** A browser of the Chromium family. */
 export async function browserProgram(): Promise<Needed<string>> {
   const found = await first(["chromium", "chromium-browser", "google-chrome"], "--version");

@@ -15,3 +15,12 @@ export function needingTest<T>(
   if ("found" in needed) Deno.test(name, (t) => run(needed.found, t));
   else Deno.test({ name: `${name} (not run: ${needed.missing})`, ignore: true, fn: () => {} });
 }
+
+/** Two needs at once. */
+export async function both<A, B>(
+  ...[one, other]: [Promise<Needed<A>>, Promise<Needed<B>>]
+): Promise<Needed<[A, B]>> {
+  const [a, b] = [await one, await other];
+  if ("missing" in a) return a;
+  return "missing" in b ? b : { found: [a.found, b.found] };
+}

@@ -44,7 +44,7 @@ export function cloudSignaling(cloud: CloudContext, options: SignalingOptions = 
   const service = signalingService({
     queue,
     clock,
-    hostOf: async (name, ctx) => (await partFor(cloud, ctx, name, "operator")).id,
+    hostOf: async (name, ctx) => (await partFor(cloud, ctx, withoutPort(name), "operator")).id,
     iceServers: (_host, ctx) => iceServers(cloud, options, ctx),
     answering: answering(cloud),
   });
@@ -55,6 +55,11 @@ export function cloudSignaling(cloud: CloudContext, options: SignalingOptions = 
       await shared?.closed();
     },
   };
+}
+
+/** The name of a machine: who has dialed it at an address of the control plane names the port, too. */
+function withoutPort(name: string): string {
+  return name.replace(/:\d+$/, "");
 }
 
 function iceServers(

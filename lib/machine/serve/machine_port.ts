@@ -52,8 +52,8 @@ export interface MachinePortParts {
   readonly webrtc: boolean;
   /** Hears of each peer that has connected over WebRTC; the function that it returns, of its end. */
   readonly joined?: MachineWebRtcParts["joined"];
-  /** Another signaling that brings calls; asked for the names by which it knows the machine. */
-  readonly elsewhere?: (names: () => readonly string[], answer: Parameters<CallsElsewhere>[0]) => ReturnType<
+  /** Another signaling that brings calls; told what the control plane says of it at this time. */
+  readonly elsewhere?: (given: () => GivenPlace, answer: Parameters<CallsElsewhere>[0]) => ReturnType<
     CallsElsewhere
   >;
   /** Hears where it serves, whenever that changes. */
@@ -65,6 +65,14 @@ export interface MachinePortParts {
   readonly home: string;
   readonly clock: Clock;
   readonly logger: Logger;
+}
+
+/** What a control plane says of how the machine is called through it. */
+export interface GivenPlace {
+  /** The names by which it knows the machine. */
+  readonly names: readonly string[];
+  /** Where connections are arranged, `https://host:port`, where that is not the control plane itself. */
+  readonly signaling?: string;
 }
 
 /** Everything that makes a port another one. */
@@ -340,23 +348,22 @@ async function open(
 /** The names of the machine, and what it says of WebRTC: they may change while the port is open. */
 class Names {
   now: readonly string[];
-  /** Those that the control plane has given. */
-  given: readonly string[];
+  given: GivenPlace;
   webrtc: WebRtcSettings;
   readonly changed = new Set<() => void>();
 
   constructor(config: MachineConfig) {
     this.now = namesOf(config);
-    this.given = givenNamesOf(config);
+    this.given = givenPlaceOf(config);
     this.webrtc = webrtcOf(config);
   }
 
   change(config: MachineConfig): void {
-    const before = this.given.join();
+    const before = JSON.stringify(this.given);
     this.now = namesOf(config);
-    this.given = givenNamesOf(config);
+    this.given = givenPlaceOf(config);
     this.webrtc = webrtcOf(config);
-    if (this.given.join() === before) return;
+    if (JSON.stringify(this.given) === before) return;
     for (const hear of [...this.changed]) hear();
   }
 }
@@ -370,8 +377,15 @@ function webrtcOf({ network: { webrtc } }: MachineConfig): WebRtcSettings {
   };
 }
 
-function givenNamesOf({ cloud }: MachineConfig): readonly string[] {
-  return [cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
+/** What the control plane says of how the machine is called through it. */
+export function givenPlaceOf({ cloud }: MachineConfig): GivenPlace {
+  const { fqdn, localFqdn, signalingAddress: address, signalingInsecure } = cloud ?? {};
+  const names = [fqdn, localFqdn].filter((name) => name !== undefined);
+  if (!address) return { names };
+  const signaling = address.includes("://")
+    ? address
+    : `${signalingInsecure ? "http" : "https"}://${address}`;
+  return { names, signaling };
 }
 
 function namesOf({ network, cloud }: MachineConfig): readonly string[] {

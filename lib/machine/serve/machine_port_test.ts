@@ -18,7 +18,7 @@ import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { decodeConfig, type MachineConfig } from "../config/config.ts";
-import { MachinePort } from "./machine_port.ts";
+import { givenPlaceOf, MachinePort } from "./machine_port.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const clock = new SystemClock();
@@ -101,6 +101,16 @@ async function changed(
   while (!done) await clock.advance(1_000);
   await change;
 }
+
+Deno.test("the control plane says where calls through it come from", () => {
+  const place = (cloud: JsonObject) =>
+    givenPlaceOf(configOf({ cloud: { id: "p", secret: "s", fqdn: "m", ...cloud } }));
+  assertEquals(place({}), { names: ["m"] });
+  assertEquals(place({ signaling_address: "a:1" }), { names: ["m"], signaling: "https://a:1" });
+  const plain = { signaling_address: "a:1", signaling_insecure: true };
+  assertEquals(place(plain), { names: ["m"], signaling: "http://a:1" });
+  assertEquals(place({ signaling_address: "http://a" }), { names: ["m"], signaling: "http://a" });
+});
 
 Deno.test("the same settings leave the port alone", () =>
   withPort(at("localhost:0"), async (port, { records, clock }) => {
