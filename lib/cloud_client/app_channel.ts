@@ -1,9 +1,9 @@
 /**
- * A connection to a control plane for the programs of people: every call carries who they are.
+ * A connection to a control plane for the programs that people use: every call carries the person's credentials.
  *
- * The API key is exchanged for a token at the first call. A token that is no longer good is exchanged again, and the
- * call repeated where that is safe: those of a single request without an answer yet. Keys do not travel without TLS, but to this computer
- * itself or where it is allowed.
+ * The first call exchanges the API key for a token. A rejected token is exchanged again, and the call is repeated if
+ * that is safe: if it has a single request and no answer yet. A key travels only over TLS, to this computer itself, or
+ * where the caller allows it.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -16,25 +16,25 @@ import type { DescMethod } from "../wire/proto.ts";
 import { parseAddress } from "./client.ts";
 import { CloudToken } from "./cloud_token.ts";
 
-/** How long the control plane has to answer a single request, unless a caller says otherwise. */
+/** Time limit of a call with a single request, unless the caller gives another. */
 const ANSWER_TIMEOUT_MS = 30_000;
 const KEEPALIVE_MS = 30_000;
 
 export interface AppChannelOptions {
-  /** `https://host:port`; without a scheme it is https. */
+  /** `https://host:port`; https is assumed without a scheme. */
   readonly address: string;
   readonly keyId: string;
   readonly key: Secret;
-  /** The key may travel without TLS to other computers. */
+  /** Allows the key to travel without TLS to other computers. */
   readonly allowInsecureCredentials?: boolean;
-  /** Who else may have signed the server's certificate (PEM). */
+  /** A further authority for the server's certificate (PEM). */
   readonly ca?: string;
   readonly clock: Clock;
 }
 
 /**
- * Connects at the first call, and again after a loss. Calls of a single request end with `deadline_exceeded` after
- * 30 s unless they have a time limit of their own. Throws `failed_precondition` where the key would travel in the clear.
+ * Connects at the first call, and again after a loss. Calls with a single request end with `deadline_exceeded` after
+ * 30 s unless they have a time limit of their own. Throws `failed_precondition` if the key would travel in the clear.
  */
 export function connectApp(options: AppChannelOptions): Channel {
   return new AppChannel(options);
@@ -70,7 +70,7 @@ class AppChannel implements Channel {
   ): AsyncGenerator<Uint8Array> {
     if (method.methodKind === "server_streaming") return yield* this.#followed(method, requests, options);
     if (method.methodKind !== "unary") {
-      // What has been sent cannot be sent again: a refusal is the caller's, the next call has a new token.
+      // A sent stream cannot be repeated: the caller gets the refusal, and the next call a new token.
       const header = await this.#token.call(limitsOf(options), (header) => Promise.resolve(header));
       try {
         yield* this.#channel.call(method, requests, signed(options, header));
@@ -88,7 +88,7 @@ class AppChannel implements Channel {
     );
   }
 
-  /** One request and many answers: made again as long as none has come. */
+  /** One request and many answers: repeated as long as no answer has come. */
   async *#followed(
     method: DescMethod,
     requests: AsyncIterable<Uint8Array>,
@@ -110,7 +110,7 @@ function signed(options: CallOptions, [authorization]: Metadata): CallOptions {
   return { ...options, header: Metadata.from([...options.header ?? [], authorization]) };
 }
 
-/** Of the exchange of a token, for a call that may itself take as long as it likes. */
+/** Time limit for the exchange of a token when the call itself has none. */
 function limitsOf({ timeoutMs = ANSWER_TIMEOUT_MS, signal }: CallOptions): CallOptions {
   return { timeoutMs, signal };
 }

@@ -1,5 +1,5 @@
 /**
- * What a machine asks of its control plane: configuration, certificate, orders to restart; and where its logs go.
+ * A machine's calls to its control plane: configuration, certificate, restart orders, logs.
  *
  * Thin: one connection, credentials exchanged for a token when one is needed, answers as they came. Errors are
  * `SvcError`s with the code of the answer; a control plane that is away is `unavailable`.
@@ -32,20 +32,20 @@ import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
 import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
 
-/** How long the control plane has to answer, unless a caller says otherwise. */
+/** Time limit of a call, unless the caller gives another. */
 const ANSWER_TIMEOUT_MS = 15_000;
 const KEEPALIVE_MS = 30_000;
 
 export interface CloudClientOptions {
   /** `https://host:port`; without a scheme it is https. */
   readonly address: string;
-  /** The part of the machine that asks. */
+  /** The id of the machine part that calls. */
   readonly partId: string;
   /** `api-key` with the id of the key as entity, or `robot-secret` with that of the part. */
   readonly credentials: CloudCredentials;
-  /** Credentials may travel without TLS. */
+  /** Allows credentials to travel without TLS. */
   readonly allowInsecureCredentials: boolean;
-  /** What the control plane is told of this program. */
+  /** What this program reports about itself. */
   readonly agent: MessageInitShape<typeof ConfigRequestSchema>["agentInfo"];
   readonly clock: Clock;
 }
@@ -84,22 +84,22 @@ export class CloudClient {
     this.#token = new CloudToken(this.#channel, options.credentials, clock);
   }
 
-  /** What its errors call it. */
+  /** The control plane's name in errors. */
   get address(): string {
     return this.#options.address;
   }
 
-  /** The same part with the same credentials, at another address; whoever asks closes it. */
+  /** A client of the same part at another address; the caller closes it. */
   at(address: string): CloudClient {
     return new CloudClient({ ...this.#options, address });
   }
 
-  /** Where it arranges connections to machines, unless it says otherwise. */
+  /** The host that arranges WebRTC connections to machines, unless the control plane names another. */
   get signalingServer(): SignalingServer {
     return signalingServerAt(this.address);
   }
 
-  /** The part that asks. */
+  /** The id of the part that calls. */
   get partId(): string {
     return this.#options.partId;
   }
@@ -202,7 +202,7 @@ export class CloudClient {
   }
 }
 
-/** Who arranges connections at an address of a control plane. */
+/** The host that arranges connections, at the address of a control plane. */
 export function signalingServerAt(address: string): SignalingServer {
   const { target, plain } = parseAddress(address);
   return { address: target, tls: plain ? undefined : {} };

@@ -1,6 +1,6 @@
 /**
- * The token of a connection to a control plane: exchanged for credentials at the first use, again before it ends, and
- * when it has been refused.
+ * The token of a connection to a control plane: exchanged for credentials at the first use, renewed before it expires
+ * and after a rejection.
  */
 
 import { AuthService } from "../../proto/gen/auth_pb.ts";
@@ -19,7 +19,7 @@ export interface CloudCredentials {
 
 type Limits = Pick<CallOptions, "timeoutMs" | "signal">;
 
-/** A token is exchanged for a new one after this share of its life. */
+/** Share of its life after which a token is renewed. */
 const RENEW_SHARE = 0.9;
 
 export class CloudToken {
@@ -32,7 +32,7 @@ export class CloudToken {
     private readonly clock: Clock,
   ) {}
 
-  /** Makes a call with a token. A token that is refused is exchanged, and the call made once more. */
+  /** Calls with a token. Exchanges a rejected token, and repeats the call once. */
   async call<T>(limits: Limits, make: (header: Metadata) => Promise<T>): Promise<T> {
     for (let fresh = !this.#isGood();; fresh = true) {
       if (!this.#isGood()) this.#token = undefined;
@@ -48,7 +48,7 @@ export class CloudToken {
     }
   }
 
-  /** The same for a call of many answers: it is made once more as long as none has come. */
+  /** The same for a call with many answers: repeated once as long as no answer has come. */
   async *answers<T>(limits: Limits, make: (header: Metadata) => AsyncIterable<T>): AsyncGenerator<T> {
     const [answers, first] = await this.call(limits, async (header) => {
       const answers = make(header)[Symbol.asyncIterator]();
@@ -61,7 +61,7 @@ export class CloudToken {
     }
   }
 
-  /** Hears why a call has failed that cannot be made again: the next one does not come with the same token. */
+  /** Receives the failure of a call that cannot be repeated: the next one uses a new token. */
   refused(error: unknown): void {
     if (SvcError.from(error).code === "unauthenticated") this.#token = undefined;
   }
@@ -80,7 +80,7 @@ export class CloudToken {
       this.#renewAtMs = this.clock.monotonicMs() + RENEW_SHARE * (lifetimeMs(accessToken) ?? Infinity);
       return accessToken;
     } catch (error) {
-      // Whatever it was, the next call tries again.
+      // After any failure the next call tries again.
       this.#token = undefined;
       throw error;
     }

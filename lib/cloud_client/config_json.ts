@@ -1,8 +1,8 @@
 /**
- * A machine's configuration from its message, in the form of a configuration file: there is one decoder for both.
+ * Converts a machine's configuration message to the form of a configuration file, so that one decoder serves both.
  *
- * The message is written as JSON by the rules of protobuf; what a file writes otherwise is put right here. What the
- * message leaves at its default is not written, which means the same to the decoder.
+ * The message becomes JSON by the rules of protobuf; the members that a file writes differently are converted here.
+ * Members at their default are left out, which the decoder treats alike.
  */
 
 import {
@@ -25,10 +25,10 @@ const CREDENTIALS: { readonly [T in CredentialsType]: string } = {
   [CredentialsType.ROBOT_LOCATION_SECRET]: "robot-location-secret",
 };
 
-/** What a file has no member for. */
+/** Members that a file does not have. */
 const LEFT_OUT = ["overwrite_fragment_status", "disable_partial_start", "processes"];
 
-/** Throws where the message holds what no JSON can, such as a number that is none. */
+/** Throws if the message holds a value without a JSON form, such as NaN. */
 export function robotConfigJson(config: RobotConfig): JsonObject {
   const json = toJson(RobotConfigSchema, config, { useProtoFieldName: true }) as JsonObject;
   for (const key of LEFT_OUT) delete json[key];
@@ -103,7 +103,7 @@ function orientationJson({ type }: Orientation): JsonObject {
   return { type: "" };
 }
 
-/** A shape that a file cannot describe is left for the decoder to refuse, with the one entry that it is part of. */
+/** A shape without a form in files stays for the decoder, which refuses the one entry that contains it. */
 function geometryJson(message: GeometryMessage): JsonObject {
   const { label, geometryType: { case: kind } } = message;
   if (kind === undefined || kind === "pointcloud") return { label };

@@ -1,5 +1,5 @@
 /**
- * CRC-32C (Castagnoli), the checksum by which published machines check a package that they have downloaded.
+ * CRC-32C (Castagnoli), by which published machines check a downloaded package.
  */
 
 import { Buffer } from "node:buffer";
@@ -20,7 +20,7 @@ export class Crc32c {
     this.#value = value;
   }
 
-  /** Of all bytes so far: four bytes, the highest first, in base64. */
+  /** The checksum of all bytes so far: four bytes, highest first, in base64. */
   base64(): string {
     const bytes = Buffer.alloc(4);
     bytes.writeInt32BE(~this.#value);

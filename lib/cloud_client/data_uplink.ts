@@ -1,6 +1,6 @@
 /**
- * The uplink of captured data over a machine's connection to its control plane: in the published calls, large files
- * in pieces.
+ * Uploads captured data over a machine's connection to its control plane, by the published calls, large files in
+ * pieces.
  */
 
 import { DataType } from "../../proto/gen/datasync_pb.ts";
@@ -19,7 +19,7 @@ import { extensionOf } from "./mime_types.ts";
 
 type Sync = ServiceClient<typeof DataSyncService>;
 
-/** A file that is no larger goes in one message. */
+/** Files up to this size travel in one message. */
 const WHOLE_BYTES_MAX = 1024 * 1024;
 const PIECE_BYTES = 64 * 1024;
 
@@ -62,7 +62,7 @@ async function sendPieces(sync: Sync, partId: string, file: CapturedFile, option
   await sync.streamingDataCaptureUpload(requests(), options);
 }
 
-/** One that no resource has captured. */
+/** A file that no resource has captured. */
 async function sendPlainFile(sync: Sync, partId: string, file: CapturedFile, options: CallOptions) {
   const fileModifyTime = toTimestamp(file.timeMs);
   const value = {
@@ -74,7 +74,7 @@ async function sendPlainFile(sync: Sync, partId: string, file: CapturedFile, opt
   await uploadFile(sync, value, piecesOf(file.content), options);
 }
 
-/** One call of FileUpload; gives the id of the stored data. Each piece goes in a message of its own. */
+/** One FileUpload call, with one message per piece; returns the id of the stored data. */
 export async function uploadFile(
   sync: Sync,
   metadata: MessageInitShape<typeof UploadMetadataSchema>,

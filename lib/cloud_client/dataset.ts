@@ -1,6 +1,6 @@
 /**
- * What a dataset holds, as a control plane and its clients speak of it: images with their labels and boxes, and the
- * published form, one line of JSON for each image, as training scripts read it. Pure.
+ * The content of a dataset, shared by the control plane and its clients: images with labels and boxes, and their
+ * published form, one line of JSON per image, which training scripts read. Pure.
  */
 
 import { extensionOf } from "./mime_types.ts";
@@ -10,7 +10,7 @@ export interface Label {
   readonly confidence?: number;
 }
 
-/** Corners are from 0 to 1. */
+/** Corners as proportions from 0 to 1. */
 export interface LabelBox extends Label {
   readonly id: string;
   readonly xMin: number;
@@ -24,7 +24,7 @@ export interface DatasetImage {
   readonly sha256: string;
   readonly bytes: number;
   readonly mimeType: string;
-  /** Without folders, with its extension, never empty; not unique. */
+  /** File name with its extension and without folders; never empty, not unique. */
   readonly fileName: string;
   readonly tags: readonly string[];
   readonly classifications: readonly Label[];
@@ -38,8 +38,8 @@ export interface DatasetImage {
 }
 
 /**
- * The line of one image, without the line end. Tags and classifications are one list of labels there; a
- * classification stands for the tag of its name.
+ * The line of one image, without the line end. The published form has one list of labels for tags and classifications;
+ * a classification appears as the tag of its name.
  */
 export function datasetLine(image: DatasetImage, imagePath: string): string {
   const classified = new Set(image.classifications.map(({ label }) => label));
@@ -74,7 +74,7 @@ export function datasetLine(image: DatasetImage, imagePath: string): string {
   });
 }
 
-/** `2024-01-02 03:04:05.678 +0000 UTC`, to the microsecond and without the zeros behind. */
+/** `2024-01-02 03:04:05.678 +0000 UTC`, to the microsecond, without trailing zeros. */
 function goTime(timeMs: number): string {
   const micros = Math.round(timeMs * 1000);
   const seconds = Math.floor(micros / 1e6);
@@ -83,7 +83,7 @@ function goTime(timeMs: number): string {
   return `${date} ${time}${fraction && `.${fraction}`} +0000 UTC`;
 }
 
-/** Without folders, with its extension. */
+/** File name with its extension and without folders. */
 export function fileNameOf(id: string, name: string, extension: string, mimeType: string): string {
   const last = name.split(/[/\\]/).at(-1)!.replace(/^\.+/, "") || id;
   const wanted = extension || (last.includes(".") ? "" : extensionOf(mimeType));

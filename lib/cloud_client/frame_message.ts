@@ -1,5 +1,5 @@
 /**
- * The frame of a resource as its message, from JSON as people write it. What is not of the right type is left out.
+ * Converts a resource's frame from the JSON that people write to its message. Leaves out values of the wrong type.
  */
 
 import type { FrameSchema, OrientationSchema } from "../../proto/gen/robot_config_pb.ts";
@@ -46,7 +46,7 @@ function orientationMessage({ type, value }: JsonObject): MessageInitShape<typeo
   return { type: { case: "noOrientation", value: {} } };
 }
 
-/** A number of a configuration; 0 where it is none. */
+/** A number of a configuration; 0 for anything else. */
 export function number(value: Json | undefined): number {
   return typeof value === "number" ? value : 0;
 }

@@ -1,8 +1,8 @@
 /**
- * Log entries as they travel: records as messages, and their fields decoded to plain values and written as text.
+ * Log entries as messages: converts records to messages, and their fields back to plain values and text.
  *
- * The encoding of the fields is the published one, that of the Go library zap: a key, the number of a type, and the value in one
- * of three places depending on the type.
+ * Fields have the published encoding, that of the Go library zap: a key, the number of a type, and the value in one of
+ * three places depending on the type.
  */
 
 import type { LogEntry, LogEntrySchema } from "../../proto/gen/common_pb.ts";
@@ -11,7 +11,7 @@ import type { LogRecord } from "../base/log/log.ts";
 import type { Json } from "../base/schema/schema.ts";
 import type { JsonObject, MessageInitShape } from "../wire/proto.ts";
 
-/** Numbers of zap's field types that are written, or whose value is not simply where one would look for it. */
+/** The zap field types that this program writes, or whose value is stored in an unusual place. */
 const ZAP = { bool: 4, float64: 9, float32: 10, int64: 11, string: 15, reflect: 23, skip: 27 } as const;
 const ZAP_INTEGERS: ReadonlySet<unknown> = new Set([8, 11, 12, 13, 14, 16, 18, 19, 20, 21, 22]);
 
@@ -19,13 +19,13 @@ const NANOS_PER_MS = 1_000_000;
 
 export interface SentLog extends LogRecord {
   readonly fields: { readonly [key: string]: Json };
-  /** Ends with the running number of a queue, where the entry comes from one. */
+  /** Ends with the entry's number in a queue, if it comes from one. */
   readonly id?: string;
 }
 
 /**
- * An entry in the published encoding. It is the same whenever it is sent, and another one than all others: below the
- * millisecond its time is a running number.
+ * An entry in the published encoding. Encoding is repeatable, and no two entries are equal: below the millisecond the
+ * time holds a running number.
  */
 export function logEntryMessage(
   { id = "", timeMs, level, logger, caller, message, fields }: SentLog,
@@ -54,7 +54,7 @@ export function fieldsOf({ fields }: Pick<LogEntry, "fields">): Record<string, u
   return values;
 }
 
-/** The fields as people read them, and as filters search them: `{"pin":"a","tries":3}`; empty without fields. */
+/** The fields as people read them and filters search them: `{"pin":"a","tries":3}`; empty without fields. */
 export function fieldsText(entry: Pick<LogEntry, "fields">): string {
   const values = fieldsOf(entry);
   return Object.keys(values).length > 0 ? JSON.stringify(values) : "";

@@ -1,7 +1,7 @@
 /**
- * A program's logs on their way to its control plane: everything that is logged, in the published encoding.
+ * Sends a program's log records to its control plane, in the published encoding.
  *
- * The queue keeps what cannot be sent now, on disk, also for the next start; here is only what it sends and where.
+ * The queue stores unsent records on disk, also for the next start; this file only decides what is sent, and where.
  */
 
 import type { MachineName } from "../base/host.ts";
@@ -20,7 +20,7 @@ export interface CloudLogsParts {
   readonly logs: Logs;
 }
 
-/** Begins to send what is logged from now on, and what earlier runs left; close the queue at the end. */
+/** Starts sending new records and those that earlier runs left; close the queue at the end. */
 export async function sendLogs(
   { client, home, host, clock, logs }: CloudLogsParts,
 ): Promise<LogQueue> {

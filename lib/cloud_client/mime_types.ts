@@ -1,5 +1,5 @@
 /**
- * Kinds of captured files: their extensions and their MIME types.
+ * The types of captured files: extensions and MIME types.
  */
 
 const TYPES: readonly (readonly [mimeType: string, ...extensions: string[]])[] = [
@@ -24,7 +24,7 @@ const TYPES: readonly (readonly [mimeType: string, ...extensions: string[]])[] =
 
 export const ANY_BYTES = "application/octet-stream";
 
-/** `.jpg`, or nothing for a type that is not known. */
+/** `.jpg`; empty for an unknown type. */
 export function extensionOf(mimeType: string): string {
   if (mimeType === ANY_BYTES) return "";
   return TYPES.find(([type]) => type === mimeType)?.[1] ?? "";

@@ -1,5 +1,5 @@
 /**
- * Files of a machine brought to its control plane because a client asked for it: one, or all below a folder.
+ * Uploads files of a machine at a client's request: one file, or all files below a folder.
  */
 
 import { extname } from "node:path";
@@ -21,15 +21,15 @@ export interface PathUpload {
   readonly filesUploaded: number;
   readonly filesFailed: number;
   readonly bytesUploaded: number;
-  /** Of all files that were found. */
+  /** Count of all files found. */
   readonly bytesTotal: number;
-  /** Of the stored data, in the order of the paths. */
+  /** Ids of the stored data, in the order of the paths. */
   readonly ids: readonly string[];
 }
 
 /**
- * Uploads what is at `path`; `metadata` is what it is filed under. A file that fails does not stop the others, and is
- * told in the log; where not one arrives the first error is thrown, and `not_found` where there is nothing at all.
+ * Uploads the files at `path`, filed under `metadata`. A failed file does not stop the others and is logged; if every
+ * file fails, throws the first error, and `not_found` if there is no file.
  */
 export async function uploadPath(
   path: string,
@@ -42,7 +42,7 @@ export async function uploadPath(
   }
   const files = await parts.host.filesAt(path);
   if (files.length === 0) throw new SvcError("not_found", `there is no file in ${path}`);
-  // A name that was given is that of a single file.
+  // A given name applies to a single file.
   const given = files.length === 1 ? metadata : { ...metadata, fileName: "" };
   const ids: string[] = [];
   let bytesUploaded = 0;
@@ -63,7 +63,7 @@ export async function uploadPath(
   return { filesUploaded: ids.length, filesFailed, bytesUploaded, bytesTotal, ids };
 }
 
-/** Gives the id of the stored data. */
+/** Returns the id of the stored data. */
 async function upload(
   { path, name, modifiedMs }: FoundFile,
   { $typeName: _, $unknown: __, ...given }: Partial<UploadMetadata>,

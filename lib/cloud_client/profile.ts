@@ -1,8 +1,8 @@
 /**
- * Profiles: which control plane a person uses, with which key, under a name.
+ * Profiles: a person's control plane and key, under a name.
  *
- * Owns one file in the program's home folder, for the user's eyes only. Promises: what is written is whole, the old
- * or the new; a file that cannot be read is told with its path and never replaced.
+ * Owns one file in the program's home folder, readable by the user alone. A write leaves the old or the new file,
+ * complete; an unreadable file is reported with its path and never replaced.
  */
 
 import type { Environment } from "../base/host.ts";
@@ -13,7 +13,7 @@ import { bool, type Infer, mapOf, object, Place, text } from "../base/schema/sch
 import { secret } from "../base/secret.ts";
 
 const MODE = 0o600;
-/** The name of the profile that is used where none is chosen. */
+/** The profile that is used unless another one is chosen. */
 export const DEFAULT_PROFILE = "default";
 
 const profileRow = object({
@@ -32,7 +32,7 @@ const fileRow = object({
 export type Profile = NonNullable<Infer<typeof profileRow>>;
 
 export interface Profiles {
-  /** The name of the one that is used where none is chosen; there may be none of that name. */
+  /** The name of the current profile; no profile may have it. */
   readonly current: string;
   readonly profiles: { readonly [name: string]: Profile };
 }
@@ -51,7 +51,7 @@ export class ProfileFile {
     return `${this.#folder}/profiles.json`;
   }
 
-  /** All profiles; none where there is no file. Throws `failed_precondition` with everything that is wrong with it. */
+  /** All profiles; none without a file. Throws `failed_precondition` with every problem of the file. */
   async read(): Promise<Profiles> {
     let bytes: Uint8Array;
     try {
@@ -71,7 +71,7 @@ export class ProfileFile {
     );
   }
 
-  /** Keeps a profile under a name. It is the current one then, but where another one is to stay that. */
+  /** Stores a profile under a name and makes it current; with `stay`, only if there is no current one. */
   async save(name: string, profile: Profile, { stay = false } = {}): Promise<void> {
     const { current, profiles } = await this.read();
     const other = stay && Object.hasOwn(profiles, current);
@@ -107,7 +107,7 @@ export class ProfileFile {
   }
 }
 
-/** The profile of a name; throws `not_found` with the names that there are. */
+/** The profile with this name; throws `not_found` with the existing names. */
 export function chosen({ profiles }: Profiles, name: string, path: string): Profile {
   if (Object.hasOwn(profiles, name)) return profiles[name];
   const names = Object.keys(profiles);

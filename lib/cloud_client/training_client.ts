@@ -1,10 +1,10 @@
 /**
- * The client of the training service: the published operations, in both naming styles, and the logs of jobs.
+ * The client of the training service: the published operations in both naming styles, and the logs of jobs.
  *
- * Owns what the published clients leave to the server or leave out: empty fields are refused before anything is sent,
- * and the framework, arguments and container of a job can be given. Errors are `SvcError`s with the code of the
- * answer: `not_found` for an unknown job or dataset, `already_exists` for a version that the model has, and
- * `failed_precondition` for what cannot be done in the state that a job or a dataset is in.
+ * It adds what the published clients leave to the server or leave out: it refuses empty fields before it sends
+ * anything, and takes the framework, arguments and container of a job. Errors are `SvcError`s with the code of the
+ * answer: `not_found` for an unknown job or dataset, `already_exists` for an existing version of the model, and
+ * `failed_precondition` for an operation that the state of the job or dataset does not allow.
  */
 
 import {
@@ -24,7 +24,7 @@ import { type CallOptions, type Channel, client, type ServiceClient } from "../w
 
 export { ModelFramework, ModelType };
 
-/** The published statuses, and `RUNNING`: another word for `IN_PROGRESS`, which is its name in both directions. */
+/** The published statuses, and `RUNNING` as another name for `IN_PROGRESS`, accepted and shown. */
 export const TrainingStatus: typeof PublishedStatus & { readonly RUNNING: PublishedStatus.IN_PROGRESS } = {
   ...PublishedStatus,
   RUNNING: PublishedStatus.IN_PROGRESS,
@@ -32,29 +32,29 @@ export const TrainingStatus: typeof PublishedStatus & { readonly RUNNING: Publis
 export type TrainingStatus = PublishedStatus;
 export type { Container, TrainingJobLogEntry, TrainingJobMetadata };
 
-/** What the published clients cannot say about a job. */
+/** Settings of a job that the published clients do not offer. */
 export interface ManagedOptions {
-  /** Where it is left out the control plane chooses: ONNX, if it is svc-cloud. */
+  /** If absent, the control plane chooses; svc-cloud chooses ONNX. */
   readonly modelFramework?: ModelFramework;
 }
 
 export interface CustomOptions {
   /** Passed to the script as `--key=value`. */
   readonly arguments?: { readonly [key: string]: string };
-  /** The key of a container, where the control plane has any. */
+  /** The key of a container, on a control plane with containers. */
   readonly containerVersion?: string;
 }
 
-/** Some of a job's logs, oldest first. */
+/** A page of a job's logs, oldest first. */
 export interface LogPage {
   readonly logs: readonly TrainingJobLogEntry[];
-  /** Gives the page after this one; empty at the end. */
+  /** The token of the next page; empty at the end. */
   readonly nextPageToken: string;
 }
 
 type Limits = Pick<CallOptions, "timeoutMs" | "signal">;
 
-/** Statuses that do not change any more. */
+/** Final statuses. */
 const ENDED: readonly TrainingStatus[] = [
   TrainingStatus.COMPLETED,
   TrainingStatus.FAILED,
@@ -65,15 +65,15 @@ export class MlTrainingClient {
   readonly #service: ServiceClient<typeof MLTrainingService>;
   readonly #own: ServiceClient<typeof TrainingService>;
 
-  /** `channel` is that of `connectApp`; the key must be an organization owner's. */
+  /** `channel` comes from `connectApp`; the key must be an organization owner's. */
   constructor(channel: Channel) {
     this.#service = client(MLTrainingService, channel);
     this.#own = client(TrainingService, channel);
   }
 
   /**
-   * Submits a job that trains a model of a known type on a dataset; gives the job's id. What is said of the learning
-   * only svc-cloud takes: any other control plane refuses the job, `unimplemented`.
+   * Submits a job that trains a model of a known type on a dataset; returns the job's id. Only svc-cloud accepts
+   * learning settings; any other control plane refuses such a job with `unimplemented`.
    */
   async submitTrainingJob(
     organizationId: string,
@@ -111,7 +111,7 @@ export class MlTrainingClient {
     }
   }
 
-  /** Submits a job that runs a training script of the registry on a dataset; gives the job's id. */
+  /** Submits a job that runs a training script of the registry on a dataset; returns the job's id. */
   async submitCustomTrainingJob(
     organizationId: string,
     datasetId: string,
@@ -142,7 +142,7 @@ export class MlTrainingClient {
     return metadata;
   }
 
-  /** The jobs of an organization: those with a status, or all. */
+  /** The jobs of an organization, with one status or all. */
   async listTrainingJobs(
     organizationId: string,
     status: TrainingStatus = TrainingStatus.UNSPECIFIED,
@@ -152,25 +152,25 @@ export class MlTrainingClient {
     return (await this.#service.listTrainingJobs({ organizationId, status }, limits)).jobs;
   }
 
-  /** Cancels a job that has not ended; `failed_precondition` where it has. */
+  /** Cancels a running or waiting job; `failed_precondition` if it has ended. */
   async cancelTrainingJob(id: string, limits: Limits = {}): Promise<void> {
     refuseEmpty({ id });
     await this.#service.cancelTrainingJob({ id }, limits);
   }
 
-  /** Removes a job that has ended, well or not; `failed_precondition` where it has not. Its model stays. */
+  /** Deletes a job that has ended, in whatever way; `failed_precondition` otherwise. Its model stays. */
   async deleteCompletedTrainingJob(id: string, limits: Limits = {}): Promise<void> {
     refuseEmpty({ id });
     await this.#service.deleteCompletedTrainingJob({ id }, limits);
   }
 
-  /** One page of a job's logs: the first, or that of an earlier page's token. */
+  /** One page of a job's logs: the first, or the page of a token. */
   async getTrainingJobLogs(id: string, pageToken?: string, limits: Limits = {}): Promise<LogPage> {
     refuseEmpty({ id });
     return await this.#service.getTrainingJobLogs({ id, pageToken }, limits);
   }
 
-  /** The containers that custom scripts may ask for, by key. */
+  /** The containers for custom scripts, by key. */
   async listSupportedContainers(limits: Limits = {}): Promise<{ [key: string]: Container }> {
     return (await this.#service.listSupportedContainers({}, limits)).containerMap;
   }
@@ -214,8 +214,8 @@ export class MlTrainingClient {
 }
 
 /**
- * Reads a job's logs from the beginning, and then what has come since: each call of `next` gives the entries that no
- * earlier call gave. The last page is asked for again, for entries may have been added to it.
+ * Follows a job's logs: each call of `next` returns the entries that are new since the last one. It requests the last
+ * page again, because entries may have been added to it.
  */
 export class LogReader {
   #token: string | undefined;
@@ -236,27 +236,27 @@ export class LogReader {
   }
 }
 
-/** Whether a job in this status will stay in it. */
+/** Whether the status is final. */
 export function hasEnded(status: TrainingStatus): boolean {
   return ENDED.includes(status);
 }
 
-/** `object-detection`, `OBJECT_DETECTION`, `MODEL_TYPE_OBJECT_DETECTION`, in any case of its letters. */
+/** `object-detection`, `OBJECT_DETECTION`, `MODEL_TYPE_OBJECT_DETECTION`, in any letter case. */
 export function parseModelType(text: string): ModelType {
   return parseEnum("model type", ModelType, "MODEL_TYPE_", text);
 }
 
-/** `onnx`, `MODEL_FRAMEWORK_ONNX`, in any case of its letters. */
+/** `onnx`, `MODEL_FRAMEWORK_ONNX`, in any letter case. */
 export function parseFramework(text: string): ModelFramework {
   return parseEnum("model framework", ModelFramework, "MODEL_FRAMEWORK_", text);
 }
 
-/** `in-progress`, `TRAINING_STATUS_IN_PROGRESS`, in any case of its letters; `running` means the same. */
+/** `in-progress`, `TRAINING_STATUS_IN_PROGRESS`, in any letter case; `running` means the same. */
 export function parseStatus(text: string): TrainingStatus {
   return parseEnum("training status", TrainingStatus, "TRAINING_STATUS_", text);
 }
 
-/** Values as they are written on a command line: `object-detection`. */
+/** Values in the form of a command line: `object-detection`. */
 export function spellingsOf(values: { readonly [name: string]: string | number }): string[] {
   return Object.keys(values).filter((name) => /^[A-Z]/.test(name) && name !== "UNSPECIFIED").map(spelled);
 }
@@ -285,7 +285,7 @@ function parseEnum<T extends number>(
   throw new SvcError("invalid_argument", `found ${what} "${text}", wanted ${known.join(", ")}${hint}`);
 }
 
-/** Fields are named as the published requests name them, whichever style the caller writes. */
+/** Errors name fields as the published requests do, whichever style the caller uses. */
 function refuseEmpty(fields: { readonly [name: string]: string }): void {
   const empty = Object.keys(fields).filter((name) => fields[name] === "").map((name) =>
     name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

@@ -1,5 +1,5 @@
 /**
- * What may be trained: labels, arguments and datasets are held against the rules before a job is taken. Pure.
+ * The rules for a training request: checks labels, arguments and datasets before a job is accepted. Pure.
  *
  * The numbers are the published ones.
  */
@@ -14,22 +14,22 @@ export type ModelKind = typeof MODEL_KINDS[number];
 
 const IMAGES_MIN = 15;
 const LABELED_SHARE_MIN = 0.8;
-/** Of all labels, or all arguments, of a job together: lists of jobs tell them all. */
+/** Limit for all labels, or all arguments, of a job together: lists of jobs contain them all. */
 const LETTERS_MAX = 16 * 1024;
 const ARGUMENT = /^[A-Za-z0-9_-]{1,100}$/;
 const OWN_ARGUMENTS = ["dataset_file", "model_output_directory"];
 
-/** How many images have what. */
+/** Counts of images. */
 export interface LabelCounts {
   readonly images: number;
-  /** With any label, or any box for a model that finds objects. */
+  /** Images with any label, or any box for a model that finds objects. */
   readonly labeled: number;
-  /** With more than one of the labels, which a model that gives each image one label cannot learn from. */
+  /** Images with several labels, which a model with one label per image cannot learn from. */
   readonly ambiguous: number;
   readonly byLabel: ReadonlyMap<string, number>;
 }
 
-/** The labels that a model is to tell apart. */
+/** The labels that a model learns to tell apart. */
 export function checkLabels(labels: readonly string[]): void {
   if (labels.length < 1 || labels.length > LABELS_MAX) {
     throw invalid(`tags: found ${labels.length}, wanted 1 to ${LABELS_MAX} labels to learn`);
@@ -62,7 +62,7 @@ export function checkArguments(given: { readonly [name: string]: string }): void
   }
 }
 
-/** Throws `failed_precondition` where too little can be learned from the images. */
+/** Throws `failed_precondition` if the images are too few to learn from. */
 export function checkImages(
   kind: ModelKind,
   labels: readonly string[],
@@ -108,7 +108,7 @@ export function countLabels(
   return { images: images.length, labeled, ambiguous, byLabel };
 }
 
-/** What an image is said to show, each once: tags and classifications, or the kinds of its boxes. */
+/** The labels of an image, each once: tags and classifications, or the labels of its boxes. */
 export function labelsOf(kind: ModelKind, { tags, classifications, boxes }: DatasetImage): string[] {
   const annotated = kind === "object_detection" ? boxes : classifications;
   return [...new Set([...kind === "object_detection" ? [] : tags, ...annotated.map(({ label }) => label)])];

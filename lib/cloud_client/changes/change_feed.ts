@@ -1,9 +1,9 @@
 /**
- * Changes as a control plane tells them: a connection that is kept, for those who would have to ask otherwise.
+ * A kept connection on which the control plane announces changes, for callers that would otherwise only poll.
  *
- * Promises only haste: whoever hears of changes here also asks now and then, for control planes that do not tell and for
- * what is lost on the way. A connection that breaks is made anew after a pause that grows, up to a minute, and differs
- * from machine to machine, so that a control plane that comes back is not overrun; then everything counts as changed.
+ * It only makes them faster: callers also poll at times, for control planes without this call and for lost
+ * announcements. A broken connection is renewed after a growing pause of up to a minute, which differs between
+ * machines, so that a restarted control plane is not overrun. After a reconnect everything counts as changed.
  *
  * The room owns how a machine hears of changes and orders of its control plane.
  */
@@ -15,20 +15,20 @@ import type { CloudClient } from "../client.ts";
 
 const PAUSE_MIN_MS = 1_000;
 const PAUSE_MAX_MS = 60_000;
-/** A connection that has lasted this long was a good one: the next pause is short again. */
+/** A connection that lasted this long resets the pause. */
 const GOOD_MS = 60_000;
-/** A control plane that does not tell may learn it. */
+/** Pause after `unimplemented`: an update may add the call. */
 const UNIMPLEMENTED_PAUSE_MS = 3_600_000;
 
 export interface ChangeFeedParts {
   readonly client: Pick<CloudClient, "address" | "changes">;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** From 0 up to 1. */
+  /** A number from 0 up to 1. */
   readonly random: () => number;
 }
 
-/** What may read differently now. */
+/** What may have changed. */
 export type Changed = "config" | "restart";
 
 export class ChangeFeed {
@@ -41,7 +41,7 @@ export class ChangeFeed {
     this.#parts = parts;
   }
 
-  /** Calls `listener` whenever it may have something new to ask, until the returned function is called. */
+  /** Calls `listener` whenever a poll may bring something new, until the returned function is called. */
   hear(what: Changed, listener: () => void): () => void {
     const entry = [what, listener] as const;
     this.#listeners.add(entry);
@@ -70,7 +70,7 @@ export class ChangeFeed {
     }
   }
 
-  /** One connection; `again` if there was one before, so that something may have been missed. */
+  /** One connection. `again` means that it follows another one, so announcements may have been missed. */
   async #follow(again: boolean): Promise<void> {
     let missed = again;
     for await (const { config, restart } of this.#parts.client.changes(this.#closed.signal)) {

@@ -1,6 +1,6 @@
 /**
- * Orders to restart: the control plane is asked whether the program is to end, for whoever supervises it to start it
- * again. An order is followed when the machine may restart, and asked for again until it may.
+ * Restart orders: asks the control plane whether the program should end, so that its supervisor starts it again. The
+ * program obeys when the machine allows a restart; until then the order stays pending.
  */
 
 import type { CloudClient } from "../client.ts";
@@ -9,13 +9,13 @@ import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 
-/** Where the control plane does not say. */
+/** Interval if the control plane gives none. */
 const INTERVAL_MS = 5_000;
 const INTERVAL_MIN_MS = 1_000;
 
 export interface RestartParts {
   readonly client: Pick<CloudClient, "needsRestart">;
-  /** Tells when to ask at once. */
+  /** Triggers an immediate poll. */
   readonly changes?: Pick<ChangeFeed, "hear">;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -24,7 +24,7 @@ export interface RestartParts {
   readonly stop: (reason: string) => void;
 }
 
-/** Asks until it is told to restart; the returned function ends that. */
+/** Polls until an order comes; the returned function stops it. */
 export function followRestartOrders(parts: RestartParts): () => Promise<void> {
   const { client, changes, clock, logger, mayRestart, stop } = parts;
   const ended = new AbortController();
