@@ -1,9 +1,9 @@
 /**
- * The addresses that this control plane gives itself in scripts, links and credentials.
+ * The addresses that this control plane gives for itself in scripts, links and credentials.
  *
- * Those that its operator has configured, if there are any. Without one a caller gets back only an address that is
- * known to be this computer: loopback, its own name, or the address that the connection came to. Whatever else stands
- * in a Host header was made up by the caller, and an installer would run it as root.
+ * It gives the operator's configured addresses if there are any. Otherwise a caller gets back only an address that is
+ * known to be this computer: loopback, its own name, or the address of the connection. Any other Host header is the
+ * caller's invention, and an installer would run it as root.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -15,25 +15,27 @@ const PATH = /^(?:\/[A-Za-z0-9._~-]+)*$/;
 const URL_CHARS_MAX = 512;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** Where commands find the address that people and machines are to use. */
+/** Where commands find the address for people and machines. */
 const NOTE = "address";
 
 export class Addresses {
   readonly #configured: readonly string[];
 
-  /** `configured`: public URLs, the main one first. `hostname`: of this computer. Throws `invalid_argument`. */
+  /**
+   * `configured`: public URLs, the main one first. `hostname`: the name of this computer. Throws `invalid_argument`.
+   */
   constructor(configured: readonly string[] = [], private readonly hostname = "") {
     this.#configured = configured.map(checkedAddress);
   }
 
-  /** The public address, where one is configured. */
+  /** The configured public address. */
   get main(): string | undefined {
     return this.#configured[0];
   }
 
   /**
-   * What goes into a script or a configuration that is run elsewhere. Throws `failed_precondition` where nothing is
-   * configured and the caller came by an address that may not be this computer's.
+   * The address for a script or configuration that runs elsewhere. Throws `failed_precondition` if none is configured
+   * and the caller's address may not be this computer's.
    */
   ownFor(peer: Peer): string {
     const asked = askedBy(peer);
@@ -47,8 +49,8 @@ export class Addresses {
   }
 
   /**
-   * What goes into an answer to the caller alone, who has shown a key: the address that the caller used, if it can be
-   * one. Throws `invalid_argument` where it cannot.
+   * The address for an answer to an authenticated caller alone: the one that the caller used. Throws
+   * `invalid_argument` if that cannot be an address.
    */
   linkFor(peer: Peer): string {
     const asked = askedBy(peer);
@@ -61,7 +63,7 @@ export class Addresses {
     );
   }
 
-  /** The configured address with the caller's host and port; the scheme may be that of a proxy. */
+  /** The configured address with the caller's host and port; the scheme may be a proxy's. */
   #sameHost(asked: URL | undefined): string | undefined {
     return asked && this.#configured.find((one) => new URL(one).host === asked.host);
   }
@@ -87,7 +89,7 @@ export function checkedAddress(text: string): string {
   );
 }
 
-/** Remembers for commands where this control plane is reached. */
+/** Stores the address of this control plane for commands. */
 export async function noteAddress(store: Store, address: string): Promise<void> {
   await store.transaction((sql) =>
     sql.query(
@@ -99,7 +101,7 @@ export async function noteAddress(store: Store, address: string): Promise<void> 
   );
 }
 
-/** Where the control plane of this database was last said to be reached. */
+/** The address last stored for the control plane of this database. */
 export async function notedAddress(sql: Sql): Promise<string | undefined> {
   const [row] = await sql.query<{ value: string }>("SELECT value FROM settings WHERE name = ?", NOTE);
   return row?.value;
@@ -110,23 +112,23 @@ export function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** A text as one string of PowerShell, which takes typographic quotes for its own. */
+/** A text as one PowerShell string; PowerShell treats typographic quotes as quotes. */
 export function powershellQuoted(text: string): string {
   return `'${text.replace(/['\u2018-\u201b]/g, "$&$&")}'`;
 }
 
-/** By what address the caller came, if that can be one at all. */
+/** The address that the caller used, if it can be one. */
 function askedBy({ origin }: Peer): URL | undefined {
   const url = wellFormed(origin);
   return url?.pathname === "/" ? url : undefined;
 }
 
-/** A URL of nothing but a scheme, a plain host, a port and a path. */
+/** A URL that consists of a scheme, a plain host, a port and a path only. */
 function wellFormed(text: string | undefined): URL | undefined {
   if (text === undefined || text.length > URL_CHARS_MAX || !URL.canParse(text)) return undefined;
   const url = new URL(text);
   const plain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
-  // What the parser drops or mends (white space, a lone "?") was no address.
+  // An address that the parser changes (white space, a lone "?") is none.
   const same = /^https?:\/\/[^\s?#@\\]+$/i.test(text);
   const web = url.protocol === "http:" || url.protocol === "https:";
   return web && plain && same && HOST.test(url.hostname) ? url : undefined;

@@ -1,11 +1,11 @@
 /**
- * The control plane: its services over one database, ready to be served on a port.
+ * The control plane: its services over one database, ready for a port.
  *
- * Owns what keeps running between calls. Promises: any number of them may work on one PostgreSQL database; a token
- * that one of them has given is good at the others, and after a restart.
+ * Owns what runs between calls. Any number of control planes may share one PostgreSQL database; a token of one is
+ * valid at the others, and after a restart.
  *
- * The room owns the control plane as a whole: its parts put together, the addresses it is known by, its figures, and
- * the example.
+ * The room owns the control plane as a whole: its composition, the addresses it is known by, its metrics, and the
+ * example.
  */
 
 import { createPrivateKey, type KeyObject } from "node:crypto";
@@ -79,48 +79,48 @@ import { signalingGuard } from "./signaling/signaling_gate.ts";
 import { UNSERVED } from "./access/unserved.ts";
 import { Usage } from "./access/usage.ts";
 
-/** Whom tokens are for. */
+/** The audience of tokens. */
 const AUDIENCE = ["svc-cloud"];
-/** Of an id that somebody made up. */
+/** Length limit of an id in a request. */
 const KEY_ID_CHARS_MAX = 64;
 const SWEEP_MS = 3600 * 1000;
-/** How often contents that nobody refers to are looked for, and how old they are. */
+/** Interval of the search for unreferenced contents, and their minimum age. */
 const ORPHANS_MS = 24 * SWEEP_MS;
 
 export interface CloudOptions {
   readonly secrets: Secrets;
-  /** Scripts that install agents, by the path they are served at. */
+  /** Scripts that install agents, by their path. */
   readonly installers?: ReadonlyMap<string, string>;
   readonly store: Store;
   readonly files: FileStore;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly validate: Validate;
-  /** Who makes organizations by a call; `operator` where left out: nobody. */
+  /** Who may create organizations by a call; `operator`, the default, allows nobody. */
   readonly organizations?: OrganizationMakers;
-  /** As what it is known; left out, as this computer. */
+  /** Its public addresses; by default those of this computer. */
   readonly addresses?: Addresses;
-  /** What callers may use at most; left out, the usual. */
+  /** Limits for callers; by default the usual ones. */
   readonly limits?: Limits;
-  /** For whoever reads the figures of the whole; without one they are for nobody. */
+  /** The key for the metrics; without one nobody sees them. */
   readonly metricsKey?: string;
-  /** Certificates of machines are good for localhost, too. */
+  /** Makes certificates of machines valid for localhost, too. */
   readonly localhostCertificates?: boolean;
-  /** How models are run; left out where others do. */
+  /** Runs models; absent if another process does. */
   readonly inference?: InferenceOptions;
-  /** STUN and TURN; left out, callers and machines use what they know themselves. */
+  /** STUN and TURN servers; by default callers and machines use those that they know. */
   readonly signaling?: SignalingOptions;
-  /** Left out where others train. */
+  /** Absent if another process trains. */
   readonly training?: TrainingOptions;
 }
 
 export interface Cloud {
-  /** Everything it serves, its own checks of who calls included. */
+  /** Every service, with authentication and authorization applied. */
   readonly table: ServiceTable;
-  /** Pages beside it: downloads and figures. */
+  /** HTTP pages: downloads and metrics. */
   readonly routes: ReadonlyMap<string, Route>;
   readonly authority: Authority;
-  /** Saves what is only in memory. The store stays open. */
+  /** Stores what is only in memory. The store stays open. */
   close(): Promise<void>;
 }
 
@@ -207,7 +207,7 @@ interface Handled {
   readonly inference?: InferenceOptions;
 }
 
-/** What answers which service. */
+/** The handler of each service. */
 function servicesOf(context: CloudContext, parts: Handled): Service[] {
   const { authority, machineTokens, messages, changes, logs, links, downloads, trainings, inference } = parts;
   const app = {
@@ -237,14 +237,14 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
   ];
 }
 
-/** The keys that tokens may be signed by; each is read once. */
+/** The signing keys of tokens; each is read once. */
 function signingKeysOf(secrets: Secrets): () => KeyObject[] {
   const known = new Map<string, KeyObject>();
   return () =>
     secrets.good("token").map((pem) => known.getOrInsertComputed(pem, () => createPrivateKey(pem)));
 }
 
-/** For who opens the address in a browser. */
+/** The page for people who open the address in a browser. */
 const greeting: Route = ({ method }) => {
   const contentType = "text/plain; charset=utf-8";
   if (method !== "GET" && method !== "HEAD") {
@@ -255,7 +255,7 @@ const greeting: Route = ({ method }) => {
   return { status: 200, contentType, body };
 };
 
-/** The API keys, with a limit to the wrong ones that are shown. */
+/** Checks API keys, with a limit on wrong ones. */
 function keySource(keys: Keys, context: CloudContext): KeySource {
   // No database holds a zero byte.
   const attempts = attemptsAt(
@@ -269,7 +269,7 @@ function keySource(keys: Keys, context: CloudContext): KeySource {
   };
 }
 
-/** The secrets of parts, with the same limit for each of them. */
+/** Checks secrets of parts, with the same limit for each part. */
 function robotSecrets(context: CloudContext): KeySource {
   const secrets = new SharedSecrets(context.store);
   const attempts = attemptsAt(context, ({ id }) => {
@@ -297,7 +297,7 @@ function attemptsAt({ audit, clock, limits, logger }: CloudContext, kept: KeyBoo
   return new Attempts({ book: { kept, generation }, limits: () => limits, clock, episode });
 }
 
-/** By a token, or as published downloaders show who they are: by the headers `key_id` and `key`. */
+/** Authenticates by a token, or by the headers `key_id` and `key` as published downloaders do. */
 function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
   return async (fields, peer) => {
     const [, token] = /^Bearer (.+)$/i.exec(field(fields, "authorization") ?? "") ?? [];
@@ -325,7 +325,7 @@ function sweepOf(context: CloudContext, logs: LogStore, trainings: TrainingRunne
   });
 }
 
-/** Removes now and then what is kept for a limited time. */
+/** Periodically removes what is kept for a limited time. */
 class Sweep {
   readonly #closing = new AbortController();
   readonly #sweeping: Promise<void>;

@@ -1,5 +1,5 @@
 /**
- * What the handlers of the control plane's services work with, and who is behind a call.
+ * The shared context of the control plane's handlers, and the caller of a call.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -17,11 +17,11 @@ import type { Secrets } from "./store/secrets.ts";
 import type { Store } from "./store/store.ts";
 import type { Usage } from "./access/usage.ts";
 
-/** Who makes organizations by a call; the command line on the host always does. */
+/** Who may create organizations by a call; the command line on the host always may. */
 export const ORGANIZATION_MAKERS = ["operator", "anybody"] as const;
 export type OrganizationMakers = typeof ORGANIZATION_MAKERS[number];
 
-/** Everything wrong with a machine's configuration; what must not be used has errors. */
+/** Every problem of a machine's configuration; an unusable one has errors. */
 export type Validate = (json: unknown) => readonly Problem[];
 
 export interface CloudContext {
@@ -36,11 +36,11 @@ export interface CloudContext {
   readonly usage: Usage;
   readonly secrets: Secrets;
   readonly validate: Validate;
-  /** `operator` where left out: nobody does by a call. */
+  /** `operator`, the default, allows nobody. */
   readonly organizations?: OrganizationMakers;
-  /** As what this control plane is known. */
+  /** The public addresses of this control plane. */
   readonly addresses: Addresses;
-  /** Certificates of machines are good for localhost, too. */
+  /** Makes certificates of machines valid for localhost, too. */
   readonly localhostCertificates?: boolean;
 }
 
@@ -48,7 +48,7 @@ export function actorOf({ entity, method }: CallContext): Actor {
   return { who: entity ?? "", action: method.name };
 }
 
-/** A person at the command line, not an API key, as those who act. */
+/** The actor name of a person at the command line, as opposed to an API key. */
 export function personActing(user: string, action: string): Actor {
   return { who: `${PERSON}${user}`, action };
 }
@@ -59,7 +59,7 @@ export function isPerson(who: string): boolean {
 
 const PERSON = "cli:";
 
-/** Pages continue after the number in their token. */
+/** A page continues after the number in its token. */
 export function pageStart(token: string): number {
   const number = Number(token);
   if (Number.isSafeInteger(number)) return number;

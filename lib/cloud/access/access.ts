@@ -1,9 +1,9 @@
 /**
- * Who may do what: every call is held against one table of rules before it is served.
+ * Authorization: checks every call against one table of rules before it is served.
  *
- * A rule names the role that a call needs and the resources of its request on which it is needed; a role on something
- * holds for everything in it. A call without a rule is refused. What a key may do is looked up at every call, so what
- * is taken from it is gone at once.
+ * A rule names the role that a call needs and the resources of the request on which it is needed; a role on a resource
+ * covers everything inside it. A call without a rule is refused. Each call looks up the key's roles, so a revoked role
+ * is gone at once.
  *
  * The room owns who calls and what they may do: API keys, roles, the rule of each call, limits, and the audit log.
  */
@@ -30,24 +30,27 @@ export type Kind =
   | "container"
   | "package";
 
-/** Something that a call is about. */
+/** The subject of a call. */
 export interface Ref {
   readonly kind: Kind;
   readonly id: string;
 }
 
 /**
- * `machine`: a role on the machine itself, as the key in its file has, and not only on what it is in. `insider`: the
- * same, or an owner of it. Only they get to know its secrets.
+ * `machine`: a role on the machine itself, such as the key in its file has, not only on its location. `insider`: the
+ * same, or an owner's role. Only insiders see the machine's secrets.
  */
 export type Closeness = Role | "machine" | "insider";
 
-/** `nobody`: the call needs no token. `anybody`: any good one; the handler shows each caller what is theirs. */
+/**
+ * `nobody`: the call needs no token. `anybody`: any valid token; the handler limits the answer to the caller's
+ * resources.
+ */
 export type Need = "nobody" | "anybody" | Closeness;
 
 /**
- * Where a request names something: its field has the id, a list of ids, or (a list of) authorizations. A field of a
- * message inside is written with dots: `metadata.partId`; of older and newer fields with a bar between them all count.
+ * The field of a request that names resources: an id, a list of ids, or one or several authorizations. Dots lead into
+ * nested messages: `metadata.partId`. A bar separates an older and a newer field, which both count.
  */
 export interface Place {
   readonly kind: Kind | "authorized";
@@ -58,13 +61,13 @@ export interface Rule {
   readonly path: string;
   readonly method: DescMethod;
   readonly need: Need;
-  /** The first one is always there; others where their field is not empty. */
+  /** The first field is required; the others count if they are not empty. */
   readonly on: readonly Place[];
-  /** What counts where the first of them is empty: all that these name. */
+  /** The fields that count if the first one is empty: every resource that they name. */
   readonly instead?: readonly Place[];
-  /** The keys of training jobs may make the call, too. */
+  /** Keys of training jobs may make the call, too. */
   readonly forJobs?: boolean;
-  /** Nothing need be named: the handler keeps to what the caller has (`Access.reach`). */
+  /** The request need not name a resource: the handler limits itself to the caller's (`Access.reach`). */
   readonly open?: boolean;
 }
 
@@ -81,18 +84,18 @@ export function rule<M extends DescMethod & { input: DescMessage }>(
   return { path: pathOf(method), method, need, on: on.map(([kind, field]) => ({ kind, field })) };
 }
 
-/** A role that a caller has: one of its key's, or as the part whose secret it has shown. */
+/** A role of the caller: through its key, or as the part whose secret it has presented. */
 export type Held = Omit<Grant, "kind"> & { readonly kind: GrantKind | "part" };
 
 interface Caller {
   readonly grants: readonly Held[];
   /** Roles on locations that are shared with its organizations. */
   readonly asGuest: readonly Grant[];
-  /** It is the key of a training job. */
+  /** Whether the key belongs to a training job. */
   readonly ofJob: boolean;
 }
 
-/** How much of the tree something is in. */
+/** The containers of a resource that count. */
 interface Scope {
   readonly organization: string;
   readonly locations: readonly string[];
@@ -103,7 +106,7 @@ interface Scope {
 interface Enclosing {
   readonly organization: string;
   readonly location?: string;
-  /** What the location is in. */
+  /** The containers of the location. */
   readonly parent?: string | null;
   readonly machine?: string;
   readonly part?: string;
@@ -118,12 +121,12 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   part: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine,
       p.id AS part
     FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
-  // By each of the ids that `Packages.item` takes.
+  // By each of the ids that `Packages.item` accepts.
   package: `SELECT i.organization_id AS organization FROM registry_items i
     JOIN organizations o ON o.id = i.organization_id WHERE ? IN (i.organization_id || ':' || i.name,
     i.organization_id || '/' || i.name, o.namespace || ':' || i.name, o.namespace || '/' || i.name)`,
   fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
-  // Data may have outlived the location that it comes from.
+  // Data may outlive its location.
   data: `SELECT o.organization_id AS organization, o.location_id AS location, l.parent_id AS parent,
       o.machine_id AS machine, o.part_id AS part
     FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
@@ -136,7 +139,7 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",
 };
 
-/** How long a call may go on after its key, or the role that it needs, has been taken away. */
+/** How long a call may continue after its key, or the role that it needs, was revoked. */
 const RECHECK_MS = 5_000;
 const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
 
@@ -150,9 +153,9 @@ export class Access {
   }
 
   /**
-   * Lets through what the rules allow: `guard` finds out by the header who calls, the rule is held against the request.
-   * `refused` hears of the others. A call that goes on is looked at again every few seconds: it ends with its key, or
-   * with the role that it was let in for.
+   * Admits the calls that the rules allow: `guard` identifies the caller by the header, then the rule is checked
+   * against the request. Reports refusals to `refused`. Checks a long call again every few seconds, and ends it once
+   * its key or role is gone.
    */
   gate(
     guard: Pick<Auth, "gate" | "recheck">,
@@ -165,7 +168,7 @@ export class Access {
         const rule = this.#ruleOf(ctx);
         if (rule.need === "nobody") return;
         const refs = rule.need === "anybody" ? [] : refsOf(rule, request);
-        // Not before the request is here: a key may have lost its roles while the call was waiting for it.
+        // Only after the request has arrived: the key may have lost its roles meanwhile.
         const check = async () => {
           const { grants, asGuest, ofJob } = await this.#callerOf(ctx.entity);
           if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
@@ -192,7 +195,7 @@ export class Access {
     return found;
   }
 
-  /** The roles of a key. Throws `unauthenticated` where there is no such key (any more). */
+  /** The roles of a key. Throws `unauthenticated` if there is no such key. */
   async grantsOf(keyId: string | undefined): Promise<readonly Held[]> {
     return (await this.#callerOf(keyId)).grants;
   }
@@ -215,25 +218,25 @@ export class Access {
     return { grants: grants(0), asGuest: grants(1), ofJob: rows.some(({ jobs }) => Number(jobs) > 0) };
   }
 
-  /** Whoever has shown the secret of a part is this part, and nothing beside it. */
+  /** A caller with a part's secret is this part, and nothing else. */
   async #asPart(id: string): Promise<Caller> {
     const rows = await this.sql.query("SELECT id FROM parts WHERE id = ?", id);
     if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
     return { grants: [{ role: "operator", kind: "part", resourceId: id }], asGuest: [], ofJob: false };
   }
 
-  /** Whether a key may be a person's: one that only opens machines is a machine's, and training jobs have their own. */
+  /** Whether a person may own the key: keys that only open machines belong to machines, others to training jobs. */
   async isPersonal(keyId: string | undefined): Promise<boolean> {
     const { grants, ofJob } = await this.#callerOf(keyId);
     return !ofJob && grants.some(({ kind }) => kind !== "machine" && kind !== "part");
   }
 
-  /** On what a key has a role, in so far as it is enough for `need`. */
+  /** The resources on which a key has a role that satisfies `need`. */
   async reach(keyId: string | undefined, need: Role): Promise<Held[]> {
     return (await this.grantsOf(keyId)).filter(({ role }) => need === "operator" || role === "owner");
   }
 
-  /** The organizations that a key has something in. */
+  /** The organizations in which a key has a role on anything. */
   async organizationsOf(keyId: string | undefined): Promise<string[]> {
     const scopes = (await this.grantsOf(keyId)).map(({ kind, resourceId }) =>
       this.#scopes({ kind, id: resourceId })
@@ -241,7 +244,7 @@ export class Access {
     return [...new Set((await Promise.all(scopes)).flat().map(({ organization }) => organization))];
   }
 
-  /** Whether a key may do on something what `need` may. */
+  /** Whether a key's role on a resource satisfies `need`. */
   async may(keyId: string | undefined, need: Closeness, ref: Ref): Promise<boolean> {
     const { grants: own, asGuest } = await this.#callerOf(keyId);
     const grants = [...own, ...asGuest];
@@ -264,7 +267,7 @@ export class Access {
     }
   }
 
-  /** Where something is. */
+  /** The containers of a resource. */
   async #scopes({ kind, id }: Ref): Promise<Scope[]> {
     if (kind === "key") return await this.#scopesOfKey(id);
     const [row] = await this.sql.query<Enclosing>(ENCLOSING[kind], id);
@@ -275,8 +278,9 @@ export class Access {
   }
 
   /**
-   * A key is in all the places of its organization that it opens, and in the organization itself where it opens none.
-   * What others let it open has no part in it: it neither gives them a say nor takes one from the owner.
+   * A key is in every place of its organization that it opens, and in the organization itself if it opens none. Roles
+   * that other organizations gave it do not count: they neither give those organizations rights over the key nor take
+   * any from the owner.
    */
   async #scopesOfKey(id: string): Promise<Scope[]> {
     const rows = await this.sql.query<{ organization: string | null; kind: GrantKind | null; on: string }>(
@@ -296,12 +300,12 @@ export class Access {
   }
 }
 
-/** What machines and services of data take is for the people of the organization alone (`sharing.ts`). */
+/** A machine's data reaches the people of its own organization only (`sharing.ts`). */
 function isForGuests({ method }: Rule): boolean {
   return method.parent.typeName === AppService.typeName;
 }
 
-/** Ends a call when `check` refuses it; the returned function stops looking. */
+/** Ends a call when `check` refuses it; the returned function stops checking. */
 function watched(ctx: CallContext, clock: Clock, check: () => Promise<void>): () => void {
   let over = false;
   let callOff = () => {};
@@ -312,7 +316,7 @@ function watched(ctx: CallContext, clock: Clock, check: () => Promise<void>): ()
     } catch (thrown) {
       const error = SvcError.from(thrown);
       if (REFUSALS.includes(error.code)) return ctx.cancel(error);
-      // A database that is away, or something that is no more, is the handler's business.
+      // The handler reports an unreachable database and missing resources.
     }
     if (!over) later();
   };
@@ -347,7 +351,7 @@ function missing(kind: Kind, id: string): SvcError {
   return new SvcError("not_found", `there is no ${kind} "${id}"`);
 }
 
-/** What a request is about. Throws `invalid_argument` where it does not say. */
+/** The subjects of a request. Throws `invalid_argument` if it names none. */
 function refsOf({ on, instead = [], path, method, open }: Rule, request: unknown): Ref[] {
   const refs: Ref[] = [];
   for (const [index, place] of on.entries()) {
@@ -373,7 +377,7 @@ function refsAt({ kind, field }: Place, desc: DescMessage, request: unknown): Re
   return values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref);
 }
 
-/** A field of a rule as the published request names it: `metadata.part_id`; of older and newer ones, the newer. */
+/** A rule's field in the published spelling: `metadata.part_id`; of an older and a newer field, the newer. */
 function publishedName(desc: DescMessage, path: string): string {
   const names: string[] = [];
   let at: DescMessage | undefined = desc;
@@ -385,7 +389,7 @@ function publishedName(desc: DescMessage, path: string): string {
   return names.join(".");
 }
 
-/** What a message has in a field, be it in a message inside, in a list of them or one of several that exclude each other. */
+/** The values of a message's field, also inside nested messages, lists of them, and oneofs. */
 function valueAt(desc: DescMessage, message: unknown, path: string): unknown {
   const [name, ...rest] = path.split(".");
   const field = desc.field[name];

@@ -1,8 +1,8 @@
 /**
  * The audit log: who changed what and when, and who was refused.
  *
- * A change and its entry are one transaction: neither is there without the other. Entries are kept for a year. Whoever
- * follows what becomes of machines hears of each change that may concern one.
+ * A change and its entry share a transaction, so both exist or neither. Entries are kept for a year. Listeners hear of
+ * each change that may concern a machine.
  */
 
 import { randomUUID } from "node:crypto";
@@ -10,23 +10,26 @@ import type { Clock } from "../../base/clock.ts";
 import type { Ref } from "./access.ts";
 import type { Sql, Store } from "../store/store.ts";
 
-/** Who acts: an API key's id, or a person at the command line; and what they do. */
+/** The actor (an API key's id, or a person at the command line) and the action. */
 export interface Actor {
   readonly who: string;
   readonly action: string;
 }
 
-/** What is changed: something that roles are on, or a release or secret, which is the whole control plane's. */
+/**
+ * The object of a change: something with roles on it, or a release or secret, which belongs to the whole control
+ * plane.
+ */
 export type Subject = Ref | { readonly kind: "release" | "secret"; readonly id: string };
 
 export interface AuditEntry extends Actor {
   readonly atMs: number;
-  /** `machine 1234`; several are separated by commas. */
+  /** `machine 1234`; several objects are separated by commas. */
   readonly resource: string;
   readonly outcome: "done" | "refused";
 }
 
-/** What the configuration of a machine is made of, and orders to it. */
+/** Objects that determine a machine's configuration, and orders to it. */
 const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>([
   "organization",
   "location",
@@ -43,7 +46,7 @@ const KEPT_MS = 365 * 24 * 3600 * 1000;
 export class Audit {
   constructor(private readonly store: Store, private readonly clock: Clock) {}
 
-  /** Runs a change in a transaction and notes it. `on` is what it is about. */
+  /** Runs a change in a transaction and records it. `on` is its object. */
   async change<T>(actor: Actor, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T> {
     const value = await this.store.transaction(async (sql) => {
       const nowMs = this.clock.nowMs();
@@ -51,12 +54,12 @@ export class Audit {
       await this.#note(sql, { ...actor, atMs: nowMs, resource: named([on]), outcome: "done" });
       return value;
     });
-    // It is done, told or not: machines also ask.
+    // The change is committed even if nobody hears of it: machines also poll.
     if (CONCERNS_MACHINES.has(on.kind)) await this.store.notices.tell("changes", named([on])).catch(() => {});
     return value;
   }
 
-  /** Notes that somebody may not do what they tried. */
+  /** Records a refused attempt. */
   async refused(actor: Actor, on: readonly Ref[]): Promise<void> {
     await this.store.transaction((sql) =>
       this.#note(sql, { ...actor, atMs: this.clock.nowMs(), resource: named(on), outcome: "refused" })

@@ -1,5 +1,5 @@
 /**
- * Rules of captured data and datasets: operators look, upload, tag and sort; owners remove. Training jobs look, too.
+ * Rules of captured data and datasets: operators view, upload, tag and sort; owners remove. Training jobs view, too.
  */
 
 import { DataService } from "../../../proto/gen/data_pb.ts";
@@ -15,7 +15,7 @@ const sync = DataSyncService.method;
 const IDS = "binaryDataIds|binaryIds.fileId";
 const ID = "binaryDataId|binaryId.fileId";
 
-/** What a filter may name; it may as well name nothing. */
+/** The resources that a filter may name; it may name none. */
 const within = (filter: string) => ({
   open: true,
   on: [
@@ -27,7 +27,7 @@ const within = (filter: string) => ({
   ] satisfies Place[],
 });
 
-/** Whose an upload is that comes from no part. */
+/** The owner of an upload without a part. */
 const ownersIn = (metadata: string): readonly Place[] => [
   { kind: "dataset", field: `${metadata}.datasetIds` },
   { kind: "organization", field: `${metadata}.organizationId` },
@@ -35,7 +35,7 @@ const ownersIn = (metadata: string): readonly Place[] => [
 
 const RULES: readonly Rule[] = [
   rule(sync.dataCaptureUpload, "operator", ["part", "metadata.partId"]),
-  // What a person uploads need not come from a machine.
+  // A person's upload need not come from a machine.
   { ...rule(sync.fileUpload, "operator", ["part", "metadata.partId"]), instead: ownersIn("metadata") },
   {
     ...rule(sync.streamingDataCaptureUpload, "operator", ["part", "metadata.uploadMetadata.partId"]),
@@ -48,7 +48,7 @@ const RULES: readonly Rule[] = [
   { ...rule(data.boundingBoxLabelsByFilter, "operator"), ...within("filter") },
   { ...rule(data.addTagsToBinaryDataByFilter, "operator"), ...within("filter") },
   { ...rule(data.removeTagsFromBinaryDataByFilter, "operator"), ...within("filter") },
-  // What is removed by what is not said would be too much: it names the organization.
+  // An unspecified removal would remove too much: the request names the organization.
   { ...rule(data.deleteBinaryDataByFilter, "owner"), ...within("filter"), open: false },
 
   rule(data.binaryDataByIDs, "operator", ["data", IDS]),
@@ -80,12 +80,12 @@ const RULES: readonly Rule[] = [
   rule(dataset.renameDataset, "operator", ["dataset", "id"]),
   rule(dataset.deleteDataset, "owner", ["dataset", "id"]),
   rule(dataset.listDatasetsByOrganizationID, "operator", ["organization", "organizationId"]),
-  // The published command line names nothing where it wants all.
+  // The published command line sends nothing to ask for everything.
   { ...rule(dataset.listDatasetsByIDs, "operator", ["dataset", "ids"]), open: true },
   rule(dataset.mergeDatasets, "operator", ["organization", "organizationId"], ["dataset", "datasetIds"]),
 ];
 
-/** What a training script asks of its control plane. */
+/** The calls of a training script to its control plane. */
 const FOR_JOBS: readonly { readonly name: string }[] = [
   data.binaryDataByFilter,
   data.binaryDataByIDs,

@@ -27,7 +27,7 @@ import { requireRoom } from "./room.ts";
 import type { Sql } from "../store/store.ts";
 
 const API_KEY = "api-key";
-/** Permissions that only look at things or operate them; owners have all others too. */
+/** Permissions to view or operate things; owners have all others too. */
 const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
 
 export function keyHandlers(cloud: CloudContext) {
@@ -52,7 +52,7 @@ function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
       const secret = await newKeySecret();
       return await audit.change(actorOf(ctx), onKey(id), async (sql, nowMs) => {
         const { name, grants, organizationId } = await new Keys(sql).get(id);
-        // What others let the key do they have let this one do, not its twin.
+        // Roles that other organizations gave the old key do not pass to its copy.
         const own = await Promise.all(grants.map((one) => organizationOf(sql, one)));
         const copied = grants.filter((_, at) => own[at] === organizationId);
         return await createWithin(sql, limits, secret, `${name} (again)`, copied, nowMs);
@@ -160,7 +160,7 @@ function roleHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** A key that may be one more of its organization, with roles that may be so many. */
+/** Checks that the organization may have another key, and the key that many roles. */
 async function createWithin(
   sql: Sql,
   limits: Limits,
@@ -187,8 +187,8 @@ async function requireRoles(
 }
 
 /**
- * A key's first role in another organization than its own takes the word of both: whoever could give one alone would
- * show up, under a name of their choice, among the organizations of a stranger. Throws `permission_denied`.
+ * A key's first role in a foreign organization needs the consent of both sides. With one side's alone, anybody could
+ * show up under a name of their choice among the organizations of a stranger. Throws `permission_denied`.
  */
 async function requireConsent(
   { store, access }: CloudContext,
@@ -208,7 +208,7 @@ async function requireConsent(
   );
 }
 
-/** What others are shown of a key: that it is there, and what it may do with what is theirs. */
+/** The part of a key that a foreign organization sees: that it exists, and its roles there. */
 function seenFromOutside(key: ApiKey, ids: readonly string[]): ApiKey {
   return {
     ...key,
@@ -218,7 +218,7 @@ function seenFromOutside(key: ApiKey, ids: readonly string[]): ApiKey {
   };
 }
 
-/** The ids of an organization and of everything in it that roles are given on. */
+/** The ids of an organization and of everything in it that can have roles. */
 async function within(fleet: Fleet, organizationId: string): Promise<string[]> {
   const locations = await fleet.locations(organizationId);
   const machines = await Promise.all(locations.map(({ id }) => fleet.machines(id)));
@@ -252,7 +252,7 @@ function unknownType(resourceType: string, resourceId: string): SvcError {
 
 function grantOf({ authorizationId, authorizationType, resourceType, resourceId }: Authorization): Grant {
   const kind = GRANT_KINDS.find((kind) => RESOURCE_TYPES[kind] === resourceType);
-  // SDKs give either the whole word or the role alone.
+  // SDKs send either the whole word or the role alone.
   const role =
     ROLES.find((role) => authorizationId === role || authorizationId === `${resourceType}_${role}`) ??
       ROLES.find((role) => authorizationType === role);

@@ -1,9 +1,9 @@
 /**
- * API keys and what they may do.
+ * API keys and their roles.
  *
- * A key is shown once, when it is made; kept is its hash. A grant gives a key a role on an organization, a location
- * or a machine, and with it on everything in there. A key belongs to the organization that it was made in, whatever
- * roles others give it on what is theirs: only its owner renames, replaces and deletes it.
+ * A key is shown once, when it is created; the store has only its hash. A grant gives a key a role on an organization,
+ * a location or a machine, and on everything inside. A key belongs to the organization in which it was created,
+ * whatever roles other organizations give it: only its owner renames, replaces and deletes it.
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
@@ -14,8 +14,8 @@ import { places, type Sql } from "../store/store.ts";
 
 export const ROLES = ["operator", "owner"] as const;
 /**
- * An owner may do everything; an operator may look at everything but secrets, and restart it. With a role on a
- * machine itself, a key is that machine's own.
+ * An owner may do everything; an operator may view everything except secrets, and restart it. A key with a role on a
+ * machine itself is that machine's own.
  */
 export type Role = typeof ROLES[number];
 
@@ -31,20 +31,20 @@ export interface Grant {
 export interface ApiKey {
   readonly id: string;
   readonly name: string;
-  /** Not told to everybody. */
+  /** Not shown to every caller. */
   readonly createdMs: number | undefined;
-  /** Whose it is; null for a key of an older version with roles in several organizations. */
+  /** The owning organization; null for a key of an older version with roles in several organizations. */
   readonly organizationId: string | null;
   readonly grants: readonly Grant[];
 }
 
-/** A key as it is shown once. */
+/** A key in the form in which it is shown once. */
 export interface NewKey {
   readonly id: string;
   readonly key: string;
 }
 
-/** A key that nobody has yet, and what is kept of it. */
+/** A new key, and the hash to store. */
 export interface KeySecret {
   readonly key: string;
   readonly hash: string;
@@ -54,7 +54,7 @@ const KEY_BYTES = 24;
 const KEYS = `SELECT k.id, k.name, k.created_ms AS "createdMs", k.organization_id AS "organizationId"
   FROM api_keys k`;
 
-/** A machine and what it is in. */
+/** A machine and its containers. */
 export interface MachinePlace {
   readonly machineId: string;
   readonly locationId: string;
@@ -72,8 +72,8 @@ export class Keys {
   constructor(private readonly sql: Sql) {}
 
   /**
-   * A key with at least one grant, owned by the organization that the first one is in; whoever calls has checked that
-   * it may give them.
+   * Creates a key with at least one grant, owned by the organization of the first grant. The caller has checked the
+   * right to give the grants.
    */
   async create(secret: KeySecret, name: string, grants: readonly Grant[], nowMs: number): Promise<NewKey> {
     if (grants.length === 0) {
@@ -95,7 +95,7 @@ export class Keys {
     return { id, key: secret.key };
   }
 
-  /** Replaces the key itself; the old one is no longer good. */
+  /** Replaces the key itself; the old one stops working. */
   async rotate(id: string, secret: KeySecret): Promise<NewKey> {
     await this.get(id);
     await this.sql.query("UPDATE api_keys SET hash = ? WHERE id = ?", secret.hash, id);
@@ -122,7 +122,7 @@ export class Keys {
     return this.#with(`${KEYS} ORDER BY k.created_ms, k.id`);
   }
 
-  /** The keys with a grant on one of these, and those of an organization. */
+  /** The keys with a grant on one of these resources, and the keys of an organization. */
   of(resourceIds: readonly string[], organizationId = ""): Promise<ApiKey[]> {
     return this.#with(
       `${KEYS} WHERE k.organization_id = ?
@@ -133,7 +133,7 @@ export class Keys {
     );
   }
 
-  /** Makes a key that of an organization. */
+  /** Makes an organization the owner of a key. */
   async own(id: string, organizationId: string): Promise<void> {
     await this.get(id);
     await this.sql.query("UPDATE api_keys SET organization_id = ? WHERE id = ?", organizationId, id);
@@ -170,7 +170,7 @@ export class Keys {
     return await isHashOf(hash, key) ? fingerprintOf(hash!) : undefined;
   }
 
-  /** The generation of the key that is good now: another one after each rotation. */
+  /** The generation of the current key; each rotation starts a new one. */
   async generation(id: string): Promise<string | undefined> {
     const hash = await this.hash(id);
     return hash === undefined ? undefined : fingerprintOf(hash);
@@ -181,7 +181,10 @@ export class Keys {
     return row?.hash;
   }
 
-  /** The hashes of the keys of those who may use a machine, guests of its location among them. A training script's key is for nothing of the kind. */
+  /**
+   * The hashes of every key that may use a machine, guests of its location included, keys of training scripts
+   * excluded.
+   */
   async hashesFor({ machineId, locationId, organizationId }: MachinePlace): Promise<KeyHash[]> {
     return await this.sql.query<KeyHash>(
       `WITH RECURSIVE above (id) AS (
@@ -216,7 +219,7 @@ export class Keys {
   }
 }
 
-/** The organization that something is in. Throws `not_found`. */
+/** The organization of a resource. Throws `not_found`. */
 export async function organizationOf(
   sql: Sql,
   { kind, resourceId }: Pick<Grant, "kind" | "resourceId">,
@@ -233,7 +236,7 @@ const ORGANIZATION_OF: { readonly [K in GrantKind]: string } = {
     WHERE m.id = ?`,
 };
 
-/** Makes up a key. It takes a moment: not to be done in a transaction. */
+/** Generates a key. Takes a moment: do not call it in a transaction. */
 export async function newKeySecret(): Promise<KeySecret> {
   const key = randomBytes(KEY_BYTES).toString("base64url");
   return { key, hash: await hashOfKey(key) };

@@ -1,9 +1,9 @@
 /**
- * What callers may use of this control plane at most: each limit has a name, a default, and a place in the file that
- * `svc-cloud serve --limits` reads.
+ * Limits for callers of this control plane: each has a name, a default, and a place in the file that `svc-cloud serve
+ * --limits` reads.
  *
- * A refusal names its limit, so that whoever runs the control plane knows what to change. Wrong keys are counted by
- * each process for itself; the rest is counted in the database, so by all control planes on it together.
+ * A refusal names its limit, so that the operator knows what to change. Each process counts wrong keys for itself; the
+ * database counts everything else, for all control planes on it together.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -71,12 +71,12 @@ export const limitsRow = object({
 export type Limits = NonNullable<Infer<typeof limitsRow>>;
 export type LimitName = keyof Limits;
 
-/** The limits where nobody says otherwise. */
+/** The default limits. */
 export function defaultLimits(): Limits {
   return limitsRow.decode({}, new Place())!;
 }
 
-/** Reads what the file of limits holds. Throws `invalid_argument` with everything that is wrong with it. */
+/** Reads a limits file. Throws `invalid_argument` with every problem in it. */
 export function parseLimits(json: unknown, file: string): Limits {
   if (!isObject(json)) {
     throw new SvcError(
@@ -86,7 +86,7 @@ export function parseLimits(json: unknown, file: string): Limits {
   }
   const at = new Place();
   const limits = limitsRow.decode(json, at);
-  // A misspelt limit is none: here it is no trifle.
+  // An unknown name is an error here: a misspelt limit would not apply.
   const problems = at.problems.map(({ path, message }) => `${path}: ${message}`);
   if (limits && problems.length === 0) return limits;
   throw new SvcError("invalid_argument", `${file}: ${problems.join("; ")}`);
@@ -97,7 +97,7 @@ export function published(name: LimitName): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** Throws `resource_exhausted` where there is more of something than its limit. */
+/** Throws `resource_exhausted` if the count exceeds its limit. */
 export function requireWithin(limits: Limits, name: LimitName, found: number): void {
   if (found > limits[name]) throw overLimit(limits, name, `found ${found}`);
 }

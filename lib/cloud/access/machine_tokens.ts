@@ -1,9 +1,10 @@
 /**
- * Tokens that open machines: whoever has shown a key here gets one for a machine, which verifies it by itself.
+ * Tokens that open machines: a caller who has presented a key here gets a token for one machine, which verifies it
+ * alone.
  *
- * Owns the RSA key that signs them; its public half is in the configuration of every machine that leaves to the control
- * plane whom it lets in. A token is for one machine, and names the generation of the key that was shown: it ends at the
- * machine when the machine hears that the key is no more.
+ * Owns the RSA key that signs them; its public half is in the configuration of every machine that lets the control
+ * plane decide who may call. A token names its machine and the generation of the key: the machine rejects it once it
+ * hears that the key is gone.
  */
 
 import { createPrivateKey, type KeyObject } from "node:crypto";
@@ -23,7 +24,7 @@ export class MachineTokens {
 
   constructor(private readonly secrets: Pick<Secrets, "good">, private readonly clock: Clock) {}
 
-  /** What machines verify with. */
+  /** The public keys with which machines verify. */
   get jwks(): readonly Signer["jwk"][] {
     return this.#signers().map(({ jwk }) => jwk);
   }
@@ -33,7 +34,7 @@ export class MachineTokens {
     return externalToken({ entity, audience, issuer: ISSUER, generation }, key, this.clock.nowMs());
   }
 
-  /** Whose token for the machine of this name it is, and of which generation. Throws `unauthenticated`. */
+  /** The owner and generation of a token for the machine of this name. Throws `unauthenticated`. */
   read(token: string, host: string): { readonly entity: string; readonly generation: string } {
     const { jwks: externalKeys, clock } = this;
     const settings = { types: [EXTERNAL], audience: [host], signingKeys: () => [], externalKeys, clock };
@@ -43,7 +44,7 @@ export class MachineTokens {
     return { entity: claims.sub!, generation: claims.svc_gen ?? "" };
   }
 
-  /** The one that signs first. */
+  /** The key that signs first. */
   #signers(): Signer[] {
     const signer = (pem: string): Signer => {
       const key = createPrivateKey(pem);

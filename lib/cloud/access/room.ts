@@ -1,8 +1,8 @@
 /**
- * How many things an organization may have: what it lists comes whole in one answer, so there is an end to it.
+ * Limits on the number of an organization's things: a list comes whole in one answer, so it must end.
  *
- * Each is counted in the transaction that adds to it, so exactly, however many control planes there are. What whoever
- * runs the control plane adds from the command line is not refused.
+ * The transaction that adds a thing counts, so the count is exact with any number of control planes. The operator's
+ * command line is not limited.
  */
 
 import { type LimitName, type Limits, requireWithin } from "./limits.ts";
@@ -10,7 +10,7 @@ import type { Sql } from "../store/store.ts";
 
 const MACHINES = "machines m JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ?";
 
-/** Each is about the id of an organization, or of what its name says. */
+/** Each counts by the id of an organization, or of the thing in its name. */
 const COUNTS = {
   locationsPerOrganization: "SELECT COUNT(*) AS amount FROM locations WHERE organization_id = ?",
   machinesPerOrganization: `SELECT COUNT(*) AS amount FROM ${MACHINES}`,
@@ -42,7 +42,7 @@ const COUNTS = {
 
 export type Room = keyof typeof COUNTS;
 
-/** Throws `resource_exhausted` where a transaction has added what is too much, so that nothing of it stays. */
+/** Throws `resource_exhausted` if the transaction exceeds the limit, so that the transaction rolls back. */
 export async function requireRoom(sql: Sql, limits: Limits, name: Room, id: string): Promise<void> {
   const text = COUNTS[name];
   const [{ amount }] = await sql.query<{ amount: number }>(

@@ -1,5 +1,5 @@
 /**
- * The table of rules: for each call that is served, the role that it needs and what it is needed on.
+ * The table of rules: for each served call, the role that it needs and the resource on which it needs it.
  */
 
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
@@ -26,7 +26,7 @@ const training = MLTrainingService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "nobody"),
-  // Which machine is meant is looked up by its name.
+  // The handler finds the machine by its name.
   rule(ExternalAuthService.method.authenticateTo, "anybody"),
   rule(signaling.optionalWebRTCConfig, "anybody"),
   rule(signaling.call, "anybody"),
@@ -39,7 +39,7 @@ export const RULES: readonly Rule[] = [
   rule(ServerReflection.method.serverReflectionInfo, "anybody"),
   rule(ServerReflectionAlpha.method.serverReflectionInfo, "anybody"),
 
-  // Training scripts look here for the id of their organization.
+  // Training scripts look up the id of their organization here.
   { ...rule(app.listOrganizations, "anybody"), forJobs: true },
   rule(app.createOrganization, "anybody"),
   rule(app.checkPermissions, "anybody"),
@@ -65,7 +65,7 @@ export const RULES: readonly Rule[] = [
   rule(app.createLocation, "owner", ["organization", "organizationId"], ["location", "parentLocationId"]),
   rule(app.updateLocation, "owner", ["location", "locationId"], ["location", "parentLocationId"]),
   rule(app.deleteLocation, "owner", ["location", "locationId"]),
-  // It takes the word of both: the machines there get to know the guest's keys, and its people the location.
+  // Needs the consent of both: the machines there learn the guest's keys, and its people see the location.
   rule(app.shareLocation, "owner", ["location", "locationId"], ["organization", "organizationId"]),
   rule(app.unshareLocation, "owner", ["location", "locationId"]),
   rule(app.locationAuth, "owner", ["location", "locationId"]),
@@ -127,7 +127,7 @@ export const RULES: readonly Rule[] = [
   rule(app.deleteKey, "owner", ["key", "id"]),
   rule(app.createKeyFromExistingKeyAuthorizations, "owner", ["key", "id"]),
 
-  // The whole client of training needs an owner of the organization (published).
+  // The whole training client needs an owner of the organization (published).
   rule(training.submitTrainingJob, "owner", ["organization", "organizationId"]),
   rule(TrainingService.method.submitTrainingJob, "owner", ["organization", "organizationId"]),
   rule(training.submitCustomTrainingJob, "owner", ["organization", "organizationId"]),
@@ -138,13 +138,13 @@ export const RULES: readonly Rule[] = [
   rule(training.getTrainingJobLogs, "owner", ["training_job", "id"]),
   rule(training.listSupportedContainers, "anybody"),
   rule(training.listContainers, "owner", ["organization", "organizationId"]),
-  // Those that come with the control plane are everybody's.
+  // Containers that come with the control plane belong to everybody.
   rule(training.getContainer, "anybody"),
   rule(training.registerCustomTrainingContainer, "owner", ["organization", "organizationId"]),
   rule(training.deleteCustomTrainingContainer, "owner", ["container", "id"]),
   rule(MLInferenceService.method.getInference, "operator", ["organization", "organizationId"]),
 
-  // Who finds what in the registry is a matter of each item's visibility.
+  // Each item's visibility decides who finds it in the registry.
   rule(packages.createPackage, "owner", ["organization", "info.organizationId"]),
   rule(packages.deletePackage, "owner", ["package", "id"]),
   rule(packages.getPackage, "anybody"),
@@ -160,8 +160,8 @@ export const RULES: readonly Rule[] = [
   rule(app.updateModule, "owner", ["package", "moduleId"]),
   rule(app.uploadModuleFile, "owner", ["package", "moduleFileInfo.moduleId"]),
 
-  // What a machine calls, with a key of its own that need be no more than an operator's. Its private key is for
-  // nobody else; what it is configured with may hold secrets.
+  // Calls of a machine, whose key may be a mere operator's. Nobody else gets its private key; its configuration may
+  // hold secrets.
   rule(robot.config, "insider", ["part", "id"]),
   rule(robot.certificate, "machine", ["part", "id"]),
   rule(robot.needsRestart, "operator", ["part", "id"]),

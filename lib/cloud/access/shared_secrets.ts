@@ -1,9 +1,10 @@
 /**
  * Secrets of locations and parts, an older form of credentials than API keys.
  *
- * The secret of a part speaks for this part alone, to the control plane. That of a location opens the machines in the
- * location, at the machines themselves. A thing may have several, so that a new one is in use before the old one goes.
- * A secret is shown once, when it is made; kept is its hash. Its text begins with its id, so that one hash is compared.
+ * A part's secret identifies this part alone, to the control plane. A location's secret opens the machines in the
+ * location, at the machines themselves. Each may have several, so that a new one is in use before the old one goes. A
+ * secret is shown once, when it is created; the store has only its hash. Its text starts with its id, so that one hash
+ * is compared.
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
@@ -41,7 +42,7 @@ export class SharedSecrets {
     );
   }
 
-  /** The oldest first. */
+  /** Oldest first. */
   of(owner: SecretOwner, ownerId: string): Promise<SharedSecret[]> {
     return this.sql.query(
       `SELECT id, hash, created_ms AS "createdMs" FROM shared_secrets WHERE ${COLUMNS[owner]} = ?
@@ -56,7 +57,7 @@ export class SharedSecrets {
     throw new SvcError("not_found", `${owner} ${ownerId} has no secret "${id}"`);
   }
 
-  /** The hash of a secret of a part; `undefined` where the part has none of this id. */
+  /** The hash of a part's secret; `undefined` if the part has none with this id. */
   async hashOf(partId: string, id: string): Promise<string | undefined> {
     const [row] = await this.sql.query<{ hash: string }>(
       "SELECT hash FROM shared_secrets WHERE part_id = ? AND id = ?",
@@ -72,12 +73,12 @@ export class SharedSecrets {
   }
 }
 
-/** The id that the text of a secret begins with. */
+/** The id at the start of a secret's text. */
 export function idIn(secret: string): string {
   return secret.split(".", 1)[0];
 }
 
-/** Makes up a secret. It takes a moment: not to be done in a transaction. */
+/** Generates a secret. Takes a moment: do not call it in a transaction. */
 export async function newSharedSecret(): Promise<NewSharedSecret> {
   const id = randomUUID();
   const secret = `${id}.${randomBytes(SECRET_BYTES).toString("base64url")}`;

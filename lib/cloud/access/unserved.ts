@@ -1,11 +1,11 @@
 /**
- * Published calls that this control plane does not serve, and why: whoever makes one is told exactly that.
+ * Published calls that this control plane does not serve, with the reason that their callers get.
  *
- * `docs/published_calls.md` is made of this table and of the rules. A test compares both with the published
- * descriptors: each published call has a rule or stands here, and nothing else stands here.
+ * `docs/published_calls.md` is made from this table and the rules. A test compares both with the published
+ * descriptors: each published call has a rule or an entry here, and there are no other entries.
  */
 
-/** A reason, and the calls that it holds for. */
+/** A reason and its calls. */
 type Group = readonly [reason: string, ...names: readonly string[]];
 
 const NO_BILLING = "this control plane has no billing";
@@ -179,7 +179,7 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
   ],
 };
 
-/** Why not, by the path of the call: `/viam.app.v1.BillingService/GetInvoicePdf`. */
+/** The reason by the path of the call: `/viam.app.v1.BillingService/GetInvoicePdf`. */
 export const UNSERVED: ReadonlyMap<string, string> = new Map(
   Object.entries(TABLE).flatMap(([service, groups]) =>
     groups.flatMap(([reason, ...names]) => names.map((name) => [`/${service}/${name}`, reason] as const))

@@ -1,9 +1,9 @@
 /**
- * How much each organization has of what is limited.
+ * How much of each limited quantity an organization uses.
  *
- * Sums over all that an organization has would be too dear for every upload. So each is kept for ten minutes, and what
- * comes in here is added to it meanwhile: what other control planes on the same database take in counts as soon as the
- * sum is made anew. Nobody is refused by a sum that is older than some seconds, as things may have been removed.
+ * A sum over everything of an organization would cost too much for every upload. So each sum is kept for ten minutes,
+ * and uploads here are added to it meanwhile; uploads to other control planes on the same database count from the next
+ * sum on. Before a refusal the sum is at most some seconds old, because things may have been removed.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -34,7 +34,7 @@ export class Usage {
 
   constructor(private readonly sql: Sql, private readonly limits: Limits, private readonly clock: Clock) {}
 
-  /** Counts so much more of something; with 0 it only looks. Throws `resource_exhausted` where that is too much. */
+  /** Adds to the usage; 0 only checks. Throws `resource_exhausted` past the limit. */
   async take(organizationId: string, name: keyof typeof SUMS, more: number): Promise<void> {
     const isTooMuch = ({ amount }: Sum) => amount + more > this.limits[name] || amount >= this.limits[name];
     let sum = await this.#sum(organizationId, name, KEPT_MS);

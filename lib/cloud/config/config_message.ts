@@ -1,8 +1,8 @@
 /**
- * A machine's configuration as its message: from JSON as people write it to what a machine polls for.
+ * A machine's configuration as its message: from the JSON that people write to the message that a machine polls.
  *
- * What the message has no field for (settings of the agent, say) is not in it, nor is what is not of the right type:
- * saving a configuration has refused that already.
+ * Leaves out what the message has no field for (settings of the agent, for example) and values of the wrong type,
+ * which saving a configuration has refused already.
  */
 
 import {
@@ -79,7 +79,7 @@ function resource(entry: JsonObject) {
   const { model } = entry;
   return {
     name: text(entry.name),
-    // Old files have a model in three members.
+    // Old files split a model over three members.
     model: isObject(model)
       ? [model.namespace, model.model_family, model.name].map((word) => text(word as Json)).join(":")
       : text(model),
@@ -198,7 +198,7 @@ function maintenanceMessage({ sensor_name: sensor, maintenance_allowed_key: key 
   return { sensorName: { namespace, type, subtype, name }, maintenanceAllowedKey: text(key) };
 }
 
-// Values of a type, whatever is there.
+// Typed reads of arbitrary values.
 
 function text(value: Json | undefined): string {
   return typeof value === "string" ? value : "";
@@ -220,7 +220,7 @@ function environment(value: Json | undefined): Record<string, string> {
   return Object.fromEntries(Object.entries(struct(value) ?? {}).map(([key, one]) => [key, text(one)]));
 }
 
-/** Written as `1m30s`, or as nanoseconds. */
+/** Written as `1m30s`, or in nanoseconds. */
 function duration(value: Json | undefined) {
   const ms = typeof value === "string"
     ? parseDurationMs(value)

@@ -1,5 +1,5 @@
 /**
- * Configurations in messages: how they come in, what a caller gets to see of them, and who has changed them.
+ * Configurations in messages: reading them, hiding their secrets from callers, and the author of each change.
  */
 
 import { AuthenticationType } from "../../../proto/gen/app_pb.ts";
@@ -10,7 +10,7 @@ import type { CallContext } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
 import { type CloudContext, isPerson } from "../context.ts";
 
-/** A configuration as text where there is one: numbers and their order stay as they are written. */
+/** A configuration's text if it exists, with its numbers and order as written. */
 export function configOf(text: string | undefined, message: JsonObject | undefined): JsonObject | undefined {
   if (!text) return message;
   try {
@@ -25,12 +25,12 @@ export function configOf(text: string | undefined, message: JsonObject | undefin
   );
 }
 
-/** How a caller gets to see configurations. */
+/** A caller's view of configurations. */
 export type ConfigView = (config: JsonObject) => JsonObject;
 
 export const asItIs: ConfigView = (config) => config;
 
-/** Owners, and machines their own, see configurations as they are; operators see them with stars for secrets. */
+/** Owners, and machines for their own, see configurations unchanged; operators see stars for secrets. */
 export async function viewOf(
   { access }: CloudContext,
   { entity }: CallContext,
@@ -40,7 +40,7 @@ export async function viewOf(
   return await access.may(entity, need, on) ? asItIs : starred;
 }
 
-/** Who has made a change, as messages tell it; nobody knows of those that an older version has kept. */
+/** The author of a change for messages; unknown for changes of an older version. */
 export function editorOf(who: string): { type: AuthenticationType; value: string } {
   const known = who !== "" && !isPerson(who);
   return { type: known ? AuthenticationType.API_KEY : AuthenticationType.UNSPECIFIED, value: who };

@@ -19,9 +19,9 @@ import { Fleet } from "../fleet/fleet.ts";
 import { type Fragment, type FragmentChange, Fragments } from "./fragments.ts";
 import { PartConfigs } from "./part_config.ts";
 
-/** Changes on a page where the caller does not say, and at most. */
+/** Default and largest number of changes on a page. */
 const [HISTORY_PAGE, HISTORY_PAGE_MAX] = [10, 100];
-/** Of the texts on a page, unless one change alone has more. */
+/** Limit for the texts on a page, unless a single change exceeds it. */
 const HISTORY_LETTERS = 16 * 1024 ** 2;
 
 export function fragmentHandlers(cloud: CloudContext) {
@@ -84,11 +84,11 @@ function useHandlers(cloud: CloudContext) {
       const more = [...additionalFragmentIds, ...additionalFragments.map(importOf)];
       requireWithin(limits, "fragmentsPerOrganization", more.length);
       await requireLetters(fragments, limits, additionalFragments);
-      // What a machine does not run is not its own to see.
+      // A machine sees only the fragments that it runs.
       const show = await viewOf(cloud, ctx, on, more.length > 0 ? "owner" : "insider");
       return await answer(await fragmentsUsedBy(store, machineId, more), show);
     },
-    /** Those that are in the one that is asked for, or in others that are added to it. */
+    /** Those nested in the requested one, or in others added to it. */
     async listNestedFragments({ fragmentId = "", additionalFragments }, ctx) {
       requireWithin(limits, "fragmentsPerOrganization", additionalFragments.length);
       await requireLetters(fragments, limits, additionalFragments);
@@ -104,7 +104,7 @@ function useHandlers(cloud: CloudContext) {
       return {
         versionUsages: [...versions].map(([version, uses]) => {
           const machines = new Set(uses.map(({ machineId }) => machineId)).size;
-          // A fragment is its organization's own.
+          // A fragment belongs to its organization.
           return { fragmentId, version, machines, machinesInCurrentOrg: machines, organizations: 1 };
         }),
       };
@@ -166,7 +166,7 @@ function tagHandlers({ store, audit, limits }: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Old versions count for nobody's limit: an answer has no more of them than an organization may have of new ones. */
+/** No limit counts old versions: an answer has at most as many as an organization may have fragments. */
 async function requireLetters(
   fragments: Fragments,
   limits: Limits,
@@ -179,12 +179,12 @@ async function requireLetters(
   }
 }
 
-/** A fragment of a request, as a configuration lists it. */
+/** A fragment of a request, in the form of a configuration's entry. */
 function importOf({ fragmentId: id, version = "" }: AdditionalFragment): JsonObject {
   return { id, version };
 }
 
-/** The fragments of the parts of a machine, and `more` as if each part had them too. */
+/** The fragments of a machine's parts, as if each part had `more` too. */
 async function fragmentsUsedBy(
   store: Sql,
   machineId: string,

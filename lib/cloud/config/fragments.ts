@@ -1,10 +1,10 @@
 /**
  * Fragments: pieces of configuration that many parts share.
  *
- * A configuration lists them under `fragments`, by id or as `{"id", "variables"}`, and says in `fragment_mods` what is
- * different for it. Resolving gives one configuration with all of it: lists are joined, of anything else the outer one
- * wins. `version` in such an entry is a revision or a tag, and stays with it; without one it is the newest.
- * What cannot be resolved is told and left out, so that one bad fragment does not take a machine's others along.
+ * A configuration lists them under `fragments`, by id or as `{"id", "variables"}`, and changes them under
+ * `fragment_mods`. Resolving produces one configuration: lists are joined, for anything else the outer value wins.
+ * `version` in an entry pins a revision or a tag; without it the newest one counts. Entries that cannot be resolved
+ * are reported and left out, so that one bad fragment does not take a machine's others along.
  */
 
 import { randomUUID } from "node:crypto";
@@ -21,11 +21,11 @@ export interface Fragment {
   readonly revision: number;
   readonly createdMs: number;
   readonly updatedMs: number;
-  /** Another one for each change of the fragment or its tags. */
+  /** Differs after each change of the fragment or its tags. */
   readonly stamp: number;
 }
 
-/** A revision, and the one before it: what its change was made of. */
+/** A revision and its predecessor: the two sides of a change. */
 export interface FragmentChange {
   readonly revision: number;
   readonly atMs: number;
@@ -40,26 +40,26 @@ export interface Tag {
   readonly revision: number;
 }
 
-/** A part whose own configuration names a fragment, and the version that it names; empty for the newest. */
+/** A part whose own configuration names a fragment, with the version there; empty for the newest. */
 export interface FragmentUse {
   readonly partId: string;
   readonly machineId: string;
   readonly version: string;
 }
 
-/** A configuration with its fragments in it. */
+/** A configuration with its fragments filled in. */
 export interface Resolved {
   readonly config: JsonObject;
   readonly problems: readonly Problem[];
-  /** Every fragment that is in it, the nested ones too. */
+  /** Every fragment in it, nested ones included. */
   readonly fragments: readonly Fragment[];
 }
 
-/** Fragments within fragments. */
+/** Limit of fragments nested in fragments. */
 const DEPTH_MAX = 5;
 const COLUMNS = `SELECT id, organization_id AS "organizationId", name, config, revision,
   created_ms AS "createdMs", updated_ms AS "updatedMs", stamp FROM fragments`;
-/** Each revision `r` beside the one before it, `b`: newest first, those before a revision, so many. */
+/** Each revision `r` beside its predecessor `b`: newest first, below a revision, up to a count. */
 const NEWEST_CHANGES = `FROM fragment_revisions r
        JOIN fragment_revisions b ON b.fragment_id = r.fragment_id AND b.revision = r.revision - 1
        WHERE r.fragment_id = ? AND r.revision < ? ORDER BY r.revision DESC LIMIT ?`;
@@ -87,7 +87,7 @@ export class Fragments {
     return found;
   }
 
-  /** A fragment as it was in a version, a revision or a tag of one; `undefined` where there is no such version. */
+  /** A fragment at a version: a revision, or a tag of one; `undefined` if there is no such version. */
   async at(id: string, version: string): Promise<Fragment | undefined> {
     const now = await this.find(id);
     if (!now || version === "") return now;
@@ -138,7 +138,7 @@ export class Fragments {
     await this.#keep(id, who);
   }
 
-  /** Notes the newest revision for good. */
+  /** Stores the newest revision in the history. */
   async #keep(id: string, who: string): Promise<void> {
     await this.sql.query(
       `INSERT INTO fragment_revisions (fragment_id, revision, at_ms, who, name, config)
@@ -148,7 +148,7 @@ export class Fragments {
     );
   }
 
-  /** Forgets the oldest revisions, so that so many stay beside those that have a tag or that parts name. */
+  /** Deletes the oldest revisions beyond the given number, except those with a tag and those that parts name. */
   async keepNewest(id: string, count: number): Promise<void> {
     const named = (await this.uses(id)).map(({ version }) => version).filter((one) => NUMBER.test(one));
     await this.sql.query(
@@ -165,7 +165,7 @@ export class Fragments {
     );
   }
 
-  /** The revisions that are kept, newest first. */
+  /** The stored revisions, newest first. */
   revisions(id: string): Promise<{ readonly revision: number; readonly atMs: number }[]> {
     return this.sql.query(
       `SELECT revision, at_ms AS "atMs" FROM fragment_revisions WHERE fragment_id = ? ORDER BY revision DESC`,
@@ -177,7 +177,7 @@ export class Fragments {
     return this.sql.query("SELECT tag, revision FROM fragment_tags WHERE fragment_id = ? ORDER BY tag", id);
   }
 
-  /** Gives a revision a tag, and takes the tag from the one that had it. */
+  /** Gives a tag to a revision, and takes it from its former revision. */
   async tag(id: string, tag: string, revision: string): Promise<void> {
     if (!TAG.test(tag)) {
       throw new SvcError(
@@ -217,7 +217,7 @@ export class Fragments {
     await this.sql.query("UPDATE fragments SET stamp = stamp + 1 WHERE id = ?", id);
   }
 
-  /** How many of the newest changes have no more letters together than so many; one in any case. */
+  /** How many of the newest changes fit into the given number of letters; at least one. */
   async fitting(id: string, limit: number, lettersMax: number, before = Number.MAX_SAFE_INTEGER) {
     const sizes = await this.sql.query<{ letters: number }>(
       `SELECT LENGTH(r.config) + LENGTH(b.config) AS letters
@@ -231,7 +231,7 @@ export class Fragments {
     return over < 0 ? limit : Math.max(over, 1);
   }
 
-  /** The newest changes, newest first; those before revision `before`. */
+  /** The newest changes, newest first, below revision `before`. */
   async history(id: string, limit: number, before = Number.MAX_SAFE_INTEGER): Promise<FragmentChange[]> {
     const rows = await this.sql.query<
       Omit<FragmentChange, "config" | "old"> & { config: string; old: string }
@@ -245,7 +245,7 @@ export class Fragments {
     return rows.map((row) => ({ ...row, config: JSON.parse(row.config), old: JSON.parse(row.old) }));
   }
 
-  /** Removes one that no part's own configuration names. */
+  /** Deletes a fragment that no part's own configuration names. */
   async delete(id: string): Promise<void> {
     const parts = await this.users(id);
     if (parts.length > 0) {
@@ -273,7 +273,7 @@ export class Fragments {
     );
   }
 
-  /** Fills in the fragments of an organization; those of another one count as missing. */
+  /** Fills in the fragments of one organization; fragments of another count as missing. */
   async resolve(config: JsonObject, organizationId: string): Promise<Resolved> {
     const fragments: Fragment[] = [];
     const at = new Place();
@@ -343,7 +343,7 @@ async function fill(
   return merged;
 }
 
-/** Lists are joined; of all else the outer one counts. */
+/** Joins lists; of anything else the outer value wins. */
 function merge(outer: JsonObject, inner: JsonObject): JsonObject {
   const merged: JsonObject = { ...inner, ...outer };
   for (const [key, value] of Object.entries(inner)) {
@@ -389,7 +389,7 @@ function modified(config: JsonObject, id: string, mods: Json | undefined, at: Pl
   return copy;
 }
 
-/** Finds the object that holds the end of a path such as `components.motor1.attributes.max_rpm`. */
+/** Finds the object with the last member of a path such as `components.motor1.attributes.max_rpm`. */
 function change(
   config: JsonObject,
   path: string,

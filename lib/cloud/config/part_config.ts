@@ -1,8 +1,8 @@
 /**
  * The configuration of parts, as people wrote it, with its history.
  *
- * Revision 0 is the empty configuration; each change makes the next one. Nothing of the history is ever changed:
- * restoring an earlier revision makes a new one that reads the same.
+ * Revision 0 is the empty configuration; each change makes the next revision. The history never changes: restoring an
+ * earlier revision makes a new one with the same text.
  *
  * The room owns the configurations of parts: their revisions, fragments, and the message that a machine gets.
  */
@@ -14,11 +14,11 @@ import type { Sql } from "../store/store.ts";
 export interface PartConfig {
   readonly config: JsonObject;
   readonly revision: number;
-  /** When it was last changed; 0 for one that never was. */
+  /** Time of the last change; 0 if there was none. */
   readonly updatedMs: number;
 }
 
-/** A change of a part: what made `revision` of what was there before. */
+/** A change of a part: the step to `revision` from its predecessor. */
 export interface PartChange {
   readonly revision: number;
   readonly atMs: number;
@@ -49,10 +49,7 @@ export class PartConfigs {
     return { ...row, config: JSON.parse(row.config) };
   }
 
-  /**
-   * Makes `config` the next revision; one that says the same makes none. Throws `aborted` where somebody else has
-   * changed it after `knownMs`.
-   */
+  /** Makes `config` the next revision; an equal one makes none. Throws `aborted` if it was changed after `knownMs`. */
   async set(partId: string, config: JsonObject, who: string, nowMs: number, knownMs?: number): Promise<void> {
     const text = JSON.stringify(config);
     if (text.length > CONFIG_CHARS_MAX) {
@@ -82,7 +79,7 @@ export class PartConfigs {
       old.name,
       old.config,
     );
-    // Times tell changes apart, so no two of them are the same.
+    // The time identifies a change, so no two have the same.
     await this.sql.query(
       "UPDATE parts SET config = ?, config_ms = ?, revision = ? WHERE id = ?",
       text,
@@ -92,7 +89,7 @@ export class PartConfigs {
     );
   }
 
-  /** Forgets the oldest changes, so that so many stay. */
+  /** Deletes the oldest changes beyond the given number. */
   async keepNewest(partId: string, count: number): Promise<void> {
     await this.sql.query(
       "DELETE FROM part_history WHERE part_id = ? AND revision <= (SELECT revision FROM parts WHERE id = ?) - ?",
@@ -102,7 +99,7 @@ export class PartConfigs {
     );
   }
 
-  /** How many of the changes that are asked for have no more letters together than so many; one in any case. */
+  /** How many of the requested changes fit into the given number of letters; at least one. */
   async fitting(partId: string, query: HistoryQuery, lettersMax: number): Promise<number> {
     const sizes = await this.#changes<{ letters: number }>("LENGTH(old_config) AS letters", partId, query);
     let left = lettersMax;
@@ -130,7 +127,7 @@ export class PartConfigs {
     );
   }
 
-  /** The configuration as it was in a revision. Throws `not_found`. */
+  /** The configuration at a revision. Throws `not_found`. */
   async at(partId: string, revision: number): Promise<JsonObject> {
     const now = await this.get(partId);
     if (revision === now.revision) return now.config;
