@@ -1,9 +1,10 @@
 /**
- * The device's networks, put together for the agent: NetworkManager over the system's bus, the portal and the app's
- * service.
+ * The device's networks, put together for the agent: NetworkManager and BlueZ over the system's bus, the portal and the
+ * app's service.
  */
 
 import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
+import { Bluetooth } from "../../lib/agent/bluetooth/bluetooth.ts";
 import { NetworkManager } from "../../lib/agent/network/network_manager.ts";
 import { Networking } from "../../lib/agent/network/networking.ts";
 import type { Serving } from "../../lib/agent/network/hotspot.ts";
@@ -71,7 +72,11 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
     serve: (intake, address) => serve(intake, address, parts),
   }, decideSettings({ defaults }).settings);
   const stop = new AbortController();
-  const running = networking.run(stop.signal);
+  const bluetooth = new Bluetooth({
+    ...{ bus, clock, logger, intake: networking.intake },
+    offer: () => networking.bluetoothOffer(),
+  });
+  const running = Promise.all([networking.run(stop.signal), bluetooth.run(stop.signal)]);
   return {
     known,
     subsystem: networking,

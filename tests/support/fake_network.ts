@@ -15,6 +15,8 @@ type Kept = Profile & { readonly wanted: ProfileWanted };
 const DEVICE = "wlan0";
 
 export class FakeNetwork implements NetworkPort {
+  /** Without it there is no router and no hotspot, either. */
+  hasWifi = true;
   readonly routers = new Map<string, FakeRouter>();
   /** The internet by cable, as long as no pushed profile breaks it. */
   wired = false;
@@ -44,7 +46,7 @@ export class FakeNetwork implements NetworkPort {
     const router = this.joined === undefined ? undefined : this.routers.get(this.joined);
     const broken = [...this.profiles.values()].some(({ name }) => this.breaking.has(name));
     return Promise.resolve({
-      wifiDevice: DEVICE,
+      wifiDevice: this.hasWifi ? DEVICE : undefined,
       connectedTo: this.joined,
       internet: (this.wired && !broken) || (router !== undefined && router.internet !== false),
       inRange: [...this.routers.keys()].sort().map((ssid) => ({ ssid, security: "WPA2", signal: 50 })),

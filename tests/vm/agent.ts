@@ -10,7 +10,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Report } from "../../cli/build/report.ts";
 import { begin } from "../../cli/program.ts";
 import { exists, ROOT } from "../../cli/build/compiler.ts";
-import { BAD, GOOD, isInService, type Name, NAMES, stages, VmDevice } from "./device.ts";
+import { BAD, GOOD, isInService, makeBadPrograms, type Name, NAMES, stages, VmDevice } from "./device.ts";
 
 const PROGRAM = {
   name: "deno task vm:agent",
@@ -165,6 +165,7 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
   if (await exists(folder)) await Deno.remove(folder, { recursive: true });
   await Deno.mkdir(folder, { recursive: true });
   const device = await VmDevice.make(folder, { reuse });
+  await makeBadPrograms();
   if (verbose) device.follow = (line) => host.writeError(`  ${line}\n`);
   try {
     await report.check("svc-server makes a service of itself", () => device.installRuntime());

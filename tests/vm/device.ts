@@ -7,7 +7,7 @@ import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { compile, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/compiler.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 import { HOST, Machine } from "./machine.ts";
-import { image, NETWORK_DEVICE } from "./image.ts";
+import { image, NETWORK_DEVICE, type System } from "./image.ts";
 
 /** Versions that work, of both programs; and one that passes every check and then does not start. */
 export const GOOD = ["1.0.0", "1.1.0"] as const;
@@ -25,6 +25,16 @@ const NETWORK = { no_tls: true };
 const ASK = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new("/opt/svc/state/agent.sock") or exit 1;` +
   ` print $s "{\\"do\\": \\"status\\"}\\n"; print <$s>'`;
 
+export interface DeviceOptions {
+  /** Takes the programs of an earlier run. */
+  readonly reuse: boolean;
+  readonly system?: System;
+  /** The versions of both programs that there are; the first one is stable. */
+  readonly versions?: readonly string[];
+  /** The folder of this computer that the machine mounts; the agent's program is put there. */
+  readonly share?: string;
+}
+
 export class VmDevice {
   /** Hears how far it is, while something is waited for. */
   follow?: (line: string) => void;
@@ -33,26 +43,28 @@ export class VmDevice {
     readonly machine: Machine,
     readonly cloud: CloudProcess,
     private readonly folder: string,
-    private readonly example: Example,
+    readonly example: Example,
   ) {}
 
   /** The programs, a control plane that has them, and a machine that is on and knows of neither. */
-  static async make(folder: string, { reuse }: { reuse: boolean }): Promise<VmDevice> {
-    await makePrograms(reuse);
+  static async make(folder: string, options: DeviceOptions): Promise<VmDevice> {
+    const { reuse, system = NETWORK_DEVICE, versions = GOOD, share } = options;
+    for (const version of versions) for (const name of NAMES) await makeProgram(name, version, reuse);
+    if (share) await Deno.copyFile(programFile("svc-agent", versions[0]), `${share}/svc-agent`);
     const data = ["--data", `${folder}/cloud`];
     const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
     const port = freePort();
     const cloud = await serveCloud([...data, "--public-url", `http://${HOST}:${port}`], `127.0.0.1:${port}`);
     try {
       const device = new VmDevice(
-        await Machine.make(await image(NETWORK_DEVICE), folder),
+        await Machine.make(await image(system), folder, { share }),
         cloud,
         folder,
         example,
       );
       for (const name of NAMES) {
-        for (const version of GOOD) await device.publish(name, version);
-        await device.channel(name, GOOD[0], "stable");
+        for (const version of versions) await device.publish(name, version);
+        await device.channel(name, versions[0], "stable");
       }
       await device.want({});
       await device.machine.on();
@@ -69,7 +81,7 @@ export class VmDevice {
     const network = { bind_address: `localhost:${port}`, ...NETWORK };
     await this.machine.put("/root/machine.json", JSON.stringify({ network }));
     const program = "/root/downloaded";
-    await this.machine.run(`curl -fsSL ${this.#url}/releases/svc-server/stable/linux-amd64 -o ${program}`);
+    await this.machine.run(`curl -fsSL ${this.url}/releases/svc-server/stable/linux-amd64 -o ${program}`);
     await this.machine.run(
       `chmod +x ${program} && cd /root && ${program} --aix-install -config machine.json`,
     );
@@ -85,7 +97,7 @@ export class VmDevice {
   async install(): Promise<void> {
     const { partId, config: { cloud: { api_key: { id, key } } } } = this.example;
     const words = `SVC_API_KEY_ID=${id} SVC_API_KEY=${key} SVC_PART_ID=${partId}`;
-    await this.machine.run(`curl -fsSL ${this.#url}/install.sh | ${words} sh`, 300_000);
+    await this.machine.run(`curl -fsSL ${this.url}/install.sh | ${words} sh`, 300_000);
   }
 
   async uninstall(): Promise<void> {
@@ -98,7 +110,7 @@ export class VmDevice {
   }
 
   /** Of the cloud, as the machine sees it. */
-  get #url(): string {
+  get url(): string {
     return this.cloud.url.replace("127.0.0.1", HOST);
   }
 
@@ -107,7 +119,7 @@ export class VmDevice {
   }
 
   async publish(name: Name, version: string): Promise<void> {
-    await this.svcCloud("release", "publish", name, version, `${ROOT}${PROGRAMS}/${version}/${name}`);
+    await this.svcCloud("release", "publish", name, version, programFile(name, version));
   }
 
   async channel(name: Name, version: string, channel: string): Promise<void> {
@@ -115,10 +127,13 @@ export class VmDevice {
   }
 
   /** Sets what the cloud has under `agent`: with no versions, those of the stable channel. */
-  async want(versions: { readonly [N in Name]?: string }): Promise<void> {
+  async want(versions: { readonly [N in Name]?: string }, sections: object = {}): Promise<void> {
     const path = `${this.folder}/config.json`;
     const network = { bind_address: "localhost:0", ...NETWORK };
-    await Deno.writeTextFile(path, JSON.stringify({ network, agent: { version_control: versions } }));
+    await Deno.writeTextFile(
+      path,
+      JSON.stringify({ network, agent: { version_control: versions, ...sections } }),
+    );
     await this.svcCloud("config", "set", this.example.partId, path);
   }
 
@@ -205,17 +220,22 @@ export function stages(status: AgentStatus | undefined): string {
   }).join(", ");
 }
 
-async function makePrograms(reuse: boolean): Promise<void> {
+/** The file of a program that works. */
+export function programFile(name: Name, version: string): string {
+  return `${ROOT}${PROGRAMS}/${version}/${name}`;
+}
+
+async function makeProgram(name: Name, version: string, reuse: boolean): Promise<void> {
+  if (reuse && await exists(programFile(name, version))) return;
   const [target] = TARGETS;
-  for (const version of GOOD) {
-    for (const name of NAMES) {
-      if (reuse && await exists(`${ROOT}${PROGRAMS}/${version}/${name}`)) continue;
-      const executable = [HASTY_AGENT, ...EXECUTABLES].find((one) => one.name === name)!;
-      console.log(`compiling ${name} ${version}`);
-      const compiler = await checkCompiler(target);
-      await compile(compiler, executable, target, `${PROGRAMS}/${version}`, version);
-    }
-  }
+  const executable = [HASTY_AGENT, ...EXECUTABLES].find((one) => one.name === name)!;
+  console.log(`compiling ${name} ${version}`);
+  const compiler = await checkCompiler(target);
+  await compile(compiler, executable, target, `${PROGRAMS}/${version}`, version);
+}
+
+/** Programs that tell their version, as every check wants it, and then do not start. */
+export async function makeBadPrograms(): Promise<void> {
   const folder = `${ROOT}${PROGRAMS}/${BAD}`;
   await Deno.mkdir(folder, { recursive: true });
   for (const name of NAMES) {

@@ -11,6 +11,7 @@ import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, messageOf } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
+import type { Secret } from "../../base/secret.ts";
 import type { HandedIn, Intake } from "../portal/intake.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
@@ -23,7 +24,7 @@ import {
   type ProvisioningState,
   type Step,
 } from "./decision.ts";
-import { Hotspot, type HotspotParts } from "./hotspot.ts";
+import { Hotspot, hotspotName, type HotspotParts } from "./hotspot.ts";
 import { InRange } from "./in_range.ts";
 import type { NetworkPort, NetworkView, Profile } from "./network_port.ts";
 import { additionalProfile, CHOSEN, chosenProfile, HOTSPOT, type ProfileWanted } from "./profiles.ts";
@@ -64,12 +65,14 @@ export class Networking implements Subsystem {
   readonly #parts: NetworkingParts;
   readonly #hotspot: Hotspot;
   readonly #inRange: InRange;
-  readonly #intake: Intake;
+  readonly intake: Intake;
   readonly #waker: Waker;
   #settings: AgentSettings;
   #state: ProvisioningState | undefined;
   #view: NetworkView | undefined;
   #handedIn: HandedIn | undefined;
+  /** What was handed in is being tried. */
+  #isTrying = false;
   #scanFailures = 0;
   /** Digests of pushed profiles that cut the device off. */
   readonly #bad = new Set<string>();
@@ -81,11 +84,12 @@ export class Networking implements Subsystem {
     this.#settings = settings;
     this.#inRange = new InRange();
     this.#waker = new Waker(parts.clock);
-    this.#intake = parts.intake(() => this.#device(), (handedIn) => {
+    this.intake = parts.intake(() => this.#device(), (handedIn) => {
       this.#handedIn = handedIn;
+      this.#isTrying = true;
       parts.clock.after(GRACE_MS, () => this.#waker.wake());
     });
-    this.#hotspot = new Hotspot({ ...parts, intake: this.#intake });
+    this.#hotspot = new Hotspot({ ...parts, intake: this.intake });
   }
 
   /** Follows the device's networks until the signal aborts. */
@@ -120,6 +124,21 @@ export class Networking implements Subsystem {
     this.#waker.wake();
   }
 
+  /**
+   * Whether somebody may set the device up by Bluetooth now, by which name, and with which password: while the device
+   * needs somebody, whether or not its hotspot is open, but not while it tries what was handed in.
+   */
+  bluetoothOffer(): { readonly wanted: boolean; readonly name: string; readonly password: Secret } {
+    const { advanced, network } = this.#settings;
+    const { configured, online } = this.#device();
+    return {
+      wanted: !advanced.disableNetworkConfiguration && !network.disableBtProvisioning &&
+        this.#view !== undefined && !(configured && online) && !this.#isTrying,
+      name: hotspotName(network, this.#parts.hostname),
+      password: network.hotspotPassword,
+    };
+  }
+
   /** Waits for what is being done; `run` ends with its own signal. */
   async close(): Promise<void> {
     await this.#doing.catch(() => {});
@@ -139,11 +158,11 @@ export class Networking implements Subsystem {
     const { clock } = this.#parts;
     const rules = this.#rules();
     let view = await this.#look(signal);
-    if (!view.wifiDevice) return;
-    this.#state ??= firstState(clock.monotonicMs(), this.#known(view).length > 0, rules);
-    if (!this.#connected(view, rules)) view = await this.#scan(view, signal);
     const handedIn = this.#handedIn;
     this.#handedIn = undefined;
+    if (!view.wifiDevice) return await this.#takeWithoutWifi(handedIn, view, signal);
+    this.#state ??= firstState(clock.monotonicMs(), this.#known(view).length > 0, rules);
+    if (!this.#connected(view, rules)) view = await this.#scan(view, signal);
     if (handedIn) await this.#take(handedIn, view, signal);
     let given = handedIn && { ssid: handedIn.network?.ssid };
     // Each network at most once, and the hotspot up and down.
@@ -155,15 +174,27 @@ export class Networking implements Subsystem {
         connectedTo: view.connectedTo,
         online: this.#online(view),
         networks: this.#known(view),
-        userMs: this.#intake.userMs,
+        userMs: this.intake.userMs,
         handedIn: given,
       }, rules);
       given = undefined;
       // A hotspot that does not open is tried again.
       for (const step of decision.steps) await this.#do(step, view, signal);
       this.#state = decision.state;
-      if (decision.steps.length === 0) return;
+      if (decision.steps.length === 0) break;
     }
+    this.#isTrying = this.#handedIn !== undefined;
+  }
+
+  /** By Bluetooth, a device that is online by cable gets its credentials. */
+  async #takeWithoutWifi(
+    handedIn: HandedIn | undefined,
+    view: NetworkView,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (handedIn?.network) this.intake.tell("This device has no Wi-Fi.");
+    if (handedIn) await this.#take({ credentials: handedIn.credentials }, view, signal);
+    this.#isTrying = this.#handedIn !== undefined;
   }
 
   async #do(step: Step, view: NetworkView, signal: AbortSignal): Promise<void> {
@@ -182,7 +213,7 @@ export class Networking implements Subsystem {
       if (signal.aborted) throw error;
       const why = messageOf(error);
       this.#inRange.failed(step.ssid, why);
-      this.#intake.tell(`Joining ${step.ssid} failed: ${why}.`);
+      this.intake.tell(`Joining ${step.ssid} failed: ${why}.`);
       logger.warn(`cannot join ${step.ssid}: ${why}`);
     }
   }
@@ -193,7 +224,7 @@ export class Networking implements Subsystem {
     if (credentials) {
       await configure(credentials.reveal()).catch((error) => {
         logger.error(`the credentials cannot be kept: ${chainOf(error)}`);
-        this.#intake.tell(`The credentials cannot be kept: ${messageOf(error)}.`);
+        this.intake.tell(`The credentials cannot be kept: ${messageOf(error)}.`);
       });
     }
     if (!network) return;

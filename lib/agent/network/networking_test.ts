@@ -100,6 +100,40 @@ Deno.test("an unconfigured device opens its hotspot, takes what a person hands i
   await device.end();
 });
 
+Deno.test("Bluetooth is offered while the device needs somebody, and not while it tries what was handed in", async () => {
+  const device = new Device();
+  const wanted = () => device.networking.bluetoothOffer().wanted;
+  device.network.routers.set("shop", { password: "12345678" });
+  assertEquals(wanted(), false);
+  await device.minutes(1);
+  assertEquals(wanted(), true);
+  assertEquals(device.networking.bluetoothOffer().name, "svc-setup-rover");
+  device.intake.network("shop", "12345678");
+  device.intake.credentials(CREDENTIALS);
+  device.intake.done();
+  assertEquals(wanted(), false);
+  await device.minutes(1);
+  assertEquals([device.network.joined, wanted()], ["shop", false]);
+  device.configured = false;
+  assertEquals(wanted(), true);
+  await device.apply({}, { disable_bt_provisioning: true });
+  assertEquals(wanted(), false);
+  await device.end();
+});
+
+Deno.test("a device without Wi-Fi gets its credentials by Bluetooth", async () => {
+  const device = new Device();
+  device.network.hasWifi = false;
+  device.network.wired = true;
+  await device.minutes(1);
+  assertEquals([device.serving, device.networking.bluetoothOffer().wanted], [0, true]);
+  device.intake.credentials(CREDENTIALS);
+  device.intake.done();
+  await device.minutes(1);
+  assertEquals([device.configured, device.networking.bluetoothOffer().wanted], [true, false]);
+  await device.end();
+});
+
 Deno.test("a wrong password brings the hotspot back with the reason, and the right one then works", async () => {
   const device = new Device();
   device.configured = true;

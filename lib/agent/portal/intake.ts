@@ -67,9 +67,14 @@ export class Intake {
     return this.#userMs;
   }
 
+  /** A person does something. */
+  used(): void {
+    this.#userMs = this.clock.monotonicMs();
+  }
+
   /** Keeps a network to join. An empty passphrase is that of an open network. Throws `invalid_argument`. */
   network(ssid: string, psk: string): void {
-    this.#used();
+    this.used();
     const bytes = new TextEncoder().encode(ssid).length;
     if (bytes === 0) throw wrong("choose a network, or enter the name of one");
     if (bytes > SSID_BYTES_MAX) {
@@ -83,7 +88,7 @@ export class Intake {
 
   /** Keeps the text of a credentials file. Throws `invalid_argument`, which shows nothing of it. */
   credentials(text: string): void {
-    this.#used();
+    this.used();
     if (text.length > CREDENTIALS_CHARS_MAX) {
       throw wrong(`the credentials have ${text.length} characters, wanted at most ${CREDENTIALS_CHARS_MAX}`);
     }
@@ -93,7 +98,7 @@ export class Intake {
 
   /** What was kept is all. Throws `failed_precondition` if something is missing that the device needs. */
   done(): void {
-    this.#used();
+    this.used();
     const { configured, online } = this.device();
     if (!configured && !this.#credentials) {
       throw new SvcError("failed_precondition", "the machine's credentials are missing");
@@ -115,15 +120,16 @@ export class Intake {
     this.#errors = [...this.#errors.filter((one) => one !== error), error].slice(-ERRORS_MAX);
   }
 
+  /** What went wrong since somebody last looked; it stays for whoever looks next. */
+  get recentErrors(): readonly string[] {
+    return this.#errors;
+  }
+
   /** What went wrong since somebody last looked. */
   errors(): readonly string[] {
     const errors = this.#errors;
     this.#errors = [];
     return errors;
-  }
-
-  #used(): void {
-    this.#userMs = this.clock.monotonicMs();
   }
 }
 

@@ -2,12 +2,12 @@
  * The system's message bus (D-Bus), on which NetworkManager, BlueZ and systemd take calls.
  *
  * Every call has a deadline, and a message has at most 4 MiB. Each failure is an `SvcError` that names the call. The
- * library is loaded with the first bus.
+ * same connection serves objects to other programs. The library is loaded with the first bus.
  *
  * The room owns the message bus of the system.
  */
 
-import type { MessageBus } from "./dbus_native.d.ts";
+import type { defineInterface, MessageBus } from "./dbus_native.d.ts";
 import type { Environment } from "../host.ts";
 import { type Code, messageOf, SvcError } from "../error.ts";
 
@@ -27,9 +27,42 @@ export interface BusCall {
   readonly signal?: AbortSignal;
 }
 
+/** An interface of an object that other programs call. */
+export interface ServedInterface {
+  readonly name: string;
+  readonly methods?: { readonly [name: string]: ServedMethod };
+  /** Call `changed` after a value changes. */
+  readonly properties?: {
+    readonly [name: string]: readonly [signature: string, get: () => unknown, set?: (value: unknown) => void];
+  };
+}
+
+export interface ServedMethod {
+  /** Signatures by the arguments' names. */
+  readonly in?: { readonly [name: string]: string };
+  readonly out?: string;
+  /** `caller` is the caller's unique name. Throw `BusRefusal` to choose the name of the error. */
+  readonly run: (args: { readonly [name: string]: unknown }, caller: string) => unknown;
+}
+
+/** An error with the D-Bus name that the caller expects. */
+export class BusRefusal extends Error {
+  constructor(readonly dbusName: string, message: string) {
+    super(message);
+  }
+}
+
 export interface Bus {
   /** The answer: nothing, one value, or an array of several values. Variants are unwrapped. */
   call<T = unknown>(call: BusCall): Promise<T>;
+  /** Serves an interface of an object. */
+  serve(path: string, served: ServedInterface): void;
+  /** Serves the list of all objects below a path (`org.freedesktop.DBus.ObjectManager`). */
+  serveTree(path: string): void;
+  /** Removes the objects at a path and below it. */
+  unserve(path: string): void;
+  /** Announces the new value of a served property. */
+  changed(path: string, interfaceName: string, property: string): void;
   /** Fails the calls under way. Idempotent. */
   close(): Promise<void>;
 }
@@ -57,7 +90,7 @@ const CODES: { readonly [name: string]: Code } = {
  * Connects to the system bus, or to the address in `DBUS_SYSTEM_BUS_ADDRESS`. Throws `unavailable` if there is no bus.
  */
 export async function openBus(host: Environment): Promise<Bus> {
-  const { createClient, Variant } = await import("./dbus_native.ts");
+  const { createClient, defineInterface, Variant } = await import("./dbus_native.ts");
   const busAddress = host.env("DBUS_SYSTEM_BUS_ADDRESS") || SYSTEM_BUS;
   const bus = createClient({
     busAddress,
@@ -89,7 +122,49 @@ export async function openBus(host: Environment): Promise<Bus> {
         throw failure(message, error, signal);
       }
     },
+    ...objects(bus, defineInterface),
     close: () => bus.close().catch(() => {}),
+  };
+}
+
+/** The objects that this connection serves. */
+function objects(bus: MessageBus, define: typeof defineInterface): Omit<Bus, "call" | "close"> {
+  const served = new Map<string, ServedInterface[]>();
+  return {
+    serve(path, one) {
+      const { name, methods = {}, properties = {} } = one;
+      const { impl, descriptor } = define({
+        name,
+        methods: Object.fromEntries(
+          Object.entries(methods).map(([name, { in: args, out, run }]) => [name, {
+            in: args,
+            out: out === undefined ? undefined : { value: out },
+            handler: async (args, { sender }) => await run(args, sender) ?? null,
+          }]),
+        ),
+        properties: Object.fromEntries(
+          Object.entries(properties).map(([name, [type, get, set]]) => {
+            const own = set ? { access: "readwrite", set } as const : { access: "read" } as const;
+            return [name, { type, get, ...own }];
+          }),
+        ),
+      });
+      bus.exportInterface(impl, path, descriptor);
+      served.set(path, [...served.get(path) ?? [], one]);
+    },
+    serveTree: (path) => void bus.exportObjectManager(path),
+    unserve(path) {
+      bus.objectManagers.delete(path);
+      for (const one of [...served.keys()]) {
+        if (one !== path && !one.startsWith(`${path}/`)) continue;
+        served.delete(one);
+        bus.unexportInterface(one);
+      }
+    },
+    changed(path, name, property) {
+      const found = served.get(path)?.find((one) => one.name === name)?.properties?.[property];
+      if (found) bus.emitPropertiesChanged(path, name, { [property]: found[1]() });
+    },
   };
 }
 

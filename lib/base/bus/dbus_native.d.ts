@@ -20,8 +20,35 @@ export interface MessageBus {
     on(event: "close", listener: (cause?: Error) => void): void;
   };
   invoke(message: Message, options?: { readonly signal?: AbortSignal }): PromiseLike<unknown>;
+  exportInterface(impl: unknown, path: string, descriptor: unknown): void;
+  exportObjectManager(path: string): unknown;
+  readonly objectManagers: Set<string>;
+  unexportInterface(path: string, name?: string): boolean;
+  emitPropertiesChanged(path: string, name: string, changed: { readonly [name: string]: unknown }): void;
   close(): Promise<void>;
 }
+
+export interface MethodSpec {
+  readonly in?: { readonly [name: string]: string };
+  readonly out?: { readonly [name: string]: string };
+  readonly handler: (
+    args: { readonly [name: string]: unknown },
+    context: { readonly sender: string },
+  ) => unknown;
+}
+
+export interface PropertySpec {
+  readonly type: string;
+  readonly access: "read" | "readwrite";
+  readonly get: () => unknown;
+  readonly set?: (value: unknown) => void;
+}
+
+export function defineInterface(spec: {
+  readonly name: string;
+  readonly methods: { readonly [name: string]: MethodSpec };
+  readonly properties: { readonly [name: string]: PropertySpec };
+}): { readonly descriptor: unknown; readonly impl: unknown };
 
 export function createClient(options: {
   readonly busAddress: string;

@@ -1,4 +1,4 @@
 /** The library of the message bus, with the types of the part that is used. */
 
 // @ts-types="./dbus_native.d.ts"
-export { createClient, Variant } from "dbus-native";
+export { createClient, defineInterface, Variant } from "dbus-native";

@@ -1,0 +1,135 @@
+/**
+ * Setting the device up by Bluetooth LE: a phone that is near reads what the device needs, and hands it in encrypted.
+ *
+ * Promises: the service is offered only while the device needs somebody, and never while it tries what was handed in, so
+ * that no phone reads old news; a device without Bluetooth tells so once, and is asked again more and more seldom.
+ *
+ * The room owns the way by Bluetooth: what a phone reads and writes, and how BlueZ is asked to offer it.
+ */
+
+import type { Bus } from "../../base/bus/bus.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { Secret } from "../../base/secret.ts";
+import type { Intake } from "../portal/intake.ts";
+import { BlueZ } from "./bluez.ts";
+import { Letterbox } from "./letterbox.ts";
+import { READ, type Read, valuesOf } from "./values.ts";
+
+export interface BluetoothParts {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly intake: Intake;
+  /** Whether somebody may set the device up this way now, by which name, and with which password. */
+  readonly offer: () => { readonly wanted: boolean; readonly name: string; readonly password: Secret };
+}
+
+const LOOK_MS = 1_000;
+/** How often it is seen whether BlueZ still has it. */
+const ALIVE_MS = 15_000;
+const RETRY_MS = 5_000;
+const RETRY_MAX_MS = 20 * 60_000;
+const CLOSE_MS = 10_000;
+
+export class Bluetooth {
+  readonly #bluez: BlueZ;
+  #letterbox: Letterbox | undefined;
+  /** The name under which it is offered. */
+  #name: string | undefined;
+  readonly #told = new Map<Read, string>();
+  #problem = "";
+  #failures = 0;
+  #nextMs = 0;
+
+  constructor(private readonly parts: BluetoothParts) {
+    this.#bluez = new BlueZ(parts.bus);
+  }
+
+  /** Offers the service whenever it is wanted, until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.parts;
+    while (!signal.aborted) {
+      try {
+        await this.#look(signal);
+      } catch (error) {
+        if (signal.aborted) break;
+        await this.#close();
+        const problem = messageOf(error);
+        if (problem !== this.#problem) logger.warn(`nobody can set this device up by Bluetooth: ${problem}`);
+        this.#problem = problem;
+        this.#nextMs = clock.monotonicMs() + Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** this.#failures++);
+      }
+      await clock.sleep(LOOK_MS, signal).catch(() => {});
+    }
+    await this.#close();
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const { clock, offer } = this.parts;
+    const { wanted, name } = offer();
+    if (this.#name !== undefined && (!wanted || name !== this.#name)) await this.#close();
+    if (!wanted) return;
+    if (clock.monotonicMs() >= this.#nextMs) {
+      if (this.#name === undefined) await this.#open(name, signal);
+      else if (!await this.#bluez.isOpen(signal)) throw new SvcError("unavailable", "BlueZ has let go of it");
+      this.#nextMs = clock.monotonicMs() + ALIVE_MS;
+    }
+    if (this.#name !== undefined) this.#tellChanges();
+  }
+
+  async #open(name: string, signal: AbortSignal): Promise<void> {
+    const { clock, intake, logger, offer } = this.parts;
+    this.#letterbox ??= await Letterbox.make({ intake, clock, password: () => offer().password });
+    const letterbox = this.#letterbox;
+    letterbox.forget();
+    const adapter = await this.#bluez.open({
+      name,
+      read: (one) => one === "pub_key" ? letterbox.publicKey : this.#values()[one],
+      write: async (one, sealed) => {
+        try {
+          await letterbox.take(one, sealed);
+        } catch (error) {
+          // Who writes without a response hears of it here.
+          intake.tell(`What came by Bluetooth was not taken: ${messageOf(error)}.`);
+          throw error;
+        }
+      },
+    }, signal);
+    this.#name = name;
+    this.#told.clear();
+    [this.#failures, this.#problem] = [0, ""];
+    logger.info(`this device can be set up by Bluetooth as ${name}`, { adapter });
+  }
+
+  #values() {
+    const { intake } = this.parts;
+    return valuesOf(intake.device(), intake.recentErrors);
+  }
+
+  #tellChanges(): void {
+    const values = this.#values();
+    for (const name of READ) {
+      if (name === "pub_key") continue;
+      const value = values[name].toString("base64");
+      if (this.#told.has(name) && this.#told.get(name) !== value) this.#bluez.changed(name);
+      this.#told.set(name, value);
+    }
+  }
+
+  /** Also when the agent is told to stop. */
+  async #close(): Promise<void> {
+    if (this.#name === undefined) return;
+    this.#name = undefined;
+    this.#nextMs = 0;
+    const late = deadline(
+      this.parts.clock,
+      CLOSE_MS,
+      () => new SvcError("deadline_exceeded", "BlueZ does not let go of it"),
+    );
+    await this.#bluez.close(late.signal);
+    late.done();
+    this.parts.logger.info("this device can no longer be set up by Bluetooth");
+  }
+}

@@ -1,0 +1,232 @@
+/** Setting a device up by Bluetooth, as a phone does it: over a real message bus, on which a BlueZ is played. */
+
+import { Buffer } from "node:buffer";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { Bluetooth } from "../../lib/agent/bluetooth/bluetooth.ts";
+import { READ, SERVICE, uuidOf, WRITTEN } from "../../lib/agent/bluetooth/values.ts";
+import { type DeviceView, type HandedIn, Intake } from "../../lib/agent/portal/intake.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { FakeBluez } from "../support/fake_bluez.ts";
+import { FastClock } from "../support/fast_clock.ts";
+import { needingTest } from "../support/needing.ts";
+import { busDaemon, PrivateBus } from "../support/private_bus.ts";
+import { until } from "../support/until.ts";
+
+const PASSWORD = "rover: the hotspot";
+/** How many times as fast time passes where much of it is waited for. */
+const HASTE = 20;
+const NEEDED = await busDaemon();
+const KEY = { id: "key", key: "s3cr3t" };
+
+class Device {
+  view: DeviceView = {
+    manufacturer: "Acme",
+    model: "rover",
+    fragmentId: "fragment-1",
+    agentVersion: "1.2.3",
+    configured: false,
+    online: false,
+    networks: [
+      { ssid: "shop", security: "WPA2", signal: 80, connected: false, lastError: "" },
+      { ssid: "café ☕", security: "", signal: 5, connected: false, lastError: "" },
+    ],
+  };
+  wanted = true;
+  readonly taken: HandedIn[] = [];
+  readonly log: string[] = [];
+  readonly #stop = new AbortController();
+  #running: Promise<void> | undefined;
+
+  constructor(private readonly haste = 1) {}
+
+  async run(privateBus: PrivateBus, work: (device: this) => Promise<void>): Promise<void> {
+    const clock = new FastClock(new SystemClock(), this.haste);
+    const bus = await privateBus.open();
+    const sink = ({ message }: LogRecord) => void this.log.push(message);
+    const bluetooth = new Bluetooth({
+      ...{ bus, clock },
+      logger: new Logs(clock, [sink]).logger("bluetooth"),
+      intake: new Intake(clock, () => this.view, (handedIn) => void this.taken.push(handedIn)),
+      offer: () => ({ wanted: this.wanted, name: "svc-setup-rover", password: new Secret(PASSWORD) }),
+    });
+    this.#running = bluetooth.run(this.#stop.signal);
+    try {
+      await work(this);
+    } finally {
+      this.#stop.abort();
+      await this.#running;
+      await bus.close();
+    }
+  }
+}
+
+/** A device beside a BlueZ. */
+function bluetoothTest(name: string, work: (device: Device, bluez: FakeBluez) => Promise<void>): void {
+  needingTest(name, NEEDED, async () => {
+    const privateBus = await PrivateBus.start();
+    const bluez = await FakeBluez.start(privateBus);
+    try {
+      await new Device().run(privateBus, async (device) => {
+        await until(() => bluez.advertised);
+        await work(device, bluez);
+      });
+      assertEquals(bluez.advertised, undefined, "it is advertised still");
+    } finally {
+      await bluez.stop();
+      await privateBus.stop();
+    }
+  });
+}
+
+bluetoothTest("a phone finds the published service and reads what the device is", async (device, bluez) => {
+  assertEquals(bluez.advertised, {
+    Type: "peripheral",
+    ServiceUUIDs: [SERVICE],
+    LocalName: "svc-setup-rover",
+    Discoverable: true,
+  });
+  assertEquals([bluez.isPowered, bluez.services], [true, ["51d984c2-43bd-5228-a3ac-a3eca992e8b3"]]);
+  assertEquals(uuidOf("ssid"), "37a720ee-86e5-55a8-b876-d200fb7e4f72");
+  for (const one of READ) assertEquals(bluez.found.get(uuidOf(one))?.flags, ["read", "notify"]);
+  for (const one of WRITTEN) {
+    assertEquals(bluez.found.get(uuidOf(one))?.flags, ["write", "write-without-response"]);
+  }
+  const texts = ["manufacturer", "model", "fragment_id", "agent_version"].map(async (one) =>
+    String(await bluez.read(one))
+  );
+  assertEquals(await Promise.all(texts), ["Acme", "rover", "fragment-1", "1.2.3"]);
+  assertEquals([...await bluez.read("status")], [0]);
+  const networks = [
+    Buffer.from([0x80 | 80]),
+    Buffer.from("shop\0"),
+    Buffer.from([5]),
+    Buffer.from("café ☕\0"),
+  ];
+  assertEquals(await bluez.read("networks"), Buffer.concat(networks));
+  assertEquals(await bluez.read("networks", 1), (await bluez.read("networks")).subarray(1));
+  await assertRejects(() => bluez.read("networks", 1000), Error, "behind the end");
+  device.view = { ...device.view, configured: true, online: true };
+  assertEquals([...await bluez.read("status")], [3]);
+});
+
+bluetoothTest("what a phone writes is taken, once it says that it is all", async (device, bluez) => {
+  const values = {
+    ssid: "shop",
+    psk: "12345678",
+    id: "part",
+    secret: "",
+    api_key: JSON.stringify(KEY),
+    app_address: "https://cloud:8090",
+  };
+  for (const [name, value] of Object.entries(values)) await bluez.write(name, PASSWORD, value);
+  assertEquals(device.taken.length, 0);
+  await bluez.write("exit_provisioning", PASSWORD, "1");
+  const [{ network, credentials }] = device.taken;
+  assertEquals([network?.ssid, network?.psk.reveal()], ["shop", "12345678"]);
+  assertEquals(JSON.parse(credentials!.reveal()), {
+    cloud: { id: "part", app_address: "https://cloud:8090", api_key: KEY },
+  });
+  assert(!device.log.join("\n").match(/12345678|s3cr3t|the hotspot/));
+});
+
+bluetoothTest("a wrong password is refused, and changes nothing", async (device, bluez) => {
+  await bluez.write("ssid", PASSWORD, "shop");
+  await bluez.write("psk", PASSWORD, "12345678");
+  await assertRejects(
+    () => bluez.write("ssid", "guess", "evil"),
+    Error,
+    "the password of the device's hotspot",
+  );
+  await assertRejects(() => bluez.write("exit_provisioning", "guess", "1"), Error, "hotspot is wrong");
+  await assertRejects(
+    () => bluez.writeBytes("psk", new Uint8Array(256)),
+    Error,
+    "not encrypted for this device's key",
+  );
+  await assertRejects(() => bluez.writeBytes("psk", new Uint8Array(257)), Error, "a value has 256 bytes");
+  await assertRejects(() => bluez.writeBytes("psk", Buffer.from("evil")), Error, "a value has 256 bytes");
+  assertEquals(device.taken.length, 0);
+  assertStringIncludes(String(await bluez.read("errors")), "the password of the device's hotspot is wrong");
+  await assertRejects(
+    () => bluez.write("exit_provisioning", PASSWORD, "1"),
+    Error,
+    "credentials are missing",
+  );
+  device.view = { ...device.view, configured: true };
+  await bluez.write("ssid", PASSWORD, "shop");
+  await bluez.write("psk", PASSWORD, "12345678");
+  await bluez.write("exit_provisioning", PASSWORD, "1");
+  assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
+  assertEquals(String(await bluez.read("errors")), "");
+});
+
+bluetoothTest("a value may come in pieces, one after another", async (device, bluez) => {
+  device.view = { ...device.view, configured: true };
+  const sealed = await bluez.sealed(PASSWORD, "shop");
+  const reliable = { type: "reliable" };
+  await bluez.writeBytes("ssid", sealed.subarray(0, 100), reliable);
+  await assertRejects(
+    () => bluez.writeBytes("ssid", sealed.subarray(100), { ...reliable, offset: 99 }),
+    Error,
+    "offset",
+  );
+  await bluez.writeBytes("ssid", sealed.subarray(0, 100), reliable);
+  await bluez.writeBytes("ssid", sealed.subarray(100), { ...reliable, offset: 100 });
+  await bluez.write("exit_provisioning", PASSWORD, "1");
+  assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
+});
+
+bluetoothTest("guesses are limited", async (_, bluez) => {
+  const sealed = await bluez.sealed("guess", "evil");
+  const said: string[] = [];
+  while (said.length < 200) {
+    const some = Array.from({ length: 20 }, () => bluez.writeBytes("psk", sealed));
+    said.push(
+      ...(await Promise.allSettled(some)).map((one) => one.status === "rejected" ? one.reason.message : ""),
+    );
+  }
+  const wrong = said.filter((one) => one.includes("hotspot is wrong"));
+  const tooMany = said.filter((one) => one.includes("too many values in one minute"));
+  assert(wrong.length > 0 && wrong.length + tooMany.length === 200, said.join("\n"));
+  assert(tooMany.length > 0, said.join("\n"));
+});
+
+needingTest("it is offered while it is wanted, and again after BlueZ has gone and come", NEEDED, async () => {
+  const privateBus = await PrivateBus.start();
+  const first = await FakeBluez.start(privateBus);
+  const device = new Device(HASTE);
+  await device.run(privateBus, async () => {
+    await until(() => first.advertised);
+    device.wanted = false;
+    await until(() => first.advertised === undefined);
+    device.wanted = true;
+    await until(() => first.advertised);
+    await first.stop();
+    const second = await FakeBluez.start(privateBus);
+    await until(() => second.advertised);
+    assertEquals([...await second.read("status")], [0]);
+    await second.stop();
+  });
+  await privateBus.stop();
+});
+
+needingTest("without BlueZ, and without an adapter, one line tells so", NEEDED, async () => {
+  const privateBus = await PrivateBus.start();
+  try {
+    await new Device(HASTE).run(privateBus, async (device) => {
+      await until(() => device.log.length > 0);
+      assertStringIncludes(
+        device.log[0],
+        "nobody can set this device up by Bluetooth: BlueZ is not on the message bus",
+      );
+      const bluez = await FakeBluez.start(privateBus, { adapter: false });
+      await until(() => device.log.length > 1);
+      assertStringIncludes(device.log[1], "there is no Bluetooth adapter that phones could find");
+      await bluez.stop();
+    });
+  } finally {
+    await privateBus.stop();
+  }
+});

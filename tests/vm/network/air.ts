@@ -1,0 +1,72 @@
+/**
+ * What is around the device in the virtual machine: the shop's router, another one, and a person with a phone.
+ *
+ * Each call is one command of `air.sh` or one of the phone's own.
+ */
+
+import { ROOT } from "../../../cli/build/compiler.ts";
+import type { Machine } from "../machine.ts";
+
+/** The networks of the routers, as `air.sh` has them. */
+export const PASSWORDS = { shop: "shop password", annex: "annex password" } as const;
+export type Router = keyof typeof PASSWORDS;
+
+/** The files that the machine mounts. */
+export const SCRIPTS = ["air.sh", "phone-address.sh"];
+
+const LOOK_MS = 1000;
+const COMMAND_MS = 120_000;
+
+export class Air {
+  constructor(private readonly machine: Machine) {}
+
+  static async share(folder: string): Promise<void> {
+    await Deno.mkdir(folder, { recursive: true });
+    for (const name of SCRIPTS) await Deno.copyFile(`${ROOT}tests/vm/network/${name}`, `${folder}/${name}`);
+  }
+
+  async router(name: Router, state: "on" | "off"): Promise<void> {
+    await this.#air("router", name, state);
+  }
+
+  /** The line behind a router. */
+  async internet(name: Router, state: "on" | "off"): Promise<void> {
+    await this.#air("internet", name, state);
+  }
+
+  /** The phone joins; tells the address that it got, and who answers names. Throws where that fails. */
+  async join(ssid: string, password: string): Promise<string> {
+    const said = await this.#air("join", ssid, password);
+    return said.split("\n").find((line) => line.includes(" names by ")) ?? `no address: ${said}`;
+  }
+
+  async leave(): Promise<void> {
+    await this.#air("leave");
+  }
+
+  /** Waits until the phone sees a network, or no longer does. */
+  async sees(ssid: string, wanted: boolean, withinMs: number): Promise<void> {
+    const until = performance.now() + withinMs;
+    for (let seen = "";;) {
+      // A scan may be refused while the radio is busy.
+      const { code, output } = await this.machine.try("bash /mnt/share/air.sh networks", COMMAND_MS);
+      if (code === 0) seen = output;
+      const there = seen.split("\n").some((line) => line === `${ssid}\tWPA2`);
+      if (code === 0 && there === wanted) return;
+      if (performance.now() > until) {
+        throw new Error(`the phone ${wanted ? "does not see" : "still sees"} ${ssid}; it sees:\n${seen}`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  }
+
+  /** A command on the phone. */
+  async phone(command: string): Promise<string> {
+    return await this.machine.run(`ip netns exec phone ${command}`, COMMAND_MS);
+  }
+
+  async #air(...words: readonly string[]): Promise<string> {
+    const quoted = words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
+    return await this.machine.run(`bash /mnt/share/air.sh ${quoted}`, COMMAND_MS);
+  }
+}
