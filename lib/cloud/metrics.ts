@@ -1,9 +1,9 @@
 /**
- * Figures of a running control plane, as a page in the text form of OpenMetrics.
+ * Metrics of a running control plane, in the text form of OpenMetrics.
  *
- * Counts from the start of the process on. The figures are of all organizations together, so they are for whoever runs
- * the control plane: for a key of their own, which no API key stands for. Where a call comes from says nothing: behind
- * a proxy, everybody comes from this computer.
+ * They count from the start of the process. They cover all organizations together, so they are for the operator and
+ * need a key of their own, which no API key replaces. The caller's address proves nothing: behind a proxy, every
+ * caller comes from this computer.
  */
 
 import { createHash, timingSafeEqual } from "node:crypto";
@@ -28,7 +28,7 @@ export class Metrics {
   readonly #requests = new Map<string, number>();
   #logLines = 0;
 
-  /** Counts calls with their outcome. Methods that are not served never come here: labels are limited. */
+  /** Counts calls by outcome. Unserved methods never get here, so the number of labels is limited. */
   readonly interceptor: Interceptor = (ctx, request) => {
     const lines = ctx.path === LOG
       ? (request as { logs?: readonly unknown[] } | undefined)?.logs?.length ?? 0
@@ -40,7 +40,7 @@ export class Metrics {
     };
   };
 
-  /** `key`: what whoever reads them has to show; without one nobody may. */
+  /** `key`: the key that readers present; without one nobody may read. */
   route(cloud: CloudContext, key: string | undefined): Route {
     return async ({ method, fields }) => {
       if (method !== "GET" && method !== "HEAD") return text(405, "/metrics answers GET");

@@ -1,8 +1,8 @@
 /**
- * The certificate that the control plane itself shows: from two files, or of its own authority.
+ * The control plane's own certificate: from two files, or from its own authority.
  *
- * Promises that a program that runs for years shows one that is good: files that others have replaced are read anew,
- * and a certificate of the authority is issued anew when a third of its life is left or another authority signs.
+ * A program that runs for years always shows a valid certificate: it reads replaced files again, and renews a
+ * certificate of the authority when a third of its life is left or another authority signs.
  */
 
 import type { ReadFiles, WatchFiles } from "../base/files/files.ts";
@@ -13,11 +13,11 @@ import type { Port, TlsFiles } from "../wire/port/port.ts";
 import { followTlsFiles, readTlsFiles, type TlsPaths } from "../wire/port/tls_files.ts";
 import type { Authority, Certificate } from "./store/authority.ts";
 
-/** How often it is looked whether the authority's certificate is still the one to show. */
+/** Interval of the check for a new certificate of the authority. */
 const LOOK_MS = 3_600_000;
 
 export interface PortCertificateParts {
-  /** In these files, or for `names` of the authority. */
+  /** From these files, or for `names` from the authority. */
   readonly from: TlsPaths | { readonly authority: Authority; readonly names: readonly string[] };
   readonly host: ReadFiles & WatchFiles;
   readonly clock: Clock;
@@ -34,12 +34,12 @@ export class PortCertificate {
 
   constructor(private readonly parts: PortCertificateParts) {}
 
-  /** The certificate as it is now. */
+  /** The current certificate. */
   async read(): Promise<TlsFiles> {
     return this.#shown = await this.#current();
   }
 
-  /** Shows on `port` what becomes of it; the returned function ends that. */
+  /** Keeps the certificate of `port` current; the returned function stops it. */
   keep(port: Pick<Port, "renew">): () => Promise<void> {
     this.#follow(port);
     return async () => {

@@ -1,7 +1,7 @@
 /**
  * AppService, locations, with whom they are shared, and their secrets. Thin, as `fleet_service.ts`.
  *
- * Whoever is a guest in a location sees it among those of their organization, and of the other guests nothing.
+ * A guest organization sees the location among its own, and nothing of other guests.
  */
 
 import {
@@ -117,7 +117,7 @@ function secretHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** The secrets of a location; only the text of the one that has just been made is known. */
+/** The secrets of a location, with the text of a new one only. */
 async function authMessage({ store }: CloudContext, locationId: string, made?: NewSharedSecret) {
   const secrets = await new SharedSecrets(store).of("location", locationId);
   return { locationId, secret: made?.secret ?? "", secrets: secrets.map((one) => secretMessage(one, made)) };
@@ -162,7 +162,7 @@ async function locationMessages(
   return messages;
 }
 
-/** The organization of each location, then its guests; to guests only those that the caller belongs to. */
+/** The organization of each location, then its guests; guests see only those that they belong to. */
 async function organizationsShown(
   { store, access }: CloudContext,
   locations: readonly Location[],

@@ -1,7 +1,7 @@
 /**
- * AppService, metadata: what people note about organizations, locations, machines and parts, as JSON of their own.
+ * AppService, metadata: notes of people about organizations, locations, machines and parts, as JSON of their own.
  *
- * It goes with the thing that it is about. Whoever may look at the thing may read it, so it is no place for secrets.
+ * It is deleted with its subject. Everybody who may view the subject may read it, so it is no place for secrets.
  */
 
 import type { AppService } from "../../../proto/gen/app_pb.ts";

@@ -1,5 +1,5 @@
 /**
- * Names that people give to things of the control plane: each stands on one line, and is what it looks like.
+ * Names that people give to things of the control plane: one line, without invisible characters.
  */
 
 import { SvcError } from "../../base/error.ts";

@@ -1,5 +1,5 @@
 /**
- * A machine as it is made for a person: with a key of its own, and what to put into its file.
+ * A new machine for a person: its own key, and the content of its file.
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -7,7 +7,7 @@ import { type Grant, Keys, type NewKey, type newKeySecret } from "../access/keys
 import type { Sql } from "../store/store.ts";
 import { Fleet } from "./fleet.ts";
 
-/** A machine with a key of its own, that lets it do what a machine does and no more. */
+/** Creates a machine with a key that allows it what a machine does and nothing else. */
 export async function createMachine(
   sql: Sql,
   secret: Awaited<ReturnType<typeof newKeySecret>>,
@@ -20,7 +20,7 @@ export async function createMachine(
   return { ...machine, key: await new Keys(sql).create(secret, `machine ${name}`, [grant], nowMs) };
 }
 
-/** What to put into the file of a machine. */
+/** The content of the machine's file. */
 export function cloudSection(partId: string, { id, key }: NewKey, address: string): JsonObject {
   return { cloud: { id: partId, app_address: address, api_key: { id, key } } };
 }

@@ -1,9 +1,9 @@
 /**
- * Tells those who follow a part what becomes of it: that its configuration reads differently, or that it is ordered to
- * restart, whichever control plane on the database, or command beside it, has made the change.
+ * Announces changes of a part to its followers: a new configuration or a restart order, whichever control plane on the
+ * database, or command beside it, has made the change.
  *
- * What is told is only that something is new; what it is, machines ask by the published calls. Promises that a change
- * makes work for no more parts than it may concern, and that nobody waits for those who follow.
+ * An announcement only says that there is news; machines fetch it by the published calls. A change costs work only for
+ * the parts that it may concern, and nobody waits for followers.
  */
 
 import { nextTurn, Waker } from "../../base/clock.ts";
@@ -13,29 +13,29 @@ import { overLimit } from "../access/limits.ts";
 import { Fleet } from "./fleet.ts";
 import type { ConfigMessages } from "./robot_service.ts";
 
-/** What is new. */
+/** The kinds of news. */
 export interface PartChange {
   readonly config: boolean;
   readonly restart: boolean;
 }
 
-/** So many parts are looked at before others have their turn. */
+/** Parts that are examined before other work gets a turn. */
 const PARTS_A_TURN = 20;
-/** One who follows. */
+/** A follower. */
 interface Follower {
   readonly partId: string;
   readonly waker: Waker;
-  /** The configuration that was last told of, by the message that it makes. */
+  /** The last announced configuration, identified by its message. */
   told: unknown;
   change: { config: boolean; restart: boolean };
   ended?: SvcError;
 }
 
 export class PartChanges {
-  /** By part, the newest last. */
+  /** By part, newest last. */
   readonly #followers = new Map<string, Set<Follower>>();
   #count = 0;
-  /** What is to be looked at; `undefined` is everything. */
+  /** The parts to examine; `undefined` means all. */
   readonly #due = new Set<string | undefined>();
   #looking: Promise<void> | undefined;
   #hearing: Promise<() => Promise<void>> | undefined;
@@ -43,14 +43,16 @@ export class PartChanges {
 
   constructor(private readonly cloud: CloudContext, private readonly messages: ConfigMessages) {}
 
-  /** First an empty change, once all that comes later will be told; then each change until `signal` aborts. */
+  /**
+   * First an empty change, which says that all later ones will be announced; then each change until `signal` aborts.
+   */
   async *follow(partId: string, signal: AbortSignal): AsyncGenerator<PartChange> {
     await this.#hear();
     const follower = this.#enter(partId);
     const stop = () => follower.waker.wake();
     signal.addEventListener("abort", stop, { once: true });
     try {
-      // What it reads now it will ask; what comes after that is news.
+      // The follower fetches the current state; news starts after it.
       follower.told = await this.#read(partId);
       yield { config: false, restart: false };
       while (!signal.aborted && !this.#closed) {
@@ -79,7 +81,7 @@ export class PartChanges {
     return [...this.#followers.values()].flatMap((followers) => [...followers]);
   }
 
-  /** Hears of changes from when the first one follows. */
+  /** Listens to changes from the first follower on. */
   #hear(): Promise<unknown> {
     const { notices } = this.cloud.store;
     return this.#hearing ??= notices.hear("changes", (text) => this.#heard(text)).catch((error) => {
@@ -89,7 +91,7 @@ export class PartChanges {
   }
 
   #heard(text: string): void {
-    // Of all else it is not known which parts use it.
+    // For any other object the parts that use it are unknown.
     const [, id] = /^part (\S+)$/.exec(text) ?? [];
     if (this.#closed || this.#count === 0 || id !== undefined && !this.#followers.has(id)) return;
     this.#due.add(id);
@@ -105,7 +107,7 @@ export class PartChanges {
         await this.#lookAt(partId);
       }
     }
-    // In the same moment in which there was nothing left: what comes next is looked at anew.
+    // In the same step in which nothing was left, so that the next change starts a new round.
     this.#looking = undefined;
   }
 
@@ -116,7 +118,7 @@ export class PartChanges {
       const now = await this.#read(partId);
       const restart = await new Fleet(this.cloud.store).restartOrdered(partId);
       for (const follower of followers) {
-        // Before it knew anything there was nothing to tell.
+        // Before the first look there was nothing to announce.
         const config = follower.told !== undefined && follower.told !== now;
         follower.told = now;
         follower.change = {
@@ -137,7 +139,7 @@ export class PartChanges {
     }
   }
 
-  /** The same value for as long as the configuration reads the same. */
+  /** Equal as long as the configuration's text is. */
   async #read(partId: string): Promise<unknown> {
     const part = await new Fleet(this.cloud.store).part(partId);
     return await this.messages.of(part);
@@ -150,7 +152,7 @@ export class PartChanges {
     }
     const followers = this.#followers.getOrInsertComputed(partId, () => new Set());
     if (followers.size >= limits.followersPerPart) {
-      // A machine whose connection broke without a word comes back before the old one is known to be gone.
+      // A machine with a broken connection may return before the old one is known to be gone.
       const [oldest] = followers;
       oldest.ended = overLimit(limits, "followersPerPart", "a newer one took the place of this");
       oldest.waker.wake();

@@ -1,8 +1,7 @@
 /**
- * AppService, parts and what they run: configuration, history, restarts. Thin, as `fleet_service.ts`.
+ * AppService, parts: configuration, history, restarts. Thin, as `fleet_service.ts`.
  *
- * A configuration is checked with all its fragments before it is saved: one with an error is refused, with everything
- * that is wrong with it.
+ * Saving checks a configuration with all its fragments, and refuses one with an error, with every problem in it.
  */
 
 import type { AppService, RobotPartSchema } from "../../../proto/gen/app_pb.ts";
@@ -26,7 +25,7 @@ import { requireRoom } from "../access/room.ts";
 import type { Sql } from "../store/store.ts";
 
 const HISTORY_PAGE = 100;
-/** Of the configurations on a page, unless one alone has more. */
+/** Limit for the configurations on a page, unless a single one exceeds it. */
 const HISTORY_LETTERS = 16 * 1024 ** 2;
 const PROBLEMS_SHOWN = 50;
 
@@ -127,7 +126,7 @@ function writeHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Checks and saves a configuration. Throws `invalid_argument` with everything that is wrong with it. */
+/** Checks and saves a configuration. Throws `invalid_argument` with every problem in it. */
 export async function savePartConfig(
   { validate }: Pick<CloudContext, "validate">,
   sql: Sql,
@@ -155,7 +154,7 @@ function listed(problems: readonly Problem[]): string {
   return [...lines, ...more].join("; ");
 }
 
-/** The text of a secret is known once, when it has been `made`. */
+/** A secret's text is known only when it has just been `made`. */
 async function partMessage(
   cloud: CloudContext,
   part: Part,

@@ -1,9 +1,9 @@
 /**
- * Which parts are there: a part is online while it keeps asking for its configuration.
+ * Presence: a part is online as long as it polls for its configuration.
  *
- * What was heard is kept in memory and brought to the database now and then, many parts at a time: of a crash, only
- * the last seconds of it are lost, and the next poll makes up for them. It stays in memory after that, so that whoever
- * read the database just before still finds here what has come since.
+ * Sightings are kept in memory and written to the database periodically, many parts at a time: a crash loses only the
+ * last seconds, and the next poll replaces them. They stay in memory afterwards, so that a caller that read the
+ * database just before still finds here what has come since.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -13,11 +13,11 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { Fleet } from "./fleet.ts";
 import type { Store } from "../store/store.ts";
 
-/** A part polls every 10 s unless told otherwise; one that misses three is offline. */
+/** A part polls every 10 s by default; after three missed polls it is offline. */
 const ONLINE_MS = 35_000;
 const SAVE_MS = 5_000;
 
-/** When a part was last heard of, and what it told of itself, as JSON. */
+/** The last sighting of a part, and its report about itself as JSON. */
 interface Heard {
   readonly atMs: number;
   readonly info?: string;
@@ -27,7 +27,7 @@ export type Online = "online" | "offline" | "never";
 
 export class Presence {
   readonly #heard = new Map<string, Heard>();
-  /** Those of which the database does not have the latest. */
+  /** Parts whose latest sighting the database lacks. */
   readonly #unsaved = new Set<string>();
   #saving: Promise<void> | undefined;
   #callOff: (() => void) | undefined;
@@ -39,7 +39,7 @@ export class Presence {
     private readonly logger: Logger,
   ) {}
 
-  /** A part has just been heard of, and may have told of itself. */
+  /** Records a sighting of a part, and its report. */
   saw(partId: string, info?: JsonObject): void {
     const text = info ? JSON.stringify(info) : this.#heard.get(partId)?.info;
     this.#heard.set(partId, { atMs: this.clock.nowMs(), info: text });
@@ -51,7 +51,7 @@ export class Presence {
     });
   }
 
-  /** When a part was last heard of, given what the database says. */
+  /** The last sighting of a part, given the database's. */
   seenMs(partId: string, stored: number | null): number | undefined {
     return Math.max(this.#heard.get(partId)?.atMs ?? 0, stored ?? 0) || undefined;
   }
@@ -61,7 +61,7 @@ export class Presence {
     return this.clock.nowMs() - seenMs <= ONLINE_MS ? "online" : "offline";
   }
 
-  /** Brings to the database what it does not have yet. */
+  /** Writes to the database what it lacks. */
   save(): Promise<void> {
     return this.#saving ??= this.#save().finally(() => this.#saving = undefined);
   }

@@ -1,11 +1,10 @@
 /**
- * RobotService: what machines call. Configuration, certificate, restart orders and logs.
+ * RobotService: the calls of machines. Configuration, certificate, restart orders and logs.
  *
- * Who may call a machine is decided here too: those whose API keys have a role on it, unless its configuration says
- * otherwise. The machine gets the hashes of their keys.
+ * It also decides who may call a machine: by default the API keys with a role on it, unless its configuration names
+ * others. The machine gets the hashes of the keys.
  *
- * A poll that finds nothing new costs three short queries: messages are kept for as long as nothing they are made of
- * has changed.
+ * A poll without news costs three short queries: a message is kept as long as none of its sources has changed.
  */
 
 import {
@@ -34,9 +33,9 @@ import { PartConfigs } from "../config/part_config.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import { places } from "../store/store.ts";
 
-/** How often machines ask whether to restart. */
+/** Interval of polls for restart orders. */
 const RESTART_CHECK_MS = 5_000;
-/** Messages that are kept, of as many parts. */
+/** Limit of kept messages, one per part. */
 const KEPT_MAX = 5_000;
 const LOCALHOST = ["localhost", "127.0.0.1"];
 
@@ -71,7 +70,8 @@ export function robotHandlers(
       const { certificate, privateKey } = await authority.ofPart(id, [
         fqdn,
         localFqdn,
-        // Who has the key could be taken for any server on the computer of who trusts the authority.
+        // The holder of the private key could pose as any server on the computer of a client that trusts the
+        // authority.
         ...(cloud.localhostCertificates ? LOCALHOST : []),
       ]);
       return { id, tlsCertificate: certificate, tlsPrivateKey: privateKey };
@@ -90,13 +90,13 @@ export function robotHandlers(
   } satisfies ServiceImpl<typeof RobotService>;
 }
 
-/** Lets in whoever has one of these keys. */
+/** Admits callers with one of these keys. */
 function handlerOf(keys: readonly KeyHash[]): MessageInitShape<typeof AuthHandlerConfigSchema> {
   const hashes = Object.fromEntries(keys.map(({ id, hash }) => [id, hash]));
   return { type: CredentialsType.API_KEY, config: { ...hashes, keys: keys.map(({ id }) => id) } };
 }
 
-/** Lets in those whom the control plane knows, by their keys and by tokens that it has signed. */
+/** Admits callers of the control plane, by their keys and by tokens that it has signed. */
 function withOwn(
   auth: ReturnType<typeof robotConfigMessage>["auth"],
   [handler, jwks]: readonly [MessageInitShape<typeof AuthHandlerConfigSchema>, MachineTokens["jwks"]],
@@ -107,11 +107,11 @@ function withOwn(
 }
 
 interface Kept {
-  /** Everything that the message is made of but the fragments. */
+  /** Every source of the message except fragments. */
   readonly stamp: string;
-  /** By id the stamp of each. */
+  /** The stamp of each, by id. */
   readonly fragments: ReadonlyMap<string, number>;
-  /** Packages whose version is not written out, and the one that it stands for. */
+  /** Packages whose version is not exact, and the version chosen. */
   readonly packages: readonly Floating[];
   readonly response: ConfigResponse;
 }
@@ -119,11 +119,14 @@ interface Kept {
 interface Floating {
   readonly id: string;
   readonly wanted: string;
-  /** Undefined where there is none. */
+  /** `undefined` if there is none. */
   readonly version: string | undefined;
 }
 
-/** The configurations of parts as machines get them: the same message for as long as nothing of it has changed. */
+/**
+ * The configurations of parts as machines get them: the same message object as long as none of its sources has
+ * changed.
+ */
 export class ConfigMessages {
   readonly #kept = new Map<string, Kept>();
 
@@ -169,7 +172,7 @@ export class ConfigMessages {
     return rows.length === fragments.size && rows.every(({ id, stamp }) => fragments.get(id) === stamp);
   }
 
-  /** The version of a package that is meant, if there is one that the organization may have. */
+  /** The chosen version of a package, if the organization may use one. */
   async #versionOf(id: string, wanted: string, organizationId: string): Promise<string | undefined> {
     try {
       const { item, version } = await new Packages(this.cloud.store).find(id, wanted);
@@ -201,7 +204,7 @@ export class ConfigMessages {
       const version = await this.#versionOf(id, wanted, organizationId);
       if (version === wanted) continue;
       packages.push({ id, wanted, version });
-      // Where there is none, the machine hears why when it asks for it.
+      // If there is none, the machine gets the reason when it requests it.
       one.version = version ?? wanted;
     }
     const floating = packages.map(({ id, version }) => `${id}@${version ?? "none"}`);
@@ -221,7 +224,7 @@ export class ConfigMessages {
           primaryOrgId: organizationId,
           locationId,
           machineId,
-          // As with keys, the hashes do.
+          // As for keys, the hashes suffice.
           locationSecrets: secrets.map(({ id, hash }) => ({ id, secret: hash })),
         },
       },

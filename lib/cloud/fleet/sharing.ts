@@ -1,10 +1,10 @@
 /**
- * Locations that are shared: an organization beside the one that a location belongs to, its guest, looks at the
- * machines in there and operates them.
+ * Shared locations: another organization, the guest, views and operates the machines of a location.
  *
- * Owns the table `location_shares`. A share opens what the calls of AppService open for operators, in the location and
- * in those inside it, to the keys with a role on the guest organization itself, and the machines to these keys.
- * Captured data, packages, fragments and all else of the owner's organization stay its own; nobody gets to own anything.
+ * Owns the table `location_shares`. A share opens the AppService calls that operators may make, in the location and
+ * the locations inside it, to keys with a role on the guest organization itself, and it opens the machines to these
+ * keys. The owner's captured data, packages, fragments and everything else stay the owner's, and guests never become
+ * owners.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -14,7 +14,7 @@ import { places, type Sql } from "../store/store.ts";
 export class Shares {
   constructor(private readonly sql: Sql) {}
 
-  /** Throws `invalid_argument` for the organization that it belongs to anyway. */
+  /** Throws `invalid_argument` for the location's own organization. */
   async share(locationId: string, organizationId: string): Promise<void> {
     const text = "SELECT id FROM locations WHERE id = ? AND organization_id = ?";
     if ((await this.sql.query(text, locationId, organizationId)).length > 0) {
@@ -41,7 +41,7 @@ export class Shares {
     );
   }
 
-  /** By location, the organizations that it is shared with, itself or with a location that it is in. */
+  /** By location, the guests of it and of the locations around it. */
   async guestsIn(locationIds: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {
     if (locationIds.length === 0) return new Map();
     const rows = await this.sql.query<{ location: string; guest: string }>(
@@ -58,7 +58,7 @@ export class Shares {
     return new Map([...byLocation].map(([id, guests]) => [id, guests.map(({ guest }) => guest)]));
   }
 
-  /** The locations of others that an organization is a guest in, those inside of them with them. */
+  /** The foreign locations in which an organization is a guest, with the locations inside them. */
   locationsFor(organizationId: string): Promise<Location[]> {
     return this.sql.query(
       `WITH RECURSIVE inside (id) AS (

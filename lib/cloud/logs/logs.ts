@@ -1,9 +1,9 @@
 /**
- * The logs of machines: taken in once each, kept for 30 days, searched and followed.
+ * The logs of machines: stored once each, kept for 30 days, searched and followed.
  *
- * An entry is known by everything that it says, its time included: one that is sent again, because its
- * acknowledgement was lost, is not kept again. Entries of a part are numbered in the order of their arrival, and one
- * is never seen before those with smaller numbers.
+ * The whole content of an entry, its time included, identifies it: an entry that is sent again, because its
+ * acknowledgement was lost, is not stored again. The entries of a part are numbered in the order of their arrival, and
+ * no reader sees an entry before those with smaller numbers.
  *
  * The room owns the table of logs, and the calls on them.
  */
@@ -18,18 +18,18 @@ import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import { places, type Sql, type SqlValue, type Store } from "../store/store.ts";
 
 export interface LogQuery {
-  /** Only entries with this in their logger, message or fields as `fieldsText` writes them, in whatever case. */
+  /** Entries with this text in their logger, message or fields as `fieldsText` writes them, in any letter case. */
   readonly filter?: string;
-  /** Only these levels; all where it is empty. */
+  /** Entries of these levels; of all levels if it is empty. */
   readonly levels?: readonly string[];
-  /** Only loggers with this in their name. */
+  /** Entries of loggers with this text in their name. */
   readonly logger?: string;
-  /** When they were written. */
+  /** Bounds of the time at which the machine wrote them. */
   readonly fromMs?: number;
   readonly untilMs?: number;
   readonly limit: number;
   readonly order: "newest first" | "oldest first";
-  /** Only what comes, in this order, after the entry with this number. */
+  /** Entries that follow, in this order, the entry with this number. */
   readonly after?: number;
 }
 
@@ -40,15 +40,15 @@ export interface NumberedLog {
 
 const DAY_MS = 24 * 3600 * 1000;
 const KEPT_MS = 30 * DAY_MS;
-/** Rows of one statement. */
+/** Rows per statement. */
 const ROWS_MAX = 400;
 const FORGET_AT_ONCE = 5_000;
-/** How soon one hears of what came in by another control plane on the same database. */
+/** Interval of the search for entries that another control plane on the same database has stored. */
 const LOOK_MS = 1_000;
 const FOLLOW_AT_ONCE = 500;
 
 export class LogStore {
-  /** Those who wait for entries of a part that come in here. */
+  /** Followers that wait for entries of a part. */
   readonly #waiting = new Map<string, Set<() => void>>();
 
   constructor(
@@ -57,7 +57,7 @@ export class LogStore {
     private readonly limits: Limits = defaultLimits(),
   ) {}
 
-  /** Takes in entries; when it resolves they are on disk. */
+  /** Stores entries; when it resolves they are on disk. */
   async add(partId: string, entries: readonly LogEntry[], nowMs: number): Promise<void> {
     if (entries.length === 0) return;
     requireWithin(this.limits, "logLinesPerCall", entries.length);
@@ -66,7 +66,7 @@ export class LogStore {
     requireWithin(this.limits, "logBytesPerCall", bytes);
     await this.store.transaction(async (sql) => {
       await this.#count(sql, partId, rows.length, bytes, nowMs);
-      // Holding this row until the end is what keeps the entries of a part in order.
+      // Holding this row until the end keeps the entries of a part in order.
       const [{ number: last }] = await sql.query<{ number: number }>(
         `INSERT INTO log_heads (part_id, number) VALUES (?, ?)
          ON CONFLICT (part_id) DO UPDATE SET number = log_heads.number + excluded.number RETURNING number`,
@@ -87,7 +87,7 @@ export class LogStore {
     for (const wake of this.#waiting.get(partId) ?? []) wake();
   }
 
-  /** Counts what a part logs in a day. Throws `resource_exhausted` where it is too much. */
+  /** Counts a part's logs of a day. Throws `resource_exhausted` past the limit. */
   async #count(sql: Sql, partId: string, lines: number, bytes: number, nowMs: number): Promise<void> {
     const [today] = await sql.query<{ lines: number; bytes: number }>(
       `INSERT INTO log_days (part_id, day, lines, bytes) VALUES (?, ?, ?, ?)
@@ -134,7 +134,9 @@ export class LogStore {
     return rows.map(({ number, entry }) => ({ number, entry: fromBinary(LogEntrySchema, entry) }));
   }
 
-  /** Entries that come in from now on (or after that with a number), until `signal` aborts; then it throws the signal's reason. */
+  /**
+   * Entries that arrive from now on (or after a number), until `signal` aborts; then it throws the signal's reason.
+   */
   async *follow(
     partId: string,
     query: Pick<LogQuery, "filter" | "levels" | "after">,
@@ -144,7 +146,7 @@ export class LogStore {
     for (;;) {
       const heard = this.#listen(partId);
       try {
-        // Up to here everything is there; what the query leaves out need not be looked at again.
+        // Every entry up to the head is stored by now; those that the query leaves out need no second look.
         const head = await this.#head(partId);
         const found = await this.find(partId, {
           ...query,
@@ -162,7 +164,7 @@ export class LogStore {
     }
   }
 
-  /** Removes what is older than 30 days. */
+  /** Deletes entries older than 30 days. */
   async forgetOld(): Promise<void> {
     for (;;) {
       const gone = await this.store.transaction((sql) =>
@@ -197,7 +199,7 @@ export class LogStore {
     };
   }
 
-  /** Until something has come in here, or may have come in elsewhere. */
+  /** Waits until an entry has arrived here, or may have arrived elsewhere. */
   async #news(here: Promise<void>, signal: AbortSignal): Promise<void> {
     const over = new AbortController();
     const elsewhere = this.clock.sleep(LOOK_MS, AbortSignal.any([signal, over.signal]));
@@ -217,7 +219,7 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
   return entries.map((entry) => {
     const bytes = toBinary(LogEntrySchema, entry);
     const hash = createHash("sha256").update(bytes).digest("base64url");
-    // The very same entry twice in a batch was logged twice.
+    // An entry that is twice in one batch was logged twice.
     const times = (seen.get(hash) ?? 0) + 1;
     seen.set(hash, times);
     const id = times === 1 ? hash : `${hash}#${times}`;
@@ -227,7 +229,7 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
   });
 }
 
-/** In one case; without what PostgreSQL cannot hold. */
+/** In lower case, and without characters that PostgreSQL cannot store. */
 function searchable(text: string): string {
   return text.toLowerCase().replaceAll("\0", " ");
 }

@@ -1,9 +1,8 @@
 /**
  * Downloads over HTTP: contents of packages, programs for agents, and the signatures of both.
  *
- * A content never changes, so its hash is its ETag, and a download that broke off goes on where it was (Range,
- * If-Range). Packages are for those who may read them: who shows a token or a key, or comes by a link that has been
- * handed out a short while ago. Releases are for everybody: an installer has no key yet.
+ * A content never changes, so its hash is its ETag, and an interrupted download continues (Range, If-Range). A package
+ * needs a token, a key, or a link issued a short while ago. Releases are public: an installer has no key yet.
  */
 
 import { Buffer } from "node:buffer";
@@ -20,7 +19,7 @@ import { type Item, type Package, Packages } from "./packages.ts";
 import { ReleaseKeys } from "./release_keys.ts";
 import { type Release, releaseFileName, Releases } from "./releases.ts";
 
-/** Whose credentials are in these header fields. Throws `unauthenticated`. */
+/** The owner of the credentials in these header fields. Throws `unauthenticated`. */
 export type Identify = (fields: Fields, peer: Peer) => Promise<string>;
 
 /** What is handed out, whole. */
@@ -35,9 +34,9 @@ interface Content {
 const PACKAGE_PATH = "/packages/v1/files";
 const RELEASE_PATH = "/releases";
 const SIGNATURE = ".sig";
-/** Links end on the hour, one to two hours from now, so that they stay the same for those who ask again. */
+/** Links expire on the hour, one to two hours from now, so that repeated requests get the same link. */
 const LINK_MS = 3600 * 1000;
-/** The only type that published machines take for a package. */
+/** The only content type that published machines accept for a package. */
 const ARCHIVE_TYPE = "application/x-gzip";
 const CHECKSUMS_MAX = 1000;
 
@@ -69,7 +68,9 @@ export class Downloads {
     ]);
   }
 
-  /** Where a package is downloaded from, for a while without other credentials. Its signature is at the same with `.sig`. */
+  /**
+   * A temporary download link of a package that needs no other credentials. The link with `.sig` gives its signature.
+   */
   packageUrl(one: Package, peer: Peer): string {
     const expires = (Math.floor(this.cloud.clock.nowMs() / LINK_MS) + 2) * LINK_MS;
     const query = `expires=${expires}&signature=${this.#linkSignatures(one.id, expires)[0]}`;
@@ -114,7 +115,7 @@ export class Downloads {
         createdMs,
       );
     }
-    // Published machines fetch the whole at once.
+    // Published machines fetch the whole content at once.
     const whole = request.method === "GET" && field(request.fields, "range") === undefined;
     const checksum = whole ? await this.#checksum(content.sha256) : undefined;
     return contentAnswer(
@@ -185,7 +186,7 @@ export class Downloads {
     throw new SvcError("permission_denied", "the link is no longer good: ask for a new one");
   }
 
-  /** That of the key which signs, then those of others that are good. */
+  /** The key that signs, then the others that are valid. */
   #linkSignatures(id: string, expires: number): string[] {
     return this.cloud.secrets.good("download-links").map((secret) =>
       createHmac("sha256", secret).update(`${id}\n${expires}`).digest("base64url")
@@ -193,13 +194,13 @@ export class Downloads {
   }
 }
 
-/** Compares in a time that says nothing about where the two differ. */
+/** Compares in a time that does not reveal where the two differ. */
 export function isSameText(found: string, wanted: string): boolean {
   const [a, b] = [Buffer.from(found), Buffer.from(wanted)];
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** All of a content or the range that is asked for. */
+/** The whole content or the requested range. */
 export function contentAnswer(
   { fields }: RouteRequest,
   files: FileStore,
@@ -235,7 +236,7 @@ export function contentAnswer(
   };
 }
 
-/** Throws `not_found`, as if it were not there, where a key may not see an item. */
+/** Throws `not_found` for an item that a key may not see, as if it did not exist. */
 export async function requireVisible(
   { access }: Pick<CloudContext, "access">,
   entity: string | undefined,
@@ -252,7 +253,7 @@ function archiveName({ item, version, platform }: Package): string {
   return `${words.join("-").replace(/[^\w.+-]/g, "_")}.tar.gz`;
 }
 
-/** The first and the last byte; undefined for the whole content, or where several ranges are asked for. */
+/** The first and the last byte; `undefined` for the whole content, also if several ranges are requested. */
 function rangeOf(
   header: string | undefined,
   bytes: number,

@@ -1,7 +1,8 @@
 /**
- * What an installer on a new device asks: the script itself, and the credentials of the part that it is to be.
+ * The pages that an installer on a new device requests: the script, and the credentials of its part.
  *
- * The scripts are for everybody, and run as root; in them stands where they came from, as one quoted word and only if
+ * The scripts are public, and run as root; they contain the address that they came from, as one quoted word and only
+ * if it is an address of this control plane. Credentials need an API key of that machine.
  * that is an address of this control plane. Credentials are for who has an API key that is that machine's.
  */
 
@@ -12,14 +13,14 @@ import { powershellQuoted, shellQuoted } from "../addresses.ts";
 import type { CloudContext } from "../context.ts";
 import type { Identify } from "./downloads.ts";
 
-/** Stands in the scripts, as a quoted word, for the address of the control plane. */
+/** Placeholder in the scripts, as a quoted word, for the control plane's address. */
 const ROOT_MARK = "'@ROOT_URL@'";
 const CONFIG_PATH = "/api/json1/config";
 const STATUS: { readonly [C in Code]?: number } = {
   unauthenticated: 401,
   permission_denied: 403,
   resource_exhausted: 429,
-  // "Misdirected Request": asked by an address that is not this server's.
+  // "Misdirected Request": the requested address is not this server's.
   failed_precondition: 421,
 };
 
@@ -60,7 +61,7 @@ export function installPages(
   return pages;
 }
 
-/** Comments in every shell: somebody may well run an answer without having looked at its status. */
+/** A comment in every shell: a user may run an answer without looking at its status. */
 function failure(error: unknown): RouteAnswer {
   const lines = messageOf(error).split(/[\r\n]+/).map((line) => `# ${line}\n`);
   return page(STATUS[SvcError.from(error).code] ?? 500, "text/plain; charset=utf-8", lines.join(""));

@@ -1,6 +1,6 @@
 /**
- * The one way by which contents of packages come into the file store, whoever brings them: uploads, the command line
- * and training jobs are held against the same limits.
+ * The only way into the file store for contents of packages: uploads, the command line and training jobs obey the same
+ * limits.
  */
 
 import type { CloudContext } from "../context.ts";
@@ -10,13 +10,13 @@ import { PACKAGE_BYTES_MAX } from "./packages.ts";
 
 export type PackageKeeper = Pick<CloudContext, "store" | "files" | "usage">;
 
-/** Throws `resource_exhausted` where an organization has as many packages as it may. */
+/** Throws `resource_exhausted` if the organization has reached its number of packages. */
 export async function requirePackageRoom({ usage }: Pick<PackageKeeper, "usage">, organizationId: string) {
   await usage.take(organizationId, "packagesPerOrganization", 0);
   await usage.take(organizationId, "packageBytesPerOrganization", 0);
 }
 
-/** Keeps the content of one more version, which `use` refers to. Throws `resource_exhausted` where that is too much. */
+/** Stores the content of a further version, which `use` refers to. Throws `resource_exhausted` past the limits. */
 export async function keepPackage<T>(
   cloud: PackageKeeper,
   organizationId: string,
@@ -24,7 +24,7 @@ export async function keepPackage<T>(
   use: (file: StoredFile) => Promise<T>,
 ): Promise<T> {
   const { store, files, usage } = cloud;
-  // Better told before a long upload than after it.
+  // An early check spares the user a long upload.
   await requirePackageRoom(cloud, organizationId);
   return await keepFile(store, files, contents, PACKAGE_BYTES_MAX, async (file) => {
     await usage.take(organizationId, "packageBytesPerOrganization", file.bytes);

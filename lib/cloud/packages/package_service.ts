@@ -1,8 +1,8 @@
 /**
- * PackageService: uploads, versions and addresses of packages. Thin over `Packages`, but for what comes in.
+ * PackageService: uploads, versions and addresses of packages. Thin over `Packages`, except for uploads.
  *
- * An upload is a package only once all of it is there and is what its description says; what breaks off or lies
- * leaves nothing behind.
+ * An upload becomes a package only once it is complete and matches its description; an interrupted or false one leaves
+ * nothing behind.
  */
 
 import {
@@ -98,7 +98,7 @@ export function packageHandlers(cloud: CloudContext, downloads: Downloads) {
   } satisfies ServiceImpl<typeof PackageService>;
 }
 
-/** Runs a change and notes who made it. */
+/** Runs a change and records its author. */
 export type Change = <T>(on: Ref, work: (sql: Sql, nowMs: number) => Promise<T>) => Promise<T>;
 
 export function changeOf({ audit }: CloudContext, ctx: CallContext): Change {
@@ -106,8 +106,8 @@ export function changeOf({ audit }: CloudContext, ctx: CallContext): Change {
 }
 
 /**
- * Takes in the content of a package, checks it and adds the package, or leaves nothing behind. `listed`: the files
- * that are said to be in it.
+ * Stores the content of a package, checks it and adds the package, or leaves nothing behind. `listed`: the files that
+ * the description lists.
  */
 export async function takePackage(
   cloud: PackageKeeper & Pick<CloudContext, "limits">,
@@ -120,7 +120,7 @@ export async function takePackage(
   const { organizationId, name, version, type, platform } = info;
   checkPackage(name, version, platform);
   const about = itemChange(info.metadata);
-  // Better told before a long upload than after it; the database has the last word.
+  // An early check spares the user a long upload; the database decides.
   await refuseKnown(new Packages(store), info);
   await new Packages(store).requireNamespace(info, about.visibility ?? "private");
   return await keepPackage(cloud, organizationId, contents, async (file) => {
@@ -155,7 +155,7 @@ interface ListedFile {
   readonly isDirectory?: boolean;
 }
 
-/** The first message of an upload and the bytes after it. Throws `invalid_argument` where they come otherwise. */
+/** The first message of an upload and the bytes after it. Throws `invalid_argument` for any other order. */
 async function opened(
   requests: AsyncIterable<CreatePackageRequest>,
 ): Promise<{ info: PackageInfo; contents: AsyncIterable<Uint8Array> }> {
@@ -203,7 +203,7 @@ async function refuseKnown(packages: Packages, info: Omit<NewPackage, "file">): 
   }
 }
 
-/** What metadata says of the item rather than of the version. */
+/** Metadata of the item, as opposed to the version. */
 function itemChange({ visibility, url, description, draft, ...rest }: JsonObject): ItemChange {
   const modelType = wordOf("MODEL_TYPE_", rest.model_type, ModelType);
   const modelFramework = wordOf("MODEL_FRAMEWORK_", rest.model_framework, ModelFramework);
@@ -220,14 +220,14 @@ function itemChange({ visibility, url, description, draft, ...rest }: JsonObject
   };
 }
 
-/** The published word for what people write in any case, with or without what all such words begin with. */
+/** The published word for a user's spelling, in any letter case, with or without the common prefix. */
 function wordOf(prefix: string, text: Json | undefined, words: object): string | undefined {
   if (typeof text !== "string") return undefined;
   const word = text.toUpperCase().replaceAll("-", "_").replace(prefix, "");
   return word in words ? `${prefix}${word}` : undefined;
 }
 
-/** As people write it: `public`, or the published `VISIBILITY_PUBLIC`. */
+/** In the user's spelling: `public`, or the published `VISIBILITY_PUBLIC`. */
 function visibilityOf(text: string): Visibility {
   const word = text.toLowerCase().replace(/^visibility_/, "");
   const found = VISIBILITIES.find((one) => one === word);
@@ -239,8 +239,8 @@ function visibilityOf(text: string): Visibility {
 }
 
 /**
- * Throws `invalid_argument` where a content is no archive, or not the one that was described. Modules are unpacked
- * by what runs them, and may hold links that nothing else takes: of them only the compression is looked at.
+ * Throws `invalid_argument` if a content is no archive, or not the described one. The machine unpacks modules, which
+ * may hold links that nothing else accepts: of these only the compression is checked.
  */
 async function checkContent(
   content: AsyncIterable<Uint8Array>,
@@ -259,7 +259,7 @@ async function checkContent(
   for await (const { path, bytes } of unpacked(content, LIMITS)) found.set(path, bytes);
   if (found.size === 0) throw new SvcError("invalid_argument", "the archive is empty, wanted files in it");
   const wanted = listed.filter(({ isDirectory }) => !isDirectory);
-  // Some list the archive itself.
+  // Some clients list the archive itself.
   if (wanted.length === 1 && !found.has(plain(wanted[0].name)) && wanted[0].size === BigInt(file.bytes)) {
     return;
   }

@@ -1,8 +1,8 @@
 /**
  * Packages: immutable contents with a name, versions and platforms, and the registry items that they are versions of.
  *
- * Owns the tables `registry_items` and `packages`. An item has one kind for all its life, and its name is unique in
- * its organization; each of its versions is there once for each platform. Contents are in the file store.
+ * Owns the tables `registry_items` and `packages`. An item keeps its kind, and its name is unique in its organization;
+ * each of its versions exists once per platform. Contents are in the file store.
  *
  * The room owns what the control plane hands out: packages, the registry, programs for agents, their signatures and
  * downloads.
@@ -33,13 +33,13 @@ export interface Item {
   readonly description: string;
   readonly url: string;
   readonly markdown: string;
-  /** What only items of its kind have. */
+  /** Members that only some kinds of items have. */
   readonly details: JsonObject;
   readonly createdMs: number;
   readonly updatedMs: number;
 }
 
-/** What may be changed of an item. */
+/** The members of an item that can change. */
 export type ItemChange = Partial<
   Pick<Item, "visibility" | "description" | "url" | "markdown" | "details">
 >;
@@ -49,7 +49,7 @@ export interface Package {
   readonly id: string;
   readonly item: Item;
   readonly version: string;
-  /** `linux/amd64`; empty where it is for every one. */
+  /** `linux/amd64`; empty for a content that fits every platform. */
   readonly platform: string;
   readonly sha256: string;
   readonly bytes: number;
@@ -62,7 +62,7 @@ export interface NewPackage {
   readonly name: string;
   readonly version: string;
   readonly type: PackageKind;
-  /** Empty or `any` where it is for every one. */
+  /** Empty or `any` for a content that fits every platform. */
   readonly platform: string;
   readonly metadata: JsonObject;
   readonly file: StoredFile;
@@ -73,9 +73,9 @@ export const PACKAGE_BYTES_MAX = 4 * 1024 ** 3;
 const NAME = /^[A-Za-z0-9][\w.-]{0,199}$/;
 const VERSION = /^[A-Za-z0-9][\w.:+-]{0,99}$/;
 const PLATFORM = /^(?:[a-z0-9]{1,20}\/[a-z0-9_]{1,20})?$/;
-/** None may look like the id of an organization. */
+/** No name may look like the id of an organization. */
 const NAMESPACE = /^(?![0-9a-f]{8}-)[a-z0-9][a-z0-9-]{0,99}$/;
-/** Versions that are looked for by these words have none of their own. */
+/** Words that select a version, so no version may have them as its name. */
 const CHANNELS = ["latest", "stable", "dev"];
 
 const ITEM_COLUMNS = `i.id AS "itemId", i.organization_id AS "organizationId", o.namespace, i.name, i.kind,
@@ -96,8 +96,8 @@ export class Packages {
   constructor(private readonly sql: Sql) {}
 
   /**
-   * Adds a version, and its item where it is the first one. Throws `already_exists` where the version is there for
-   * this platform, or the item is of another kind; `invalid_argument` for names that cannot be.
+   * Adds a version, and the item with its first one. Throws `already_exists` if the version exists for this platform,
+   * or the item has another kind; `invalid_argument` for impossible names.
    */
   async add(info: NewPackage, nowMs: number): Promise<{ id: string; version: string }> {
     const { organizationId, name, version, type, metadata, file } = info;
@@ -140,8 +140,8 @@ export class Packages {
   }
 
   /**
-   * The content for a platform of the version that is meant: itself, a range such as `^1.2`, `stable` (the highest
-   * one that is a release), `dev` (the highest one), or `latest` (the one that came last). Throws `not_found`.
+   * The content for a platform of the selected version: an exact one, a range such as `^1.2`, `stable` (the highest
+   * release), `dev` (the highest version), or `latest` (the last one uploaded). Throws `not_found`.
    */
   async find(id: string, version: string, platform?: string): Promise<Package> {
     const all = await this.versions(await this.item(id));
@@ -170,7 +170,7 @@ export class Packages {
     return (await this.#packages(which, organizationId, name, version, type)).length > 0;
   }
 
-  /** What an organization has, newest last. */
+  /** The packages of an organization, newest last. */
   list(organizationId: string): Promise<Package[]> {
     return this.#packages("i.organization_id = ?", organizationId);
   }
@@ -180,7 +180,7 @@ export class Packages {
     return this.#packages("i.id = ?", id);
   }
 
-  /** Removes a version for all platforms; gives back the contents that it had, to be released. */
+  /** Removes a version for all platforms; returns its contents, for the caller to release. */
   async delete(id: string, version: string): Promise<string[]> {
     const item = await this.item(id);
     const text = "DELETE FROM packages WHERE item_id = ? AND version = ? RETURNING sha256";
@@ -222,7 +222,7 @@ export class Packages {
     return (await this.#itemNamed("i.id = ?", id))!;
   }
 
-  /** Throws `failed_precondition` where others are to see it and its organization has no public name. */
+  /** Throws `failed_precondition` if others should see it and its organization has no public name. */
   async updateItem(item: Item, change: ItemChange, nowMs: number): Promise<void> {
     const { visibility, description, url, markdown, details } = { ...item, ...change };
     await this.requireNamespace(item, visibility);
@@ -239,7 +239,7 @@ export class Packages {
     );
   }
 
-  /** Removes an item with all its versions; gives back the contents that they had, to be released. */
+  /** Removes an item with all its versions; returns their contents, for the caller to release. */
   async deleteItem({ id }: Item): Promise<string[]> {
     const gone = await this.sql.query<{ sha256: string }>(
       "DELETE FROM packages WHERE item_id = ? RETURNING sha256",
@@ -249,7 +249,7 @@ export class Packages {
     return [...new Set(gone.map(({ sha256 }) => sha256))];
   }
 
-  /** Throws `failed_precondition` where an item is to be seen by others, who could not name it. */
+  /** Throws `failed_precondition` if others should see an item that they could not name. */
   async requireNamespace(
     { organizationId, name }: Pick<Item, "organizationId" | "name">,
     visibility: Visibility,
@@ -261,7 +261,7 @@ export class Packages {
     );
   }
 
-  /** Gives an organization its public name, for good: what others have written down with it must stay right. */
+  /** Gives an organization its public name, permanently: names in other people's files must stay valid. */
   async setNamespace(organizationId: string, namespace: string): Promise<void> {
     check("namespace", namespace, NAMESPACE, "lower-case letters, digits and -");
     const known = await this.#namespace(organizationId);
@@ -280,7 +280,7 @@ export class Packages {
     }
   }
 
-  /** Whether an organization without a public name may still have this one. */
+  /** Whether an organization without a public name may take this one. */
   async isNamespaceFree(namespace: string): Promise<boolean> {
     if (!NAMESPACE.test(namespace)) return false;
     const rows = await this.sql.query("SELECT id FROM organizations WHERE namespace = ?", namespace);
@@ -324,7 +324,7 @@ export function splitId(id: string): { owner: string; name: string } {
   );
 }
 
-/** The one of several (oldest first) that a word, a version or a range of versions means. */
+/** Selects one of several versions (oldest first) by a word, a version or a range. */
 export function chooseVersion<T extends { readonly version: string }>(
   all: readonly T[],
   wanted: string,
@@ -339,7 +339,7 @@ export function chooseVersion<T extends { readonly version: string }>(
     const version = parseVersion(one.version);
     return version ? [{ one, version }] : [];
   });
-  // Where versions are no numbers but, say, times, the newest one is as good a guess as there is.
+  // Among versions that are not numbers but, for example, times, the newest one is the best guess.
   if (!range && numbered.length === 0) return newest;
   const fitting = numbered.filter(({ version }) =>
     range ? range(version) : wanted === "dev" || (version.prerelease ?? []).length === 0
@@ -347,7 +347,7 @@ export function chooseVersion<T extends { readonly version: string }>(
   return fitting.sort((a, b) => compareVersions(a.version, b.version)).at(-1)?.one;
 }
 
-/** Throws `invalid_argument` for a package that cannot be. */
+/** Throws `invalid_argument` for an impossible package. */
 export function checkPackage(name: string, version: string, platform: string): void {
   checkNamed({ name, version });
   if (platform !== "any") {
@@ -355,7 +355,7 @@ export function checkPackage(name: string, version: string, platform: string): v
   }
 }
 
-/** The two of `fields`, a name and a version, that a package may have; refusals call them by their keys. */
+/** The valid name and version among `fields`; refusals use their keys. */
 export function checkNamed(fields: { readonly [field: string]: string }): void {
   const [[nameField, name], [versionField, version]] = Object.entries(fields);
   check(nameField, name, NAME, "letters, digits, - _ and .");
@@ -367,7 +367,7 @@ export function checkNamed(fields: { readonly [field: string]: string }): void {
   );
 }
 
-/** Whether what is for one platform is for another one that is wanted; `any` stands for every system or processor. */
+/** Whether a content for one platform fits another; `any` matches every system or processor. */
 export function fits(platform: string, wanted: string | undefined): boolean {
   if (platform === "" || !wanted || wanted === "any") return true;
   const words = wanted.split("/");

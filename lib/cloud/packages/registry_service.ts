@@ -1,8 +1,8 @@
 /**
  * AppService, the registry: items that organizations share, modules among them. Thin, as `fleet/fleet_service.ts`.
  *
- * The published id of an item is `namespace:name`, or `organization:name` where the organization has no public name
- * yet; both are taken everywhere. What somebody may not see is not there for them.
+ * The published id of an item is `namespace:name`, or `organization:name` if the organization has no public name yet;
+ * both are accepted everywhere. An item that a caller may not see does not exist for this caller.
  */
 
 import {
@@ -48,7 +48,7 @@ const WORDS: { readonly [K in Visibility]: VisibilityWord } = {
   public_unlisted: VisibilityWord.PUBLIC_UNLISTED,
 };
 const ITEMS_MAX = 1000;
-/** A page ends where its texts have so many. */
+/** A page ends at this size of its texts. */
 const LETTERS_MAX = 16 * 1024 ** 2;
 
 export function registryHandlers(cloud: CloudContext) {
@@ -164,7 +164,7 @@ function moduleHandlers(cloud: CloudContext) {
       if (!parseVersion(version)) {
         throw new SvcError("invalid_argument", `found version "${version}", wanted one such as 1.2.3`);
       }
-      // A version stays what it was when it came, whatever becomes of its module.
+      // A version keeps its facts, whatever happens to its module.
       const metadata = { ...item.details, platformTags: info.platformTags };
       const { organizationId, name } = item;
       const whole = { organizationId, name, version, type: "module", platform, metadata } as const;
@@ -185,7 +185,7 @@ function moduleLists(cloud: CloudContext) {
     async listModules({ organizationId, includeMarkdownDocumentation: markdown = false }, ctx) {
       const mine = await cloud.access.organizationsOf(ctx.entity);
       const shown = (await itemsFor(packages, mine, organizationId)).filter(({ kind }) => kind === "module");
-      // This request has no pages; what others have shared is found in those of ListRegistryItems.
+      // This request has no pages; ListRegistryItems lists what others have shared.
       const own = (item: Item) => mine.includes(item.organizationId);
       const ordered = [...shown.filter(own), ...shown.filter((item) => !own(item))];
       const modules = [];
@@ -208,7 +208,7 @@ async function visible(cloud: CloudContext, id: string, { entity }: CallContext)
   return item;
 }
 
-/** The items that are listed for somebody: of an organization, or else what is public and their own. */
+/** The items that a caller may list: those of an organization, or the public ones and the caller's own. */
 async function itemsFor(
   packages: Packages,
   mine: readonly string[],
@@ -266,7 +266,10 @@ function visibilityOf(word: VisibilityWord): Visibility | undefined {
   return Object.entries(WORDS).find(([, one]) => one === word)?.[0] as Visibility | undefined;
 }
 
-/** The details after an update: all that the update can say, and of a module what only `UpdateModule` says. */
+/**
+ * The details after an update: everything that the update can express, and of a module what only `UpdateModule`
+ * expresses.
+ */
 function detailsOf(item: Item, { metadata: { case: kind, value } }: UpdateRegistryItemRequest): JsonObject {
   switch (kind) {
     case "updateModuleMetadata":
@@ -400,13 +403,13 @@ function moduleVersions(packages: readonly Package[]) {
   });
 }
 
-/** Versions in the order in which they came, each with its contents. */
+/** Versions in the order of their arrival, each with its contents. */
 function versionsOf(packages: readonly Package[]): { version: string; files: Package[] }[] {
   const byVersion = Map.groupBy(packages, ({ version }) => version);
   return [...byVersion].map(([version, files]) => ({ version, files }));
 }
 
-/** Details as a message; what it has no field for is left out. */
+/** Details as a message; leaves out what it has no field for. */
 function read<D extends DescMessage>(desc: D, details: JsonObject) {
   const { $typeName: _, ...fields } = fromJson(desc, details, { ignoreUnknownFields: true });
   return fields as Omit<MessageShape<D>, "$typeName" | "$unknown">;

@@ -1,8 +1,8 @@
 /**
- * The keys that this control plane signs releases and packages with.
+ * The keys with which this control plane signs releases and packages.
  *
- * One of its secrets: the line of public keys, and the private key of the newest one. A key that has been replaced
- * signs nothing any more, as its private half is gone.
+ * One of its secrets: the chain of public keys, and the private key of the newest one. A replaced key cannot sign any
+ * more, because its private half is gone.
  */
 
 import { type ReleaseKey, type ReleaseStatement, signRelease } from "../../base/release_signature.ts";
@@ -22,7 +22,7 @@ export class ReleaseKeys {
     return signRelease(statement, this.#secret.privateKeyPem);
   }
 
-  /** Replaces the key that signs by a new one, signed by it. */
+  /** Replaces the signing key by a new one, signed by it. */
   async rotate(): Promise<ReleaseKey> {
     await this.secrets.rotate("release");
     return this.list().at(-1)!;

@@ -1,7 +1,7 @@
 /**
- * Releases: the programs that agents install, by name, version and platform, and the channels that lead to them.
+ * Releases: the programs that agents install, by name, version and platform, and the channels that contain them.
  *
- * Owns the table `releases`. A release never changes; that it is in a channel does.
+ * Owns the table `releases`. A release never changes; its channel may.
  */
 
 import { randomUUID } from "node:crypto";
@@ -16,7 +16,7 @@ export type Program = typeof PROGRAMS[number];
 
 export const RELEASE_PLATFORMS = ["linux/amd64", "linux/arm64", "windows/amd64"] as const;
 
-/** `none`: only its version leads to a release. */
+/** `none`: the release is found by its version only. */
 export const CHANNELS = ["stable", "dev", "none"] as const;
 export type Channel = typeof CHANNELS[number];
 
@@ -31,7 +31,7 @@ export interface Release {
   readonly createdMs: number;
 }
 
-/** The processors in the head of a program for Linux. */
+/** The processors in the header of a Linux program. */
 const ELF_MACHINES: { readonly [number: number]: string } = { 62: "amd64", 183: "arm64" };
 
 export const RELEASE_BYTES_MAX = 1024 ** 3;
@@ -42,7 +42,7 @@ const RELEASES =
 export class Releases {
   constructor(private readonly sql: Sql) {}
 
-  /** Throws `already_exists` where the version is there for this platform, `invalid_argument` for what cannot be. */
+  /** Throws `already_exists` if the version exists for this platform, `invalid_argument` for impossible values. */
   async add(
     { name, version, platform, channel, file }: Pick<Release, "version" | "platform"> & {
       readonly name: string;
@@ -88,7 +88,8 @@ export class Releases {
   }
 
   /**
-   * The release that is meant: a version, a range of versions, or the highest version in a channel, where `dev` has
+   * Selects a release: by a version, a range of versions, or the highest version in a channel, where `dev` includes
+   * everything in `stable`. Throws `not_found`.
    * everything that `stable` has. Throws `not_found`.
    */
   async find(name: string, version: string, platform: string): Promise<Release> {
@@ -108,7 +109,7 @@ export class Releases {
     );
   }
 
-  /** Removes a version on all its platforms; gives back the contents that it had, to be released. */
+  /** Removes a version on all its platforms; returns its contents, for the caller to release. */
   async delete(name: string, version: string): Promise<string[]> {
     const text = "DELETE FROM releases WHERE name = ? AND version = ? RETURNING sha256";
     const gone = await this.sql.query<{ sha256: string }>(text, name, version);
@@ -129,10 +130,7 @@ export class Releases {
   }
 }
 
-/**
- * Throws `invalid_argument` where the beginning of a program is not one for the platform: a device that is given it
- * could not start it.
- */
+/** Throws `invalid_argument` if the start of a program is not one for the platform: a device could not start it. */
 export function checkProgram(head: Uint8Array, platform: string, name: string): void {
   const text = Array.from(head.subarray(0, 4), (byte) => String.fromCharCode(byte)).join("");
   const isElf = text === "\x7fELF";
@@ -145,7 +143,7 @@ export function checkProgram(head: Uint8Array, platform: string, name: string): 
   throw new SvcError("invalid_argument", `${name}: found ${found}, wanted a program for ${platform}`);
 }
 
-/** As it is called on the device: `svc-server-v1.2.3-linux-amd64`. */
+/** Its file name on the device: `svc-server-v1.2.3-linux-amd64`. */
 export function releaseFileName({ name, version, platform }: Release): string {
   const extension = platform.startsWith("windows/") ? ".exe" : "";
   return `${name}-v${version}-${platform.replace("/", "-")}${extension}`;
