@@ -1,5 +1,5 @@
 /**
- * What a content process and who started it say to each other: a few words of JSON, and bytes that belong to them.
+ * The protocol between a content process and its starter: small JSON messages, and the bytes that belong to them.
  *
  * A frame is the length of its head (4 bytes, little-endian), the head, and as many bytes as the head says.
  */
@@ -9,11 +9,11 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type JsonObject } from "../../base/schema/schema.ts";
 
 export interface Head extends JsonObject {
-  /** Of what follows the head. */
+  /** Limit of the bytes after the head. */
   readonly bytes: number;
 }
 
-/** The words for what is found in a picture are the longest. */
+/** The longest heads list the findings in a picture. */
 const HEAD_BYTES_MAX = 4 * 1024 * 1024;
 
 const [ENCODER, DECODER] = [new TextEncoder(), new TextDecoder()];
@@ -26,7 +26,7 @@ export function headBytes(head: Head): Uint8Array {
   return frame;
 }
 
-/** Reads frames; what follows a head is to be taken from `body` before the next one. */
+/** Reads frames; take the bytes of a head from `body` before the next head. */
 export class FrameReader {
   readonly body: ByteReader;
 
@@ -34,7 +34,7 @@ export class FrameReader {
     this.body = new ByteReader(bytes, () => new SvcError("unavailable", "the other side has ended"));
   }
 
-  /** `undefined` at the end; throws `internal` for what is no head, or one of more than `bytesMax` bytes. */
+  /** `undefined` at the end; throws `internal` for a malformed head or one of more than `bytesMax` bytes. */
   async next(bytesMax: number): Promise<Head | undefined> {
     if (await this.body.ended()) return undefined;
     const length = await this.body.take(4);

@@ -1,10 +1,10 @@
 /**
- * Content processes: what people have uploaded is opened in a process of its own and never in this one.
+ * Content processes: people's uploads are opened in a process of their own, never in this one.
  *
- * Decoders and models are programs made by strangers, or fed by them: they hang, take all memory, crash. Each process
- * is this program once more (`content_worker.ts`), in the sandbox where there is one, with nothing of our environment,
- * in an empty folder. Promises: a request ends by its time; a process that takes more memory than its limit, or whose
- * request has ended early, is killed; none outlives us.
+ * Decoders and models run strangers' programs or data: they hang, exhaust the memory, crash. A content process is this
+ * program again (`content_worker.ts`), in the sandbox if there is one, with an empty environment and an empty folder.
+ * A request ends within its time limit. A process is killed if it exceeds its memory limit or if its request ends
+ * early; none outlives this program.
  */
 
 import type { Platform } from "../../base/host.ts";
@@ -22,17 +22,17 @@ import type { Limits } from "./sandbox_usage.ts";
 export interface ContentOptions {
   readonly host: PipeHost & Platform & WriteFiles;
   readonly clock: Clock;
-  /** Shuts processes in; `NO_SANDBOX` where there is none. */
+  /** Confines the processes; `NO_SANDBOX` does not. */
   readonly sandbox: Sandbox;
-  /** How this program is started so that it runs `serveContent`; `readable` is what it needs of the disk. */
+  /** The command that runs `serveContent` in this program; `readable` lists the files that it needs. */
   readonly program: Pick<Program, "command" | "args" | "env"> & { readonly readable: readonly string[] };
-  /** Of one process. */
+  /** Limits of one process. */
   readonly memoryBytes: number;
 }
 
-/** What a process needs by itself, and counts towards its limit. */
+/** Memory that the process itself needs, included in its limit. */
 export const MEMORY_BYTES_MIN = 768 * 1024 ** 2;
-/** How long its standard error may stay open behind it. */
+/** How long its standard error may stay open after its end. */
 const END_MS = 5_000;
 /** Lines of its standard error that an error shows. */
 const LAST_LINES = 3;
@@ -42,7 +42,7 @@ const LIMITS: Omit<Limits, "memoryBytes"> = {
   cpuSeconds: 3600,
   processes: 256,
   openFiles: 256,
-  // The runtime's libraries are unpacked into the scratch folder.
+  // The runtime unpacks its libraries into the scratch folder.
   fileBytes: 128 * 1024 ** 2,
   folderBytes: 0,
   folderFiles: 0,
@@ -59,7 +59,7 @@ export class ContentProcess {
   readonly #last: string[] = [];
   readonly #hearing: Promise<void>;
   readonly #ended: Promise<SvcError>;
-  /** Whether it can be asked more. */
+  /** Whether it accepts another request. */
   answers = true;
 
   private constructor(
@@ -94,9 +94,9 @@ export class ContentProcess {
   }
 
   /**
-   * One request after the other. Throws what the process answers; `failed_precondition` where the content has ended the
-   * process, `resource_exhausted` where that was for want of memory. After an error that is not an answer
-   * the process is of no use any more.
+   * Makes one request at a time. Throws the error that the process answers; `failed_precondition` if the content has
+   * ended the process, `resource_exhausted` if it ran out of memory. After an error that is not an answer the process
+   * is unusable.
    */
   async ask(
     request: ContentRequest,
@@ -104,7 +104,7 @@ export class ContentProcess {
     signal: AbortSignal,
   ): Promise<ContentAnswer> {
     signal.throwIfAborted();
-    // An answer may come before all has been sent; what cannot be sent any more has one too.
+    // An answer may precede the end of sending, and also follows a failed send.
     this.#send(request, body).catch(() => {});
     const answer = this.#answer();
     answer.catch(() => {});
@@ -147,7 +147,7 @@ export class ContentProcess {
     return answer;
   }
 
-  /** Why it has ended, when it has. */
+  /** The reason for its end. */
   async #watch(clock: Clock, memoryBytes: number): Promise<SvcError> {
     const breach = await this.cell.guard(this.process);
     const { code, signal } = await this.process.exited;
@@ -174,7 +174,7 @@ export class ContentProcess {
   }
 }
 
-/** Runs `work` with a process of its own, which ends with it, and which has `ms` for all of it. */
+/** Runs `work` with a new process, which ends with it, within `ms` in all. */
 export async function withContent<T>(
   options: ContentOptions,
   ms: number,
@@ -193,8 +193,8 @@ export async function withContent<T>(
 }
 
 /**
- * Without a sandbox: the kernel's limit of what a process may keep in memory. That of its addresses, which many set, is
- * no use: the engine of JavaScript reserves more of them than there is memory.
+ * Without a sandbox: the kernel's limit on resident memory. The common limit on addresses is useless here: the
+ * JavaScript engine reserves more addresses than there is memory.
  */
 function limitedBy(memoryBytes: number, { command, args = [], ...rest }: ProcessCommand): ProcessCommand {
   const script = `ulimit -d ${Math.floor(memoryBytes / 1024)}; ulimit -c 0; exec "$@"`;

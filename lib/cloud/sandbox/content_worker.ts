@@ -1,9 +1,8 @@
 /**
- * The inside of a content process: opens what people have uploaded, and says what is in it.
+ * The inside of a content process: opens people's uploads and reports their content.
  *
- * It is started for this by `content_process.ts`, holds no secrets and needs no files. It ends when nobody is left who
- * could ask. What is wrong with a content is answered as an error; what ends the process instead (memory, a crash) its
- * starter tells of.
+ * `content_process.ts` starts it. It holds no secrets, needs no files, and ends with its starter. It answers a bad
+ * content with an error; if the content ends the process instead (memory, a crash), the starter reports that.
  */
 
 import { boxFields } from "../../api/shared/captured_file.ts";
@@ -25,11 +24,13 @@ import { type OnnxSession, type OnnxTensors, openOnnx } from "../../learn/onnx/s
 import { fitted } from "../../learn/picture.ts";
 import { FrameReader, type Head, headBytes } from "./content_frames.ts";
 
-/** What a content process is asked for, with the bytes that follow. */
+/** A request to a content process, followed by its bytes. */
 export type ContentRequest =
-  /** A picture of this many bytes, then a model's package. Answered with `InferenceFacts`, and tensors one by one. */
+  /**
+   * A picture of this many bytes, then a model's package. The answer is `InferenceFacts`, then the tensors one by one.
+   */
   | { readonly ask: "inference"; readonly image: number; readonly bytes: number }
-  /** A picture. Answered with its size, and three bytes a pixel, made small as for training. */
+  /** A picture. The answer is its size and its pixels, three bytes each, scaled down as for training. */
   | { readonly ask: "picture"; readonly bytes: number };
 
 export interface TensorHead {
@@ -45,21 +46,21 @@ export interface InferenceFacts {
   readonly classes: readonly { readonly label: string; readonly confidence: number }[];
 }
 
-/** Of a request's bytes, of a model in its package, and of an answer's tensors. */
+/** Limits of a request's bytes, of a model in its package, and of an answer's tensors. */
 export const REQUEST_BYTES_MAX = 2 ** 32;
 export const MODEL_FILES = { filesMax: 1_000, bytesMax: 512 * 1024 * 1024 };
 export const TENSORS_BYTES_MAX = 32 * 1024 * 1024;
-/** Of boxes, or of classes, in an answer; the surest of them. */
+/** Limit of boxes, or classes, in an answer, the most certain first. */
 const FOUND_MAX = 1_000;
 const LABELS_MAX = 100_000;
-/** Of outputs: there are fewer numbers in what people look at. */
+/** Limit of outputs that are interpreted: results for people have fewer numbers. */
 const JUDGED_VALUES_MAX = 1_000_000;
 /** As published: y_min, x_min, y_max, x_max. */
 const BOX_ORDER = [1, 0, 3, 2];
-/** Less certain boxes are left out of the annotations; the tensors have them all. */
+/** Boxes below this score are missing in the annotations; the tensors have all. */
 const CONFIDENCE_MIN = 0.3;
 
-/** Answers requests until their end, or until a model has been run. */
+/** Answers requests until their end, or until it has run a model. */
 export async function serveContent(
   requests: AsyncIterable<Uint8Array>,
   write: (bytes: Uint8Array) => Promise<void>,
@@ -80,7 +81,7 @@ export async function serveContent(
     }
     await write(headBytes({ ...facts, bytes: parts.reduce((sum, { length }) => sum + length, 0) }));
     for (const part of parts) await write(part);
-    // A model has run here; nobody else's is to meet what it may have left behind.
+    // After a model has run here, no other model may meet its traces.
     if (request.ask === "inference") return;
   }
 }
@@ -128,7 +129,7 @@ function rgbOf({ width, height, rgba }: ColorImage) {
   return { width, height, rgb };
 }
 
-/** The model in a package, and the names of its classes if they are there. */
+/** The model in a package, and the names of its classes if the package has them. */
 async function modelIn(archive: AsyncIterable<Uint8Array>) {
   let model: { name: string; bytes: Uint8Array } | undefined;
   const names: string[] = [];
@@ -138,7 +139,7 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
     if (name === "labels.txt") labels = labelsIn(await bytesOf(content, bytes));
     if (!name.endsWith(".onnx")) continue;
     names.push(name);
-    // Among several models, the one with the usual name counts.
+    // Of several models, the one with the usual name.
     if (model === undefined || name === "model.onnx") model = { name, bytes: await bytesOf(content, bytes) };
   }
   const chosen = names.filter((name) => name === "model.onnx").length;
@@ -189,7 +190,7 @@ function annotated(
   return { tensors, ...foundBy(session, outputs, labels) };
 }
 
-/** What the outputs say, where they are a classifier's or a detector's. */
+/** Interprets the outputs of a classifier or a detector. */
 function foundBy(
   session: OnnxSession,
   outputs: Tensors,

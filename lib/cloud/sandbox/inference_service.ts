@@ -1,9 +1,9 @@
 /**
- * MLInferenceService: what a model of the registry makes of an image that is stored here.
+ * MLInferenceService: runs a model of the registry on a stored image.
  *
- * Each call runs in a content process of its own (`content_process.ts`), for a limited time; few run at once, in
- * turns that are fair among organizations. A model is taken in the published form: an image in, probabilities or boxes
- * out, `labels.txt` beside it.
+ * Each call runs in a content process of its own (`content_process.ts`), for a limited time; few run at once, in turns
+ * that are fair among organizations. A model has the published form: an image in, probabilities or boxes out,
+ * `labels.txt` beside it.
  */
 
 import type { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";
@@ -21,13 +21,13 @@ import { Turns } from "./turns.ts";
 
 export interface InferenceOptions {
   readonly content: ContentOptions;
-  /** For one call, from the start of its turn. */
+  /** Time limit of one call, from the start of its turn. */
   readonly timeMs: number;
 }
 
-/** Calls at work at once, and those that wait for their turn: of all, and of one organization. */
+/** Calls running at once, and calls waiting: in all, and of one organization. */
 const TURNS = { turnsMax: 2, waitingMax: 64, waitingOfGroupMax: 16, what: "inferences" };
-/** Of a package: a model of the most that is unpacked, and a little beside it. */
+/** Limit of a package: a model of the largest unpacked size, and some files beside it. */
 const ARCHIVE_BYTES_MAX = 600 * 1024 * 1024;
 
 export function inferenceHandlers(context: CloudContext, options: InferenceOptions | undefined) {
@@ -87,7 +87,7 @@ async function infer(
   };
 }
 
-/** Throws where a package cannot be a model that is run here. */
+/** Throws if a package cannot be a model that runs here. */
 function checkPackage({ item, version, bytes }: Package): void {
   const shown = `version "${version}" of "${item.name}"`;
   if (item.kind !== "ml_model") {
@@ -112,7 +112,7 @@ async function imageOf({ store }: CloudContext, organizationId: string, id: stri
   return image;
 }
 
-/** The tensors of an answer, which the process may have made up: every number is checked. */
+/** The tensors of an answer. The process may have invented them, so every number is checked. */
 function tensorsOf({ head, bytes }: ContentAnswer): Tensors {
   const { tensors } = head as unknown as InferenceFacts;
   let at = 0;

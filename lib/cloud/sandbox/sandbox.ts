@@ -1,18 +1,18 @@
 /**
- * The sandbox: programs that nobody vouches for (training scripts, an inference engine on somebody's model) see
- * nothing of this computer but what they are given, and leave nothing behind that runs.
+ * The sandbox: untrusted programs (training scripts, an inference engine on a stranger's model) see nothing of this
+ * computer except what they are given, and leave no process behind.
  *
- * Made of bubblewrap. In it are the system's programs and libraries (read-only), a folder if one is given, and
- * nothing else: no data folder, no processes but its own, no network unless allowed, no capabilities, no way to get
- * any. Run by root, what is in it runs as a user of its own whom nothing on this computer belongs to; run by anybody
- * else, as that user, who is shut in all the same. A process namespace ends everything that is in it with its first
- * program, daemons included. Limits that the kernel knows hold for each process; those of the whole are watched.
+ * Made with bubblewrap. It contains the system's programs and libraries (read-only), a folder if one is given, and
+ * nothing else: no data folder, no other processes, no network unless allowed, no capabilities and no way to gain any.
+ * If root starts it, the program runs as a user of its own to whom nothing on this computer belongs; otherwise as the
+ * current user, equally confined. A process namespace ends every process in it, daemons included, with its first
+ * program. The kernel enforces the limits of each process; this program watches the limits of the whole.
  *
- * `openSandbox` tries whether all that works here. Where it does not, `NO_SANDBOX` runs programs as they are: that is
- * for people's own programs, and for who has said that they want it so.
+ * `openSandbox` tests whether all of this works here. `NO_SANDBOX` runs programs unconfined: for people's own
+ * programs, and for operators who have asked for it.
  *
- * The room owns everything that opens what strangers made: sandboxes, and the processes in which models are run and
- * pictures decoded.
+ * The room owns everything that opens strangers' content: sandboxes, and the processes that run models and decode
+ * pictures.
  */
 
 import { dirname, join } from "node:path";
@@ -27,52 +27,52 @@ import { type Limits, WatchedFolder, watchUsage } from "./sandbox_usage.ts";
 export interface Sandbox {
   /** For people: `bubblewrap 0.8.0, as users of their own`. */
   readonly description: string;
-  /** Whether programs are shut in at all. */
+  /** Whether programs are confined at all. */
   readonly confines: boolean;
-  /** Where the folder of a cell is for what runs in it. */
+  /** The path of a cell's folder as its programs see it. */
   inside(folder: string): string;
-  /** Makes room for programs that share a folder and their limits, one after the other or at once. */
+  /** Makes a cell for programs that share a folder and limits, one after the other or at once. */
   cell(needs: CellNeeds): Promise<Cell>;
 }
 
 export interface CellNeeds {
-  /** All that can be written to. Everything in it comes to belong to the cell's user. */
+  /** The only writable folder. The cell's user owns everything in it. */
   readonly folder?: string;
-  /** Folders and files that can be read, at the places where they are. The system's programs always can. */
+  /** Readable folders and files, at their usual paths. The system's programs are always readable. */
   readonly readable?: readonly string[];
-  /** The network of this computer, its own services included. */
+  /** Allows the network of this computer, its own services included. */
   readonly network?: boolean;
   readonly limits: Limits;
 }
 
 export interface Program {
-  /** A path inside. */
+  /** A path inside the cell. */
   readonly command: string;
   readonly args?: readonly string[];
-  /** All of its environment but `USER` and the like. It is not shown in lists of processes, as arguments are. */
+  /** Its whole environment except `USER` and the like. Unlike arguments, it does not appear in lists of processes. */
   readonly env?: { readonly [name: string]: string };
-  /** Inside; the cell's folder without it. */
+  /** Working folder inside the cell; by default the cell's folder. */
   readonly cwd?: string;
 }
 
 export interface Cell {
-  /** How to start a program in the cell. Kill its group to end all that it has started. */
+  /** The command that starts a program in the cell. Killing its group ends everything that it has started. */
   command(program: Program): ProcessCommand;
   /**
-   * Watches a program that was started so, and kills it with all that it has started if they use too much together.
-   * Resolves when it has ended: with the reason, if that was it.
+   * Watches a started program, and kills it with its descendants if they exceed a limit together. Resolves at its end,
+   * with the reason if that was the cause.
    */
   guard(process: Pick<RunningProcess, "pid" | "signal" | "exited">): Promise<SvcError | undefined>;
-  /** When nothing runs in it any more. Its folder stays. */
+  /** Call it when nothing runs in the cell any more. The folder stays. */
   close(): void;
 }
 
 type SandboxHost = SpawnHost & Environment & Platform & ReadFiles & WriteFiles;
 
-/** Where the folder of a cell is inside. */
+/** The path of a cell's folder inside. */
 const FOLDER = "/job";
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/** The system, as far as programs need it. Of `/etc` nothing that could be secret. */
+/** The parts of the system that programs need. Of `/etc` nothing that could be secret. */
 const SYSTEM = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 const SETTINGS = [
   "/etc/alternatives",
@@ -89,29 +89,29 @@ const SETTINGS = [
   "/etc/ssl/openssl.cnf",
 ];
 const NETWORK_SETTINGS = ["/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf", "/etc/services"];
-/** How many processors there are, for programs that have as many threads. */
+/** Shows the number of processors to programs that start as many threads. */
 const CPUS = "/sys/devices/system/cpu";
-/** Of `/tmp` and of `/dev/shm`, which are in memory. */
+/** Size of `/tmp` and of `/dev/shm`, which are in memory. */
 const SCRATCH_BYTES = 256 * 1024 ** 2;
 /**
- * Users that are nobody's: part of the range that systemd takes such users from. Each cell has another, so that
- * the kernel counts the processes of each by itself.
+ * Unused users: part of the range from which systemd takes dynamic users. Each cell has another one, so that the
+ * kernel counts its processes separately.
  */
 const UIDS = { first: 64_000, count: 1_000 };
 const TRY_MS = 10_000;
 
-/** In order of preference; the first one that works is taken. */
+/** In order of preference; the first one that works is used. */
 interface Variant {
-  /** Really another user. */
+  /** A different user in earnest. */
   readonly otherUser: boolean;
-  /** Flags of the user namespace; without it none is made. */
+  /** Flags of the user namespace; absent if none is made. */
   readonly userNamespace?: readonly string[];
 }
 
 const AS_ROOT: readonly Variant[] = [
   { otherUser: true, userNamespace: ["--disable-userns"] },
   { otherUser: true, userNamespace: [] },
-  // Nobody makes user namespaces here, so nobody inside will.
+  // This user cannot make user namespaces, so nobody inside can.
   { otherUser: true },
 ];
 const AS_USER: readonly Variant[] = [
@@ -120,7 +120,7 @@ const AS_USER: readonly Variant[] = [
 ];
 
 /**
- * The sandbox of this computer; the reason, for people, where there is none. `hidden` is never to be seen inside,
+ * The sandbox of this computer, or the reason, for people, why there is none. `hidden` is never visible inside,
  * whatever else is.
  */
 export async function openSandbox(
@@ -134,7 +134,7 @@ export async function openSandbox(
     const secret = await Promise.all(hidden.map((path) => host.realPath(path)));
     const root = await firstLine(host, clock, { command: "id", args: ["-u"] }) === "0";
     const users = await firstLine(host, clock, { command: "cat", args: ["/proc/self/uid_map"] });
-    // Root of a container may be a user like others outside; then it is well shut in as itself.
+    // Root of a container may be an ordinary user outside; confining it as itself is then enough.
     const really = root && /^\s*0\s+0\s+4294967295\s*$/.test(users);
     const variants = really ? AS_ROOT : root ? [...AS_ROOT, ...AS_USER] : AS_USER;
     const failures = new Set<string>();
@@ -193,7 +193,7 @@ class Bubblewrap implements Sandbox {
     };
   }
 
-  /** Why it does not work here, if it does not. */
+  /** The reason why it does not work here, if it does not. */
   async trial(host: SandboxHost): Promise<string | undefined> {
     const cell = await this.cell({ limits: TRIAL_LIMITS });
     const script = 'for path; do test ! -e "$path" || exit 9; done; echo inside';
@@ -226,7 +226,7 @@ class Bubblewrap implements Sandbox {
       ["--unshare-user", "--uid", `${uid}`, "--gid", `${uid}`, ...userNamespace];
     const home = needs.folder === undefined ? "/tmp" : FOLDER;
     const words = [
-      // If memory runs out, the kernel ends this first.
+      // If memory runs out, the kernel ends this process first.
       ...["/usr/bin/choom", "-n", "1000", "--", "/usr/bin/nice", "-n", "10"],
       ...["/usr/bin/bwrap", ...OWN, ...needs.network ? [] : ["--unshare-net"]],
       ...this.#view(needs),
@@ -236,12 +236,12 @@ class Bubblewrap implements Sandbox {
       "--",
       ...otherUser ? ["/usr/bin/setpriv", "--reuid", `${uid}`, "--regid", `${uid}`, ...BARE] : [],
       ...otherUser && isolate ? ["/usr/bin/bwrap", ...isolate, ...UNCHANGED, "--"] : [],
-      // Nobody but the user inside may be able to go there.
+      // Only the user inside may enter it.
       ...["/usr/bin/env", "-C", cwd ?? home],
       ...["/usr/bin/prlimit", ...limitWords(needs.limits), "--", command, ...args],
     ];
     const names = { USER: "job", LOGNAME: "job", HOME: home };
-    // The path is that of the programs above, not of what they run.
+    // `PATH` for the programs above, not for the program inside.
     return {
       command: words[0],
       args: words.slice(1),
@@ -251,7 +251,7 @@ class Bubblewrap implements Sandbox {
     };
   }
 
-  /** What there is to be seen. */
+  /** Everything visible inside. */
   #view({ folder, readable = [], network }: CellNeeds): string[] {
     const scratch = ["--perms", "1777", "--size", `${SCRATCH_BYTES}`, "--tmpfs"];
     const settings = [...SETTINGS, ...network ? NETWORK_SETTINGS : []];
@@ -266,7 +266,7 @@ class Bubblewrap implements Sandbox {
       ...readable.flatMap((path) => ["--ro-bind", path, path]),
       ...this.hidden.filter((path) => isBelow(path, ["/usr", ...SYSTEM, ...readable])).flatMap(masked),
       ...folder === undefined ? [] : ["--bind", folder, FOLDER],
-      // Else both are memory without a limit.
+      // Without sizes both would be memory without a limit.
       ...["--remount-ro", "/dev", "--remount-ro", "/"],
     ];
   }
@@ -286,18 +286,18 @@ const TRIAL_LIMITS: Limits = {
   folderFiles: 0,
 };
 
-/** Namespaces of its own; it ends with us, and cannot write to our terminal. */
+/** Separate namespaces; it ends with us, and cannot write to our terminal. */
 const OWN = [
   ...["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
   ...["--hostname", "sandbox", "--die-with-parent", "--new-session"],
 ];
-/** What it takes to become another user. */
+/** The capabilities that changing the user needs. */
 const SWITCHES = ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"].flatMap((name) => ["--cap-add", name]);
 const BARE = [
   ...["--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--no-new-privs"],
   "--",
 ];
-/** Everything where it is, for who only makes a user namespace. */
+/** The unchanged file system, for the step that only makes a user namespace. */
 const UNCHANGED = ["--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc"];
 
 function limitWords({ memoryBytes, cpuSeconds, processes, openFiles, fileBytes }: Limits): string[] {
@@ -313,12 +313,12 @@ function limitWords({ memoryBytes, cpuSeconds, processes, openFiles, fileBytes }
   ];
 }
 
-/** An empty place that nothing can be written to. */
+/** An empty read-only folder. */
 function masked(path: string): string[] {
   return ["--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path];
 }
 
-/** All folders above these, the upper ones first; else bubblewrap makes them for root alone. */
+/** All parent folders, from the top; bubblewrap would make them for root alone. */
 function foldersAbove(paths: readonly string[]): string[] {
   const found = new Set<string>();
   for (const path of paths) {
@@ -331,7 +331,7 @@ function isBelow(path: string, folders: readonly string[]): boolean {
   return folders.some((folder) => path === folder || path.startsWith(`${folder}/`));
 }
 
-/** Makes a folder, which nobody else has written to so far, and all that is in it somebody's. */
+/** Changes the owner of a folder that no stranger has written to yet, and of everything in it. */
 async function give(files: ReadFiles & WriteFiles, folder: string, uid: number): Promise<void> {
   for (const { name, kind } of await files.entries(folder)) {
     const path = join(folder, name);
@@ -341,7 +341,7 @@ async function give(files: ReadFiles & WriteFiles, folder: string, uid: number):
   await files.setOwner(folder, uid, uid);
 }
 
-/** What a program says. Throws with its complaint where it fails. */
+/** The output of a program. Throws with its error text if it fails. */
 async function firstLine(host: SandboxHost, clock: Clock, command: ProcessCommand): Promise<string> {
   const late = deadline(clock, TRY_MS, () => new SvcError("deadline_exceeded", "it does not end"));
   const process = host.spawn({ ...command, leash: true });
@@ -360,7 +360,7 @@ async function firstLine(host: SandboxHost, clock: Clock, command: ProcessComman
     ]);
     late.signal.throwIfAborted();
     if (code === 0) return said;
-    // What the shell says of a program that is not there.
+    // The shell's code for a missing program.
     const kind = code === 127 ? "not_found" : "failed_precondition";
     throw new SvcError(kind, complaint || `it ends with exit code ${code}`);
   } finally {
@@ -368,7 +368,7 @@ async function firstLine(host: SandboxHost, clock: Clock, command: ProcessComman
   }
 }
 
-/** Programs as they are: they can do what our user can. */
+/** Runs programs unconfined, with all rights of our user. */
 export const NO_SANDBOX: Sandbox = {
   description: "no sandbox",
   confines: false,

@@ -1,8 +1,8 @@
 /**
- * What programs in a sandbox use together, which the kernel does not limit for them: looked at again and again.
+ * Measures, again and again, what the programs of a sandbox use together, because the kernel does not limit that.
  *
- * Between two looks they may use more than they should, by as much as a process can take in that time; so the rest of
- * the computer has a reserve of memory and disk, which ends them too, whatever their own limits say.
+ * Between two measurements they may exceed a limit by as much as a process can take in that time; so the rest of the
+ * computer keeps a reserve of memory and disk, and running into it ends them too, whatever their own limits say.
  */
 
 import { join } from "node:path";
@@ -12,27 +12,27 @@ import { SvcError } from "../../base/error.ts";
 import type { RunningProcess } from "../../base/process.ts";
 
 export interface Limits {
-  /** Of all programs together, and for each by itself. */
+  /** Limits for all programs together, and for each one. */
   readonly memoryBytes: number;
-  /** Processor time of all together. */
+  /** Processor time of all programs. */
   readonly cpuSeconds: number;
-  /** And threads. */
+  /** Threads included. */
   readonly processes: number;
-  /** Of each process. */
+  /** For each process. */
   readonly openFiles: number;
-  /** Of one file. */
+  /** For each file. */
   readonly fileBytes: number;
-  /** What may come into the folder, beside what is there already. */
+  /** Growth of the folder beyond its initial size. */
   readonly folderBytes: number;
   readonly folderFiles: number;
 }
 
 const MIB = 1024 ** 2;
 const LOOK_MS = 250;
-/** Walking through the folder takes no more than this share of the time. */
+/** Largest share of the time that walking through the folder takes. */
 const WALK_SHARE = 0.1;
 const WALK_MS_MIN = 1_000;
-/** What the rest of the computer keeps. */
+/** The reserve of the rest of the computer. */
 const MEMORY_RESERVE_BYTES = 256 * MIB;
 const DISK_RESERVE_BYTES = 512 * MIB;
 /** Units of the times in `/proc/<pid>/stat` on every Linux (`USER_HZ`). */
@@ -40,8 +40,8 @@ const TICKS_PER_SECOND = 100;
 const FILES_AT_ONCE = 64;
 
 /**
- * Kills a process and its group if all that it has started uses too much; resolves when it has exited, with the
- * reason if that was it.
+ * Kills a process and its group if its descendants use too much together; resolves at its end, with the reason if that
+ * was the cause.
  */
 export async function watchUsage(
   process: Pick<RunningProcess, "pid" | "signal" | "exited">,
@@ -60,7 +60,7 @@ export async function watchUsage(
       if (!breach) await clock.sleep(LOOK_MS, over.signal);
     }
   } catch (error) {
-    // A sandbox that cannot be watched does not go on.
+    // A sandbox that cannot be watched must end.
     if (!over.signal.aborted) breach = SvcError.from(error);
   }
   if (over.signal.aborted) breach = undefined;
@@ -69,7 +69,7 @@ export async function watchUsage(
   return breach;
 }
 
-/** A folder that programs fill. */
+/** The growth of a folder. */
 export class WatchedFolder {
   #walkAtMs: number;
 
@@ -83,7 +83,7 @@ export class WatchedFolder {
     this.#walkAtMs = clock.monotonicMs();
   }
 
-  /** What is in it now is not counted. */
+  /** Its present content is not counted. */
   static async open(files: ReadFiles, path: string, limits: Limits, clock: Clock): Promise<WatchedFolder> {
     return new WatchedFolder(files, path, limits, await contentOf(files, path, Infinity), clock);
   }
@@ -108,18 +108,18 @@ export class WatchedFolder {
 }
 
 interface Content {
-  /** Folders, too. */
+  /** Folders included. */
   readonly files: number;
   /** On the disk. */
   readonly bytes: number;
 }
 
-/** What is in a folder; no more than is needed to see that there are more than so many files. */
+/** The content of a folder, counted only until it exceeds the given number of files. */
 async function contentOf(disk: ReadFiles, path: string, filesMax: number): Promise<Content> {
   const folders = [path];
   let [files, bytes] = [0, 0];
   for (let folder = folders.pop(); folder !== undefined && files <= filesMax; folder = folders.pop()) {
-    // They come and go, and may be shut.
+    // Files come and go, and folders may be unreadable.
     const entries = await disk.entries(folder).catch(() => []);
     files += entries.length;
     for (let at = 0; at < entries.length && files <= filesMax; at += FILES_AT_ONCE) {
@@ -134,7 +134,7 @@ async function contentOf(disk: ReadFiles, path: string, filesMax: number): Promi
   return { files, bytes };
 }
 
-/** All that comes from a process, itself included, held against the limits. */
+/** Compares a process and all its descendants with the limits. */
 async function processesBeyond(
   files: ReadFiles,
   root: number,
@@ -147,7 +147,7 @@ async function processesBeyond(
   }
   const resident = await sumOf(files, all, "status", /^VmRSS:\s+(\d+) kB$/m);
   if (resident <= limits.memoryBytes) return undefined;
-  // What they share has been counted for each; to count it once is slow.
+  // Shared memory is counted for each process; counting it once is slow.
   const bytes = await sumOf(files, all, "smaps_rollup", /^Pss:\s+(\d+) kB$/m) || resident;
   if (bytes <= limits.memoryBytes) return undefined;
   return tooMuch(`used ${mib(bytes)} of memory`, `at most ${mib(limits.memoryBytes)}`);
@@ -156,7 +156,7 @@ async function processesBeyond(
 interface Process {
   readonly pid: number;
   readonly parent: number;
-  /** Processor time of it and of those that it has buried. */
+  /** Processor time of the process and of its ended children. */
   readonly ticks: number;
 }
 
@@ -172,7 +172,7 @@ async function processesFrom(files: ReadFiles, root: number): Promise<Process[]>
   return all.filter(({ pid }) => found.has(pid));
 }
 
-/** A line of `/proc/<pid>/stat` (proc(5)); the name in it may hold anything. */
+/** A line of `/proc/<pid>/stat` (proc(5)); the name in it may contain any character. */
 export function parseStat(text: string): Process | undefined {
   const end = text.lastIndexOf(")");
   if (end < 0) return undefined;
@@ -193,12 +193,12 @@ async function sumOf(
   return (await Promise.all(each)).reduce((sum, bytes) => sum + bytes, 0);
 }
 
-/** Nothing of a process that is gone. */
+/** Nothing for a process that is gone. */
 function inProc(files: ReadFiles, pid: string, file: string): Promise<string> {
   return files.readTextFile(`/proc/${pid}/${file}`).catch(() => "");
 }
 
-/** Memory is used in ways that no process shows: files in memory that are not mapped. */
+/** Some memory belongs to no process: files in memory that nobody maps. */
 async function memoryBeyond(files: ReadFiles): Promise<SvcError | undefined> {
   const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(await files.readTextFile("/proc/meminfo")) ?? [];
   const left = Number(kilobytes ?? Infinity) * 1024;

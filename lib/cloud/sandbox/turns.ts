@@ -1,8 +1,8 @@
 /**
- * Turns: who of many may do what only few can do at once.
+ * Turns: decides who comes next when only a few of many can run at once.
  *
- * Fair among groups: a group has one turn at a time and a number of places to wait, and of the groups that wait the
- * one is next that has had least time lately. So who asks again and again, or hangs, takes time from itself alone.
+ * Fair among groups: a group has one turn at a time and a number of waiting places, and the waiting group that had the
+ * least time lately comes next. So a caller that asks again and again, or hangs, takes time from its own group alone.
  */
 
 import { type Clock, race } from "../../base/clock.ts";
@@ -11,14 +11,14 @@ import { SvcError } from "../../base/error.ts";
 export interface TurnLimits {
   /** Turns at once, of all groups. */
   readonly turnsMax: number;
-  /** Who may wait, of one group and of all. */
+  /** Limits of the waiting callers, of one group and of all. */
   readonly waitingMax: number;
   readonly waitingOfGroupMax: number;
   /** For people: `inferences`. */
   readonly what: string;
 }
 
-/** After this time it is forgotten how much a group has had. */
+/** After this time a group's used time is forgotten. */
 const LATELY_MS = 600_000;
 /** Groups whose time is remembered. */
 const GROUPS_MAX = 10_000;
@@ -40,7 +40,7 @@ export class Turns {
 
   constructor(private readonly limits: TurnLimits, private readonly clock: Clock) {}
 
-  /** Waits for a turn; gives what is to be called at its end. Throws `resource_exhausted` where too many wait. */
+  /** Waits for a turn; call the returned function at its end. Throws `resource_exhausted` if too many wait. */
   async enter(group: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const { waitingMax, waitingOfGroupMax, what } = this.limits;

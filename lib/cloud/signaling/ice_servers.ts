@@ -1,9 +1,10 @@
 /**
- * STUN and TURN: where callers and machines find out as what others see them, and who relays for those who find no way.
+ * STUN and TURN: the servers that tell callers and machines their public addresses, and that relay for peers without a
+ * direct path.
  *
- * The control plane answers STUN itself. A TURN server is another program, such as coturn, that shares a secret with the
- * control plane: each caller gets credentials of its own that are good for a day (the convention that coturn calls
- * `use-auth-secret`), so that nobody relays for strangers.
+ * The control plane answers STUN itself. A TURN server is another program, such as coturn, that shares a secret with
+ * the control plane: each caller gets credentials of its own that are valid for a day (coturn's `use-auth-secret`
+ * convention), so that it relays for no strangers.
  */
 
 import { createHmac } from "node:crypto";
@@ -18,16 +19,16 @@ import type { IceServer } from "../../wire/webrtc/addon.ts";
 export interface TurnOptions {
   /** `turn:host:port?transport=udp` */
   readonly urls: readonly string[];
-  /** What the TURN server has as its secret. */
+  /** The shared secret of the TURN server. */
   readonly secret: Secret;
 }
 
-/** TURN servers look at the time when a connection begins to use them. */
+/** TURN servers check the time when a connection starts to use the credentials. */
 const CREDENTIAL_SECONDS = 24 * 3600;
 const TURN_URL =
   /^turns?:(?:[a-z0-9](?:[a-z0-9.-]{0,252}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?(?:\?transport=(?:udp|tcp))?$/i;
 
-/** Throws `invalid_argument` for what is no address of a TURN server. */
+/** Throws `invalid_argument` for an address that is not a TURN server's. */
 export function checkedTurnUrl(url: string): string {
   if (TURN_URL.test(url)) return url;
   throw new SvcError(

@@ -1,11 +1,11 @@
 /**
- * The calls of several control planes on one database: a caller at one of them reaches a machine that answers at
+ * The calls of several control planes on one database: a caller at one of them reaches a machine that is connected to
  * another.
  *
- * Each process has a queue of its own. For a call that nobody takes there, it asks the others by notices; whichever has
- * an answerer that waits for the host claims the call, gets the offer, and from then on the two pass on what caller and
- * machine tell each other. Notices may be lost: then the call is not connected in time, and the caller calls again.
- * Tokens of callers stay where they were shown.
+ * Each process has a queue of its own. If no machine takes a call there, it asks the others by notices. The first
+ * process with a waiting machine claims the call and gets the offer; then the two pass on what caller and machine
+ * send. A lost notice means that the call does not connect in time, and the caller calls again. Tokens of callers stay
+ * in the process that received them.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -26,15 +26,15 @@ import type { Notices } from "../store/notices.ts";
 /** What signaling does with calls. */
 export type Calls = Pick<CallQueue, "offer" | "update" | "take" | "close">;
 
-/** How often the others are asked for an answerer while a call waits. */
+/** Interval of the question to the others while a call waits. */
 const SEEK_MS = 500;
 const HEAR_AGAIN_MS = 5_000;
 
 interface Told {
   readonly from: string;
-  /** Left out for all. */
+  /** Absent: to all. */
   readonly to?: string;
-  /** The id of the call where it was made. */
+  /** The id of the call in the process where it was made. */
   readonly call: string;
 }
 
@@ -47,11 +47,11 @@ type SentUpdate = Extract<CallerUpdate, { candidate: unknown } | { done: true }>
   readonly error: Failure;
 };
 
-/** What processes tell each other. */
+/** The messages between processes. */
 type Notice =
   & Told
   & (
-    /** Who has an answerer for this host? */
+    /** Asks which process has a machine for this host. */
     | { readonly kind: "seek"; readonly host: string }
     | { readonly kind: "claim" }
     | { readonly kind: "offer"; readonly host: string; readonly offer: Offer }
@@ -59,7 +59,7 @@ type Notice =
     /** There are no more stages. */
     | { readonly kind: "over"; readonly error?: Failure }
     | { readonly kind: "caller"; readonly update: SentUpdate }
-    /** From a process that the caller's update came to, to the one that has the call. */
+    /** From a process that received the caller's update, to the one that has the call. */
     | { readonly kind: "update"; readonly host: string; readonly update: SentUpdate }
   );
 
@@ -75,7 +75,7 @@ export interface SharedQueueParts {
 export class SharedQueue implements Calls {
   readonly #id = crypto.randomUUID();
   readonly #closing = new AbortController();
-  /** The hosts of calls made here that nobody has taken yet. */
+  /** The hosts of calls made here that no machine has taken yet. */
   readonly #sought = new Map<string, string>();
   /** Calls made here that another process has claimed. */
   readonly #given = new Map<string, { readonly incoming: IncomingCall; readonly callOff: () => void }>();
@@ -113,7 +113,7 @@ export class SharedQueue implements Calls {
     for (const call of [...this.#given.keys()]) this.#forget(call);
   }
 
-  /** Resolves when nothing is heard any more. */
+  /** Resolves when no notice is processed any more. */
   async closed(): Promise<void> {
     await this.#hearing;
   }
@@ -196,7 +196,7 @@ export class SharedQueue implements Calls {
     }
   }
 
-  /** Hands a call to the process that was the first to claim it, and passes on what the caller tells. */
+  /** Hands a call to the first process that claims it, and passes on what the caller sends. */
   async #give(call: string, to: string): Promise<void> {
     const { local, clock } = this.parts;
     const host = this.#sought.get(call);
@@ -224,7 +224,7 @@ export class SharedQueue implements Calls {
     return given?.incoming;
   }
 
-  /** Offers another process's call to those who answer here, and passes on what they tell. */
+  /** Offers another process's call to the machines here, and passes on what they send. */
   async #answer({ from: to, call, host, offer }: Extract<Notice, { kind: "offer" }>): Promise<void> {
     let error: Failure | undefined;
     try {

@@ -1,9 +1,8 @@
 /**
- * Who may use signaling: whoever has a token of the control plane, and whoever has one for the machine that is called.
+ * Authentication for signaling: accepts tokens of the control plane, and tokens of the machine that is called.
  *
- * Published clients that dial with external authentication show the signaling server the very token that they have got
- * for the machine. It is good for calls to that machine and for nothing else here: a machine that has been shown it
- * reaches no other one with it.
+ * Published clients with external authentication send the signaling server the token that they got for the machine. It
+ * is valid for calls to that machine only: a machine that received it reaches no other machine with it.
  */
 
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
@@ -23,7 +22,7 @@ export interface SignalingGateParts {
   readonly keys: Pick<KeySource, "isCurrent">;
 }
 
-/** The guard, for which tokens of machines are good at signaling too. */
+/** The guard, extended to accept machine tokens for signaling. */
 export function signalingGuard({ guard, tokens, keys }: SignalingGateParts): Guard {
   const check = async (ctx: CallContext, token: string) => {
     const [host, ...others] = ctx.requestHeader.all(HOST);
@@ -52,7 +51,7 @@ export function signalingGuard({ guard, tokens, keys }: SignalingGateParts): Gua
   };
 }
 
-/** A token of a machine, if the call is one of signaling and shows it. */
+/** The machine token of a signaling call. */
 function machineTokenOf({ path, requestHeader }: CallContext): string | undefined {
   if (!path.startsWith(`/${SignalingService.typeName}/`)) return undefined;
   const [value = "", ...others] = requestHeader.all("authorization");

@@ -1,9 +1,9 @@
 /**
- * The local certificate authority: what machines and the control plane itself show to those who connect over TLS.
+ * The local certificate authority: issues the certificates that machines and the control plane show to TLS clients.
  *
- * Its key is one of the control plane's secrets, so that there is one authority however many control planes work on
- * it. People make their systems trust its certificate; while one takes the place of another, those of both. The keys of
- * machines are sealed with it: a copy of the database is no machine's key.
+ * Its key is one of the control plane's secrets, so that control planes on one database share one authority. People
+ * make their systems trust its certificate; during a rotation, both certificates. It seals the keys of machines: a
+ * copy of the database does not reveal them.
  */
 
 import { Buffer } from "node:buffer";
@@ -27,7 +27,7 @@ export interface Certificate {
   /** The certificate, then the authority's (PEM). */
   readonly certificate: string;
   readonly privateKey: string;
-  /** When to ask for a new one. */
+  /** When to request a new one. */
   readonly renewMs: number;
 }
 
@@ -36,7 +36,7 @@ const DAY_MS = 24 * 3600 * 1000;
 const AUTHORITY_DAYS = 3650;
 const CERTIFICATE_DAYS = 90;
 const RENEW_DAYS = 60;
-/** Clocks of machines may be behind. */
+/** Allows for slow clocks of machines. */
 const EARLIER_MS = DAY_MS;
 
 interface Kept {
@@ -51,7 +51,7 @@ export class Authority {
     private readonly clock: Clock,
   ) {}
 
-  /** PEM: what people trust, the one that signs first. */
+  /** PEM: the certificates that people trust, the signing one first. */
   get certificate(): string {
     return this.#all().map(({ certificate }) => certificate).join("");
   }
@@ -60,7 +60,7 @@ export class Authority {
     return this.secrets.good("authority").map((value) => JSON.parse(value));
   }
 
-  /** A certificate for these names and addresses, good for 90 days. */
+  /** A certificate for these names and addresses, valid for 90 days. */
   async issue(names: readonly string[]): Promise<Certificate> {
     const nowMs = this.clock.nowMs();
     const [{ certificate, privateKey }] = this.#all();
@@ -91,19 +91,19 @@ export class Authority {
     };
   }
 
-  /** Whether the authority that signs now has signed this certificate. */
+  /** Whether the current authority has signed this certificate. */
   hasSigned({ certificate }: Certificate): boolean {
     return certificate.endsWith(this.#all()[0].certificate);
   }
 
-  /** The certificate of a part: the same one until it is time for a new one, or the part has other names. */
+  /** The certificate of a part: the same one until it is due for renewal, or the part has other names. */
   async ofPart(partId: string, names: readonly string[]): Promise<Certificate> {
     const find = `SELECT certificate, sealed_key AS "sealedKey", renew_ms AS "renewMs" FROM certificates
       WHERE part_id = ? AND names = ? AND renew_ms > ?`;
     const key = [partId, names.join(" "), this.clock.nowMs()];
     const found = async (sql: Sql) => {
       const [kept] = await sql.query<Omit<Certificate, "privateKey"> & { sealedKey: string }>(find, ...key);
-      // One of an authority that nobody trusts any more is no use.
+      // A certificate of a removed authority is useless.
       const signer = kept && this.#all().find((one) => kept.certificate.endsWith(one.certificate));
       const privateKey = signer && opened(kept.sealedKey, signer, partId);
       return privateKey === undefined ? undefined : { ...kept!, privateKey };
@@ -129,7 +129,7 @@ export class Authority {
   }
 }
 
-/** AES-256-GCM; the key follows from the authority's, and a part's text opens for that part alone. */
+/** AES-256-GCM; the key is derived from the authority's, and a part's text opens for that part alone. */
 const CIPHER = "aes-256-gcm";
 const [NONCE_BYTES, TAG_BYTES] = [12, 16];
 
@@ -144,7 +144,7 @@ function sealed(text: string, authority: Kept, partId: string): string {
   return Buffer.concat(bytes).toString("base64");
 }
 
-/** `undefined` for what somebody has changed, or sealed for another part. */
+/** `undefined` if the text was changed, or sealed for another part. */
 function opened(text: string, authority: Kept, partId: string): string | undefined {
   const bytes = Buffer.from(text, "base64");
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined;
@@ -158,7 +158,7 @@ function opened(text: string, authority: Kept, partId: string): string | undefin
   }
 }
 
-/** A new authority. Each has a name of its own: by it, others find whose a certificate is. */
+/** A new authority. Each has a unique name, by which clients find the issuer of a certificate. */
 export async function newAuthority(nowMs: number): Promise<Kept> {
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
   const certificate = await X509CertificateGenerator.createSelfSigned({

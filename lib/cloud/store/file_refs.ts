@@ -1,9 +1,9 @@
 /**
- * Which contents of the file store are still referred to, and from where.
+ * Counts references to the contents of the file store.
  *
- * The same content may belong to several rows of several tables. Promises: what a row refers to is there, whoever
- * uploads and removes the same content at the same time, in this process or in another one; what nobody refers to
- * does not stay.
+ * The same content may belong to several rows of several tables. A content exists as long as a row refers to it,
+ * whoever uploads and removes the same content at the same time, in this process or another; an unreferenced content
+ * is removed.
  */
 
 import type { FileStore, StoredFile } from "./files.ts";
@@ -18,15 +18,15 @@ export const CONTENT_TABLES: readonly string[] = [
   "training_images",
 ];
 
-/** Removes a content if nobody refers to it. To be called after the transaction that let go of it. */
+/** Removes a content without references. Call it after the transaction that dropped the last one. */
 export async function releaseFile(sql: Sql, files: FileStore, sha256: string): Promise<void> {
   if (await isNeeded(sql, sha256)) return;
   await files.removeUnless(sha256, () => isNeeded(sql, sha256));
 }
 
 /**
- * Takes in a content and refers to it: `refer` runs the transaction that does. Where any of it fails, nothing stays
- * behind. Throws `resource_exhausted` where the content has more than `bytesMax` bytes.
+ * Stores a content and refers to it: `refer` runs the transaction for that. If any of it fails, nothing stays behind.
+ * Throws `resource_exhausted` for a content of more than `bytesMax` bytes.
  */
 export async function keepFile<T>(
   sql: Sql,
@@ -47,7 +47,7 @@ export async function keepFile<T>(
   }
 }
 
-/** Removes contents that a process which was killed in the middle of an upload has left behind. */
+/** Removes contents left behind by a process that was killed during an upload. */
 export async function releaseOrphans(
   sql: Sql,
   files: FileStore,

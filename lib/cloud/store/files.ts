@@ -1,8 +1,8 @@
 /**
- * Files by what is in them: whole, immutable, and found by the SHA-256 of their content.
+ * Content-addressed files: complete, immutable, and found by the SHA-256 of their content.
  *
- * Owns one folder. A file is written under another name, synced and then named, so that what has a name is whole
- * and outlives a power loss. Control planes that share a database share this folder too.
+ * Owns one folder. A file is written under a temporary name, synced and then renamed, so that a named file is complete
+ * and survives a power loss. Control planes that share a database share this folder too.
  */
 
 import { createHash, randomUUID } from "node:crypto";
@@ -16,12 +16,12 @@ import {
 } from "../../base/files/files.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 
-/** A content that has come in, and that stays whatever others do to the one of the same hash. */
+/** A stored content that stays, whatever others do to a content with the same hash. */
 export interface Upload {
   readonly file: StoredFile;
-  /** Whoever uploads it refers to it by now: from here on it is there for as long as somebody does. */
+  /** The uploader refers to it: from here on it exists as long as it has a reference. */
   keep(): Promise<void>;
-  /** Nothing has come of the upload. The content stays, as others may refer to it: see `releaseFile`. */
+  /** The upload has failed. The content stays, because others may refer to it: see `releaseFile`. */
   abandon(): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ type StoreFiles = ReadFiles & WriteFiles & LogFiles;
 export class FileStore {
   private constructor(private readonly disk: StoreFiles, private readonly folder: string) {}
 
-  /** Opens the folder, made where there is none, and clears away what an earlier process did not finish. */
+  /** Opens the folder, creates it if it is missing, and removes what an earlier process did not finish. */
   static async open(
     disk: StoreFiles,
     folder: string,
@@ -47,7 +47,7 @@ export class FileStore {
       for (const name of await disk.readFolder(folder)) {
         if (!name.endsWith(TEMPORARY)) continue;
         const path = join(folder, name);
-        // A younger one may be what another process is writing.
+        // Another process may be writing a younger one.
         const found = await disk.stat(path);
         if (found && found.modifiedMs < olderThanMs) await disk.remove(path);
       }
@@ -55,14 +55,14 @@ export class FileStore {
     });
   }
 
-  /** Keeps a content. Throws `resource_exhausted` where it has more than `bytesMax` bytes. */
+  /** Stores a content. Throws `resource_exhausted` for more than `bytesMax` bytes. */
   async put(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<StoredFile> {
     const upload = await this.receive(content, bytesMax);
     await upload.keep();
     return upload.file;
   }
 
-  /** The same where others may remove the content at the same time: it is held under a second name until settled. */
+  /** The same while others may remove the content: a second name holds it until `settle`. */
   async receive(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<Upload> {
     const temporary = join(this.folder, `${randomUUID()}${TEMPORARY}`);
     const drop = () => this.disk.remove(temporary);
@@ -101,7 +101,7 @@ export class FileStore {
     return found;
   }
 
-  /** The hashes of all contents that came before a time. */
+  /** The hashes of all contents stored before a time. */
   async *list({ olderThanMs }: { olderThanMs: number }): AsyncGenerator<string> {
     for (
       const folder of (await this.disk.readFolder(this.folder)).filter((name) => /^[0-9a-f]{2}$/.test(name))
@@ -117,7 +117,7 @@ export class FileStore {
     await attempt(`remove the file ${sha256}`, () => this.disk.remove(this.#path(sha256)));
   }
 
-  /** Removes a content unless `isNeeded` says otherwise, which is asked while nobody can find the content. */
+  /** Removes a content unless `isNeeded`, called while nobody can find the content, says otherwise. */
   async removeUnless(sha256: string, isNeeded: () => Promise<boolean>): Promise<void> {
     const path = this.#path(sha256);
     const aside = join(this.folder, `${randomUUID()}${TEMPORARY}`);
@@ -128,7 +128,7 @@ export class FileStore {
         if (SvcError.from(error).code === "not_found") return;
         throw error;
       }
-      // Where it cannot be known, the content stays.
+      // If the answer is unknown, the content stays.
       const needed = await isNeeded().catch((error) => ({ error }));
       if (needed !== false) await this.#publish(aside, path);
       await this.disk.remove(aside);
@@ -136,7 +136,7 @@ export class FileStore {
     });
   }
 
-  /** Gives a file its name, unless its content is there already. */
+  /** Names a file, unless its content exists already. */
   async #publish(from: string, path: string): Promise<void> {
     try {
       await this.disk.addName(from, path);

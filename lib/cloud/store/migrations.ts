@@ -6,7 +6,7 @@
 
 export const MIGRATIONS: readonly (readonly string[])[] = [
   [
-    // What the control plane keeps to itself: signing keys and the like.
+    // The control plane's own secrets: signing keys and the like.
     `CREATE TABLE secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL)`,
     `CREATE TABLE organizations (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_ms BIGINT NOT NULL)`,
     `CREATE TABLE locations (
@@ -62,9 +62,9 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `ALTER TABLE parts ADD COLUMN config_ms BIGINT NOT NULL DEFAULT 0`,
     `ALTER TABLE parts ADD COLUMN revision BIGINT NOT NULL DEFAULT 0`,
     `ALTER TABLE parts ADD COLUMN restart BIGINT NOT NULL DEFAULT 0`,
-    // What the part last told of itself, as JSON.
+    // The part's last report about itself, as JSON.
     `ALTER TABLE parts ADD COLUMN info TEXT NOT NULL DEFAULT '{}'`,
-    // Entry n tells of the change that made revision n; it holds what was there before.
+    // Entry n describes the change to revision n; it holds the text before it.
     `CREATE TABLE part_history (
       part_id TEXT NOT NULL REFERENCES parts (id) ON DELETE CASCADE,
       revision BIGINT NOT NULL,
@@ -95,7 +95,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   [
     // Numbers of a part's log entries: given in the order of their arrival, some never used.
     `CREATE TABLE log_heads (part_id TEXT PRIMARY KEY, number BIGINT NOT NULL)`,
-    // Entries outlive their part, until their time is over.
+    // Entries outlive their part, until they expire.
     `CREATE TABLE logs (
       part_id TEXT NOT NULL,
       number BIGINT NOT NULL,
@@ -146,7 +146,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   ],
   // Captured data and datasets.
   [
-    // Where data comes from. The id is made of all the rest; machines and parts may be gone, their data stays.
+    // The source of data. The id is derived from all other columns; data stays when machines and parts are gone.
     `CREATE TABLE data_origins (
       id TEXT PRIMARY KEY,
       organization_id TEXT NOT NULL REFERENCES organizations (id),
@@ -162,7 +162,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX data_origins_by_part ON data_origins (part_id)`,
     `CREATE INDEX data_origins_by_organization ON data_origins (organization_id)`,
-    // Two uploads with one key are one and the same. Times of captures are in microseconds.
+    // Two uploads with one key are the same. Times of capture are in microseconds.
     `CREATE TABLE binary_data (
       id TEXT PRIMARY KEY,
       origin_id TEXT NOT NULL REFERENCES data_origins (id),
@@ -184,7 +184,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       tag TEXT NOT NULL,
       PRIMARY KEY (data_id, tag)
     )`,
-    // A box where there are coordinates, from 0 to 1; else a classification.
+    // A box if it has coordinates, from 0 to 1; else a classification.
     `CREATE TABLE annotations (
       id TEXT PRIMARY KEY,
       data_id TEXT NOT NULL REFERENCES binary_data (id) ON DELETE CASCADE,
@@ -258,7 +258,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE INDEX training_jobs_by_organization ON training_jobs (organization_id, number)`,
     `CREATE INDEX training_jobs_by_state ON training_jobs (state, queue, number)`,
     `CREATE INDEX training_jobs_by_content ON training_jobs (sha256)`,
-    // What jobs that have not ended learn from, each image as JSON.
+    // The training data of unfinished jobs, each image as JSON.
     `CREATE TABLE training_images (
       job_id TEXT NOT NULL REFERENCES training_jobs (id) ON DELETE CASCADE,
       position BIGINT NOT NULL,
@@ -293,7 +293,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       UNIQUE (name, version, platform)
     )`,
     `CREATE INDEX releases_by_content ON releases (sha256)`,
-    // What a part's agent last told, as JSON.
+    // The last report of a part's agent, as JSON.
     `CREATE TABLE agents (
       part_id TEXT PRIMARY KEY REFERENCES parts (id) ON DELETE CASCADE,
       report TEXT NOT NULL,
@@ -303,18 +303,18 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   [
     `CREATE INDEX training_jobs_by_key ON training_jobs (key_id)`,
   ],
-  // What the control plane tells its commands.
+  // Facts for the control plane's commands.
   [
     `CREATE TABLE settings (
       name TEXT PRIMARY KEY,
       value TEXT NOT NULL
     )`,
   ],
-  // Whose a key is: only there it is renamed, replaced and deleted.
+  // The owner of a key: only the owner renames, replaces and deletes it.
   [
     `ALTER TABLE api_keys ADD COLUMN organization_id TEXT REFERENCES organizations (id)`,
-    // A key of before belongs to the one organization that had been there for it to be made in. Where its roles are
-    // in several of those, nobody can tell by whom it was made: it is left to whoever runs the control plane.
+    // An older key belongs to the only organization in which it can have been made. If its roles are in several of
+    // those, nobody can tell who made it: the operator of the control plane decides.
     `UPDATE api_keys SET organization_id = (
       SELECT CASE WHEN COUNT(DISTINCT o.id) = 1 THEN MIN(o.id) END
       FROM grants g
@@ -327,7 +327,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX api_keys_by_organization ON api_keys (organization_id)`,
   ],
-  // How much each part logs: what it has logged on the last day that it logged anything.
+  // The amount that each part logged on the last day with logs.
   [
     `CREATE TABLE log_days (
       part_id TEXT PRIMARY KEY REFERENCES parts (id) ON DELETE CASCADE,
@@ -336,7 +336,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       bytes BIGINT NOT NULL
     )`,
   ],
-  // Whose turn it is in each queue: kept apart from jobs, which are deleted.
+  // Whose turn it is in each queue: separate from jobs, which are deleted.
   [
     `CREATE TABLE training_turns (
       organization_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
@@ -346,23 +346,23 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       PRIMARY KEY (organization_id, queue)
     )`,
   ],
-  // Private keys of machines were kept as they are. Machines ask for new certificates, whose keys are sealed.
+  // Private keys of machines were stored in the clear. Machines request new certificates, whose keys are sealed.
   [
     `ALTER TABLE certificates RENAME COLUMN private_key TO sealed_key`,
-    // Their bytes are still in the database's files: the next start removes them.
+    // The database's files still contain their bytes: the next start removes them.
     `INSERT INTO secrets (name, value) SELECT 'unscrubbed', 'yes' WHERE EXISTS (SELECT 1 FROM certificates)
       ON CONFLICT (name) DO NOTHING`,
     `DELETE FROM certificates`,
   ],
-  // What people note about things, as JSON.
+  // People's notes about things, as JSON.
   ["organizations", "locations", "machines", "parts"].map((table) =>
     `ALTER TABLE ${table} ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'`
   ),
-  // How the model of a job is to be learned, as JSON: what its submitter has said of it.
+  // Learning settings of a job, as JSON, as its submitter gave them.
   [
     `ALTER TABLE training_jobs ADD COLUMN learning TEXT NOT NULL DEFAULT '{}'`,
   ],
-  // Sequences: windows of time in what a part has captured. Where it was then is kept as data origins keep it.
+  // Sequences: time windows in the captured data of a part. The source is stored as in data origins.
   [
     `CREATE TABLE sequences (
       id TEXT PRIMARY KEY,
@@ -386,7 +386,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX dataset_sequences_by_sequence ON dataset_sequences (sequence_id)`,
   ],
-  // The organizations that a location is for beside its own one.
+  // The guest organizations of a location.
   [
     `CREATE TABLE location_shares (
       location_id TEXT NOT NULL REFERENCES locations (id) ON DELETE CASCADE,
@@ -396,7 +396,7 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE INDEX location_shares_by_organization ON location_shares (organization_id)`,
   ],
   [
-    // Each is either a location's or a part's.
+    // Each belongs either to a location or to a part.
     `CREATE TABLE shared_secrets (
       id TEXT PRIMARY KEY,
       location_id TEXT REFERENCES locations (id) ON DELETE CASCADE,
@@ -418,9 +418,9 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     )`,
     `CREATE INDEX training_containers_by_organization ON training_containers (organization_id, created_ms, id)`,
   ],
-  // Fragments as each revision had them.
+  // Fragments at each of their revisions.
   [
-    // Another one for each change of what a configuration may get of a fragment.
+    // Differs after each change of what a configuration may get from a fragment.
     `ALTER TABLE fragments ADD COLUMN stamp BIGINT NOT NULL DEFAULT 0`,
     `CREATE TABLE fragment_revisions (
       fragment_id TEXT NOT NULL REFERENCES fragments (id) ON DELETE CASCADE,
@@ -440,11 +440,11 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
       PRIMARY KEY (fragment_id, tag)
     )`,
   ],
-  // Times of captures that SQLite keeps and cannot give back (after the year 2255) hid all captured data behind them.
+  // Capture times that SQLite stores but cannot return (after the year 2255) hid all captured data behind them.
   [
     `UPDATE binary_data SET captured_us = 9007199254740991 WHERE captured_us > 9007199254740991`,
     `UPDATE binary_data SET received_us = 9007199254740991 WHERE received_us > 9007199254740991`,
-    // Of the very same reading at several such times one stays.
+    // Of equal readings at several such times one stays.
     `DELETE FROM tabular_data WHERE captured_us > 9007199254740991 AND EXISTS (
       SELECT 1 FROM tabular_data AS t WHERE t.origin_id = tabular_data.origin_id
         AND t.entry_id = tabular_data.entry_id AND t.captured_us >= 9007199254740991

@@ -1,7 +1,7 @@
 /**
  * The store in a database of PostgreSQL, which any number of control planes may share.
  *
- * Owns the pool of connections. Transactions are serializable; one that could not be lined up with others runs again.
+ * Owns the connection pool. Transactions are serializable; a transaction that conflicts with others runs again.
  */
 
 import postgres from "postgres";
@@ -12,10 +12,10 @@ import type { Sql, SqlValue, Store } from "./store.ts";
 
 const CONNECTIONS_MAX = 10;
 const CONNECT_SECONDS = 10;
-/** How often a transaction is tried; the pauses between grow up to the given one. */
+/** Tries of a transaction; the pauses between them grow up to the given one. */
 const ATTEMPTS_MAX = 30;
 const PAUSE_MAX_MS = 200;
-/** Any number, the same in every version: whoever changes tables holds it. */
+/** A fixed number, the same in every version: a process holds it while it changes tables. */
 const SCHEMA_LOCK = 77_341;
 const INT8 = 20;
 
@@ -66,7 +66,7 @@ export class PostgresStore implements Store {
     return bytes;
   }
 
-  /** The table gets a new file; what archives of the server's own log have is not in our hands. */
+  /** Rewrites the table's file; archives of the server's own log are out of reach. */
   scrub(table: string): Promise<void> {
     return this.exclusive(async (sql) => {
       await sql.query(`CREATE TEMPORARY TABLE scrubbed ON COMMIT DROP AS SELECT * FROM ${table}`);
@@ -94,7 +94,7 @@ export class PostgresStore implements Store {
   }
 }
 
-/** By NOTIFY, on a connection of its own to listen. */
+/** By NOTIFY; listens on a connection of its own. */
 class PostgresNotices implements Notices {
   readonly shared = true;
   /** One statement after another, so that notices arrive in their order. */
@@ -138,7 +138,7 @@ async function statement<R>(client: Client, text: string, values: readonly SqlVa
   }
 }
 
-/** `?` as `$1`, `$2`…; there are no question marks in our texts but those. */
+/** Turns `?` into `$1`, `$2`…; our statements contain no other question marks. */
 function numbered(text: string): string {
   let number = 0;
   return text.replaceAll("?", () => `$${++number}`);
@@ -162,7 +162,7 @@ function isConflict(error: unknown): boolean {
 function failure(text: string, error: unknown): unknown {
   const { code: state } = error as { code?: string };
   if (error instanceof SvcError || state === undefined) return error;
-  // What is not five letters and digits comes from the connection and not from the database.
+  // Other codes than five letters and digits come from the connection, not from the database.
   const code = CODES_OF[state] ?? (/^[0-9A-Z]{5}$/.test(state) ? "internal" : "unavailable");
   return new SvcError(code, `database: ${messageOf(error)} (${text.trim().slice(0, 80)})`, { cause: error });
 }

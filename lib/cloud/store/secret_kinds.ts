@@ -1,5 +1,5 @@
 /**
- * The kinds of secrets that a control plane has: how each is made, and how long an old one stays good beside a new one.
+ * The kinds of secrets of a control plane: how each is made, and how long an old one stays valid beside a new one.
  */
 
 import { generateKeyPair, generateKeyPairSync, randomBytes } from "node:crypto";
@@ -9,19 +9,19 @@ import { TOKEN_MS } from "../../wire/tokens.ts";
 import { newAuthority } from "./authority.ts";
 
 export interface SecretKind {
-  /** As commands call it. */
+  /** Its name in commands. */
   readonly word: "token" | "authority" | "release" | "links";
   /** Its name in the database of an older version. */
   readonly earlier: string;
-  /** How long a new key is shown to those who check signatures before it signs. */
+  /** How long a new key is published before it signs. */
   readonly leadMs: number;
-  /** How long what an old key has signed is good after its last signature. */
+  /** How long signatures of an old key stay valid after its last one. */
   readonly lifetimeMs: number;
-  /** A new value; it follows on the one before, where there is one. */
+  /** Makes a new value as the successor of the previous one, if there is one. */
   make(nowMs: number, previous: string | undefined): string | Promise<string>;
 }
 
-/** The line of the keys that sign releases, and the private half of the newest one. */
+/** The chain of keys that sign releases, and the private half of the newest one. */
 export interface ReleaseSecret {
   /** Oldest first. */
   readonly keys: readonly ReleaseKey[];
@@ -31,14 +31,14 @@ export interface ReleaseSecret {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** Certificates of machines are good for so long, and links to data for at most so long. */
+/** Certificates of machines are valid for this long, links to data for at most this long. */
 const CERTIFICATE_MS = 90 * DAY_MS;
 const DATA_LINK_MS = 7 * DAY_MS;
 const DOWNLOAD_LINK_MS = 2 * HOUR_MS;
 
 const RSA_BITS = 2048;
 
-/** Made aside: it takes a moment. */
+/** Made in advance, because it takes a moment. */
 async function newRsaKey(): Promise<string> {
   const { privateKey } = await promisify(generateKeyPair)("rsa", { modulusLength: RSA_BITS });
   return privateKey.export({ format: "pem", type: "pkcs8" }) as string;
@@ -47,7 +47,7 @@ async function newRsaKey(): Promise<string> {
 const newLinkSecret = () => randomBytes(32).toString("base64url");
 
 const KINDS = {
-  // All control planes on the database have heard of a new key before it signs.
+  // All control planes on the database know a new key before it signs.
   token: {
     word: "token",
     earlier: "signing-key",
@@ -55,7 +55,7 @@ const KINDS = {
     lifetimeMs: TOKEN_MS,
     make: () => generateKeyPairSync("ed25519").privateKey.export({ format: "pem", type: "pkcs8" }) as string,
   },
-  // Machines verify these tokens themselves: those that are switched on have heard of a new key before it signs.
+  // Machines verify these tokens themselves: machines that are switched on know a new key before it signs.
   "machine-token": {
     word: "token",
     earlier: "machine-token",
@@ -71,7 +71,7 @@ const KINDS = {
     lifetimeMs: CERTIFICATE_MS,
     make: async (nowMs) => JSON.stringify(await newAuthority(nowMs)),
   },
-  // The old key signs the new one and nothing after it: whoever trusts it finds the way.
+  // The old key signs the new one and nothing after it, so that programs that trust the old one find the new one.
   release: {
     word: "release",
     earlier: "release-keys",
@@ -102,7 +102,7 @@ const KINDS = {
 export type SecretName = keyof typeof KINDS;
 export const SECRET_KINDS: { readonly [N in SecretName]: SecretKind } = KINDS;
 
-/** The secrets that a command means by a word. */
+/** The secrets that a word on the command line selects. */
 export function secretsNamed(word: string): SecretName[] {
   return (Object.keys(KINDS) as SecretName[]).filter((name) => KINDS[name].word === word);
 }

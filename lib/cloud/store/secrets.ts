@@ -1,9 +1,9 @@
 /**
- * The control plane's own secrets: what signs tokens, certificates, releases and links.
+ * The control plane's own secrets: the keys that sign tokens, certificates, releases and links.
  *
- * Owns a folder with a file for each, for its user's eyes only. The database knows them by fingerprints alone: control
- * planes that share it have the same folder or a copy, and one with other keys does not start. A key that is replaced
- * stays good for as long as what it has signed. Nothing here survives in the database of an older version.
+ * Owns a folder with a file for each, readable by its user alone. The database has only their fingerprints: control
+ * planes that share it have the same folder or a copy, and one with other keys does not start. A replaced key stays
+ * valid as long as its signatures. Secrets in a database of an older version are moved out of it.
  */
 
 import { createHash } from "node:crypto";
@@ -18,22 +18,22 @@ import type { Sql, Store } from "./store.ts";
 export interface SecretsParts {
   readonly store: Store;
   readonly host: Platform & ReadFiles & WriteFiles;
-  /** Made where there is none. */
+  /** Created if it is missing. */
   readonly folder: string;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "info" | "warn" | "error">;
 }
 
-/** A key as a file has it, the newest last. */
+/** A key in a file, the newest last. */
 export interface SecretKey {
-  /** Of its value. */
+  /** Fingerprint of its value. */
   readonly id: string;
-  /** Empty for one that is good no more. */
+  /** Empty if it is no longer valid. */
   readonly value: string;
   readonly made_ms: number;
-  /** From when it signs. */
+  /** The time from which it signs. */
   readonly from_ms: number;
-  /** Until when what it has signed is good; left out for the newest one. */
+  /** The time until which its signatures are valid; absent for the newest one. */
   readonly until_ms?: number;
 }
 
@@ -44,7 +44,7 @@ const OTHERS = 0o007;
 /** How often a running control plane looks for keys that a command has made. */
 const LOOK_MS = 5_000;
 const KEYS_MAX = 20;
-/** Stands in the table while bytes of a removed secret may be left in the database's files. */
+/** A table entry that marks bytes of a removed secret that the database's files may still contain. */
 const UNSCRUBBED = "unscrubbed";
 
 export class Secrets {
@@ -54,8 +54,8 @@ export class Secrets {
   private constructor(private readonly parts: SecretsParts) {}
 
   /**
-   * Reads the keys, makes those that there have never been, and moves those of an older version out of the database.
-   * Throws `failed_precondition` for keys that are not those of the database.
+   * Reads the keys, creates those that have never existed, and moves those of an older version out of the database.
+   * Throws `failed_precondition` for keys that are not the database's.
    */
   static async open(parts: SecretsParts): Promise<Secrets> {
     const { folder, store, logger } = parts;
@@ -74,7 +74,7 @@ export class Secrets {
     return secrets;
   }
 
-  /** Replaces keys that are lost, or that a stranger has: what they have signed is good no more. */
+  /** Replaces lost or stolen keys: their signatures are no longer valid. */
   static async replace(parts: SecretsParts, names: readonly SecretName[]): Promise<void> {
     await parts.host.makeFolder(parts.folder, { mode: FOLDER_MODE });
     const secrets = new Secrets(parts);
@@ -87,7 +87,7 @@ export class Secrets {
     }
   }
 
-  /** The values that are good, the one that signs first. */
+  /** The valid values, the signing one first. */
   good(name: SecretName): readonly string[] {
     const nowMs = this.parts.clock.nowMs();
     const keys = (this.#loaded.get(name) ?? []).filter(({ value, until_ms }) =>
@@ -97,12 +97,12 @@ export class Secrets {
     return [signing, ...keys.filter((key) => key !== signing)].map(({ value }) => value);
   }
 
-  /** What is known of the keys of a name, the newest last. */
+  /** The facts about the keys of a name, the newest last. */
   list(name: SecretName): readonly Omit<SecretKey, "value">[] {
     return (this.#loaded.get(name) ?? []).map(({ value: _, ...key }) => key);
   }
 
-  /** Makes a new key. It signs after a while, so that all who check signatures know it by then; see `SECRET_KINDS`. */
+  /** Makes a new key. It signs only after a while, so that every verifier knows it by then; see `SECRET_KINDS`. */
   async rotate(name: SecretName): Promise<void> {
     const { leadMs, lifetimeMs } = SECRET_KINDS[name];
     const nowMs = this.parts.clock.nowMs();
@@ -116,7 +116,7 @@ export class Secrets {
     });
   }
 
-  /** Follows what commands do to the keys, until the signal aborts. */
+  /** Applies the commands' changes of the keys, until the signal aborts. */
   async follow(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.parts;
     while (!signal.aborted) {
@@ -146,7 +146,7 @@ export class Secrets {
     }
   }
 
-  /** The keys of a name as file and database agree on them. */
+  /** The keys of a name on which file and database agree. */
   async #agreed(sql: Sql, name: SecretName): Promise<readonly SecretKey[]> {
     const { earlier } = SECRET_KINDS[name];
     const noted = await notedId(sql, name);
@@ -156,7 +156,7 @@ export class Secrets {
       throw this.#foreign(name, "the file is missing", noted);
     }
     if (!keys && !legacy) return await this.#add(sql, name, [], undefined, 0);
-    // A file that the database has not heard of is what a program left that was killed on the way.
+    // A file that the database does not know comes from a program that was killed on the way.
     keys ??= await this.#write(name, [keyOf(legacy.value, 0, 0)]);
     const wanted = noted ?? (legacy && idOf(legacy.value));
     if (wanted !== undefined && !keys.some(({ id }) => id === wanted)) {
@@ -205,7 +205,7 @@ export class Secrets {
     return keys;
   }
 
-  /** The keys in a file; `undefined` where there is none. */
+  /** The keys in a file; `undefined` if there is none. */
   async #read(name: SecretName): Promise<readonly SecretKey[] | undefined> {
     const path = this.#path(name);
     const { host } = this.parts;
@@ -228,13 +228,13 @@ export class Secrets {
       const { keys } = JSON.parse(text) as { keys: SecretKey[] };
       if (keys.length > 0 && keys.every(({ id, value }) => value === "" || id === idOf(value))) return keys;
     } catch {
-      // Falls through to the one complaint; what is in the file is not for logs.
+      // Falls through to the one error; the file's content is not for logs.
     }
     throw new SvcError("data_loss", `${path} is not as svc-cloud wrote it: restore it from a copy`);
   }
 }
 
-/** Removes from the database's files what is left of secrets that were in it. */
+/** Removes the traces of former secrets from the database's files. */
 async function scrub(store: Store): Promise<void> {
   const rows = await store.query("SELECT name FROM secrets WHERE name = ?", UNSCRUBBED);
   if (rows.length === 0) return;
@@ -250,7 +250,7 @@ function buried(key: SecretKey): SecretKey {
   return { ...key, value: "", until_ms: key.until_ms ?? key.made_ms };
 }
 
-/** Secrets have so much chance in them that nobody finds one by its hash. */
+/** Secrets have so much entropy that a hash reveals none. */
 function idOf(value: string): string {
   return createHash("sha256").update(value).digest("hex").slice(0, 32);
 }

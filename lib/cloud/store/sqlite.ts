@@ -1,9 +1,9 @@
 /**
- * The store in one file of SQLite.
+ * The store in one SQLite file.
  *
- * Owns two connections: one that writes and one that reads, so that nobody sees what is not committed. Commits are
- * on disk when they are acknowledged. Transactions that wait at the same time share one commit, each of them undone
- * alone if it fails, so that many small ones cost few writes to disk.
+ * Owns two connections, one that writes and one that reads, so that nobody sees uncommitted data. An acknowledged
+ * commit is on disk. Transactions that wait at the same time share one commit, and each rolls back alone if it fails,
+ * so that many small ones cost few disk writes.
  */
 
 import { DatabaseSync, type StatementSync } from "node:sqlite";
@@ -12,12 +12,12 @@ import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { type Notices, type NoticeTopic, OwnNotices } from "./notices.ts";
 import type { Sql, SqlValue, Store } from "./store.ts";
 
-/** How long another process may keep the file to itself, and how often to look. */
+/** How long another process may lock the file, and how often to try again. */
 const BUSY_MS = 10_000;
 const LOOK_MS = 5;
-/** The same for what SQLite itself waits for, holding up everything else: opening a file, mending it after a crash. */
+/** The same for SQLite's own waits, which block everything else: opening a file, repairing it after a crash. */
 const OPENING_MS = 5_000;
-/** How long transactions are collected that share a commit, and how many do at most. */
+/** How long transactions are collected for a shared commit, and how many at most. */
 const COLLECT_MS = 2;
 const GROUP_MAX = 256;
 const STATEMENTS_MAX = 500;
@@ -86,7 +86,7 @@ export class SqliteStore implements Store {
     this.#writer.close();
   }
 
-  /** Writes the whole file anew, and empties the log of what has been written. */
+  /** Rewrites the whole file, and empties the write-ahead log. */
   async #scrub(): Promise<void> {
     await this.#patiently(() => this.#writer.run("VACUUM"));
     await this.#patiently(async () => {
@@ -97,7 +97,7 @@ export class SqliteStore implements Store {
 
   async #pump(): Promise<void> {
     while (this.#waiting.length > 0) {
-      // Writing to disk holds up everything: those who come meanwhile are to share the next time.
+      // A disk write blocks everything: transactions that come meanwhile share the next commit.
       await this.clock.sleep(COLLECT_MS);
       const group = this.#waiting.splice(0, GROUP_MAX);
       try {
@@ -123,7 +123,7 @@ export class SqliteStore implements Store {
     }
   }
 
-  /** Waits for another process to finish without holding up this one. */
+  /** Waits for another process to finish without blocking this one. */
   #begin(): Promise<void> {
     return this.#patiently(() => this.#writer.run("BEGIN IMMEDIATE"));
   }
@@ -166,10 +166,10 @@ export class SqliteStore implements Store {
   }
 }
 
-/** How often it is looked whether another process has changed the file. */
+/** Interval of the check whether another process has changed the file. */
 const OTHERS_MS = 250;
 
-/** What this process tells itself; and that another one, such as a command beside it, has changed something. */
+/** Notices of this process, and the news that another process, such as a command beside it, has changed something. */
 class FileNotices extends OwnNotices {
   constructor(private readonly clock: Clock, private readonly othersVersion: () => number | undefined) {
     super();
@@ -202,7 +202,7 @@ class Connection {
   constructor(file: string) {
     try {
       this.#database = new DatabaseSync(file);
-      // Deno's option for it is younger than some of the versions that this runs on.
+      // Deno's option for it is younger than some of the supported versions.
       this.run(`PRAGMA busy_timeout = ${OPENING_MS}`);
       this.run("PRAGMA journal_mode = WAL");
       this.run("PRAGMA synchronous = FULL");
@@ -223,7 +223,7 @@ class Connection {
     }
   }
 
-  /** Rolls back what is left of a failed commit; a full disk may have done so already. */
+  /** Rolls back the rest of a failed commit; a full disk may have done so already. */
   undo(): void {
     try {
       this.#database.exec("ROLLBACK");
@@ -232,7 +232,7 @@ class Connection {
     }
   }
 
-  /** Another number whenever another connection has committed; `undefined` where that cannot be told now. */
+  /** Changes whenever another connection commits; `undefined` if it cannot be read now. */
   othersVersion(): number | undefined {
     try {
       return this.#prepare("PRAGMA data_version").get()?.data_version as number | undefined;

@@ -1,15 +1,15 @@
 /**
- * The face of the control plane's database, the same over SQLite and PostgreSQL.
+ * The interface of the control plane's database, the same over SQLite and PostgreSQL.
  *
- * SQL is written once, in what both understand: `?` for values; columns of TEXT, BIGINT, DOUBLE PRECISION and BYTEA;
- * truth as 0 and 1; times in milliseconds. Promises: transactions are serializable and may be begun anywhere at any
- * time; when one resolves it is on disk, and a crash of the program or the machine does not take it back.
+ * SQL is written once, in the common subset: `?` for values; columns of TEXT, BIGINT, DOUBLE PRECISION and BYTEA;
+ * booleans as 0 and 1; times in milliseconds. Transactions are serializable and may begin anywhere at any time; once
+ * one resolves it is on disk and survives a crash of the program or the computer.
  *
- * Failures are `SvcError`s: `already_exists` where something must be unique, `failed_precondition` where something
- * refers to what is not there, `unavailable` without the database, `resource_exhausted` without room.
+ * Failures are `SvcError`s: `already_exists` for a violated uniqueness, `failed_precondition` for a reference to a
+ * missing row, `unavailable` without the database, `resource_exhausted` without space.
  *
- * The room owns what is kept on disk: the database and the steps to its tables, the contents of uploads, and the
- * control plane's own keys.
+ * The room owns what is kept on disk: the database and its migrations, the contents of uploads, and the control
+ * plane's own keys.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -22,37 +22,37 @@ import { SqliteStore } from "./sqlite.ts";
 export type SqlValue = string | number | null | Uint8Array;
 export type SqlRow = { readonly [column: string]: SqlValue };
 
-/** Runs one statement and gives its rows. */
+/** Runs one statement and returns its rows. */
 export interface Sql {
   query<R = SqlRow>(text: string, ...values: SqlValue[]): Promise<R[]>;
 }
 
-/** Outside of transactions, statements are on their own and only read. */
+/** Outside of transactions, each statement runs by itself and only reads. */
 export interface Store extends Sql {
-  /** What the control planes on this database tell each other. */
+  /** Messages between the control planes on this database. */
   readonly notices: Notices;
   /**
-   * All of `work` or nothing. It may run more than once, so it has no effect but its statements, and it waits for
-   * nothing but them; after a statement has failed there is no going on.
+   * Commits all of `work` or nothing. It may run more than once, so it has no effects beside its statements and waits
+   * for nothing else; after a failed statement it must end.
    */
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /** The same for changes of the tables themselves: no two of them run at once, not even in two processes. */
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
-  /** What it takes on disk. */
+  /** Its size on disk. */
   bytes(): Promise<number>;
-  /** Makes what has been removed from a table unreadable in the database's files too. Others wait meanwhile. */
+  /** Makes deleted rows of a table unreadable in the database's files too. Others wait meanwhile. */
   scrub(table: string): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface StorePlace {
-  /** The file of an SQLite database; it is made where there is none. */
+  /** The file of an SQLite database; created if it is missing. */
   readonly file?: string;
-  /** `postgres://user:password@host:port/database`; wins over a file. */
+  /** `postgres://user:password@host:port/database`; takes precedence over a file. */
   readonly url?: string;
 }
 
-/** Opens a database and brings its tables up to date. */
+/** Opens a database and migrates its tables. */
 export async function openStore(place: StorePlace, clock: Clock): Promise<Store> {
   const store = connect(place, clock);
   try {
@@ -64,14 +64,16 @@ export async function openStore(place: StorePlace, clock: Clock): Promise<Store>
   }
 }
 
-/** Opens a database as it is. */
+/** Opens a database unchanged. */
 export function connect({ file, url }: StorePlace, clock: Clock): Store {
   if (url) return new PostgresStore(url, clock);
   if (file) return new SqliteStore(file, clock);
   throw new SvcError("invalid_argument", "found neither a file nor a URL of a database, wanted one of them");
 }
 
-/** Brings the tables to `version`, each step in a transaction of its own. Throws where they are newer than known. */
+/**
+ * Migrates the tables to `version`, each step in a transaction of its own. Throws if they are newer than this program.
+ */
 export async function migrate(store: Store, version = MIGRATIONS.length): Promise<void> {
   for (;;) {
     const done = await store.exclusive(async (sql) => {
@@ -94,7 +96,7 @@ export async function migrate(store: Store, version = MIGRATIONS.length): Promis
   }
 }
 
-/** `?, ?, ?`: as many as there are values. */
+/** `?, ?, ?`: one placeholder per value. */
 export function places(values: readonly unknown[]): string {
   return values.map(() => "?").join(", ");
 }

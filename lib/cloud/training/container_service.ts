@@ -33,7 +33,7 @@ export function containerHandlers({ store, access, audit, limits }: CloudContext
       if (environment) return { container: environmentMessage(environment) };
       const found = await registered.find(id);
       const on = found && { kind: "organization", id: found.organizationId } as const;
-      // Of those of other organizations nobody hears.
+      // The containers of other organizations stay hidden.
       if (!found || !await access.may(ctx.entity, "owner", on!)) {
         throw new SvcError("not_found", `there is no container "${id}"`);
       }
@@ -61,7 +61,7 @@ export function containerHandlers({ store, access, audit, limits }: CloudContext
   } satisfies ServiceImpl<typeof MLTrainingService>;
 }
 
-/** Throws where scripts cannot run in an image: none at all, or not in this one. */
+/** Throws if scripts cannot run in an image: in none at all, or not in this one. */
 export function requireAllowed({ custom, noScripts }: Executors, imageUri: string): void {
   if (!custom) {
     throw new SvcError("unimplemented", noScripts ?? "this control plane runs no training scripts");

@@ -1,8 +1,8 @@
 /**
  * Containers that organizations have registered for their training scripts.
  *
- * Owns the table `training_containers`. A container is the name of an image and what it is for; only a cluster runs
- * images, and only those whose names begin as whoever runs the control plane allows.
+ * Owns the table `training_containers`. A container is an image's name with its purpose; only a cluster runs images,
+ * and only those whose names start with a prefix that the operator allows.
  */
 
 import { randomUUID } from "node:crypto";
@@ -22,7 +22,7 @@ const COLUMNS = `SELECT id, organization_id AS "organizationId", image_uri AS "i
   created_ms AS "createdMs" FROM training_containers`;
 const URI_LETTERS_MAX = 500;
 const DESCRIPTION_LETTERS_MAX = 1_000;
-/** `registry:5000/team/image:tag@sha256:…`: a step of its path never begins with a dot. */
+/** `registry:5000/team/image:tag@sha256:…`: no step of its path starts with a dot. */
 const IMAGE =
   /^[a-z0-9][a-z0-9.-]*(:\d{1,5})?(\/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?$/;
 
@@ -64,20 +64,20 @@ export class TrainingContainers {
     return found;
   }
 
-  /** Jobs that were submitted with it keep their image. */
+  /** Jobs submitted with it keep their image. */
   async delete(id: string): Promise<void> {
     await this.sql.query("DELETE FROM training_containers WHERE id = ?", id);
   }
 }
 
-/** Throws `invalid_argument` for what is no name of an image. */
+/** Throws `invalid_argument` unless it is the name of an image. */
 export function requireImage(imageUri: string): void {
   if (imageUri.length <= URI_LETTERS_MAX && IMAGE.test(imageUri)) return;
   const wanted = "wanted an image with its registry, such as registry.example.com/team/image:1.0";
   throw invalid(`image_uri: found ${JSON.stringify(imageUri.slice(0, URI_LETTERS_MAX))}, ${wanted}`);
 }
 
-/** Whether a name of an image begins in one of these ways; each of them ends with `/`. */
+/** Whether the name of an image starts with one of these prefixes, which end with `/`. */
 export function isAllowedImage(imageUri: string, beginnings: readonly string[]): boolean {
   return beginnings.some((beginning) => imageUri.startsWith(beginning));
 }

@@ -1,11 +1,11 @@
 /**
- * Training jobs in the database: taken in, handed out one by one, and resolved.
+ * Training jobs in the database: accepted, handed out one by one, and finished.
  *
- * Owns the tables `training_jobs`, `training_images` and `training_logs`. A job has the images that were in its
- * dataset when it was submitted, whatever becomes of the dataset. For as long as it is there, no other job makes the
- * same version of the same model. What it needed only while it was worked on goes when it ends.
+ * Owns the tables `training_jobs`, `training_images` and `training_logs`. A job has the images of its dataset at the
+ * time of its submission, whatever happens to the dataset. As long as it exists, no other job makes the same version
+ * of the same model. Data that only the work needs is deleted at its end.
  *
- * Everything here runs in the transactions of its callers; they are serializable, which is what decides all races.
+ * Everything here runs in the callers' transactions; these are serializable, which decides all races.
  *
  * The room owns training jobs from their submission to their model: rules of state, queue, logs, output, and the calls
  * on them.
@@ -31,18 +31,18 @@ export interface TrainingJob extends NewJob {
   readonly modifiedMs: number;
   readonly startedMs?: number;
   readonly endedMs?: number;
-  /** Why it failed. */
+  /** The reason of a failure. */
   readonly error?: { readonly code: Code; readonly message: string };
-  /** The package that came of it. */
+  /** The resulting package. */
   readonly modelId?: string;
-  /** The control plane that works on it, and until when it is believed to live. */
+  /** The control plane that works on it, and the time until which it counts as alive. */
   readonly runner?: string;
   readonly leaseMs?: number;
-  /** The API key that its script was given. */
+  /** The API key of its script. */
   readonly keyId?: string;
 }
 
-/** Who trains: the embedded trainer, or whoever runs scripts. Each has a queue of its own. */
+/** The trainers: the embedded one, and the executor of scripts. Each has a queue of its own. */
 export type Queue = "managed" | "custom";
 
 export interface JobLog {
@@ -54,14 +54,14 @@ export interface JobLog {
 
 export type NewLog = Omit<JobLog, "number">;
 
-/** Of one organization. */
+/** Limit for one organization. */
 export const WAITING_MAX = 50;
 export const LOGS_KEPT_MS = 7 * 24 * 3600 * 1000;
-/** Rows of one statement. */
+/** Rows per statement. */
 const ROWS_MAX = 200;
 const MESSAGE_CHARS_MAX = 16 * 1024;
 
-/** Nullable columns come as null. */
+/** Nullable columns arrive as null. */
 type Row =
   & Omit<
     TrainingJob,
@@ -108,8 +108,8 @@ export class TrainingJobs {
   }
 
   /**
-   * Takes in a job. Throws `already_exists` where another one has the same version, `resource_exhausted` where as
-   * many of its organization wait as may.
+   * Accepts a job. Throws `already_exists` if another one makes the same version, `resource_exhausted` if too many of
+   * its organization wait.
    */
   async add(
     job: NewJob,
@@ -164,7 +164,7 @@ export class TrainingJobs {
     return id;
   }
 
-  /** A version is unique among those that were set for the model before, whatever came of their jobs. */
+  /** A version differs from those of all earlier jobs for the model, whatever their outcome. */
   async #refuseVersion(job: NewJob): Promise<void> {
     const [found] = await this.sql.query<{ id: string; state: TrainingState }>(
       `SELECT id, state FROM training_jobs
@@ -179,13 +179,13 @@ export class TrainingJobs {
     throw new SvcError("already_exists", `${which} ${versionOf(job)}${other}`);
   }
 
-  /** What a job learns from; nothing once it has ended. */
+  /** The training data of a job; nothing once it has ended. */
   async images(id: string): Promise<DatasetImage[]> {
     const text = "SELECT image FROM training_images WHERE job_id = ? ORDER BY position";
     return (await this.sql.query<{ image: string }>(text, id)).map(({ image }) => JSON.parse(image));
   }
 
-  /** Jobs of a queue that wait, in the order in which they would start. */
+  /** The waiting jobs of a queue, in the order in which they would start. */
   async waiting(queue: Queue, runningMax: number): Promise<FairOrder<Waiting>> {
     const waiting = await this.sql.query<Waiting>(
       `SELECT id, organization_id AS "organizationId" FROM training_jobs
@@ -201,7 +201,7 @@ export class TrainingJobs {
     return fairOrder(waiting, new Map(shares.map((one) => [one.organizationId, one])), runningMax);
   }
 
-  /** Jobs that are worked on: by one, or by those whose time ran out before `lapsedMs`. */
+  /** The running jobs: those of one runner, or those whose runner's time ended before `lapsedMs`. */
   async running(by: { readonly runner: string } | { readonly lapsedMs: number }): Promise<TrainingJob[]> {
     const [where, value] = "runner" in by ? ["runner = ?", by.runner] : ["lease_ms < ?", by.lapsedMs];
     return (await this.sql.query<Row>(`${JOBS} WHERE ${RUNNING} AND ${where}`, value)).map(jobOf);
@@ -220,7 +220,7 @@ export class TrainingJobs {
     return job;
   }
 
-  /** The key is taken away again when the job ends. */
+  /** The key is revoked when the job ends. */
   async giveKey(id: string, keyId: string): Promise<void> {
     await this.sql.query("UPDATE training_jobs SET key_id = ? WHERE id = ?", keyId, id);
   }
@@ -237,13 +237,13 @@ export class TrainingJobs {
     return this.#move(id, "cancel", nowMs);
   }
 
-  /** `publish` gives the id of the model's package; it is not called for a job that was to be cancelled. */
+  /** `publish` returns the id of the model's package; it is not called for a job that is to be cancelled. */
   async complete(id: string, publish: () => Promise<string>, nowMs: number): Promise<Ended> {
     const completes = next((await this.get(id)).state, "complete") === "completed";
     return await this.#move(id, "complete", nowMs, completes ? { model_id: await publish() } : {});
   }
 
-  /** The error shows where it has failed, not where it was to be cancelled anyway. */
+  /** The error counts if the job failed, not if it was to be cancelled anyway. */
   async fail(id: string, event: "fail" | "interrupt", error: SvcError, nowMs: number): Promise<Ended> {
     const failed = (await this.get(id)).state === "in_progress";
     const facts = { error_code: CODES[error.code], error_message: error.message.replaceAll("\0", " ") };
@@ -264,7 +264,7 @@ export class TrainingJobs {
     await this.#insert("training_logs (job_id, number, at_ms, level, message)", rows);
   }
 
-  /** Lines after the one with a number, oldest first. Lines are numbered from 1 on, without gaps. */
+  /** Lines after the one with this number, oldest first. Lines are numbered from 1 on, without gaps. */
   logs(id: string, after: number, limit: number): Promise<JobLog[]> {
     return this.sql.query(
       `SELECT number, at_ms AS "atMs", level, message FROM training_logs
@@ -321,7 +321,7 @@ export class TrainingJobs {
 
 export interface Ended {
   readonly state: TrainingState;
-  /** Contents that the job does not refer to any more: for `releaseFile`. */
+  /** Contents that the job no longer refers to, for `releaseFile`. */
   readonly contents: readonly string[];
 }
 

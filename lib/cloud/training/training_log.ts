@@ -1,8 +1,8 @@
 /**
- * The log of one job while it is worked on: lines are collected for a moment and written together.
+ * The log of a running job: lines are collected for a moment and written together.
  *
- * A line never waits and never fails; while the database is away, lines are held, up to a limit. `close` resolves
- * when all that can be written has been.
+ * Writing a line never waits and never fails; while the database is away, lines are kept, up to a limit. `close`
+ * resolves when every line that can be written has been.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -13,9 +13,9 @@ import type { LogLevel } from "../executors/executor.ts";
 import { type NewLog, TrainingJobs } from "./training.ts";
 
 const COLLECT_MS = 500;
-/** Of one job; more are not kept. */
+/** Limit of the lines of one job. */
 const LINES_MAX = 50_000;
-/** While they cannot be written. */
+/** Limit while they cannot be written. */
 const HELD_MAX = 5_000;
 const AT_ONCE = 500;
 

@@ -1,9 +1,9 @@
 /**
- * Whose turn it is: organizations take turns, whatever each has submitted. Pure.
+ * Decides whose turn it is: organizations take turns, whatever each has submitted. Pure.
  *
- * Next is the organization that has waited longest since it had a job started, with its oldest job; one with as many
- * jobs running as it may have waits until one of them ends. So between two starts of one organization every other
- * that waits has one, and no job waits longer than its own organization's older jobs make it.
+ * The organization whose last start is longest ago comes next, with its oldest job; an organization with its full
+ * number of running jobs waits until one of them ends. So between two starts of one organization every other waiting
+ * one has a start, and only its own organization's older jobs delay a job.
  */
 
 export interface Waiting {
@@ -12,13 +12,13 @@ export interface Waiting {
 }
 
 export interface Share {
-  /** How many of its jobs are worked on. */
+  /** The number of its running jobs. */
   readonly running: number;
-  /** Greater than that of all that had a job started before; 0 for who never had. */
+  /** Greater than that of every organization with an earlier last start; 0 if there was none. */
   readonly turn: number;
 }
 
-/** A job of each organization in turn; `startable` is how many of the first ones may start at once, given room. */
+/** A job of each organization in turn; `startable` says how many of the first ones may start at once, given room. */
 export interface FairOrder<T extends Waiting> {
   readonly jobs: readonly T[];
   readonly startable: number;
@@ -26,7 +26,7 @@ export interface FairOrder<T extends Waiting> {
 
 /**
  * The order in which jobs start if no other comes. `waiting` is in the order of submission; an organization has at
- * most `runningMax` jobs running.
+ * most `runningMax` running jobs.
  */
 export function fairOrder<T extends Waiting>(
   waiting: readonly T[],
@@ -45,13 +45,13 @@ export function fairOrder<T extends Waiting>(
   const jobs: T[] = [];
   let startable: number | undefined;
   while (open.size > 0) {
-    // Of those whose turn is the same, the one that came first: the map is in that order.
+    // On equal turns the first to come wins: the map is in that order.
     let next: string | undefined;
     for (const [id, { running, turn }] of open) {
       if (running < runningMax && (next === undefined || turn < open.get(next)!.turn)) next = id;
     }
     if (next === undefined) {
-      // Everybody has to wait for their own to end.
+      // Every organization waits for a job of its own to end.
       startable ??= jobs.length;
       for (const one of open.values()) one.running = 0;
       continue;

@@ -1,10 +1,10 @@
 /**
- * Runs training jobs: takes those that wait, of each organization in turn, looks after those that run, and publishes what comes of
- * them.
+ * Runs training jobs: starts waiting ones, organization by organization in turn, supervises the running ones, and
+ * publishes their models.
  *
- * Any number of runners may share a database: a job is worked on by one of them, which says again and again that it
- * lives; when it does not any more, another one resolves its jobs. Promises: every job that was started ends, and
- * its model is published if and only if it has completed.
+ * Any number of runners may share a database: one of them works on a job and repeatedly reports that it is alive; when
+ * it stops doing so, another one finishes its jobs. Every started job ends, and its model is published if and only if
+ * it completed.
  */
 
 import { randomUUID } from "node:crypto";
@@ -32,11 +32,11 @@ import type { Usage } from "../access/usage.ts";
 export interface TrainingOptions {
   readonly executors: Executors;
   readonly host: ReadFiles & WriteFiles;
-  /** Where jobs are worked on. Control planes that share a database may share it too. */
+  /** The working folder of jobs. Control planes that share a database may share it too. */
   readonly folder: string;
-  /** How many jobs of one organization may wait. */
+  /** Limit of waiting jobs of one organization. */
   readonly waitingMax?: number;
-  /** And be worked on by one executor; half of what it can without it, so that there is room for others. */
+  /** Limit of its running jobs per executor; by default half of the executor's, so that others have room. */
   readonly runningMax?: number;
 }
 
@@ -48,20 +48,20 @@ interface RunnerOptions extends TrainingOptions {
   readonly usage: Usage;
 }
 
-/** How soon one hears of what another control plane was told. */
+/** Interval of the search for orders that another control plane received. */
 const LOOK_MS = 1_000;
-/** For how long a runner is believed to live, and how often it says so. Clocks agree to well within the first. */
+/** How long a runner counts as alive, and how often it reports. Clocks agree to well within the first. */
 const LEASE_MS = 10_000;
 const RENEW_MS = 3_000;
-/** How long a job may take. */
+/** Time limit of a job. */
 const JOB_MS_MAX = 24 * 3600 * 1000;
-/** How many jobs that wait are told of their place when it changes. */
+/** How many waiting jobs get a log line when their place changes. */
 const TOLD_MAX = 20;
 const QUEUES: readonly Queue[] = ["managed", "custom"];
 const PAUSE_MS = 1_000;
-/** Of what a job leaves. */
+/** Limits of a job's output. */
 const OUTPUT_LIMITS = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX, except: "tmp" };
-/** Of the files that are not published, so many are told of. */
+/** Limit of unpublished files that the log names. */
 const LEFT_OUT_MAX = 20;
 
 interface Running {
@@ -70,7 +70,7 @@ interface Running {
   done: Promise<void>;
 }
 
-/** Nobody needs to be told any more: the job is another one's, or is no more. */
+/** The job belongs to another runner, or is gone: nothing to report. */
 class Lost extends SvcError {
   constructor(id: string) {
     super("failed_precondition", `training job ${id} is not ours any more`);
@@ -97,17 +97,17 @@ export class TrainingRunner {
     return this.options.waitingMax;
   }
 
-  /** How many jobs of one organization are worked on at once. */
+  /** Limit of running jobs of one organization. */
   runningMax(queue: Queue): number {
     return this.options.runningMax ?? Math.ceil((this.executors[queue]?.capacity ?? 1) / 2);
   }
 
-  /** Looks at once: a job has come in, or is to be cancelled. */
+  /** Looks for work at once: a job has arrived, or is to be cancelled. */
   wake(): void {
     this.#woken.resolve();
   }
 
-  /** Jobs that run are interrupted, and said to be. */
+  /** Interrupts the running jobs, and records that. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.wake();
@@ -155,7 +155,7 @@ export class TrainingRunner {
     for (const queue of QUEUES) while (await this.#startNext(queue));
   }
 
-  /** Ends what somebody wants cancelled, and what has been taken for dead. */
+  /** Ends jobs that are to be cancelled, and jobs of dead runners. */
   async #lookAfterOwn(): Promise<void> {
     const ours = new Map(
       (await new TrainingJobs(this.options.store).running({ runner: this.#id })).map((job) => [job.id, job]),
@@ -167,7 +167,7 @@ export class TrainingRunner {
     }
   }
 
-  /** Jobs of runners that are no more. */
+  /** Jobs of dead runners. */
   async #resolveLost(): Promise<void> {
     const { store, clock } = this.options;
     const lapsed = { lapsedMs: clock.nowMs() };
@@ -187,7 +187,7 @@ export class TrainingRunner {
     }
   }
 
-  /** Whether there was one, and room for it. */
+  /** Whether there was a job, and room for it. */
   async #startNext(queue: Queue): Promise<boolean> {
     const { store, clock, executors } = this.options;
     const executor = executors[queue];
@@ -268,7 +268,7 @@ export class TrainingRunner {
     });
   }
 
-  /** The model's package and the end of the job are one transaction. */
+  /** One transaction stores the model's package and the end of the job. */
   async #publish(job: TrainingJob, metadata: JsonObject): Promise<void> {
     const { id, organizationId, modelName: name, modelVersion: version } = job;
     const output = join(this.#folderOf(id), "output");
@@ -287,12 +287,12 @@ export class TrainingRunner {
         await jobs.log(id, leftOut.map((message) => ({ atMs: nowMs, level: "warn", message })));
         return await jobs.complete(id, () => add(sql, file, nowMs), nowMs);
       });
-      // It has ended as it should, but the file is nobody's.
+      // The job has ended as it should, but nothing refers to the file.
       if (state !== "completed") throw new Lost(id);
     });
   }
 
-  /** Tells why a job has ended; again and again for as long as nobody else can have. */
+  /** Records why a job has ended; retries as long as no other runner can have done so. */
   async #giveUp(job: TrainingJob, error: SvcError): Promise<void> {
     if (error instanceof Lost) return;
     const { clock, logger } = this.options;
@@ -346,7 +346,7 @@ export class TrainingRunner {
   }
 }
 
-/** Contents that a job does not need any more are removed if nobody else does. */
+/** Removes contents that neither the job nor anything else refers to any more. */
 export async function letGo(
   { store, files, logger }: Pick<RunnerOptions, "store" | "files" | "logger">,
   contents: readonly string[],
@@ -358,7 +358,7 @@ export async function letGo(
   }
 }
 
-/** Tells the first jobs that wait of their place, if it is another than it was, and a new one in any case. */
+/** Logs the place of the first waiting jobs if it has changed, and of a new job in any case. */
 export async function tellPlaces(
   jobs: TrainingJobs,
   before: FairOrder<Waiting>,
@@ -372,7 +372,7 @@ export async function tellPlaces(
   }
 }
 
-/** What a job that waits is told. */
+/** The log line of a waiting job. */
 export function queueLine(before: number): string {
   return before === 0 ? "waiting: next in the queue" : `waiting: ${before} before it in the queue`;
 }
@@ -388,7 +388,7 @@ export async function logEnd(jobs: TrainingJobs, id: string, nowMs: number): Pro
   await jobs.log(id, [{ atMs: nowMs, level: error ? "error" : "info", message }]);
 }
 
-/** What is to be published. Throws `failed_precondition` where there is nothing. */
+/** The files to publish. Throws `failed_precondition` if there are none. */
 async function* someFiles(
   output: string,
   leftOut: (path: string, why: string) => void,

@@ -43,7 +43,7 @@ import { hasEnded, STATES } from "./training_state.ts";
 
 const PAGE = 100;
 
-/** `runner` is left out where nothing is trained: then jobs that were submitted elsewhere can be looked at. */
+/** `runner` is absent in a process that trains nothing, which still shows jobs submitted elsewhere. */
 export function trainingHandlers(context: CloudContext, runner?: TrainingRunner) {
   const { store, audit, access } = context;
   const executors = runner?.executors ?? {};
@@ -100,19 +100,19 @@ export function trainingHandlers(context: CloudContext, runner?: TrainingRunner)
   } satisfies ServiceImpl<typeof MLTrainingService>;
 }
 
-/** What is trained, once it is known to be right. */
+/** The checked subject of a training. */
 interface Submitted {
   readonly job: NewJob;
   readonly images: readonly DatasetImage[];
   readonly notes: readonly string[];
 }
 
-/** Queues a job of an organization, `take` makes it within the change; answers its id. */
+/** Queues a job of an organization, created by `take` within the change; returns its id. */
 function submission(context: CloudContext, runner: TrainingRunner | undefined) {
   const { audit, limits } = context;
   return async (ctx: CallContext, organizationId: string, take: (sql: Sql) => Promise<Submitted>) => {
     const on: Ref = { kind: "organization", id: organizationId };
-    // Better told now than when the model is there.
+    // An early check spares the user the training time.
     await requirePackageRoom(context, organizationId);
     const id = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
       const { job, images, notes } = await take(sql);
@@ -130,7 +130,7 @@ function submission(context: CloudContext, runner: TrainingRunner | undefined) {
   };
 }
 
-/** Holds what is asked for against everything that is known. */
+/** Checks the request against everything that is known. */
 class Submitter {
   constructor(private readonly executors: Executors) {}
 
@@ -203,7 +203,7 @@ class Submitter {
     return { job, images, notes };
   }
 
-  /** The version must be a new one; whether another job makes it is decided when this one is taken in. */
+  /** The version must be new; whether another job makes it is decided when this one is accepted. */
   async #checkModel(sql: Sql, organizationId: string, name: string, version: string): Promise<void> {
     checkNamed({ model_name: name, model_version: version });
     const packages = new Packages(sql);
@@ -224,7 +224,7 @@ class Submitter {
     }
   }
 
-  /** What a script runs in: one of the executor's environments, or a container of the organization's own. */
+  /** The environment of a script: one of the executor's, or a container of its organization. */
   async #container(
     sql: Sql,
     organizationId: string,
@@ -285,7 +285,7 @@ const STATUS_OF = {
   canceled: TrainingStatus.CANCELED,
 } as const;
 
-/** Kinds and frameworks are kept under their published names, in small letters. */
+/** Kinds and frameworks are stored under their published names, in lower case. */
 function kindOf(type: ModelType): ModelKind | undefined {
   return MODEL_KINDS.find((kind) => kind.toUpperCase() === ModelType[type]);
 }

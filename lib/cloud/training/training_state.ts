@@ -1,8 +1,8 @@
 /**
- * What may become of a training job: its states, what happens to it, and what follows. Pure.
+ * The states of a training job, its events, and their results. Pure.
  *
- * Whoever commits first decides a race: a job that is being cancelled does not complete any more, one that has
- * completed is not cancelled.
+ * The first commit decides a race: a job that is being cancelled does not complete, one that has completed cannot be
+ * cancelled.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -11,14 +11,14 @@ export const STATES = ["pending", "in_progress", "canceling", "completed", "fail
 export type TrainingState = typeof STATES[number];
 
 export const EVENTS = ["start", "cancel", "complete", "fail", "interrupt", "delete"] as const;
-/** `interrupt`: whoever worked on it is no more. */
+/** `interrupt`: its runner is dead. */
 export type TrainingEvent = typeof EVENTS[number];
 
 type Outcome = TrainingState | "deleted";
 
-/** What is not in here is refused. */
+/** Every transition that is not listed is refused. */
 const NEXT: { readonly [S in TrainingState]: { readonly [E in TrainingEvent]?: Outcome } } = {
-  // Nobody works on it, so there is nothing to wait for.
+  // No runner works on it, so there is nothing to wait for.
   pending: { start: "in_progress", cancel: "canceled" },
   in_progress: { cancel: "canceling", complete: "completed", fail: "failed", interrupt: "failed" },
   canceling: { cancel: "canceling", complete: "canceled", fail: "canceled", interrupt: "canceled" },
@@ -36,7 +36,7 @@ const WANTED: { readonly [E in TrainingEvent]: string } = {
   delete: "one that has ended: cancel it first",
 };
 
-/** Throws `failed_precondition` for what a job in this state cannot do. */
+/** Throws `failed_precondition` for an event that this state does not allow. */
 export function next(state: TrainingState, event: "delete"): "deleted";
 export function next(state: TrainingState, event: Exclude<TrainingEvent, "delete">): TrainingState;
 export function next(state: TrainingState, event: TrainingEvent): Outcome {
@@ -48,12 +48,12 @@ export function next(state: TrainingState, event: TrainingEvent): Outcome {
   );
 }
 
-/** Nothing happens to it any more but that it is deleted. */
+/** A final state: only deletion follows. */
 export function hasEnded(state: TrainingState): boolean {
   return NEXT[state].delete !== undefined;
 }
 
-/** Somebody works on it, or should. */
+/** A runner works on it, or should. */
 export function isRunning(state: TrainingState): boolean {
   return NEXT[state].interrupt !== undefined;
 }
