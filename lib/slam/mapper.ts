@@ -10,7 +10,7 @@ import { loadMap } from "./global/map_loading.ts";
 import { LoopSearch } from "./global/loop_search.ts";
 import type { Closure, MapNode, MapSubmap } from "./global/map_parts.ts";
 import { stateOf } from "./global/map_saving.ts";
-import { PlaceSearch } from "./global/place_search.ts";
+import { type FoundPlace, PlaceSearch } from "./global/place_search.ts";
 import { type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
 import { outdated } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
@@ -111,6 +111,7 @@ export class Mapper implements Mapping {
     if (this.#last && scan.timeS <= this.#last.timeS) return false;
     const result = this.#local.addScan(scan);
     if (!result) return false;
+    if (this.#unplaced !== undefined) this.#places.countScan();
     if (result.insertion) this.#addNode(result, result.insertion);
     this.#last = result;
     return true;
@@ -190,7 +191,7 @@ export class Mapper implements Mapping {
       nodes: [],
     };
     if (this.start.pose && this.start.map && added.index === 0) {
-      const nearest = this.#nearest(this.start.pose);
+      const nearest = this.#nearest(this.start.pose, this.#submaps);
       if (nearest) this.#drift.tie(added, nearest);
     }
     this.#submaps.push(added);
@@ -198,23 +199,24 @@ export class Mapper implements Mapping {
     return added;
   }
 
-  /** The submap of the given map that begins nearest to a pose. */
-  #nearest({ x, y }: Pose2d): MapSubmap | undefined {
-    const away = (one: MapSubmap) => {
-      const pose = this.#graph.pose(one.variable);
-      return Math.hypot(pose.x - x, pose.y - y);
-    };
-    return this.#submaps.reduce<MapSubmap | undefined>(
-      (best, one) => !best || away(one) < away(best) ? one : best,
-      undefined,
-    );
+  /** The submap whose way comes nearest to a pose. */
+  #nearest({ x, y }: Pose2d, submaps: readonly MapSubmap[]): MapSubmap | undefined {
+    let nearest: MapSubmap | undefined, least = Infinity;
+    for (const submap of submaps) {
+      for (const { variable } of [submap, ...submap.nodes]) {
+        const pose = this.#graph.pose(variable);
+        const away = Math.hypot(pose.x - x, pose.y - y);
+        if (away < least) [nearest, least] = [submap, away];
+      }
+    }
+    return nearest;
   }
 
   work(): boolean {
+    if (this.#unplaced !== undefined) return this.#findPlace();
     const node = this.#waiting.shift();
     if (node) {
-      if (this.#unplaced === undefined) this.#lookFor(node);
-      else this.#place(node);
+      this.#lookFor(node);
       return true;
     }
     const { optimizeEveryNodes } = this.start.options;
@@ -293,14 +295,22 @@ export class Mapper implements Mapping {
     this.#unplaced = this.#nodeCount;
   }
 
-  /** Looks for the robot in the whole of the given map, and moves all that it has mapped since to where it is found. */
-  #place(node: MapNode): void {
-    const given = this.#submaps.filter(({ trajectory }) => trajectory !== this.#trajectory);
-    const closures = this.#places.look(node, given);
-    const last = closures.at(-1);
-    if (!last) return;
-    const found = compose2d(this.#graph.pose(last.submap.variable), last.pose);
-    const shift = compose2d(found, inverse2d(this.#graph.pose(last.node.variable)));
+  /** Looks for the robot in the whole of the given map; false if there is nothing to do before the next scan. */
+  #findPlace(): boolean {
+    for (const node of this.#waiting.splice(0)) this.#places.add(node);
+    const isWorking = this.#places.work(this.#given());
+    const found = this.#places.found();
+    if (found) this.#place(found);
+    return isWorking;
+  }
+
+  #given(): MapSubmap[] {
+    return this.#submaps.filter(({ trajectory }) => trajectory !== this.#trajectory);
+  }
+
+  /** Moves all that was mapped since the robot is unplaced to where it was found, and ties it to the map there. */
+  #place({ node, pose, fit }: FoundPlace): void {
+    const shift = compose2d(pose, inverse2d(this.#graph.pose(node.variable)));
     const moved = this.#nodes.filter(({ trajectory, index }) => {
       return trajectory === this.#trajectory && index >= this.#unplaced!;
     });
@@ -309,7 +319,13 @@ export class Mapper implements Mapping {
     }
     this.#unplaced = undefined;
     this.#driftFrom = undefined;
-    this.#believe(closures);
+    const submap = this.#nearest(pose, this.#given());
+    if (submap) {
+      const inSubmap = between2d(this.#graph.pose(submap.variable), pose);
+      this.#believe([{ submap, node, pose: inSubmap, score: fit }]);
+    }
+    if (this.start.mode === "localize") this.#places.reset();
+    else this.#places.forget();
   }
 
   /** Keeps the latest submaps of the trajectory that localizes. */

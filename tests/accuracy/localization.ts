@@ -1,86 +1,139 @@
 /**
- * `deno task accuracy:localization [--starts N] [FOLDER…]`: maps each recording of a folder, then puts the robot to N
- * random places of it (200 unless told otherwise), and counts how often the mapper finds the right place within ten
- * scans; and how often it finds itself again after it has been carried away, within a hundred scans.
+ * `deno task accuracy:localization [--starts N] [FOLDER…]`: whether a robot finds itself in a map of each recording of a
+ * folder, without a word about where it is.
+ *
+ * Every other scan of a recording makes the map, and the scans between them are what the robot sees: it never sees a
+ * scan that is in the map. N robots (200 unless told otherwise) start at random scans; the table tells how many know
+ * within ten scans where they are. Then each of them is carried to another random place without being told, and the
+ * table tells how many know within a hundred scans where they are, and after how many.
  */
 
 import { randomFrom } from "../../lib/geometry/random.ts";
-import { type CarmenScan, pointsOf } from "../../lib/slam/evaluation/carmen.ts";
-import type { TimedPose } from "../../lib/slam/evaluation/relations.ts";
+import { type CarmenLog, type CarmenScan, pointsOf } from "../../lib/slam/evaluation/carmen.ts";
 import { replay } from "../../lib/slam/evaluation/replay.ts";
 import { Mapper } from "../../lib/slam/mapper.ts";
 import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
-import { between2d, IDENTITY_2D, type Pose2d } from "../../lib/slam/pose2d.ts";
+import { between2d, compose2d, IDENTITY_2D, interpolate2d, type Pose2d } from "../../lib/slam/pose2d.ts";
 import { readRecording, recordingNames, RECORDINGS } from "../support/recordings.ts";
 
 const SCANS_TO_FIND = 10;
+const SCANS_BEFORE_CARRYING = 20;
 const SCANS_AFTER_CARRYING = 100;
 const RIGHT_M = 0.5;
 const RIGHT_RAD = 0.2;
+/** The robot is carried away after the recording has ended. */
+const LATER_S = 1e6;
+
+/** A scan that is not in the map, and where in the map it was taken. */
+interface Unseen {
+  readonly scan: CarmenScan;
+  readonly pose: Pose2d;
+}
 
 const startsAt = Deno.args.indexOf("--starts");
 const starts = startsAt < 0 ? 200 : Number(Deno.args[startsAt + 1]);
 const folders = Deno.args.filter((one, at) => !one.startsWith("--") && (startsAt < 0 || at !== startsAt + 1));
+if (!Number.isInteger(starts) || starts < 1) {
+  console.error("accuracy:localization [--starts N] [FOLDER...]: --starts wants a number");
+  Deno.exit(2);
+}
 
+console.log(
+  "recording, starts | found within 10 scans, scans until found: median, p95, max | wrong at the 10th scan |",
+  "carried away | found again within 100 scans, scans until found: median, p95, max |",
+  "ms of one piece of work: p50, p99, max",
+);
 for (const folder of folders.length > 0 ? folders.map(folderOf) : [RECORDINGS]) {
-  for (const name of recordingNames(folder)) localize(folder, name);
+  for (const name of recordingNames(folder)) localize(name, readRecording(folder, name).log);
 }
 
 function folderOf(path: string): URL {
   return new URL(`${Deno.realPathSync(path)}/`, "file://");
 }
 
-function localize(folder: URL, name: string): void {
-  const { log } = readRecording(folder, name);
+function localize(name: string, log: CarmenLog): void {
   const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
-  const trajectory = replay(log, mapper, { withOdometry: true });
+  const kept = log.scans.filter((_, k) => k % 2 === 0);
+  const poses = new Map(
+    replay({ scans: kept, odometry: [] }, mapper, { withOdometry: true }).map((
+      { timeS, pose },
+    ) => [timeS, pose]),
+  );
   const map = mapper.state();
-  const scans = new Map(log.scans.map((scan) => [scan.timeS, scan]));
+  const unseen = log.scans.flatMap((scan, k): Unseen[] => {
+    const pose = k % 2 === 1 ? poseBetween(log.scans[k - 1], scan, log.scans[k + 1], poses) : undefined;
+    return pose ? [{ scan, pose }] : [];
+  });
   const random = randomFrom(1);
-  const anywhere = () => Math.floor(random() * (trajectory.length - SCANS_AFTER_CARRYING));
-  let right = 0, wrong = 0, again = 0, carried = 0;
+  const anywhere = (scans: number) => {
+    const first = Math.floor(random() * (unseen.length - scans));
+    return unseen.slice(first, first + scans);
+  };
+  const found: number[] = [], again: number[] = [], pieces: number[] = [];
+  let wrong = 0, carried = 0;
   for (let k = 0; k < starts; k++) {
     const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
-    const first = anywhere();
-    const found = drive(robot, trajectory.slice(first, first + SCANS_TO_FIND), scans, 0);
-    if (found === undefined) continue;
-    if (!found) {
-      wrong++;
-      continue;
-    }
-    right++;
-    if (k % 4 !== 0) continue;
+    const before = drive(robot, anywhere(SCANS_BEFORE_CARRYING), 0, pieces);
+    const first = before.findIndex((one) => one === "right") + 1;
+    if (first > 0 && first <= SCANS_TO_FIND) found.push(first);
+    if (before[SCANS_TO_FIND - 1] === "wrong") wrong++;
+    if (before.at(-1) !== "right") continue;
     carried++;
-    const second = anywhere();
-    if (drive(robot, trajectory.slice(second, second + SCANS_AFTER_CARRYING), scans, 1e6)) again++;
+    const after = drive(robot, anywhere(SCANS_AFTER_CARRYING), LATER_S, pieces);
+    // A place counts from the scan after which the robot is right to the end.
+    const since = after.findLastIndex((one) => one !== "right") + 2;
+    if (since <= SCANS_AFTER_CARRYING) again.push(since);
   }
+  const share = (part: number, whole: number) => `${part} of ${whole} (${(100 * part / whole).toFixed(1)} %)`;
   console.log(
-    `${name}: ${right} of ${starts} starts found within ${SCANS_TO_FIND} scans, ${wrong} at a wrong place;`,
-    `after being carried away, ${again} of ${carried} found within ${SCANS_AFTER_CARRYING} scans`,
+    `${name}, ${starts} | ${share(found.length, starts)}, ${spread(found)} | ${wrong} | ${carried} |`,
+    `${share(again.length, carried)}, ${spread(again)} |`,
+    [0.5, 0.99, 1].map((part) => at(pieces, part).toFixed(1)).join(", "),
   );
 }
 
-/** Whether the robot ends where it should; undefined if it does not know where it is. */
-function drive(
-  robot: Mapper,
-  way: readonly TimedPose[],
-  scans: ReadonlyMap<number, CarmenScan>,
-  offsetS: number,
-): boolean | undefined {
-  let isRight: boolean | undefined;
-  for (const { timeS, pose } of way) {
-    const scan = scans.get(timeS)!;
-    robot.addOdometry({ timeS: offsetS + timeS, pose: scan.odometry });
-    robot.addScan({ timeS: offsetS + timeS, points: pointsOf(scan.ranges, IDENTITY_2D) });
-    while (robot.work());
+/** By odometry from the scans before and after, which are in the map. */
+function poseBetween(
+  before: CarmenScan,
+  scan: CarmenScan,
+  after: CarmenScan | undefined,
+  poses: ReadonlyMap<number, Pose2d>,
+): Pose2d | undefined {
+  const from = poses.get(before.timeS), to = after && poses.get(after.timeS);
+  if (!from || !to || !(before.timeS < scan.timeS && scan.timeS < after.timeS)) return undefined;
+  const forwards = compose2d(from, between2d(before.odometry, scan.odometry));
+  const backwards = compose2d(to, between2d(after.odometry, scan.odometry));
+  return interpolate2d(forwards, backwards, 0.5);
+}
+
+/** What the robot knows after each scan; adds the milliseconds of each piece of its work. */
+function drive(robot: Mapper, way: readonly Unseen[], offsetS: number, pieces: number[]) {
+  return way.map(({ scan, pose }): "right" | "wrong" | "unknown" => {
+    const timeS = offsetS + scan.timeS;
+    robot.addOdometry({ timeS, pose: scan.odometry });
+    robot.addScan({ timeS, points: pointsOf(scan.ranges, IDENTITY_2D) });
+    for (let isWorking = true; isWorking;) {
+      const began = performance.now();
+      isWorking = robot.work();
+      pieces.push(performance.now() - began);
+    }
     const found = robot.pose();
-    isRight = found && isNear(found, pose);
-    if (isRight && offsetS === 0) return true;
-  }
-  return isRight;
+    if (!found) return "unknown";
+    return isNear(found, pose) ? "right" : "wrong";
+  });
 }
 
 function isNear(a: Pose2d, b: Pose2d): boolean {
   const off = between2d(a, b);
   return Math.hypot(off.x, off.y) <= RIGHT_M && Math.abs(off.yaw) <= RIGHT_RAD;
+}
+
+function spread(values: number[]): string {
+  return values.length === 0 ? "none" : [0.5, 0.95, 1].map((part) => at(values, part)).join(", ");
+}
+
+/** The value at a share of the way from the least to the greatest. */
+function at(values: number[], share: number): number {
+  const sorted = Float64Array.from(values).sort();
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 }

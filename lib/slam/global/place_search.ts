@@ -1,99 +1,138 @@
 /**
- * Finds where in a finished map the robot is, when nobody knows: the latest scans, put together, are looked for in all
- * submaps, and several nodes must agree on the place.
+ * Finds where in a finished map the robot is, when nobody knows. Each look over the whole map gives the few places where
+ * the latest scans fit best; places are kept from node to node, and one is believed once it fits clearly better than all
+ * others. The longer the robot has looked, the less better is enough.
  */
 
 import { thinned } from "../local/filters.ts";
 import { placed } from "../local/local_mapper.ts";
 import { ScanRefiner } from "../local/refinement.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
-import { SearchGrid } from "./branch_and_bound.ts";
-import type { Closure, MapNode, MapSubmap } from "./map_parts.ts";
+import type { MapNode, MapSubmap } from "./map_parts.ts";
+import { fitOf } from "./place_fit.ts";
+import { PLACE_REACH_M, PlaceMap } from "./place_map.ts";
+import { peaksOf } from "./place_peaks.ts";
 import type { PoseGraph } from "./pose_graph.ts";
 
-const NODES_TOGETHER = 6;
-const SEARCH_POINTS = 150;
-const SCORE_SEARCHED = 0.5;
-const SCORE_REFINED = 0.55;
+/** The latest nodes are looked for together. */
+const NODES_TOGETHER = 10;
+const SEARCH_POINTS = 80;
+const REFINED_POINTS = 400;
+const PEAKS = { count: 30, minScore: 0.4, spread: 0.25 };
 const WEIGHTS = { occupiedSpace: 20, translation: 1, rotation: 1 };
-/** The robot may be so far beside the way that it took when the submap was made. */
-const BESIDE_M = 3;
-const AGREEING = 2;
-const AGREE_M = 0.4;
-const AGREE_RAD = 0.1;
-const FOUND_MAX = 20;
+const PLACES_MAX = 30;
+/** Places closer than this are the same. */
+const SAME_M = 0.5;
+const SAME_RAD = 0.2;
+/** The least fit of a place that is believed, and how much better it must be than any other after so many scans. */
+const FIT_MIN = 0.35;
+const BETTER_BY = [[9, 0.003], [6, 0.015], [3, 0.03], [1, 0.05]] as const;
+
+/** Where the newest node may be in the map. */
+interface Candidate {
+  readonly pose: Pose2d;
+  readonly fit: number;
+}
+
+export interface FoundPlace {
+  readonly node: MapNode;
+  readonly pose: Pose2d;
+  readonly fit: number;
+}
 
 export class PlaceSearch {
   readonly #refiner = new ScanRefiner();
-  readonly #grids = new Map<MapSubmap, SearchGrid>();
-  #recent: MapNode[] = [];
-  #found: Closure[] = [];
+  #map: PlaceMap | undefined;
+  #seen: MapNode[] = [];
+  #scans = 0;
+  #places: readonly Candidate[] = [];
+  /** The node that `#places` are of. */
+  #placesOf: MapNode | undefined;
+  #look: Generator<void, void> | undefined;
 
   constructor(private readonly graph: PoseGraph) {}
 
   /** Begins anew: the robot has been moved. */
   reset(): void {
-    this.#recent = [];
-    this.#found = [];
+    this.#seen = [];
+    this.#scans = 0;
+    this.#places = [];
+    this.#placesOf = undefined;
+    this.#look = undefined;
   }
 
-  /** Looks for a node in the submaps; returns what nodes agree on, once they do. */
-  look(node: MapNode, submaps: readonly MapSubmap[]): Closure[] {
-    this.#recent.push(node);
-    if (this.#recent.length > NODES_TOGETHER) this.#recent.shift();
-    const closure = this.#best(node, submaps);
-    if (!closure) return [];
-    this.#found.push(closure);
-    if (this.#found.length > FOUND_MAX) this.#found.shift();
-    const agreeing = this.#found.filter((other) => this.#agree(closure, other));
-    const others = this.#found.filter((other) => !agreeing.includes(other));
-    const rivals = Math.max(
-      0,
-      ...others.map((one) => others.filter((other) => this.#agree(one, other)).length),
-    );
-    return agreeing.length >= AGREEING && agreeing.length > rivals ? agreeing : [];
+  /** Forgets the map as well: it may change from now on. */
+  forget(): void {
+    this.reset();
+    this.#map = undefined;
   }
 
-  #best(node: MapNode, submaps: readonly MapSubmap[]): Closure | undefined {
-    const cloud = together(this.#recent, node);
-    const few = thinned(cloud, SEARCH_POINTS);
-    let best: { readonly submap: MapSubmap; readonly pose: Pose2d } | undefined;
-    let score = SCORE_SEARCHED;
-    for (const submap of submaps) {
-      if (submap.nodes.length === 0) continue;
-      const { centre, reachM } = this.#extent(submap);
-      const window = { linearM: reachM, angularRad: Math.PI };
-      const match = this.#gridOf(submap).search(few, centre, window, score);
-      if (!match) continue;
-      score = match.score;
-      best = { submap, pose: match.pose };
+  /** A scan has come, whether it made a node or not. */
+  countScan(): void {
+    this.#scans++;
+  }
+
+  add(node: MapNode): void {
+    this.#seen.push(node);
+    if (this.#seen.length > NODES_TOGETHER) this.#seen.shift();
+  }
+
+  /**
+   * Does a piece of the work, some milliseconds long; false if there is nothing to do before the next scan. `submaps` are
+   * the map, and always the same ones.
+   */
+  work(submaps: readonly MapSubmap[]): boolean {
+    if (!this.#look) {
+      const newest = this.#seen.at(-1);
+      if (!newest || newest === this.#placesOf) return false;
+      this.#look = this.#lookFor(newest, submaps);
     }
-    if (!best) return undefined;
-    const { submap, pose } = best;
-    const refined = this.#refiner.refine(submap.submap.grid, cloud, pose, pose, WEIGHTS);
-    if (refined.score < SCORE_REFINED) return undefined;
-    return { submap, node, pose: between2d(submap.submap.localPose, refined.pose), score: refined.score };
+    if (this.#look.next().done) this.#look = undefined;
+    return true;
   }
 
-  /** The middle of the way along which a submap was made, and how far from it the robot may be. */
-  #extent({ nodes }: MapSubmap): { readonly centre: Pose2d; readonly reachM: number } {
-    const xs = nodes.map(({ localPose }) => localPose.x), ys = nodes.map(({ localPose }) => localPose.y);
-    const minX = Math.min(...xs), maxX = Math.max(...xs), minY = Math.min(...ys), maxY = Math.max(...ys);
-    const centre = { x: (minX + maxX) / 2, y: (minY + maxY) / 2, yaw: 0 };
-    return { centre, reachM: Math.max(maxX - minX, maxY - minY) / 2 + BESIDE_M };
+  /** The place to believe by now. */
+  found(): FoundPlace | undefined {
+    const [best, second] = this.#places;
+    const node = this.#placesOf;
+    if (!node || !best || best.fit < FIT_MIN) return undefined;
+    const [, betterBy] = BETTER_BY.find(([scans]) => this.#scans >= scans) ?? [0, Infinity];
+    if (second && best.fit - second.fit < betterBy) return undefined;
+    return { node, pose: best.pose, fit: best.fit };
   }
 
-  #agree(a: Closure, b: Closure): boolean {
-    const inMap = ({ submap, pose }: Closure) => compose2d(this.graph.pose(submap.variable), pose);
-    const moved = between2d(a.node.localPose, b.node.localPose);
-    const off = between2d(inMap(b), compose2d(inMap(a), moved));
-    return Math.hypot(off.x, off.y) <= AGREE_M && Math.abs(off.yaw) <= AGREE_RAD;
+  *#lookFor(node: MapNode, submaps: readonly MapSubmap[]): Generator<void, void> {
+    this.#map ??= yield* PlaceMap.of(submaps, this.graph);
+    if (!this.#map) return;
+    const seen = this.#seen.slice();
+    const cloud = together(seen, node);
+    const peaks = yield* peaksOf(this.#map, thinned(within(cloud, PLACE_REACH_M), SEARCH_POINTS), PEAKS);
+    const few = thinned(cloud, REFINED_POINTS);
+    const poses = [...this.#moved(node), ...peaks.map(({ pose }) => pose)];
+    const places: Candidate[] = [];
+    for (const pose of poses) {
+      const refined = this.#refiner.refine(this.#map.grid, few, pose, pose, WEIGHTS).pose;
+      places.push({ pose: refined, fit: this.#fit(this.#map, seen, node, refined) });
+      yield;
+    }
+    this.#places = distinct(places.sort((a, b) => b.fit - a.fit));
+    this.#placesOf = node;
   }
 
-  #gridOf(submap: MapSubmap): SearchGrid {
-    const grid = this.#grids.get(submap) ?? new SearchGrid(submap.submap.grid);
-    this.#grids.set(submap, grid);
-    return grid;
+  /** Where the places of before are by now. */
+  #moved(node: MapNode): Pose2d[] {
+    const before = this.#placesOf;
+    if (!before) return [];
+    const moved = between2d(before.localPose, node.localPose);
+    return this.#places.map(({ pose }) => compose2d(pose, moved));
+  }
+
+  /** How well the nodes fit, if the last one is at this pose. */
+  #fit(map: PlaceMap, nodes: readonly MapNode[], last: MapNode, pose: Pose2d): number {
+    const fits = nodes.map(({ points, localPose }) => {
+      return fitOf(map.grid, { points, pose: compose2d(pose, between2d(last.localPose, localPose)) });
+    });
+    return fits.reduce((sum, fit) => sum + fit, 0) / fits.length;
   }
 }
 
@@ -107,4 +146,31 @@ function together(nodes: readonly MapNode[], last: MapNode): Float64Array {
     at += cloud.length;
   }
   return all;
+}
+
+/** The points that are not farther away. */
+function within(points: Float64Array, reachM: number): Float64Array {
+  const out = new Float64Array(points.length);
+  let to = 0;
+  for (let k = 0; k < points.length; k += 2) {
+    if (Math.hypot(points[k], points[k + 1]) > reachM) continue;
+    out[to++] = points[k];
+    out[to++] = points[k + 1];
+  }
+  return out.slice(0, to);
+}
+
+/** The first of those that are the same, and so many at most. */
+function distinct(places: readonly Candidate[]): Candidate[] {
+  const kept: Candidate[] = [];
+  for (const place of places) {
+    if (kept.length === PLACES_MAX) break;
+    if (!kept.some((other) => isSame(other.pose, place.pose))) kept.push(place);
+  }
+  return kept;
+}
+
+function isSame(a: Pose2d, b: Pose2d): boolean {
+  const off = between2d(a, b);
+  return Math.hypot(off.x, off.y) <= SAME_M && Math.abs(off.yaw) <= SAME_RAD;
 }

@@ -11,7 +11,7 @@ const STRIDE = 4;
 /** A larger map is not trimmed. */
 const CELLS_MAX = 100_000_000;
 
-interface MapArea {
+export interface MapArea {
   readonly minX: number;
   readonly minY: number;
   readonly maxX: number;

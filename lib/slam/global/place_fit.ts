@@ -1,0 +1,68 @@
+/**
+ * How well scans fit a place in a map: their points should lie on walls, and their rays should cross none.
+ */
+
+import { COST_VALUES, type ProbabilityGrid } from "../local/probability_grid.ts";
+import type { Pose2d } from "../pose2d.ts";
+
+/** From this value of a cell down, it is a wall; from the other one up, it is free. */
+const WALL = valueOf(0.58);
+const FREE = valueOf(0.495);
+/** What a point is worth: on a wall, beside one, where nothing is known, and where nothing is. */
+const ON_WALL = 1;
+const BESIDE_WALL = 0.7;
+const UNKNOWN = 0.25;
+/** A ray is looked at so often along its way, and not so close to its end. */
+const RAY_STEP_M = 0.25;
+const RAY_END_M = 0.35;
+/** What a ray through a wall costs its point. */
+const THROUGH_WALL = 0.6;
+
+export interface PlacedScan {
+  /** As seen from the robot: x, y, … */
+  readonly points: Float64Array;
+  readonly pose: Pose2d;
+}
+
+/** From -`THROUGH_WALL` (all wrong) to 1 (all points on walls). */
+export function fitOf(grid: ProbabilityGrid, { points, pose }: PlacedScan): number {
+  const { cells, cellsX, cellsY, maxX, maxY, resolution } = grid;
+  const cos = Math.cos(pose.yaw), sin = Math.sin(pose.yaw);
+  const valueAt = (x: number, y: number): number => {
+    const i = Math.floor((maxY - y) / resolution), j = Math.floor((maxX - x) / resolution);
+    return i < 1 || j < 1 || i >= cellsX - 1 || j >= cellsY - 1 ? 0 : cells[cellsX * j + i];
+  };
+  let sum = 0, count = 0;
+  for (let k = 0; k < points.length; k += 2, count++) {
+    const dx = cos * points[k] - sin * points[k + 1], dy = sin * points[k] + cos * points[k + 1];
+    sum += pointWorth(grid, pose.x + dx, pose.y + dy);
+    const range = Math.hypot(dx, dy);
+    for (let at = RAY_STEP_M; at < range - RAY_END_M; at += RAY_STEP_M) {
+      const value = valueAt(pose.x + dx * at / range, pose.y + dy * at / range);
+      if (value === 0 || value > WALL) continue;
+      sum -= THROUGH_WALL;
+      break;
+    }
+  }
+  return sum / Math.max(1, count);
+}
+
+function pointWorth(
+  { cells, cellsX, cellsY, maxX, maxY, resolution }: ProbabilityGrid,
+  x: number,
+  y: number,
+) {
+  const i = Math.floor((maxY - y) / resolution), j = Math.floor((maxX - x) / resolution);
+  if (i < 2 || j < 2 || i >= cellsX - 2 || j >= cellsY - 2) return UNKNOWN;
+  const at = cellsX * j + i;
+  const isWall = (value: number) => value !== 0 && value <= WALL;
+  if (isWall(cells[at])) return ON_WALL;
+  for (let b = -1; b <= 1; b++) {
+    for (let a = -1; a <= 1; a++) if (isWall(cells[at + b * cellsX + a])) return BESIDE_WALL;
+  }
+  return cells[at] === 0 || cells[at] < FREE ? UNKNOWN : 0;
+}
+
+function valueOf(probability: number): number {
+  return Math.round((0.9 - probability) / 0.8 * (COST_VALUES - 1)) + 1;
+}
