@@ -5,11 +5,13 @@
 
 import { commandIn, type Home, type Net, openNet, type Place } from "./world.ts";
 import { type Example, svcCloud } from "../cloud/program.ts";
+import { blockWith, ROOT } from "../docs/pages.ts";
 import { until } from "../support/until.ts";
 
-const ROOT = new URL("../../", import.meta.url).pathname;
-const [PORT, STUN_PORT, TURN_PORT] = [8090, 3478, 3479];
+const [PORT, STUN_PORT, TURN_PORT, OWN_TURN_PORT] = [8090, 3478, 3479, 3480];
 const SECRET = "known to both";
+/** Who may use the relay that the second machine names in its configuration. */
+const OWN_TURN = { username: "second", credential: "its own" };
 
 /** What a caller tells; see caller.ts. */
 interface Line {
@@ -68,11 +70,18 @@ async function cut(stage: Stage, callers: readonly Spoken[], cutMs: number, tell
   }
 }
 
-/** The homes do not reach each other: what they say goes through the relay. */
+/** The homes do not reach each other: what they say goes through a relay. */
 async function relay(stage: Stage, callers: readonly Spoken[], owner: Key, tell: (line: string) => void) {
   for (const caller of callers) await caller.stop();
   const { net } = stage;
   await net.pass("only through the control plane");
+  await relayedCall(stage, owner, "the control plane's TURN server", tell);
+  await stage.stopRelay();
+  await relayedCall(stage, owner, "the machine's own TURN server", tell);
+}
+
+async function relayedCall(stage: Stage, owner: Key, by: string, tell: (line: string) => void) {
+  const { net } = stage;
   const caller = await stage.call(net.homes[0], stage.hosts[1], owner, 20);
   const { local, remote } = (await caller.said(({ connected }) => connected))!;
   const relayed = [local, remote].some((address) => address.startsWith(`${net.cloud.address}:`));
@@ -81,7 +90,8 @@ async function relay(stage: Stage, callers: readonly Spoken[], owner: Key, tell:
   }
   await caller.said((line) => line.calls === 20);
   await caller.said(({ tick }) => tick);
-  tell(`without a direct way: 20 calls and a stream through TURN (${local} to ${remote})`);
+  tell(`without a direct way: 20 calls and a stream through ${by} (${local} to ${remote})`);
+  await caller.stop();
 }
 
 interface Key {
@@ -95,11 +105,12 @@ class Stage implements AsyncDisposable {
   readonly #folder = Deno.makeTempDirSync({ prefix: "svc-net-" });
   /** The names of the machines. */
   hosts: readonly string[] = [];
+  #relay: Spoken | undefined;
 
   constructor(readonly net: Net) {}
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const one of this.#running.reverse()) await one.stop();
+    await Promise.all(this.#running.map((one) => one.stop()));
     await this.net.close();
     await Deno.remove(this.#folder, { recursive: true });
   }
@@ -123,32 +134,45 @@ class Stage implements AsyncDisposable {
         ]
         : [],
     ];
-    if (turn) this.#relay();
+    if (turn) {
+      const { username, credential } = OWN_TURN;
+      this.#relay = await this.#turnServer(TURN_PORT, `use-auth-secret\nstatic-auth-secret=${SECRET}`);
+      await this.#turnServer(OWN_TURN_PORT, `lt-cred-mech\nuser=${username}:${credential}`);
+    }
     const served = this.deno(cloud, "cli/cloud/main.ts", ["serve", ...flags]);
     await served.wrote("serving");
     this.hosts = await Promise.all(
-      homes.map((home, index) => this.#machine(home, index, sections[index], data)),
+      homes.map((home, index) => this.#machine(home, index, sections[index], data, turn)),
     );
     return example.ownerKey;
   }
 
-  #relay(): void {
-    const { cloud } = this.net;
-    const at = ["-n", "--listening-ip", cloud.address, "--listening-port", String(TURN_PORT)];
-    const allowed = ["--use-auth-secret", "--static-auth-secret", SECRET, "--realm", "svc"];
-    const quiet = [
-      "--no-tls",
-      "--no-dtls",
-      "--no-cli",
-      "--log-file",
-      "stdout",
-      "--pidfile",
-      `${this.#folder}/turn.pid`,
-    ];
-    this.#start(cloud, "turnserver", [...at, "--relay-ip", cloud.address, ...allowed, ...quiet]);
+  /** Ends the control plane's relay. */
+  async stopRelay(): Promise<void> {
+    await this.#relay!.stop();
   }
 
-  async #machine(home: Home, index: number, section: Example["config"], data: string[]): Promise<string> {
+  /** Starts coturn with the file that the documentation shows, and `allowed` in place of the secret there. */
+  async #turnServer(port: number, allowed: string): Promise<Spoken> {
+    const { cloud: { address } } = this.net;
+    const shown = (await blockWith("docs/webrtc.md", "use-auth-secret")).text
+      .replace(/^use-auth-secret\nstatic-auth-secret=.*$/m, allowed)
+      .replace(/^listening-port=.*$/m, `listening-port=${port}`);
+    const file = `${this.#folder}/turn${port}`;
+    const own = [`listening-ip=${address}`, `relay-ip=${address}`, "log-file=stdout", `pidfile=${file}.pid`];
+    await Deno.writeTextFile(`${file}.conf`, [shown, ...own, ""].join("\n"));
+    const relay = this.#start(this.net.cloud, "turnserver", ["-c", `${file}.conf`]);
+    await relay.wrote("Total General servers");
+    return relay;
+  }
+
+  async #machine(
+    home: Home,
+    index: number,
+    section: Example["config"],
+    data: string[],
+    turn: boolean,
+  ): Promise<string> {
     const { id } = section.cloud as { id?: string };
     const file = `${this.#folder}/machine${index}.json`;
     const attributes = { digital_interrupts: [{ name: "tick", pin: "1" }] };
@@ -159,7 +183,9 @@ class Stage implements AsyncDisposable {
     await Deno.writeTextFile(`${file}.config`, JSON.stringify(config));
     await svcCloud("config", "set", id!, `${file}.config`, ...data);
     const cloud = { ...section.cloud, app_address: `http://${this.net.cloud.address}:${PORT}` };
-    await Deno.writeTextFile(file, JSON.stringify({ cloud }));
+    const own = { urls: [`turn:${this.net.cloud.address}:${OWN_TURN_PORT}`], ...OWN_TURN };
+    const webrtc = { ice_servers: turn && index === 1 ? [own] : [] };
+    await Deno.writeTextFile(file, JSON.stringify({ cloud, network: { webrtc } }));
     const args = ["-config", file, "-allow-insecure-creds", "-disable-mdns"];
     const server = this.deno(home, "cli/server/main.ts", args, { SVC_HOME: `${this.#folder}/home${index}` });
     await server.wrote("machine is running");

@@ -91,7 +91,7 @@ function follow(source: CloudSource) {
 Deno.test("the configuration is the control plane's, with the credentials and the address of the file", async () => {
   const local = {
     ...LOCAL,
-    network: { bind_address: "localhost:9", fqdn: "left aside" },
+    network: { bind_address: "localhost:9", fqdn: "left aside", webrtc: { max_peers: 3 } },
     auth: { token_keys_file: "keys.json", tls_auth_entities: ["left aside"] },
     debug: true,
     components: [{ name: "left aside" }],
@@ -105,7 +105,7 @@ Deno.test("the configuration is the control plane's, with the credentials and th
   assertEquals(json, {
     revision: "r1",
     debug: true,
-    network: { bind_address: "localhost:9", fqdn: "m" },
+    network: { bind_address: "localhost:9", fqdn: "m", webrtc: { max_peers: 3 } },
     auth: { token_keys_file: "keys.json" },
     components: [{
       name: "a",
