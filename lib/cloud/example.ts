@@ -1,6 +1,6 @@
 /**
- * The example that `init` and `serve --demo` make: an organization with a dataset to train from, keys, and a machine
- * that shows pictures of the same kind to the model as soon as there is one.
+ * The example of `init` and `serve --demo`: an organization with a dataset to train from, keys, and a machine that
+ * shows similar pictures to the model once it is trained.
  */
 
 import { join, resolve } from "node:path";
@@ -20,18 +20,18 @@ import { MIME } from "../geometry/image/image.ts";
 import { exampleImages, pngOf } from "../learn/example_scene.ts";
 import { cloudSection, createMachine } from "./fleet/new_machine.ts";
 
-/** What the example's model is called, in the machine's configuration too. */
+/** The name of the example's model, in the machine's configuration too. */
 export const EXAMPLE_MODEL = "things";
 export const EXAMPLE_DATASET = "things";
 export const EXAMPLE_IMAGES = 240;
-/** Of them, those with nothing to find: what is not there is to be learnt, too. */
+/** Pictures without anything to find: a model learns these too. */
 const EMPTY_IMAGES = 30;
 const DATASET_SEED = 1;
-/** What the machine's camera shows: none of it is in the dataset. */
+/** Pictures of the machine's camera; none of them is in the dataset. */
 const CAMERA_IMAGES = 24;
 const CAMERA_SEED = 2;
 const IMAGE_BYTES_MAX = 1024 * 1024;
-/** How often it tells how many pictures there are. */
+/** Interval of progress reports in pictures. */
 const TOLD_EVERY = 40;
 
 export interface Example {
@@ -40,10 +40,10 @@ export interface Example {
   readonly locationId: string;
   readonly machineId: string;
   readonly partId: string;
-  /** Of pictures to train from. */
+  /** Pictures to train from. */
   readonly datasetId?: string;
   readonly ownerKey: { readonly id: string; readonly key: string };
-  /** For the file of the machine. */
+  /** The content of the machine's file. */
   readonly config: JsonObject;
 }
 
@@ -52,14 +52,14 @@ interface ExampleParts {
   readonly files: FileStore;
   readonly host: WriteFiles;
   readonly validate: Validate;
-  /** The folder of everything. */
+  /** The folder of the example. */
   readonly data: string;
   readonly clock: Clock;
 }
 
 /**
- * Makes a first organization with a location, a machine and keys, and with `withData` what there is to train from.
- * Nothing, where there is an organization already.
+ * Creates a first organization with a location, a machine and keys, and with `withData` the training data. Does
+ * nothing if there is an organization already.
  */
 export async function makeExample(
   parts: ExampleParts,
@@ -97,7 +97,7 @@ export async function makeExample(
   return { url, ...example, machineId, partId, config: cloudSection(partId, key, url) };
 }
 
-/** A camera with pictures, and the model that will be there once it has been trained. */
+/** A camera with pictures, and the model that training will create. */
 function machineConfig(organizationId: string, folder: string): JsonObject {
   const model = EXAMPLE_MODEL;
   return {

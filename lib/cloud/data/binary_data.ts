@@ -1,9 +1,9 @@
 /**
  * Images, point clouds and other files that machines have captured or people have uploaded.
  *
- * Owns the tables `binary_data`, `data_tags` and `annotations`; what is in the files is in the file store. What has
- * the same origin, content, name and time of capture is one and the same, however often it is uploaded; without a
- * time of capture each upload is something of its own.
+ * Owns the tables `binary_data`, `data_tags` and `annotations`; the file store has the contents. Uploads with the same
+ * source, content, name and capture time are one item, however often they arrive; without a capture time each upload
+ * is an item of its own.
  *
  * The room owns captured data: files and readings, the datasets and sequences made of them, and the calls on them.
  */
@@ -20,7 +20,7 @@ import { places, type Sql, type SqlValue } from "../store/store.ts";
 
 export interface BinaryUpload {
   readonly origin: Origin;
-  /** When it was captured; `undefined` where nobody knows. */
+  /** The capture time; `undefined` if it is unknown. */
   readonly capturedUs?: number;
   readonly receivedUs?: number;
   readonly fileName: string;
@@ -51,23 +51,23 @@ export interface BinaryItem extends Origin {
 export interface Page {
   readonly limit: number;
   readonly order: "newest first" | "oldest first";
-  /** Only what comes, in this order, after the item that this tells of. */
+  /** Items that follow, in this order, the item that this position names. */
   readonly last: string;
 }
 
 const FROM = "binary_data d JOIN data_origins o ON o.id = d.origin_id";
 const TAG_LENGTH_MAX = 200;
-/** Tags, annotations and datasets of one upload or call. */
+/** Limits of tags, annotations and datasets of one upload or call. */
 const LABELS_MAX = 1_000;
 
 export class BinaryData {
   constructor(private readonly sql: Sql) {}
 
-  /** Takes in what has been uploaded, whose content is in the file store. Gives its id. */
+  /** Adds an upload whose content is in the file store. Returns its id. */
   async add(upload: BinaryUpload, { sha256, bytes }: StoredFile, nowMs: number): Promise<string> {
     const { origin, capturedUs, fileName, fileExt, mimeType, datasetIds } = upload;
     const { partId, organizationId, componentType, componentName, methodName } = origin;
-    // Data without a part is keyed by its organization, so that two organizations never share a key.
+    // The organization is the key of data without a part, so that two organizations never share a key.
     const known = [
       partId || `organization ${organizationId}`,
       componentType,
@@ -135,7 +135,7 @@ export class BinaryData {
     return row;
   }
 
-  /** Removes up to `limit` items. Gives what their contents were, which are to be released then. */
+  /** Removes up to `limit` items. Returns the hashes of their contents, for the caller to release. */
   async remove(found: Conditions, limit: number): Promise<string[]> {
     const rows = await this.sql.query<{ sha256: string }>(
       `DELETE FROM binary_data WHERE id IN (SELECT d.id FROM ${FROM} WHERE ${found.text} LIMIT ?) RETURNING sha256`,
@@ -156,7 +156,7 @@ export class BinaryData {
     }
   }
 
-  /** Gives how many were there to be removed. */
+  /** Returns how many existed. */
   async removeTags(found: Conditions, tags: readonly string[]): Promise<number> {
     checkedLabels("tag", tags);
     const rows = await this.sql.query(
@@ -177,7 +177,7 @@ export class BinaryData {
     return rows.map(({ tag }) => tag);
   }
 
-  /** Of boxes. */
+  /** Bounding boxes. */
   async labels(found: Conditions, limit: number): Promise<string[]> {
     const rows = await this.sql.query<{ label: string }>(
       `SELECT DISTINCT label FROM annotations WHERE x_min IS NOT NULL
@@ -192,7 +192,7 @@ export class BinaryData {
     return await this.#addAnnotation(dataId, checkedBox(box));
   }
 
-  /** Changes those fields of a box that are given. */
+  /** Changes the given fields of a box. */
   async updateBox(dataId: string, id: string, change: Partial<LabelBox>): Promise<void> {
     const rows = await this.#annotations(new Conditions().is("a.data_id", dataId).only("a.id = ?", id));
     const [box] = sorted(rows).boxes;
@@ -291,19 +291,19 @@ export class BinaryData {
   }
 }
 
-/** Where the next page begins: behind this item. */
+/** The start of the next page: after this item. */
 export function placeOf({ capturedUs, id }: { readonly capturedUs: number; readonly id: string }): string {
   return `${capturedUs}:${id}`;
 }
 
-/** The place that the field `what` of a request names. Throws `invalid_argument`. */
+/** The position in the field `what` of a request. Throws `invalid_argument`. */
 export function placeIn(last: string, what = "last"): [number, string] {
   const [capturedUs, id] = last.split(/:(.*)/s);
   if (/^-?\d{1,16}$/.test(capturedUs) && id) return [Number(capturedUs), id];
   throw new SvcError("invalid_argument", `found ${what} "${last}", wanted one from an earlier page`);
 }
 
-/** Throws `invalid_argument` for what is no tag or no label. */
+/** Throws `invalid_argument` for an impossible tag or label. */
 export function checkedLabels(what: string, labels: readonly string[], countMin = 1): readonly string[] {
   if (labels.length < countMin || labels.length > LABELS_MAX) {
     throw new SvcError(
@@ -313,7 +313,7 @@ export function checkedLabels(what: string, labels: readonly string[], countMin 
   }
   for (const label of labels) {
     plainText(what, label, TAG_LENGTH_MAX);
-    // In files with a label a line, a label with two lines would be two.
+    // In files with one label per line, a label with two lines would be two labels.
     if (hasHidden(label)) {
       throw new SvcError(
         "invalid_argument",

@@ -1,5 +1,5 @@
 /**
- * Images and files as answers tell of them, with as many of their contents as go into one.
+ * Images and files in answers, with as many of their contents as fit into one answer.
  */
 
 import type { BinaryDataSchema } from "../../../proto/gen/data_pb.ts";
@@ -11,19 +11,19 @@ import type { FileStore } from "../store/files.ts";
 import type { BinaryItem } from "./binary_data.ts";
 import { captureMetadata } from "./data_origins.ts";
 
-/** Bytes of the contents in one answer: a message with them has room for the rest. */
+/** Limit of the contents in one answer, which leaves room for the rest of the message. */
 const CONTENT_BYTES_MAX = 30 * 1024 * 1024;
-/** What to do where contents are too large for one answer. */
+/** Advice for contents that exceed one answer. */
 export const WANTED = `wanted at most ${CONTENT_BYTES_MAX}: ask without the contents, or for the URL of each`;
 
-/** How many of the items, from the first on, have contents that go into one answer. */
+/** How many of the items, from the first on, fit into one answer with their contents. */
 export function fitting(items: readonly BinaryItem[]): number {
   let bytes = 0;
   const over = items.findIndex((item) => (bytes += item.bytes) > CONTENT_BYTES_MAX);
   return over < 0 ? items.length : over;
 }
 
-/** An image or file as an answer tells of it, with its content where that is wanted. */
+/** An image or file as an answer describes it, with its content if requested. */
 export async function binaryMessage(
   files: FileStore,
   item: BinaryItem,

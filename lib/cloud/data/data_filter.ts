@@ -1,8 +1,8 @@
 /**
  * Filters of captured data, as conditions of a query.
  *
- * A query is over captured data `d` and their origins `o`. Whatever a filter says, it finds only what the caller has
- * a role on.
+ * A query joins captured data `d` and their origins `o`. Whatever a filter names, it finds only data on which the
+ * caller has a role.
  */
 
 import { type Filter, type TagsFilter, TagsFilterType } from "../../../proto/gen/data_pb.ts";
@@ -11,7 +11,7 @@ import { SvcError } from "../../base/error.ts";
 import type { Held } from "../access/access.ts";
 import { places, type SqlValue } from "../store/store.ts";
 
-/** The fields of a filter that say where data comes from. */
+/** The fields of a filter that name the source of data. */
 export type OriginFilter =
   & Partial<
     Pick<
@@ -39,14 +39,14 @@ export class Conditions {
     return this;
   }
 
-  /** A column has this value, or one of these; nothing where there is none. */
+  /** The column has this value, or one of these; no condition without a value. */
   is(column: string, wanted: string | readonly string[] = []): this {
     const values = typeof wanted === "string" ? [wanted].filter((one) => one !== "") : wanted;
     return values.length === 0 ? this : this.only(`${column} IN (${places(values)})`, ...values);
   }
 }
 
-/** Images and files that a filter finds among those in reach. */
+/** Images and files within the caller's reach that match a filter. */
 export function binaryConditions(filter: Filter | undefined, reach: readonly Held[]): Conditions {
   const found = originConditions(filter ?? {}, reach).is("d.mime_type", filter?.mimeType);
   const tagged = "EXISTS (SELECT 1 FROM data_tags t WHERE t.data_id = d.id";
@@ -67,7 +67,7 @@ export function binaryConditions(filter: Filter | undefined, reach: readonly Hel
   return found;
 }
 
-/** Readings that a filter finds among those in reach. */
+/** Readings within the caller's reach that match a filter. */
 export function tabularConditions(
   filter: OriginFilter & { readonly tagsFilter?: TagsFilter },
   reach: readonly Held[],
@@ -84,7 +84,7 @@ export function tabularConditions(
   );
 }
 
-/** A type of components in both of its spellings: `rdk:component:camera` and `camera`. */
+/** A component type in both spellings: `rdk:component:camera` and `camera`. */
 export function onlyType(found: Conditions, type: string): Conditions {
   const short = type.split(":").at(-1)!;
   if (type === short) {
@@ -97,15 +97,15 @@ export function onlyType(found: Conditions, type: string): Conditions {
   return found.is("o.component_type", [type, short]);
 }
 
-/** Microseconds that both databases keep and give back as they are: until the year 2255. */
+/** Largest time in microseconds that both databases return unchanged: the year 2255. */
 const MICROS_MAX = Number.MAX_SAFE_INTEGER;
 
-/** The instant `timeMs` as captured data have it, to compare with; those of later times are none. */
+/** The instant `timeMs` in the unit of captured data, for comparisons; there is no data of later times. */
 export function toMicros(timeMs: number): number {
   return Math.max(-MICROS_MAX, Math.min(MICROS_MAX, Math.round(timeMs * 1000)));
 }
 
-/** The instant in the field `what` of a message, to keep. Throws `invalid_argument`. */
+/** The instant in the field `what` of a message, for storing. Throws `invalid_argument`. */
 export function keptMicros(what: string, time: { seconds: bigint; nanos: number }): number {
   const micros = Math.round(toMs(time) * 1000);
   if (Math.abs(micros) <= MICROS_MAX) return micros;
@@ -131,7 +131,7 @@ function originConditions(filter: OriginFilter, reach: readonly Held[]): Conditi
   return found;
 }
 
-/** What roles reach: a role on a location holds for the locations inside it. */
+/** The reach of roles: a role on a location covers the locations inside it. */
 function within(reach: readonly Held[]): Conditions {
   const of = (kind: Held["kind"]) => reach.filter((one) => one.kind === kind).map((one) => one.resourceId);
   const [organizations, locations, machines] = [of("organization"), of("location"), of("machine")];
@@ -153,7 +153,7 @@ function within(reach: readonly Held[]): Conditions {
   );
 }
 
-/** Only what has one of these tags, any tag at all or none; an empty list is no condition. */
+/** Items with one of these tags, with any tag, or with none; an empty list is no condition. */
 function wantedTags(filter: TagsFilter | undefined): "any" | "none" | readonly string[] {
   switch (filter?.type) {
     case undefined:

@@ -1,5 +1,5 @@
 /**
- * Links to the contents of captured data: whoever has one may download that content over HTTP until the link ends.
+ * Links to contents of captured data: a holder may download the content over HTTP until the link expires.
  */
 
 import { createHmac } from "node:crypto";
@@ -21,7 +21,7 @@ export class DataLinks {
     return new Map([[`${PATH}/*`, (request) => this.#answer(request)]]);
   }
 
-  /** A link that is good for so many minutes; by whom it is asked for says where it leads. */
+  /** A link that is valid for the given minutes, at the address that the caller uses. */
   make(id: string, minutes: number = MINUTES.usual, peer: Peer): { url: string; expiresMs: number } {
     if (minutes < 1 || minutes > MINUTES.max) {
       const wanted = `wanted 1 to ${MINUTES.max}`;
@@ -49,7 +49,7 @@ export class DataLinks {
       const name = fileNameOf(item.id, item.fileName, item.fileExt, item.mimeType);
       const content = { ...item, contentType: item.mimeType, cache: "private", name };
       return contentAnswer(request, this.cloud.files, content, [
-        // What somebody has uploaded is not run in the name of this site.
+        // Keeps a browser from running an upload in the name of this site.
         ["content-security-policy", "sandbox; default-src 'none'"],
         ["x-content-type-options", "nosniff"],
       ]);
@@ -58,7 +58,7 @@ export class DataLinks {
     }
   }
 
-  /** That of the key which signs, then those of others that are good. */
+  /** The key that signs, then the others that are valid. */
   #signatures(id: string, expiresMs: number): string[] {
     return this.cloud.secrets.good("data-links").map((secret) =>
       createHmac("sha256", secret).update(`${id}\n${expiresMs}`).digest("base64url")

@@ -1,8 +1,8 @@
 /**
- * Where captured data comes from: the part, and the method of the component or service there.
+ * The sources of captured data: the part, and the method of its component or service.
  *
- * Owns the table `data_origins`. An origin is known by all that is in it, so that it is noted once for everything
- * that comes from it. It tells of the machine as it was when its data came in.
+ * Owns the table `data_origins`. All members together identify a source, so it is stored once for all its data. It
+ * describes the machine at the time when the data arrived.
  */
 
 import { createHash } from "node:crypto";
@@ -37,11 +37,11 @@ export interface Origin {
   readonly componentType: string;
   readonly componentName: string;
   readonly methodName: string;
-  /** What the method was called with, as JSON with its names in order. */
+  /** The arguments of the method, as JSON with sorted names. */
   readonly parameters: string;
 }
 
-/** The columns of an origin `o`. */
+/** The columns of a source `o`. */
 export const ORIGIN_COLUMNS = `o.organization_id AS "organizationId", o.location_id AS "locationId",
   o.machine_id AS "machineId", o.machine_name AS "machineName", o.part_id AS "partId", o.part_name AS "partName",
   o.component_type AS "componentType", o.component_name AS "componentName", o.method_name AS "methodName",
@@ -49,7 +49,7 @@ export const ORIGIN_COLUMNS = `o.organization_id AS "organizationId", o.location
 
 const TEXT_LENGTH_MAX = 1_000;
 const PARAMETERS_LENGTH_MAX = 16_000;
-/** Of the messages that a parameter may be packed in. */
+/** Limit of nested messages in a parameter. */
 const WRAPPERS = [
   ValueSchema,
   StructSchema,
@@ -59,13 +59,13 @@ const WRAPPERS = [
   Int64ValueSchema,
 ];
 
-/** What is known of a part where its data comes in. */
+/** The facts about a part at the arrival of its data. */
 export type Source = Pick<
   Part,
   "organizationId" | "locationId" | "machineId" | "machineName" | "id" | "name"
 >;
 
-/** The origin that an upload of a part tells of. */
+/** The source that a part's upload names. */
 export function originOf(part: Source, metadata: UploadMetadata): Origin {
   const parameters = inOrder(
     Object.fromEntries(Object.entries(metadata.methodParameters).map(([name, any]) => [name, unpacked(any)])),
@@ -84,7 +84,7 @@ export function originOf(part: Source, metadata: UploadMetadata): Origin {
   };
 }
 
-/** Notes an origin. Gives its id. */
+/** Stores a source. Returns its id. */
 export async function noteOrigin(sql: Sql, origin: Origin): Promise<string> {
   const values = [
     origin.organizationId,
@@ -98,7 +98,7 @@ export async function noteOrigin(sql: Sql, origin: Origin): Promise<string> {
     origin.methodName,
     origin.parameters,
   ];
-  // Digits that every collation orders alike.
+  // Digits, which every collation orders alike.
   const id = createHash("sha256").update(JSON.stringify(values)).digest("hex").slice(0, 32);
   await sql.query(
     `INSERT INTO data_origins (id, organization_id, location_id, machine_id, machine_name, part_id, part_name,
@@ -110,7 +110,7 @@ export async function noteOrigin(sql: Sql, origin: Origin): Promise<string> {
   return id;
 }
 
-/** An origin as captured data tells of it. */
+/** A source in the form of captured data messages. */
 export function captureMetadata(origin: Origin): MessageInitShape<typeof CaptureMetadataSchema> {
   return {
     organizationId: origin.organizationId,
@@ -130,7 +130,7 @@ export function captureMetadata(origin: Origin): MessageInitShape<typeof Capture
   };
 }
 
-/** JSON in which what is the same looks the same. */
+/** Canonical JSON: equal values have equal texts. */
 export function inOrder(json: Json): string {
   return JSON.stringify(json, (_name, value) => {
     if (!isObject(value)) return value;
@@ -138,7 +138,7 @@ export function inOrder(json: Json): string {
   });
 }
 
-/** A text of a request that both databases can keep. Throws `invalid_argument`. */
+/** A text of a request that both databases can store. Throws `invalid_argument`. */
 export function plainText(what: string, text: string, lengthMax = TEXT_LENGTH_MAX): string {
   if (text.length <= lengthMax && !text.includes("\0")) return text;
   const found = text.length > lengthMax ? `${text.length} letters` : "a zero byte";

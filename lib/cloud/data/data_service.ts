@@ -1,7 +1,8 @@
 /**
- * DataService: captured data found, tagged, put into datasets, exported and removed.
+ * DataService: finds, tags, exports and removes captured data, and puts it into datasets.
  *
- * A filter that names something needs a role on it; one that names nothing finds what the caller has a role on.
+ * A filter that names a resource needs a role on it; a filter that names none finds everything within the caller's
+ * reach.
  */
 
 import { type BinaryID, type DataService, type Filter, FilterSchema } from "../../../proto/gen/data_pb.ts";
@@ -25,7 +26,7 @@ import { places, type Sql } from "../store/store.ts";
 
 const IDS_MAX = 1_000;
 const REMOVE_AT_ONCE = 500;
-/** Ids that the audit log has of a change of many. */
+/** Limit of the ids that the audit log stores for one change. */
 const NAMED_MAX = 10;
 
 export function dataHandlers(cloud: CloudContext, links: DataLinks) {
@@ -51,7 +52,7 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
         return { count: BigInt(count), totalSizeBytes: BigInt(bytes) };
       }
       const items = await binary.page(found, pageOf(dataRequest));
-      // Contents that do not go into this answer are the beginning of the next page.
+      // The next page starts with the contents that do not fit into this answer.
       const page = includeBinary ? items.slice(0, Math.max(1, fitting(items))) : items;
       const data = await Promise.all(page.map((item) => binaryMessage(files, item, includeBinary)));
       const totalSizeBytes = BigInt(page.reduce((sum, { bytes }) => sum + bytes, 0));
@@ -202,7 +203,7 @@ function these(ids: readonly string[]): Conditions {
   return new Conditions().only(`d.id IN (${places(ids)})`, ...ids);
 }
 
-/** Ids in both spellings: the older one has them in parts, of which one says it all here. */
+/** Ids in both spellings: the older one has several members, of which one suffices here. */
 function idsOf(ids: readonly string[], older: readonly BinaryID[]): readonly string[] {
   const all = [...new Set([...ids, ...older.map(({ fileId }) => fileId)])];
   if (all.length <= IDS_MAX) return all;
@@ -213,7 +214,7 @@ function idOf(id: string, older: BinaryID | undefined): string {
   return id || older?.fileId || "";
 }
 
-/** What a change was about, for the audit log. */
+/** The objects of a change, for the audit log. */
 function describe(about: Filter | readonly string[] | undefined): string {
   if (!Array.isArray(about)) {
     return `matching ${JSON.stringify(toJson(FilterSchema, (about as Filter) ?? create(FilterSchema)))}`;

@@ -1,8 +1,8 @@
 /**
- * DataSyncService: captured data and files on their way in.
+ * DataSyncService: uploads of captured data and files.
  *
- * An upload that is acknowledged is on disk. One that comes again, because its acknowledgement was lost, is taken for
- * the same where its time of capture tells (`binary_data.ts`, `tabular_data.ts`).
+ * An acknowledged upload is on disk. A repeated one, whose acknowledgement was lost, is recognized by its capture time
+ * (`binary_data.ts`, `tabular_data.ts`).
  */
 
 import {
@@ -27,7 +27,7 @@ import { keepFile } from "../store/file_refs.ts";
 import { Fleet, type Part } from "../fleet/fleet.ts";
 import { extensionOf, mimeTypeOf } from "../../cloud_client/mime_types.ts";
 
-/** Bytes of one file. */
+/** Limit of one file. */
 const FILE_BYTES_MAX = 4 * 1024 ** 3;
 const READINGS_MAX = 10_000;
 
@@ -85,7 +85,7 @@ export function dataSyncHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof DataSyncService>;
 }
 
-/** The part that an upload comes from; where it names none, nothing but its organization, or that of its datasets. */
+/** The part of an upload; without one, only its organization, or that of its datasets. */
 async function sourceOf({ store }: CloudContext, metadata: UploadMetadata): Promise<Source> {
   const { partId, datasetIds } = metadata;
   if (partId !== "") return await new Fleet(store).part(partId);
@@ -94,7 +94,7 @@ async function sourceOf({ store }: CloudContext, metadata: UploadMetadata): Prom
   return { organizationId, locationId: "", machineId: "", machineName: "", id: "", name: "" };
 }
 
-/** What an upload holds says what it is; a type that says something else is a mistake. */
+/** The content of an upload determines its type; a different declared type is a mistake. */
 function isTabular({ metadata, sensorContents }: DataCaptureUploadRequest): boolean {
   const kinds = new Set(sensorContents.map(({ data }) => data.case));
   const [kind] = kinds;
@@ -137,7 +137,7 @@ async function addBinary(
 ): Promise<string> {
   const { organizationId } = upload.origin;
   for (const id of upload.datasetIds) {
-    // Of those of other organizations nobody hears.
+    // Those of other organizations stay hidden.
     if ((await new Datasets(store).get(id)).organizationId === organizationId) continue;
     throw new SvcError("not_found", `there is no dataset "${id}"`);
   }
@@ -197,7 +197,7 @@ async function* pieces(all: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* all;
 }
 
-/** What has not been taken from an iterator yet. */
+/** The rest of an iterator. */
 function rest<T>(iterator: AsyncIterator<T>): AsyncIterable<T> {
   return { [Symbol.asyncIterator]: () => iterator };
 }

@@ -1,8 +1,8 @@
 /**
  * Datasets: named sets of images of one organization.
  *
- * Owns the tables `datasets` and `dataset_data`. A dataset refers to images and never owns one: deleting it leaves
- * them where they are, and an image that is deleted is in no dataset any more. Names are unique in an organization.
+ * Owns the tables `datasets` and `dataset_data`. A dataset refers to images and never owns one: deleting it keeps
+ * them, and a deleted image leaves every dataset. Names are unique in an organization.
  */
 
 import { randomUUID } from "node:crypto";
@@ -11,7 +11,7 @@ import { checkedName } from "../fleet/names.ts";
 import { type DatasetImage, fileNameOf, type Label, type LabelBox } from "../../cloud_client/dataset.ts";
 import { places, type Sql } from "../store/store.ts";
 
-/** What a dataset is of; `sequences.ts` has those of sequences. */
+/** The members of a dataset; `sequences.ts` has datasets of sequences. */
 export type DatasetType = "images" | "sequences";
 
 export interface Dataset {
@@ -22,7 +22,7 @@ export interface Dataset {
   readonly createdMs: number;
 }
 
-/** An annotation as it is kept: a box where it has corners. */
+/** A stored annotation: a box if it has corners. */
 export interface AnnotationRow {
   readonly id: string;
   readonly dataId: string;
@@ -48,7 +48,7 @@ export class Datasets {
     return this.sql.query(`${COLUMNS} WHERE ${where} ORDER BY name`, organizationId, ...only);
   }
 
-  /** Those of several organizations, at most so many. */
+  /** The datasets of several organizations, up to a limit. */
   listOf(organizationIds: readonly string[], limit: number): Promise<Dataset[]> {
     if (organizationIds.length === 0) return Promise.resolve([]);
     const where = `organization_id IN (${places(organizationIds)})`;
@@ -79,13 +79,13 @@ export class Datasets {
     await this.#named(name, "UPDATE datasets SET name = ? WHERE id = ?", id);
   }
 
-  /** Removes a dataset; its images stay. */
+  /** Deletes a dataset and keeps its images. */
   async delete(id: string): Promise<void> {
     await this.get(id);
     await this.sql.query("DELETE FROM datasets WHERE id = ?", id);
   }
 
-  /** Adds images of the dataset's own organization; those that are in it stay. */
+  /** Adds images of the dataset's own organization; skips those that it has. */
   async add(id: string, dataIds: readonly string[]): Promise<void> {
     const { organizationId, type, name } = await this.get(id);
     if (type !== "images") {
@@ -111,7 +111,7 @@ export class Datasets {
     }
   }
 
-  /** Takes images out of it; those that are not in it do not matter. */
+  /** Removes images from it; skips those that it does not have. */
   async remove(id: string, dataIds: readonly string[]): Promise<void> {
     await this.get(id);
     for (const dataId of dataIds) {
@@ -119,7 +119,7 @@ export class Datasets {
     }
   }
 
-  /** Makes a dataset with everything that is in others of the organization. */
+  /** Creates a dataset with all images of other datasets of the organization. */
   async merge(ids: readonly string[], organizationId: string, name: string, nowMs: number): Promise<string> {
     for (const id of ids) {
       const found = await this.get(id);
@@ -138,7 +138,7 @@ export class Datasets {
     return merged;
   }
 
-  /** What is in it now, with everything that is known of each image, from the oldest to the newest. */
+  /** Its present images with all their facts, oldest first. */
   async snapshot(id: string): Promise<readonly DatasetImage[]> {
     await this.get(id);
     type Row = Omit<DatasetImage, "tags" | "classifications" | "boxes"> & {
@@ -188,7 +188,7 @@ export class Datasets {
   }
 }
 
-/** Boxes and classifications apart. */
+/** Separates boxes and classifications. */
 export function sorted(
   rows: readonly AnnotationRow[],
 ): { boxes: LabelBox[]; classifications: (Label & { id: string })[] } {

@@ -59,7 +59,7 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
       const page = await sequences.page({ datasetId }, sizeOf(pageSize), pageToken);
       return { ...pageMessage(page), count };
     },
-    /** What is known of each image or file; `BinaryDataByIDs` gives the contents. */
+    /** The facts about each image or file; `BinaryDataByIDs` returns the contents. */
     async getSequenceBinaryData({ sequenceId, pageSize, pageToken: last }, ctx) {
       const sequence = await sequences.get(sequenceId);
       const found = ofSequence(

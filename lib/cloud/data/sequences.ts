@@ -1,7 +1,8 @@
 /**
- * Sequences: windows of time in what one part has captured, each with the resources that count and tags of its own.
+ * Sequences: time windows in one part's captured data, each with its resources and tags.
  *
- * Owns the tables `sequences` and `dataset_sequences`. A sequence is a saved filter: it holds no data, finds what is
+ * Owns the tables `sequences` and `dataset_sequences`. A sequence is a saved filter: it holds no data, finds what
+ * exists when it is read, and deleting it deletes nothing else. Datasets of sequences list them.
  * there when it is read, and removing it removes nothing else. Datasets of sequences list them.
  */
 
@@ -14,14 +15,14 @@ import type { Conditions } from "./data_filter.ts";
 import { plainText } from "./data_origins.ts";
 import { Datasets } from "./datasets.ts";
 
-/** What a sequence takes of a resource. */
+/** The data of one resource in a sequence. */
 export interface SequenceResource {
   readonly resourceName: string;
-  /** Of one method; of all where it is empty. */
+  /** Of one method; of all methods if it is empty. */
   readonly methodName: string;
 }
 
-/** What of a sequence can be changed; times in microseconds, both of them within it. */
+/** The members of a sequence that can change; times in microseconds, both inclusive. */
 export interface SequenceFields {
   readonly resources: readonly SequenceResource[];
   readonly tags: readonly string[];
@@ -40,14 +41,14 @@ export interface Sequence extends SequenceFields {
 
 export interface SequencePage {
   readonly sequences: readonly Sequence[];
-  /** Where the next page goes on; empty where there is none. */
+  /** The start of the next page; empty if there is none. */
   readonly next: string;
 }
 
-/** Of names and tags of one sequence: a page of them goes into one answer. */
+/** Limits of the names and tags of one sequence: a page of sequences fits into one answer. */
 const LETTERS_MAX = 16 * 1024;
 const RESOURCES_MAX = 100;
-/** That one sequence is in, for the same reason. */
+/** Limit of datasets with one sequence, for the same reason. */
 const DATASETS_MAX = 100;
 
 type Row = Omit<Sequence, "resources" | "tags" | "datasetIds"> & {
@@ -86,7 +87,7 @@ export class Sequences {
     return found;
   }
 
-  /** Changes what is given. Throws `not_found` or `invalid_argument`. */
+  /** Changes the given members. Throws `not_found` or `invalid_argument`. */
   async update(id: string, changes: Partial<SequenceFields>, nowMs: number): Promise<void> {
     const { resources, tags, startUs, endUs } = { ...await this.get(id), ...changes };
     await this.sql.query(
@@ -102,7 +103,7 @@ export class Sequences {
     await this.sql.query("DELETE FROM sequences WHERE id = ?", id);
   }
 
-  /** Those of an organization, or of a dataset, in the order in which they were made. */
+  /** The sequences of an organization, or of a dataset, in the order of their creation. */
   async page(
     of: { readonly organizationId: string } | { readonly datasetId: string },
     limit: number,
@@ -133,7 +134,7 @@ export class Sequences {
     return count;
   }
 
-  /** Puts sequences of the dataset's own organization into it; those that are in it stay. */
+  /** Adds sequences of the dataset's own organization to it; skips those that it has. */
   async addTo(datasetId: string, ids: readonly string[]): Promise<void> {
     const dataset = await this.#dataset(datasetId);
     for (const id of new Set(ids)) {
@@ -157,7 +158,7 @@ export class Sequences {
     }
   }
 
-  /** Takes sequences out of a dataset; those that are not in it do not matter. */
+  /** Removes sequences from a dataset; skips those that it does not have. */
   async removeFrom(datasetId: string, ids: readonly string[]): Promise<void> {
     await this.#dataset(datasetId);
     if (ids.length === 0) return;
@@ -196,7 +197,7 @@ export class Sequences {
 
 const IN_DATASET = "s.id IN (SELECT sequence_id FROM dataset_sequences WHERE dataset_id = ?)";
 
-/** Captured data `d` of origins `o` that a sequence takes. */
+/** The captured data `d` of sources `o` in a sequence. */
 export function ofSequence(found: Conditions, { partId, resources, startUs, endUs }: Sequence): Conditions {
   const each = resources.map(({ methodName }) =>
     methodName === "" ? "o.component_name = ?" : "(o.component_name = ? AND o.method_name = ?)"
@@ -212,7 +213,7 @@ export function ofSequence(found: Conditions, { partId, resources, startUs, endU
     );
 }
 
-/** What is kept of the fields, in the order of the columns. */
+/** The stored form of the fields, in the order of the columns. */
 function checked({ resources, tags, startUs, endUs }: SequenceFields): SqlValue[] {
   if (resources.length < 1 || resources.length > RESOURCES_MAX) {
     throw invalid(`resources: found ${resources.length}, wanted 1 to ${RESOURCES_MAX}`);

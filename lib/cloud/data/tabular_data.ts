@@ -1,8 +1,8 @@
 /**
  * Readings that machines have captured.
  *
- * Owns the table `tabular_data`. A reading of one origin with the same time and content is one and the same, however
- * often it is uploaded.
+ * Owns the table `tabular_data`. Readings of one source with the same time and content are one, however often they
+ * arrive.
  */
 
 import { createHash } from "node:crypto";
@@ -22,7 +22,7 @@ export interface Reading {
 }
 
 export interface StoredReading extends Reading, Origin {
-  /** Among those with the same time. */
+  /** Its rank among those with the same time. */
   readonly id: string;
   readonly storedMs: number;
   readonly bytes: number;
@@ -35,7 +35,7 @@ export interface ReadingQuery {
   readonly resourceName: string;
   readonly resourceSubtype: string;
   readonly methodName: string;
-  /** Only those that the method gave when it was called with this. */
+  /** Restricts to calls with these arguments. */
   readonly parameters?: JsonObject;
   readonly fromMs?: number;
   readonly untilMs?: number;
@@ -43,33 +43,33 @@ export interface ReadingQuery {
 
 export interface ReadingPage {
   readonly readings: readonly StoredReading[];
-  /** Where the next page goes on; empty where this one is. */
+  /** The start of the next page; empty at the end. */
   readonly last: string;
 }
 
 interface Key {
   readonly id: string;
   readonly capturedUs: number;
-  /** What it takes in an answer. */
+  /** Its size in an answer. */
   readonly bytes: number;
 }
 
 type Row = Omit<StoredReading, "payload" | "tags"> & { readonly payload: Uint8Array; readonly tags: string };
 
 const FROM = "tabular_data d JOIN data_origins o ON o.id = d.origin_id";
-/** Rows of one statement. */
+/** Rows per statement. */
 const ROWS_MAX = 400;
 const EXPORT_AT_ONCE = 500;
-/** Of the readings in one answer, and of those that an export has in memory. */
+/** Limit of the readings in one answer, and of those that an export keeps in memory. */
 const PAGE_BYTES_MAX = 8 * 1024 ** 2;
-/** Of one reading: with what an answer says of it there is room for it in a message. */
+/** Limit of one reading: it fits into a message with its facts. */
 const READING_BYTES_MAX = 16 * 1024 ** 2;
 const BYTES = "LENGTH(d.payload)";
 
 export class TabularData {
   constructor(private readonly sql: Sql) {}
 
-  /** Takes in readings. Gives the id of where they come from. Throws `invalid_argument` for one that is too large. */
+  /** Stores readings. Returns the id of their source. Throws `invalid_argument` for one that is too large. */
   async add(
     origin: Origin,
     readings: readonly Reading[],
@@ -98,7 +98,7 @@ export class TabularData {
     return originId;
   }
 
-  /** Readings of a page: as many as it may have, and as go into one answer; one in any case. */
+  /** The readings of a page: as many as it may have and as fit into one answer; at least one. */
   async page(found: Conditions, page: Page): Promise<ReadingPage> {
     return await this.#read(await this.#keys(found, page));
   }
@@ -117,7 +117,7 @@ export class TabularData {
     return readings[0];
   }
 
-  /** From the oldest to the newest. */
+  /** Oldest first. */
   async *export(query: ReadingQuery): AsyncGenerator<StoredReading> {
     let last = "";
     for (;;) {
@@ -128,7 +128,7 @@ export class TabularData {
     }
   }
 
-  /** Removes up to `limit` readings. Gives how many. */
+  /** Removes up to `limit` readings. Returns how many. */
   async remove(found: Conditions, limit: number): Promise<number> {
     const rows = await this.sql.query(
       `DELETE FROM tabular_data WHERE (origin_id, captured_us, entry_id) IN (
@@ -140,7 +140,7 @@ export class TabularData {
     return rows.length;
   }
 
-  /** A page of what one method gave. Its origins are asked one by one: each has its readings in order of time. */
+  /** A page of one method's readings. Queries its sources one by one: each has its readings in order of time. */
   async #ofMethod(query: ReadingQuery, page: Page): Promise<ReadingPage> {
     const { partId, resourceName, resourceSubtype, methodName, parameters, fromMs, untilMs } = query;
     const origins = onlyType(new Conditions(), resourceSubtype)
@@ -187,7 +187,7 @@ export class TabularData {
     );
   }
 
-  /** In the order of the keys, from the first on, what goes into one answer. */
+  /** The readings that fit into one answer, in the order of the keys, from the first on. */
   async #read(keys: readonly Key[]): Promise<ReadingPage> {
     let bytes = 0;
     const over = keys.findIndex((key, index) => (bytes += key.bytes) > PAGE_BYTES_MAX && index > 0);
@@ -213,7 +213,7 @@ export class TabularData {
   }
 }
 
-/** As a message: numbers may be what JSON has no word for, such as NaN. */
+/** As a message: numbers may have no JSON form, such as NaN. */
 function encoded(payload: JsonObject): Uint8Array {
   return toBinary(SensorDataSchema, create(SensorDataSchema, { data: { case: "struct", value: payload } }));
 }

@@ -25,7 +25,7 @@ const PAGE_MAX = 1_000;
 const DAY_MS = 24 * 3600 * 1000;
 const REMOVE_AT_ONCE = 5_000;
 
-/** A page as requests ask for it, newest first where they do not say. */
+/** The requested page, newest first by default. */
 export function pageOf(request: DataRequest | undefined): Page {
   return {
     limit: Math.min(Number(request?.limit ?? 0n) || PAGE, PAGE_MAX),
@@ -124,7 +124,7 @@ function queryOf(request: {
   };
 }
 
-/** Things that are each listed once, and found by their place. */
+/** A list without duplicates, with lookup by value. */
 class Indexed<T> {
   readonly all: T[] = [];
   readonly #places = new Map<string, number>();

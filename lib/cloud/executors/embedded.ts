@@ -1,8 +1,8 @@
 /**
- * The embedded trainer: learns from a dataset right here, on two threads, and leaves an ONNX model.
+ * The embedded trainer: learns from a dataset in this program, on two threads, and produces an ONNX model.
  *
- * Leaves `model.onnx`, `labels.txt` (a label a line, in the order of the model's classes) and `metadata.json`. The same
- * images with the same labels give the same model.
+ * Its output is `model.onnx`, `labels.txt` (one label per line, in the order of the model's classes) and
+ * `metadata.json`. The same images with the same labels give the same model.
  */
 
 import { join } from "node:path";
@@ -17,18 +17,18 @@ import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import { type Executor, progressLine, type Work } from "./executor.ts";
 import { labelsOf, type ModelKind } from "../../cloud_client/training_request.ts";
 
-/** The class of images that have none of the labels; the last one. */
+/** The class of images without any of the labels; the last one. */
 export const UNKNOWN = "UNKNOWN";
 
 const SEED = 1;
-/** How often it tells how many images have been read. */
+/** Interval of progress reports in images. */
 const TOLD_EVERY = 100;
-/** How long a picture may take to be decoded, and how many may end the process that decodes them. */
+/** Time limit for decoding a picture, and how many pictures may end their decoding process. */
 const PICTURE_MS_MAX = 30_000;
 const ENDED_MAX = 10;
 
 interface Options {
-  /** Rounds through the images; as many as their number suggests without it. */
+  /** Rounds through the images; absent, their number decides. */
   readonly epochsMax?: number;
 }
 
@@ -72,7 +72,7 @@ export class EmbeddedExecutor implements Executor {
   }
 }
 
-/** Decodes what can be decoded; the pictures are made small at once, for all of them are in memory together. */
+/** Decodes the readable pictures and scales them down at once, because all of them stay in memory. */
 async function examplesOf(
   { job, images, read, log, signal }: Work,
   kind: ModelKind,
@@ -103,7 +103,7 @@ async function examplesOf(
   return examples;
 }
 
-/** Decodes pictures one after the other, all in one process for as long as none of them ends it. */
+/** Decodes pictures one after the other, in one process until a picture ends it. */
 class Decoder {
   /** Processes that ended before they answered. */
   ended = 0;
@@ -145,8 +145,8 @@ class Decoder {
 }
 
 /**
- * How good a model is on images that it has not seen. Of a classifier each row of `confusion` tells what the images of a
- * label are taken for, and in how many others the label is seen.
+ * The quality of a model on images that it has not seen. For a classifier each row of `confusion` counts what the
+ * images of a label were taken for, and the last how many other images were taken for the label.
  */
 function measuredOf({ metrics, confusion, labels }: TrainedModel): JsonObject {
   const rows = confusion.map(({ pictures, foundAs, wrong }, row) => ({
@@ -158,7 +158,7 @@ function measuredOf({ metrics, confusion, labels }: TrainedModel): JsonObject {
   return { metrics: { ...metrics }, ...rows.length > 0 ? { confusion: rows } : {} };
 }
 
-/** The published `Metadata` of a model as JSON, and how the model came to be. */
+/** The published `Metadata` of a model as JSON, and how the model was trained. */
 function described({ job, images }: Work, { seed, holdoutPercent }: TrainingTask, model: TrainedModel) {
   const detects = job.modelType === "object_detection";
   const outputs = detects ? ["location", "category", "score"] : ["probability"];

@@ -1,8 +1,8 @@
 /**
- * Executor: what does the work of a training job.
+ * Executor: does the work of a training job.
  *
- * It knows nothing of jobs that wait, of other control planes or of packages: it is given images and a folder, writes
- * lines of log, and leaves files. It stops as soon as its signal aborts; what it throws then does not matter.
+ * It knows nothing of queues, other control planes or packages: it gets images and a folder, writes log lines, and
+ * leaves files. It stops as soon as its signal aborts; errors after that do not count.
  *
  * The room owns what does the work of training jobs: the trainer in this program, scripts on this computer, pods on a
  * cluster.
@@ -13,30 +13,30 @@ import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import type { ModelKind } from "../../cloud_client/training_request.ts";
 import type { Learning } from "../../learn/learning.ts";
 
-/** The script of a custom job, as it was when the job was submitted. */
+/** The script of a custom job, as of the job's submission. */
 export interface JobScript {
   readonly id: string;
   readonly version: string;
   readonly sha256: string;
   readonly arguments: { readonly [name: string]: string };
-  /** The environment that it runs in, or the id of a container that its organization had registered. */
+  /** Its environment, or the id of a container that its organization registered. */
   readonly container: string;
-  /** The image of that container, when the job was submitted. */
+  /** The image of that container, as of the job's submission. */
   readonly image?: string;
 }
 
-/** What a job is about. */
+/** The task of a job. */
 export interface Task {
   readonly id: string;
   readonly datasetId: string;
   readonly modelName: string;
   readonly modelVersion: string;
-  /** Empty where a script does not say. */
+  /** Empty if a script does not declare it. */
   readonly modelType: ModelKind | "";
   readonly modelFramework: string;
   readonly labels: readonly string[];
   readonly script?: JobScript;
-  /** Of a model that is made here. */
+  /** Settings of the embedded trainer. */
   readonly learning?: Learning;
 }
 
@@ -45,17 +45,17 @@ export type LogLevel = "info" | "warn" | "error";
 export interface Work {
   readonly job: Task;
   readonly images: readonly DatasetImage[];
-  /** Its own, empty but for an empty folder `output`, and removed behind it. */
+  /** The job's own folder, empty except for an empty folder `output`; removed at its end. */
   readonly folder: string;
   /** The content of an image, or of the job's script. */
   readonly read: (sha256: string) => AsyncIterable<Uint8Array>;
   readonly log: (level: LogLevel, message: string) => void;
-  /** What a script may call the control plane with, for as long as the job lasts; none where it cannot. */
+  /** Credentials with which a script may call the control plane as long as the job runs; absent if it cannot. */
   readonly apiKey?: { readonly id: string; readonly key: string };
   readonly signal: AbortSignal;
 }
 
-/** What a custom script can be run in. */
+/** An environment for custom scripts. */
 export interface Environment {
   /** `python:3.11` */
   readonly key: string;
@@ -65,32 +65,32 @@ export interface Environment {
 }
 
 export interface Executor {
-  /** How many jobs it works on at once. */
+  /** How many jobs it runs at once. */
   readonly capacity: number;
-  /** Those of custom scripts; the first one is taken where nobody says. */
+  /** Environments for custom scripts; the first one is the default. */
   readonly environments: readonly Environment[];
-  /** How the names of images begin that organizations may bring, each with a `/` at its end; none where it runs no images. */
+  /** Allowed prefixes of the names of organizations' images, each ending with `/`; none if it runs no images. */
   readonly images?: readonly string[];
-  /** Whether what it runs can call the control plane, and so gets a key. */
+  /** Whether its scripts can call the control plane, and so get a key. */
   readonly reachesUs: boolean;
   /**
-   * Leaves the model in the folder `output`; what is in `output/tmp` is not part of it. Gives what is to be said of
-   * the package. Throws where the job has failed; the error is shown to people.
+   * Leaves the model in the folder `output`, without `output/tmp`. Returns facts for the package. Throws if the job
+   * has failed; people see the error.
    */
   run(work: Work): Promise<JsonObject>;
-  /** Removes what is left of a job whose control plane is no more, where that does not go with it. */
+  /** Removes the rest of a job whose control plane has died, if that does not happen by itself. */
   abandon?(jobId: string): Promise<void>;
 }
 
-/** Who works on what. Without an executor of a kind, such jobs are refused. */
+/** The executors by kind. Jobs of a kind without an executor are refused. */
 export interface Executors {
   readonly managed?: Executor;
   readonly custom?: Executor;
-  /** Why there is none for scripts, and what to do about it. */
+  /** Why scripts have none, and how to get one. */
   readonly noScripts?: string;
 }
 
-/** `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: the line that stands for an epoch in the log of every job. */
+/** `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: the log line of an epoch, in every job. */
 export function progressLine(progress: {
   readonly epoch: number;
   readonly epochs: number;

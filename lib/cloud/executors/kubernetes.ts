@@ -1,5 +1,5 @@
 /**
- * Jobs of a Kubernetes cluster: made, looked after and removed.
+ * Jobs of a Kubernetes cluster: creates, observes and removes them.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -7,27 +7,27 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import type { BatchV1Api, CoreV1Api, V1Job } from "./kubernetes_client.ts";
 
 export interface ClusterJob {
-  /** Unique in the namespace: small letters, digits and `-`. */
+  /** Unique in the namespace: lower-case letters, digits and `-`. */
   readonly name: string;
   readonly image: string;
   readonly command: readonly string[];
   readonly env: { readonly [name: string]: string };
   readonly labels: { readonly [name: string]: string };
-  /** After this long the cluster ends it. */
+  /** The cluster ends it after this time. */
   readonly deadlineSeconds: number;
   readonly memoryBytes: number;
-  /** What it may write. */
+  /** Limit of what it writes. */
   readonly diskBytes: number;
 }
 
 export interface ClusterState {
   readonly phase: "waiting" | "running" | "succeeded" | "failed" | "gone";
-  /** Why it has failed, in the cluster's words. */
+  /** The cluster's reason of its failure. */
   readonly reason: string;
 }
 
 export interface ClusterLog {
-  /** When the line was written, as the cluster writes it; such texts are ordered as their times are. */
+  /** The time of the line in the cluster's notation; these texts sort like their times. */
   readonly at: string;
   readonly line: string;
 }
@@ -35,22 +35,22 @@ export interface ClusterLog {
 export interface Cluster {
   create(job: ClusterJob): Promise<void>;
   state(name: string): Promise<ClusterState>;
-  /** What its pod has written in the last few seconds; nothing while there is none. */
+  /** The output of its pod in the last few seconds; nothing without a pod. */
   logs(name: string, seconds: number): Promise<readonly ClusterLog[]>;
-  /** Removes it with its pod; one that is gone already is no error. */
+  /** Removes it with its pod; succeeds if it is gone already. */
   remove(name: string): Promise<void>;
 }
 
-/** For how long the cluster keeps what nobody has removed. */
+/** How long the cluster keeps jobs that nobody has removed. */
 const KEPT_SECONDS = 3600;
-/** The user of containers, whom no image gives anything. */
+/** The user of containers, which owns nothing in any image. */
 const NOBODY = 65_534;
-/** How long it may take to answer. */
+/** Time limit of a request to the cluster. */
 const CALL_MS = 30_000;
 
 /**
- * The cluster that a file names; without one that of `KUBECONFIG`, of `~/.kube/config`, or the one that this program
- * runs in. Throws `failed_precondition` where there is none.
+ * The cluster of a configuration file; without one that of `KUBECONFIG`, of `~/.kube/config`, or the cluster that this
+ * program runs in. Throws `failed_precondition` if there is none.
  */
 export async function openCluster(namespace: string, clock: Clock, kubeconfig?: string): Promise<Cluster> {
   const { BatchV1Api, CoreV1Api, KubeConfig } = await import("./kubernetes_client.ts");
@@ -124,7 +124,7 @@ class KubernetesCluster implements Cluster {
     );
   }
 
-  /** Nothing where the cluster does not find it. */
+  /** `undefined` if the cluster does not find it. */
   async #attempt<T>(what: string, run: () => Promise<T>): Promise<T | undefined> {
     const tooLong = () => new Error(`no answer in ${CALL_MS / 1000} seconds`);
     const { signal, done } = deadline(this.clock, CALL_MS, tooLong);
@@ -140,8 +140,8 @@ class KubernetesCluster implements Cluster {
 }
 
 /**
- * A job that is tried once, in a container without any right: on the cluster, on its computer, or to more than its
- * share. Its network is a matter of the cluster's policies, for it must reach the control plane.
+ * A job with a single try, in a container without rights on the cluster, on its node, or to more than its share. The
+ * cluster's policies govern its network, because it must reach the control plane.
  */
 export function manifestOf(job: ClusterJob): V1Job {
   const { name, image, command, env, labels, deadlineSeconds, memoryBytes, diskBytes } = job;
@@ -202,7 +202,7 @@ function failure(what: string, cause: unknown): SvcError {
   return new SvcError(kind, `Kubernetes: cannot ${what}: ${said ?? messageOf(cause)}`, { cause });
 }
 
-/** What the status that a cluster answers with says. */
+/** The message in the cluster's error status. */
 function messageIn(body: string): string | undefined {
   try {
     return JSON.parse(body).message;

@@ -1,6 +1,6 @@
 /**
- * What we use of the published client of Kubernetes. Its own types bring those of another Node along, which do not go
- * with ours.
+ * The part of the published Kubernetes client that we use. Its own types bring another version of Node's types along,
+ * which conflict with ours.
  */
 
 export interface V1Job {

@@ -1,5 +1,5 @@
 /**
- * The published client of Kubernetes. It is large, and needed by few: it is imported only when a cluster is opened.
+ * The published Kubernetes client. It is large, and few need it: it is imported only when a cluster is opened.
  */
 
 // @ts-types="./kubernetes_client.d.ts"

@@ -1,9 +1,8 @@
 /**
- * Custom training scripts, run by a Kubernetes cluster: a Job for each, in the container that was asked for.
+ * Custom training scripts on a Kubernetes cluster: a Job for each, in the requested container.
  *
- * The pod fetches the script and the images from here and sends back the model, by addresses that only it knows and
- * that are good for as long as its job lasts. Cancelling removes the Job. What the pod writes comes into the job's
- * log.
+ * The pod fetches the script and the images from here and sends the model back, at secret addresses that are valid as
+ * long as its job runs. Cancelling removes the Job. The job's log contains the pod's output.
  */
 
 import { randomBytes } from "node:crypto";
@@ -24,9 +23,9 @@ import { POD_FOLDER, POD_PROGRAM } from "./pod_program.ts";
 
 const PATH = "/training/v1";
 const LOOK_MS = 2_000;
-/** How far back the pod's words are asked for, so that none is missed. */
+/** How far back each request for output reaches, so that no line is missed. */
 const LOG_SECONDS = 30;
-/** How often in a row the cluster may fail to answer. */
+/** Tolerated consecutive failures of the cluster. */
 const FAILURES_MAX = 30;
 const DEADLINE_SECONDS = 24 * 3600;
 const SCRIPT_FILES = { filesMax: 10_000, bytesMax: 1024 ** 3 };
@@ -36,21 +35,21 @@ const LAST_LINES = 15;
 interface Options {
   readonly host: WriteFiles;
   readonly cluster: Cluster;
-  /** Where pods reach this very control plane. */
+  /** The address at which pods reach this very control plane. */
   readonly url: string;
-  /** The first one is taken where nobody says. */
+  /** The first one is the default. */
   readonly environments: readonly Environment[];
-  /** How the names of images begin that organizations may bring; none where left out. */
+  /** Allowed prefixes of the names of organizations' images; absent, none. */
   readonly images?: readonly string[];
   readonly capacity: number;
-  /** Of each pod. */
+  /** Limits of each pod. */
   readonly limits: Pick<Limits, "memoryBytes" | "folderBytes">;
   readonly clock: Clock;
 }
 
 export class KubernetesExecutor implements Executor {
   readonly reachesUs = true;
-  /** By the secret that its pod knows. */
+  /** By the secret that its pod has. */
   readonly #working = new Map<string, Work & { uploaded: boolean }>();
 
   constructor(private readonly options: Options) {}
@@ -67,7 +66,7 @@ export class KubernetesExecutor implements Executor {
     return this.options.images ?? [];
   }
 
-  /** Where pods fetch and bring; to be served. */
+  /** The HTTP pages for pods. */
   get routes(): ReadonlyMap<string, Route> {
     return new Map([[`${PATH}/*`, (request: RouteRequest) => this.#answer(request)]]);
   }
@@ -107,7 +106,7 @@ export class KubernetesExecutor implements Executor {
     return { model_type: job.modelType, model_framework: job.modelFramework };
   }
 
-  /** What was allowed when the job was submitted need not be now. */
+  /** The rules may have changed since the job was submitted. */
   #imageOf({ container, image }: JobScript): string {
     const environment = this.environments.find(({ key }) => key === container);
     const found = image ?? environment?.uri;
@@ -119,7 +118,7 @@ export class KubernetesExecutor implements Executor {
     await this.options.cluster.remove(nameOf(id));
   }
 
-  /** Until the job has succeeded; throws where it has not. */
+  /** Resolves when the job has succeeded; throws otherwise. */
   async #follow(name: string, { log, signal }: Work): Promise<void> {
     const { cluster, clock } = this.options;
     const last: string[] = [];
@@ -138,7 +137,7 @@ export class KubernetesExecutor implements Executor {
       let state: ClusterState | undefined;
       try {
         state = await cluster.state(name);
-        // The cluster may not know any more what a pod has said.
+        // The cluster may have lost the pod's output.
         await listen().catch((error) => log("warn", messageOf(error)));
         failures = 0;
       } catch (error) {

@@ -1,11 +1,11 @@
 /**
- * What a training script's container runs on a cluster: a program of plain Python, without any package.
+ * The program of a training script's container on a cluster: plain Python without packages.
  *
  * It fetches the script and its images, installs and runs the script as the published contract says, and sends back
- * what the script has left. What it says, the cluster keeps as the log of the pod.
+ * the script's output. The cluster keeps its own output as the pod's log.
  */
 
-/** Where it works; the paths in the dataset's lines begin with it. */
+/** Its working folder; the paths in the dataset's lines start with it. */
 export const POD_FOLDER = "/tmp/svc-training";
 
 export const POD_PROGRAM = `

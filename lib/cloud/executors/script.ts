@@ -1,11 +1,11 @@
 /**
- * Custom training scripts, run here: each in a virtual environment of its own, in a sandbox, under watch.
+ * Custom training scripts on this computer: each in a virtual environment of its own, in a sandbox, supervised.
  *
- * The published contract: the script is a package of Python with the module `model.training`, which is called with
+ * The published contract: the script is a Python package with the module `model.training`, which is called with
  * `--dataset_file`, `--model_output_directory` and the arguments of its job, and leaves the model in that directory.
- * Promises: in a sandbox that confines, nothing of a script, its installation included, sees or touches more than the
- * folder of its job, and nothing of it outlives its job. Without one it can do what the user can whom this program
- * runs as, and only what stays in its process group ends with it.
+ * In a confining sandbox nothing of a script, its installation included, sees or touches more than its job's folder,
+ * and nothing of it outlives its job. Without one it can do whatever this program's user can, and only its process
+ * group ends with it.
  */
 
 import { dirname, isAbsolute, join, relative } from "node:path";
@@ -21,7 +21,7 @@ import { datasetLine } from "../../cloud_client/dataset.ts";
 import type { Cell, Program, Sandbox } from "../sandbox/sandbox.ts";
 import type { Limits } from "../sandbox/sandbox_usage.ts";
 
-/** Programs that may be there. */
+/** Optional programs. */
 const PYTHONS = [
   "python3",
   "python3.14",
@@ -33,24 +33,24 @@ const PYTHONS = [
 ];
 const LOOK_MS = 10_000;
 const SCRIPT_FILES = { filesMax: 10_000, bytesMax: 1024 ** 3 };
-/** How long a script may take to stop when it is asked to, before it is killed. */
+/** How long a script may take to stop before it is killed. */
 const STOP_MS = 10_000;
-/** How long something that a script has left behind may keep its output open. */
+/** How long a leftover of a script may keep its output open. */
 const DRAIN_MS = 2_000;
-/** What an error shows of the script's own words. */
+/** Length of the script's own output in an error. */
 const LAST_LINES = 15;
-/** What scripts, and pip, see of our environment; everything else is ours alone. */
+/** The only variables of our environment that scripts, and pip, get. */
 const PASSED = /^(LANG|LC_\w+|TZ|PIP_FIND_LINKS|PIP_NO_INDEX)$/i;
-/** What they see beside it where they may use the network; it may hold passwords of proxies and indexes. */
+/** Further variables for scripts that may use the network; they may hold passwords of proxies and indexes. */
 const PASSED_WITH_NETWORK = /^((https?|no)_proxy|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|PIP_\w+)$/i;
-/** And where they run as they are. */
+/** Further variables for scripts without a sandbox. */
 const PASSED_WITHOUT_SANDBOX = /^(PATH|SYSTEMROOT)$/i;
-/** Of these, those that name a file or folder. */
+/** Variables among these that name a file or folder. */
 const FILES = /^(SSL_CERT_\w+|REQUESTS_CA_BUNDLE|PIP_CERT|PIP_CONFIG_FILE|PIP_FIND_LINKS)$/i;
 const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
-/** The published file that tells of the images. */
+/** The published file that lists the images. */
 const DATASET = "dataset.jsonl";
-/** Tried one after the other: a machine without a network can install what needs nothing that is not there. */
+/** Tried in turn: a machine without a network can install packages whose requirements are present. */
 const INSTALLS = [
   { flags: ["--no-build-isolation"], how: "with the build tools of this machine", lacks: false },
   { flags: [], how: "with build tools of its own", lacks: false },
@@ -66,12 +66,12 @@ type ScriptHost = SpawnHost & WholeEnvironment & Platform & ReadFiles & WriteFil
 
 interface Options {
   readonly sandbox: Sandbox;
-  /** In the sandbox; without one they can always use it. */
+  /** Applies in the sandbox; without one scripts can always use it. */
   readonly network: boolean;
   readonly limits: Limits;
 }
 
-/** A Python, and the folders that it is in. */
+/** A Python, and its folders. */
 interface Python extends Environment {
   readonly prefixes: readonly string[];
 }
@@ -96,7 +96,7 @@ export class ScriptExecutor implements Executor {
     private readonly options: Options,
   ) {}
 
-  /** With every Python that is found here and works in the sandbox; `undefined` where there is none. */
+  /** With every Python that is installed and works in the sandbox; `undefined` if there is none. */
   static async open(host: ScriptHost, clock: Clock, options: Options): Promise<ScriptExecutor | undefined> {
     const all = await Promise.all(PYTHONS.map((program) => pythonOf(program, host, clock)));
     const found = new Map<string, Python>();
@@ -157,7 +157,7 @@ export class ScriptExecutor implements Executor {
     throw new SvcError("failed_precondition", `the script ${how}${words}`);
   }
 
-  /** Makes the virtual environment with the script in it; gives how to start its Python. */
+  /** Makes the virtual environment with the script in it; returns the command of its Python. */
   async #prepare(work: Work, cell: Cell, { python: { uri }, inside, source }: Setting): Promise<Program> {
     const { log } = work;
     const place = join(inside, "environment");
@@ -182,7 +182,7 @@ export class ScriptExecutor implements Executor {
       );
     }
     const python = { command: join(programs, windows ? "python.exe" : "python3"), env };
-    // What an attempt complains of matters only where no later one works.
+    // An attempt's errors matter only if no later one works.
     const complaints: string[] = [];
     const patient: Work["log"] = (level, line) =>
       void (level === "info" ? log(level, line) : complaints.push(line));
@@ -203,7 +203,7 @@ export class ScriptExecutor implements Executor {
     return { ...python, env: { ...env, PYTHONPATH: source } };
   }
 
-  /** What scripts see of our environment. */
+  /** The variables of our environment that scripts get. */
   #passed(): Record<string, string> {
     const all = Object.entries(this.host.environment());
     const { confines } = this.options.sandbox;
@@ -213,7 +213,7 @@ export class ScriptExecutor implements Executor {
     return Object.fromEntries(all.filter(([name]) => passes(name)));
   }
 
-  /** Runs a program to its end, writing what it says to the log of the job. Throws when the job is to stop. */
+  /** Runs a program to its end, and writes its output to the job's log. Throws when the job is to stop. */
   async #execute(
     { signal, log }: Pick<Work, "signal" | "log">,
     cell: Cell,
@@ -255,12 +255,12 @@ export class ScriptExecutor implements Executor {
 
 interface Setting {
   readonly python: Python;
-  /** Where the job's folder is for the script. */
+  /** The path of the job's folder as the script sees it. */
   readonly inside: string;
   readonly source: string;
 }
 
-/** Files and folders here that variables name: certificates, packages to install. */
+/** Files and folders that variables name: certificates, packages to install. */
 async function filesNamedIn(
   files: ReadFiles,
   variables: { readonly [name: string]: string },
@@ -270,7 +270,7 @@ async function filesNamedIn(
   return (await Promise.all(there)).flat();
 }
 
-/** The images beside each other, and the published file that tells of them. */
+/** The images in one folder, and the published file that lists them. */
 async function writeDataset(
   files: WriteFiles,
   { folder, images, read, signal, log }: Work,
@@ -288,7 +288,7 @@ async function writeDataset(
   log("info", `${images.length} images are in place`);
 }
 
-/** Where the package of Python begins: at the top, or in the only folder there. */
+/** The root of the Python package: the top, or the only folder there. */
 async function sourceIn(files: ReadFiles, folder: string): Promise<string> {
   const entries = await files.entries(folder);
   if (entries.some(({ name }) => name === "setup.py" || name === "pyproject.toml")) return folder;
@@ -308,14 +308,14 @@ async function pythonOf(program: string, host: ScriptHost, clock: Clock): Promis
   if (prefixes.length === 0) return undefined;
   const description =
     `Python ${version} of the control plane's machine, with the packages that are installed there`;
-  // Those of the system are in the sandbox already.
+  // The sandbox contains the system's anyway.
   const own = [...new Set([...prefixes, dirname(uri)])].filter((path) =>
     !/^\/(usr(\/s?bin)?|s?bin)?$/.test(path)
   );
   return { key: `python:${minor}`, uri, framework: "python", description, prefixes: own };
 }
 
-/** Says, a line each: its version, that without the last part, where it is, and where what belongs to it is. */
+/** Prints, one per line: its version, the version without its last part, its path, and the path of its files. */
 const ASK = `import sys, venv
 print(sys.version.split()[0], "%d.%d" % sys.version_info[:2], sys.executable, sys.prefix, sys.base_prefix, sep="\\n")`;
 
@@ -334,7 +334,7 @@ async function worksIn(
   }
 }
 
-/** What a program writes; nothing where it fails or is not there. */
+/** A program's output; nothing if it fails or is missing. */
 async function linesOf(
   command: ProcessCommand,
   name: string,

@@ -1,8 +1,8 @@
 /**
- * AgentDeviceService: what agents ask for. The versions to run, and the settings of the device.
+ * AgentDeviceService: the calls of agents. The versions to run, and the settings of the device.
  *
- * A version that there is none of is told in the part's logs and left out of the answer, so that the agent keeps what
- * it has. What agents tell of themselves is kept for the telemetry of the fleet.
+ * A missing version is reported in the part's logs and left out of the answer, so that the agent keeps its version.
+ * Reports of agents about themselves are stored for the fleet's telemetry.
  */
 
 import {
@@ -28,7 +28,7 @@ import { PartConfigs } from "../config/part_config.ts";
 import { type Program, releaseFileName, Releases } from "../packages/releases.ts";
 import { places, type Sql, type Store } from "../store/store.ts";
 
-/** What an agent last told of itself. Versions are empty where they are not known, uptimes where nothing runs. */
+/** The last report of an agent. Unknown versions are empty, as are uptimes of programs that do not run. */
 export interface AgentReport {
   readonly platform: string;
   readonly distro: string;
@@ -41,11 +41,11 @@ export interface AgentReport {
   readonly serverUptimeMs: number | null;
 }
 
-/** How often agents ask. */
+/** Interval of agents' polls. */
 const CHECK_MS = 10_000;
-/** A report that only tells of more uptime is written this often. */
+/** A report with nothing new but uptimes is written this often. */
 const SAVE_MS = 60_000;
-/** Of as many parts is kept what was last told and written. */
+/** Limit of parts whose last report is kept in memory. */
 const KEPT_MAX = 10_000;
 const PROCESSORS: { readonly [name: string]: string } = { x86_64: "amd64", aarch64: "arm64" };
 
@@ -90,7 +90,7 @@ export function agentHandlers(cloud: CloudContext, downloads: Downloads, logs: L
   } satisfies ServiceImpl<typeof AgentDeviceService>;
 }
 
-/** What the agents of these parts last told, and when. */
+/** The last reports of these parts' agents, and their times. */
 export async function agentReports(
   sql: Sql,
   partIds: readonly string[],
@@ -112,7 +112,7 @@ async function updateInfo(
   peer: Peer,
 ): Promise<MessageInitShape<typeof UpdateInfoSchema> | undefined> {
   if (version !== undefined && isUrl(version)) {
-    // Only the device can tell what is there.
+    // Only the device can find out what is at an address.
     const filename = new URL(version).pathname.split("/").at(-1) || name;
     return { filename, url: version, version: "customURL", format: PackageFormat.EXECUTABLE, pinned: true };
   }
@@ -127,7 +127,7 @@ async function updateInfo(
       pinned: version !== undefined && parseVersion(version) !== undefined,
     };
   } catch (error) {
-    // Nobody has asked for a version, and there may be no releases here at all.
+    // No version was requested, and there may be no releases here at all.
     if (version === undefined && (error as SvcError).code === "not_found") return undefined;
     throw error;
   }
@@ -154,7 +154,7 @@ function reportOf(
   };
 }
 
-/** Writes reports where they tell something new. */
+/** Writes reports with news. */
 class Reports {
   readonly #written = new Map<string, { readonly told: string; readonly atMs: number }>();
 
@@ -181,7 +181,7 @@ class Reports {
   }
 }
 
-/** Tells in a part's logs what is wrong, once for as long as it stays the same. */
+/** Logs a problem in a part's logs, once as long as it stays the same. */
 class Complaints {
   readonly #told = new Map<string, string>();
 

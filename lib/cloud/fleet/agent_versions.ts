@@ -1,6 +1,6 @@
 /**
- * The versions of programs that a machine's configuration chooses (`agent.version_control`), and what is wrong with
- * them: a device is not sent away for what is not there.
+ * The versions of programs that a machine's configuration selects (`agent.version_control`), and their problems: a
+ * device is never sent to a missing version.
  */
 
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -10,17 +10,17 @@ import { suggest } from "../../base/schema/suggest.ts";
 import { type Program, PROGRAMS, Releases } from "../packages/releases.ts";
 import type { Sql } from "../store/store.ts";
 
-/** By which words a configuration chooses the version of a program. */
+/** The configuration's names of a program. */
 const CHOSEN_BY: { readonly [P in Program]: readonly string[] } = {
   "svc-agent": ["agent", "svc-agent", "viam-agent"],
   "svc-server": ["svc-server", "viam-server"],
 };
-/** They lead to what is in them at any time, which may be nothing yet. */
+/** They select a channel's current content, which may be nothing yet. */
 const WORDS = ["stable", "dev"];
 const URLS = ["http:", "https:", "file:"];
 const WANTED = '"stable", "dev", a version such as 1.2.3, or an http, https or file URL';
 
-/** The version that a configuration chooses; undefined where it says nothing. Throws for what is no text. */
+/** The selected version; `undefined` if the configuration selects none. Throws unless it is a text. */
 export function versionOf(agent: JsonObject, name: Program): string | undefined {
   const { key, version } = chosenIn(agent, name) ?? {};
   if (version === undefined || typeof version === "string") return version?.trim() || undefined;
@@ -28,12 +28,12 @@ export function versionOf(agent: JsonObject, name: Program): string | undefined 
   throw new SvcError("invalid_argument", `agent.version_control.${key}: found ${found}, wanted ${WANTED}`);
 }
 
-/** Whether a version is what is at an address; only the device can tell what that is. */
+/** Whether a version is an address; only the device can find out what is there. */
 export function isUrl(version: string): boolean {
   return URL.canParse(version) && URLS.includes(new URL(version).protocol);
 }
 
-/** What is wrong with the versions that a configuration chooses; `platform` of the device, where it is known. */
+/** The problems of the versions that a configuration selects; `platform` of the device, if known. */
 export async function versionProblems(sql: Sql, config: Json, platform: string): Promise<Problem[]> {
   const problems: Problem[] = [];
   const agent = isObject(config) ? config.agent : undefined;
@@ -64,7 +64,7 @@ async function check(sql: Sql, platform: string, name: Program, chosen: Json, at
   if (!parseRange(version)) return void at.wanted(WANTED, chosen);
   const releases = new Releases(sql);
   const all = (await releases.list()).filter((one) => one.name === name);
-  // A device that has never been heard of may be any.
+  // A device that has never reported may have any platform.
   const platforms = platform ? [platform] : [...new Set(all.map((one) => one.platform))];
   for (const one of platforms) {
     if (await releases.find(name, version, one).then(() => true, () => false)) return;

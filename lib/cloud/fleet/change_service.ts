@@ -1,5 +1,5 @@
 /**
- * ChangeService: machines hear at once what becomes of them.
+ * ChangeService: announces changes to machines at once.
  */
 
 import type { ChangeService } from "../../../proto/gen/changes_pb.ts";

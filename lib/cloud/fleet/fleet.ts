@@ -1,9 +1,9 @@
 /**
- * Organizations, locations, machines and their parts: the tree that everything else hangs on.
+ * Organizations, locations, machines and their parts: the tree to which everything else belongs.
  *
  * Owns these four tables. A machine always has one main part. Names are unique among siblings; ids never change.
  *
- * The room owns what people, machines and agents ask about the tree of organizations: its members, their presence,
+ * The room owns the calls of people, machines and agents about the tree of organizations: its members, their presence,
  * orders to them.
  */
 
@@ -19,7 +19,7 @@ interface Named {
 }
 
 export interface Organization extends Named {
-  /** Its public name, by which others find what it shares. */
+  /** Its public name, by which others find its shared items. */
   readonly namespace: string | null;
 }
 
@@ -31,7 +31,7 @@ export interface Location extends Named {
 
 export interface Machine extends Named {
   readonly locationId: string;
-  /** When one of its parts was last heard of. */
+  /** The last sighting of one of its parts. */
   readonly seenMs: number | null;
 }
 
@@ -40,16 +40,16 @@ export interface Part extends Named {
   readonly machineName: string;
   readonly locationId: string;
   readonly organizationId: string;
-  /** 1 for the part that stands for the machine. */
+  /** 1 for the main part. */
   readonly main: number;
   readonly seenMs: number | null;
-  /** What it last told of itself, as JSON. */
+  /** Its last report about itself, as JSON. */
   readonly info: string;
 }
 
 const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
 
-/** What an organization is not deleted with, and where it stands. */
+/** Things that keep an organization from being deleted, and their tables. */
 const KEEPS_ORGANIZATION = {
   locations: "locations",
   fragments: "fragments",
@@ -104,7 +104,7 @@ export class Fleet {
     );
   }
 
-  /** Removes an organization that nothing but keys is left of; its keys go with it. */
+  /** Deletes an organization that has nothing but keys left, and its keys. */
   async deleteOrganization(id: string): Promise<void> {
     const { name } = await this.organization(id);
     for (const [what, table] of Object.entries(KEEPS_ORGANIZATION)) {
@@ -154,7 +154,7 @@ export class Fleet {
     await this.#named("location", name, "UPDATE locations SET name = ? WHERE id = ?", checkedName(name), id);
   }
 
-  /** Puts a location into another one of the same organization. */
+  /** Moves a location into another one of the same organization. */
   async moveLocation(id: string, parentId: string): Promise<void> {
     const { organizationId } = await this.location(id);
     const above = await locationsAbove(this.sql, parentId);
@@ -200,7 +200,7 @@ export class Fleet {
     return this.#one(`${MACHINES} WHERE m.id = ?`, "machine", id);
   }
 
-  /** Makes a machine with its main part. */
+  /** Creates a machine with its main part. */
   async createMachine(
     locationId: string,
     name: string,
@@ -244,7 +244,7 @@ export class Fleet {
     );
   }
 
-  /** When each part was last heard of. */
+  /** The last sighting of each part. */
   seen(): Promise<{ readonly id: string; readonly seenMs: number | null }[]> {
     return this.sql.query(`SELECT id, seen_ms AS "seenMs" FROM parts`);
   }
@@ -253,7 +253,7 @@ export class Fleet {
     return this.#one(`${PARTS} WHERE p.id = ?`, "part", id);
   }
 
-  /** Makes a part; the first one of a machine is the main one. */
+  /** Creates a part; the first one of a machine is its main part. */
   async createPart(machineId: string, name: string, nowMs: number): Promise<string> {
     const id = randomUUID();
     const main = (await this.parts(machineId)).length === 0 ? 1 : 0;
@@ -266,7 +266,7 @@ export class Fleet {
     await this.#named("part", name, "UPDATE parts SET name = ? WHERE id = ?", checkedName(name), id);
   }
 
-  /** Orders the program of a part to restart, once. */
+  /** Orders one restart of a part's program. */
   async orderRestart(id: string): Promise<void> {
     await this.sql.query("UPDATE parts SET restart = 1 WHERE id = ?", id);
   }
@@ -276,7 +276,7 @@ export class Fleet {
     return row?.restart === 1;
   }
 
-  /** Whether a restart was ordered; whoever hears of it first carries it out. */
+  /** Whether a restart was ordered; the first caller to hear of it carries it out. */
   async takeRestart(id: string): Promise<boolean> {
     const ordered = await this.restartOrdered(id);
     await this.sql.query("UPDATE parts SET restart = 0 WHERE id = ?", id);
@@ -300,14 +300,14 @@ export class Fleet {
     await this.sql.query("DELETE FROM parts WHERE id = ?", id);
   }
 
-  /** Notes when parts were last heard of, and what they told; an earlier time does not count. */
+  /** Stores sightings of parts and their reports; ignores earlier times. */
   async saw(parts: ReadonlyMap<string, { atMs: number; info?: string }>): Promise<void> {
     const text = `UPDATE parts SET seen_ms = ?, info = COALESCE(?, info)
       WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ?)`;
     for (const [id, { atMs, info }] of parts) await this.sql.query(text, atMs, info ?? null, id, atMs);
   }
 
-  /** Keys lose what they could do with something that is no more. */
+  /** Removes the grants of keys on a deleted resource. */
   async #forget(kind: string, id: string): Promise<void> {
     await this.sql.query("DELETE FROM grants WHERE kind = ? AND resource_id = ?", kind, id);
   }
@@ -328,7 +328,7 @@ export class Fleet {
   }
 }
 
-/** A location and those that it is in, from the inside out. */
+/** A location and those around it, from the inside out. */
 export async function locationsAbove(sql: Sql, id: string): Promise<string[]> {
   const ids: string[] = [];
   for (let at: string | null = id; at !== null && !ids.includes(at);) {

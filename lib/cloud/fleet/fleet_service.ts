@@ -1,7 +1,7 @@
 /**
  * AppService, the tree: organizations, locations, machines (published as robots) and parts.
  *
- * Thin: turns messages into calls of `Fleet` and back. Who may call what is decided before (`rules.ts`).
+ * Thin: converts messages to calls of `Fleet` and back. `rules.ts` decides who may call.
  */
 
 import {
@@ -39,7 +39,7 @@ export function fleetHandlers(cloud: CloudContext) {
   };
 }
 
-/** How published messages tell whether something is online. */
+/** The published texts for online and offline. */
 export function onlineMessage({ presence, clock }: CloudContext, seenMs: number | undefined) {
   return {
     onlineState: STATES[presence.state(seenMs)],
@@ -60,7 +60,7 @@ function organizationHandlers(cloud: CloudContext) {
     async getOrganization({ organizationId }) {
       return { organization: organizationMessage(await fleet.organization(organizationId)) };
     },
-    /** Whoever makes an organization owns it. */
+    /** The creator of an organization owns it. */
     async createOrganization({ name }, ctx) {
       await requireMaker(cloud, ctx);
       const id = await audit.change(actorOf(ctx), { kind: "organization", id: name }, async (sql, nowMs) => {
@@ -89,7 +89,7 @@ function organizationHandlers(cloud: CloudContext) {
     async getOrganizationNamespaceAvailability({ publicNamespace }) {
       return { available: await new Packages(store).isNamespaceFree(publicNamespace) };
     },
-    /** Among those that the caller has something in. */
+    /** Among those within the caller's reach. */
     async searchOrganizations({ orgId, orgName, publicNamespace }, ctx) {
       const mine = await access.organizationsOf(ctx.entity);
       const found = (await fleet.organizations()).filter(({ id, name, namespace }) =>
@@ -116,7 +116,7 @@ function organizationHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Throws `permission_denied`, which the audit log notes, where the caller makes no organizations. */
+/** Throws `permission_denied`, which the audit log records, if the caller may not create organizations. */
 async function requireMaker(
   { access, audit, organizations = "operator" }: CloudContext,
   ctx: CallContext,

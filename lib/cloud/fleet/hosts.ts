@@ -1,5 +1,5 @@
 /**
- * The names under which parts of machines are reached, and the part of a name.
+ * The host names of machine parts, and the part of a host name.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -9,17 +9,17 @@ import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import type { Sql } from "../store/store.ts";
 
-/** Under which all names of machines are; not a name of the outside world. */
+/** The domain of all machine names; it does not exist in public DNS. */
 const DOMAIN = "svc.internal";
 const HOST_CHARS_MAX = 253;
 
-/** Under which names a part is reached. */
+/** The host names of a part. */
 export function partNames({ name, locationId }: Pick<Part, "name" | "locationId">) {
   const word = name.toLowerCase().replace(/[^a-z0-9-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63) || "part";
   return { fqdn: `${word}.${locationId}.${DOMAIN}`, localFqdn: `${word}.${locationId}.local.${DOMAIN}` };
 }
 
-/** The parts of a name: none, or several where people have given them names that read the same. */
+/** The parts of a host name: none, or several if people gave them names with the same spelling. */
 async function partsOf(sql: Sql, host: string): Promise<Part[]> {
   if (host.length > HOST_CHARS_MAX) return [];
   const [, locationId] = host.split(".");
@@ -31,8 +31,8 @@ async function partsOf(sql: Sql, host: string): Promise<Part[]> {
 }
 
 /**
- * The part of a name, for a caller with `need` on it. Throws `permission_denied`, with the same words, where the caller
- * has not and where there is no such part; the attempt is noted.
+ * The part of a host name, for a caller with `need` on it. Throws `permission_denied`, with the same words, for a
+ * caller without the role and for a missing part; records the attempt.
  */
 export async function partFor(
   { store, access, audit }: CloudContext,
