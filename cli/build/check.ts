@@ -57,7 +57,13 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
     const compiler = await checkCompiler(target);
     const programs = await compileAll(report, compiler, target);
     const empty = await compile(compiler, EMPTY, target, `dist/check/${target.name}`);
-    report.include(await runAll({ runner, programs, empty: empty.path }, terminal));
+    const emulated = runner.length > 0;
+    report.include(
+      await runAll({
+        ...{ runner, emulated, os: "linux", programs },
+        empty: emulated ? undefined : empty.path,
+      }, terminal),
+    );
   } catch (thrown) {
     terminal.writeError(`${PROGRAM.name}: ${messageOf(thrown)}\n`);
     return 1;
@@ -79,17 +85,18 @@ async function runnerFor(target: Target): Promise<string[]> {
   return [output.trim(), "-L", ARM64_LIBRARIES];
 }
 
-/** Compiles every program; gives those for which that worked. */
-async function compileAll(
+/** Compiles every program into `folder`; gives those for which that worked. */
+export async function compileAll(
   report: Report,
   compiler: Compiler,
   target: Target,
+  folder = `dist/check/${target.name}`,
 ): Promise<RunRequest["programs"]> {
   const made: (Compiled & { name: string })[] = [];
   for (const executable of EXECUTABLES) {
     const { name } = executable;
     await report.check(`${name} compiles for ${target.name}`, async () => {
-      const compiled = await compile(compiler, executable, target, `dist/check/${target.name}`);
+      const compiled = await compile(compiler, executable, target, folder);
       made.push({ name, ...compiled });
       return `${(compiled.bytes / 1e6).toFixed(1)} MB`;
     });
@@ -123,7 +130,7 @@ function scopeOf(mapped: string): string {
 }
 
 /** Runs the executables, without network where the system allows it; gives what was printed on the way. */
-async function runAll(request: RunRequest, terminal: Terminal): Promise<string> {
+export async function runAll(request: RunRequest, terminal: Terminal): Promise<string> {
   const script = `${ROOT}cli/build/check_run.ts`;
   const isolation = await networkless(terminal);
   const args = ["run", "--allow-all", "--cached-only", script, JSON.stringify(request)];

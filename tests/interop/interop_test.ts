@@ -2,20 +2,14 @@
  * The published client libraries drive the example machine, each in a process and runtime of its own.
  */
 
-import {
-  assert,
-  assertEquals,
-  assertGreater,
-  assertLess,
-  assertMatch,
-  assertStringIncludes,
-} from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { withManagedMachine } from "../cloud/managed.ts";
 import { both, needingTest } from "../support/needing.ts";
 import { Queue } from "../../lib/base/queue.ts";
-import { type ServerProcess, startServer, withDemo, writeConfig } from "../support/server.ts";
+import { startServer, withDemo, writeConfig } from "../support/server.ts";
 import { within } from "../support/until.ts";
 import { browserProgram, browserScript, nodeFolder, ownNames, pythonProgram, run } from "./programs.ts";
+import { judge, type Seen, tour } from "./tours.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
 
@@ -23,31 +17,6 @@ const HERE = new URL("./", import.meta.url).pathname;
 async function demoConfig(): Promise<object> {
   const demo = JSON.parse(await Deno.readTextFile(`${HERE}../../examples/demo.json`));
   return { ...demo, network: { bind_address: "localhost:0" } };
-}
-
-/** What a tour sees; see tour.mjs and python_tour.py. */
-interface Seen {
-  /** The tour went over WebRTC. */
-  webrtc?: boolean;
-  /** Sizes of a camera's video: its own, those that are offered, and the second of them when it was asked for. */
-  video?: { id: string; own: number[]; offered: number[][]; small: number[] };
-  resources: string[];
-  version: { platform: string; version: string; apiVersion: string };
-  machine: { state: number; unhealthy: number };
-  joints: { wanted: number[]; found: number[] };
-  armErrorMm: number;
-  motion: { moved: boolean; errorMm: number };
-  encoder: { before: number; after: number };
-  power: { on: boolean; pct: number };
-  gpio: boolean;
-  ticks: { high: boolean; time: string }[];
-  images: { sourceName: string; mimeType: string; bytes: number }[];
-  capturedAt: boolean;
-  pointCloudBytes: number;
-  detections: number;
-  stopped: boolean;
-  missing?: { code: number; message: string };
-  again: number;
 }
 
 Deno.test("the published TypeScript SDK in Node, over gRPC", async () => {
@@ -255,50 +224,4 @@ function denoTour(url: string, transport: string): string[] {
     url,
     transport,
   ];
-}
-
-async function tour(server: ServerProcess, command: string[]): Promise<void> {
-  const { code, stdout, stderr } = await run(command);
-  assertEquals(
-    code,
-    0,
-    `${command.join(" ")} failed:\n${stderr}\nthe server wrote:\n${server.output()}`,
-  );
-  judge(JSON.parse(stdout.trim().split("\n").at(-1)!));
-}
-
-function judge(seen: Seen): void {
-  const wanted = [
-    "arm/arm1",
-    "board/board1",
-    "camera/camera1",
-    "encoder/encoder1",
-    "motion/builtin",
-    "motor/motor1",
-    "vision/vision1",
-  ];
-  assertEquals(wanted.filter((name) => !seen.resources.includes(name)), []);
-  assertEquals(seen.version.platform, "rdk");
-  assertMatch(seen.version.version, /^v?\d+\.\d+\.\d+$/);
-  assertMatch(seen.version.apiVersion, /^v\d+\.\d+\.\d+$/);
-  assertEquals(seen.machine, { state: 2, unhealthy: 0 });
-  assertEquals(seen.joints.found, seen.joints.wanted);
-  assertLess(seen.armErrorMm, 0.1);
-  assertEquals(seen.motion.moved, true);
-  assertLess(seen.motion.errorMm, 0.1);
-  assertGreater(seen.encoder.after, seen.encoder.before);
-  assertEquals(seen.power, { on: true, pct: 0.5 });
-  assertEquals(seen.gpio, true);
-  assertEquals(seen.ticks.length, 3);
-  assert(seen.ticks.every(({ time }) => BigInt(time) > 0n));
-  assertGreater(seen.images.length, 0);
-  assert(
-    seen.images.every(({ bytes, mimeType }) => bytes > 0 && mimeType.startsWith("image/")),
-  );
-  assertEquals(seen.capturedAt, true);
-  assertGreater(seen.pointCloudBytes, 0);
-  assertGreater(seen.detections, 0);
-  assertEquals(seen.stopped, true);
-  assertEquals(seen.missing?.code ?? 2, 2);
-  assertEquals(seen.again, seen.resources.length);
 }

@@ -93,10 +93,11 @@ export async function residentBytes(pid: number): Promise<number> {
 export async function withDemo(
   use: (server: ServerProcess) => Promise<void>,
   args: string[] = [],
+  command?: string[],
 ): Promise<void> {
   const demo = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
   const configPath = await writeConfig({ ...demo, network: {} });
-  const server = await startServer(configPath, { args });
+  const server = await startServer(configPath, { args, command });
   try {
     await server.wrote("machine is running");
     await use(server);
