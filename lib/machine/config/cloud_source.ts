@@ -1,9 +1,9 @@
 /**
- * The configuration that a control plane has for this machine: asked for when it tells of a change, and again and again
- * in any case; kept for when it is away.
+ * The configuration source of a managed machine: fetches the configuration from the control plane when it announces a
+ * change, and periodically in any case; keeps a copy for times when the control plane is away.
  *
- * What the local file says of the connection to the control plane stays as it says; the rest comes from there. A
- * control plane that is away is no news: the configuration in force stays. One that answers nonsense is.
+ * The local file decides about the connection to the control plane; everything else comes from the control plane. If
+ * the control plane is away, the configuration in force silently stays. An invalid answer is reported.
  */
 
 import type { CloudClient } from "../../cloud_client/client.ts";
@@ -16,25 +16,25 @@ import { isObject, type Json, type JsonObject } from "../../base/schema/schema.t
 import type { ConfigCache } from "./config_cache.ts";
 import type { ConfigSource, Draft } from "./config_source.ts";
 
-/** The first look after the start comes after this part of the usual time. */
+/** Share of the usual interval before the first poll. */
 const FIRST_INTERVAL_SHARE = 1 / 5;
 const INTERVAL_MIN_MS = 1_000;
-/** A certificate is asked for this often, and whenever the machine has other names. */
+/** Interval of requests for a certificate; a change of the machine's names triggers one, too. */
 const CERTIFICATE_INTERVAL_MS = 3_600_000;
-/** How long the control plane may take at the start, and while there is a copy to start with instead. */
+/** Time limits for the control plane at the start: without a copy, and with one. */
 const FIRST_TIMEOUT_MS = 15_000;
 const FIRST_TIMEOUT_WITH_COPY_MS = 1_000;
 
 /** Settings of the connection itself. */
 const LOCAL = ["id", "secret", "api_key", "app_address", "refresh_interval"];
-/** Settings of the machine's own port that a control plane's message has no place for, by their section. */
+/** Settings of the machine's own port that the control plane's message has no field for, by their section. */
 const LOCAL_SECTIONS = {
   network: ["bind_address", "webrtc"],
   auth: ["token_keys_file", "limits"],
 };
-/** What the certificate is made out to. */
+/** The names in the certificate. */
 const NAMES = ["fqdn", "local_fqdn", "signaling_address", "managed_by", "location_id"];
-/** Answers that are not about the way to the control plane but about what it says. */
+/** Error codes that concern the control plane's answer rather than the way to it. */
 const NONSENSE: readonly Code[] = ["unknown", "invalid_argument", "failed_precondition"];
 
 export interface CloudSourceParts {
@@ -43,9 +43,9 @@ export interface CloudSourceParts {
   readonly local: JsonObject;
   readonly cache: ConfigCache;
   readonly refreshMs: number;
-  /** Tells when to ask at once. */
+  /** Triggers an immediate poll. */
   readonly changes?: Pick<ChangeFeed, "hear">;
-  /** Overrides how long the first answer may take. */
+  /** Replaces the time limit of the first answer. */
   readonly firstTimeoutMs?: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -54,7 +54,7 @@ export interface CloudSourceParts {
 export class CloudSource implements ConfigSource {
   readonly name: string;
   readonly #parts: CloudSourceParts;
-  /** What was told last, as comparable text. */
+  /** The last reported configuration, as comparable text. */
   #seen = "";
   #away = false;
   #copy: JsonObject | undefined;
@@ -107,13 +107,13 @@ export class CloudSource implements ConfigSource {
   async keep({ json }: Draft): Promise<void> {
     const cloud = members(json.cloud);
     const secure = cloud.signaling_address !== undefined && cloud.signaling_insecure !== true;
-    // With it the machine could not be reached securely at its next start; an older copy may do better.
+    // Storing it would leave the machine without TLS at its next start; an older copy may have a certificate.
     if (secure && cloud.tls_certificate === undefined) return;
     const kept = Object.entries(cloud).filter(([key]) => !LOCAL.includes(key));
     await this.#parts.cache.write({ ...json, cloud: Object.fromEntries(kept) });
   }
 
-  /** What is new, if anything. */
+  /** The new draft, if there is one. */
   async #look(signal: AbortSignal): Promise<Draft | SvcError | undefined> {
     const { logger } = this.#parts;
     let json: JsonObject;
@@ -145,7 +145,7 @@ export class CloudSource implements ConfigSource {
     return this.#withLocal(json);
   }
 
-  /** The configuration as the control plane has it, with the certificate. */
+  /** The control plane's configuration, with the certificate. */
   async #fetch(limits: { timeoutMs?: number; signal?: AbortSignal }): Promise<JsonObject> {
     const { client, clock, logger } = this.#parts;
     const json = robotConfigJson(await client.config(limits));
@@ -157,7 +157,7 @@ export class CloudSource implements ConfigSource {
       const fresh = await client.certificate(limits).catch((error) => {
         logger.debug(`no certificate from ${this.name}: ${chainOf(error)}`);
       });
-      // While there is none, what there was before is better than nothing.
+      // The previous certificate is better than none.
       const pair = fresh
         ? { tls_certificate: fresh.certPem, tls_private_key: fresh.keyPem }
         : known?.pair ?? pairOf(this.#copy);

@@ -1,15 +1,15 @@
 /**
- * The configuration of a machine: from JSON to values, and what is wrong with it.
+ * The configuration of a machine: from JSON to values, with every problem.
  *
- * Everything wrong is reported at once, each problem with its path. What it means depends on where it is:
+ * Decoding reports all problems at once, each with its path. The place of a problem decides its effect:
  * - an error in a setting of the machine itself (a section of the wrong type, cloud, network, auth, maintenance,
- *   tracing, flags) is fatal: such a configuration must not be used, the one in force stays;
- * - an entry of modules, remotes, packages, jobs or log with an error is left out, and so is a resource that
- *   cannot be named;
- * - any other error in a component or service makes that one unhealthy;
+ *   tracing, flags) is fatal: the configuration is refused, and the one in force stays;
+ * - an entry of modules, remotes, packages, jobs or log with an error is left out, and so is a resource without a
+ *   usable name;
+ * - any other error in a component or service makes that resource unhealthy;
  * - unknown keys are warnings.
  *
- * The room owns what a machine is to be: where its configuration comes from, what it says, and what is wrong with it.
+ * The room owns a machine's configuration: its sources, its meaning, and its problems.
  */
 
 import { logPattern, type LogRule } from "../../base/log/log.ts";
@@ -71,30 +71,32 @@ export type {
 
 export interface MachineConfig extends Settings {
   readonly modules: readonly ModuleConfig[];
-  /** The names of all entries of `modules`, those that are left out because of an error included. */
+  /** The names of all entries of `modules`, also of those left out because of an error. */
   readonly moduleNames: readonly string[];
   readonly remotes: readonly RemoteConfig[];
   readonly packages: readonly PackageConfig[];
   readonly jobs: readonly JobConfig[];
-  /** Components, then services, then those that are there by default; no two of the same name. */
+  /** Components, then services, then default services; names are unique. */
   readonly resources: readonly ResourceConfig[];
-  /** From top to bottom, the last match wins: `log`, then what services say of themselves, then components, then jobs. */
+  /**
+   * From top to bottom, the last match wins: first `log`, then the settings of services, of components, and of jobs.
+   */
   readonly log: readonly LogRule[];
-  /** The patterns that are written under `log`, without those that stand for one resource or job. */
+  /** The patterns under `log`, without those of single resources or jobs. */
   readonly logPatterns: readonly string[];
 }
 
 export interface ConfigSurroundings {
   readonly env: (name: string) => string | undefined;
-  /** The folder that a package is in; the published place under the home folder where left out. */
+  /** The folder of a package; by default the published place under the home folder. */
   readonly packages?: (one: PackageConfig) => string;
 }
 
 export interface DecodedConfig {
   readonly config: MachineConfig;
-  /** Everything wrong, that of single resources included. */
+  /** Every problem, those of single resources included. */
   readonly problems: readonly Problem[];
-  /** The configuration must not be used. */
+  /** Whether the configuration is refused. */
   readonly fatal: boolean;
 }
 
@@ -103,7 +105,7 @@ export function resourceLogger(name: ResourceName): string {
   return `rdk.resource_manager.${name}`;
 }
 
-/** The names by which patterns may mean a resource's logger: `rdk.components.motor` and `rdk.components.motor.left`. */
+/** The names by which patterns select a resource's logger: `rdk.components.motor` and `rdk.components.motor.left`. */
 export function resourceAliases({ api, short }: ResourceName): string[] {
   const [namespace, kind, type] = api.split(":");
   const all = `${namespace}.${kind}s.${type}`;
@@ -115,14 +117,14 @@ export function jobLogger(name: string): string {
   return `rdk.job_manager.${name}`;
 }
 
-/** A list that is decoded no further. */
+/** A list whose entries are decoded later. */
 function entries<T>(item: Row<T>, doc: string): Row<readonly Json[]> {
   const { spec } = list(item, doc);
   const read = (value: unknown, at: Place) => Array.isArray(value) ? value : at.wanted("an array", value);
   return new Row<readonly Json[] | undefined>({ ...spec, read }).default([]);
 }
 
-/** Settings that have a value each: a row here is a property of `MachineConfig`. */
+/** Single-valued settings: each row is a property of `MachineConfig`. */
 const settingRows = {
   network: networkRow,
   auth: authRow,
@@ -137,7 +139,7 @@ const settingRows = {
 
 type Settings = { readonly [K in keyof typeof settingRows]: Infer<(typeof settingRows)[K]> };
 
-/** The whole file; the entries of its lists are decoded one by one, later. */
+/** The whole file; the entries of its lists are decoded one by one later. */
 const machineRow = object({
   components: entries(resourceRow, "hardware and what stands for it"),
   services: entries(resourceRow, "software on top of components"),
@@ -150,7 +152,7 @@ const machineRow = object({
   ...foreignRows,
 }, "Configuration of a machine").orEmpty().required();
 
-/** Decodes a configuration, whatever is wrong with it. */
+/** Decodes a configuration and reports every problem in it. */
 export function decodeConfig(
   json: unknown,
   registry: Registry,
@@ -200,7 +202,7 @@ function settingsIn(file: Settings): Settings {
 
 const ALL_INTERFACES = ["", "0.0.0.0", "::"];
 
-/** The services that are there without being configured: those of APIs of which none is. */
+/** Default services: one for each API without a configured one. */
 function defaultServices(configured: readonly ResourceConfig[], context: ResourceContext): ResourceConfig[] {
   const there = new Set(configured.map(({ api }) => api));
   const missing = context.registry.models.filter(({ api, byDefault }) => byDefault && !there.has(api.name));
@@ -208,14 +210,14 @@ function defaultServices(configured: readonly ResourceConfig[], context: Resourc
   return decodeResources("services", entries, context, new Place());
 }
 
-/** A managed machine knows who may call it; one of its own only what it is told. */
+/** The control plane tells a managed machine who may call it; an unmanaged machine only knows its configuration. */
 function warnIfOpen({ network, auth, cloud }: Infer<typeof machineRow>, at: Place): void {
   if (!ALL_INTERFACES.includes(network.bindAddress.host) || cloud) return;
   if (auth.apiKeys || auth.publicKeys.length || auth.tlsAuthEntities.length) return;
   at.warn("every interface, and no auth.handlers: whoever reaches this computer can move the machine");
 }
 
-/** The entries of a list that are without errors; of those with the same name only the first. */
+/** The entries of a list without errors; of several with the same name only the first. */
 function decodeEntries<T>(
   section: string,
   entries: readonly Json[],
@@ -265,7 +267,7 @@ function decodeModules(
   });
 }
 
-/** Bad patterns and levels are no reason to change how the machine runs. */
+/** Bad patterns and levels do not affect how the machine runs, so they are warnings. */
 function logRules(entries: readonly Json[], at: Place): LogRule[] {
   const place = new Place();
   const rules = decodeEntries("log", entries, logRow, place, (rule, rulePlace) => {
@@ -292,7 +294,7 @@ function jobRules(jobs: readonly JobConfig[]): LogRule[] {
   );
 }
 
-/** Without modules, nothing else can provide a model that is not built in. */
+/** Without modules, only built-in models exist. */
 function reportUnknownModels(resources: readonly ResourceConfig[], at: Place): void {
   for (const { path, modelProblem } of resources) {
     if (modelProblem) at.problems.push({ severity: "error", path: `${path}.model`, message: modelProblem });
@@ -302,7 +304,7 @@ function reportUnknownModels(resources: readonly ResourceConfig[], at: Place): v
 const PROBLEMS_SHOWN = 100;
 const PATH_SHOWN = 200;
 
-/** For people: `<file>: <path>: <message>`, one problem a line, errors first. */
+/** For people: `<file>: <path>: <message>`, one problem per line, errors first. */
 export function formatProblems(problems: readonly Problem[], file: string): string {
   const sorted = problems.toSorted((a, b) =>
     Number(a.severity === "warning") - Number(b.severity === "warning")
@@ -317,7 +319,7 @@ export function formatProblems(problems: readonly Problem[], file: string): stri
   return lines.join("\n");
 }
 
-/** A printable form: secrets are stars, attributes as configured. */
+/** A printable form: stars for secrets, attributes as configured. */
 export function configJson({ resources, ...config }: MachineConfig): string {
   const shown = resources.map(({ name, model, attributes, dependsOn, frame, serviceConfigs }) => {
     return { name: name.full, model, attributes, dependsOn, frame, serviceConfigs };
@@ -361,7 +363,7 @@ function is(properties: JsonObject): JsonObject {
   return { properties, required: Object.keys(properties) };
 }
 
-/** How a model may be written: a built-in one by its last word too. */
+/** The spellings of a model: a built-in one also by its last word. */
 function namesOf({ name }: AnyModel): string[] {
   return name.startsWith("rdk:builtin:") ? [name.slice("rdk:builtin:".length), name] : [name];
 }

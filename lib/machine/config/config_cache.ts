@@ -1,8 +1,8 @@
 /**
- * The last good configuration of the control plane, on disk: what a machine starts with while it is away.
+ * The last good configuration of the control plane, on disk: a machine starts with it while the control plane is away.
  *
- * Owns one file under the program's home folder, for the user's eyes only, for it holds keys. Whatever happens to
- * the program or its power while it is written, the file is whole: the old one or the new one.
+ * Owns one file under the program's home folder, readable by the user alone because it holds keys. A crash or power
+ * loss leaves the old or the new file, complete.
  */
 
 import type { LogFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
@@ -34,7 +34,7 @@ export class ConfigCache {
     return `${this.#parts.home}/${this.#name}`;
   }
 
-  /** What was kept last, if anything; a file that cannot be read is deleted. Clears away what a crash has left. */
+  /** The stored configuration, if any. Deletes an unreadable file, and the leftovers of a crash. */
   async read(): Promise<JsonObject | undefined> {
     const { host, logger } = this.#parts;
     await this.#clearAway();
@@ -58,7 +58,7 @@ export class ConfigCache {
     return undefined;
   }
 
-  /** Replaces what was kept. Throws where it cannot be written. */
+  /** Replaces the stored configuration. Throws if it cannot be written. */
   async write(json: JsonObject): Promise<void> {
     const { host, home } = this.#parts;
     await host.makeFolder(home);
@@ -74,7 +74,7 @@ export class ConfigCache {
     }
   }
 
-  /** A write that did not end leaves its half behind under a name of its own. */
+  /** An interrupted write leaves a temporary file behind. */
   async #clearAway(): Promise<void> {
     const { host, home } = this.#parts;
     const names = await host.readFolder(home).catch(() => []);
@@ -82,7 +82,7 @@ export class ConfigCache {
       try {
         host.removeFile(`${home}/${name}`);
       } catch {
-        // Somebody else cleared it away.
+        // Another process has removed it.
       }
     }
   }

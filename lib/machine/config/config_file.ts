@@ -1,11 +1,10 @@
 /**
  * The configuration file: from bytes to JSON.
  *
- * The file is JSON or JSONC in UTF-8. Shell-style variables in it are filled in from the environment, on every
- * read alike: `${NAME}`, `$NAME`, `${NAME-default}` and `${NAME:-default}`, inside texts and, without quotes, as
- * numbers, true or false. A variable that is not set stays as it is written, and so does everything with a dot in it:
- * placeholders such as `${environment.NAME}` and `${packages.type.name}` belong to the next stage. Keys are never
- * filled in.
+ * The file is JSON or JSONC in UTF-8. Shell-style variables are substituted from the environment at every read:
+ * `${NAME}`, `$NAME`, `${NAME-default}` and `${NAME:-default}`, inside texts and, without quotes, as numbers, true or
+ * false. An unset variable stays as it is written, and so does anything with a dot in it: placeholders such as
+ * `${environment.NAME}` and `${packages.type.name}` belong to the next stage. Keys are never substituted.
  */
 
 import type { Environment } from "../../base/host.ts";
@@ -14,14 +13,14 @@ import { SvcError } from "../../base/error.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
 import { isObject, type JsonObject, type Problem, show } from "../../base/schema/schema.ts";
 
-/** Far more than any machine needs; a larger file is something else by mistake. */
+/** Far more than any machine needs; a larger file is a mistake. */
 export const CONFIG_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface ParseOptions {
-  /** What the file is called in errors. */
+  /** The file's name in errors. */
   readonly file: string;
   readonly env: (name: string) => string | undefined;
-  /** Receives what is only doubtful, such as keys written twice. */
+  /** Receives warnings, such as duplicate keys. */
   readonly problems?: Problem[];
 }
 
@@ -36,7 +35,7 @@ export function parseConfig(bytes: Uint8Array, { file, env, problems }: ParseOpt
   );
 }
 
-/** Reads and parses a configuration file; a file that cannot be read is the host's error. */
+/** Reads and parses a configuration file; an unreadable file is the host's error. */
 export async function readConfig(
   host: Environment & ReadFiles,
   path: string,
@@ -46,7 +45,7 @@ export async function readConfig(
   return parseConfig(bytes, { file: path, env: (name) => host.env(name), problems });
 }
 
-/** Reads a configuration file, unless it is far too large for one. */
+/** Reads a configuration file, unless it is far too large. */
 export async function readConfigBytes(
   host: ReadFiles,
   path: string,

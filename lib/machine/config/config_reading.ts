@@ -1,8 +1,7 @@
 /**
- * Reads configurations: decodes a draft and logs what is doubtful in it. A draft that cannot be used is an error with
- * every problem.
+ * Reads configurations: decodes a draft and logs its warnings. An unusable draft is an error with every problem.
  *
- * Each draft is decoded once, the first one included: where the file is the whole configuration, `originOf` has decoded
+ * Each draft is decoded once, the first one included: if the file is the whole configuration, `originOf` has decoded
  * it already.
  */
 
@@ -19,17 +18,17 @@ import {
 } from "./config.ts";
 import type { ConfigSource, Draft } from "./config_source.ts";
 
-/** A draft and what it decodes to, whether that can be used or not. */
+/** A draft and its decoded form, usable or not. */
 export interface DecodedDraft {
   readonly draft: Draft;
   readonly decoded: DecodedConfig;
 }
 
-/** A configuration that can be used. */
+/** A usable configuration. */
 export interface Candidate {
   readonly draft: Draft;
   readonly config: MachineConfig;
-  /** Of the first one: why the source's own cannot be used, so that this one is what the source kept. */
+  /** For the first one: why the source's own is unusable, so that this one is the source's stored copy. */
   readonly instead?: string;
 }
 
@@ -54,7 +53,7 @@ export function decodeDraft(
 export class ConfigReading {
   readonly source: ConfigSource;
   readonly #parts: ReadingParts;
-  /** The lines of the last configuration that were logged. */
+  /** The lines logged for the last configuration. */
   #told = new Set<string>();
 
   constructor(parts: ReadingParts) {
@@ -62,7 +61,7 @@ export class ConfigReading {
     this.#parts = parts;
   }
 
-  /** The configuration to begin with: the source's, or what it kept. Throws, with every problem, where neither can be used. */
+  /** The first configuration: the source's, or its stored copy. Throws, with every problem, if neither is usable. */
   async first(): Promise<Candidate> {
     const { source, read, logger } = this.#parts;
     try {
@@ -77,7 +76,7 @@ export class ConfigReading {
     }
   }
 
-  /** Throws `invalid_argument` with every problem of a draft that cannot be used; tells what is doubtful, once. */
+  /** Throws `invalid_argument` with every problem of an unusable draft; logs each warning once. */
   candidate(draft: Draft): Candidate {
     const { registry, env } = this.#parts;
     return this.#usable(decodeDraft(draft, registry, env));
@@ -90,7 +89,7 @@ export class ConfigReading {
       const text = formatProblems(problems, name).replaceAll("\n", "\n  ");
       throw new SvcError("invalid_argument", `the configuration cannot be used:\n  ${text}`);
     }
-    // What keeps a resource from being built is told once, as its reason to be unhealthy.
+    // The log reports a resource that cannot be built once, as its reason to be unhealthy.
     const doubtful = problems.filter((problem) => !isReason(problem, config));
     const lines = doubtful.map((problem) => formatProblems([problem], name));
     for (const line of lines) if (!this.#told.has(line)) logger.warn(line);
@@ -99,7 +98,7 @@ export class ConfigReading {
   }
 }
 
-/** Whether the machine tells the problem itself, with the resource that is not built because of it. */
+/** Whether the machine itself reports the problem, with the resource that it does not build. */
 function isReason({ severity, path, message }: Problem, { resources }: MachineConfig): boolean {
   return severity === "error" &&
     resources.some(({ path: own, problems, modelProblem }) =>

@@ -1,33 +1,33 @@
 /**
- * Where configurations come from: the face of a file and of a control plane.
+ * The sources of configurations: the interface of a file and of a control plane.
  *
- * A source only fetches. What a configuration means, whether it can be used and when, is decided behind it.
+ * A source only fetches. Other parts decide what a configuration means, and whether and when it is used.
  */
 
 import type { SvcError } from "../../base/error.ts";
 import type { JsonObject, Problem } from "../../base/schema/schema.ts";
 
-/** A configuration as its source has it, not decoded yet. */
+/** A configuration from its source, not decoded yet. */
 export interface Draft {
   readonly json: JsonObject;
-  /** What to call it where it does not name its own revision. */
+  /** Its name if it does not name its own revision. */
   readonly revision: string;
-  /** What is only doubtful about its form, such as keys written twice. */
+  /** Warnings about its form, such as duplicate keys. */
   readonly problems: readonly Problem[];
 }
 
 export interface ConfigSource {
-  /** What it is called in errors: a path or an address. */
+  /** The source's name in errors: a path or an address. */
   readonly name: string;
-  /** The configuration to begin with. Throws where there is none. */
+  /** The first configuration. Throws if there is none. */
   first(): Promise<Draft>;
   /**
-   * Tells of every later configuration, and of what keeps one from being read, each once. The returned function
-   * ends that, and resolves when nothing of it is under way.
+   * Reports every later configuration, and every failure to read one, each once. The returned function stops it, and
+   * resolves when no work of it is left.
    */
   follow(hear: (news: Draft | SvcError) => void): () => Promise<void>;
-  /** The draft can be used: it is what the next start may begin with if there is no better one. */
+  /** The draft is usable: the source may store it for the next start. */
   keep(draft: Draft): Promise<void>;
-  /** What an earlier run has kept last, where the source keeps anything; to be asked for after `first`. */
+  /** The stored copy of an earlier run, if the source stores any; call it after `first`. */
   kept(): Promise<Draft | undefined>;
 }

@@ -1,11 +1,11 @@
 /**
- * Durations that the environment says: limits that somebody who knows the machine may want otherwise.
+ * Durations from the environment: limits that an expert may change.
  */
 
 import type { Logger } from "../../base/log/log.ts";
 import { formatDuration, parseDurationMs } from "../../base/schema/schema.ts";
 
-/** `90s` in the first of the variables that is set, in ms; what cannot be read is told and `fallbackMs` used. */
+/** `90s` in the first variable that is set, in ms; an unreadable one is logged, and `fallbackMs` applies. */
 export function envDurationMs<T extends number | undefined>(
   variables: readonly string[],
   fallbackMs: T,

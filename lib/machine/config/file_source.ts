@@ -1,11 +1,11 @@
 /**
- * The configuration of a file: read at the start, and again whenever it reads differently.
+ * The configuration file as a source: read at the start, and again whenever its content changes.
  *
- * However the file is changed (written in place, replaced by renaming, removed and made anew, a link turned), what
- * counts is its content when it has been still for a moment: a short one for text that is whole, as no part of a
- * JSON object is whole itself, and a longer one for all else, which somebody may still be writing. The system tells of
- * changes; a slow look of our own finds those that it does not tell of, as on a network file system. Bytes that were
- * read before are no news.
+ * However the file changes (written in place, replaced by renaming, removed and created again, a link changed), its
+ * content counts once it has been stable for a moment: a short one for a complete JSON object, of which no part is
+ * complete itself, and a longer one for anything else, which an editor may still be writing. The system announces
+ * changes; a slow poll finds those that it does not announce, as on a network file system. Unchanged bytes are no
+ * news.
  */
 
 import { createHash } from "node:crypto";
@@ -18,15 +18,15 @@ import { parseConfig, readConfigBytes } from "./config_file.ts";
 import type { ConfigSource, Draft } from "./config_source.ts";
 
 /**
- * A whole text must have been still this long: a program that writes over a file without emptying it first leaves a
- * mixture of both for as long as it writes, which may read well.
+ * A complete text must be stable this long: a program that overwrites a file without emptying it first leaves a
+ * mixture of both contents meanwhile, which may be valid.
  */
 const WHOLE_STILL_MS = 40;
-/** A file that cannot be read as a whole, or is not there, is news when it has been still this long. */
+/** An incomplete or missing file is reported when it has been stable this long. */
 const STILL_MS = 500;
-/** A file that is never still is read all the same. */
+/** A file that never becomes stable is read after this time. */
 const STILL_WAIT_MAX_MS = 2_000;
-/** Between two looks of our own. */
+/** Interval of the poll. */
 const POLL_MS = 5_000;
 const REVISION_LENGTH = 12;
 
@@ -36,7 +36,7 @@ export interface FileSourceParts {
   readonly clock: Clock;
 }
 
-/** What was found: the bytes, or why there are none, and a text that is the same for the same. */
+/** The content: its bytes, or the failure to read them, and a text that is equal for equal contents. */
 type Look = { readonly mark: string } & ({ readonly bytes: Uint8Array } | { readonly error: SvcError });
 
 export class FileSource implements ConfigSource {
@@ -67,7 +67,7 @@ export class FileSource implements ConfigSource {
     return () => following.end();
   }
 
-  /** The file itself is what the next start begins with. */
+  /** The next start reads the file itself. */
   keep(_draft: Draft): Promise<void> {
     return Promise.resolve();
   }
@@ -100,31 +100,31 @@ export class FileSource implements ConfigSource {
   }
 }
 
-/** What is different from before, if it is taken. */
+/** The difference to the last content. */
 interface News {
   readonly draft: Draft | SvcError;
   take(): void;
 }
 
-/** Changes that follow each other closely: the time of the first, and of the last. */
+/** A series of changes: the times of the first and of the last one. */
 interface Stir {
   sinceMs: number;
   readonly lastMs: number;
 }
 
-/** When a file counts as still that has to be so for `ms`. */
+/** The time at which a file counts as stable for `ms`. */
 function stillAtMs(ms: number, { sinceMs, lastMs }: Stir): number {
   return Math.min(lastMs + ms, sinceMs + STILL_WAIT_MAX_MS);
 }
 
-/** Looks at the file when it has changed and is still again. */
+/** Reads the file when it has changed and is stable again. */
 class Following {
   readonly #stirred = () => this.#stir();
   #unwatch: () => void;
   #ended = false;
   #busy = Promise.resolve();
   #callOff = () => {};
-  /** Only while something stirs. */
+  /** Only during a series of changes. */
   #stirring: Stir | undefined;
 
   constructor(
@@ -133,7 +133,7 @@ class Following {
     private readonly hear: (news: Draft | SvcError) => void,
   ) {
     this.#unwatch = this.#watch();
-    // It may have changed since it was read first.
+    // It may have changed since the first read.
     this.#stir();
   }
 
@@ -167,7 +167,7 @@ class Following {
   async #settled(stir: Stir): Promise<void> {
     const { clock } = this.parts;
     this.#stirring = undefined;
-    // Folders and links may be others now. Watched before it is read, nothing is missed between the two.
+    // Folders and links may have changed. Watching before reading misses nothing between the two.
     this.#unwatch();
     if (!this.#ended) this.#unwatch = this.#watch();
     const news = await this.news();
@@ -175,7 +175,7 @@ class Following {
     const nowMs = clock.monotonicMs();
     const again = this.#stirredAgain();
     if (again && nowMs < stir.sinceMs + STILL_WAIT_MAX_MS) {
-      // It has changed once more meanwhile, and is looked at again.
+      // It has changed again meanwhile, and is read again.
       again.sinceMs = stir.sinceMs;
       return;
     }

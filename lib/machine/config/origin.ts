@@ -1,6 +1,6 @@
 /**
- * Where the configuration of this machine comes from: the file itself, or the control plane whose address and
- * credentials are in it.
+ * The origin of this machine's configuration: the file itself, or the control plane whose address and credentials it
+ * contains.
  */
 
 import { ChangeFeed } from "../../cloud_client/changes/change_feed.ts";
@@ -20,14 +20,14 @@ import { FileSource } from "./file_source.ts";
 import { homeFolder } from "./placeholder.ts";
 import { type DecodedDraft, decodeDraft } from "./config_reading.ts";
 
-/** How long the first answer of the control plane may take. */
+/** Time limit of the control plane's first answer. */
 const TIMEOUT_VARIABLES = ["SVC_CONFIG_READ_TIMEOUT", "VIAM_CONFIG_READ_TIMEOUT"];
 
 export interface OriginParts {
   /** The file. */
   readonly path: string;
   readonly allowInsecureCredentials: boolean;
-  /** Of this program: `0.1.0` */
+  /** The program's version: `0.1.0` */
   readonly version: string;
   readonly registry: Registry;
   readonly host: Environment & Platform & MachineName & Files;
@@ -37,22 +37,22 @@ export interface OriginParts {
 
 export interface Origin {
   readonly source: ConfigSource;
-  /** The source's first configuration, where it has been read to find the source. */
+  /** The source's first configuration, if finding the source needed it. */
   readonly read?: DecodedDraft;
-  /** The control plane, if there is one. Whoever asked for the origin closes it. */
+  /** The control plane, if there is one. The caller of `originOf` closes it. */
   readonly client?: CloudClient;
-  /** Hears from it at once of changes; closed with it, before it. */
+  /** Announces its changes at once; close it before the control plane. */
   readonly changes?: ChangeFeed;
 }
 
-/** Reads the file. Throws where it cannot be read, or where credentials would travel in the clear. */
+/** Reads the file. Throws if it is unreadable, or if credentials would travel in the clear. */
 export async function originOf(parts: OriginParts): Promise<Origin> {
   const { path, registry, host, clock, logger } = parts;
   const env = (name: string) => host.env(name);
   const file = new FileSource({ path, host, clock });
   const read = decodeDraft(await file.first(), registry, env);
   const { draft: { json: local }, decoded: { config: { cloud }, fatal } } = read;
-  // What is wrong with the file is told by whoever begins with it.
+  // The reader of the first configuration reports the file's problems.
   if (fatal || !cloud) return { source: file, read };
   if (!cloud.appAddress) {
     logger.warn(`${path}: cloud: there is no app_address, so this file is the whole configuration`);

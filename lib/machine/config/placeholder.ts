@@ -2,8 +2,8 @@
  * Placeholders: `${environment.<NAME>}` and `${packages.<type>.<name>}` (or `${packages.<name>}` for an ML model)
  * inside the texts of a configuration.
  *
- * What cannot be filled in is reported with its path and stays as it is written. A `${…}` of another kind is
- * only doubtful: it may be meant for somebody else.
+ * A placeholder without a value is reported with its path and stays as it is written. A `${…}` of another kind is a
+ * warning: it may be meant for another program.
  */
 
 import { isObject, type Json, type JsonObject, type Place } from "../../base/schema/schema.ts";
@@ -12,15 +12,15 @@ import type { PackageConfig } from "./settings.ts";
 
 export { homeFolder } from "../../base/files/home.ts";
 
-/** Where values come from. */
+/** The sources of values. */
 export interface PlaceholderSource {
   readonly env: (name: string) => string | undefined;
   readonly packages: readonly PackageConfig[];
-  /** The folder that a package is in. */
+  /** The folder of a package. */
   readonly folderOf: (one: PackageConfig) => string;
 }
 
-/** An id as part of a file's name: it is what somebody else has written, and must not lead out of a folder. */
+/** An id as part of a file's name: it is foreign text, and must not lead out of a folder. */
 export function fileNameOf(id: string): string {
   return id.replaceAll(/[^\w-]/g, "_");
 }
@@ -30,7 +30,7 @@ export function packageFolder(home: string, { type, package: id, version }: Pack
   return `${home}/packages/data/${type}/${id.replaceAll("/", "-")}-${version.replaceAll(".", "_")}`;
 }
 
-/** The value with the placeholders of all its texts filled in. */
+/** The value with the placeholders of all its texts replaced. */
 export function fillPlaceholders<T extends Json>(value: T, source: PlaceholderSource, at: Place): T;
 export function fillPlaceholders(value: Json, source: PlaceholderSource, at: Place): Json {
   if (typeof value === "string") return value.includes("${") ? fillText(value, source, at) : value;

@@ -1,8 +1,8 @@
 /**
  * One resource of a configuration: its entry in `components` or `services`, decoded against the registry.
  *
- * An entry that has a name and an API becomes a `ResourceConfig`, whatever else is wrong with it: its own errors
- * travel with it and make it unhealthy, nothing else. An entry that cannot even be named is left out.
+ * Every entry with a name and an API becomes a `ResourceConfig`: its errors stay with it and make it unhealthy,
+ * nothing else. An entry without a usable name is left out.
  */
 
 import { messageOf } from "../../base/error.ts";
@@ -33,29 +33,29 @@ export type ServiceConfig = NonNullable<Infer<typeof serviceConfigRow>>;
 
 export interface ResourceConfig {
   readonly name: ResourceName;
-  /** Where it stands: `components.0`. */
+  /** Its path: `components.0`. */
   readonly path: string;
   readonly kind: "component" | "service";
   /** `rdk:component:motor` */
   readonly api: string;
   /** `rdk:builtin:gpio` */
   readonly model: string;
-  /** As configured, placeholders filled in. */
+  /** As configured, with placeholders replaced. */
   readonly attributes: JsonObject;
-  /** The attributes as the model wants them; absent where the registry does not know the model. */
+  /** The attributes decoded by the model; absent for a model that the registry does not know. */
   readonly decoded?: unknown;
-  /** Short or full names that the user listed. */
+  /** Short or full names from `depends_on`. */
   readonly dependsOn: readonly string[];
-  /** Those that the attributes name. */
+  /** Dependencies that the attributes name. */
   readonly implicit: readonly NamedResource[];
   /** As configured; without errors it decodes by `frameRow`. */
   readonly frame?: JsonObject;
   readonly logLevel?: Level;
-  /** What services are to do with it, such as data capture. */
+  /** Its settings for services, such as data capture. */
   readonly serviceConfigs: readonly ServiceConfig[];
-  /** Its own; with an error among them it is unhealthy. */
+  /** Its own problems; an error among them makes it unhealthy. */
   readonly problems: readonly Problem[];
-  /** Why the registry cannot provide the model. A module still may. */
+  /** Why the registry does not have the model. A module may. */
   readonly modelProblem?: string;
 }
 
@@ -98,7 +98,7 @@ export const resourceRow = object({
 
 type Entry = NonNullable<Infer<typeof resourceRow>>;
 
-/** The resources of one section. Problems go to `at`: all of those left out, and those of the others too. */
+/** The resources of one section. Reports every problem to `at`, also those of entries that are left out. */
 export function decodeResources(
   section: Section,
   entries: readonly Json[],
@@ -117,7 +117,7 @@ export function decodeResources(
   return resources;
 }
 
-/** Says of an entry's errors what they mean for it. */
+/** Adds the consequence for the entry to its errors. */
 export function leaveOut(problems: Problem[]): void {
   for (const [index, problem] of problems.entries()) {
     if (problem.severity !== "error") continue;
@@ -125,7 +125,7 @@ export function leaveOut(problems: Problem[]): void {
   }
 }
 
-/** Resources of the same name stand for one that is unhealthy: neither can be told from the other. */
+/** One unhealthy resource replaces resources with the same name: they cannot be told apart. */
 export function mergeNamesakes(resources: readonly ResourceConfig[], at: Place): ResourceConfig[] {
   const firsts = new Map<string, ResourceConfig>();
   const clashes = new Map<string, Problem[]>();
@@ -148,10 +148,10 @@ export function mergeNamesakes(resources: readonly ResourceConfig[], at: Place):
   });
 }
 
-/** Of many namesakes a resource's own reason tells a few. */
+/** The reason of a resource names at most this many namesakes. */
 const CLASHES_SHOWN = 3;
 
-/** What could not be decoded has been reported; the functions below report only what is absent. */
+/** Undecodable values are reported already; the functions below report only absent ones. */
 function absent(raw: JsonObject, key: string): boolean {
   return raw[key] === undefined || raw[key] === null;
 }
@@ -202,7 +202,7 @@ function resourceOf(
     model: model ?? "",
     ...settings,
     dependsOn: entry.dependsOn,
-    // A resource with an error is not built: the error is its reason, not what else it names.
+    // A resource with an error is not built: the error is its reason, not its dependencies.
     implicit: at.failed ? [] : at.named,
     frame: isObject(raw.frame) ? raw.frame as JsonObject : undefined,
     logLevel: entry.logConfiguration?.level,
@@ -212,7 +212,7 @@ function resourceOf(
   };
 }
 
-/** A resource is none the worse for what a service cannot do with it. */
+/** A problem with a service's settings does not affect the resource itself. */
 export function checkServiceConfigs(configs: readonly ServiceConfig[], registry: Registry, at: Place): void {
   for (const [index, { type, attributes }] of configs.entries()) {
     const place = new Place(`${at.path}.service_configs.${index}.attributes`);
@@ -221,7 +221,7 @@ export function checkServiceConfigs(configs: readonly ServiceConfig[], registry:
   }
 }
 
-/** Attributes are decoded only if they are whole: what follows from a hole in them would only confuse. */
+/** Attributes are decoded only if they are complete: consequences of a gap would only confuse. */
 function attributesOf(
   { attributes }: Entry,
   raw: JsonObject,
@@ -237,7 +237,7 @@ function attributesOf(
   return { attributes: filled, decoded };
 }
 
-/** The model, or why there is none. */
+/** The model, or the reason why there is none. */
 function lookUp(registry: Registry, api: string, model: string): AnyModel | string {
   try {
     return registry.model(api, model);

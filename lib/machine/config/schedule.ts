@@ -1,16 +1,16 @@
 /**
- * When a job runs: what its `schedule` says. The door through which the cron parser enters.
+ * The times at which a job runs, from its `schedule`. The only file that uses the cron parser.
  */
 
 import { Cron } from "croner";
 import { parseDurationMs } from "../../base/schema/schema.ts";
 
 export type Schedule =
-  /** Again as soon as it has ended. */
+  /** Again as soon as a run has ended. */
   | { readonly kind: "continuous" }
   /** First after `everyMs`, then at every multiple of it. */
   | { readonly kind: "every"; readonly everyMs: number }
-  /** At times of the calendar, in the machine's time zone; `undefined` where none is left. */
+  /** At calendar times, in the machine's time zone; `undefined` when none is left. */
   | { readonly kind: "cron"; readonly nextMs: (afterMs: number) => number | undefined };
 
 /**

@@ -1,8 +1,7 @@
 /**
  * The settings of a machine besides its resources: a row for each section and for the entries of each list.
  *
- * The only place with their published names. What rows cannot say about several settings together is said in a
- * step behind them.
+ * The only place with their published names. A check after a row covers relations between several settings.
  */
 
 import { type Level, parseLevel } from "../../base/log/log.ts";
@@ -36,7 +35,7 @@ export type RemoteConfig = NonNullable<Infer<typeof remoteRow>>;
 export type PackageConfig = NonNullable<Infer<typeof packageRow>>;
 export type JobConfig = NonNullable<Infer<typeof jobRow>>;
 
-/** A name of our own: modules, packages and jobs may have longer ones than resources and remotes. */
+/** A name in the configuration: modules, packages and jobs may have longer ones than resources and remotes. */
 export function nameRow(doc: string, lengthMax = NAME_LENGTH_MAX): Row<string | undefined> {
   return text(doc, {
     pattern: new RegExp(`^[a-zA-Z0-9][-\\w]{0,${lengthMax - 1}}$`),
@@ -46,7 +45,7 @@ export function nameRow(doc: string, lengthMax = NAME_LENGTH_MAX): Row<string | 
 
 const LONG_NAME_MAX = 200;
 
-/** A log level in any case. One that is not known is only doubtful and counts as absent. */
+/** A log level in any letter case. An unknown one is a warning and counts as absent. */
 export const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
   doc: "lowest level that is written",
   json: {
@@ -103,11 +102,11 @@ export const cloudRow = object({
   return { ...cloud, apiKey: apiKey?.id && apiKey.key ? { id: apiKey.id, key: apiKey.key } : undefined };
 });
 
-/** Where the machine listens; no host means every interface. */
+/** The machine's address; without a host, every interface. */
 export interface Bind {
   readonly host: string;
   readonly port: number;
-  /** The host if the certificate is the control plane's, where that makes a difference. */
+  /** The default host with a certificate of the control plane, if it differs. */
   readonly managedHost?: string;
 }
 
@@ -120,7 +119,7 @@ const addressRow = text(
   return at.wanted('host:port, for example "localhost:8080" or ":8080"', address);
 });
 
-/** Servers by which peers find their way to each other, as WebRTC writes them. */
+/** STUN and TURN servers for WebRTC. */
 const iceServerRow = object({
   urls: list(text()).default([]),
   username: text("name of the user at a TURN server"),
@@ -359,7 +358,7 @@ export const jobRow = object({
   logConfiguration: logConfigurationRow,
 }, "a call that is made again and again");
 
-/** Settings that other programs read, or that the control plane leaves in the file. */
+/** Settings for other programs, and settings that the control plane leaves in the file. */
 export const foreignRows = {
   schema: any("schema of this file, for editors").key("$schema"),
   agent: any("settings of the agent, which reads them itself"),

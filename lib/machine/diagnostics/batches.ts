@@ -1,8 +1,8 @@
 /**
- * Things that are sent off together, now and then, to somewhere that may be slow or away.
+ * Collects items and periodically sends them in batches to a receiver that may be slow or away.
  *
- * Promises that what waits is bounded (the oldest goes first), that one batch is under way at a time, and that trouble
- * is told once, as is its end.
+ * The number of waiting items is bounded (the oldest is dropped first), one batch travels at a time, and trouble is
+ * reported once, as is its end.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -14,7 +14,7 @@ const SEND_MS = 10_000;
 const WAITING_MAX = 2_048;
 
 export interface BatchesParts<T> {
-  /** What is sent and where to, for people: `spans to "http://…"`. */
+  /** Items and receiver, for people: `spans to "http://…"`. */
   readonly what: string;
   readonly send: (batch: readonly T[], signal: AbortSignal) => Promise<void>;
   readonly clock: Clock;
@@ -46,7 +46,7 @@ export class Batches<T> {
     });
   }
 
-  /** Sends what waits, once, and ends. */
+  /** Sends the waiting items once, and ends. */
   async close(): Promise<void> {
     this.#callOff?.();
     await this.#work;
@@ -68,7 +68,7 @@ export class Batches<T> {
     } catch (error) {
       if (!this.#failing) logger.warn(`${what} do not go: ${chainOf(error)}`);
       this.#failing = true;
-      // They are tried again with the next ones.
+      // The next batch includes them again.
       const kept = [...batch, ...this.#waiting];
       this.#waiting = kept.slice(-WAITING_MAX);
       this.#dropped += kept.length - this.#waiting.length;

@@ -1,9 +1,9 @@
 /**
- * What the program tells about itself to those who look after it: one object with all that is asked for.
+ * Everything that the program records about itself: one object with the requested parts.
  *
- * What is not asked for costs nothing. Nothing in here can stop the machine.
+ * Parts that are not requested cost nothing. Nothing in here can stop the machine.
  *
- * The room owns how a machine is looked into: captured figures, telemetry, profiles, and the check of the network.
+ * The room owns the views into a running machine: captured metrics, telemetry, profiles, and the network check.
  */
 
 import type { Environment, ProcessUsage } from "../../base/host.ts";
@@ -22,11 +22,11 @@ import { startTelemetry, type Telemetry, type TelemetryOptions } from "./telemet
 import { profileRoutes } from "./web_profile.ts";
 
 export interface DiagnosticsOptions {
-  /** Capture how the program is doing, all the time. */
+  /** Captures metrics continuously. */
   readonly ftdc: boolean;
-  /** Serve profiles, to everybody; the configuration may turn them on for callers on this computer. */
+  /** Serves profiles to everybody; the configuration may enable them for callers on this computer. */
   readonly webProfile: boolean;
-  /** Write metrics and spans to the log. */
+  /** Writes metrics and spans to the log. */
   readonly telemetry: boolean;
 }
 
@@ -37,7 +37,7 @@ export interface DiagnosticsParts {
   readonly logs: Logs;
   /** `0.1.0` */
   readonly version: string;
-  /** More to capture. */
+  /** Further metrics to capture. */
   readonly sources?: readonly MetricSource[];
 }
 
@@ -49,9 +49,9 @@ const NO_TELEMETRY: TelemetryOptions = {
 };
 
 export class Diagnostics {
-  /** To be around every call. */
+  /** Interceptors for every call. */
   readonly interceptors: readonly Interceptor[];
-  /** Pages of the port. */
+  /** HTTP pages of the port. */
   readonly routes: ReadonlyMap<string, Route>;
   readonly #options: DiagnosticsOptions;
   readonly #parts: DiagnosticsParts;
@@ -59,11 +59,11 @@ export class Diagnostics {
   readonly #closing = new AbortController();
   #ftdc: Ftdc | undefined;
   #telemetry: Telemetry | undefined;
-  /** What of telemetry is wanted, and the way there: one change after the other. */
+  /** The requested telemetry, and the queue of its changes. */
   #wanted: TelemetryOptions = NO_TELEMETRY;
   #work: Promise<void> = Promise.resolve();
 
-  /** Begins nothing yet. */
+  /** Does not start anything yet. */
   constructor(options: DiagnosticsOptions, parts: DiagnosticsParts) {
     this.#options = options;
     this.#parts = parts;
@@ -78,7 +78,7 @@ export class Diagnostics {
     this.routes = profileRoutes({ machine, clock, audience, signal: this.#closing.signal });
   }
 
-  /** `config` tells whose captures these are, and what is traced. */
+  /** `config` names the machine part of the captures, and the tracing settings. */
   async begin(config: MachineConfig): Promise<void> {
     this.adopt(config);
     await this.#work;
@@ -98,7 +98,7 @@ export class Diagnostics {
     });
   }
 
-  /** Traces as another configuration wants it. Does not wait, never throws. */
+  /** Applies the tracing settings of another configuration. Does not wait, never throws. */
   adopt(config: MachineConfig): void {
     const wanted = this.#telemetryOptions(config);
     if (this.#closing.signal.aborted || JSON.stringify(wanted) === JSON.stringify(this.#wanted)) return;
@@ -106,7 +106,7 @@ export class Diagnostics {
     this.#work = this.#work.then(() => this.#trace(wanted));
   }
 
-  /** Ends everything and writes what is left to write. Idempotent. */
+  /** Ends everything and writes the rest. Idempotent. */
   async close(): Promise<void> {
     this.#closing.abort(new SvcError("unavailable", "the machine is shutting down"));
     this.#ftdc?.close();
@@ -146,7 +146,7 @@ function captureFolder(env: (name: string) => string | undefined, { cloud }: Mac
   return `${homeFolder(env)}/diagnostics.data/${ownerOf(cloud)}`;
 }
 
-/** What a folder is called after: the machine part. */
+/** The name of a capture folder: the machine part. */
 function ownerOf(cloud: MachineConfig["cloud"]): string {
   return cloud?.id ?? "local-config";
 }
@@ -160,7 +160,7 @@ function processMetrics(host: ProcessUsage) {
   };
 }
 
-/** How many resources are in each state. */
+/** Counts of resources by state. */
 function resourceMetrics({ nodes }: Pick<Machine, "nodes">) {
   const counts: { [S in NodeState]: number } = {
     unconfigured: 0,

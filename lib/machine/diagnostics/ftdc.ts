@@ -1,8 +1,8 @@
 /**
- * Full-time data capture: how the program is doing, every second, in files that can be looked at after it went wrong.
+ * Full-time data capture: metrics of the program, every second, in files for the time after a failure.
  *
- * It owns the folder of captures. Promises that nothing that goes wrong with it, a full disk included, reaches the rest
- * of the program, and that after a kill the files are whole but for the last seconds.
+ * Owns the folder of captures. No failure of it, a full disk included, reaches the rest of the program. After a kill
+ * the files are intact except for the last seconds.
  */
 
 import type { AppendFile, LogFiles } from "../../base/files/files.ts";
@@ -11,12 +11,12 @@ import { messageOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { encodeBlock, type Sample } from "./ftdc_format.ts";
 
-/** What a part of the program tells about itself at this moment: whole numbers by name, such as `process.cpu_total_us`. */
+/** The present metrics of a part of the program: whole numbers by name, such as `process.cpu_total_us`. */
 export type MetricSource = () => { readonly [metric: string]: number };
 
 export interface FtdcLimits {
   readonly sampleMs: number;
-  /** Samples of a block: what a kill may lose. */
+  /** Samples per block: a kill may lose one block. */
   readonly blockSamples: number;
   readonly fileBytes: number;
   readonly files: number;
@@ -29,7 +29,7 @@ export const FTDC_LIMITS: FtdcLimits = {
   files: 20,
 };
 
-/** How late a timer comes is measured this often: it is how long the program did nothing else. Each wake-up costs CPU. */
+/** Interval of measuring how late a timer fires, that is, how long the program was busy. Each wake-up costs CPU. */
 const LAG_PROBE_MS = 500;
 
 export const CAPTURE_SUFFIX = ".jsonl.gz";
@@ -61,13 +61,13 @@ export class Ftdc {
     this.#probe();
   }
 
-  /** Begins to capture. Never rejects. */
+  /** Starts capturing. Never rejects. */
   static async start(parts: FtdcParts): Promise<Ftdc> {
     const names = await parts.host.readFolder(parts.folder).catch(() => []);
     return new Ftdc(parts, names.filter((name) => name.endsWith(CAPTURE_SUFFIX)));
   }
 
-  /** Writes what it has, and ends. Idempotent. */
+  /** Writes the open block, and ends. Idempotent. */
   close(): void {
     this.#callOff();
     this.#flush();
@@ -83,7 +83,7 @@ export class Ftdc {
       const overdueMs = nowMs - this.#sampleDueMs;
       if (overdueMs >= 0) {
         this.#sample();
-        // Not one for each second that the program was held up.
+        // Skips the seconds in which the program was held up.
         const { sampleMs } = this.#limits;
         this.#sampleDueMs += (Math.floor(overdueMs / sampleMs) + 1) * sampleMs;
       }
@@ -119,14 +119,14 @@ export class Ftdc {
   }
 }
 
-/** The files of a folder: the newest one grows until it is full, the oldest ones go. */
+/** The files of a folder: the newest one grows until it is full, the oldest ones are removed. */
 class CaptureFiles {
   #file: AppendFile | undefined;
   #fileBytes = 0;
   #failing = false;
   readonly #names: string[];
 
-  /** `names`: those of the folder, oldest first. */
+  /** `names`: the files of the folder, oldest first. */
   constructor(
     private readonly parts: FtdcParts,
     private readonly limits: FtdcLimits,
@@ -135,7 +135,7 @@ class CaptureFiles {
     this.#names = [...names];
   }
 
-  /** Adds a block, or tells once why it cannot; never throws. */
+  /** Appends a block, or reports once why it cannot; never throws. */
   write(block: Uint8Array): void {
     const { logger, folder } = this.parts;
     if (this.#fileBytes + block.length > this.limits.fileBytes) this.close();
@@ -144,9 +144,9 @@ class CaptureFiles {
       this.#file ??= this.parts.host.openAppend(`${folder}/${fresh}`);
       this.#file.append(block);
     } catch (error) {
-      // What was written in part is torn, so the next block begins a new file.
+      // A partial write is a torn block, so the next block starts a new file.
       this.close();
-      // A disk that is full for days must not push the good files out.
+      // A disk that stays full for days must not push out the good files.
       if (fresh !== undefined) this.#remove(fresh);
       if (!this.#failing) logger.error(`diagnostics are not captured: ${messageOf(error)}`);
       this.#failing = true;
@@ -165,14 +165,14 @@ class CaptureFiles {
     this.#fileBytes = 0;
   }
 
-  /** Names begin with a number, for the system's time may jump. */
+  /** Names start with a number, because the system's time may jump. */
   #nextName(): string {
     const last = Number.parseInt(this.#names.at(-1) ?? "0");
     const time = new Date(this.parts.clock.nowMs()).toISOString().replaceAll(":", "-");
     return `${String((last || 0) + 1).padStart(6, "0")}-${time}${CAPTURE_SUFFIX}`;
   }
 
-  /** What cannot be removed stays: there is nothing better to do about it. */
+  /** A file that cannot be removed stays. */
   #remove(name: string): void {
     try {
       this.parts.host.removeFile(`${this.parts.folder}/${name}`);

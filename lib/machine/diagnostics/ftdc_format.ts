@@ -1,8 +1,8 @@
 /**
- * The format of diagnostic captures: gzip members one after the other, each a block of samples as a line of JSON.
+ * The format of diagnostic captures: consecutive gzip members, each a block of samples as a line of JSON.
  *
- * Owns encoding and decoding; `docs/ftdc.md` tells it to others. Promises that every block that is whole can be read,
- * whatever became of those before and after it.
+ * Owns encoding and decoding; `docs/ftdc.md` describes the format. Every intact block is readable, whatever happened
+ * to its neighbours.
  */
 
 import { Buffer } from "node:buffer";
@@ -10,7 +10,7 @@ import { crc32, deflateRawSync, gunzipSync } from "node:zlib";
 
 const FORMAT_VERSION = 1;
 
-/** What was measured at one moment. Values are whole numbers; what could not be measured is absent. */
+/** The metrics at one moment. Values are whole numbers; unmeasured ones are absent. */
 export interface Sample {
   readonly timeMs: number;
   readonly values: { readonly [metric: string]: number };
@@ -20,13 +20,13 @@ export interface Sample {
 export interface Capture {
   /** Milliseconds since the Unix epoch, in the order of the file. */
   readonly timesMs: readonly number[];
-  /** A value for each time; `NaN` where there is none. */
+  /** A value for each time; `NaN` if there is none. */
   readonly metrics: ReadonlyMap<string, readonly number[]>;
-  /** Stretches of the file that hold no whole block: a torn end, or damage. */
+  /** Parts of the file without an intact block: a torn end, or damage. */
   readonly damaged: number;
 }
 
-/** A column: the first value, then what each differs from the one before; `null` for none. */
+/** A column: the first value, then the difference of each to its predecessor; `null` for none. */
 type Column = (number | null)[];
 
 /** One block. Values are rounded to whole numbers, so that differences add up exactly. */
@@ -86,15 +86,15 @@ interface Block {
   readonly metrics: { readonly [name: string]: Column };
 }
 
-/** A block of this version; what is in it is as it was written, for its checksum was right. */
+/** A block of this version; its checksum was right, so its content is as written. */
 function parsed(text: string): Block | undefined {
   const block = JSON.parse(text) as Block & { v: number };
   return block.v === FORMAT_VERSION ? block : undefined;
 }
 
 /**
- * The beginning of a member: that of any gzip member with an extra field (RFC 1952), of 8 bytes, with one subfield `SV`
- * of 4 bytes, which are the length of the member. So a reader finds the next one without reading this one.
+ * The start of a member: a gzip header with an extra field (RFC 1952) of 8 bytes, with one subfield `SV` of 4 bytes,
+ * the length of the member. So a reader finds the next member without reading this one.
  */
 const START = Uint8Array.of(0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255, 8, 0, 0x53, 0x56, 4, 0);
 const LENGTH_BYTES = 4;
@@ -111,7 +111,7 @@ function member(text: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** The texts of the members; `undefined` for each stretch that is something else. */
+/** The texts of the members; `undefined` for each part that is something else. */
 function* members(file: Uint8Array): Generator<string | undefined> {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
   let readTo = 0;

@@ -1,8 +1,8 @@
 /**
- * Captures for people: a table of what every metric was, all values as CSV, and a plot.
+ * Captures for people: a table of every metric, all values as CSV, and a plot.
  *
- * A metric whose name says `_total` only grows; what is worth seeing of it is how fast, so the table and the plot show
- * it per second. Everything else is shown as it was.
+ * A metric with `_total` in its name only grows, so the table and the plot show its rate per second. All others appear
+ * as captured.
  */
 
 import type { Capture } from "./ftdc_format.ts";
@@ -10,11 +10,11 @@ import type { Capture } from "./ftdc_format.ts";
 export const REPORT_FORMATS = ["table", "csv", "svg"] as const;
 export type ReportFormat = typeof REPORT_FORMATS[number];
 
-/** A plot that nobody has chosen metrics for. */
+/** The metrics of a plot by default. */
 const PLOTTED = "process.*,loop.*,resources.*,calls.open";
 const PANELS_MAX = 60;
 
-/** The capture without the metrics that none of the patterns matches: separated by commas, `*` is any run. */
+/** The metrics that match one of the patterns: separated by commas, `*` matches anything. */
 export function selectMetrics(capture: Capture, patterns: string): Capture {
   const expressions = patterns.split(",").map((pattern) => {
     const literal = pattern.trim().replace(/[.+?^${}()|[\]\\]/g, "\\$&");
@@ -24,7 +24,7 @@ export function selectMetrics(capture: Capture, patterns: string): Capture {
   return { ...capture, metrics: new Map(chosen) };
 }
 
-/** `patterns`: the metrics to show; all, or those worth a plot, where it is empty. */
+/** `patterns`: the metrics to show; if it is empty, all, or those of a plot by default. */
 export function formatCapture(capture: Capture, format: ReportFormat, patterns: string): string {
   const wanted = patterns === "" && format === "svg" ? PLOTTED : patterns;
   const chosen = wanted === "" ? capture : selectMetrics(capture, wanted);
@@ -50,7 +50,7 @@ function table(capture: Capture): string {
   return [`${timesMs.length} samples${when}${torn}`, "", ...lines, ""].join("\n");
 }
 
-/** Every value as it was captured; what was not measured is empty. */
+/** Every value as captured; unmeasured ones are empty. */
 function csv({ timesMs, metrics }: Capture): string {
   const columns = [...metrics.values()];
   const lines = [["time", ...metrics.keys()].map(quoted).join(",")];
@@ -69,7 +69,7 @@ interface Series {
 
 const UNIT = /_(us|ms|bytes|pct)$/;
 
-/** What is shown of each metric, in the order of their names. */
+/** The shown form of each metric, sorted by name. */
 function series({ timesMs, metrics }: Capture): Series[] {
   const names = [...metrics.keys()].sort();
   return names.map((name) => {
@@ -80,7 +80,7 @@ function series({ timesMs, metrics }: Capture): Series[] {
   });
 }
 
-/** Growth per second; unknown where the program began anew or time went back. */
+/** Growth per second; unknown at a restart of the program or a jump back in time. */
 function rates(values: readonly number[], timesMs: readonly number[]): number[] {
   return values.map((value, at) => {
     const grown = value - values[at - 1], ms = timesMs[at] - timesMs[at - 1];
@@ -125,7 +125,7 @@ const PLOT_HEIGHT = 50;
 const TOP = 50;
 const TIME_TICKS = 6;
 
-/** One panel for each metric, below each other over the same time. */
+/** One panel per metric, one below the other over the same time. */
 function svg(capture: Capture): string {
   const all = series(capture);
   const panels = all.slice(0, PANELS_MAX);
@@ -164,7 +164,7 @@ function panel(one: Series, top: number, timesMs: readonly number[], from: numbe
   ].join("\n");
 }
 
-/** The smallest and largest value of each pixel's time, so that no peak is lost; broken where nothing was measured. */
+/** The smallest and largest value at each pixel, so that no peak is lost; a gap where nothing was measured. */
 function line(
   values: readonly number[],
   timesMs: readonly number[],
@@ -188,7 +188,7 @@ function line(
     if (max > min) points.push(`L${LEFT + x} ${y(max)}`);
     pen = "L";
   }
-  // A value alone is a point, not nothing.
+  // A single value becomes a point.
   return points.length === 1 ? `${points[0]}h1` : points.join("");
 }
 

@@ -1,9 +1,8 @@
 /**
- * The network check: what of the network outside this machine works, for a person who wonders why a machine cannot be
- * reached.
+ * The network check: which outside services this machine reaches, for people whose machine cannot be reached.
  *
- * It owns which hosts are asked and what the answers mean. Every check ends within its deadline, a check that cannot be
- * made says why, and nothing here throws: without any network the report is complete too.
+ * Owns the hosts that are asked, and the meaning of their answers. Every check ends within its deadline, an impossible
+ * check says why, and nothing here throws: the report is complete without any network, too.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -12,26 +11,26 @@ import type { Logger } from "../../base/log/log.ts";
 import { readStunAnswer, stunRequest } from "../../wire/stun.ts";
 import type { UdpSocket } from "../../base/udp.ts";
 
-/** What the check needs of the system. Everything rejects with an `SvcError`. */
+/** The system's part of the check. Everything rejects with an `SvcError`. */
 export interface Network {
   /** IPv4 and IPv6 addresses of a name. */
   resolve(host: string): Promise<readonly string[]>;
-  /** Connects and, where there is a request, sends it and resolves with the first bytes of the answer. */
+  /** Connects and, given a request, sends it and resolves with the first bytes of the answer. */
   tcp(host: string, port: number, signal: AbortSignal, request?: Uint8Array): Promise<Uint8Array>;
-  /** A socket of its own port, IPv4. */
+  /** A socket with a port of its own, IPv4. */
   udp(received: (bytes: Uint8Array) => void): Promise<UdpSocket>;
-  /** The router towards everything else. Rejects with `unavailable` where the system does not tell. */
+  /** The default router. Rejects with `unavailable` if the system does not reveal it. */
   gateway(): Promise<string>;
-  /** What the system's `ping` prints for `count` probes. Rejects with `unavailable` where there is none to use. */
+  /** The output of the system's `ping` for `count` probes. Rejects with `unavailable` if there is no `ping`. */
   ping(address: string, count: number, signal: AbortSignal): Promise<string>;
 }
 
 export interface NetworkCheckParts {
   readonly network: Network;
   readonly clock: Clock;
-  /** Of the control plane: a URL or `host:port`; none where the machine has none. */
+  /** The control plane: a URL or `host:port`; absent if the machine has none. */
   readonly appAddress?: string;
-  /** Gives the checks up. */
+  /** Aborts the checks. */
   readonly signal?: AbortSignal;
 }
 
@@ -40,7 +39,7 @@ export interface Finding {
   readonly subject: string;
   readonly outcome: "ok" | "failed" | "not checked";
   readonly detail: string;
-  /** How the outside saw the socket of a UDP check. */
+  /** The public address of a UDP check's socket. */
   readonly seenAs?: string;
 }
 
@@ -49,24 +48,24 @@ interface Server {
   readonly port: number;
 }
 
-/** Where WebRTC connections learn their outer address; the first is the published default. */
+/** The STUN servers from which WebRTC connections learn their public address; the first is the published default. */
 const STUN_SERVERS: readonly Server[] = [
   { host: "global.stun.twilio.com", port: 3478 },
   { host: "stun.cloudflare.com", port: 3478 },
   { host: "stun.l.google.com", port: 19302 },
 ];
-/** Those that take STUN over TCP too. */
+/** Servers with STUN over TCP, too. */
 const STUN_TCP_SERVERS = STUN_SERVERS.slice(0, 2);
-/** Reached by its address: works without DNS. */
+/** A server with a numeric address: works without DNS. */
 const FAR_HOST = "1.1.1.1";
 
 const CHECK_MS = 5_000;
-/** A datagram may get lost: when each is sent. */
+/** Datagrams get lost, so each is sent at these times. */
 const UDP_SENDS_MS = [0, 500, 1_500, 3_000];
 const PINGS = 10;
 const PING_MS = 25_000;
 
-/** Makes all checks at the same time; the findings are in the order of the report. */
+/** Runs all checks in parallel; the findings are in the order of the report. */
 export async function checkNetwork(parts: NetworkCheckParts): Promise<Finding[]> {
   const app = parts.appAddress === undefined ? undefined : serverOf(parts.appAddress);
   const hosts = [...(app ? [app] : []), ...STUN_SERVERS].map(({ host }) => host);
@@ -79,7 +78,7 @@ export async function checkNetwork(parts: NetworkCheckParts): Promise<Finding[]>
   return groups.flat();
 }
 
-/** Checks in the background of a machine that runs: one line of the log with the outcome. Never rejects. */
+/** The check in the background of a running machine: one log line with the outcome. Never rejects. */
 export async function tellNetwork(
   { network, ...parts }: Partial<NetworkCheckParts> & { readonly clock: Clock },
   logger: Logger,
@@ -95,13 +94,13 @@ export async function tellNetwork(
   );
 }
 
-/** Whether all that could be checked has failed. */
+/** Whether every check that could run has failed. */
 export function isOffline(findings: readonly Finding[]): boolean {
   const outcomes = new Set(findings.map(({ outcome }) => outcome));
   return outcomes.has("failed") && !outcomes.has("ok");
 }
 
-/** For people: the findings by group, and what follows from them. */
+/** For people: the findings by group, and a conclusion. */
 export function formatReport(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ subject }) => subject.length));
   const lines: string[] = [];
@@ -168,7 +167,7 @@ async function checkTcp(server: Server, stun: boolean, parts: NetworkCheckParts)
   });
 }
 
-/** All servers are asked from one socket: a good router shows them all the same address. */
+/** One socket asks all servers: a good router maps it to one address for all of them. */
 async function checkUdp(parts: NetworkCheckParts): Promise<Finding[]> {
   const waiting = new Map<string, (seenAs: string | undefined) => void>();
   let socket: UdpSocket;
@@ -228,7 +227,7 @@ async function checkLoss(subject: string, address: string, parts: NetworkCheckPa
   }, PING_MS);
 }
 
-/** Reads the summary of the `ping` of Linux (iputils and busybox), macOS and Windows. */
+/** Parses the summary of the `ping` of Linux (iputils and busybox), macOS and Windows. */
 export function readPing(text: string): { sent: number; received: number; averageMs?: number } | undefined {
   const counts = /(\d+) packets transmitted, (\d+)/.exec(text) ??
     /= (\d+),[^=]*= (\d+),[^=]*= \d+ \(\d+%/.exec(text);
@@ -242,7 +241,7 @@ export function readPing(text: string): { sent: number; received: number; averag
   };
 }
 
-/** What came of a check: `unavailable` means that it could not be made. */
+/** The result of a check: `unavailable` means that it could not run. */
 async function finding(
   group: Finding["group"],
   subject: string,

@@ -1,8 +1,8 @@
 /**
- * Where the program spends its time and its memory, as V8's own profiler tells it: documents that Chrome's developer
- * tools open (`.cpuprofile` under Performance, `.heapprofile` and `.heapsnapshot` under Memory).
+ * Profiles of the program's time and memory, from V8's own profiler: documents for Chrome's developer tools
+ * (`.cpuprofile` under Performance, `.heapprofile` and `.heapsnapshot` under Memory).
  *
- * The door to the engine's inspector. Each recording has a session of its own, which ends with it.
+ * The only file that uses the engine's inspector. Each recording has a session of its own, which ends with it.
  */
 
 import { Session } from "node:inspector";
@@ -15,12 +15,12 @@ export interface Recording {
   stop(): Promise<string>;
 }
 
-/** Of a profile that may go on for hours: a hundred times a second, as the published runtime does. */
+/** Sampling rate of a profile that may last for hours: a hundred per second, as in the published runtime. */
 const SAMPLE_US = 10_000;
-/** A snapshot of gigabytes takes its time. */
+/** A snapshot of gigabytes takes long. */
 const ANSWER_MS = 120_000;
 
-/** Records what the program does with its time. */
+/** Records where the program spends its time. */
 export async function recordCpu(clock: Clock, sampleUs = SAMPLE_US): Promise<Recording> {
   const inspector = new Inspector(clock);
   await inspector.begin(async () => {
@@ -31,7 +31,7 @@ export async function recordCpu(clock: Clock, sampleUs = SAMPLE_US): Promise<Rec
   return { stop: () => inspector.end(() => inspector.profile("Profiler.stop")) };
 }
 
-/** Records what allocates the memory that is still in use at the end. */
+/** Records the allocations that are still in use at the end. */
 export async function recordAllocations(clock: Clock): Promise<Recording> {
   const inspector = new Inspector(clock);
   await inspector.begin(async () => {
@@ -41,7 +41,7 @@ export async function recordAllocations(clock: Clock): Promise<Recording> {
   return { stop: () => inspector.end(() => inspector.profile("HeapProfiler.stopSampling")) };
 }
 
-/** Everything that is in memory now. Nothing else happens in the program while it is taken. */
+/** Everything in memory now. The program stands still while it is taken. */
 export async function heapSnapshot(clock: Clock): Promise<string> {
   const inspector = new Inspector(clock);
   const parts: string[] = [];

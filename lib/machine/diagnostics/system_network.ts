@@ -1,5 +1,5 @@
 /**
- * The network as the system gives it to the network check: names, sockets, the route to the outside, `ping`.
+ * The system's part of the network check: names, sockets, the default route, `ping`.
  */
 
 import { lookup } from "node:dns/promises";
@@ -75,7 +75,7 @@ async function gateway(host: Platform & ReadFiles): Promise<string> {
   return found;
 }
 
-/** The gateway of the default route in Linux' table of routes: addresses are hexadecimal, last byte first. */
+/** The gateway of the default route in Linux's routing table: addresses are hexadecimal, last byte first. */
 export function readGateway(routes: string): string | undefined {
   for (const line of routes.split("\n").slice(1)) {
     const [, destination, gateway] = line.split("\t").map((word) => word.trim());
@@ -85,7 +85,7 @@ export function readGateway(routes: string): string | undefined {
   return undefined;
 }
 
-/** ICMP takes a privilege that the system's own program has. */
+/** ICMP needs a privilege that the system's own program has. */
 async function ping(
   host: NetworkHost,
   address: string,
@@ -106,7 +106,7 @@ async function ping(
       all(process.stderr),
       process.exited,
     ]);
-    // It ends with an error too when probes are lost; then it has printed how many.
+    // It also fails when probes are lost; then it has printed how many.
     if (said.includes("%")) return said;
     signal.throwIfAborted();
     throw unable(complaint.trim() || `it ends with exit code ${code}`);

@@ -1,9 +1,8 @@
 /**
- * Telemetry in the terms of OpenTelemetry: a span for each call, and metrics of calls and of the program.
+ * Telemetry by OpenTelemetry: a span for each call, and metrics of calls and of the program.
  *
- * The door to OpenTelemetry's packages, which are loaded when telemetry is turned on and not before. It makes them work
- * by our clock, so that nothing is left running when it ends, and takes what they make to the log, to a file or to a
- * collector.
+ * The only file that uses OpenTelemetry's packages, which are loaded when telemetry is enabled. It runs them on our
+ * clock, so that nothing keeps running after its end, and writes their output to the log, to a file or to a collector.
  */
 
 import type { Span } from "@opentelemetry/api";
@@ -21,13 +20,13 @@ import { Batches } from "./batches.ts";
 import { resourceNamed, type Types } from "../serve/call.ts";
 
 export interface TelemetryOptions {
-  /** Write metrics to the log, again and again. */
+  /** Writes metrics to the log periodically. */
   readonly metrics: boolean;
-  /** Write spans to the log. */
+  /** Writes spans to the log. */
   readonly console: boolean;
-  /** Write spans to this file: lines of OTLP in JSON. */
+  /** Writes spans to this file: lines of OTLP in JSON. */
   readonly file?: string;
-  /** Send spans to this collector: OTLP over HTTP in JSON, `http://host:4318` or `host:4318`. */
+  /** Sends spans to this collector: OTLP over HTTP in JSON, `http://host:4318` or `host:4318`. */
   readonly endpoint?: string;
 }
 
@@ -42,11 +41,11 @@ export interface TelemetryParts {
 
 export interface Telemetry {
   readonly interceptor: Interceptor;
-  /** Sends what there is to send, and ends. */
+  /** Sends the rest, and ends. */
   close(): Promise<void>;
 }
 
-/** Of metrics (published). */
+/** Interval of metrics (published). */
 const METRICS_MS = 10_000;
 const FILE_BYTES = 10_000_000;
 
@@ -71,7 +70,7 @@ export async function startTelemetry(options: TelemetryOptions, parts: Telemetry
   };
 }
 
-/** What a call's end is told to. */
+/** Receives the end of a call. */
 type End = (error?: SvcError) => void;
 
 async function resourceOf(version: string) {
@@ -107,7 +106,7 @@ async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
       return (error) => {
         span.setAttribute("rpc.response.status_code", statusOf(error));
         if (error) span.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
-        // The system's time may be set meanwhile.
+        // Somebody may set the system's time meanwhile.
         span.end(startMs + clock.monotonicMs() - begunMs);
       };
     },
@@ -117,7 +116,7 @@ async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
   };
 }
 
-/** The span that the caller says this call is part of (W3C Trace Context). */
+/** The caller's span of which this call is a part (W3C Trace Context). */
 function parentOf({ requestHeader }: CallContext) {
   const match = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(
     requestHeader.get("traceparent") ?? "",
@@ -196,7 +195,7 @@ async function spanPost(
   return new Batches({ what: `spans to "${url}"`, send, clock, logger });
 }
 
-/** Without a path, where collectors take spans. */
+/** The collectors' default path. */
 export function tracesUrl(endpoint: string): string {
   const url = new URL(/^https?:\/\//.test(endpoint) ? endpoint : `http://${endpoint}`);
   if (url.pathname === "/") url.pathname = "/v1/traces";
@@ -210,7 +209,7 @@ async function otlp(): Promise<(spans: readonly ReadableSpan[]) => Uint8Array<Ar
 
 async function metricsOf({ clock, logger, host, version }: TelemetryParts) {
   const { MeterProvider, MetricReader } = await import("@opentelemetry/sdk-metrics");
-  /** Collects when it is told to. */
+  /** Collects on demand. */
   class Reader extends MetricReader {
     protected override onShutdown = () => Promise.resolve();
     protected override onForceFlush = () => Promise.resolve();

@@ -1,8 +1,8 @@
 /**
- * Pages of the port for those who look into the program while it runs: profiles, and the resources as a graph.
+ * HTTP pages for developers: profiles of the running program, and the graph of its resources.
  *
- * Promises that they are there only while they are turned on, that only callers on this computer see them unless the
- * command line opened them to all, and that one recording is made at a time.
+ * The pages exist only while they are enabled, only callers on this computer see them unless the command line opened
+ * them to all, and one recording runs at a time.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -18,13 +18,13 @@ export interface WebProfileParts {
   readonly machine: Pick<Machine, "nodes">;
   readonly clock: Clock;
   readonly audience: () => Audience;
-  /** Ends recordings before their time. */
+  /** Ends recordings early. */
   readonly signal: AbortSignal;
 }
 
 const DEFAULT_SECONDS = 30;
 const SECONDS_MAX = 600;
-/** A short look may be a close one. */
+/** A short profile may sample more finely. */
 const SAMPLE_US = 1_000;
 
 const INDEX = `Profiles of this program, for the developer tools of Chrome:
@@ -125,7 +125,7 @@ const COLOURS: { readonly [S in NodeState]: string } = {
   removing: "lightgrey",
 };
 
-/** The resources in DOT: an arrow goes from one to what it was built with. */
+/** The resources in DOT: an arrow points from a resource to each of its dependencies. */
 export function graphText(nodes: Iterable<Pick<Node, "name" | "state" | "error" | "holds">>): string {
   const lines = ["digraph machine {", "  rankdir=LR;", "  node [shape=box, style=filled];"];
   for (const { name, state, error, holds } of nodes) {
