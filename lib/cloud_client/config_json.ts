@@ -41,6 +41,7 @@ export function robotConfigJson(config: RobotConfig): JsonObject {
   });
   each(json.modules, (entry) => rename(entry, "path", "executable_path"));
   each(json.packages, (entry) => delete entry.status);
+  each(json.modules, (entry) => putVersion(entry, config));
   if (isObject(json.tracing)) rename(json.tracing as JsonObject, "otlp_endpoint", "otlpendpoint");
   if (isObject(json.auth)) putAuth(json.auth as JsonObject, config);
   if (isObject(json.maintenance)) putSensor(json.maintenance as JsonObject, config);
@@ -55,6 +56,12 @@ function rename(entry: JsonObject, from: string, to: string): void {
   if (!Object.hasOwn(entry, from)) return;
   entry[to] = entry[from];
   delete entry[from];
+}
+
+/** A module of a registry has the version of its package. */
+function putVersion(module: JsonObject, { packages }: RobotConfig): void {
+  const found = packages.find((one) => one.type === "module" && one.package === module.module_id);
+  if (found?.version) module.version = found.version;
 }
 
 function putAuth(json: JsonObject, { auth }: RobotConfig): void {

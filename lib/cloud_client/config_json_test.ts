@@ -81,6 +81,18 @@ const SAME: Record<string, JsonObject> = {
   },
 };
 
+Deno.test("the version of a module from a registry travels with its package, as published", () => {
+  const module = { name: "m", type: "registry", module_id: "o:m" };
+  const own = { name: "m", package: "o:m", version: "^1.2", type: "module" };
+  const listed = { ...own, name: "listed", version: "1.0.0" };
+  assertEquals(through({ modules: [{ ...module, version: "^1.2" }] }), {
+    modules: [{ ...module, version: "^1.2" }],
+    packages: [own],
+  });
+  assertEquals(through({ modules: [module], packages: [listed] }).modules, [{ ...module, version: "1.0.0" }]);
+  assertEquals(through({ modules: [module] }).modules, [module]);
+});
+
 for (const [what, json] of Object.entries(SAME)) {
   Deno.test(`a configuration comes back from its message as it was: ${what}`, () => {
     assertEquals(through(json), json);

@@ -35,7 +35,8 @@ import { type Network, tellNetwork } from "./diagnostics/network_check.ts";
 import { Operations } from "./serve/operations.ts";
 import { type Origin, originOf } from "./config/origin.ts";
 import { MachinePackages } from "./packages/packages.ts";
-import { wantedPackages } from "./packages/registry_folder.ts";
+import { LOOK_MS, LOOK_VARIABLES, PackageWatch } from "./packages/package_watch.ts";
+import { packageOfModule, wantedPackages } from "./packages/registry_folder.ts";
 import { homeFolder } from "./config/placeholder.ts";
 import { type Candidate, ConfigReading } from "./config/config_reading.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
@@ -147,8 +148,8 @@ async function start(
   adoptLogs(first.config, options, logs);
 
   const forModules = () => tables.port(robot);
-  const machine = machineOf(activities, origin, options, parts, forModules);
   const packages = packagesOf(origin, parts);
+  const machine = machineOf(activities, origin, options, parts, { table: forModules, packages });
   const sessions = sessionsOf(machine, first.config, parts);
   const operations = new Operations(clock);
   const diagnostics = new Diagnostics(options.diagnostics, {
@@ -184,6 +185,7 @@ async function start(
   const steps = stepsOf(running, activities, options, parts);
   const reconfiguration = reconfigurationOf(reading, first, steps, options, parts);
   internal.push(reconfiguration, port);
+  const releases = releaseWatch(running, reconfiguration, parts);
 
   await diagnostics.begin(first.config);
   const ready = reconfiguration.begin().then(() => {
@@ -191,7 +193,8 @@ async function start(
     started();
   });
   const watch = watchNetwork(options, ready, origin, parts);
-  const stages = stagesOf({ ...running, announcement, reconfiguration, restarts, watch, origin });
+  const ends = { announcement, reconfiguration, releases, restarts, watch, origin };
+  const stages = stagesOf({ ...running, ...ends });
   const close = closing(stages, activities, parts);
   return {
     get url() {
@@ -262,6 +265,7 @@ function stagesOf(
     port,
     announcement,
     reconfiguration,
+    releases,
     restarts,
     watch,
     origin,
@@ -270,6 +274,7 @@ function stagesOf(
     & {
       readonly announcement: Closable | undefined;
       readonly reconfiguration: Reconfiguration;
+      readonly releases: Closable;
       readonly restarts: Closable;
       readonly watch: Closable;
       readonly origin: ConnectedOrigin;
@@ -279,6 +284,7 @@ function stagesOf(
     { name: "the announcement", close: async () => await announcement?.close() },
     { name: "the port", close: () => port.close(DRAIN_MS) },
     { name: "videos", close: () => streams.close() },
+    { name: "the watch over packages", close: () => releases.close() },
     { name: "packages", close: () => packages.close() },
     { name: "the configuration", close: () => reconfiguration.close() },
     { name: "jobs", close: () => jobs.close() },
@@ -414,6 +420,20 @@ function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): Ma
   return new MachinePackages({ home, client, host, clock, logger: logs.logger("rdk.package_manager") });
 }
 
+/** Has the machine move to a version that a word or a range has come to mean. */
+function releaseWatch(
+  { machine, packages }: Running,
+  reconfiguration: Reconfiguration,
+  { host, clock, logs }: RuntimeParts,
+): PackageWatch {
+  const moved = () => reconfiguration.again();
+  packages.follow(moved);
+  const wanted = () => machine.config ? wantedPackages(machine.config) : [];
+  const logger = logs.logger("rdk.package_manager");
+  const everyMs = envDurationMs(LOOK_VARIABLES, LOOK_MS, (name) => host.env(name), logger);
+  return new PackageWatch({ packages, wanted, everyMs, clock, moved });
+}
+
 function uploadTo({ client }: Origin, { host, logs }: RuntimeParts): RobotServiceParts["upload"] {
   const logger = logs.logger("rdk.data_upload");
   return client && ((path, metadata, signal) => uploadPath(path, metadata, { client, host, logger }, signal));
@@ -429,7 +449,7 @@ function machineOf(
   { client }: Origin,
   { allowInsecureCredentials, mdns, debug, untrusted = false }: RuntimeOptions,
   { registry, host, clock, logs }: RuntimeParts,
-  forModules: () => ServiceTable,
+  modules: { readonly table: () => ServiceTable; readonly packages: MachinePackages },
 ): Machine {
   const logger = logs.logger("rdk.networking.remotes");
   const remotes = new Remotes({
@@ -456,7 +476,8 @@ function machineOf(
       buildTimeoutMs,
       debug,
       untrusted,
-      table: forModules,
+      table: modules.table,
+      releaseOf: (config) => modules.packages.versionOf(packageOfModule(config)),
     });
   };
   const machine: Machine = new Machine({

@@ -31,6 +31,7 @@ export async function withManagedMachine(
   config: object,
   work: (machine: ManagedMachine) => Promise<void>,
   cloudFlags: readonly string[] = [],
+  machineEnv: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   const clock = new SystemClock();
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
@@ -48,7 +49,10 @@ export async function withManagedMachine(
   const file = `${folder}/machine.json`;
   const own = { ...example.config.cloud, app_address: cloud.url, refresh_interval: "1s" };
   await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));
-  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
+  const server = await startServer(file, {
+    args: ["-allow-insecure-creds"],
+    env: { SVC_HOME: folder, ...machineEnv },
+  });
   try {
     await server.wrote("machine is running");
     const { fqdn, localFqdn } = (await client(AppService, channel).getRobotPart({ id: partId })).part!;

@@ -32,12 +32,7 @@ export function robotConfigMessage(json: JsonObject) {
     services: objects(json.services).map(serviceMessage),
     remotes: objects(json.remotes).map(remoteMessage),
     modules: objects(json.modules).map(moduleMessage),
-    packages: objects(json.packages).map((one) => ({
-      name: text(one.name),
-      package: text(one.package),
-      version: text(one.version),
-      type: text(one.type),
-    })),
+    packages: [...objects(json.packages).map(packageMessage), ...packagesOfModules(json)],
     processes: objects(json.processes).map(processMessage),
     network: isObject(network) ? networkMessage(network as JsonObject) : undefined,
     auth: isObject(auth) ? authMessage(auth as JsonObject) : undefined,
@@ -145,6 +140,25 @@ function moduleMessage(module: JsonObject) {
     firstRunTimeout: duration(module.first_run_timeout),
     tcpMode: module.tcp_mode === true,
   };
+}
+
+function packageMessage(one: JsonObject) {
+  return {
+    name: text(one.name),
+    package: text(one.package),
+    version: text(one.version),
+    type: text(one.type),
+  };
+}
+
+/** The versions of modules: in the message, as published, a module has one through its package alone. */
+function packagesOfModules({ modules, packages }: JsonObject) {
+  const listed = new Set(objects(packages).map((one) => text(one.package)));
+  return objects(modules)
+    .filter((one) => one.type === "registry" && text(one.version) !== "" && !listed.has(text(one.module_id)))
+    .map(({ name, module_id: id, version }) =>
+      packageMessage({ name, package: id, version, type: "module" })
+    );
 }
 
 function processMessage(process: JsonObject) {

@@ -52,6 +52,8 @@ export class Reconfiguration {
   /** What is heard is taken one after the other. */
   #work: Promise<void> = Promise.resolve();
   #inForce: MachineConfig | undefined;
+  /** What was last applied, as it came. */
+  #applied: Candidate | undefined;
   #heldBack: { candidate: Candidate; reason: string; sinceMs: number } | undefined;
   #refused: { error: string; sinceMs: number } | undefined;
   #callOffRetry = () => {};
@@ -81,6 +83,14 @@ export class Reconfiguration {
     if (!this.#heldBack) return undefined;
     const { candidate: { config: { revision } }, sinceMs } = this.#heldBack;
     return { name: NODE_NAME, state: "configuring", updatedMs: sinceMs, revision };
+  }
+
+  /** Applies the configuration in force once more, when that is allowed: what it names has changed, not the text. */
+  again(): void {
+    this.#enqueue(async () => {
+      // One that waits for its time, or has been overtaken, brings the change along.
+      if (this.#applied && !this.#heldBack) await this.#attempt(this.#applied);
+    });
   }
 
   /** Takes no more configurations. Idempotent. */
@@ -148,12 +158,14 @@ export class Reconfiguration {
   }
 
   /** Never rejects. A pass that is under way when a newer configuration comes is the machine's to end or to give up. */
-  async #apply({ draft, config }: Candidate): Promise<void> {
+  async #apply(candidate: Candidate): Promise<void> {
+    const { draft, config } = candidate;
     const { reading, logger, move, prepare, apply, showDiffs } = this.#parts;
     if (this.#inForce) move(config);
     if (prepare && !await prepare(config)) return;
     const old = this.#inForce;
     this.#inForce = config;
+    this.#applied = candidate;
     if (showDiffs && old) {
       logger.info(
         `the configuration changes:\n${configDiff(old, config) || "  in nothing but secrets, or not at all"}`,

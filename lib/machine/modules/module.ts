@@ -37,6 +37,8 @@ export interface ModuleStatus {
 /** Everything that makes a module another one. */
 export interface WantedModule {
   readonly config: ModuleConfig;
+  /** The version of its package that is here, where its configuration gives a word or a range. */
+  readonly release: string | undefined;
   readonly logLevel: Level | undefined;
   readonly machine: MachineIdentity | undefined;
   readonly key: { readonly id: string; readonly key: string } | undefined;
@@ -224,7 +226,7 @@ export class Module {
 
   async #start(signal: AbortSignal): Promise<ModuleProcess> {
     const { host, clock, home, parent, limits, activities, untrusted } = this.parts;
-    const { config, logLevel, machine, key } = this.wanted;
+    const { config, release, logLevel, machine, key } = this.wanted;
     const { name } = config;
     if (untrusted) {
       throw new SvcError("permission_denied", `module "${name}" is a program, which -untrusted-env disables`);
@@ -232,7 +234,7 @@ export class Module {
     if (this.#status.state === "pending") this.#set({ state: "starting" });
     const ended = activities?.begin("module", { module: name });
     try {
-      const program = await programOf(config, home, host);
+      const program = await programOf(config, home, host, release);
       const data = dataFolder(home, machine, name);
       await host.makeFolder(data, { mode: 0o750 });
       const { folder, address: parentAddress } = await parent.open(config.tcpMode);

@@ -46,13 +46,15 @@ const metaRow = object({
   firstRun: text("path of the script that prepares the module"),
 }).required();
 
-/** The program that `config` names. Throws where it cannot be run. */
+/** The program that `config` names, of `release` where that is known. Throws where it cannot be run. */
 export async function programOf(
   config: ModuleConfig,
   home: string,
   host: ProgramHost,
+  release?: string,
 ): Promise<ModuleProgram> {
-  const { name, executablePath, type, moduleId = "", version = "latest" } = config;
+  const { name, executablePath, type, moduleId = "" } = config;
+  const version = release ?? config.version ?? "latest";
   if (type === "registry") {
     const folder = packageFolder(home, { name, type: "module", package: moduleId, version });
     if (await host.stat(folder)) return await packaged(folder, executablePath, config, host);

@@ -15,7 +15,7 @@ import type { AnyApi } from "../../resource/registry.ts";
 import type { ServiceTable } from "../../wire/service.ts";
 import { envDurationMs } from "../config/env_duration.ts";
 import { homeFolder } from "../config/placeholder.ts";
-import type { MachineConfig, ResourceConfig } from "../config/config.ts";
+import type { MachineConfig, ModuleConfig, ResourceConfig } from "../config/config.ts";
 import {
   Module,
   MODULE_LIMITS,
@@ -33,6 +33,8 @@ export interface ModulesParts extends Omit<ModuleParts, "limits"> {
   readonly debug: boolean;
   /** All modules talk over TCP, whatever their entries say. */
   readonly tcpMode?: boolean;
+  /** The version of a module's package that is here, where its configuration gives a word or a range. */
+  readonly releaseOf?: (config: ModuleConfig) => string | undefined;
 }
 
 /** Where a user sets another start timeout; the second is the published name. */
@@ -56,6 +58,7 @@ export interface OpenParts extends Pick<ModuleParts, "registry" | "clock" | "act
   readonly untrusted: boolean;
   /** All services of the machine, for modules to call. */
   readonly table: () => ServiceTable;
+  readonly releaseOf: ModulesParts["releaseOf"];
 }
 
 /** The modules of a machine whose environment says where its home is and how long a module may take to start. */
@@ -238,7 +241,7 @@ export class Modules {
 /** What the configuration says of each module, with what it says elsewhere that modules are told. */
 function wantedModules(
   { modules, cloud, auth, log, ...config }: MachineConfig,
-  { debug, tcpMode = false }: ModulesParts,
+  { debug, tcpMode = false, releaseOf }: ModulesParts,
 ): WantedModule[] {
   const [id] = Object.keys(auth.apiKeys ?? {}).sort();
   const key = id === undefined ? undefined : { id, key: auth.apiKeys![id].reveal() };
@@ -253,6 +256,7 @@ function wantedModules(
   const byName = (name: string) => log.findLast(({ pattern }) => logPattern(pattern).test(name))?.level;
   return modules.map((entry) => {
     const config = { ...entry, tcpMode: entry.tcpMode || tcpMode };
-    return { config, machine, key, logLevel: config.logLevel ?? byName(config.name) ?? usual };
+    const logLevel = config.logLevel ?? byName(config.name) ?? usual;
+    return { config, release: releaseOf?.(config), machine, key, logLevel };
   });
 }

@@ -5,8 +5,8 @@
  * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only once all of it is
  * there and is what the control plane says, by its SHA-256; a download that broke off goes on where it was, after a
  * restart too. Nothing in an archive leads out of its folder. What no part that starts from this home uses any more is
- * removed, but never before what takes its place is in use. A word or a range for which the registry folder has a
- * version is a link to the folder of that version, which the next call turns when there is a higher one.
+ * removed, but never before what takes its place is in use. A word or a range has a link to the folder of the version
+ * that it means, which the next call turns when it means another one; where that one cannot be had, the link stays.
  *
  * The room owns the packages of a machine: which are wanted, where they come from, and their folders.
  */
@@ -23,7 +23,7 @@ import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { fileNameOf, packageFolder } from "../config/placeholder.ts";
 import type { PackageConfig } from "../config/settings.ts";
-import { findArchive, type RegistryArchive } from "./registry_folder.ts";
+import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
 
 /** Of a download, and of what it unpacks to. */
 const BYTES_MAX = 4 * 1024 ** 3;
@@ -33,6 +33,10 @@ const STALL_MS = 30_000;
 const RETRY = { firstMs: 2_000, mostMs: 120_000 };
 /** What may be otherwise in a while; anything else is about the package itself. */
 const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
+/** A version as part of a folder's name. */
+const EXACT = /^\w[\w.+-]{0,127}$/;
+/** Beside the folder of a version: what others note of it, such as that its first run has succeeded. */
+const NOTE = /\.[a-z_]+$/;
 
 /** How far a package is. */
 export interface PackageProgress {
@@ -43,6 +47,11 @@ export interface PackageProgress {
   readonly bytesDownloaded: number;
   /** 0 where it is not known. */
   readonly bytesTotal: number;
+}
+
+/** A version that the control plane has. */
+interface FarPackage extends Pick<Package, "url" | "checksum"> {
+  readonly version: string;
 }
 
 export interface PackagesParts {
@@ -63,9 +72,19 @@ export class MachinePackages {
   #told = "";
   /** Folders that a link has led to since the start: something may still run in them. */
   readonly #linked = new Set<string>();
+  /** What words and ranges mean, and which versions of them could not be had, by the folders of the words. */
+  readonly #versions = new Map<string, string>();
+  readonly #refused = new Map<string, string>();
   readonly #progress = new Map<string, PackageProgress>();
 
+  #moved = () => {};
+
   constructor(private readonly parts: PackagesParts) {}
+
+  /** `moved` hears that another version is here than after the last call of `fetch`. */
+  follow(moved: () => void): void {
+    this.#moved = moved;
+  }
 
   /** The packages of the newest configuration. */
   statuses(): readonly PackageProgress[] {
@@ -94,6 +113,31 @@ export class MachinePackages {
       return true;
     }
     return false;
+  }
+
+  /** The version that a package has here, where its configuration gives a word or a range. */
+  versionOf(config: PackageConfig): string | undefined {
+    return this.#versions.get(this.#folderOf(config));
+  }
+
+  /**
+   * Whether a word or a range of these means another version now than what is here, as far as that can be found out;
+   * a version that was there to be had and could not be used does not count.
+   */
+  async haveMoved(configs: readonly PackageConfig[], signal: AbortSignal): Promise<boolean> {
+    for (const config of configs.filter(({ version }) => isMoving(version))) {
+      const folder = this.#folderOf(config);
+      const now = await this.#meaning(config, signal).catch(() => undefined);
+      const known = [this.#versions.get(folder), this.#refused.get(folder)];
+      if (now !== undefined && now !== config.version && !known.includes(now)) return true;
+    }
+    return false;
+  }
+
+  async #meaning(config: PackageConfig, signal: AbortSignal): Promise<string | undefined> {
+    const local = await this.#localArchive(config);
+    if (local) return local.version;
+    return this.parts.client && (await this.#ask(this.parts.client, config, signal)).version;
   }
 
   /** Removes what no part uses: to be called when what `configs` names is in use. Never rejects. */
@@ -125,7 +169,7 @@ export class MachinePackages {
       for (const type of await this.#namesIn(join(root, "data"))) {
         for (const folder of await this.#namesIn(join(root, "data", type))) {
           const path = `packages/data/${type}/${folder}`;
-          if (used.has(path)) continue;
+          if (used.has(path) || used.has(path.replace(NOTE, ""))) continue;
           await host.removeTree(join(home, path));
           logger.info("a package is no longer used and was removed", { folder: path });
         }
@@ -163,9 +207,14 @@ export class MachinePackages {
 
   /** Goes on trying behind the call; ends when everything is there. */
   async #retry(configs: readonly PackageConfig[], signal: AbortSignal): Promise<void> {
+    const meanings = () => JSON.stringify([...this.#versions]);
     for (let attempt = 0; !signal.aborted; attempt++) {
       await this.#pause(attempt, signal);
-      if (signal.aborted || (await this.#fetchAll(configs, signal)).length === 0) return;
+      if (signal.aborted) return;
+      const before = meanings();
+      const failures = await this.#fetchAll(configs, signal);
+      if (!signal.aborted && meanings() !== before) this.#moved();
+      if (failures.length === 0) return;
     }
   }
 
@@ -176,13 +225,12 @@ export class MachinePackages {
 
   /** One attempt at each that is missing. */
   async #fetchAll(configs: readonly PackageConfig[], signal: AbortSignal): Promise<SvcError[]> {
-    const { home, host } = this.parts;
     const failures: SvcError[] = [];
     for (const config of configs) {
       try {
-        const local = await findArchive(home, config, this.#platform.replace("/", "-"), host);
+        const local = await this.#localArchive(config);
         if (local) await this.#takeLocal(config, local);
-        else if (!await host.stat(this.#folderOf(config))) await this.#fetchOne(config, signal);
+        else await this.#takeFar(config, signal);
         this.#tell(config, { state: "ready" });
       } catch (error) {
         if (signal.aborted) return failures;
@@ -214,51 +262,115 @@ export class MachinePackages {
     this.#linked.add(exact);
     if (!await host.stat(exact)) {
       this.#tell(config, { state: "loading" });
-      await this.#unpack(path, exact);
+      await this.#unpack(path, exact).catch((error) => this.#refuse(wanted, version, error));
       logger.info("a package was taken from the registry folder", { name: config.name, version });
     }
-    if (wanted === exact || await this.#linkAt(wanted) === basename(exact)) return;
-    await host.turnLink(wanted, basename(exact));
+    await this.#lead(wanted, exact, version);
   }
 
-  async #fetchOne(config: PackageConfig, signal: AbortSignal): Promise<void> {
+  #localArchive(config: PackageConfig): Promise<RegistryArchive | undefined> {
+    const { home, host } = this.parts;
+    return findArchive(home, config, this.#platform.replace("/", "-"), host);
+  }
+
+  /** Makes a word or a range lead to the folder of the version that it means. */
+  async #lead(wanted: string, exact: string, version: string): Promise<void> {
+    if (wanted === exact) return;
+    const { host } = this.parts;
+    if (await this.#linkAt(wanted) !== basename(exact)) {
+      // An older svc-server had a folder there.
+      if ((await host.stat(wanted, { links: true }))?.kind === "folder") await host.removeTree(wanted);
+      await host.turnLink(wanted, basename(exact));
+    }
+    this.#linked.add(exact);
+    this.#versions.set(wanted, version);
+    this.#refused.delete(wanted);
+  }
+
+  /** Has the control plane say what is wanted, and fetches that where it is not here. */
+  async #takeFar(config: PackageConfig, signal: AbortSignal): Promise<void> {
     const { client, host, home, logger } = this.parts;
+    const wanted = this.#folderOf(config);
+    const isThere = await host.stat(wanted) !== undefined;
+    if (isThere && !isMoving(config.version)) return;
+    const linked = await this.#linkAt(wanted);
+    if (linked !== undefined && isThere) this.#versions.set(wanted, this.#versionIn(linked, config));
+    if (!client && isThere) return;
     if (!client) {
       throw new SvcError(
         "failed_precondition",
-        `it is neither in ${this.#folderOf(config)} nor in ${home}/registry, and there is no control plane`,
+        `it is neither in ${wanted} nor in ${home}/registry, and there is no control plane`,
       );
     }
-    const platform = this.#platform;
+    let found: FarPackage;
+    try {
+      found = await this.#ask(client, config, signal);
+    } catch (error) {
+      if (!isThere || !PASSING.includes(SvcError.from(error).code)) throw error;
+      return logger.debug(
+        `what ${config.version} of ${config.package} means is not known now: ${chainOf(error)}`,
+      );
+    }
+    const exact = this.#folderOf({ ...config, version: found.version });
+    if (!await host.stat(exact)) {
+      const fetched = this.#fetchOne(config, found, exact, signal);
+      await fetched.catch((error) => this.#refuse(wanted, found.version, error));
+    }
+    await this.#lead(wanted, exact, found.version);
+  }
+
+  /** Notes a version that cannot be used, whatever is tried. */
+  #refuse(wanted: string, version: string, error: unknown): never {
+    if (!PASSING.includes(SvcError.from(error).code)) this.#refused.set(wanted, version);
+    throw error;
+  }
+
+  /** The version of a folder that a link leads to: what is written there in place of the word. */
+  #versionIn(linked: string, config: PackageConfig): string {
+    const before = basename(this.#folderOf({ ...config, version: "" }));
+    return linked.slice(before.length).replaceAll("_", ".");
+  }
+
+  /** What the control plane has for a configuration. Throws what it says, and `data_loss` where that is no answer. */
+  async #ask(
+    client: Pick<CloudClient, "package">,
+    config: PackageConfig,
+    signal: AbortSignal,
+  ): Promise<FarPackage> {
     const type = PackageType[config.type.toUpperCase() as keyof typeof PackageType];
-    const found = await client.package({ id: config.package, version: config.version, type, platform }, {
-      signal,
-    });
-    if (!/^[0-9a-f]{64}$/.test(found.checksum)) {
-      throw new SvcError(
-        "data_loss",
-        `the control plane gives checksum "${found.checksum}", wanted a SHA-256`,
-      );
-    }
-    logger.info("fetching a package", {
-      name: config.name,
-      package: config.package,
-      version: config.version,
-    });
+    const request = { id: config.package, version: config.version, type, platform: this.#platform };
+    const { checksum, url, info } = await client.package(request, { signal });
+    const problem = (what: string, text: string, wanted: string) =>
+      new SvcError("data_loss", `the control plane gives ${what} "${text.slice(0, 200)}", wanted ${wanted}`);
+    if (!/^[0-9a-f]{64}$/.test(checksum)) throw problem("checksum", checksum, "a SHA-256");
+    const version = isMoving(config.version) && info?.version || config.version;
+    if (!EXACT.test(version)) throw problem("version", version, "letters, digits and .-+_");
+    return { checksum, url, version };
+  }
+
+  async #fetchOne(
+    config: PackageConfig,
+    found: FarPackage,
+    folder: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { host, home, logger } = this.parts;
+    const { name, package: id } = config;
+    logger.info("fetching a package", { name, package: id, version: found.version });
     const downloads = join(home, "packages", "downloads");
     await host.makeFolder(downloads);
     const archive = join(downloads, `${found.checksum}.part`);
     await this.#download(config, found, archive, signal);
     this.#tell(config, { state: "loading" });
-    await this.#unpack(archive, this.#folderOf(config));
+    await this.#unpack(archive, folder);
     await host.remove(archive);
-    logger.info("a package is there", { name: config.name, folder: this.#folderOf(config) });
+    logger.info("a package is there", { name, folder });
   }
 
   /** Brings the file to its whole content, beginning with what is there. */
   async #download(
     config: PackageConfig,
-    { url, checksum }: Package,
+    { url, checksum }: FarPackage,
     path: string,
     signal: AbortSignal,
   ): Promise<void> {

@@ -9,7 +9,7 @@
 import { join } from "node:path";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { compareVersions, parseRange, parseVersion, type Version } from "../../base/semver.ts";
-import type { MachineConfig, PackageConfig } from "../config/config.ts";
+import type { MachineConfig, ModuleConfig, PackageConfig } from "../config/config.ts";
 
 const ARCHIVE = /^(.+?)(?:\.([a-z]+-[a-z0-9]+))?\.(?:tgz|tar\.gz)$/;
 /** Parts of an id, none of which leads elsewhere. */
@@ -22,6 +22,19 @@ export interface RegistryArchive {
   readonly version: string;
 }
 
+/** Words for a version that another one may stand behind tomorrow; the last two are a control plane's. */
+const WORDS = ["latest", "stable", "dev"];
+
+/** Whether what a configuration gives as a version is a word or a range, which may mean another one tomorrow. */
+export function isMoving(version: string): boolean {
+  return WORDS.includes(version) || parseVersion(version) === undefined && parseRange(version) !== undefined;
+}
+
+/** The package of a module from a registry. */
+export function packageOfModule({ name, moduleId = "", version = "latest" }: ModuleConfig): PackageConfig {
+  return { name, package: moduleId, version, type: "module" };
+}
+
 /**
  * The packages of a configuration: those it lists, and those of its modules from a registry, unless they are listed or
  * the module says itself where its program is.
@@ -30,10 +43,12 @@ export function wantedPackages(
   { packages, modules }: Pick<MachineConfig, "packages" | "modules">,
 ): PackageConfig[] {
   const wanted = [...packages];
-  for (const { name, type, moduleId, executablePath, version = "latest" } of modules) {
+  for (const module of modules) {
+    const { type, moduleId, executablePath } = module;
     if (type !== "registry" || !moduleId || executablePath) continue;
-    if (wanted.some((one) => one.type === "module" && one.package === moduleId)) continue;
-    wanted.push({ name, package: moduleId, version, type: "module" });
+    const isWanted = ({ type, package: id, version }: PackageConfig) =>
+      type === "module" && id === moduleId && (version === module.version || module.version === undefined);
+    if (!wanted.some(isWanted)) wanted.push(packageOfModule(module));
   }
   return wanted;
 }

@@ -1,0 +1,132 @@
+/**
+ * A module that is uploaded to a control plane, from there to the resource that answers: in the version that is
+ * wanted, and in a higher one as soon as there is one that can be used.
+ */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { AppService } from "../../proto/gen/app_pb.ts";
+import { PackageStatus_State, RobotService } from "../../proto/gen/robot_pb.ts";
+import { SensorApi } from "../../lib/api/sensor.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { connectApp } from "../../lib/cloud_client/app_channel.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { ResourceName } from "../../lib/resource/name.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
+import { run } from "../interop/programs.ts";
+import { until } from "../support/until.ts";
+import { fromSource } from "./sdk_bench.ts";
+
+const COMPONENTS = [{
+  name: "air",
+  api: "rdk:component:sensor",
+  model: "example:greenhouse:thermometer",
+  attributes: { celsius: 7 },
+}];
+/** Begins as an archive does, and is none. */
+const BROKEN = Uint8Array.of(0x1f, 0x8b, 8, 0);
+
+Deno.test("a module comes from the control plane, in the version that is wanted, and moves on with `latest`", async (t) => {
+  await withManagedMachine({}, (managed) => moves(managed, t), [], { SVC_PACKAGE_CHECK_INTERVAL: "300ms" });
+});
+
+async function moves(
+  { example, channel, server, folder, ca }: ManagedMachine,
+  t: Deno.TestContext,
+): Promise<void> {
+  const app = client(AppService, channel);
+  const { part } = await app.getRobotPart({ id: example.partId });
+  const { organizationId, partId } = example;
+  const { moduleId } = await app.createModule({ organizationId, name: "greenhouse" });
+  const upload = async (version: string, bytes: Uint8Array) => {
+    await app.uploadModuleFile((async function* () {
+      const value = { moduleId, version, platform: "any" };
+      yield { moduleFile: { case: "moduleFileInfo" as const, value } };
+      yield { moduleFile: { case: "file" as const, value: await Promise.resolve(bytes) } };
+    })());
+  };
+  const configure = async (version?: string) => {
+    const module: JsonObject = { name: "greenhouse", type: "registry", module_id: moduleId };
+    const modules = [version === undefined ? module : { ...module, version }];
+    const robotConfig = { network: { bind_address: "localhost:0" }, modules, components: COMPONENTS };
+    await app.updateRobotPart({ id: partId, name: part!.name, robotConfig });
+  };
+  const key = new Secret(example.ownerKey.key);
+  const clock = new SystemClock();
+  const machine = connectApp({ address: server.url, ca, keyId: example.ownerKey.id, key, clock });
+  const robot = client(RobotService, machine);
+  const sensor = SensorApi.client(ResourceName.of(SensorApi.name, "air"), machine);
+  const starts = () => [...server.output().matchAll(/this is version (\S+)/g)].map(([, one]) => one);
+  /** Resolves when the module of this version was started last, and answers. */
+  const runs = async (version: string) => {
+    await until(async () => {
+      const answers = await sensor.getReadings().then(({ celsius }) => celsius === 7, () => false);
+      return answers && starts().at(-1) === version;
+    }, { found: () => server.output().slice(-3_000) });
+  };
+  const firstRuns = () => Deno.readTextFile(`${folder}/first_runs`);
+  try {
+    await t.step("exactly the version that is named, though there is a higher one", async () => {
+      await upload("1.0.0", await archive("1.0.0", folder));
+      await upload("1.1.0", await archive("1.1.0", folder));
+      await configure("1.0.0");
+      await runs("1.0.0");
+    });
+    await t.step("the highest one of a range", async () => {
+      await upload("2.0.0", await archive("2.0.0", folder));
+      await configure("^1");
+      await runs("1.1.0");
+    });
+    await t.step(
+      "the newest one, and the next one when it comes, without a change of the configuration",
+      async () => {
+        await configure();
+        await runs("2.0.0");
+        await upload("2.1.0", await archive("2.1.0", folder));
+        await runs("2.1.0");
+      },
+    );
+    await t.step("one that cannot be unpacked is refused and told; what runs goes on", async () => {
+      const before = starts();
+      await upload("2.2.0", BROKEN);
+      const failed = await until(async () => {
+        const { packages } = await robot.getMachineStatus({});
+        return packages.find(({ state }) => state === PackageStatus_State.FAILED);
+      });
+      assertMatch(failed.error, /gzip|archive/);
+      assertEquals(starts(), before);
+      assertEquals((await sensor.getReadings()).celsius, 7);
+      await upload("2.3.0", await archive("2.3.0", folder));
+      await runs("2.3.0");
+    });
+    await t.step("the first run of each version ran once, however often the module was started", async () => {
+      await robot.restartModule({ idOrName: { case: "moduleName", value: "greenhouse" } });
+      await runs("2.3.0");
+      assertEquals(await firstRuns(), "1.0.0\n1.1.0\n2.0.0\n2.1.0\n2.3.0\n");
+      assertStringIncludes(server.output(), "a package is there");
+    });
+  } finally {
+    machine.close();
+  }
+}
+
+/** The example module, as a package that says its version when it starts and notes its first run. */
+async function archive(version: string, home: string): Promise<Uint8Array> {
+  const content = await Deno.makeTempDir({ prefix: "svc-package-" });
+  try {
+    const command = fromSource("examples/modules/typescript/main.ts").map((word) => `'${word}'`).join(" ");
+    const script = `#!/bin/sh\necho "this is version ${version}"\nexec ${command} "$@"\n`;
+    await Deno.writeTextFile(`${content}/run.sh`, script, { mode: 0o755 });
+    const first = `#!/bin/sh\necho ${version} >> "$VIAM_HOME/first_runs"\n`;
+    await Deno.writeTextFile(`${content}/first.sh`, first, { mode: 0o755 });
+    const meta = { entrypoint: "run.sh", first_run: "first.sh" };
+    await Deno.writeTextFile(`${content}/meta.json`, JSON.stringify(meta));
+    const path = `${home}/package.tar.gz`;
+    const { code, stderr } = await run(["tar", "-czf", path, "-C", content, "."]);
+    assertEquals(code, 0, stderr);
+    return await Deno.readFile(path);
+  } finally {
+    await Deno.remove(content, { recursive: true });
+  }
+}
