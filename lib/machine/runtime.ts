@@ -193,16 +193,14 @@ async function start(
     started();
   });
   const watch = watchNetwork(options, ready, origin, parts);
-  const ends = { announcement, reconfiguration, releases, restarts, watch, origin };
-  const stages = stagesOf({ ...running, ...ends });
-  const close = closing(stages, activities, parts);
+  const stages = stagesOf({ ...running, announcement, reconfiguration, releases, restarts, watch, origin });
   return {
     get url() {
       return port.url;
     },
     machine,
     ready,
-    close,
+    close: closing(stages, activities, parts),
   };
 }
 
